@@ -1,0 +1,58 @@
+"""Barriers: how much worse the networks between two ends are than the ends themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from symlab.errors import UserError
+
+
+def barriers(curves: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Barriers of every curve in a tidy table.
+
+    At each lambda the gap is taken between the curve and the straight line through its end values, with the sign that
+    makes a worse network positive: value minus line for the loss, line minus value for the accuracy (Section 5).
+
+    Args:
+        curves: columns ``lambda``, ``loss``, ``accuracy`` (a fraction, or NaN for regression) and ``by``; one row a
+            point, with points at lambda 0, 0.5 and 1.
+        by: the columns that tell curves apart, e.g. pair, split, aligned.
+
+    Returns:
+        One row a curve: ``by``, ``barrier_max`` and ``barrier_mid`` of the loss, in the loss's unit, ``drop_max_pp`` and
+        ``drop_mid_pp`` of the accuracy, in percentage points (NaN where there is no accuracy). The maximum runs over the
+        whole path, whose ends have gap 0, so it is never negative; the midpoint can be.
+
+    Raises:
+        UserError: a curve lacks an end or the midpoint, or has a lambda twice.
+    """
+    by = list(by)
+    rows = []
+    for key, curve in curves.groupby(by, sort=False, dropna=False):
+        curve = curve.sort_values("lambda")
+        lambdas = curve["lambda"].to_numpy()
+        which = ", ".join(f"{column} {value}" for column, value in zip(by, key, strict=True))
+        for needed in (0.0, 0.5, 1.0):
+            if not (lambdas == needed).any():
+                raise UserError(f"the curve of {which} has no point at lambda {needed}: add it to the lambdas.")
+        if len(np.unique(lambdas)) < len(lambdas):
+            raise UserError(f"the curve of {which} has a lambda more than once: is a column missing in by = {by}?")
+        above_line = _above_line(lambdas, curve["loss"].to_numpy())
+        below_line_pp = -100.0 * _above_line(lambdas, curve["accuracy"].to_numpy())
+        middle = int(np.flatnonzero(lambdas == 0.5)[0])
+        rows.append(
+            dict(zip(by, key, strict=True))
+            | {"barrier_max": above_line.max(), "barrier_mid": above_line[middle]}
+            | {"drop_max_pp": below_line_pp.max(), "drop_mid_pp": below_line_pp[middle]}
+        )
+    return pd.DataFrame(rows, columns=[*by, "barrier_max", "barrier_mid", "drop_max_pp", "drop_mid_pp"])
+
+
+def _above_line(lambdas: Float[np.ndarray, " l"], values: Float[np.ndarray, " l"]) -> Float[np.ndarray, " l"]:
+    """Values minus the straight line through those at lambda 0 and 1."""
+    start, end = values[lambdas == 0.0][0], values[lambdas == 1.0][0]
+    return values - ((1 - lambdas) * start + lambdas * end)

@@ -1,0 +1,55 @@
+"""Batch norm statistics of a network that was not trained, but averaged from two that were."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from symlab.errors import UserError
+
+
+def running_statistics(
+    module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "t d"] | None, batch_size: int = 1024
+) -> dict[str, Tensor]:
+    """Means and variances of all batch norms at ``state``, estimated in one pass over the inputs x.
+
+    Every layer is normalised by its batch's statistics, as in training, and the batches' statistics are averaged.
+    Batches take every k-th row, so that sorted inputs give representative ones.
+
+    Returns:
+        The entries of ``state`` that change; none for a network without batch norm, which needs no x.
+
+    Raises:
+        UserError: the network has batch norm, but no inputs are given.
+    """
+    module = copy.deepcopy(module).eval()
+    norms = {
+        name: submodule
+        for name, submodule in module.named_modules()
+        if isinstance(submodule, _BatchNorm) and submodule.track_running_stats
+    }
+    if not norms:
+        return {}
+    if x is None:
+        raise UserError(
+            f"a {type(module).__name__} with batch norm needs training inputs at every point of a path: "
+            f"pass them as statistics_x."
+        )
+    statistics = {}
+    for name, norm in norms.items():
+        norm.train()
+        # torch's way to ask for the plain average over batches.
+        norm.momentum = None
+        for buffer, _ in norm.named_buffers():
+            statistics[f"{name}.{buffer}"] = torch.zeros_like(state[f"{name}.{buffer}"])
+    n_batches = max(1, len(x) // batch_size)
+    with torch.no_grad():
+        for batch in range(n_batches):
+            functional_call(module, {**state, **statistics}, (x[batch::n_batches],), strict=True)
+    return statistics

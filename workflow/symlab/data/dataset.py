@@ -1,0 +1,155 @@
+"""What every data source returns, its normalisation, and its artifact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float32, Shaped
+
+from symlab.artifacts import read_tensors, write_tensors
+from symlab.errors import UserError
+
+SPLITS = ("train", "val", "test")
+_FIELDS = ("task", "n_classes", "mean", "std", "provenance")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs and targets of three splits, kept as they are stored; ``split`` gives them as networks see them.
+
+    x_*: [n, d], float32, or uint8 pixels of flattened images (a quarter of the size on disk).
+    y_*: [n], int64 labels 0..n_classes-1 (classification) or float32 targets (regression, n_classes = 1).
+    mean, std: the normalisation is ``(x - mean) / std``, of ``x / 255`` where x is uint8.
+    extras: what else belongs to the data. ``U`` [d, k] is an orthonormal basis of the input subspace where it is known;
+        ``rotation`` [d, d], where present, is an orthogonal matrix applied to every normalised input.
+    provenance: JSON values that say where the data come from.
+    A split may be empty (n = 0), the training split may not.
+    """
+
+    x_train: Shaped[np.ndarray, "n_train d"]
+    y_train: Shaped[np.ndarray, " n_train"]
+    x_val: Shaped[np.ndarray, "n_val d"]
+    y_val: Shaped[np.ndarray, " n_val"]
+    x_test: Shaped[np.ndarray, "n_test d"]
+    y_test: Shaped[np.ndarray, " n_test"]
+    task: str
+    n_classes: int
+    mean: float = 0.0
+    std: float = 1.0
+    extras: dict[str, np.ndarray] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.task not in ("classification", "regression"):
+            raise UserError(f"A data set's task is 'classification' or 'regression', not {self.task!r}.")
+        if not (np.isfinite(self.mean) and np.isfinite(self.std) and self.std > 0):
+            raise UserError(
+                f"A data set needs a finite mean and a positive std, not mean {self.mean} and std {self.std}: "
+                "constant or non-finite inputs cannot be normalised."
+            )
+        if len(self.x_train) == 0:
+            raise UserError("A data set needs at least one training sample.")
+        for name in SPLITS:
+            self._check(name)
+        if "rotation" in self.extras and self.extras["rotation"].shape != (self.n_inputs, self.n_inputs):
+            raise UserError(f"The rotation of a data set with {self.n_inputs} inputs must be square of that size.")
+
+    @property
+    def n_inputs(self) -> int:
+        """Input dimension d."""
+        return self.x_train.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of network outputs: one logit a class, or one value for regression."""
+        return self.n_classes
+
+    def split(self, name: str) -> tuple[Float32[np.ndarray, "n d"], Shaped[np.ndarray, " n"]]:
+        """Normalised inputs (float32, a fresh array) and targets of "train", "val" or "test".
+
+        Raises:
+            UserError: no split has this name.
+        """
+        if name not in SPLITS:
+            raise UserError(f"There is no split {name!r}; a data set has {', '.join(SPLITS)}.")
+        x = normalise(getattr(self, f"x_{name}"), self.mean, self.std)
+        if "rotation" in self.extras:
+            x = x @ self.extras["rotation"].T
+        return x, getattr(self, f"y_{name}")
+
+    def _check(self, name: str) -> None:
+        x, y = getattr(self, f"x_{name}"), getattr(self, f"y_{name}")
+        allowed = ("float32", "uint8") if name == "train" else (str(self.x_train.dtype),)
+        if str(x.dtype) not in allowed or x.ndim != 2 or x.shape[1] != self.n_inputs:
+            wanted = " or ".join(allowed)
+            raise UserError(f"x_{name} must be {wanted} [n, d] with one d, not {x.dtype} {list(x.shape)}.")
+        if x.dtype == np.float32 and not np.isfinite(x).all():
+            raise UserError(f"x_{name} holds values that are not finite.")
+        if y.shape != (len(x),):
+            raise UserError(f"y_{name} must hold a target for each of {len(x)} samples; its shape is {list(y.shape)}.")
+        if self.task == "regression":
+            if y.dtype != np.float32 or self.n_classes != 1 or not np.isfinite(y).all():
+                raise UserError(f"A regression needs n_classes = 1 and finite float32 targets; y_{name} is {y.dtype}.")
+        elif y.dtype != np.int64 or (y < 0).any() or (y >= self.n_classes).any():
+            raise UserError(f"y_{name} must hold int64 labels 0..{self.n_classes - 1}.")
+
+
+def normalise(x: Shaped[np.ndarray, "n d"], mean: float, std: float) -> Float32[np.ndarray, "n d"]:
+    """``(x - mean) / std`` as a new float32 array, of ``x / 255`` where x is uint8; nothing else normalises."""
+    result = x.astype(np.float32)
+    if x.dtype == np.uint8:
+        result /= np.float32(255)
+    result -= np.float32(mean)
+    result /= np.float32(std)
+    return result
+
+
+def mean_and_std(x: Shaped[np.ndarray, "n d"]) -> tuple[float, float]:
+    """Scalar mean and population standard deviation over all entries, of ``x / 255`` where x is uint8."""
+    if x.dtype != np.uint8:
+        return float(x.mean(dtype=np.float64)), float(x.std(dtype=np.float64))
+    counts = np.zeros(256)
+    for block in np.array_split(x, 1 + x.size // 2**22):
+        counts += np.bincount(block.ravel(), minlength=256)
+    values = np.arange(256) / 255
+    weights = counts / counts.sum()
+    mean = float(weights @ values)
+    return mean, float(np.sqrt(weights @ (values - mean) ** 2))
+
+
+def covariance(dataset: Dataset, name: str = "train") -> Float[np.ndarray, "d d"]:
+    """Population covariance (float64) of a split's normalised inputs, accumulated in blocks of samples."""
+    x, _ = dataset.split(name)
+    center = x.mean(axis=0, dtype=np.float64)
+    total = np.zeros((x.shape[1], x.shape[1]))
+    for block in np.array_split(x, 1 + len(x) // 4096):
+        centred = block - center
+        total += centred.T @ centred
+    return total / len(x)
+
+
+def save(path: str | Path, dataset: Dataset) -> None:
+    """Write a data set as an artifact of kind "dataset", its fields, sizes and a content digest in the header."""
+    tensors = {f"{axis}_{name}": getattr(dataset, f"{axis}_{name}") for axis in "xy" for name in SPLITS}
+    tensors |= {f"extras/{name}": array for name, array in dataset.extras.items()}
+    header = {name: getattr(dataset, name) for name in _FIELDS}
+    header["sizes"] = {name: len(getattr(dataset, f"y_{name}")) for name in SPLITS}
+    write_tensors(path, tensors, kind="dataset", header=header)
+
+
+def open_dataset(path: str | Path) -> Dataset:
+    """Read a data set that ``save`` wrote, its content verified.
+
+    Raises:
+        UserError: the file is missing, damaged, altered, or no data set of this version.
+    """
+    tensors, header = read_tensors(path, kind="dataset")
+    extras = {name.removeprefix("extras/"): array for name, array in tensors.items() if name.startswith("extras/")}
+    arrays: dict[str, Any] = {name: array for name, array in tensors.items() if not name.startswith("extras/")}
+    missing = {f"{axis}_{name}" for axis in "xy" for name in SPLITS} - set(arrays) | set(_FIELDS) - set(header)
+    if missing:
+        raise UserError(f"{path} is a data set without {min(missing)}: delete it and rebuild it with: snakemake {path}")
+    return Dataset(**arrays, extras=extras, **{name: header[name] for name in _FIELDS})

@@ -1,0 +1,69 @@
+"""Gaussian classes in a k-dimensional subspace of R^d (paper, appendix F.6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from symlab.data.dataset import Dataset
+from symlab.data.rotation import haar_frame
+from symlab.errors import UserError
+from symlab.seeds import numpy_rng
+
+
+class Geometry(NamedTuple):
+    """The fixed part of a mixture: class means mu_c, rotations Q_c, the shared scales s, and the embedding P."""
+
+    means: Float64[np.ndarray, "n_classes k"]
+    rotations: Float64[np.ndarray, "n_classes k k"]
+    scales: Float64[np.ndarray, " k"]
+    embedding: Float64[np.ndarray, "d k"]
+
+
+def geometry(k: int, d: int, n_classes: int, sigma_sep: float, rng: np.random.Generator) -> Geometry:
+    """Draw mu_c ~ N(0, sigma_sep^2)^k, Haar Q_c, s ~ N(0, 1)^k and an orthonormal P."""
+    return Geometry(
+        means=sigma_sep * rng.standard_normal((n_classes, k)),
+        rotations=np.stack([haar_frame(k, k, rng) for _ in range(n_classes)]),
+        scales=rng.standard_normal(k),
+        embedding=haar_frame(d, k, rng),
+    )
+
+
+def sample(
+    shape: Geometry, n: int, rng: np.random.Generator
+) -> tuple[Float64[np.ndarray, "n d"], Int64[np.ndarray, " n"]]:
+    """n samples x = P Q_c (mu_c + e) with e ~ N(0, diag(s^2)) and classes c drawn uniformly."""
+    y = rng.integers(len(shape.means), size=n)
+    latents = shape.means[y] + shape.scales * rng.standard_normal((n, len(shape.scales)))
+    for label, rotation in enumerate(shape.rotations):
+        latents[y == label] = latents[y == label] @ rotation.T
+    return latents @ shape.embedding.T, y
+
+
+def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
+    """The mixture with ``k``, ``d``, ``n_classes``, ``sigma_sep`` and ``seed``; extras hold ``U`` = P [d, k].
+
+    Each split has its own generator, so changing the size of one leaves the others as they were.
+
+    Raises:
+        UserError: k exceeds d.
+    """
+    k, d, n_classes, seed = spec["k"], spec["d"], spec["n_classes"], spec["seed"]
+    if not 1 <= k <= d:
+        raise UserError(f"A gmm needs 1 <= k <= d, not data.k = {k} and data.d = {d}: choose a smaller k.")
+    shape = geometry(k, d, n_classes, spec["sigma_sep"], numpy_rng("gmm", "geometry", seed))
+    arrays: dict[str, Any] = {}
+    for name in ("train", "val", "test"):
+        x, y = sample(shape, spec[f"n_{name}"], numpy_rng("gmm", name, seed))
+        arrays |= {f"x_{name}": x.astype(np.float32), f"y_{name}": y}
+    return Dataset(
+        **arrays,
+        task="classification",
+        n_classes=n_classes,
+        extras={"U": shape.embedding.astype(np.float32)},
+        provenance={"source": "gmm", "k": k, "d": d, "sigma_sep": spec["sigma_sep"], "seed": seed},
+    )

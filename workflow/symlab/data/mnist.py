@@ -1,0 +1,124 @@
+"""MNIST from its four IDX files, found in the data folder or downloaded, verified by their decompressed content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+
+from symlab.data import idx
+from symlab.data.dataset import Dataset, mean_and_std
+from symlab.data.download import fetch
+from symlab.data.folder import find_file
+from symlab.data.splits import random_split, tenth
+from symlab.errors import UserError
+from symlab.seeds import numpy_rng
+
+N_CLASSES = 10
+MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+
+
+class IdxFile(NamedTuple):
+    """A file: name without .gz, shape of the array, SHA-256 of the decompressed content, MD5 of the mirrors' .gz."""
+
+    name: str
+    shape: tuple[int, ...]
+    sha256: str
+    gz_md5: str
+
+
+FILES = {
+    "train_images": IdxFile(
+        "train-images-idx3-ubyte",
+        (60_000, 28, 28),
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    ),
+    "train_labels": IdxFile(
+        "train-labels-idx1-ubyte",
+        (60_000,),
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "d53e105ee54ea40749a09fcbcd1e9432",
+    ),
+    "test_images": IdxFile(
+        "t10k-images-idx3-ubyte",
+        (10_000, 28, 28),
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "9fb629c4189551a2d022fa330f9573f3",
+    ),
+    "test_labels": IdxFile(
+        "t10k-labels-idx1-ubyte",
+        (10_000,),
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        "ec29112dd5afa0611ce80d1b7f02629c",
+    ),
+}
+
+
+def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
+    """MNIST as flattened uint8 images [n, 784], normalised by mean and std over the pixels of the train split.
+
+    ``split`` "random": 80/10/10 of all 70,000 images; "official": the training files split 90/10 into train and val,
+    and the official test files. Both are seeded by ``seed``.
+
+    Raises:
+        UserError: a file is damaged or not MNIST's, or is neither in the data folder nor to be downloaded.
+    """
+    train_x, train_y = _images_and_labels("train", data_dir)
+    test_x, test_y = _images_and_labels("test", data_dir)
+    x, y = np.concatenate([train_x, test_x]), np.concatenate([train_y, test_y])
+    rng = numpy_rng("split", "mnist", spec["seed"])
+    if spec["split"] == "official":
+        train, val, _ = random_split(len(train_x), tenth(len(train_x)), 0, rng)
+        test = np.arange(len(train_x), len(x))
+    else:
+        train, val, test = random_split(len(x), tenth(len(x)), tenth(len(x)), rng)
+    x_train = x[train]
+    mean, std = mean_and_std(x_train)
+    return Dataset(
+        x_train=x_train,
+        y_train=y[train],
+        x_val=x[val],
+        y_val=y[val],
+        x_test=x[test],
+        y_test=y[test],
+        task="classification",
+        n_classes=N_CLASSES,
+        mean=mean,
+        std=std,
+        provenance={
+            "source": "mnist",
+            "split": spec["split"],
+            "seed": spec["seed"],
+            "inputs_sha256": {file.name: file.sha256 for file in FILES.values()},
+        },
+    )
+
+
+def _images_and_labels(part: str, data_dir: Path | None) -> tuple[UInt8[np.ndarray, "n 784"], Int64[np.ndarray, " n"]]:
+    images_file, labels_file = FILES[f"{part}_images"], FILES[f"{part}_labels"]
+    images = idx.read(_locate(images_file, data_dir), images_file.shape, images_file.sha256)
+    labels_path = _locate(labels_file, data_dir)
+    labels = idx.read(labels_path, labels_file.shape, labels_file.sha256)
+    idx.check_labels(labels, N_CLASSES, str(labels_path))
+    return images.reshape(len(images), -1), labels.astype(np.int64)
+
+
+def _locate(file: IdxFile, data_dir: Path | None) -> Path:
+    if data_dir is not None:
+        names = (file.name + suffix for suffix in (".gz", ""))
+        if found := find_file(data_dir, (folder + name for name in names for folder in ("", "mnist/"))):
+            return found
+    try:
+        return fetch(file.name + ".gz", MIRRORS, f"md5:{file.gz_md5}")
+    except UserError as error:
+        raise UserError(
+            f"MNIST was not found and {error}: put {', '.join(f'{each.name}.gz' for each in FILES.values())} "
+            "(or the same files decompressed) into the folder that data_dir or SYMLAB_DATA names"
+            + (f", {data_dir}, or into its subfolder mnist." if data_dir is not None else ".")
+        ) from None

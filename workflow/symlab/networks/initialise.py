@@ -1,0 +1,35 @@
+"""Initial values of the trainable tensors W and biases (main paper, Appendix F; the choice is a key of the variant)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from symlab.networks.symmetry import State
+
+
+def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.Generator) -> State:
+    """Trainable tensors of one replica: W of every linear map and its bias drawn, other parameters as the module has them.
+
+    ``init.name``: ``lecun`` draws W from N(0, 1/d_in) and biases from Unif(+-1/sqrt(d_in)); ``torch`` draws both from
+    Unif(+-1/sqrt(d_in)), PyTorch's default; ``normal`` draws W from N(0, init.std^2) and sets biases to 0.
+    """
+    state = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
+    for name, child in module.named_modules():
+        if not isinstance(child, nn.Linear):
+            continue
+        weight, bound = state[f"{name}.weight"], 1 / math.sqrt(child.in_features)
+        if init["name"] == "torch":
+            weight.uniform_(-bound, bound, generator=generator)
+        else:
+            weight.normal_(0, init["std"] if init["name"] == "normal" else bound, generator=generator)
+        if child.bias is not None:
+            bias = state[f"{name}.bias"]
+            if init["name"] == "normal":
+                bias.zero_()
+            else:
+                bias.uniform_(-bound, bound, generator=generator)
+    return state

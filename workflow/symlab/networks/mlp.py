@@ -1,0 +1,63 @@
+"""The multilayer perceptron of the main paper (Appendix F.1), and its sigma-asymmetric relative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+NORMS = {"layernorm": nn.LayerNorm, "batchnorm": nn.BatchNorm1d, "none": lambda width: nn.Identity()}
+
+
+class SigmaActivation(nn.Module):
+    """x * sigmoid(C x) with a fixed matrix C: a nonlinearity that is not elementwise (Lim et al. 2024, sigma-asymmetry).
+
+    ``C`` is a buffer, drawn from N(0, 1) by ``networks.symmetry.sample_buffers`` once for each mask seed.
+    """
+
+    C: Tensor
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.register_buffer("C", torch.zeros(width, width))
+
+    def forward(self, x: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
+        return x * torch.sigmoid(x @ self.C.mT)
+
+
+ACTIVATIONS = {"gelu": lambda width: nn.GELU(), "relu": lambda width: nn.ReLU(), "sigma": SigmaActivation}
+
+
+class MLP(nn.Module):
+    """Linear layers, each but the last followed by a norm and an activation.
+
+    Args:
+        n_inputs: input dimension d.
+        widths: neurons of each hidden layer.
+        n_outputs: number of logits.
+        norm: "layernorm", "batchnorm" or "none".
+        activation: "gelu", "relu" or "sigma" (the sigma-MLP).
+    """
+
+    def __init__(
+        self,
+        n_inputs: int,
+        widths: Sequence[int],
+        n_outputs: int,
+        norm: str = "layernorm",
+        activation: str = "gelu",
+    ):
+        super().__init__()
+        sizes = [n_inputs, *widths, n_outputs]
+        self.linears = nn.ModuleList(nn.Linear(fan_in, fan_out) for fan_in, fan_out in pairwise(sizes))
+        self.norms = nn.ModuleList(NORMS[norm](width) for width in widths)
+        self.activations = nn.ModuleList(ACTIVATIONS[activation](width) for width in widths)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        *hidden, readout = self.linears
+        for linear, norm, activation in zip(hidden, self.norms, self.activations, strict=True):
+            x = activation(norm(linear(x)))
+        return readout(x)

@@ -1,0 +1,308 @@
+"""From a config to validated, expanded studies; nothing else in symlab reads the config.
+
+The Snakefile imports this module on every start, so it imports neither torch nor pandas.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from symlab.errors import UserError
+from symlab.networks import NETWORKS
+from symlab.networks.fixed_counts import fixed_counts
+
+Config = dict[str, Any]
+
+SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
+
+# What a scheme needs besides its name; a default of None means the key must be given.
+SCHEME_KEYS: dict[str, dict[str, Any]] = {
+    "standard": {},
+    "w_asymmetric": {"sigma_F": None},
+    "syre": {"sigma_F": None, "epsilon": 0.01},
+    "sparse": {"density": None},
+    "residual": {},
+}
+NETWORK_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"norm": "layernorm", "activation": "gelu"}, "coherence_student": {"width": 128}}
+DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
+    "digits": {},
+    "gmm": {"d": 128, "n_classes": 5, "n_train": 50_000, "n_val": 5_000, "n_test": 10_000},
+    "coherence": {"d": 20, "n_train": 1024, "n_test": 2048},
+    "mnist": {},
+    "mnist_coherence": {"target_nu": 0.111, "explained_variance": 0.9},
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One network family on one data set: everything that decides what a training job does, but the seeds."""
+
+    name: str
+    family: str
+    dataset: str
+    network: Config
+    init: Config
+    scheme: Config
+    recipe: Config
+    description: Config
+    """Columns that identify the variant in every table (scheme, sigma_F, fixed_fraction, data set and its parameters)."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Variants trained over the same seeds, the analyses done on them, and the figures drawn from those."""
+
+    name: str
+    variants: dict[str, Variant]
+    seeds: int
+    mask_seeds: int
+    seeds_per_job: int
+    snapshots: tuple[int, ...]
+    matching: Config | None
+    interpolation: Config | None
+    identification: Config | None
+    centre_gaps: Config | None
+    figures: tuple[str, ...]
+
+    def blocks(self) -> list[int]:
+        """Indices of the training jobs of each variant."""
+        return list(range(-(-self.seeds // self.seeds_per_job)))
+
+    def replicas(self, block: int) -> list[list[int]]:
+        """[mask seed, seed] of each replica of a block; depends on the block and, in the last one, on ``seeds``."""
+        first = block * self.seeds_per_job
+        seeds = range(first, min(first + self.seeds_per_job, self.seeds))
+        return [[mask_seed, seed] for mask_seed in range(self.mask_seeds) for seed in seeds]
+
+    def epochs(self, variant: str) -> list[int]:
+        """Snapshot epochs of a variant, the last epoch included."""
+        last = self.variants[variant].recipe["epochs"]
+        return sorted({epoch for epoch in self.snapshots if epoch < last} | {last})
+
+    def datasets(self) -> list[str]:
+        """Names of the data sets used, in order."""
+        return list(dict.fromkeys(variant.dataset for variant in self.variants.values()))
+
+
+@dataclass(frozen=True)
+class Project:
+    """A whole config after validation: data sets and studies with all sweeps expanded and all defaults filled."""
+
+    results: str
+    data_dir: str | None
+    device: str
+    style: Config
+    datasets: dict[str, Config]
+    studies: dict[str, Study]
+
+
+def parse(config: Config) -> Project:
+    """Validate a config and expand it.
+
+    Raises:
+        UserError: the first thing that is wrong, with the dotted key, the value and what is allowed.
+    """
+    # Snakemake hands over ordered dicts and command-line values; a deep copy keeps the caller's config as it was.
+    filled = _validated(copy.deepcopy({key: value for key, value in config.items()}))
+    datasets = {
+        name: dataset
+        for family, spec in filled["datasets"].items()
+        for name, dataset in _expand_dataset(family, spec).items()
+    }
+    studies = {name: _study(name, spec, filled["datasets"], datasets) for name, spec in filled["studies"].items()}
+    return Project(filled["results"], filled["data_dir"], filled["device"], filled["style"], datasets, studies)
+
+
+def _validated(config: Config) -> Config:
+    validator = _validator()
+    error = jsonschema.exceptions.best_match(validator.iter_errors(config))
+    if error is not None:
+        raise UserError(_sentence(error))
+    return config
+
+
+@cache
+def _validator() -> Any:
+    schema = yaml.safe_load(SCHEMA_PATH.read_text())
+    base = jsonschema.Draft202012Validator
+    check_properties = base.VALIDATORS["properties"]
+
+    def fill_then_check(validator: Any, properties: Config, instance: Any, schema: Config) -> Any:
+        if isinstance(instance, dict):
+            for key, subschema in properties.items():
+                if "default" in subschema:
+                    instance.setdefault(key, copy.deepcopy(subschema["default"]))
+        yield from check_properties(validator, properties, instance, schema)
+
+    return jsonschema.validators.extend(base, {"properties": fill_then_check})(schema)
+
+
+def _sentence(error: jsonschema.ValidationError) -> str:
+    where = ".".join(str(part) for part in error.absolute_path) or "the top level"
+    if error.validator == "additionalProperties":
+        known = set(error.schema.get("properties", {}))
+        unknown = sorted(set(error.instance) - known)
+        return f"Config: unknown key {unknown[0]!r} at {where}; known keys are {', '.join(sorted(known))}."
+    if error.validator == "required":
+        return f"Config: {where} lacks a key: {error.message}."
+    if error.validator == "multipleOf":
+        return f"Config: {where} = {error.instance!r} must be a multiple of {error.validator_value}, because seeds form pairs."
+    if error.validator == "pattern":
+        return f"Config: the name {error.instance!r} at {where} may hold only lower-case letters, digits and underscores, and starts with a letter."
+    return f"Config: {where} = {error.instance!r} is not allowed: {error.message}. {error.schema.get('description', '')}".strip()
+
+
+def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
+    from symlab.data import SOURCES
+
+    source = spec["source"]
+    if source not in SOURCES:
+        raise UserError(f"Config: datasets.{family}.source is {source!r}; known sources are {', '.join(sorted(SOURCES))}.")
+    defaults = {key: value for key, value in DATASET_DEFAULTS.get(source, {}).items()}
+    return {name: {**defaults, **member} for name, member, _ in _sweep(family, spec, f"datasets.{family}")}
+
+
+def _sweep(name: str, spec: Config, where: str) -> list[tuple[str, Config, Config]]:
+    """(name, spec without sweep, swept values) for each combination; names get ``_<key><value>`` for each swept key."""
+    spec = dict(spec)
+    sweep = spec.pop("sweep", {})
+    members = []
+    for values in itertools.product(*sweep.values()):
+        chosen = dict(zip(sweep, values, strict=True))
+        member = copy.deepcopy(spec)
+        for key, value in chosen.items():
+            _assign(member, key, value, f"{where}.sweep")
+        suffix = "".join(f"_{key.rpartition('.')[2]}{value}" for key, value in chosen.items())
+        members.append((name + suffix, member, chosen))
+    return members
+
+
+def _assign(target: Config, dotted: str, value: Any, where: str) -> None:
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        target = target.setdefault(parent, {})
+        if not isinstance(target, dict):
+            raise UserError(f"Config: {where} names {dotted!r}, but {parent!r} holds no keys.")
+    target[last] = value
+
+
+def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config]) -> Study:
+    where = f"studies.{name}"
+    listed = [spec["dataset"]] if isinstance(spec["dataset"], str) else spec["dataset"]
+    members: list[tuple[str, str]] = []
+    for entry in listed:
+        if entry in families:
+            expanded = [member for member, _, _ in _sweep(entry, families[entry], f"datasets.{entry}")]
+            members += [(member, member[len(entry) :]) for member in expanded]
+        elif entry in datasets:
+            members.append((entry, ""))
+        else:
+            raise UserError(f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)}).")
+    variants = {}
+    for family, variant in spec["variants"].items():
+        for expanded_name, member, _ in _sweep(family, variant, f"{where}.variants.{family}"):
+            for dataset, suffix in members:
+                # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
+                full = expanded_name + (suffix if len(listed) == 1 else f"_{dataset}")
+                variants[full] = _variant(full, family, member, spec, dataset, datasets[dataset], f"{where}.variants.{family}")
+    study = Study(
+        name=name,
+        variants=variants,
+        seeds=spec["seeds"],
+        mask_seeds=spec["mask_seeds"],
+        seeds_per_job=spec["seeds_per_job"],
+        snapshots=tuple(spec["snapshots"]),
+        matching=spec["matching"],
+        interpolation=spec["interpolation"],
+        identification=spec["identification"],
+        centre_gaps=spec["centre_gaps"],
+        figures=tuple(spec["figures"]),
+    )
+    _check_analyses(study, where)
+    return study
+
+
+def _check_analyses(study: Study, where: str) -> None:
+    path = study.interpolation
+    if path and path["lambdas"] % 2 == 0:
+        raise UserError(f"Config: {where}.interpolation.lambdas = {path['lambdas']} must be odd, so that the midpoint is on the path.")
+    if path and path["aligned"] and not study.matching:
+        raise UserError(f"Config: {where}.interpolation.aligned needs {where}.matching; set aligned: false or add matching: {{}}.")
+
+
+def _variant(name: str, family: str, spec: Config, study: Config, dataset: str, dataset_spec: Config, where: str) -> Variant:
+    network = {**study["network"], **spec.get("network", {})}
+    network = {**NETWORK_DEFAULTS.get(network["name"], {}), **network}
+    init = spec.get("init", study["init"])
+    recipe = {**study["recipe"], **spec.get("recipe", {})}
+    scheme = _scheme(spec["scheme"], where)
+    # Sweeps may have put any value anywhere: the expanded blocks are checked against the schema once more.
+    for block, value in {"network": network, "init": init, "recipe": recipe, "scheme": scheme}.items():
+        _check_block(block, value, f"{where}.{block}")
+    if network["name"] not in NETWORKS:
+        raise UserError(f"Config: {where}: network.name is {network['name']!r}; known networks are {', '.join(sorted(NETWORKS))}.")
+    if init["name"] == "normal" and "std" not in init:
+        raise UserError(f"Config: {where}.init.name is normal, which needs init.std.")
+    _check_counts(scheme, network, dataset_spec, where)
+    description = {
+        "family": family,
+        "scheme": scheme["name"],
+        "sigma_F": scheme.get("sigma_F"),
+        "fixed_fraction": _scalar(scheme.get("fixed_fraction")),
+        "activation": network.get("activation"),
+        "norm": network.get("norm"),
+        "dataset": dataset,
+        **{key: dataset_spec.get(key) for key in ("source", "k", "embedding", "t", "target_nu")},
+    }
+    return Variant(name, family, dataset, network, init, scheme, recipe, description)
+
+
+def _scalar(value: Any) -> Any:
+    return value[0] if isinstance(value, list) else value
+
+
+def _scheme(scheme: Config, where: str) -> Config:
+    name = scheme["name"]
+    if name not in SCHEME_KEYS:
+        raise UserError(f"Config: {where}.scheme.name is {name!r}; known schemes are {', '.join(sorted(SCHEME_KEYS))}.")
+    keys = dict(SCHEME_KEYS[name])
+    if name == "w_asymmetric":
+        given = [key for key in ("n_fixed", "fixed_fraction") if key in scheme]
+        if len(given) != 1:
+            raise UserError(f"Config: {where}.scheme needs exactly one of n_fixed and fixed_fraction, but has {len(given)}.")
+        keys[given[0]] = None
+    for key in scheme:
+        if key != "name" and key not in keys:
+            raise UserError(f"Config: {where}.scheme.{key} does not belong to the scheme {name}; it takes {', '.join(keys) or 'no keys'}.")
+    for key, default in keys.items():
+        if default is None and key not in scheme:
+            raise UserError(f"Config: {where}.scheme lacks {key}, which the scheme {name} needs.")
+    return {**keys, **scheme}
+
+
+def _check_block(block: str, value: Config, where: str) -> None:
+    validator = _validator()
+    subschema = {"$ref": f"#/$defs/{block}", "$defs": validator.schema["$defs"]}
+    error = jsonschema.exceptions.best_match(validator.evolve(schema=subschema).iter_errors(value))
+    if error is not None:
+        sentence = _sentence(error)
+        raise UserError(f"{sentence.rstrip('.')} (in {where}).")
+
+
+def _check_counts(scheme: Config, network: Config, dataset: Config, where: str) -> None:
+    inputs = {"digits": 64, "mnist": 784, "mnist_coherence": 784}.get(dataset["source"], dataset.get("d"))
+    if scheme["name"] != "w_asymmetric" or inputs is None or network["name"] != "mlp":
+        return
+    sizes = [inputs, *network["widths"]]
+    try:
+        fixed_counts(scheme, {f"layer {number}": size for number, size in enumerate(sizes, start=1)})
+    except UserError as error:
+        raise UserError(f"Config: {where}: {error}") from None

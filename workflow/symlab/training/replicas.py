@@ -1,0 +1,370 @@
+"""The replica engine: trains many networks of one variant, each from its own generators, as one stacked set of tensors.
+
+A replica's result depends on (study, variant, mask seed, seed) alone. Wide networks on the CPU run one replica after
+another on one thread, because there a batched matrix product gains nothing over the plain one; small networks and GPUs
+run a whole stack in each step. The choice depends on the network and the device, never on how many replicas are asked
+for, so that a seed gives the same bits alone and in a block.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pandas as pd
+import torch
+import torch.nn.functional as functional
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from symlab.errors import UserError
+from symlab.networks.initialise import sample_parameters
+from symlab.networks.symmetry import (
+    FixedParts,
+    State,
+    effective,
+    sample_buffers,
+    sample_fixed_parts,
+    weight_shapes,
+)
+from symlab.seeds import torch_generator
+from symlab.training.recipe import learning_rate, make_optimizer
+
+# Measured on one core (tests/benchmarks/test_training.py): below this many parameters a step is bound by call overhead
+# and a stack of 8 is about twice as fast a replica; above it the batched products are slower than the plain ones.
+STACK_BELOW_PARAMETERS = 100_000
+CPU_STACK = 10
+CUDA_STACK = 16
+EVALUATION_BATCH = 2048
+
+
+@dataclass(frozen=True, order=True)
+class Replica:
+    """One network of a variant: F and D come from ``mask_seed``, init and data order from ``seed``."""
+
+    mask_seed: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Inputs [n, d] and targets [n] for training, and a held-out part that may be empty."""
+
+    x_train: Float[Tensor, "n d"]
+    y_train: Tensor
+    x_val: Float[Tensor, "v d"]
+    y_val: Tensor
+    task: str
+
+    def to(self, device: torch.device) -> TrainingData:
+        """The same data on another device."""
+        moved = (tensor.to(device) for tensor in (self.x_train, self.y_train, self.x_val, self.y_val))
+        return TrainingData(*moved, task=self.task)
+
+
+@dataclass(frozen=True)
+class TrainedBlock:
+    """Effective states at the snapshot epochs (stacked over replicas, on the CPU), fixed parts, and the history."""
+
+    replicas: tuple[Replica, ...]
+    snapshots: dict[int, State]
+    fixed: dict[int, FixedParts]
+    history: pd.DataFrame
+
+
+def losses(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Float[Tensor, "*r"]:
+    """Mean loss over the batch: cross-entropy for classification, squared error for regression."""
+    if task == "regression":
+        return (outputs.squeeze(-1) - targets).square().mean(dim=-1)
+    picked = outputs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return (outputs.logsumexp(dim=-1) - picked).mean(dim=-1)
+
+
+def hits(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Bool[Tensor, "*r b"]:
+    """Which samples are classified correctly (for regression: none, accuracy is not defined there)."""
+    if task == "regression":
+        return torch.zeros_like(targets, dtype=torch.bool)
+    return outputs.argmax(dim=-1) == targets
+
+
+class _Stack(Protocol):
+    """Networks that take one optimizer step together."""
+
+    def step(self, batch: Int[Tensor, "r b"], lr: float) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
+        """Train on the rows ``batch`` of the training data; loss and number of hits of each replica before the step."""
+
+    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
+        """Summed loss and number of hits of each replica in evaluation mode."""
+
+    def state(self) -> State:
+        """Effective state with a leading replica axis, on the CPU."""
+
+
+class _OneByOne:
+    """A single replica as a plain module whose parameters hold W_eff; the optimizer moves W beside it."""
+
+    def __init__(self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData):
+        self.module, self.data = module, data
+        module.load_state_dict(buffers, strict=False)
+        self.parameters = dict(module.named_parameters())
+        self.W = {}
+        self.fixed = {}
+        for name, parameter in self.parameters.items():
+            F, D = fixed.get(name, (None, None))
+            if F is None and D is None:
+                parameter.data.copy_(W[name])
+                self.W[name] = parameter
+            else:
+                self.W[name] = W[name].clone()
+                self.fixed[name] = (F, D)
+        self._compose()
+        self.optimizer = make_optimizer(recipe, self.W, R=1)
+
+    def _compose(self) -> None:
+        for name, (F, D) in self.fixed.items():
+            target, W = self.parameters[name].data, self.W[name]
+            if D is None:
+                torch.add(F, W, out=target)
+            elif F is None:
+                torch.mul(D, W, out=target)
+            else:
+                torch.addcmul(F, D, W, out=target)
+
+    def step(self, batch: Int[Tensor, "1 b"], lr: float) -> tuple[Tensor, Tensor]:
+        x, y = self.data.x_train[batch[0]], self.data.y_train[batch[0]]
+        outputs = self.module(x)
+        loss = functional.cross_entropy(outputs, y) if self.data.task == "classification" else losses("regression", outputs, y)
+        loss.backward()
+        for name, (_, D) in self.fixed.items():
+            # Chain rule: dL/dW = D * dL/dW_eff.
+            gradient = self.parameters[name].grad
+            self.W[name].grad = gradient if D is None else gradient.mul_(D)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self._compose()
+        for tensor in (*self.parameters.values(), *self.W.values()):
+            tensor.grad = None
+        return loss.detach()[None], hits(self.data.task, outputs.detach(), y).sum()[None]
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        self.module.eval()
+        outputs = self.module(x)
+        self.module.train()
+        return (losses(self.data.task, outputs, y) * len(x))[None], hits(self.data.task, outputs, y).sum()[None]
+
+    def state(self) -> State:
+        return {name: tensor.detach().cpu().clone()[None] for name, tensor in self.module.state_dict().items()}
+
+
+class _Together:
+    """Several replicas in one vmapped step; all tensors carry a leading replica axis."""
+
+    def __init__(self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData):
+        self.module, self.data, self.buffers = module, data, buffers
+        self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
+        self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
+        self.R = len(next(iter(self.W.values())))
+        self.optimizer = make_optimizer(recipe, self.W, self.R)
+
+    def _parameters(self) -> State:
+        return {name: effective(W, *self.fixed.get(name, (None, None))) for name, W in self.W.items()}
+
+    def _outputs(self, parameters: State, x: Float[Tensor, "r b d"]) -> Float[Tensor, "r b c"]:
+        def forward(parameters: State, buffers: State, x: Tensor) -> Tensor:
+            return torch.func.functional_call(self.module, (parameters, buffers), (x,))
+
+        return torch.func.vmap(forward)(parameters, self.buffers, x)
+
+    def step(self, batch: Int[Tensor, "r b"], lr: float) -> tuple[Tensor, Tensor]:
+        x, y = self.data.x_train[batch], self.data.y_train[batch]
+        outputs = self._outputs(self._parameters(), x)
+        loss = losses(self.data.task, outputs, y)
+        # Replicas share no parameter, so the gradient of the sum is each replica's own gradient.
+        loss.sum().backward()
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach(), hits(self.data.task, outputs.detach(), y).sum(dim=-1)
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        self.module.eval()
+        outputs = self._outputs(self._parameters(), x.expand(self.R, *x.shape))
+        self.module.train()
+        targets = y.expand(self.R, *y.shape)
+        return losses(self.data.task, outputs, targets) * len(x), hits(self.data.task, outputs, targets).sum(dim=-1)
+
+    @torch.no_grad()
+    def state(self) -> State:
+        merged = {**self._parameters(), **self.buffers}
+        return {name: tensor.detach().cpu().clone() for name, tensor in merged.items()}
+
+
+def train_block(
+    build: Callable[[], nn.Module],
+    data: TrainingData,
+    replicas: Sequence[Replica],
+    scheme: dict[str, Any],
+    init: dict[str, Any],
+    recipe: dict[str, Any],
+    snapshots: Sequence[int],
+    key: tuple[str, str],
+    device: str = "cpu",
+    report: Callable[[str], None] = lambda line: None,
+) -> TrainedBlock:
+    """Train every replica and keep its effective state at the epochs in ``snapshots`` (0 is the initialisation).
+
+    Args:
+        build: makes the module; called for each stack, its own parameters are overwritten.
+        key: (study, variant), which every random generator is derived from, so that adding variants changes nothing.
+            The mask generator leaves the variant out: a sweep over sigma_F shares masks and scaled values.
+        report: receives one line an epoch.
+
+    Returns:
+        Stacked states in the order of ``replicas``, F and D for each mask seed, and a history with one row for each
+        replica and epoch: training loss and accuracy averaged over the epoch's batches as they were trained on,
+        validation loss and accuracy after the epoch, and ``time_s``, the epoch's seconds divided by the stack's size.
+
+    Raises:
+        UserError: a replica's loss stopped being finite (names study, variant, seed and epoch).
+    """
+    target = torch.device(device)
+    data = data.to(target)
+    probe = build()
+    shapes = weight_shapes(probe)
+    study, variant = key
+    mask_seeds = sorted({replica.mask_seed for replica in replicas})
+    fixed = {seed: sample_fixed_parts(scheme, shapes, study, "mask", seed) for seed in mask_seeds}
+    small = sum(parameter.numel() for parameter in probe.parameters()) < STACK_BELOW_PARAMETERS
+    together = target.type == "cuda" or small
+    size = (CUDA_STACK if target.type == "cuda" else CPU_STACK) if together else 1
+    states: dict[int, list[State]] = {epoch: [] for epoch in sorted(snapshots)}
+    histories = []
+    for start in range(0, len(replicas), size):
+        members = list(replicas[start : start + size])
+        # A stack of one takes other kernels than a stack of many, with other rounding: it runs with a copy of itself.
+        padding = 1 if together and len(members) == 1 else 0
+        members += members[:padding]
+        module = build().to(target)
+        module.train()
+        W = _stack([sample_parameters(module, init, torch_generator(study, variant, "init", r.mask_seed, r.seed)) for r in members])
+        plain_buffers = {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
+        buffers = _stack([{**plain_buffers, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
+        parts = {name: _stack_parts([fixed[r.mask_seed][name] for r in members], target) for name in shapes}
+        W, buffers = _move(W, target), _move(buffers, target)
+        stack: _Stack
+        if together:
+            stack = _Together(module, W, buffers, parts, recipe, data)
+        else:
+            single = {name: tuple(None if p is None else p[0] for p in pair) for name, pair in parts.items()}
+            stack = _OneByOne(module, _first(W), _first(buffers), single, recipe, data)  # type: ignore[arg-type]
+        histories.append(_train_stack(stack, members, len(members) - padding, data, recipe, states, key, report))
+    merged = {epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]} for epoch, parts in states.items()}
+    return TrainedBlock(tuple(replicas), merged, fixed, pd.concat(histories, ignore_index=True))
+
+
+def _train_stack(
+    stack: _Stack,
+    members: Sequence[Replica],
+    kept: int,
+    data: TrainingData,
+    recipe: dict[str, Any],
+    states: dict[int, list[State]],
+    key: tuple[str, str],
+    report: Callable[[str], None],
+) -> pd.DataFrame:
+    n, batch_size = len(data.x_train), recipe["batch_size"]
+    steps_per_epoch = -(-n // batch_size)
+    rows = []
+    if 0 in states:
+        states[0].append(_kept(stack, kept))
+    for epoch in range(1, recipe["epochs"] + 1):
+        began = time.perf_counter()
+        order = torch.stack(
+            [torch.randperm(n, generator=torch_generator(*key, "order", r.mask_seed, r.seed, epoch)) for r in members]
+        ).to(data.x_train.device)
+        total_loss = torch.zeros(len(members), dtype=torch.float64, device=order.device)
+        total_hits = torch.zeros(len(members), dtype=torch.int64, device=order.device)
+        for step, batch in enumerate(order.split(batch_size, dim=1), start=(epoch - 1) * steps_per_epoch):
+            loss, correct = stack.step(batch, learning_rate(recipe, step, steps_per_epoch))
+            total_loss += loss * batch.shape[1]
+            total_hits += correct
+        _check_finite(total_loss, members, key, epoch)
+        time_s = (time.perf_counter() - began) / len(members)
+        val_loss, val_accuracy = _validate(stack, data, len(members))
+        if epoch in states:
+            states[epoch].append(_kept(stack, kept))
+        train_accuracy = _accuracy(data.task, total_hits, n)
+        for r, replica in enumerate(members[:kept]):
+            rows.append(
+                {
+                    "mask_seed": replica.mask_seed,
+                    "seed": replica.seed,
+                    "epoch": epoch,
+                    "train_loss": total_loss[r].item() / n,
+                    "train_accuracy": train_accuracy[r],
+                    "val_loss": val_loss[r],
+                    "val_accuracy": val_accuracy[r],
+                    "time_s": time_s,
+                }
+            )
+        report(
+            f"{key[0]}/{key[1]} seeds {members[0].seed}..{members[-1].seed} epoch {epoch}/{recipe['epochs']}: "
+            f"train loss {total_loss.mean().item() / n:.4f}, {time_s * len(members):.2f} s"
+        )
+    return pd.DataFrame(rows)
+
+
+def _kept(stack: _Stack, kept: int) -> State:
+    return {name: tensor[:kept] for name, tensor in stack.state().items()}
+
+
+def _validate(stack: _Stack, data: TrainingData, R: int) -> tuple[list[float], list[float]]:
+    n = len(data.x_val)
+    if n == 0:
+        return [float("nan")] * R, [float("nan")] * R
+    total_loss = torch.zeros(R, dtype=torch.float64, device=data.x_val.device)
+    total_hits = torch.zeros(R, dtype=torch.int64, device=data.x_val.device)
+    for x, y in zip(data.x_val.split(EVALUATION_BATCH), data.y_val.split(EVALUATION_BATCH), strict=True):
+        loss, correct = stack.evaluate(x, y)
+        total_loss += loss
+        total_hits += correct
+    return (total_loss / n).tolist(), _accuracy(data.task, total_hits, n)
+
+
+def _accuracy(task: str, correct: Int[Tensor, " r"], n: int) -> list[float]:
+    return [float("nan")] * len(correct) if task == "regression" else (correct / n).tolist()
+
+
+def _check_finite(total_loss: Tensor, members: Sequence[Replica], key: tuple[str, str], epoch: int) -> None:
+    for replica, finite in zip(members, total_loss.isfinite().tolist(), strict=True):
+        if not finite:
+            raise UserError(
+                f"Training diverged: study {key[0]}, variant {key[1]}, mask seed {replica.mask_seed}, seed {replica.seed} "
+                f"has a loss that is not finite in epoch {epoch}. Lower recipe.lr or choose another initialisation."
+            )
+
+
+def _stack(states: list[State]) -> State:
+    return {name: torch.stack([state[name] for state in states]) for name in states[0]}
+
+
+def _stack_parts(parts: list[tuple[Tensor | None, Tensor | None]], device: torch.device) -> tuple[Tensor | None, Tensor | None]:
+    def joined(which: int) -> Tensor | None:
+        tensors = [part[which] for part in parts]
+        return None if tensors[0] is None else torch.stack(tensors).to(device)  # type: ignore[arg-type]
+
+    return joined(0), joined(1)
+
+
+def _move(state: State, device: torch.device) -> State:
+    return {name: tensor.to(device) for name, tensor in state.items()}
+
+
+def _first(state: State) -> State:
+    return {name: tensor[0] for name, tensor in state.items()}
