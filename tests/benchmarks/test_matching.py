@@ -1,6 +1,7 @@
 """Matching one pair of MNIST-size MLPs: streaming moments against keeping all activations, in time and peak memory.
 
-Run with: pytest tests/benchmarks/test_matching.py -s
+Run with: pytest tests/benchmarks/test_matching.py -s, on a machine whose cores are free: two threads that wait for a
+busy core are slower than one, and the ratio then says nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def keeping(net_a: nn.Module, net_b: nn.Module, x: Tensor, correlate) -> list[fl
             net_b(batch)
     for handle in handles:
         handle.remove()
-    activations = {key: torch.cat(batches).numpy() for key, batches in kept.items()}
+    activations = {key: torch.cat(kept.pop(key)).numpy() for key in list(kept)}
     objectives = []
     for layer in range(3):
         S = correlate(activations[0, layer], activations[1, layer])
@@ -127,11 +128,9 @@ def test_time(benchmark):
             benchmark.pedantic(timed, args=("streaming",), setup=references, rounds=ROUNDS)
     finally:
         torch.set_num_threads(threads_before)
-    ratios = {
-        name: float(np.median(times[name]) / np.median(times["streaming"])) for name in METHODS if name != "streaming"
-    }
+    ratios = {name: min(times[name]) / min(times["streaming"]) for name in METHODS if name != "streaming"}
     benchmark.extra_info.update({"times_s": times, "time_ratios": ratios})
-    print(f"\nmedian seconds: { {name: round(float(np.median(t)), 2) for name, t in times.items()} }; ratios: {ratios}")
+    print(f"\nbest of {ROUNDS} in seconds: { {name: round(min(t), 2) for name, t in times.items()} }; ratios: {ratios}")
     for name in ratios:
         np.testing.assert_allclose(results[name], results["streaming"], atol=1e-5)
     assert ratios["keeping, corrcoef"] >= MIN_SPEEDUP

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,21 +24,26 @@ Config = dict[str, Any]
 
 SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
 
-# What a scheme needs besides its name; a default of None means the key must be given.
+# The keys that each scheme, network and data source takes besides its name, with defaults; REQUIRED ones must be given.
+# A name that is missing here (one you added) takes any key the schema knows.
+REQUIRED = object()
 SCHEME_KEYS: dict[str, dict[str, Any]] = {
     "standard": {},
-    "w_asymmetric": {"sigma_F": None},
-    "syre": {"sigma_F": None, "epsilon": 0.01},
-    "sparse": {"density": None},
+    "w_asymmetric": {"sigma_F": REQUIRED},
+    "syre": {"sigma_F": REQUIRED, "epsilon": 0.01},
+    "sparse": {"density": REQUIRED},
     "residual": {},
 }
-NETWORK_DEFAULTS: dict[str, dict[str, Any]] = {"mlp": {"norm": "layernorm", "activation": "gelu"}, "coherence_student": {"width": 128}}
-DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
-    "digits": {},
-    "gmm": {"d": 128, "n_classes": 5, "n_train": 50_000, "n_val": 5_000, "n_test": 10_000},
-    "coherence": {"d": 20, "n_train": 1024, "n_test": 2048},
-    "mnist": {},
-    "mnist_coherence": {"target_nu": 0.111, "explained_variance": 0.9},
+NETWORK_KEYS: dict[str, dict[str, Any]] = {
+    "mlp": {"widths": REQUIRED, "norm": "layernorm", "activation": "gelu"},
+    "coherence_student": {"width": 128},
+}
+DATASET_KEYS: dict[str, dict[str, Any]] = {
+    "digits": {"split": "random"},
+    "gmm": {"k": REQUIRED, "sigma_sep": REQUIRED, "d": 128, "n_classes": 5, "n_train": 50_000, "n_val": 5_000, "n_test": 10_000},
+    "coherence": {"embedding": REQUIRED, "t": REQUIRED, "d": 20, "n_train": 1024, "n_test": 2048},
+    "mnist": {"split": "random"},
+    "mnist_coherence": {"split": "random", "target_nu": 0.111, "explained_variance": 0.9},
 }
 
 
@@ -104,7 +110,7 @@ class Project:
     studies: dict[str, Study]
 
 
-def parse(config: Config) -> Project:
+def parse_config(config: Config) -> Project:
     """Validate a config and expand it.
 
     Raises:
@@ -166,8 +172,28 @@ def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
     source = spec["source"]
     if source not in SOURCES:
         raise UserError(f"Config: datasets.{family}.source is {source!r}; known sources are {', '.join(sorted(SOURCES))}.")
-    defaults = {key: value for key, value in DATASET_DEFAULTS.get(source, {}).items()}
-    return {name: {**defaults, **member} for name, member, _ in _sweep(family, spec, f"datasets.{family}")}
+    where = f"datasets.{family}"
+    members = {}
+    for name, member, _ in _sweep(family, spec, where):
+        _check_block("dataset", member, where)
+        members[name] = _complete(member, DATASET_KEYS, "source", where, common=("seed",))
+    return members
+
+
+def _complete(spec: Config, keys_of: dict[str, dict[str, Any]], naming: str, where: str, common: tuple[str, ...] = ()) -> Config:
+    """``spec`` with the defaults of its kind; a key of another kind or a missing one is an error."""
+    name = spec[naming]
+    if name not in keys_of:
+        return spec
+    keys = keys_of[name]
+    for key in spec:
+        if key != naming and key not in keys and key not in common:
+            allowed = ", ".join((*keys, *common)) or "no keys"
+            raise UserError(f"Config: {where}.{key} does not belong to {name}; it takes {allowed}.")
+    for key, default in keys.items():
+        if default is REQUIRED and key not in spec:
+            raise UserError(f"Config: {where} lacks {key}, which {name} needs.")
+    return {**{key: default for key, default in keys.items() if default is not REQUIRED}, **spec}
 
 
 def _sweep(name: str, spec: Config, where: str) -> list[tuple[str, Config, Config]]:
@@ -180,9 +206,16 @@ def _sweep(name: str, spec: Config, where: str) -> list[tuple[str, Config, Confi
         member = copy.deepcopy(spec)
         for key, value in chosen.items():
             _assign(member, key, value, f"{where}.sweep")
-        suffix = "".join(f"_{key.rpartition('.')[2]}{value}" for key, value in chosen.items())
+        suffix = "".join(_suffix(key, value, where) for key, value in chosen.items())
         members.append((name + suffix, member, chosen))
     return members
+
+
+def _suffix(key: str, value: Any, where: str) -> str:
+    text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{value}"
+    if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
+        raise UserError(f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over numbers or plain words.")
+    return f"_{text}"
 
 
 def _assign(target: Config, dotted: str, value: Any, where: str) -> None:
@@ -240,13 +273,14 @@ def _check_analyses(study: Study, where: str) -> None:
 
 def _variant(name: str, family: str, spec: Config, study: Config, dataset: str, dataset_spec: Config, where: str) -> Variant:
     network = {**study["network"], **spec.get("network", {})}
-    network = {**NETWORK_DEFAULTS.get(network["name"], {}), **network}
     init = spec.get("init", study["init"])
     recipe = {**study["recipe"], **spec.get("recipe", {})}
-    scheme = _scheme(spec["scheme"], where)
+    scheme = spec["scheme"]
     # Sweeps may have put any value anywhere: the expanded blocks are checked against the schema once more.
     for block, value in {"network": network, "init": init, "recipe": recipe, "scheme": scheme}.items():
         _check_block(block, value, f"{where}.{block}")
+    scheme = _scheme(scheme, f"{where}.scheme")
+    network = _complete(network, NETWORK_KEYS, "name", f"{where}.network")
     if network["name"] not in NETWORKS:
         raise UserError(f"Config: {where}: network.name is {network['name']!r}; known networks are {', '.join(sorted(NETWORKS))}.")
     if init["name"] == "normal" and "std" not in init:
@@ -272,20 +306,13 @@ def _scalar(value: Any) -> Any:
 def _scheme(scheme: Config, where: str) -> Config:
     name = scheme["name"]
     if name not in SCHEME_KEYS:
-        raise UserError(f"Config: {where}.scheme.name is {name!r}; known schemes are {', '.join(sorted(SCHEME_KEYS))}.")
-    keys = dict(SCHEME_KEYS[name])
-    if name == "w_asymmetric":
-        given = [key for key in ("n_fixed", "fixed_fraction") if key in scheme]
-        if len(given) != 1:
-            raise UserError(f"Config: {where}.scheme needs exactly one of n_fixed and fixed_fraction, but has {len(given)}.")
-        keys[given[0]] = None
-    for key in scheme:
-        if key != "name" and key not in keys:
-            raise UserError(f"Config: {where}.scheme.{key} does not belong to the scheme {name}; it takes {', '.join(keys) or 'no keys'}.")
-    for key, default in keys.items():
-        if default is None and key not in scheme:
-            raise UserError(f"Config: {where}.scheme lacks {key}, which the scheme {name} needs.")
-    return {**keys, **scheme}
+        raise UserError(f"Config: {where}.name is {name!r}; known schemes are {', '.join(sorted(SCHEME_KEYS))}.")
+    if name != "w_asymmetric":
+        return _complete(scheme, SCHEME_KEYS, "name", where)
+    given = [key for key in ("n_fixed", "fixed_fraction") if key in scheme]
+    if len(given) != 1:
+        raise UserError(f"Config: {where} needs exactly one of n_fixed and fixed_fraction, but has {len(given)}.")
+    return _complete(scheme, SCHEME_KEYS, "name", where, common=(given[0],))
 
 
 def _check_block(block: str, value: Config, where: str) -> None:

@@ -127,6 +127,7 @@ def test_artifact_without_all_arrays_is_refused(tmp_path):
         ({"x_train": np.zeros((6, 3))}, "x_train must be float32"),
         ({"x_test": np.zeros((2, 4), np.float32)}, r"x_test must be .* \[n, d\].*\[2, 4\]"),
         ({"x_test": np.zeros((2, 3), np.uint8)}, "x_test must be float32"),
+        ({"x_train": np.zeros(6, np.float32)}, "x_train must be"),
         ({"x_train": np.zeros((6, 3), np.int64)}, "x_train must be float32 or uint8"),
         ({"x_test": np.full((2, 3), np.inf, np.float32)}, "not finite"),
         ({"y_test": np.array([0])}, "y_test must hold a target for each of 2"),

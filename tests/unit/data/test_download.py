@@ -47,7 +47,7 @@ def test_wrong_content_is_not_kept(mirror, cache):
 
 def test_absent_file_and_dead_mirror_are_named(mirror, cache):
     url, digest = mirror
-    with pytest.raises(UserError, match="HTTPError.*ConnectionError"):
+    with pytest.raises(UserError, match=r"HTTPError.*ConnectionError"):
         fetch("absent.gz", (url, "http://127.0.0.1:9/"), digest)
 
 

@@ -130,7 +130,7 @@ def test_nothing_found_and_no_network_says_what_to_put_where(tiny_mnist, no_netw
 
 
 def test_no_folder_and_no_network(no_network):
-    with pytest.raises(UserError, match="MNIST was not found.*data_dir or SYMLAB_DATA"):
+    with pytest.raises(UserError, match=r"MNIST was not found.*data_dir or SYMLAB_DATA"):
         load(spec(), None)
 
 

@@ -63,3 +63,10 @@ def test_principal_basis_takes_as_few_directions_as_explain_the_variance():
         basis = principal_basis(covariance, explained)
         assert basis.shape == (4, k)
         np.testing.assert_allclose(basis @ basis.T, directions[:, :k] @ directions[:, :k].T, atol=1e-10)
+
+
+def test_full_coordinates_are_placed_at_random():
+    frames = [frame_with_coherence(20, 2, 0.5, np.random.default_rng(seed)) for seed in range(2)]
+    first, second = ((frame**2).sum(axis=1) > 0.25 for frame in frames)
+    assert first.sum() == second.sum() == 4
+    assert (first != second).any()

@@ -103,7 +103,7 @@ def record_pair_moments(
 
     Args:
         module: a network of the pairs' shape; its own state is not used.
-        states_A, states_B: the states to compare, by a key that names the pair (and the snapshot, where there are many).
+        states_A, states_B: the states to compare, by a key that names the pair (and the snapshot, if there are many).
         points: for each group of neurons, the submodule whose output [n, d] is recorded (``SymmetrySpec.points``).
         batches: the inputs; 512 to 2048 at a time keep a 512-wide layer in cache.
 

@@ -17,7 +17,7 @@ from symlab.alignment.symmetry_spec import SymmetrySpec, validate
 from symlab.errors import UserError
 
 # Renumbering changes the order in which products are added up, nothing else. In float32 that moves the outputs of nets
-# of a few layers and hundreds of neurons by some 1e-6 of their size; a wrong permutation moves them by about their size.
+# of a few layers and hundreds of neurons by some 1e-6 of their size; a wrong permutation moves them by their size.
 RELATIVE_TOLERANCE_IN_EPS = 1000
 
 
@@ -43,9 +43,9 @@ def permute(
 
     permuted = {}
     for name, tensor in state.items():
-        for axis, group in enumerate(spec.axes[name]):
-            if group is not None:
-                tensor = tensor.index_select(axis, torch.as_tensor(permutations[group], device=tensor.device))
+        for axis, acting in enumerate(spec.axes[name]):
+            if acting is not None:
+                tensor = tensor.index_select(axis, torch.as_tensor(permutations[acting], device=tensor.device))
         permuted[name] = tensor
     return permuted
 

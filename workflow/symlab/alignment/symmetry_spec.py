@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -35,9 +36,7 @@ def validate(spec: SymmetrySpec, state: Mapping[str, Tensor]) -> None:
     """
     for name in state:
         if name not in spec.axes:
-            raise UserError(
-                f"the symmetry spec says nothing of {name!r}: add it to axes, with None for every axis that stays fixed."
-            )
+            raise UserError(f"the symmetry spec says nothing of {name!r}: add it to axes, with None for fixed axes.")
     for name, groups in spec.axes.items():
         if name not in state:
             raise UserError(f"the symmetry spec names {name!r}, which the network does not have: remove it from axes.")
@@ -85,7 +84,9 @@ def mlp_spec(module: nn.Module) -> SymmetrySpec:
     Raises:
         UserError: a parameter or buffer does not fit this picture.
     """
-    linears, activations = module.linears, module.activations
+    # torch types a module's children as Tensor | Module, which have no length.
+    mlp: Any = module
+    linears, activations = mlp.linears, mlp.activations
     group_of_output = [f"hidden{layer + 1}" if layer < len(activations) else None for layer in range(len(linears))]
     group_of_input = [None, *group_of_output]
 
@@ -94,7 +95,7 @@ def mlp_spec(module: nn.Module) -> SymmetrySpec:
         for name, tensor in linear.state_dict().items():
             of_both = (group_of_output[layer], group_of_input[layer])
             axes[f"linears.{layer}.{name}"] = of_both[: tensor.dim()]
-    for kind, modules in (("norms", getattr(module, "norms", ())), ("activations", activations)):
+    for kind, modules in (("norms", getattr(mlp, "norms", ())), ("activations", activations)):
         for layer, submodule in enumerate(modules):
             for name, tensor in submodule.state_dict().items():
                 # A norm's vectors have one axis, num_batches_tracked has none, a sigma-activation's C has two.

@@ -23,9 +23,9 @@ def barriers(curves: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         by: the columns that tell curves apart, e.g. pair, split, aligned.
 
     Returns:
-        One row a curve: ``by``, ``barrier_max`` and ``barrier_mid`` of the loss, in the loss's unit, ``drop_max_pp`` and
-        ``drop_mid_pp`` of the accuracy, in percentage points (NaN where there is no accuracy). The maximum runs over the
-        whole path, whose ends have gap 0, so it is never negative; the midpoint can be.
+        One row a curve: ``by``, ``barrier_max`` and ``barrier_mid`` of the loss, in the loss's unit, ``drop_max_pp``
+        and ``drop_mid_pp`` of the accuracy, in percentage points (NaN where there is no accuracy). The maximum runs
+        over the whole path, whose ends have gap 0, so it is never negative; the midpoint can be.
 
     Raises:
         UserError: a curve lacks an end or the midpoint, or has a lambda twice.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -28,22 +29,22 @@ def running_statistics(
     Raises:
         UserError: the network has batch norm, but no inputs are given.
     """
-    module = copy.deepcopy(module).eval()
-    norms = {
-        name: submodule
+    names = [
+        name
         for name, submodule in module.named_modules()
         if isinstance(submodule, _BatchNorm) and submodule.track_running_stats
-    }
-    if not norms:
+    ]
+    if not names:
         return {}
     if x is None:
         raise UserError(
             f"a {type(module).__name__} with batch norm needs training inputs at every point of a path: "
             f"pass them as statistics_x."
         )
+    module = copy.deepcopy(module).eval()
     statistics = {}
-    for name, norm in norms.items():
-        norm.train()
+    for name in names:
+        norm: Any = module.get_submodule(name).train()
         # torch's way to ask for the plain average over batches.
         norm.momentum = None
         for buffer, _ in norm.named_buffers():

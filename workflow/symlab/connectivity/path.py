@@ -17,7 +17,9 @@ from symlab.errors import UserError
 
 
 def interpolate(state_A: Mapping[str, Tensor], state_B: Mapping[str, Tensor], lam: float) -> dict[str, Tensor]:
-    """W(lambda) = (1 - lambda) W_A + lambda W_B, exactly W_A at 0 and W_B at 1; integer entries (counters) are A's.
+    """W(lambda) = (1 - lambda) W_A + lambda W_B, exactly W_A at 0 and W_B at 1 (of finite weights).
+
+    Integer entries, which are counters, are A's.
 
     Raises:
         UserError: the states have different entries or shapes.
@@ -26,9 +28,7 @@ def interpolate(state_A: Mapping[str, Tensor], state_B: Mapping[str, Tensor], la
         name: tensor.shape for name, tensor in state_B.items()
     }:
         raise UserError("two networks of different shapes cannot be interpolated: compare models of one variant.")
-    return {
-        name: torch.lerp(a, state_B[name], lam) if a.is_floating_point() else a for name, a in state_A.items()
-    }
+    return {name: torch.lerp(a, state_B[name], lam) if a.is_floating_point() else a for name, a in state_A.items()}
 
 
 def curve(
@@ -90,7 +90,9 @@ def curve(
                 loss[index] += functional.cross_entropy(out, y_batch, reduction="sum")
                 correct[index] += (out.argmax(dim=-1) == y_batch).sum()
             else:
-                loss[index] += functional.mse_loss(out.reshape(len(out)), y_batch, reduction="sum")
+                if out.numel() != len(x_batch):
+                    raise UserError(f"regression needs a network with one output, not {out.shape[-1]}.")
+                loss[index] += functional.mse_loss(out.flatten(), y_batch, reduction="sum")
     table = pd.DataFrame({"lambda": lambdas, "loss": (loss / len(x)).cpu(), "accuracy": (correct / len(x)).cpu()})
     # A network without finite outputs has no accuracy; argmax would credit it with class 0.
     return table.assign(accuracy=table["accuracy"].where(table["loss"].notna() & (task == "classification")))
@@ -110,7 +112,7 @@ def _linear(state: Mapping[str, Tensor], name: str, x: Float[Tensor, "n d"]) -> 
 
 
 def _input_layers(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]) -> list[str]:
-    """The linear layers that run once, on x itself: their outputs are linear in their weights and depend on no others."""
+    """The linear layers that run once, on x itself: each output depends on that layer alone, linearly."""
     inputs: dict[str, list[Tensor]] = {}
 
     def recorder(name: str):

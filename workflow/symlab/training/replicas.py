@@ -30,7 +30,7 @@ from symlab.networks.symmetry import (
     weight_shapes,
 )
 from symlab.seeds import torch_generator
-from symlab.training.recipe import learning_rate, make_optimizer
+from symlab.training.recipe import VECTOR, learning_rate, make_optimizer
 
 # Measured on one core (tests/benchmarks/test_training.py): below this many parameters a step is bound by call overhead
 # and a stack of 8 is about twice as fast a replica; above it the batched products are slower than the plain ones.
@@ -240,15 +240,15 @@ def train_block(
     study, variant = key
     mask_seeds = sorted({replica.mask_seed for replica in replicas})
     fixed = {seed: sample_fixed_parts(scheme, shapes, study, "mask", seed) for seed in mask_seeds}
-    small = sum(parameter.numel() for parameter in probe.parameters()) < STACK_BELOW_PARAMETERS
-    together = target.type == "cuda" or small
+    together = target.type == "cuda" or _stacks_on_cpu(probe, shapes)
     size = (CUDA_STACK if target.type == "cuda" else CPU_STACK) if together else 1
     states: dict[int, list[State]] = {epoch: [] for epoch in sorted(snapshots)}
     histories = []
     for start in range(0, len(replicas), size):
         members = list(replicas[start : start + size])
-        # A stack of one takes other kernels than a stack of many, with other rounding: it runs with a copy of itself.
-        padding = 1 if together and len(members) == 1 else 0
+        # Kernels that reduce over a stack of odd size end on a half-filled vector register, which rounds differently:
+        # an odd stack gets a copy of its first member, so that a seed's bits do not depend on its company.
+        padding = len(members) % 2 if together else 0
         members += members[:padding]
         module = build().to(target)
         module.train()
@@ -265,7 +265,20 @@ def train_block(
             stack = _OneByOne(module, _first(W), _first(buffers), single, recipe, data)  # type: ignore[arg-type]
         histories.append(_train_stack(stack, members, len(members) - padding, data, recipe, states, key, report))
     merged = {epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]} for epoch, parts in states.items()}
-    return TrainedBlock(tuple(replicas), merged, fixed, pd.concat(histories, ignore_index=True))
+    history = pd.concat(histories).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
+    return TrainedBlock(tuple(replicas), merged, fixed, history)
+
+
+def _stacks_on_cpu(module: nn.Module, shapes: dict[str, tuple[int, int]]) -> bool:
+    """Whether a stacked step is faster and rounds as every other stack does.
+
+    Layers whose width is no multiple of a vector register leave a remainder in it, which CPU kernels round differently;
+    where in a stack that happens depends on the other replicas, so such networks run one by one.
+    """
+    widths = [fan_out for fan_out, _ in shapes.values()]
+    hidden = widths[:-1] or widths
+    small = sum(parameter.numel() for parameter in module.parameters()) < STACK_BELOW_PARAMETERS
+    return small and all(width % VECTOR == 0 for width in hidden)
 
 
 def _train_stack(

@@ -1,0 +1,141 @@
+"""Every figure of the registry: it draws, quietly, with every axis labelled, and refuses tables that lack what it shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from matplotlib import rcParams
+from matplotlib.image import imread
+
+from symlab.errors import UserError
+from symlab.figures import FIGURES, draw
+from symlab.figures.style import save
+
+STYLE = {"font_size": 8, "dpi": 100, "palette": "colorblind"}
+CAPTIONS = Path(__file__).parents[3] / "workflow" / "report" / "figures"
+
+
+def drawn_quietly(figure_id, tables, style=STYLE):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = draw(figure_id, tables, style)
+        figure.canvas.draw()
+    return figure
+
+
+@pytest.mark.parametrize("figure_id", FIGURES)
+def test_draws_with_every_axis_labelled_and_leaves_no_trace(figure_id, tables_of, tmp_path):
+    before = dict(rcParams)
+    figure = drawn_quietly(figure_id, tables_of(figure_id))
+    assert figure.axes
+    for axis in figure.axes:
+        labels = [axis.get_xlabel(), axis.get_ylabel()]
+        # A colour bar has one axis only.
+        assert any(labels) if axis.get_label() == "<colorbar>" else all(labels)
+    assert plt.get_fignums() == []
+    assert dict(rcParams) == before
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save(figure, tmp_path / "out" / "figure.pdf", tmp_path / "out" / "figure.png", STYLE["dpi"])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["figure.pdf", "figure.png"]
+    height, width = imread(tmp_path / "out" / "figure.png").shape[:2]
+    assert (width, height) == pytest.approx(figure.get_size_inches() * STYLE["dpi"], abs=1)
+
+
+def visible_texts(figure):
+    for axis in figure.axes:
+        yield from (axis.title, axis._left_title, axis.xaxis.label, axis.yaxis.label, *axis.texts)
+        for side in (axis.xaxis, axis.yaxis):
+            low, high = sorted(side.get_view_interval())
+            yield from (tick.label1 for tick in side.get_major_ticks() if low <= tick.get_loc() <= high)
+    for legend in figure.legends:
+        yield from legend.get_texts()
+
+
+@pytest.mark.parametrize("figure_id", FIGURES)
+def test_no_two_texts_overlap_and_none_leaves_the_figure(figure_id, tables_of):
+    figure = drawn_quietly(figure_id, tables_of(figure_id), {})
+    texts = [text for text in visible_texts(figure) if text.get_visible() and text.get_text().strip()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    for (name, box), (other_name, other) in combinations(boxes, 2):
+        assert not box.padded(-1).overlaps(other.padded(-1)), f"{name!r} overlaps {other_name!r}"
+    for name, box in boxes:
+        assert figure.bbox.padded(1).count_contains(box.corners()) == 4, f"{name!r} leaves the figure"
+
+
+@pytest.mark.parametrize("figure_id", FIGURES)
+def test_missing_and_empty_tables_name_the_study_setting(figure_id, tables_of):
+    name = FIGURES[figure_id].tables[0]
+    for tables in ({}, {name: tables_of(figure_id)[name].iloc[:0]}):
+        with pytest.raises(UserError, match=rf"Figure {figure_id} cannot be drawn: .*{name}.* set \w+ in"):
+            draw(figure_id, tables, STYLE)
+
+
+def only(table: pd.DataFrame, *schemes: str) -> pd.DataFrame:
+    return table[table["scheme"].isin(schemes)]
+
+
+@pytest.mark.parametrize("figure_id", ["3a", "3c", "5", "8", "10", "13", "17", "18"])
+def test_studies_without_w_variants_are_refused(figure_id, tables_of):
+    name = FIGURES[figure_id].tables[0]
+    tables = tables_of(figure_id)
+    # Fig. 5 and 13 draw W alone, so some other scheme's rows stand in for a study without W.
+    others = tables[name].assign(scheme="syre") if figure_id in ("5", "13") else only(tables[name], "standard", "syre")
+    with pytest.raises(UserError, match=r"studies\.\w+\.variants"):
+        draw(figure_id, {name: others}, STYLE)
+
+
+@pytest.mark.parametrize(("figure_id", "scheme"), [("16", "standard"), ("19", "syre")])
+def test_heat_maps_of_absent_variants_are_refused(figure_id, scheme, swap_costs):
+    with pytest.raises(UserError, match=rf"no variant that is {scheme}"):
+        draw(figure_id, {"swap_costs.parquet": swap_costs[swap_costs["scheme"] != scheme]}, STYLE)
+
+
+@pytest.mark.parametrize(
+    ("figure_id", "change", "setting"),
+    [
+        ("3a", lambda table: table[table["sigma_F"].isin([1.0])], "sigma_F"),
+        ("3c", lambda table: table[table["epoch"] == 60], "snapshots"),
+        ("3c", lambda table: table[table["sigma_F"] != 0], "sigma_F 0"),
+        ("4", lambda table: table[table["split"] == "test"], "interpolation.splits"),
+        ("4", lambda table: table[~table["aligned"]], "interpolation.aligned"),
+        ("5", lambda table: table.assign(k=float("nan")), "gmm"),
+        ("6", lambda table: table[table["split"] == "train"], "interpolation.splits"),
+        ("7", lambda table: table[table["epoch"] == 60], "snapshots"),
+        ("10", lambda table: table[table["family"] != "fractions"], "fixed_fraction"),
+        ("11", lambda table: table[table["m"] == 16], "centre_gaps.widths"),
+        ("21", lambda table: table[table["epoch"] == 60], "snapshots"),
+    ],
+)
+def test_a_missing_setting_is_named(figure_id, change, setting, tables_of):
+    name = FIGURES[figure_id].tables[0]
+    with pytest.raises(UserError, match=setting):
+        draw(figure_id, {name: change(tables_of(figure_id)[name])}, STYLE)
+
+
+def test_an_unknown_number_lists_the_known_ones():
+    with pytest.raises(UserError, match=r"no figure '99'.*3a, 3c, 4, 5"):
+        draw("99", {}, STYLE)
+
+
+def test_an_unknown_palette_is_a_user_error(matching):
+    with pytest.raises(UserError, match=r"style\.palette is 'mud'"):
+        draw("3a", {"matching.csv": matching}, {"palette": "mud"})
+
+
+def test_every_figure_has_a_caption_and_no_caption_is_left_over():
+    assert {path.stem for path in CAPTIONS.glob("*.rst")} == set(FIGURES)
+
+
+def test_the_registry_imports_neither_torch_nor_matplotlib_nor_pandas():
+    code = "import sys, symlab.figures; print([m for m in ('torch', 'matplotlib', 'pandas', 'seaborn') if m in sys.modules])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"

@@ -1,0 +1,122 @@
+"""F and D of every scheme, and initial values."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symlab.errors import UserError
+from symlab.networks import build
+from symlab.networks.initialise import sample_parameters
+from symlab.networks.symmetry import effective, sample_buffers, sample_fixed_parts, weight_shapes
+
+SHAPES = {"a": (40, 64), "b": (10, 40)}
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(n_fixed=st.integers(0, 39), sigma_F=st.sampled_from([0.0, 0.5, 2.0]), seed=st.integers(0, 5))
+def test_w_asymmetric_fixes_exactly_n_fixed_entries_in_every_row(n_fixed, sigma_F, seed):
+    parts = sample_fixed_parts({"name": "w_asymmetric", "sigma_F": sigma_F, "n_fixed": n_fixed}, SHAPES, "s", seed)
+    for name, (F, D) in parts.items():
+        assert F.shape == D.shape == SHAPES[name]
+        assert set(D.unique().tolist()) <= {0.0, 1.0}
+        assert torch.equal((D == 0).sum(dim=1), torch.full((len(D),), n_fixed))
+        assert (F[D == 1] == 0).all()
+        if sigma_F == 0:
+            assert (F == 0).all()
+
+
+def test_w_asymmetric_values_are_normal_and_columns_uniform():
+    F, D = sample_fixed_parts({"name": "w_asymmetric", "sigma_F": 3.0, "n_fixed": 20}, {"a": (4000, 80)}, "s")["a"]
+    values = F[D == 0]
+    assert values.std().item() == pytest.approx(3.0, rel=0.02) and abs(values.mean().item()) < 0.05
+    # Each column is fixed in a quarter of the rows: binomial standard deviation 0.0068.
+    assert ((D == 0).float().mean(dim=0) - 0.25).abs().max() < 5 * 0.0068
+
+
+def test_fraction_counts_and_lists_are_taken_layer_by_layer():
+    parts = sample_fixed_parts({"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": [0.125, 0.5]}, SHAPES, "s")
+    assert [(D == 0).sum(dim=1).unique().tolist() for _, D in parts.values()] == [[8], [20]]
+
+
+@pytest.mark.parametrize(
+    ("n_fixed", "sentence"), [(40, "must be below the fan-in"), ([1, 2, 3], "lists 3 values but the network has 2")]
+)
+def test_counts_that_do_not_fit_are_refused(n_fixed, sentence):
+    with pytest.raises(UserError, match=sentence):
+        sample_fixed_parts({"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": n_fixed}, SHAPES, "s")
+
+
+def test_syre():
+    F, D = sample_fixed_parts({"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}, {"a": (300, 300)}, "s")["a"]
+    assert F.std().item() == pytest.approx(2.0, rel=0.02)
+    uniform = D**-2
+    assert uniform.min() >= 0.9 - 1e-5 and uniform.max() <= 1.1 + 1e-5
+    assert uniform.std().item() == pytest.approx(0.2 / math.sqrt(12), rel=0.02)
+
+
+def test_sparse_residual_and_standard():
+    F, D = sample_fixed_parts({"name": "sparse", "density": 0.15}, {"a": (300, 300)}, "s")["a"]
+    assert F is None and set(D.unique().tolist()) == {0.0, 1.0} and D.mean().item() == pytest.approx(0.15, abs=0.005)
+    residual = sample_fixed_parts({"name": "residual"}, {"square": (7, 7), "wide": (7, 9)}, "s")
+    assert torch.equal(residual["square"][0], torch.eye(7)) and residual["wide"] == (None, None)
+    assert sample_fixed_parts({"name": "standard"}, SHAPES, "s") == {"a": (None, None), "b": (None, None)}
+    with pytest.raises(UserError, match="known schemes are residual, sparse, standard, syre, w_asymmetric"):
+        sample_fixed_parts({"name": "wasym"}, SHAPES, "s")
+
+
+def test_masks_differ_between_seeds_and_layers():
+    scheme = {"name": "sparse", "density": 0.5}
+    first, second = (sample_fixed_parts(scheme, {"a": (9, 9), "b": (9, 9)}, "s", seed) for seed in (0, 1))
+    assert not torch.equal(first["a"][1], second["a"][1]) and not torch.equal(first["a"][1], first["b"][1])
+    assert torch.equal(first["a"][1], sample_fixed_parts(scheme, {"a": (9, 9)}, "s", 0)["a"][1])
+
+
+def test_effective_is_f_plus_d_times_w():
+    W, F, D = torch.tensor([2.0, 3.0]), torch.tensor([10.0, 20.0]), torch.tensor([0.0, 2.0])
+    assert effective(W, F, D).tolist() == [10, 26]
+    assert effective(W, None, D).tolist() == [0, 6]
+    assert effective(W, F, None).tolist() == [12, 23]
+    assert effective(W, None, None).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(("name", "std"), [("lecun", 1 / 20), ("torch", 1 / math.sqrt(3 * 400)), ("normal", 0.05)])
+def test_initialisation_has_the_stated_spread(name, std):
+    module = build({"name": "mlp", "widths": [300]}, 400, 10)
+    state = sample_parameters(module, {"name": name, "std": 0.05}, torch.Generator().manual_seed(0))
+    assert state["linears.0.weight"].std().item() == pytest.approx(std, rel=0.02)
+    bias = state["linears.0.bias"]
+    if name == "normal":
+        assert (bias == 0).all()
+    else:
+        assert bias.abs().max() <= 1 / 20 and bias.std().item() == pytest.approx(1 / 20 / math.sqrt(3), rel=0.1)
+    assert (state["norms.0.weight"] == 1).all()
+
+
+def test_sigma_mlp_multiplies_by_a_gate_of_the_fixed_matrix():
+    module = build({"name": "mlp", "widths": [6], "norm": "none", "activation": "sigma"}, 4, 3)
+    buffers = sample_buffers(module, "s", 0)
+    assert list(buffers) == ["activations.0.C"] and buffers["activations.0.C"].shape == (6, 6)
+    module.load_state_dict(buffers, strict=False)
+    x = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
+    C = buffers["activations.0.C"]
+    expected = torch.stack([row * torch.sigmoid(C @ row) for row in x])
+    torch.testing.assert_close(module.activations[0](x), expected)
+
+
+def test_weight_shapes_and_unknown_networks():
+    module = build({"name": "mlp", "widths": [5, 6]}, 4, 3)
+    assert weight_shapes(module) == {"linears.0.weight": (5, 4), "linears.1.weight": (6, 5), "linears.2.weight": (3, 6)}
+    with pytest.raises(UserError, match="known networks are coherence_student, mlp"):
+        build({"name": "cnn"}, 4, 3)
+    with pytest.raises(UserError, match="has one output"):
+        build({"name": "coherence_student", "width": 5}, 4, 3)
+
+
+def test_coherence_student_sums_its_hidden_layer():
+    module = build({"name": "coherence_student", "width": 5}, 4, 1)
+    x = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
+    hidden = x @ module.linears[0].weight.T + module.linears[0].bias
+    torch.testing.assert_close(module(x)[:, 0], hidden.clamp(min=0).sum(dim=1))

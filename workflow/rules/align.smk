@@ -1,0 +1,46 @@
+rule moments:
+    input:
+        data=data_of_variant,
+        models=rules.train.output.models,
+    output:
+        moments=f"{RESULTS}/{{study}}/{{variant}}/moments/{{block}}.safetensors",
+    log:
+        f"{RESULTS}/logs/moments/{{study}}_{{variant}}_{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/moments/{{study}}_{{variant}}_{{block}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 60 * attempt,
+        gpu=GPU,
+    params:
+        library=library("alignment", "networks", "training/models"),
+    message:
+        "Correlate activations of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
+    script:
+        "../scripts/moments.py"
+
+
+rule match:
+    input:
+        data=data_of_variant,
+        models=rules.train.output.models,
+        moments=rules.moments.output.moments,
+    output:
+        permutations=f"{RESULTS}/{{study}}/{{variant}}/permutations/{{block}}.safetensors",
+        matching=ensure(f"{RESULTS}/{{study}}/{{variant}}/matching/{{block}}.csv", non_empty=True),
+    log:
+        f"{RESULTS}/logs/match/{{study}}_{{variant}}_{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/match/{{study}}_{{variant}}_{{block}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 60 * attempt,
+    params:
+        n_random=lambda wildcards: PROJECT.studies[wildcards.study].matching["n_random"],
+        library=library("alignment", "networks", "training/models"),
+    message:
+        "Match neurons of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
+    script:
+        "../scripts/match.py"

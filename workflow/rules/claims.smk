@@ -1,0 +1,21 @@
+rule claims:
+    input:
+        tables=claim_tables,
+    output:
+        csv=ensure(f"{RESULTS}/claims.csv", non_empty=True),
+        html=report(f"{RESULTS}/claims.html", caption="../report/claims.rst", category="Claims", labels={"table": "All verdicts"}),
+    log:
+        f"{RESULTS}/logs/claims.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/claims.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=30,
+    params:
+        studies=scales,
+        library=library("claims"),
+    message:
+        "Claims"
+    script:
+        "../scripts/claims.py"

@@ -1,0 +1,168 @@
+"""Paths, wildcards and the functions that give each job its inputs and the config keys it reads."""
+
+import os
+
+from symlab.claims import tables_of_claims
+from symlab.device import gpu_is_likely
+from symlab.errors import UserError
+from symlab.figures import FIGURES
+from symlab.library import library
+from symlab.study import parse_config
+
+try:
+    PROJECT = parse_config(config)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+# The only keys that scripts read from the config itself: where things are and what computes, not what is computed.
+config["device"] = PROJECT.device
+config["data_dir"] = PROJECT.data_dir
+
+# Scripts run as processes of their own and import symlab from the workflow's folder, installed or not.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [LIBRARY_PATH, os.environ.get("PYTHONPATH")]))
+
+RESULTS = PROJECT.results
+GPU = int(gpu_is_likely(PROJECT.device))
+
+# Where the parts of each table come from: <study>/<variant>/<folder>/<block>.<suffix>.
+PARTS = {
+    "history.csv": "history",
+    "matching.csv": "matching",
+    "curves.csv": "curves",
+    "subspaces.csv": "subspaces",
+    "swap_costs.parquet": "swap_costs",
+}
+# Tables of a study that exist only if the analysis of this name is switched on.
+ANALYSIS_OF = {
+    "matching.csv": "matching",
+    "curves.csv": "interpolation",
+    "barriers.csv": "interpolation",
+    "subspaces.csv": "identification",
+    "swap_costs.parquet": "identification",
+    "centre_gaps.csv": "centre_gaps",
+}
+
+
+def one_of(names):
+    """A regular expression that matches exactly the given names."""
+    return "|".join(sorted({re.escape(name) for name in names})) or "(?!)"
+
+
+wildcard_constraints:
+    study=one_of(PROJECT.studies),
+    variant=one_of(name for study in PROJECT.studies.values() for name in study.variants),
+    dataset=one_of(PROJECT.datasets),
+    block=r"\d+",
+    figure=one_of(FIGURES),
+    table=one_of(PARTS),
+
+
+def data_path(dataset):
+    return f"{RESULTS}/data/{dataset}.safetensors"
+
+
+def data_of_variant(wildcards):
+    return data_path(PROJECT.studies[wildcards.study].variants[wildcards.variant].dataset)
+
+
+def data_of_study(wildcards):
+    return [data_path(name) for name in PROJECT.studies[wildcards.study].datasets()]
+
+
+def training_spec(wildcards):
+    """All that decides what a training job computes; grows with neither the number of seeds nor that of variants."""
+    study = PROJECT.studies[wildcards.study]
+    variant = study.variants[wildcards.variant]
+    return {
+        "network": variant.network,
+        "init": variant.init,
+        "scheme": variant.scheme,
+        "recipe": variant.recipe,
+        "epochs": study.epochs(wildcards.variant),
+        "replicas": study.replicas(int(wildcards.block)),
+    }
+
+
+def analysis(name):
+    """A params function for the settings of one analysis of the job's study."""
+    return lambda wildcards: getattr(PROJECT.studies[wildcards.study], name)
+
+
+def permutations_if_aligned(wildcards):
+    aligned = PROJECT.studies[wildcards.study].interpolation["aligned"]
+    return f"{RESULTS}/{{study}}/{{variant}}/permutations/{{block}}.safetensors" if aligned else []
+
+
+def parts_of_table(wildcards):
+    study = PROJECT.studies[wildcards.study]
+    name, suffix = PARTS[wildcards.table], wildcards.table.rpartition(".")[2]
+    return [
+        f"{RESULTS}/{study.name}/{variant}/{name}/{block}.{suffix}"
+        for variant in study.variants
+        for block in study.blocks()
+    ]
+
+
+def descriptions(wildcards):
+    return {name: variant.description for name, variant in PROJECT.studies[wildcards.study].variants.items()}
+
+
+def variant_of_part(wildcards):
+    study = PROJECT.studies[wildcards.study]
+    return [variant for variant in study.variants for _ in study.blocks()]
+
+
+def tables_of_study(name):
+    """Names of the tables that a study's analyses give."""
+    study = PROJECT.studies[name]
+    return ["history.csv"] + [table for table, key in ANALYSIS_OF.items() if getattr(study, key)]
+
+
+def table_paths(study, names):
+    """Paths of some tables of a study; a table of an analysis that is off is an error that names the key to set."""
+    for name in names:
+        key = ANALYSIS_OF.get(name)
+        if key and not getattr(PROJECT.studies[study], key):
+            raise WorkflowError(f"Config: studies.{study}.figures asks for {name}, which needs studies.{study}.{key}.")
+    return [f"{RESULTS}/{study}/tables/{name}" for name in names]
+
+
+def figure_tables(wildcards):
+    return table_paths(wildcards.study, FIGURES[wildcards.figure].tables)
+
+
+def figure_paths():
+    return [
+        f"{RESULTS}/{name}/figures/figure_{figure}.png"
+        for name, study in PROJECT.studies.items()
+        for figure in study.figures
+    ]
+
+
+def claim_tables(wildcards):
+    return [
+        path
+        for name, study in PROJECT.studies.items()
+        for path in table_paths(name, tables_of_claims(study.figures))
+    ]
+
+
+def scales(wildcards):
+    """For each study its figures and a phrase that says at which scale it ran."""
+    return {
+        name: {
+            "figures": list(study.figures),
+            "scale": f"{study.seeds} seeds"
+            + (f" x {study.mask_seeds} masks" if study.mask_seeds > 1 else "")
+            + f", {max(variant.recipe['epochs'] for variant in study.variants.values())} epochs",
+        }
+        for name, study in PROJECT.studies.items()
+    }
+
+
+for name, study in PROJECT.studies.items():
+    for figure in study.figures:
+        if figure not in FIGURES:
+            raise WorkflowError(
+                f"Config: studies.{name}.figures names {figure!r}; figures that can be drawn are {', '.join(FIGURES)}."
+            )

@@ -1,0 +1,18 @@
+rule data:
+    output:
+        data=f"{RESULTS}/data/{{dataset}}.safetensors",
+    log:
+        f"{RESULTS}/logs/data/{{dataset}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/data/{{dataset}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=30,
+    params:
+        spec=lambda wildcards: PROJECT.datasets[wildcards.dataset],
+        library=library("data"),
+    message:
+        "Data set {wildcards.dataset}"
+    script:
+        "../scripts/prepare_data.py"

@@ -1,0 +1,33 @@
+rule figure:
+    input:
+        tables=figure_tables,
+    output:
+        png=report(
+            f"{RESULTS}/{{study}}/figures/figure_{{figure}}.png",
+            caption="../report/figures/{figure}.rst",
+            category="Neuron identifiability",
+            subcategory="Figure {figure}",
+            labels={"study": "{study}", "figure": "{figure}"},
+        ),
+        pdf=f"{RESULTS}/{{study}}/figures/figure_{{figure}}.pdf",
+    log:
+        f"{RESULTS}/logs/figure/{{study}}_{{figure}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figure/{{study}}_{{figure}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=30,
+    params:
+        style=PROJECT.style,
+        library=library("figures"),
+    message:
+        "Figure {wildcards.figure} of {wildcards.study}"
+    script:
+        "../scripts/figure.py"
+
+
+rule figures:
+    input:
+        figure_paths(),
+    localrule: True

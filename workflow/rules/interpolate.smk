@@ -1,0 +1,23 @@
+rule interpolate:
+    input:
+        data=data_of_variant,
+        models=rules.train.output.models,
+        permutations=permutations_if_aligned,
+    output:
+        curves=ensure(f"{RESULTS}/{{study}}/{{variant}}/curves/{{block}}.csv", non_empty=True),
+    log:
+        f"{RESULTS}/logs/interpolate/{{study}}_{{variant}}_{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/interpolate/{{study}}_{{variant}}_{{block}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 120 * attempt,
+        gpu=GPU,
+    params:
+        path=analysis("interpolation"),
+        library=library("alignment", "connectivity", "networks", "training/models"),
+    message:
+        "Interpolate pairs of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
+    script:
+        "../scripts/interpolate.py"

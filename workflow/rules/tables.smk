@@ -1,0 +1,48 @@
+rule table:
+    input:
+        parts=parts_of_table,
+    output:
+        table=ensure(f"{RESULTS}/{{study}}/tables/{{table}}", non_empty=True),
+    log:
+        f"{RESULTS}/logs/table/{{study}}_{{table}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/table/{{study}}_{{table}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=30,
+    params:
+        variants=descriptions,
+        of_part=variant_of_part,
+        library=library(),
+    message:
+        "Table {wildcards.table} of {wildcards.study}"
+    script:
+        "../scripts/table.py"
+
+
+rule barriers:
+    input:
+        curves=f"{RESULTS}/{{study}}/tables/curves.csv",
+    output:
+        barriers=ensure(f"{RESULTS}/{{study}}/tables/barriers.csv", non_empty=True),
+    log:
+        f"{RESULTS}/logs/barriers/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/barriers/{{study}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=30,
+    params:
+        library=library("connectivity/barrier"),
+    message:
+        "Barriers of {wildcards.study}"
+    script:
+        "../scripts/barriers.py"
+
+
+rule tables:
+    input:
+        [table_paths(study, tables_of_study(study)) for study in PROJECT.studies],
+    localrule: True

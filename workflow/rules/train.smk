@@ -1,0 +1,22 @@
+rule train:
+    input:
+        data=data_of_variant,
+    output:
+        models=f"{RESULTS}/{{study}}/{{variant}}/models/{{block}}.safetensors",
+        history=ensure(f"{RESULTS}/{{study}}/{{variant}}/history/{{block}}.csv", non_empty=True),
+    log:
+        f"{RESULTS}/logs/train/{{study}}_{{variant}}_{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/train/{{study}}_{{variant}}_{{block}}.tsv"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 720 * attempt,
+        gpu=GPU,
+    params:
+        spec=training_spec,
+        library=library("training", "networks"),
+    message:
+        "Train {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
+    script:
+        "../scripts/train.py"

@@ -1,0 +1,44 @@
+"""Loss and accuracy on the line from A to B, and to the permuted B, for each pair of a block."""
+
+import numpy as np
+import pandas as pd
+import torch
+
+from symlab.alignment.permute import permute
+from symlab.alignment.symmetry_spec import symmetry_spec
+from symlab.artifacts import read_tensors, write_table
+from symlab.connectivity.path import curve
+from symlab.data import open_dataset
+from symlab.device import resolve_device
+from symlab.job import run
+from symlab.training.models import open_models
+
+
+def main(snakemake, report):
+    device = resolve_device(snakemake.config["device"], snakemake.threads)
+    path = snakemake.params.path
+    models = open_models(snakemake.input.models)
+    dataset = open_dataset(snakemake.input.data)
+    splits = {name: tuple(torch.from_numpy(a).to(device) for a in dataset.split(name)) for name in path["splits"]}
+    train_x = torch.from_numpy(dataset.split("train")[0]).to(device)
+    module, epoch = models.module().to(device), models.epochs[-1]
+    lambdas = np.linspace(0, 1, path["lambdas"]).tolist()
+    permutations = read_tensors(snakemake.input.permutations, "permutations")[0] if path["aligned"] else {}
+    tables = []
+    for pair in models.pairs():
+        A, B = ({n: t.to(device) for n, t in models.state(epoch, p).items()} for p in (pair.A, pair.B))
+        ends = {False: B}
+        if path["aligned"]:
+            spec = symmetry_spec(module)
+            ends[True] = permute(B, spec, {group: permutations[f"{epoch}/{pair.key}/{group}"] for group in spec.sizes})
+        for aligned, end in ends.items():
+            for split, (x, y) in splits.items():
+                table = curve(module, A, end, lambdas, x, y, dataset.task, statistics_x=train_x)
+                tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, aligned=aligned, split=split))
+        report(f"pair {pair.key}: {len(ends)} path(s) of {len(lambdas)} points")
+    curves = pd.concat(tables, ignore_index=True)
+    columns = ["mask_seed", "pair", "aligned", "split", "lambda", "loss", "accuracy"]
+    write_table(snakemake.output.curves, curves[columns])
+
+
+run(main, snakemake)  # noqa: F821

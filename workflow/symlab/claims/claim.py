@@ -1,0 +1,121 @@
+"""What a claim of a paper is: a statement, a threshold fixed before any run, and a measurement from tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+
+Tables = Mapping[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measured value of a claim; ``case`` tells values of the same claim apart (a variant, a layer, a k)."""
+
+    value: float
+    n: int
+    """Pairs, models or draws that the value is a mean over."""
+    spread: float | None = None
+    """Standard deviation over those n; where one architecture is compared with another, that of the first alone."""
+    case: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A measured value and whether the claim holds for it; ``holds`` None: not run for this case."""
+
+    value: float
+    holds: bool | None
+    n: int
+    spread: float | None = None
+    case: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A checkable statement about one figure.
+
+    ``evaluate`` sees tables and nothing else. It returns a verdict for each case, or nothing (None or an empty list)
+    when the tables do not hold the variants that the claim is about. ``tables`` are the files it reads.
+    """
+
+    id: str
+    figure: str
+    statement: str
+    threshold: str
+    reason: str
+    """Why this threshold, from the paper's statement."""
+    tables: tuple[str, ...]
+    evaluate: Callable[[Tables], list[Verdict] | Verdict | None]
+    also: tuple[str, ...] = ()
+    """Other names under which a study may list the figure: the whole that it is a panel of, or a reprint of it."""
+
+    def is_about(self, figures: Sequence[str]) -> bool:
+        """Whether one of the listed figures is this claim's."""
+        return any(figure in (self.figure, *self.also) for figure in figures)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a value must satisfy, in words and as a test; a NaN satisfies none."""
+
+    text: str
+    allows: Callable[[float], bool]
+
+
+def at_most(high: float, unit: str = "") -> Bound:
+    """value <= high."""
+    return Bound(f"at most {high:g} {unit}".rstrip(), lambda value: value <= high)
+
+
+def at_least(low: float, unit: str = "") -> Bound:
+    """value >= low."""
+    return Bound(f"at least {low:g} {unit}".rstrip(), lambda value: value >= low)
+
+
+def between(low: float, high: float) -> Bound:
+    """low <= value <= high."""
+    return Bound(f"between {low:g} and {high:g}", lambda value: low <= value <= high)
+
+
+def below(high: float) -> Bound:
+    """value < high."""
+    return Bound(f"below {high:g}", lambda value: value < high)
+
+
+def above(low: float) -> Bound:
+    """value > low."""
+    return Bound(f"above {low:g}", lambda value: value > low)
+
+
+def bounded(measure: Callable[[Tables], list[Measurement]], bound: Bound) -> Callable[[Tables], list[Verdict]]:
+    """The evaluation that measures each case and holds it against one bound."""
+
+    def evaluate(tables: Tables) -> list[Verdict]:
+        return [Verdict(holds=bound.allows(measured.value), **asdict(measured)) for measured in measure(tables)]
+
+    return evaluate
+
+
+def mean_of(values: np.ndarray, case: str = "", detail: str = "") -> Measurement:
+    """Mean, sample standard deviation (None for a single value) and number of the values."""
+    return Measurement(mean(values), len(values), spread(values), case, detail)
+
+
+def mean(values: np.ndarray) -> float:
+    """Mean of finite and infinite values; NaN if infinities of both signs meet, or a value is NaN."""
+    # Swap costs may be infinite: their mean is then infinite or undefined, and either is a result, not a mishap.
+    with np.errstate(invalid="ignore"):
+        return float(np.mean(values))
+
+
+def spread(values: np.ndarray) -> float | None:
+    """Sample standard deviation; None when it is undefined."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(np.std(values, ddof=1))

@@ -1,0 +1,217 @@
+"""Measurements on tables of swap costs D_out(i, j), one row a pair of neurons i < j of a layer of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from symlab.claims.claim import Measurement, Tables, mean, mean_of, spread
+from symlab.claims.variants import MODEL, Mask, same_dataset, split_variants
+
+Statistic = Callable[[np.ndarray], float]
+Pairs = Callable[[pd.DataFrame], pd.Series]
+
+INTRINSIC_DIMENSIONS = (2, 8, 32)
+BLOCK = 128
+
+
+def every_pair(rows: pd.DataFrame) -> pd.Series:
+    """All pairs of neurons."""
+    return pd.Series(True, index=rows.index)
+
+
+def consecutive(rows: pd.DataFrame) -> pd.Series:
+    """The disjoint consecutive pairs (0, 1), (2, 3), ..., as in the paper's distributions."""
+    return (rows["j"] == rows["i"] + 1) & (rows["i"] % 2 == 0)
+
+
+def first_block(rows: pd.DataFrame) -> pd.Series:
+    """The pairs of the first 128 neurons, as in the paper's heat maps."""
+    return (rows["i"] < BLOCK) & (rows["j"] < BLOCK)
+
+
+def negative_share(costs: np.ndarray) -> float:
+    """Share of pairs whose swap lowers the cost."""
+    return float(np.mean(costs < 0))
+
+
+def positive_share(costs: np.ndarray) -> float:
+    """Share of pairs whose swap raises the cost."""
+    return float(np.mean(costs > 0))
+
+
+def median(costs: np.ndarray) -> float:
+    """Median cost."""
+    return float(np.median(costs))
+
+
+def cheap_share(costs: np.ndarray) -> float:
+    """Share of pairs that cost less than a tenth of the median."""
+    return float(np.mean(costs < 0.1 * np.median(costs)))
+
+
+def largest(costs: np.ndarray) -> float:
+    """Largest absolute cost."""
+    return float(np.max(np.abs(costs)))
+
+
+def signed_sqrt(costs: np.ndarray) -> np.ndarray:
+    """sign(x) sqrt(|x|), the scale of the paper's plots."""
+    return np.sign(costs) * np.sqrt(np.abs(costs))
+
+
+def median_root(costs: np.ndarray) -> float:
+    """Median of the signed square roots."""
+    return float(np.median(signed_sqrt(costs)))
+
+
+def box_gap_to_zero(costs: np.ndarray) -> float:
+    """Distance from zero to the interquartile range of the signed square roots; 0 if zero lies inside."""
+    # Infinite costs make a quartile infinite or undefined; both are carried on.
+    with np.errstate(invalid="ignore"):
+        lower, upper = np.quantile(signed_sqrt(costs), [0.25, 0.75])
+    return float(np.max([lower, -upper, 0.0]))
+
+
+def share_by_k(tables: Tables, table: str, which: Mask, statistic: Statistic) -> list[Measurement]:
+    """A statistic of the first layer's costs, mean over models, for each intrinsic dimension k of the data."""
+    return [
+        mean_of(values, f"k = {k}") for k, values in _by_k(tables[table], which, every_pair, statistic).items()
+    ]
+
+
+def median_ratio_by_k(tables: Tables, table: str, small: Mask, large: Mask) -> list[Measurement]:
+    """Median first-layer cost of ``small`` as a fraction of that of ``large``, for each k that both have."""
+    low = _by_k(tables[table], small, every_pair, median)
+    high = _by_k(tables[table], large, every_pair, median)
+    return [_relative(low[k], mean(high[k]), f"k = {k}") for k in low if k in high]
+
+
+def median_excess_by_k(tables: Tables, table: str, small: Mask, large: Mask, pairs: Pairs) -> list[Measurement]:
+    """By how much the median first-layer cost of ``large`` exceeds that of ``small``, for each k that both have."""
+    low = _by_k(tables[table], small, pairs, median)
+    high = _by_k(tables[table], large, pairs, median)
+    return [
+        Measurement(
+            mean(high[k]) - mean(low[k]), len(high[k]), spread(high[k]), f"k = {k}", f"against {mean(low[k]):.3g}"
+        )
+        for k in low
+        if k in high
+    ]
+
+
+def median_growth_with_k(tables: Tables, table: str, which: Mask, pairs: Pairs) -> list[Measurement]:
+    """Smallest step between the median first-layer costs at k = 2, 8, 32; nothing unless all three are there."""
+    medians = _by_k(tables[table], which, pairs, median)
+    if len(medians) < len(INTRINSIC_DIMENSIONS):
+        return []
+    means = [mean(medians[k]) for k in INTRINSIC_DIMENSIONS]
+    with np.errstate(invalid="ignore"):
+        step = float(np.min(np.diff(means)))
+    told = ", ".join(f"k = {k}: {value:.3g}" for k, value in zip(INTRINSIC_DIMENSIONS, means, strict=True))
+    return [Measurement(step, min(len(values) for values in medians.values()), None, detail=told)]
+
+
+def cheap_share_fall(tables: Tables, table: str, which: Mask) -> list[Measurement]:
+    """By how much the share of cheap first-layer swaps is larger at k = 2 than at k = 32."""
+    shares = _by_k(tables[table], which, every_pair, cheap_share)
+    if not {2, 32} <= shares.keys():
+        return []
+    few, many = shares[32], shares[2]
+    told = f"k = 2: {mean(many):.3g}, k = 32: {mean(few):.3g}"
+    return [Measurement(mean(many) - mean(few), len(many), spread(many), detail=told)]
+
+
+def cheap_share_at(tables: Tables, table: str, which: Mask, k: int) -> list[Measurement]:
+    """Share of cheap first-layer swaps at one k."""
+    shares = _by_k(tables[table], which, every_pair, cheap_share)
+    return [mean_of(shares[k])] if k in shares else []
+
+
+def share_in_first_layer(tables: Tables, which: Mask, pairs: Pairs, statistic: Statistic) -> list[Measurement]:
+    """A statistic of the first layer's costs, mean over models, for each variant."""
+    return [
+        mean_of(values[1], case)
+        for case, rows in split_variants(tables["swap_costs.parquet"], which)
+        if 1 in (values := _by_layer(rows, pairs, statistic))
+    ]
+
+
+def share_by_layer(tables: Tables, which: Mask, pairs: Pairs, statistic: Statistic) -> list[Measurement]:
+    """A statistic of the costs, mean over models, for each variant and layer."""
+    return [
+        mean_of(values, f"{case}, layer {layer}")
+        for case, rows in split_variants(tables["swap_costs.parquet"], which)
+        for layer, values in _by_layer(rows, pairs, statistic).items()
+    ]
+
+
+def largest_share_over_layers(tables: Tables, which: Mask, pairs: Pairs, statistic: Statistic) -> list[Measurement]:
+    """A statistic of the costs, mean over models, in the layer where it is largest, for each variant."""
+    measured = []
+    for case, rows in split_variants(tables["swap_costs.parquet"], which):
+        values = _by_layer(rows, pairs, statistic)
+        layer = max(values, key=lambda layer: mean(values[layer]))
+        told = ", ".join(f"layer {each}: {mean(values[each]):.3g}" for each in values)
+        measured.append(mean_of(values[layer], case, told))
+    return measured
+
+
+def median_over_baselines(tables: Tables, which: Mask, baselines: Mask, pairs: Pairs) -> list[Measurement]:
+    """Median cost in multiples of the largest |median| among the baselines, for each variant and layer."""
+    table = tables["swap_costs.parquet"]
+    measured = []
+    for case, rows in split_variants(table, which):
+        others = [
+            _by_layer(baseline, pairs, median)
+            for _, baseline in split_variants(same_dataset(table, rows), baselines)
+        ]
+        for layer, values in _by_layer(rows, pairs, median).items():
+            scales = [abs(mean(other[layer])) for other in others if layer in other]
+            if scales:
+                measured.append(_relative(values, float(np.max(scales)), f"{case}, layer {layer}"))
+    return measured
+
+
+def relative_by_layer(
+    tables: Tables, which: Mask, statistic: Statistic, reference: Mask, reference_statistic: Statistic, pairs: Pairs
+) -> list[Measurement]:
+    """A statistic of the costs in units of a statistic of the reference's costs, for each variant and layer."""
+    table = tables["swap_costs.parquet"]
+    measured = []
+    for case, rows in split_variants(table, which):
+        near = same_dataset(table, rows)
+        scales = _by_layer(near[reference(near)], pairs, reference_statistic)
+        for layer, values in _by_layer(rows, pairs, statistic).items():
+            if layer in scales:
+                measured.append(_relative(values, mean(scales[layer]), f"{case}, layer {layer}"))
+    return measured
+
+
+def _relative(values: np.ndarray, scale: float, case: str) -> Measurement:
+    """Mean of the values as a multiple of a positive scale; infinite over a scale of 0, NaN where there is none."""
+    centre = mean(values)
+    told = f"{centre:.3g} against {scale:.3g}"
+    if scale > 0 and np.isfinite(scale):
+        deviation = spread(values)
+        return Measurement(centre / scale, len(values), None if deviation is None else deviation / scale, case, told)
+    value = np.inf if scale == 0 and centre > 0 else np.nan
+    return Measurement(value, len(values), None, case, told)
+
+
+def _by_k(table: pd.DataFrame, which: Mask, pairs: Pairs, statistic: Statistic) -> dict[int, np.ndarray]:
+    """Values of a statistic of the first layer's costs, one a model, for each k of 2, 8, 32 that is there."""
+    rows = table[which(table) & (table["layer"] == 1) & pairs(table)]
+    found = {k: rows[rows["k"] == k] for k in INTRINSIC_DIMENSIONS}
+    return {k: _by_model(of_k, statistic) for k, of_k in found.items() if len(of_k)}
+
+
+def _by_layer(rows: pd.DataFrame, pairs: Pairs, statistic: Statistic) -> dict[int, np.ndarray]:
+    """Values of a statistic of a layer's costs, one a model, for each layer."""
+    return {int(layer): _by_model(of_layer, statistic) for layer, of_layer in rows[pairs(rows)].groupby("layer")}
+
+
+def _by_model(rows: pd.DataFrame, statistic: Statistic) -> np.ndarray:
+    return np.array([statistic(costs.to_numpy()) for _, costs in rows.groupby(MODEL, sort=False)["swap_cost"]])

@@ -1,0 +1,38 @@
+"""Accuracy on the straight line between two networks (Fig. 4)."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from symlab.errors import UserError
+from symlab.figures.style import COLUMN, OVER_PAIRS, PAGE, Style, handles, legend, mean_line, name_axes, panels, variant_looks
+from symlab.figures.tables import compared, labelled, mean_std, need, where
+
+
+def train_accuracy(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
+    """Fig. 4: train accuracy in percent along lambda, a panel unaligned and one aligned, a row a data set."""
+    curves = need(tables, "curves.csv")
+    train = curves[(curves["split"] == "train") & curves["accuracy"].notna()]
+    if train.empty:
+        raise UserError(f"it needs a classification data set and train among {where(curves)}.interpolation.splits.")
+    if train["aligned"].nunique() < 2:
+        raise UserError(f"it needs aligned paths too, so set {where(curves)}.interpolation.aligned to true and add matching.")
+    variants = compared(train)
+    looks = variant_looks(variants, style)
+    rows = labelled(train, variants)
+    rows = rows.assign(percent=100 * rows["accuracy"])
+    datasets = list(rows["dataset"].unique())
+    figure, axes = panels(len(datasets), 2, PAGE if len(looks) > 4 else 1.7 * COLUMN, 1.0 + 2.0 * len(datasets))
+    for row, dataset in enumerate(datasets):
+        for column, (aligned, title) in enumerate(((False, "a   unaligned"), (True, "c   aligned"))):
+            axis = axes[row, column]
+            part = rows[(rows["dataset"] == dataset) & (rows["aligned"] == aligned)]
+            for label, look in looks.items():
+                mean_line(axis, mean_std(part[part["label"] == label], "lambda", "percent"), look, label, band=True)
+            axis.set_title(title if len(datasets) == 1 else f"{title}, {dataset}", loc="left")
+            for line in axis.lines:
+                line.set_marker("")
+    name_axes(axes, r"position $\lambda$ on the path", "train accuracy (%)")
+    legend(figure, handles(looks, marker=False), OVER_PAIRS)
+    return figure

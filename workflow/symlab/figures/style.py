@@ -1,0 +1,214 @@
+"""One look for all figures: sizes and fonts, the colour of every variant and permutation, labels, legends, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from symlab.artifacts import atomic
+from symlab.errors import UserError
+from symlab.figures.tables import PERMUTATIONS
+
+Color = tuple[float, float, float]
+
+COLUMN, PAGE = 3.4, 6.9
+"""Widths in inches of a column and of a page of the paper."""
+ERROR_ALPHA = 0.18
+OVER_PAIRS = "mean ± std over pairs"
+
+
+@dataclass(frozen=True)
+class Style:
+    """The config's style: font size in points, resolution of PNG files in dots per inch, name of a seaborn palette."""
+
+    font_size: float = 9
+    dpi: int = 150
+    palette: str = "colorblind"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line (or box) is drawn wherever it appears."""
+
+    color: Color
+    linestyle: str | tuple[int, tuple[int, ...]] = "-"
+    marker: str = "o"
+
+
+@contextmanager
+def applied(style: Style) -> Iterator[None]:
+    """matplotlib's settings for the length of a block; the ones from before come back after it."""
+    size = style.font_size
+    settings: dict[str, Any] = {
+        **sns.axes_style("ticks"),
+        "font.size": size,
+        "axes.labelsize": size,
+        "axes.titlesize": size,
+        "xtick.labelsize": size - 1,
+        "ytick.labelsize": size - 1,
+        "legend.fontsize": size - 1,
+        "legend.title_fontsize": size - 1,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.7,
+        "xtick.major.width": 0.7,
+        "ytick.major.width": 0.7,
+        "xtick.major.size": 3,
+        "ytick.major.size": 3,
+        "lines.linewidth": 1.3,
+        "lines.markersize": 3.5,
+        "font.family": ["sans-serif"],
+        "font.sans-serif": ["DejaVu Sans"],
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def save(figure: Figure, pdf_path: str | Path, png_path: str | Path, dpi: int) -> None:
+    """Write a figure as PDF and PNG (at ``dpi`` dots per inch), each whole or not at all, without dates in them."""
+    with matplotlib.rc_context({"pdf.fonttype": 42}):
+        with atomic(pdf_path) as temporary:
+            figure.savefig(temporary, format="pdf", dpi=dpi, metadata={"CreationDate": None})
+        with atomic(png_path) as temporary:
+            figure.savefig(temporary, format="png", dpi=dpi, metadata={"Software": None})
+
+
+def palette(style: Style, n: int = 10) -> list[Color]:
+    """The first n colours of the style's palette.
+
+    Raises:
+        UserError: seaborn knows no palette of that name.
+    """
+    try:
+        return [to_rgb(color) for color in sns.color_palette(style.palette, n)]
+    except ValueError:
+        raise UserError(f"style.palette is {style.palette!r}, which is not a seaborn palette; try colorblind.") from None
+
+
+def ordered(n: int) -> list[Color]:
+    """n colours from dark to light for the values of an ordered quantity such as k."""
+    return [to_rgb(color) for color in sns.color_palette("viridis", n + 1)[:n]]
+
+
+def permutation_looks(style: Style) -> dict[str, Look]:
+    """The look of the optimal, the identity and random permutations."""
+    colors = palette(style)
+    looks = (Look(colors[9], "-", "o"), Look(colors[1], "-", "s"), Look(colors[7], "--", "^"))
+    return dict(zip(PERMUTATIONS, looks, strict=True))
+
+
+def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
+    """The look of each variant by label: a hue and line for a scheme, W-asymmetric with sigma_F = 0 apart from the rest.
+
+    Several positive sigma_F of a scheme are shades of its hue, darker with sigma_F. Other schemes than the paper's take
+    the remaining colours in turn.
+    """
+    colors = palette(style)
+    others = [colors[index] for index in (6, 8, 9, 1)]
+    base: dict[Any, Look] = {
+        "standard": Look(colors[0], "-", "o"),
+        "w_asymmetric at 0": Look(colors[3], (0, (5, 2)), "s"),
+        "w_asymmetric": Look(colors[2], "-", "^"),
+        "syre": Look(colors[4], (0, (5, 1, 1, 1)), "D"),
+        "sigma": Look(colors[5], (0, (1, 1)), "v"),
+    }
+    looks = {}
+    for scheme, label, sigma_F, activation in zip(
+        *(variants[column] for column in ("scheme", "label", "sigma_F", "activation")), strict=True
+    ):
+        if label in looks:
+            continue
+        key = "sigma" if activation == "sigma" else "w_asymmetric at 0" if (scheme, sigma_F) == ("w_asymmetric", 0) else scheme
+        if key not in base:
+            base[key] = Look(others[(len(base) - 5) % len(others)], "-", "P")
+        same = variants[(variants["scheme"] == scheme) & (variants["activation"] != "sigma") & (variants["sigma_F"] > 0)]
+        values = sorted(same["sigma_F"].unique())
+        shade = 0.0 if key in ("sigma", "w_asymmetric at 0") or len(values) < 2 else _shade(values.index(sigma_F), len(values))
+        looks[label] = Look(_shaded(base[key].color, shade), base[key].linestyle, base[key].marker)
+    return looks
+
+
+def _shade(index: int, n: int) -> float:
+    return float(np.linspace(-0.5, 0.45, n)[index])
+
+
+def _shaded(color: Color, shade: float) -> Color:
+    """A colour mixed with white (shade < 0) or black (shade > 0)."""
+    target = 1.0 if shade < 0 else 0.0
+    red, green, blue = ((1 - abs(shade)) * part + abs(shade) * target for part in color)
+    return red, green, blue
+
+
+def panels(n_rows: int, n_columns: int, width: float, height: float, sharex: bool | str = True, sharey: bool | str = True) -> tuple[Figure, np.ndarray]:
+    """A figure of the given size in inches with a grid of axes [n_rows, n_columns]; pyplot does not know of it."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
+
+
+def name_axes(axes: np.ndarray, x: str, y: str) -> None:
+    """Label every axis of a grid; labels that a neighbour's shared axis already shows are kept but hidden."""
+    n_rows = len(axes)
+    for row, column in np.ndindex(axes.shape):
+        axis: Axes = axes[row, column]
+        axis.set_xlabel(x)
+        axis.set_ylabel(y)
+        axis.xaxis.label.set_visible(row == n_rows - 1)
+        axis.yaxis.label.set_visible(column == 0)
+
+
+def name_row(axis: Axes, name: str) -> None:
+    """Write a row's name to the right of its last panel."""
+    axis.annotate(name, (1.0, 0.5), (6, 0), "axes fraction", "offset points", rotation=270, ha="left", va="center")
+
+
+def mean_line(axis: Axes, stats: pd.DataFrame, look: Look, label: str, *, band: bool) -> None:
+    """Draw columns x (the first), mean and std as a line with a band, or with error bars where the points are few."""
+    x, mean, std = stats.iloc[:, 0].to_numpy(dtype=float), stats["mean"].to_numpy(), stats["std"].to_numpy()
+    axis.plot(x, mean, color=look.color, linestyle=look.linestyle, marker=look.marker, label=label)
+    if band:
+        axis.fill_between(x, mean - std, mean + std, color=look.color, alpha=ERROR_ALPHA, linewidth=0)
+    else:
+        axis.errorbar(x, mean, yerr=std, fmt="none", ecolor=look.color, capsize=2, elinewidth=0.8)
+
+
+def handles(looks: dict[str, Look], *, marker: bool = True) -> list[Artist]:
+    """Legend entries of lines."""
+    return [
+        Line2D([], [], color=look.color, linestyle=look.linestyle, marker=look.marker if marker else "", label=label)
+        for label, look in looks.items()
+    ]
+
+
+def patches(looks: dict[str, Look]) -> list[Artist]:
+    """Legend entries of filled boxes."""
+    return [Patch(facecolor=look.color, edgecolor="black", linewidth=0.5, label=label) for label, look in looks.items()]
+
+
+def legend(figure: Figure, entries: Sequence[Artist], title: str) -> None:
+    """One legend above all panels, read row by row, in as few rows as the figure's width allows."""
+    n = len(entries)
+    for n_rows in range(1, n + 1):
+        columns = -(-n // n_rows)
+        # matplotlib fills a legend column by column.
+        by_row = [entries[index] for column in range(columns) for index in range(column, n, columns)]
+        drawn = figure.legend(handles=by_row, loc="outside upper center", ncols=columns, title=title)
+        if columns == 1 or drawn.get_window_extent().width <= figure.bbox.width:
+            return
+        drawn.remove()

@@ -1,0 +1,309 @@
+"""Realization costs of neurons' functions by other neurons, and what exchanging neurons costs (main paper, Sections 4.1-4.4).
+
+A layer is given by W_eff, F and D, each [m, d] with one row a neuron, and by an orthonormal basis U [d, k] of its input
+subspace. ``None`` stands for F = 0 and for D = 1. All arithmetic is float64 whatever the dtype of the weights.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from symlab.errors import UserError
+
+# A Gram matrix whose smallest eigenvalue is below about this share of max_l d_il^2 goes to the singular value path:
+# Cholesky loses eps / share of relative accuracy, so the costs of the other neurons keep about ten digits.
+CHOLESKY_LIMIT = 1e-6
+
+# Singular values of M_i at most this share of max_l |d_il| count as zero. It lies between what is noise (the rounding of
+# U and of the decomposition, about 1e-15 of that scale) and the weakest access to a direction that a mask leaves.
+# Relative to max |d_il| and not to the largest singular value, since a mask may hide every varying input.
+RANK_TOLERANCE = 1e-10
+
+# a_j - v_i is outside im(S_i) where its part orthogonal to im(S_i) exceeds this share of |W_eff_j| + |f_i|, the norms
+# before projection: its rounding is about 1e-14 of their sum, even where a_j and v_i cancel or lie all but outside the
+# subspace. A real obstruction is of order one.
+RESIDUAL_TOLERANCE = 1e-8
+
+
+class Whitening(NamedTuple):
+    """S_i^+ of one neuron, factored: b^T S_i^+ b = |T b|^2, plus |b|^2 where ``plus_identity``, for b in im(S_i).
+
+    null: an orthonormal basis of ker(S_i) as rows, None where S_i is regular.
+    """
+
+    T: Float[Tensor, "r k"]
+    plus_identity: bool
+    null: Float[Tensor, "q k"] | None
+
+
+class SwapTerms(NamedTuple):
+    """The three terms of Eq. (16) for all transpositions, each [m, m], symmetric with a zero diagonal."""
+
+    centre: Float[Tensor, "m m"]
+    cross: Float[Tensor, "m m"]
+    mismatch: Float[Tensor, "m m"]
+
+
+def projected(
+    W_eff: Float[Tensor, "m d"], F: Float[Tensor, "m d"] | None, U: Float[Tensor, "d k"]
+) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m k"]]:
+    """Coefficients A with rows a_i = U^T (f_i + d_i * w_i) and centres V with rows v_i = U^T f_i, float64 (Eqs. 5, 6).
+
+    Raises:
+        UserError: the weights are not finite.
+    """
+    if not bool(torch.isfinite(W_eff).all()):
+        raise UserError("The effective weights of a layer are not finite; its network has diverged, train it again.")
+    basis = U.double()
+    A = W_eff.double() @ basis
+    return A, torch.zeros_like(A) if F is None else F.double() @ basis
+
+
+def gram(D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> Float[Tensor, "m k k"]:
+    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9); memory O(m k^2), so pass a wide layer's D in parts."""
+    basis = U.double()
+    S = basis.new_empty(len(D), basis.shape[1], basis.shape[1])
+    for i, d in enumerate(D.double()):
+        S[i] = _gram(d, basis)
+    return S
+
+
+def realization_costs(
+    W_eff: Float[Tensor, "m d"],
+    F: Float[Tensor, "m d"] | None,
+    D: Float[Tensor, "m d"] | None,
+    U: Float[Tensor, "d k"],
+) -> Float[Tensor, "m m"]:
+    """Squared costs c(i, j)^2 = (a_j - v_i)^T S_i^+ (a_j - v_i) of realizing neuron j's function by neuron i (Eq. 10).
+
+    Entry [i, j] is in units of squared weight norm, float64; infinite where a_j - v_i is outside im(S_i), never NaN.
+    Memory is O(m^2 + m d + m k): one neuron's Gram matrix is held at a time. The costs depend on U's span only.
+
+    Raises:
+        UserError: the weights are not finite.
+    """
+    basis = _orthonormal(U)
+    A, V = projected(W_eff, F, basis)
+    if D is None:
+        return _isotropic_costs(A, None if F is None else V)
+    of_functions, of_centres = _sizes(W_eff, F)
+    C2 = A.new_empty(len(A), len(A))
+    for i, d in enumerate(D.double()):
+        C2[i] = _squared_costs(A - V[i], of_functions + of_centres[i], _whitening(d, basis))
+    return C2
+
+
+def swap_costs(C2: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:
+    """Costs D_out((i j)) = c(i,j)^2 + c(j,i)^2 - c(i,i)^2 - c(j,j)^2 of all transpositions (Eq. 14).
+
+    Symmetric with a zero diagonal, possibly negative, infinite where one neuron cannot realize the other's function.
+
+    Raises:
+        UserError: some c(i, i) is infinite, so the layer's weights do not have the form F + D * W.
+    """
+    own = _own_costs(C2)
+    return (C2 + C2.T) - (own[:, None] + own[None, :])
+
+
+def permutation_sensitivity(C2: Float[Tensor, "m m"], permutation: Int[Tensor, " m"]) -> float:
+    """D_out(pi) = sum_i c(i, pi(i))^2 - c(i, i)^2: neuron i takes over the function of neuron pi(i) (Eqs. 13, 14).
+
+    Raises:
+        UserError: some c(i, i) is infinite, so the layer's weights do not have the form F + D * W.
+    """
+    own = _own_costs(C2)
+    return float((C2[torch.arange(len(C2), device=C2.device), permutation] - own).sum())
+
+
+def swap_terms(
+    W_eff: Float[Tensor, "m d"],
+    F: Float[Tensor, "m d"] | None,
+    D: Float[Tensor, "m d"] | None,
+    U: Float[Tensor, "d k"],
+) -> SwapTerms:
+    """Centre, cross and metric-mismatch terms of the cost of every transposition (Eq. 16), for full-rank S_i only.
+
+    With r_i = a_i - v_i: |v_j - v_i|^2 in S_i^-1 + S_j^-1; 2 <v_j - v_i, S_i^-1 r_j - S_j^-1 r_i>; and
+    |r_j|^2 in S_i^-1 - S_j^-1 plus |r_i|^2 in S_j^-1 - S_i^-1.
+
+    Raises:
+        UserError: the weights are not finite, or a Gram matrix is singular.
+    """
+    A, V = projected(W_eff, F, U)
+    R = A - V
+    basis = U.double()
+    rows = torch.ones_like(W_eff, dtype=torch.float64) if D is None else D.double()
+    centre, cross, metric = (A.new_empty(len(A), len(A)) for _ in range(3))
+    for i, weights in enumerate(rows.square()):
+        inverse, info = torch.linalg.inv_ex((basis.T * weights) @ basis)
+        if int(info) != 0 or float(inverse.trace().abs() * weights.max()) >= 1 / CHOLESKY_LIMIT:
+            raise UserError(
+                f"Neuron {i} cannot realize every function on the input subspace (its S_i is singular), and Eq. (16) is for "
+                "full-rank S_i; use swap_costs(realization_costs(...)) instead."
+            )
+        between = V - V[i]
+        centre[i] = ((between @ inverse) * between).sum(dim=1)
+        cross[i] = ((between @ inverse) * R).sum(dim=1)
+        metric[i] = ((R @ inverse) * R).sum(dim=1)
+    return SwapTerms(
+        centre=centre + centre.T,
+        cross=2 * (cross + cross.T),
+        mismatch=(metric + metric.T) - (metric.diagonal()[:, None] + metric.diagonal()[None, :]),
+    )
+
+
+def swap_costs_by_difference(
+    W_eff: Float[Tensor, "m d"],
+    F: Float[Tensor, "m d"] | None,
+    D: Float[Tensor, "m d"] | None,
+    U: Float[Tensor, "d k"],
+) -> Float[Tensor, "m m"]:
+    """Costs of all transpositions by Eq. (16), the sum of ``swap_terms``; equals ``swap_costs`` where every S_i has full rank.
+
+    Raises:
+        UserError: the weights are not finite, or a Gram matrix is singular.
+    """
+    terms = swap_terms(W_eff, F, D, U)
+    return terms.centre + terms.cross + terms.mismatch
+
+
+def input_sensitivity(
+    W_eff: Float[Tensor, "m d"],
+    F: Float[Tensor, "m d"] | None,
+    D: Float[Tensor, "m d"] | None,
+    U: Float[Tensor, "d k"],
+    permutation: Int[Tensor, " d"],
+) -> float:
+    """D_in(tau) = |H(P_tau^T .)|^2 - |H|^2, the change of the layer's cost when its inputs are reindexed (Eqs. 23, 24).
+
+    The reindexed support has the basis P_tau U (row l is row tau(l) of U); the coefficients a_i stay, the centres become
+    F P_tau U and the Gram matrices U^T P_tau^T diag(d_i)^2 P_tau U. Infinite where a function is lost.
+
+    Raises:
+        UserError: the weights are not finite, or do not have the form F + D * W.
+    """
+    basis = _orthonormal(U)
+    A, V = projected(W_eff, F, basis)
+    of_functions, of_centres = _sizes(W_eff, F)
+    sizes = of_functions + of_centres
+    before = _own_realization_costs(A - V, sizes, D, basis)
+    _require_finite(before)
+    reindexed = basis[permutation]
+    V_tau = V if F is None else F.double() @ reindexed
+    return float((_own_realization_costs(A - V_tau, sizes, D, reindexed) - before).sum())
+
+
+def signed_sqrt(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """sign(x) sqrt(|x|), the scale on which the paper plots swap costs: units of weight norm."""
+    return x.sign() * x.abs().sqrt()
+
+
+def _isotropic_costs(A: Tensor, V: Tensor | None) -> Tensor:
+    """|a_j - v_i|^2, the costs where D = 1 and so S_i = U^T U = I; ``V`` None where all centres are 0."""
+    squares = A.square().sum(dim=1)
+    if V is None:
+        return squares.expand(len(A), len(A)).clone()
+    C2 = torch.addmm(squares[None, :] + V.square().sum(dim=1)[:, None], V, A.T, alpha=-2)
+    # The expansion rounds relative to |a_i|^2 + |v_i|^2, which may dwarf the diagonal |a_i - v_i|^2 that every swap uses.
+    C2.diagonal().copy_((A - V).square().sum(dim=1))
+    return C2.clamp_min_(0)
+
+
+def _sizes(W_eff: Tensor, F: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Row norms of W_eff and F, [m] each."""
+    functions = torch.linalg.vector_norm(W_eff.double(), dim=1)
+    return functions, torch.zeros_like(functions) if F is None else torch.linalg.vector_norm(F.double(), dim=1)
+
+
+def _own_realization_costs(R: Tensor, sizes: Tensor, D: Tensor | None, U: Tensor) -> Tensor:
+    """c(i, i)^2 of every neuron from R [m, k] with rows a_i - v_i, [m]."""
+    if D is None:
+        return R.square().sum(dim=1)
+    own = R.new_empty(len(R))
+    for i, d in enumerate(D.double()):
+        own[i] = _squared_costs(R[i : i + 1], sizes[i : i + 1], _whitening(d, U))[0]
+    return own
+
+
+def _squared_costs(displacements: Tensor, sizes: Tensor, whitening: Whitening) -> Tensor:
+    """|b|^2 in S_i^+ of each row b of ``displacements`` [n, k]; infinite where b is not in im(S_i).
+
+    ``sizes`` [n] are the norms that the rounding of b scales with.
+    """
+    costs = (displacements @ whitening.T.T).square_().sum(dim=1)
+    if whitening.plus_identity:
+        costs += displacements.square().sum(dim=1)
+    if whitening.null is not None:
+        residuals = torch.linalg.vector_norm(displacements @ whitening.null.T, dim=1)
+        costs[residuals > RESIDUAL_TOLERANCE * sizes] = torch.inf
+    return costs
+
+
+def _orthonormal(U: Tensor) -> Tensor:
+    """An orthonormal float64 basis of the span of U; a float32 basis is orthonormal to seven digits only."""
+    return torch.linalg.qr(U.double()).Q.contiguous()
+
+
+def _gram(d: Tensor, U: Tensor) -> Tensor:
+    """U^T diag(d)^2 U from the inputs that the mask d [d] leaves."""
+    at = d.nonzero().squeeze(1)
+    part = U if len(at) == len(d) else U[at]
+    return (part * d[at, None].square()).T @ part
+
+
+def _whitening(d: Tensor, U: Tensor) -> Whitening:
+    """``Whitening`` of the neuron with the diagonal d [d] in the orthonormal basis U [d, k]."""
+    hidden = (d == 0).nonzero().squeeze(1)
+    if len(hidden) < U.shape[1] and bool((d == 1).sum() == len(d) - len(hidden)):
+        # S = I - H^T H for the hidden rows H of U. Woodbury: S^-1 = I + H^T K^-1 H with K = I - H H^T, which is
+        # smaller than S and has the same smallest eigenvalue; every term of a cost is a square, so nothing cancels.
+        H = U[hidden]
+        inverse = _inverse_factor(torch.eye(len(H), dtype=U.dtype, device=U.device) - H @ H.T, scale=1.0)
+        if inverse is not None:
+            return Whitening(T=inverse @ H, plus_identity=True, null=None)
+    else:
+        inverse = _inverse_factor(_gram(d, U), scale=float(d.square().max()))
+        if inverse is not None:
+            return Whitening(T=inverse, plus_identity=False, null=None)
+    return _singular_whitening(d, U)
+
+
+def _inverse_factor(S: Tensor, scale: float) -> Tensor | None:
+    """L^-1 of the Cholesky factor L of S; None where S is not safely positive definite against ``scale`` >= lambda_max."""
+    L, info = torch.linalg.cholesky_ex(S)
+    if int(info) != 0:
+        return None
+    inverse = torch.linalg.solve_triangular(L, torch.eye(len(S), dtype=S.dtype, device=S.device), upper=False)
+    # |L^-1|_F^2 = tr(S^-1) lies in [1, k] / lambda_min: unlike the pivots, it cannot miss an ill-conditioned S.
+    return inverse if float(inverse.square().sum()) * scale < 1 / CHOLESKY_LIMIT else None
+
+
+def _singular_whitening(d: Tensor, U: Tensor) -> Whitening:
+    """``_whitening`` from the singular values of M_i = U^T diag(d_i), without squaring its condition number as S_i does."""
+    at = d.nonzero().squeeze(1)
+    k = U.shape[1]
+    if len(at) == 0:
+        return Whitening(T=U.new_zeros(0, k), plus_identity=False, null=torch.eye(k, dtype=U.dtype, device=U.device))
+    triangle = torch.linalg.qr(U[at] * d[at, None], mode="r").R
+    _, values, directions = torch.linalg.svd(triangle, full_matrices=True)
+    rank = int((values > RANK_TOLERANCE * d.abs().max()).sum())
+    return Whitening(T=directions[:rank] / values[:rank, None], plus_identity=False, null=directions[rank:])
+
+
+def _own_costs(C2: Tensor) -> Tensor:
+    own = C2.diagonal()
+    _require_finite(own)
+    return own
+
+
+def _require_finite(own: Tensor) -> None:
+    if not bool(torch.isfinite(own).all()):
+        neuron = int((~torch.isfinite(own)).nonzero()[0])
+        raise UserError(
+            f"Neuron {neuron} does not realize its own function at a finite cost: the layer's weights are not F + D * W for "
+            "this F and D; pass the fixed parts that the network was trained with."
+        )

@@ -1,0 +1,46 @@
+"""Covariances of everything a network's linear maps read, and of its output, in one pass over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from symlab.alignment.forward import outputs
+from symlab.identifiability.subspace import Covariance
+
+
+def linear_maps(module: nn.Module) -> list[str]:
+    """Names of the module's linear maps in the order of their definition, which is that of the forward pass."""
+    return [name for name, child in module.named_modules() if isinstance(child, nn.Linear)]
+
+
+def representation_covariances(
+    module: nn.Module, state: Mapping[str, Tensor], batches: Iterable[Float[Tensor, "n d"]]
+) -> dict[str, Covariance]:
+    """Covariances of the hidden representations (``hidden1``: what the second linear map reads, ...) and of ``output``.
+
+    The network's input is left out: it is the same for every state, so its covariance needs to be taken only once.
+    """
+    _, *readers = linear_maps(module)
+    covariances = {f"hidden{layer}": Covariance() for layer in range(1, len(readers) + 1)} | {"output": Covariance()}
+
+    def recorder(point: str) -> Any:
+        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            covariances[point].update(inputs[0])
+
+        return hook
+
+    handles = [
+        module.get_submodule(name).register_forward_pre_hook(recorder(f"hidden{layer}"))
+        for layer, name in enumerate(readers, start=1)
+    ]
+    try:
+        for x in batches:
+            covariances["output"].update(outputs(module, state, x))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return covariances
