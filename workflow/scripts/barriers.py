@@ -13,4 +13,4 @@ def main(snakemake, report):
     write_table(snakemake.output.barriers, table)
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

@@ -17,7 +17,9 @@ def main(snakemake, report):
     for name, path in zip(snakemake.params.datasets, snakemake.input.data, strict=True):
         extras = open_dataset(path).extras
         if "U" not in extras:
-            raise UserError(f"centre_gaps needs synthetic data with a known subspace, which {name} is not; set it to null.")
+            raise UserError(
+                f"centre_gaps needs synthetic data with a known subspace, which {name} is not; set it to null."
+            )
         U = torch.from_numpy(extras["U"]).double()
         for fraction in spec["fixed_fraction"]:
             seed = (snakemake.wildcards.study, "centres", name)
@@ -27,4 +29,4 @@ def main(snakemake, report):
     write_table(snakemake.output.table, pd.concat(tables, ignore_index=True))
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

@@ -19,4 +19,4 @@ def main(snakemake, report):
     write_text(snakemake.output.html, to_html(verdicts))
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

@@ -13,4 +13,4 @@ def main(snakemake, report):
     write_text(snakemake.output[0], yaml.safe_dump(json.loads(json.dumps(snakemake.params.config)), sort_keys=False))
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

@@ -16,4 +16,4 @@ def main(snakemake, report):
     report(f"figure {snakemake.wildcards.figure} of study {snakemake.wildcards.study}")
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

@@ -52,4 +52,4 @@ def main(snakemake, report):
     write_table(snakemake.output.swap_costs, pd.concat(costs, ignore_index=True))
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

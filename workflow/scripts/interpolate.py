@@ -41,4 +41,4 @@ def main(snakemake, report):
     write_table(snakemake.output.curves, curves[columns])
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

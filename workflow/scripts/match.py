@@ -45,4 +45,4 @@ def main(snakemake, report):
     write_table(snakemake.output.matching, pd.DataFrame(rows))
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

@@ -1,4 +1,4 @@
-"""Correlate the activations of each pair's networks over the training data, for all layers and snapshots in one pass."""
+"""Correlate the activations of each pair's networks over the training data, all layers and snapshots in one pass."""
 
 import torch
 
@@ -40,4 +40,4 @@ def _on(device, state):
     return {name: tensor.to(device) for name, tensor in state.items()}
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

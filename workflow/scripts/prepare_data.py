@@ -12,4 +12,4 @@ def main(snakemake, report):
     save(snakemake.output.data, dataset)
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

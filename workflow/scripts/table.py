@@ -10,10 +10,12 @@ def main(snakemake, report):
     variants = snakemake.params.variants
     of_part = snakemake.params.of_part
     parts = [read_table(path).assign(variant=name) for path, name in zip(snakemake.input.parts, of_part, strict=True)]
-    described = pd.DataFrame([{"study": snakemake.wildcards.study, "variant": name} | variants[name] for name in variants])
+    described = pd.DataFrame(
+        [{"study": snakemake.wildcards.study, "variant": name} | variants[name] for name in variants]
+    )
     table = described.merge(pd.concat(parts, ignore_index=True), on="variant", validate="one_to_many")
     report(f"{len(table)} rows from {len(parts)} parts")
     write_table(snakemake.output.table, table)
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

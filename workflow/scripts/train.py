@@ -17,7 +17,9 @@ def main(snakemake, report):
     dataset = open_dataset(snakemake.input.data)
     arrays = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
     data = TrainingData(*arrays, task=dataset.task)
-    report(f"training {len(spec['replicas'])} replicas on {device}, torch {torch.__version__}, {snakemake.threads} thread(s)")
+    report(
+        f"training {len(spec['replicas'])} replicas on {device}, torch {torch.__version__}, {snakemake.threads} thread(s)"
+    )
     block = train_block(
         lambda: build(spec["network"], dataset.n_inputs, dataset.n_outputs),
         data,
@@ -42,4 +44,4 @@ def main(snakemake, report):
     write_table(snakemake.output.history, block.history)
 
 
-run(main, snakemake)  # noqa: F821
+run(main, snakemake)

@@ -18,7 +18,9 @@ def resolve_device(configured: str, threads: int) -> str:
     torch.set_num_threads(threads)
     available = torch.cuda.is_available()
     if configured == "cuda" and not available:
-        raise UserError("device is cuda, but torch sees no GPU here; set device: auto or cpu, or install torch with CUDA.")
+        raise UserError(
+            "device is cuda, but torch sees no GPU here; set device: auto or cpu, or install torch with CUDA."
+        )
     return "cuda" if available and configured != "cpu" else "cpu"
 
 

@@ -40,7 +40,15 @@ NETWORK_KEYS: dict[str, dict[str, Any]] = {
 }
 DATASET_KEYS: dict[str, dict[str, Any]] = {
     "digits": {"split": "random"},
-    "gmm": {"k": REQUIRED, "sigma_sep": REQUIRED, "d": 128, "n_classes": 5, "n_train": 50_000, "n_val": 5_000, "n_test": 10_000},
+    "gmm": {
+        "k": REQUIRED,
+        "sigma_sep": REQUIRED,
+        "d": 128,
+        "n_classes": 5,
+        "n_train": 50_000,
+        "n_val": 5_000,
+        "n_test": 10_000,
+    },
     "coherence": {"embedding": REQUIRED, "t": REQUIRED, "d": 20, "n_train": 1024, "n_test": 2048},
     "mnist": {"split": "random"},
     "mnist_coherence": {"split": "random", "target_nu": 0.111, "explained_variance": 0.9},
@@ -171,7 +179,9 @@ def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
 
     source = spec["source"]
     if source not in SOURCES:
-        raise UserError(f"Config: datasets.{family}.source is {source!r}; known sources are {', '.join(sorted(SOURCES))}.")
+        raise UserError(
+            f"Config: datasets.{family}.source is {source!r}; known sources are {', '.join(sorted(SOURCES))}."
+        )
     where = f"datasets.{family}"
     members = {}
     for name, member, _ in _sweep(family, spec, where):
@@ -180,7 +190,9 @@ def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
     return members
 
 
-def _complete(spec: Config, keys_of: dict[str, dict[str, Any]], naming: str, where: str, common: tuple[str, ...] = ()) -> Config:
+def _complete(
+    spec: Config, keys_of: dict[str, dict[str, Any]], naming: str, where: str, common: tuple[str, ...] = ()
+) -> Config:
     """``spec`` with the defaults of its kind; a key of another kind or a missing one is an error."""
     name = spec[naming]
     if name not in keys_of:
@@ -214,7 +226,9 @@ def _sweep(name: str, spec: Config, where: str) -> list[tuple[str, Config, Confi
 def _suffix(key: str, value: Any, where: str) -> str:
     text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{value}"
     if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
-        raise UserError(f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over numbers or plain words.")
+        raise UserError(
+            f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over numbers or plain words."
+        )
     return f"_{text}"
 
 
@@ -238,14 +252,18 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
         elif entry in datasets:
             members.append((entry, ""))
         else:
-            raise UserError(f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)}).")
+            raise UserError(
+                f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)})."
+            )
     variants = {}
     for family, variant in spec["variants"].items():
         for expanded_name, member, _ in _sweep(family, variant, f"{where}.variants.{family}"):
             for dataset, suffix in members:
                 # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
                 full = expanded_name + (suffix if len(listed) == 1 else f"_{dataset}")
-                variants[full] = _variant(full, family, member, spec, dataset, datasets[dataset], f"{where}.variants.{family}")
+                variants[full] = _variant(
+                    full, family, member, spec, dataset, datasets[dataset], f"{where}.variants.{family}"
+                )
     study = Study(
         name=name,
         variants=variants,
@@ -266,12 +284,18 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
 def _check_analyses(study: Study, where: str) -> None:
     path = study.interpolation
     if path and path["lambdas"] % 2 == 0:
-        raise UserError(f"Config: {where}.interpolation.lambdas = {path['lambdas']} must be odd, so that the midpoint is on the path.")
+        raise UserError(
+            f"Config: {where}.interpolation.lambdas = {path['lambdas']} must be odd, so that the midpoint is on the path."
+        )
     if path and path["aligned"] and not study.matching:
-        raise UserError(f"Config: {where}.interpolation.aligned needs {where}.matching; set aligned: false or add matching: {{}}.")
+        raise UserError(
+            f"Config: {where}.interpolation.aligned needs {where}.matching; set aligned: false or add matching: {{}}."
+        )
 
 
-def _variant(name: str, family: str, spec: Config, study: Config, dataset: str, dataset_spec: Config, where: str) -> Variant:
+def _variant(
+    name: str, family: str, spec: Config, study: Config, dataset: str, dataset_spec: Config, where: str
+) -> Variant:
     network = {**study["network"], **spec.get("network", {})}
     init = spec.get("init", study["init"])
     recipe = {**study["recipe"], **spec.get("recipe", {})}
@@ -282,7 +306,9 @@ def _variant(name: str, family: str, spec: Config, study: Config, dataset: str, 
     scheme = _scheme(scheme, f"{where}.scheme")
     network = _complete(network, NETWORK_KEYS, "name", f"{where}.network")
     if network["name"] not in NETWORKS:
-        raise UserError(f"Config: {where}: network.name is {network['name']!r}; known networks are {', '.join(sorted(NETWORKS))}.")
+        raise UserError(
+            f"Config: {where}: network.name is {network['name']!r}; known networks are {', '.join(sorted(NETWORKS))}."
+        )
     if init["name"] == "normal" and "std" not in init:
         raise UserError(f"Config: {where}.init.name is normal, which needs init.std.")
     _check_counts(scheme, network, dataset_spec, where)

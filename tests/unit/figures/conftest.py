@@ -8,21 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from symlab.artifacts import read_table, write_table
+
 EPOCHS = (0, 1, 5, 20, 60)
 PAIRS = 4
 LAYERS = 3
 
-NOTHING = {"sigma_F": np.nan, "fixed_fraction": np.nan, "activation": "gelu", "norm": "layernorm", "source": "digits"} | {
-    "k": np.nan,
-    "embedding": np.nan,
-    "t": np.nan,
-    "target_nu": np.nan,
-}
+DESCRIPTION = {"study": "digits", "dataset": "digits", "source": "digits", "activation": "gelu", "norm": "layernorm"}
+NOT_APPLICABLE = dict.fromkeys(["sigma_F", "fixed_fraction", "k", "embedding", "t", "target_nu"], np.nan)
 
 
 def variant(name: str, scheme: str, **columns: object) -> dict[str, object]:
-    base = NOTHING | {"study": "digits", "variant": name, "family": name.partition("_")[0], "scheme": scheme, "dataset": "digits"}
-    return base | columns
+    named = {"variant": name, "family": name.partition("_")[0], "scheme": scheme}
+    return DESCRIPTION | NOT_APPLICABLE | named | columns
 
 
 # Aligned agreement, identity's share of it, and unaligned drop: a made-up ordering like the paper's.
@@ -36,7 +34,7 @@ MLPS = [
 ]
 FRACTIONS = [
     (
-        variant(f"sparse_{fraction}_{sigma_F}", "w_asymmetric", family="fractions", fixed_fraction=fraction, sigma_F=sigma_F),
+        variant(f"fractions_{fraction}_{sigma_F}", "w_asymmetric", fixed_fraction=fraction, sigma_F=sigma_F),
         0.6 + 0.2 * fraction,
         0.1 if sigma_F == 0 else 0.5 + fraction / 2,
         0.1,
@@ -65,7 +63,8 @@ def matching() -> pd.DataFrame:
 def curves() -> pd.DataFrame:
     rng = np.random.default_rng(2)
     rows = []
-    for (columns, _, _, drop), pair, aligned, split in itertools.product(MLPS, range(PAIRS), (False, True), ("train", "test")):
+    walks = itertools.product(MLPS, range(PAIRS), (False, True), ("train", "test"))
+    for (columns, _, _, drop), pair, aligned, split in walks:
         size = (0.01 if aligned else drop) * rng.uniform(0.8, 1.2)
         for position in np.linspace(0, 1, 11):
             accuracy = 0.995 - 4 * size * position * (1 - position) - 0.02 * (split == "test")
@@ -81,13 +80,13 @@ def barriers() -> pd.DataFrame:
     for embedding, t, mask_seed, pair, split in itertools.product(
         ("exact_copy", "random_frame"), range(1, 11), range(3), range(5), ("train", "test")
     ):
-        name = f"sparse_embedding{embedding}_t{t}"
-        columns = variant(
-            name, "sparse", family="sparse", study="coherence", source="coherence", dataset=f"coherence_{name}", embedding=embedding, t=t
-        ) | {"activation": np.nan, "norm": np.nan}
+        name = f"embedding{embedding}_t{t}"
+        place = {"study": "coherence", "source": "coherence", "dataset": f"coherence_{name}", "embedding": embedding}
+        columns = variant(f"sparse_{name}", "sparse", t=t, activation=np.nan, norm=np.nan, **place)
         middle = 0.27 * (1 - 1 / t) * rng.uniform(0.6, 1.4) + 0.003 * (embedding == "random_frame")
         place = {"mask_seed": mask_seed, "pair": pair, "aligned": False, "split": split}
-        rows.append(columns | place | {"barrier_max": 1.1 * middle, "barrier_mid": middle, "drop_max_pp": np.nan, "drop_mid_pp": np.nan})
+        drops = {"drop_max_pp": np.nan, "drop_mid_pp": np.nan}
+        rows.append(columns | place | {"barrier_max": 1.1 * middle, "barrier_mid": middle} | drops)
     return pd.DataFrame(rows)
 
 
@@ -107,8 +106,8 @@ def pair_costs(columns: dict[str, object], scale: float, seed: int, layer: int, 
     rng = np.random.default_rng([seed, layer, m])
     i, j = np.triu_indices(m, 1)
     costs = scale * rng.gamma(4.0, 0.25, len(i)) + 0.3 * rng.normal(size=len(i)) * (columns["scheme"] != "standard")
-    place = {"mask_seed": 0, "seed": seed, "layer": layer, "i": i, "j": j, "swap_cost": costs}
-    return pd.DataFrame({key: np.repeat(value, len(i)) if np.ndim(value) == 0 else value for key, value in (columns | place).items()})
+    table = pd.DataFrame({"mask_seed": 0, "seed": seed, "layer": layer, "i": i, "j": j, "swap_cost": costs})
+    return table.assign(**columns)
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +125,8 @@ def swap_costs() -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def gmm_swap_costs() -> pd.DataFrame:
     tables = []
-    for (k, scale), sigma_F, seed, layer in itertools.product({2: 0.7, 8: 4.0, 32: 20.0}.items(), (0.0, 1.0), range(2), range(1, 4)):
+    scales = {2: 0.7, 8: 4.0, 32: 20.0}
+    for (k, scale), sigma_F, seed, layer in itertools.product(scales.items(), (0.0, 1.0), range(2), range(1, 4)):
         name = f"w_sigma_F{sigma_F:g}_k{k}"
         columns = variant(name, "w_asymmetric", study="gmm", source="gmm", dataset=f"gmm_k{k}", sigma_F=sigma_F, k=k)
         tables.append(pair_costs(columns, sigma_F * scale, seed, layer, 64))
@@ -150,8 +150,9 @@ def centre_gaps() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def tables(matching, curves, barriers, subspaces, swap_costs, centre_gaps) -> dict[str, pd.DataFrame]:
-    return {
+def tables(matching, curves, barriers, subspaces, swap_costs, centre_gaps, tmp_path_factory) -> dict[str, pd.DataFrame]:
+    """All tables as a run hands them over: written to files and read back."""
+    made = {
         "matching.csv": matching,
         "curves.csv": curves,
         "barriers.csv": barriers,
@@ -159,6 +160,10 @@ def tables(matching, curves, barriers, subspaces, swap_costs, centre_gaps) -> di
         "swap_costs.parquet": swap_costs,
         "centre_gaps.csv": centre_gaps,
     }
+    folder = tmp_path_factory.mktemp("tables")
+    for name, table in made.items():
+        write_table(folder / name, table)
+    return {name: read_table(folder / name) for name in made}
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,20 @@
-"""Every figure of the registry: it draws, quietly, with every axis labelled, and refuses tables that lack what it shows."""
+"""Every figure of the registry draws, quietly, with every axis labelled, and refuses tables that lack what it shows."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import warnings
+from functools import cache
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from docutils.core import publish_doctree
+from jinja2 import StrictUndefined, Template
 from matplotlib import rcParams
 from matplotlib.image import imread
 
@@ -22,18 +26,25 @@ STYLE = {"font_size": 8, "dpi": 100, "palette": "colorblind"}
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report" / "figures"
 
 
-def drawn_quietly(figure_id, tables, style=STYLE):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = draw(figure_id, tables, style)
-        figure.canvas.draw()
-    return figure
+@pytest.fixture(scope="module")
+def drawn(tables_of):
+    """Each figure in the default style, drawn once, any warning being an error."""
+
+    @cache
+    def once(figure_id):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            figure = draw(figure_id, tables_of(figure_id), {})
+            figure.canvas.draw()
+        return figure
+
+    return once
 
 
 @pytest.mark.parametrize("figure_id", FIGURES)
-def test_draws_with_every_axis_labelled_and_leaves_no_trace(figure_id, tables_of, tmp_path):
+def test_draws_with_every_axis_labelled_and_leaves_no_trace(figure_id, drawn):
     before = dict(rcParams)
-    figure = drawn_quietly(figure_id, tables_of(figure_id))
+    figure = drawn(figure_id)
     assert figure.axes
     for axis in figure.axes:
         labels = [axis.get_xlabel(), axis.get_ylabel()]
@@ -42,33 +53,43 @@ def test_draws_with_every_axis_labelled_and_leaves_no_trace(figure_id, tables_of
     assert plt.get_fignums() == []
     assert dict(rcParams) == before
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        save(figure, tmp_path / "out" / "figure.pdf", tmp_path / "out" / "figure.png", STYLE["dpi"])
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["figure.pdf", "figure.png"]
-    height, width = imread(tmp_path / "out" / "figure.png").shape[:2]
-    assert (width, height) == pytest.approx(figure.get_size_inches() * STYLE["dpi"], abs=1)
-
 
 def visible_texts(figure):
     for axis in figure.axes:
         yield from (axis.title, axis._left_title, axis.xaxis.label, axis.yaxis.label, *axis.texts)
         for side in (axis.xaxis, axis.yaxis):
             low, high = sorted(side.get_view_interval())
-            yield from (tick.label1 for tick in side.get_major_ticks() if low <= tick.get_loc() <= high)
+            ticks = [tick for tick in side.get_major_ticks() if low <= tick.get_loc() <= high]
+            yield from (label for tick in ticks for label in (tick.label1, tick.label2))
     for legend in figure.legends:
         yield from legend.get_texts()
+    yield from figure.texts
 
 
 @pytest.mark.parametrize("figure_id", FIGURES)
-def test_no_two_texts_overlap_and_none_leaves_the_figure(figure_id, tables_of):
-    figure = drawn_quietly(figure_id, tables_of(figure_id), {})
+def test_no_two_texts_overlap_and_none_leaves_the_figure(figure_id, drawn):
+    figure = drawn(figure_id)
     texts = [text for text in visible_texts(figure) if text.get_visible() and text.get_text().strip()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     for (name, box), (other_name, other) in combinations(boxes, 2):
         assert not box.padded(-1).overlaps(other.padded(-1)), f"{name!r} overlaps {other_name!r}"
     for name, box in boxes:
         assert figure.bbox.padded(1).count_contains(box.corners()) == 4, f"{name!r} leaves the figure"
+
+
+@pytest.mark.parametrize("figure_id", ["4", "5"])
+def test_the_same_tables_give_the_same_files(figure_id, tables_of, tmp_path):
+    contents = []
+    for folder in (tmp_path / "first", tmp_path / "again"):
+        figure = draw(figure_id, tables_of(figure_id), STYLE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            save(figure, folder / "figure.pdf", folder / "figure.png", 80)
+        assert sorted(path.name for path in folder.iterdir()) == ["figure.pdf", "figure.png"]
+        contents.append([(folder / name).read_bytes() for name in ("figure.pdf", "figure.png")])
+    assert contents[0] == contents[1]
+    height, width = imread(tmp_path / "first" / "figure.png").shape[:2]
+    assert (width, height) == pytest.approx(figure.get_size_inches() * 80, abs=1)
 
 
 @pytest.mark.parametrize("figure_id", FIGURES)
@@ -135,7 +156,16 @@ def test_every_figure_has_a_caption_and_no_caption_is_left_over():
     assert {path.stem for path in CAPTIONS.glob("*.rst")} == set(FIGURES)
 
 
+@pytest.mark.parametrize("figure_id", FIGURES)
+def test_captions_are_clean_restructured_text(figure_id):
+    text = (CAPTIONS / f"{figure_id}.rst").read_text(encoding="utf-8")
+    wildcards = SimpleNamespace(study="the_study")
+    rendered = Template(text, undefined=StrictUndefined).render(snakemake=SimpleNamespace(wildcards=wildcards))
+    assert "the_study" in rendered
+    publish_doctree(rendered, settings_overrides={"halt_level": 2, "report_level": 2})
+
+
 def test_the_registry_imports_neither_torch_nor_matplotlib_nor_pandas():
-    code = "import sys, symlab.figures; print([m for m in ('torch', 'matplotlib', 'pandas', 'seaborn') if m in sys.modules])"
+    code = "import sys, symlab.figures; print({'torch', 'matplotlib', 'seaborn', 'pandas'} & sys.modules.keys())"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.strip() == "[]"
+    assert printed.strip() == "set()"

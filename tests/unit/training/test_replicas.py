@@ -96,7 +96,9 @@ def test_engine_equals_a_plain_loop(monkeypatch, stacked, scheme, optimizer):
     for name, tensor in start.items():
         F, D = block.fixed[0].get(name, (None, None))
         tensor = tensor if F is None else tensor - F
-        W[name] = tensor if D is None else torch.where(D == 0, torch.zeros(()), tensor / D.where(D != 0, torch.ones(())))
+        W[name] = (
+            tensor if D is None else torch.where(D == 0, torch.zeros(()), tensor / D.where(D != 0, torch.ones(())))
+        )
     plain = Plain(W, block.fixed[0])
     if optimizer == "sgd":
         steps = torch.optim.SGD(plain.parameters(), lr=1e-2, weight_decay=0.01, momentum=0.9)
@@ -128,7 +130,7 @@ def test_stacked_training_equals_separate_training(monkeypatch, norm, activation
             continue
         torch.testing.assert_close(tensor, blocks[1].snapshots[2][name], rtol=1e-3, atol=1e-4)
     columns = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
-    torch.testing.assert_close(*(torch.tensor(b.history[columns].values) for b in blocks), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(*(torch.tensor(b.history[columns].values) for b in blocks), rtol=5e-3, atol=1e-4)
 
 
 @BOTH_WAYS
@@ -188,7 +190,7 @@ def test_regression_has_a_loss_and_no_accuracy():
 @BOTH_WAYS
 def test_divergence_names_variant_and_seed(monkeypatch, stacked):
     run_stacked(monkeypatch, stacked)
-    with pytest.raises(UserError, match="study study, variant variant, mask seed 0, seed 4 .* epoch"):
+    with pytest.raises(UserError, match=r"study study, variant variant, mask seed 0, seed 4 .* epoch"):
         train([(0, 4), (0, 5)], norm="none", activation="relu", optimizer="sgd", lr=1e6, epochs=4)
 
 

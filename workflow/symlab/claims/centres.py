@@ -9,7 +9,7 @@ from symlab.claims.claim import Measurement, Tables, spread
 
 
 def slopes(tables: Tables, k: int) -> list[Measurement]:
-    """Least-squares slope of log(mean gamma_out over draws) against log m at one k, for each setting of the fixed weights.
+    """Least-squares slope of log(mean gamma_out over draws) against log m at one k, for each setting of F.
 
     The spread is that of the slopes of single draws. A setting with fewer than two widths is left out.
     """

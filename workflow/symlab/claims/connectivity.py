@@ -26,9 +26,7 @@ def drop_falls_with_k(tables: Tables, which: Mask, ks: tuple[int, int, int]) -> 
     if not all(len(drop) for drop in drops):
         return []
     first, second, third = (mean(drop) for drop in drops)
-    told = ", ".join(
-        f"k = {k}: {mean(drop):.3g} pp ({len(drop)} pairs)" for k, drop in zip(ks, drops, strict=True)
-    )
+    told = ", ".join(f"k = {k}: {mean(drop):.3g} pp ({len(drop)} pairs)" for k, drop in zip(ks, drops, strict=True))
     step = float(np.min([first - second, second - third]))
     return [Verdict(step, first > second >= third, min(len(drop) for drop in drops), None, detail=told)]
 

@@ -82,9 +82,9 @@ def ledger(
         row
         for paper in papers
         for name, study in studies.items()
-        for row in evaluate_study(
-            paper, name, study["figures"], tables.get(name, {}), study["scale"], papers
-        ).to_dict("records")
+        for row in evaluate_study(paper, name, study["figures"], tables.get(name, {}), study["scale"], papers).to_dict(
+            "records"
+        )
     ]
     seen = {(row["paper"], row["claim"]) for row in rows}
     place: dict[tuple[str, str], int] = {}
@@ -104,9 +104,7 @@ def ledger(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def tables_of_claims(
-    figures: Sequence[str], papers: Mapping[str, Sequence[Claim]] = PAPERS
-) -> list[str]:
+def tables_of_claims(figures: Sequence[str], papers: Mapping[str, Sequence[Claim]] = PAPERS) -> list[str]:
     """File names of the tables that the claims about some figures read, each once."""
     about = [claim for claims in papers.values() for claim in claims if claim.is_about(figures)]
     return list(dict.fromkeys(name for claim in about for name in claim.tables))

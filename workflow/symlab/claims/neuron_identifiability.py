@@ -23,36 +23,31 @@ from symlab.claims.claim import (
     between,
     bounded,
 )
-from symlab.claims.variants import any_of, scheme, sigma_mlp, smallest_sigma
+from symlab.claims.variants import any_of, apart_from_fractions, scheme, sigma_mlp, smallest_sigma
 
 STANDARD = scheme("standard")
-W = scheme("w_asymmetric")
-W_0 = scheme("w_asymmetric", 0, 0)
-W_1 = scheme("w_asymmetric", 1, 1)
-W_FROM_1 = scheme("w_asymmetric", 1, math.inf)
-W_FROM_2 = scheme("w_asymmetric", 2, math.inf)
+W = apart_from_fractions(scheme("w_asymmetric"))
+W_0 = apart_from_fractions(scheme("w_asymmetric", 0, 0))
+W_1 = apart_from_fractions(scheme("w_asymmetric", 1, 1))
+W_FROM_1 = apart_from_fractions(scheme("w_asymmetric", 1, math.inf))
+W_FROM_2 = apart_from_fractions(scheme("w_asymmetric", 2, math.inf))
 SYRE = scheme("syre")
 SYRE_1 = scheme("syre", 1, 1)
 SYRE_FROM_1 = scheme("syre", 1, math.inf)
 SYRE_FROM_2 = scheme("syre", 2, math.inf)
 
-NO_IDENTITY = (
-    "The paper's ratio starts near 0 at sigma_F = 0; less than a sixth of the optimum is read as near 0."
-)
+NO_IDENTITY = "The paper's ratio starts near 0 at sigma_F = 0; less than a sixth of the optimum is read as near 0."
 NEAR_OPTIMAL = (
     "The paper calls the identity nearly optimal for large enough sigma_F; a tenth is left for noise between runs."
 )
 RANDOM_IS_ZERO = (
-    "A random permutation pairs unrelated neurons, which correlate 0 on average; 0.05 is small beside the optimum of "
-    "any "
-    "trained network."
+    "A random permutation pairs unrelated neurons, which correlate 0 on average; "
+    "0.05 is small beside the optimum of any trained network."
 )
 ALL_STAGES = (
     "The paper says the trend holds at all stages of training; looser than at the end, because the weights still move."
 )
-LOW_COST = (
-    "Low-cost swaps are counted as those below a tenth of the layer's own median, so that no scale enters."
-)
+LOW_COST = "Low-cost swaps are counted as those below a tenth of the layer's own median, so that no scale enters."
 
 
 def _claim(
@@ -73,7 +68,7 @@ def _sweep(figure: str, layerwise: bool, large: float) -> tuple[Claim, ...]:
     where = "in the worst layer" if layerwise else "averaged over layers"
     measure = partial(matching.at_the_end, layerwise=layerwise)
     ratio = matching.identity_over_optimal
-    from_large = scheme("w_asymmetric", large, math.inf)
+    from_large = apart_from_fractions(scheme("w_asymmetric", large, math.inf))
     return (
         _claim(
             f"{figure}-unbroken",
@@ -122,8 +117,8 @@ def _epochs(figure: str, layerwise: bool) -> tuple[Claim, ...]:
         _claim(
             f"{figure}-identifiable",
             figure,
-            "At the smallest sigma_F of 1 or more the identity is near the optimum after the first few epochs: "
-            f"smallest ratio {where}",
+            "At the smallest sigma_F of 1 or more the identity is near the optimum "
+            f"after the first few epochs: smallest ratio {where}",
             at_least(0.75),
             ALL_STAGES,
             "matching.csv",
@@ -136,11 +131,11 @@ FIG_7_OTHERS = (
     _claim(
         "7-sigma",
         "7",
-        "In sigma-MLPs the identity is no better than random permutations after the first few epochs: largest "
-        "difference of the objectives in any layer",
+        "In sigma-MLPs the identity is no better than random permutations after the first "
+        "few epochs: largest difference of the objectives in any layer",
         between(-0.05, 0.05),
-        "The paper finds the identity's objective no higher than that of random permutations; 0.05 is the room given "
-        "to noise.",
+        "The paper finds the identity's objective no higher than that of random "
+        "permutations; 0.05 is the room given to noise.",
         "matching.csv",
         partial(
             matching.through_training,
@@ -153,8 +148,8 @@ FIG_7_OTHERS = (
     _claim(
         "7-syre",
         "7",
-        "In syre networks with sigma_F of 1 and more the identity ends nearly optimal: ratio of the objectives in the "
-        "worst layer",
+        "In syre networks with sigma_F of 1 and more the identity ends nearly "
+        "optimal: ratio of the objectives in the worst layer",
         at_least(0.9),
         NEAR_OPTIMAL,
         "matching.csv",
@@ -172,9 +167,8 @@ FIG_4 = (
     _claim(
         "4a-barrier",
         "4a",
-        "Unaligned, two standard networks or two with sigma_F = 0 cannot be averaged: largest drop of train accuracy "
-        "on "
-        "the line between them, mean over pairs",
+        "Unaligned, two standard networks or two with sigma_F = 0 cannot be averaged: largest "
+        "drop of train accuracy on the line between them, mean over pairs",
         at_least(10, "pp"),
         "The paper calls these barriers high; ten percentage points are far more than networks of one kind differ by.",
         "barriers.csv",
@@ -184,12 +178,11 @@ FIG_4 = (
     _claim(
         "4a-connected",
         "4a",
-        "Unaligned, two networks with sigma_F of 1 and more can be averaged: largest drop of train accuracy on the "
-        "line "
-        "between them, mean over pairs",
+        "Unaligned, two networks with sigma_F of 1 and more can be averaged: largest drop "
+        "of train accuracy on the line between them, mean over pairs",
         at_most(3, "pp"),
-        "The paper says unaligned connectivity is achieved for large sigma_F; connected is read as less than a third "
-        "of a high barrier.",
+        "The paper says unaligned connectivity is achieved for large sigma_F; "
+        "connected is read as less than a third of a high barrier.",
         "barriers.csv",
         partial(connectivity.accuracy_drop, which=any_of(W_FROM_1, SYRE_FROM_1), aligned=False),
         also=("4",),
@@ -197,12 +190,11 @@ FIG_4 = (
     _claim(
         "4c-aligned",
         "4c",
-        "Aligned, every pair of networks can be averaged: largest drop of train accuracy on the line between them, "
-        "mean "
-        "over pairs",
+        "Aligned, every pair of networks can be averaged: largest drop of train "
+        "accuracy on the line between them, mean over pairs",
         at_most(3, "pp"),
-        "The paper says all models have reasonably low barriers once aligned; the same few points as for the "
-        "identifiable ones.",
+        "The paper says all models have reasonably low barriers once aligned; "
+        "the same few points as for the identifiable ones.",
         "barriers.csv",
         partial(connectivity.accuracy_drop, which=any_of(STANDARD, W, SYRE), aligned=True),
         also=("4",),
@@ -228,8 +220,8 @@ def _gmm_swap_costs(figure: str, table: str, also: tuple[str, ...]) -> tuple[Cla
             figure,
             "At sigma_F = 0 swaps are cheap: median swap cost in layer 1 as a fraction of that at sigma_F = 1",
             below(0.1),
-            "The paper finds near-zero costs to dominate at sigma_F = 0; near zero is read as an order of magnitude "
-            "below sigma_F = 1.",
+            "The paper finds near-zero costs to dominate at sigma_F = 0; near zero is "
+            "read as an order of magnitude below sigma_F = 1.",
             table,
             partial(swap_costs.median_ratio_by_k, table=table, small=W_0, large=W_1),
             also,
@@ -237,11 +229,11 @@ def _gmm_swap_costs(figure: str, table: str, also: tuple[str, ...]) -> tuple[Cla
         _claim(
             f"{figure}-growth",
             figure,
-            "At sigma_F = 1 swaps cost more the larger k is: smallest step between the median layer-1 costs at k = 2, "
-            "8, 32",
+            "At sigma_F = 1 swaps cost more the larger k is: smallest step "
+            "between the median layer-1 costs at k = 2, 8, 32",
             above(0),
-            "The paper finds a strong dependence on k in this order; no size is stated, so only the order is asked "
-            "for.",
+            "The paper finds a strong dependence on k in this order; no size "
+            "is stated, so only the order is asked for.",
             table,
             partial(swap_costs.median_growth_with_k, table=table, which=W_1, pairs=swap_costs.every_pair),
             also,
@@ -249,8 +241,8 @@ def _gmm_swap_costs(figure: str, table: str, also: tuple[str, ...]) -> tuple[Cla
         _claim(
             f"{figure}-cheap-swaps",
             figure,
-            "At sigma_F = 1 low-cost swaps are more common at k = 2 than at k = 32: difference of their shares in "
-            "layer 1",
+            "At sigma_F = 1 low-cost swaps are more common at k = 2 than at k "
+            "= 32: difference of their shares in layer 1",
             above(0),
             f"The paper finds many low-cost swaps at k = 2 and none off the diagonal at k = 32. {LOW_COST}",
             table,
@@ -273,12 +265,11 @@ def _gmm_swap_costs(figure: str, table: str, also: tuple[str, ...]) -> tuple[Cla
 FIG_5_DROP = Claim(
     "5-drop",
     "5",
-    "At sigma_F = 1 the unaligned midpoint drop of train accuracy falls with k: smaller of the steps from k = 2 to 8 "
-    "and "
-    "from 8 to 32",
+    "At sigma_F = 1 the unaligned midpoint drop of train accuracy falls with k: "
+    "smaller of the steps from k = 2 to 8 and from 8 to 32",
     "k = 2 above k = 8, k = 8 not below k = 32",
-    "The paper's drops are 46.4, 15.7 and 6.1 percentage points; their size depends on the mixture, their order is the "
-    "claim.",
+    "The paper's drops are 46.4, 15.7 and 6.1 percentage points; their size "
+    "depends on the mixture, their order is the claim.",
     ("barriers.csv",),
     partial(connectivity.drop_falls_with_k, which=W_1, ks=swap_costs.INTRINSIC_DIMENSIONS),
     also=("14",),
@@ -288,8 +279,8 @@ FIG_6 = (
     _claim(
         "6-ends",
         "6",
-        "With F = 0, coherent data make networks connected: midpoint test-loss barrier at nu = 1 as a fraction of that "
-        "at nu = 0.1",
+        "With F = 0, coherent data make networks connected: midpoint test-loss "
+        "barrier at nu = 1 as a fraction of that at nu = 0.1",
         below(0.2),
         "The paper calls the barrier high at low and low at high coherence; a factor of five tells high from low.",
         "barriers.csv",
@@ -300,26 +291,28 @@ FIG_6 = (
         "6",
         "With F = 0, the mean midpoint barrier falls as nu rises: Spearman correlation over the levels of nu",
         at_most(-0.9),
-        "The paper says connectivity depends on coherence in this direction, for both embeddings; -0.9 lets "
-        "neighbouring levels change places.",
+        "The paper says connectivity depends on coherence in this direction, for both "
+        "embeddings; -0.9 lets neighbouring levels change places.",
         "barriers.csv",
         connectivity.barrier_against_coherence,
     ),
 )
 
+EVERY_W_0 = scheme("w_asymmetric", 0, 0)
+EVERY_W_1 = scheme("w_asymmetric", 1, 1)
+
 FIG_10 = (
     _claim(
         "10-sparse",
         "10",
-        "Sparsity without fixed weights does not give identifiability: ratio of identity to optimal objective in the "
-        "worst "
-        "layer at sigma_F = 0",
+        "Sparsity without fixed weights does not give identifiability: ratio of "
+        "identity to optimal objective in the worst layer at sigma_F = 0",
         at_most(0.25),
         "The paper says sparsity alone does not yield strong identifiability; a quarter of the optimum is not strong.",
         "matching.csv",
         partial(
             matching.at_the_end,
-            which=lambda table: W_0(table) & table["fixed_fraction"].notna(),
+            which=lambda table: EVERY_W_0(table) & table["fixed_fraction"].notna(),
             quantity=matching.identity_over_optimal,
             worst=matching.LARGEST,
             layerwise=True,
@@ -328,15 +321,15 @@ FIG_10 = (
     _claim(
         "10-fixed",
         "10",
-        "At sigma_F = 1, fixing 5 % of the weights or more does: ratio of identity to optimal objective in the worst "
-        "layer",
+        "At sigma_F = 1, fixing 5 % of the weights or more does: ratio of "
+        "identity to optimal objective in the worst layer",
         at_least(0.75),
-        "The paper finds that it takes fixed weights of large scale; looser than in Fig. 3, because few of them are "
-        "fixed here.",
+        "The paper finds that it takes fixed weights of large scale; looser "
+        "than in Fig. 3, because few of them are fixed here.",
         "matching.csv",
         partial(
             matching.at_the_end,
-            which=lambda table: W_1(table) & (table["fixed_fraction"] >= 0.05),
+            which=lambda table: EVERY_W_1(table) & (table["fixed_fraction"] >= 0.05),
             quantity=matching.identity_over_optimal,
             worst=matching.SMALLEST,
             layerwise=True,
@@ -349,8 +342,8 @@ FIG_11 = (
         _claim(
             f"11-k{k}",
             "11",
-            f"The centre gap gamma_out falls with the width m as m^(-2/k) at k = {k}: slope of log mean gamma_out "
-            "against log m",
+            "The centre gap gamma_out falls with the width m as m^(-2/k) at k = "
+            f"{k}: slope of log mean gamma_out against log m",
             between(-2.5 / k, -1.5 / k),
             f"Theorem 4.6 predicts {-2 / k:g}; a quarter of it is left for finite widths.",
             "centre_gaps.csv",
@@ -387,11 +380,11 @@ FIG_12 = (
     _claim(
         "12-large",
         "12",
-        "Swaps in networks with sigma_F = 1 are expensive: median swap cost in multiples of the largest |median| of "
-        "standard networks and sigma_F = 0, consecutive pairs",
+        "Swaps in networks with sigma_F = 1 are expensive: median swap cost in multiples of the "
+        "largest |median| of standard networks and sigma_F = 0, consecutive pairs",
         at_least(10),
-        "The figure's point is large costs at W 1 and syre 1 beside costs around zero; large is read as an order of "
-        "magnitude more.",
+        "The figure's point is large costs at W 1 and syre 1 beside costs around "
+        "zero; large is read as an order of magnitude more.",
         "swap_costs.parquet",
         partial(
             swap_costs.median_over_baselines,
@@ -404,11 +397,10 @@ FIG_12 = (
         "12-around-zero",
         "12",
         "Swap costs of standard networks and sigma_F = 0 lie around zero: distance of the interquartile range of "
-        "signed "
-        "square roots from 0, in units of the median at W sigma_F = 1, consecutive pairs",
+        "signed square roots from 0, in units of the median at W sigma_F = 1, consecutive pairs",
         at_most(0.1),
-        "The figure's point is costs around zero; around is read as within a tenth of the median at W 1, on the scale "
-        "of the plot.",
+        "The figure's point is costs around zero; around is read as within a "
+        "tenth of the median at W 1, on the scale of the plot.",
         "swap_costs.parquet",
         partial(
             swap_costs.relative_by_layer,
@@ -440,15 +432,12 @@ FIG_13 = (
     _claim(
         "13-growth",
         "13",
-        "At sigma_F = 1 swaps cost more the larger k is: smallest step between the median layer-1 costs at k = 2, 8, "
-        "32, "
-        "consecutive pairs",
+        "At sigma_F = 1 swaps cost more the larger k is: smallest step between the "
+        "median layer-1 costs at k = 2, 8, 32, consecutive pairs",
         above(0),
         "The finding of Fig. 5 on the pairs of this figure; no size is stated, so only the order is asked for.",
         "swap_costs.parquet",
-        partial(
-            swap_costs.median_growth_with_k, table="swap_costs.parquet", which=W_1, pairs=swap_costs.consecutive
-        ),
+        partial(swap_costs.median_growth_with_k, table="swap_costs.parquet", which=W_1, pairs=swap_costs.consecutive),
     ),
 )
 
@@ -456,12 +445,11 @@ FIG_16_TO_19 = (
     _claim(
         "16-zero",
         "16",
-        "In standard networks every swap is free: largest |swap cost| among the first 128 neurons, in units of the "
-        "median "
-        "at W sigma_F = 1",
+        "In standard networks every swap is free: largest |swap cost| among the first "
+        "128 neurons, in units of the median at W sigma_F = 1",
         at_most(1e-6),
-        "With F = 0 and D = 1 all neurons have the same functions at the same cost, so the costs are zero up to "
-        "rounding.",
+        "With F = 0 and D = 1 all neurons have the same functions at the "
+        "same cost, so the costs are zero up to rounding.",
         "swap_costs.parquet",
         partial(
             swap_costs.relative_by_layer,
@@ -475,8 +463,8 @@ FIG_16_TO_19 = (
     _claim(
         "17-negative",
         "17",
-        "At sigma_F = 0 many swaps lower the cost: share of negative costs among the first 128 neurons in the layer "
-        "with most",
+        "At sigma_F = 0 many swaps lower the cost: share of negative costs "
+        "among the first 128 neurons in the layer with most",
         at_least(0.1),
         "As in Fig. 5, negative costs are to be common at sigma_F = 0; ten percent is more than stray pairs.",
         "swap_costs.parquet",
@@ -491,11 +479,11 @@ FIG_16_TO_19 = (
         _claim(
             f"{figure}-positive",
             figure,
-            f"In {name} networks at sigma_F = 1 swaps cost something: share of positive costs among the first 128 "
-            "neurons",
+            f"In {name} networks at sigma_F = 1 swaps cost something: share of "
+            "positive costs among the first 128 neurons",
             at_least(0.9),
-            "Costs at sigma_F = 1 are to be positive off the diagonal in each layer; one pair in ten is left for "
-            "exceptions.",
+            "Costs at sigma_F = 1 are to be positive off the diagonal in each "
+            "layer; one pair in ten is left for exceptions.",
             "swap_costs.parquet",
             partial(
                 swap_costs.share_by_layer,
@@ -512,12 +500,11 @@ FIG_21 = tuple(
     _claim(
         f"21-{point}",
         "21",
-        f"At the end of training, networks with sigma_F = 1 hold a higher coherence nu {where} than standard ones and "
-        "sigma_F = 0: difference from the higher of the two",
+        f"At the end of training, networks with sigma_F = 1 hold a higher coherence nu {where} than "
+        "standard ones and sigma_F = 0: difference from the higher of the two",
         above(0),
-        "The paper says variants without effective symmetry breaking have low coherence in later layers; no size is "
-        "stated, "
-        "so only the order is asked for.",
+        "The paper says variants without effective symmetry breaking have low coherence in "
+        "later layers; no size is stated, so only the order is asked for.",
         "subspaces.csv",
         partial(measure, which=any_of(W_1, SYRE_1), baselines=(STANDARD, W_0)),
     )
@@ -534,20 +521,19 @@ RESNET_AND_VIT = (
     _claim(
         "4b-barrier",
         "4b",
-        "Unaligned, two standard ResNets or two with sigma_F = 0 cannot be averaged: largest drop of train accuracy on "
-        "the "
-        "line between them, mean over pairs",
+        "Unaligned, two standard ResNets or two with sigma_F = 0 cannot be averaged: largest "
+        "drop of train accuracy on the line between them, mean over pairs",
         at_least(10, "pp"),
-        "The paper calls these barriers high; for large sigma_F it claims connectivity only to some degree, so no "
-        "bound is set there.",
+        "The paper calls these barriers high; for large sigma_F it claims "
+        "connectivity only to some degree, so no bound is set there.",
         "barriers.csv",
         partial(connectivity.accuracy_drop, which=any_of(STANDARD, W_0), aligned=False),
     ),
     _claim(
         "4d-aligned",
         "4d",
-        "Aligned, every pair of ResNets can be averaged: largest drop of train accuracy on the line between them, mean "
-        "over pairs",
+        "Aligned, every pair of ResNets can be averaged: largest drop of train "
+        "accuracy on the line between them, mean over pairs",
         at_most(10, "pp"),
         "The paper calls the aligned barriers reasonably low: below what counts as high in Fig. 4b.",
         "barriers.csv",
@@ -556,15 +542,12 @@ RESNET_AND_VIT = (
     _claim(
         "20-barrier",
         "20",
-        "Unaligned, standard vision transformers and those with sigma_F = 0 have a pronounced barrier: midpoint drop "
-        "of "
-        "train accuracy, mean over pairs",
+        "Unaligned, standard vision transformers and those with sigma_F = 0 have a "
+        "pronounced barrier: midpoint drop of train accuracy, mean over pairs",
         at_least(10, "pp"),
         "The paper calls the barrier pronounced and finds masks alone to match it; ten points as in Fig. 4.",
         "barriers.csv",
-        partial(
-            connectivity.accuracy_drop, which=any_of(STANDARD, W_0), aligned=False, column="drop_mid_pp"
-        ),
+        partial(connectivity.accuracy_drop, which=any_of(STANDARD, W_0), aligned=False, column="drop_mid_pp"),
     ),
 )
 

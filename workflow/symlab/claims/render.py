@@ -87,7 +87,10 @@ deviation over the n pairs, models or draws.</caption>
 
 
 def to_markdown(ledger: pd.DataFrame) -> str:
-    """A Markdown table with the counts above it, in the same order as the page."""
+    """A Markdown table for a README: counts first, then one row a claim and study with all its cases, worst first.
+
+    Claims that were not run are named by their figures below the table.
+    """
     rows = _sorted(ledger)
     lines = [
         f"{_summary(_counts(rows))}.",
@@ -95,12 +98,34 @@ def to_markdown(ledger: pd.DataFrame) -> str:
         "| Verdict | Figure | Claim | Measured | Threshold | Study |",
         "|---|---|---|---|---|---|",
     ]
+    claims: dict[tuple[str, str, str], list[dict]] = {}
     for row in rows:
-        verdict = f"**{row['verdict']}**" if row["verdict"] == FAILED else row["verdict"]
-        claim = ": ".join(_markdown(part) for part in (row["statement"], row["case"]) if part)
-        figure, threshold, study = (_markdown(row[key]) for key in ("figure", "threshold", "study"))
-        lines.append(f"| {verdict} | {figure} | {claim} | {_measured(row)} | {threshold} | {study} |")
+        claims.setdefault((row["paper"], row["claim"], row["study"]), []).append(row)
+    # A claim stands where its worst case stands, for the rows are sorted: failed before held before not run.
+    for cases in claims.values():
+        if cases[0]["verdict"] != NOT_RUN:
+            lines.append(_markdown_row(cases))
+    drawn = {(row["paper"], row["figure"]) for row in rows if row["verdict"] != NOT_RUN}
+    undrawn = [(row["paper"], row["figure"]) for row in rows if row["verdict"] == NOT_RUN]
+    missing = [_markdown(figure) for paper, figure in dict.fromkeys(undrawn) if (paper, figure) not in drawn]
+    if missing:
+        lines += ["", f"Figures without a verdict at this scale: {', '.join(missing)}."]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_row(cases: list[dict]) -> str:
+    first = cases[0]
+    failed = sum(case["verdict"] == FAILED for case in cases)
+    verdict = first["verdict"]
+    if failed:
+        verdict = "**failed**" if len(cases) == 1 else f"**failed** in {failed} of {len(cases)}"
+    figure, statement, threshold, study = (
+        _markdown(first[key]) for key in ("figure", "statement", "threshold", "study")
+    )
+    measured = "<br>".join(
+        f"{_markdown(case['case'])}: {_measured(case)}" if case["case"] else _measured(case) for case in cases
+    )
+    return f"| {verdict} | {figure} | {statement} | {measured} | {threshold} | {study} |"
 
 
 def _sorted(ledger: pd.DataFrame) -> list[dict]:
@@ -131,7 +156,7 @@ def _html_row(row: dict) -> str:
         ("figure", f'<p>{text["figure"]}</p><p class="small">{text["paper"]}</p>'),
         ("claim", f'{case}<p>{text["statement"]}</p><p class="small">{text["reason"]}</p>'),
         ("measured", f"<p>{html.escape(_measured(row))}</p>{count}{detail}"),
-        ("threshold", f'<p>{text["threshold"]}</p>'),
+        ("threshold", f"<p>{text['threshold']}</p>"),
         ("study", f'<p>{text["study"] or "none"}</p><p class="small">{text["scale"]}</p>'),
     ]
     joined = "".join(

@@ -34,12 +34,12 @@ def first_block(rows: pd.DataFrame) -> pd.Series:
 
 def negative_share(costs: np.ndarray) -> float:
     """Share of pairs whose swap lowers the cost."""
-    return float(np.mean(costs < 0))
+    return _share(costs, costs < 0)
 
 
 def positive_share(costs: np.ndarray) -> float:
     """Share of pairs whose swap raises the cost."""
-    return float(np.mean(costs > 0))
+    return _share(costs, costs > 0)
 
 
 def median(costs: np.ndarray) -> float:
@@ -49,7 +49,12 @@ def median(costs: np.ndarray) -> float:
 
 def cheap_share(costs: np.ndarray) -> float:
     """Share of pairs that cost less than a tenth of the median."""
-    return float(np.mean(costs < 0.1 * np.median(costs)))
+    return _share(costs, costs < 0.1 * np.median(costs))
+
+
+def _share(costs: np.ndarray, counted: np.ndarray) -> float:
+    # A cost that is not a number would count as not small, not negative, not positive: as evidence for some claim.
+    return float("nan") if np.isnan(costs).any() else float(np.mean(counted))
 
 
 def largest(costs: np.ndarray) -> float:
@@ -77,9 +82,7 @@ def box_gap_to_zero(costs: np.ndarray) -> float:
 
 def share_by_k(tables: Tables, table: str, which: Mask, statistic: Statistic) -> list[Measurement]:
     """A statistic of the first layer's costs, mean over models, for each intrinsic dimension k of the data."""
-    return [
-        mean_of(values, f"k = {k}") for k, values in _by_k(tables[table], which, every_pair, statistic).items()
-    ]
+    return [mean_of(values, f"k = {k}") for k, values in _by_k(tables[table], which, every_pair, statistic).items()]
 
 
 def median_ratio_by_k(tables: Tables, table: str, small: Mask, large: Mask) -> list[Measurement]:
@@ -153,7 +156,8 @@ def largest_share_over_layers(tables: Tables, which: Mask, pairs: Pairs, statist
     measured = []
     for case, rows in split_variants(tables["swap_costs.parquet"], which):
         values = _by_layer(rows, pairs, statistic)
-        layer = max(values, key=lambda layer: mean(values[layer]))
+        # A layer without a value ranks first, so that it is not passed over.
+        layer = max(values, key=lambda layer: (np.isnan(mean(values[layer])), mean(values[layer])))
         told = ", ".join(f"layer {each}: {mean(values[each]):.3g}" for each in values)
         measured.append(mean_of(values[layer], case, told))
     return measured
@@ -165,8 +169,7 @@ def median_over_baselines(tables: Tables, which: Mask, baselines: Mask, pairs: P
     measured = []
     for case, rows in split_variants(table, which):
         others = [
-            _by_layer(baseline, pairs, median)
-            for _, baseline in split_variants(same_dataset(table, rows), baselines)
+            _by_layer(baseline, pairs, median) for _, baseline in split_variants(same_dataset(table, rows), baselines)
         ]
         for layer, values in _by_layer(rows, pairs, median).items():
             scales = [abs(mean(other[layer])) for other in others if layer in other]

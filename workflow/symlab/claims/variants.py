@@ -25,6 +25,23 @@ def scheme(name: str, low: float = -math.inf, high: float = math.inf) -> Mask:
     return mask
 
 
+def apart_from_fractions(of: Mask) -> Mask:
+    """Of the rows that ``of`` chooses, those of families that do not sweep fixed_fraction; all if there are none.
+
+    A study may sweep the fraction of fixed weights beside its other networks. That sweep is the matter of Fig. 10 and
+    says nothing for or against claims about others.
+    """
+
+    def mask(table: pd.DataFrame) -> pd.Series:
+        chosen = of(table)
+        variants = table[chosen].drop_duplicates("variant")
+        fractions = variants.groupby("family")["fixed_fraction"].nunique()
+        plain = chosen & table["family"].isin(fractions.index[fractions <= 1])
+        return plain if plain.any() else chosen
+
+    return mask
+
+
 def sigma_mlp(table: pd.DataFrame) -> pd.Series:
     """Networks whose nonlinearity is x * sigmoid(Cx)."""
     return table["activation"] == "sigma"

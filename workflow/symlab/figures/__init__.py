@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """How a figure is drawn: ``draw`` is "module:function" taking (tables, Style), ``tables`` the file names it reads."""
+    """How a figure is drawn: ``draw`` is "module:function" of (tables, Style), ``tables`` the file names it reads."""
 
     draw: str
     tables: tuple[str, ...]
@@ -33,18 +33,30 @@ FIGURES: dict[str, FigureSpec] = {
     "3c": FigureSpec("symlab.figures.matching:against_epoch", _MATCHING, "Matching objective over training"),
     "4": FigureSpec("symlab.figures.paths:train_accuracy", ("curves.csv",), "Train accuracy along the path"),
     "5": FigureSpec("symlab.figures.swap_costs:maps_by_k", _SWAPS, "Swap costs by k and sigma_F (also Fig. 14)"),
-    "6": FigureSpec("symlab.figures.coherence:barrier_against_nu", ("barriers.csv",), "Midpoint barrier against coherence"),
-    "7": FigureSpec("symlab.figures.matching:layers_against_epoch", _MATCHING, "Matching objective by layer over training"),
-    "8": FigureSpec("symlab.figures.matching:layers_against_sigma_F", _MATCHING, "Matching objective by layer against sigma_F"),
-    "10": FigureSpec("symlab.figures.matching:layers_against_fraction", _MATCHING, "Matching objective against fixed weights"),
+    "6": FigureSpec(
+        "symlab.figures.coherence:barrier_against_nu", ("barriers.csv",), "Midpoint barrier against coherence"
+    ),
+    "7": FigureSpec(
+        "symlab.figures.matching:layers_against_epoch", _MATCHING, "Matching objective by layer over training"
+    ),
+    "8": FigureSpec(
+        "symlab.figures.matching:layers_against_sigma_F", _MATCHING, "Matching objective by layer against sigma_F"
+    ),
+    "10": FigureSpec(
+        "symlab.figures.matching:layers_against_fraction", _MATCHING, "Matching objective against fixed weights"
+    ),
     "11": FigureSpec("symlab.figures.centre_gaps:against_width", ("centre_gaps.csv",), "Centre gap against width"),
     "12": FigureSpec("symlab.figures.swap_costs:boxes_by_variant", _SWAPS, "Swap-cost distributions by variant"),
     "13": FigureSpec("symlab.figures.swap_costs:boxes_by_k", _SWAPS, "Swap-cost distributions by k and sigma_F"),
     "16": FigureSpec("symlab.figures.swap_costs:maps_standard", _SWAPS, "Swap costs, standard network"),
     "17": FigureSpec("symlab.figures.swap_costs:maps_w_zero", _SWAPS, "Swap costs, W-asymmetric network, sigma_F = 0"),
-    "18": FigureSpec("symlab.figures.swap_costs:maps_w_large", _SWAPS, "Swap costs, W-asymmetric network, sigma_F >= 1"),
+    "18": FigureSpec(
+        "symlab.figures.swap_costs:maps_w_large", _SWAPS, "Swap costs, W-asymmetric network, sigma_F >= 1"
+    ),
     "19": FigureSpec("symlab.figures.swap_costs:maps_syre", _SWAPS, "Swap costs, syre network"),
-    "21": FigureSpec("symlab.figures.coherence:nu_against_epoch", ("subspaces.csv",), "Subspace coherence over training"),
+    "21": FigureSpec(
+        "symlab.figures.coherence:nu_against_epoch", ("subspaces.csv",), "Subspace coherence over training"
+    ),
 }
 
 

@@ -15,7 +15,7 @@ MARKERS = "osD^vP"
 
 
 def against_width(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
-    """Fig. 11: gamma_out against m for each k and fixed fraction, with c_k m^(-2/k) through the smallest width's mean."""
+    """Fig. 11: gamma_out against m for each k and fixed fraction, and c_k m^(-2/k) from the smallest width's mean."""
     gaps = need(tables, "centre_gaps.csv")
     if gaps["m"].nunique() < 2:
         raise UserError("it needs centre gaps at two widths or more, so list them in the study's centre_gaps.widths.")

@@ -41,9 +41,10 @@ def barrier_against_nu(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     rows = labelled(rows, variants).assign(nu=1 / rows["t"])
     labels = list(variants["label"].unique())
     embeddings = list(rows["embedding"].unique())
+    colors = ordered(len(embeddings))
     looks = {
-        name.replace("_", " "): Look(color, linestyle, marker)
-        for name, color, linestyle, marker in zip(embeddings, ordered(len(embeddings)), ("-", "--"), "os", strict=False)
+        name.replace("_", " "): Look(color, "--" if index % 2 else "-", "os"[index % 2])
+        for index, (name, color) in enumerate(zip(embeddings, colors, strict=True))
     }
     figure, axes = panels(1, len(labels), max(COLUMN, 2.3 * len(labels)), 2.5)
     for axis, label in zip(axes[0], labels, strict=True):
@@ -62,7 +63,7 @@ def barrier_against_nu(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
 
 
 def nu_against_epoch(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
-    """Fig. 21: nu of the model's inputs, of each later layer's inputs and of its outputs against the epoch, by variant."""
+    """Fig. 21: nu of the model's inputs, each later layer's inputs and the outputs against the epoch, by variant."""
     subspaces = need(tables, "subspaces.csv")
     if subspaces["epoch"].nunique() < 2:
         raise UserError(f"it needs networks of several epochs, so list some in {where(subspaces)}.snapshots.")
@@ -75,7 +76,9 @@ def nu_against_epoch(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
         for column, point in enumerate(points):
             part = rows[(rows["dataset"] == dataset) & (rows["point"] == point)]
             for label, look in looks.items():
-                mean_line(axes[row, column], mean_std(part[part["label"] == label], "epoch", "nu"), look, label, band=True)
+                mean_line(
+                    axes[row, column], mean_std(part[part["label"] == label], "epoch", "nu"), look, label, band=True
+                )
             if row == 0:
                 axes[row, column].set_title(_point_name(point))
         if len(datasets) > 1:

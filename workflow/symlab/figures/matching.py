@@ -7,7 +7,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from symlab.errors import UserError
-from symlab.figures.style import COLUMN, OVER_PAIRS, PAGE, Style, handles, legend, mean_line, name_axes, name_row, panels, permutation_looks
+from symlab.figures.style import (
+    COLUMN,
+    OVER_PAIRS,
+    PAGE,
+    Style,
+    handles,
+    legend,
+    mean_line,
+    name_axes,
+    name_row,
+    panels,
+    permutation_looks,
+)
 from symlab.figures.tables import (
     compared,
     in_order,
@@ -50,7 +62,7 @@ def layers_against_sigma_F(tables: dict[str, pd.DataFrame], style: Style) -> Fig
 
 
 def layers_against_fraction(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
-    """Fig. 10: objectives against the fraction of fixed weights after the last epoch, a row a sigma_F, a column a layer."""
+    """Fig. 10: objectives against the fraction of fixed weights after the last epoch, by sigma_F and layer."""
     matching = need(tables, "matching.csv")
     variants = variants_of(matching)
     w = variants[w_asymmetric(variants)]
@@ -70,7 +82,7 @@ def layers_against_fraction(tables: dict[str, pd.DataFrame], style: Style) -> Fi
 
 
 def against_epoch(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
-    """Fig. 3c: objectives averaged over layers against the epoch, W-asymmetric with sigma_F = 0 and the smallest >= 1."""
+    """Fig. 3c: objectives averaged over layers against the epoch, W-asymmetric, sigma_F = 0 and the smallest >= 1."""
     matching = _over_epochs(need(tables, "matching.csv"))
     sweep, scales = regimes(matching)
     rows = over_layers(labelled(matching, sweep))
@@ -94,12 +106,16 @@ def layers_against_epoch(tables: dict[str, pd.DataFrame], style: Style) -> Figur
     matching = _over_epochs(need(tables, "matching.csv"))
     variants = compared(matching)
     w = variants["scheme"].isin(["w_asymmetric", "syre"]) & (variants["activation"] != "sigma")
-    telling = variants[w].groupby("scheme")["sigma_F"].transform(lambda values: values.isin([0, smallest_large(values)]))
+    telling = (
+        variants[w].groupby("scheme")["sigma_F"].transform(lambda values: values.isin([0, smallest_large(values)]))
+    )
     rows = labelled(matching, variants[~w | telling.reindex(variants.index, fill_value=False)])
     groups = {}
-    for label in variants["label"].unique():
-        for dataset, part in rows[rows["label"] == label].groupby("dataset", sort=False):
-            groups[_row_name(dataset, label, rows)] = pd.concat([over_layers(part).assign(point="all"), part])
+    for dataset in rows["dataset"].unique():
+        for label in variants["label"].unique():
+            part = rows[(rows["dataset"] == dataset) & (rows["label"] == label)]
+            if not part.empty:
+                groups[_row_name(dataset, label, rows)] = pd.concat([over_layers(part).assign(point="all"), part])
     return _grid(groups, "epoch", "epoch", style)
 
 

@@ -6,7 +6,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from symlab.errors import UserError
-from symlab.figures.style import COLUMN, OVER_PAIRS, PAGE, Style, handles, legend, mean_line, name_axes, panels, variant_looks
+from symlab.figures.style import (
+    COLUMN,
+    OVER_PAIRS,
+    PAGE,
+    Style,
+    handles,
+    legend,
+    mean_line,
+    name_axes,
+    panels,
+    variant_looks,
+)
 from symlab.figures.tables import compared, labelled, mean_std, need, where
 
 
@@ -17,7 +28,9 @@ def train_accuracy(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     if train.empty:
         raise UserError(f"it needs a classification data set and train among {where(curves)}.interpolation.splits.")
     if train["aligned"].nunique() < 2:
-        raise UserError(f"it needs aligned paths too, so set {where(curves)}.interpolation.aligned to true and add matching.")
+        raise UserError(
+            f"it needs aligned paths too, so set {where(curves)}.interpolation.aligned to true and add matching."
+        )
     variants = compared(train)
     looks = variant_looks(variants, style)
     rows = labelled(train, variants)
@@ -33,6 +46,6 @@ def train_accuracy(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
             axis.set_title(title if len(datasets) == 1 else f"{title}, {dataset}", loc="left")
             for line in axis.lines:
                 line.set_marker("")
-    name_axes(axes, r"position $\lambda$ on the path", "train accuracy (%)")
+    name_axes(axes, r"position $\lambda$ (0: network A, 1: network B)", "train accuracy (%)")
     legend(figure, handles(looks, marker=False), OVER_PAIRS)
     return figure

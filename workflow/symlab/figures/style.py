@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -19,12 +20,14 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.typing import LineStyleType
 
 from symlab.artifacts import atomic
 from symlab.errors import UserError
 from symlab.figures.tables import PERMUTATIONS
 
 Color = tuple[float, float, float]
+Shared = Literal["none", "all", "row", "col"] | bool
 
 COLUMN, PAGE = 3.4, 6.9
 """Widths in inches of a column and of a page of the paper."""
@@ -46,7 +49,7 @@ class Look:
     """How a line (or box) is drawn wherever it appears."""
 
     color: Color
-    linestyle: str | tuple[int, tuple[int, ...]] = "-"
+    linestyle: LineStyleType = "-"
     marker: str = "o"
 
 
@@ -54,7 +57,7 @@ class Look:
 def applied(style: Style) -> Iterator[None]:
     """matplotlib's settings for the length of a block; the ones from before come back after it."""
     size = style.font_size
-    settings: dict[str, Any] = {
+    settings: Any = {
         **sns.axes_style("ticks"),
         "font.size": size,
         "axes.labelsize": size,
@@ -98,7 +101,9 @@ def palette(style: Style, n: int = 10) -> list[Color]:
     try:
         return [to_rgb(color) for color in sns.color_palette(style.palette, n)]
     except ValueError:
-        raise UserError(f"style.palette is {style.palette!r}, which is not a seaborn palette; try colorblind.") from None
+        raise UserError(
+            f"style.palette is {style.palette!r}, which is not a seaborn palette; try colorblind."
+        ) from None
 
 
 def ordered(n: int) -> list[Color]:
@@ -114,38 +119,36 @@ def permutation_looks(style: Style) -> dict[str, Look]:
 
 
 def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
-    """The look of each variant by label: a hue and line for a scheme, W-asymmetric with sigma_F = 0 apart from the rest.
+    """The look of each variant by label: a hue and line a scheme, W-asymmetric with sigma_F = 0 apart from the rest.
 
-    Several positive sigma_F of a scheme are shades of its hue, darker with sigma_F. Other schemes than the paper's take
-    the remaining colours in turn.
+    Several variants of a hue are its shades, darker in their order (that of sigma_F). Other schemes than the paper's
+    take the remaining colours in turn.
     """
     colors = palette(style)
-    others = [colors[index] for index in (6, 8, 9, 1)]
-    base: dict[Any, Look] = {
+    base: dict[str, Look] = {
         "standard": Look(colors[0], "-", "o"),
         "w_asymmetric at 0": Look(colors[3], (0, (5, 2)), "s"),
         "w_asymmetric": Look(colors[2], "-", "^"),
         "syre": Look(colors[4], (0, (5, 1, 1, 1)), "D"),
         "sigma": Look(colors[5], (0, (1, 1)), "v"),
     }
-    looks = {}
-    for scheme, label, sigma_F, activation in zip(
-        *(variants[column] for column in ("scheme", "label", "sigma_F", "activation")), strict=True
-    ):
-        if label in looks:
-            continue
-        key = "sigma" if activation == "sigma" else "w_asymmetric at 0" if (scheme, sigma_F) == ("w_asymmetric", 0) else scheme
+    others = cycle(colors[index] for index in (9, 1, 7, 6))
+    labels: dict[str, list[str]] = {}
+    for variant in variants.drop_duplicates("label").itertuples():
+        at_zero = variant.scheme == "w_asymmetric" and variant.sigma_F == 0
+        key = "sigma" if variant.activation == "sigma" else "w_asymmetric at 0" if at_zero else str(variant.scheme)
         if key not in base:
-            base[key] = Look(others[(len(base) - 5) % len(others)], "-", "P")
-        same = variants[(variants["scheme"] == scheme) & (variants["activation"] != "sigma") & (variants["sigma_F"] > 0)]
-        values = sorted(same["sigma_F"].unique())
-        shade = 0.0 if key in ("sigma", "w_asymmetric at 0") or len(values) < 2 else _shade(values.index(sigma_F), len(values))
-        looks[label] = Look(_shaded(base[key].color, shade), base[key].linestyle, base[key].marker)
-    return looks
+            base[key] = Look(next(others), "-", "P")
+        labels.setdefault(key, []).append(str(variant.label))
+    looks = {}
+    for key, members in labels.items():
+        for label, shade in zip(members, _shades(len(members)), strict=True):
+            looks[label] = replace(base[key], color=_shaded(base[key].color, shade))
+    return {label: looks[label] for label in variants["label"].unique()}
 
 
-def _shade(index: int, n: int) -> float:
-    return float(np.linspace(-0.5, 0.45, n)[index])
+def _shades(n: int) -> list[float]:
+    return [0.0] if n == 1 else [float(shade) for shade in np.linspace(-0.5, 0.45, n)]
 
 
 def _shaded(color: Color, shade: float) -> Color:
@@ -155,9 +158,11 @@ def _shaded(color: Color, shade: float) -> Color:
     return red, green, blue
 
 
-def panels(n_rows: int, n_columns: int, width: float, height: float, sharex: bool | str = True, sharey: bool | str = True) -> tuple[Figure, np.ndarray]:
+def panels(
+    n_rows: int, n_columns: int, width: float, height: float, sharex: Shared = True, sharey: Shared = True
+) -> tuple[Figure, np.ndarray]:
     """A figure of the given size in inches with a grid of axes [n_rows, n_columns]; pyplot does not know of it."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="compressed")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
 
@@ -166,7 +171,7 @@ def name_axes(axes: np.ndarray, x: str, y: str) -> None:
     """Label every axis of a grid; labels that a neighbour's shared axis already shows are kept but hidden."""
     n_rows = len(axes)
     for row, column in np.ndindex(axes.shape):
-        axis: Axes = axes[row, column]
+        axis: Any = axes[row, column]
         axis.set_xlabel(x)
         axis.set_ylabel(y)
         axis.xaxis.label.set_visible(row == n_rows - 1)

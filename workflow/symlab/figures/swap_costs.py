@@ -1,6 +1,8 @@
-"""Swap costs of neuron pairs, shown as sign(x) sqrt(|x|): heat maps (Figs. 5, 16-19) and distributions (Figs. 12, 13)."""
+"""Swap costs of neuron pairs as sign(x) sqrt(|x|): heat maps (Figs. 5, 16-19) and distributions (Figs. 12, 13)."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import matplotlib
 import numpy as np
@@ -10,10 +12,22 @@ from matplotlib.axes import Axes
 from matplotlib.colors import AsinhNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from symlab.errors import UserError
 from symlab.figures.style import COLUMN, PAGE, Look, Style, legend, name_axes, name_row, panels, patches, variant_looks
-from symlab.figures.tables import compared, labelled, need, regimes, signed_sqrt, smallest_large, variants_of, w_asymmetric, where
+from symlab.figures.tables import (
+    compared,
+    labelled,
+    need,
+    regimes,
+    signed_sqrt,
+    smallest_large,
+    variant_label,
+    variants_of,
+    w_asymmetric,
+    where,
+)
 
 COST = r"signed $\sqrt{|\Delta_{(ij)}^{\mathrm{out}}|}$ (weight norm)"
 COST_IN_TWO_LINES = COST.replace(" (", "\n(")
@@ -33,7 +47,9 @@ def maps_by_k(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     first = table[(table["layer"] == 1) & table["variant"].isin(sweep.index)]
     dimensions = sorted(first["k"].unique())
     grid = {
-        (rf"$\sigma_F$ = {sigma_F:g}", f"$k$ = {k:g}"): _first_model(first[(first["sigma_F"] == sigma_F) & (first["k"] == k)])
+        (rf"$\sigma_F$ = {sigma_F:g}", f"$k$ = {k:g}"): _first_model(
+            first[(first["sigma_F"] == sigma_F) & (first["k"] == k)]
+        )
         for sigma_F in scales
         for k in dimensions
     }
@@ -43,22 +59,22 @@ def maps_by_k(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
 
 def maps_standard(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     """Fig. 16: heat maps of each layer of a standard network."""
-    return _maps_by_layer(need(tables, "swap_costs.parquet"), "standard")
+    return _maps_by_layer(tables, "standard", style)
 
 
 def maps_w_zero(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     """Fig. 17: heat maps of each layer of a W-asymmetric network with sigma_F = 0."""
-    return _maps_by_layer(need(tables, "swap_costs.parquet"), "W-asymmetric with sigma_F = 0")
+    return _maps_by_layer(tables, "W-asymmetric with sigma_F = 0", style)
 
 
 def maps_w_large(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     """Fig. 18: heat maps of each layer of a W-asymmetric network with the smallest sigma_F >= 1."""
-    return _maps_by_layer(need(tables, "swap_costs.parquet"), "W-asymmetric with sigma_F >= 1")
+    return _maps_by_layer(tables, "W-asymmetric with sigma_F >= 1", style)
 
 
 def maps_syre(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     """Fig. 19: heat maps of each layer of a syre network with the smallest sigma_F >= 1."""
-    return _maps_by_layer(need(tables, "swap_costs.parquet"), "syre with sigma_F >= 1")
+    return _maps_by_layer(tables, "syre with sigma_F >= 1", style)
 
 
 def boxes_by_variant(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
@@ -74,7 +90,9 @@ def boxes_by_variant(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
         for column, layer in enumerate(layers):
             part = rows[(rows["dataset"] == dataset) & (rows["layer"] == layer)]
             for position, (label, look) in enumerate(looks.items()):
-                _box(axes[row, column], part.loc[part["label"] == label, "swap_cost"], position, 0.6, look, "horizontal")
+                _box(
+                    axes[row, column], part.loc[part["label"] == label, "swap_cost"], position, 0.6, look, "horizontal"
+                )
             if row == 0:
                 axes[row, column].set_title(f"layer {layer}")
         axes[row, 0].set_yticks(range(len(looks)), looks)
@@ -112,7 +130,9 @@ def boxes_by_k(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
 def _with_k(table: pd.DataFrame) -> pd.DataFrame:
     rows = table[table["k"].notna()]
     if rows.empty:
-        raise UserError(f"{where(table)}.dataset has no intrinsic dimension k; use a gmm data set with sweep: {{k: [2, 8, 32]}}.")
+        raise UserError(
+            f"{where(table)}.dataset has no intrinsic dimension k; use a gmm data set with sweep: {{k: [2, 8, 32]}}."
+        )
     return rows
 
 
@@ -153,7 +173,8 @@ def _shown(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: rows.drop_duplicates("dataset") for name, rows in shown.items()}
 
 
-def _maps_by_layer(table: pd.DataFrame, name: str) -> Figure:
+def _maps_by_layer(tables: dict[str, pd.DataFrame], name: str, style: Style) -> Figure:
+    table = need(tables, "swap_costs.parquet")
     shown = _shown(table)
     if shown[name].empty:
         raise UserError(f"{where(table)}.variants has no variant that is {name}; add one.")
@@ -171,7 +192,9 @@ def _maps_by_layer(table: pd.DataFrame, name: str) -> Figure:
         if which == name
     }
     # The limit is that of all four figures, so that their colours can be compared.
-    return _maps(own, _limit(list(matrices.values())))
+    figure = _maps(own, _limit(list(matrices.values())))
+    figure.suptitle(variant_label(shown[name].iloc[0]), fontsize=style.font_size)
+    return figure
 
 
 def _limit(matrices: list[np.ndarray]) -> float:
@@ -195,7 +218,9 @@ def _maps(matrices: dict[tuple[str, str], np.ndarray], limit: float) -> Figure:
         axis: Axes = axes[rows.index(row), columns.index(column)]
         drawn = np.ma.masked_invalid(matrix)
         infinite |= bool(np.isinf(matrix).any())
-        image = axis.imshow(drawn, cmap=colors, norm=AsinhNorm(limit * LINEAR, -limit, limit), interpolation="nearest", origin="upper")
+        image = axis.imshow(
+            drawn, cmap=colors, norm=AsinhNorm(limit * LINEAR, -limit, limit), interpolation="nearest", origin="upper"
+        )
         pairs = matrix[np.triu_indices(len(matrix), 1)]
         heading = f"{column}\n" if row == rows[0] else ""
         axis.set_title(f"{heading}median {np.median(pairs):.2g}".replace("-", "\N{MINUS SIGN}"))
@@ -204,14 +229,23 @@ def _maps(matrices: dict[tuple[str, str], np.ndarray], limit: float) -> Figure:
         if row:
             name_row(axes[rows.index(row), -1], row)
     name_axes(axes, "neuron $j$", "neuron $i$")
-    bar = figure.colorbar(image, ax=axes, extend="both", shrink=0.9 if len(rows) > 1 else 0.75, aspect=25)
+    bar = figure.colorbar(image, ax=axes, extend="both", aspect=25, format="{x:g}")
+    bar.locator = MaxNLocator(7, symmetric=True)
+    bar.minorticks_off()
     bar.set_label(COST)
     if infinite:
         legend(figure, [Patch(facecolor=INFINITE, label="infinite cost")], "")
     return figure
 
 
-def _box(axis: Axes, costs: pd.Series, position: float, width: float, look: Look, orientation: str) -> None:
+def _box(
+    axis: Axes,
+    costs: pd.Series,
+    position: float,
+    width: float,
+    look: Look,
+    orientation: Literal["vertical", "horizontal"],
+) -> None:
     """A box of finite costs, with the share of infinite ones beside it where there are any."""
     values = signed_sqrt(costs)
     finite = values[np.isfinite(values)]
@@ -232,6 +266,10 @@ def _box(axis: Axes, costs: pd.Series, position: float, width: float, look: Look
     if len(finite) < len(values):
         share = rf"{100 * (1 - len(finite) / len(values)):.2g} % $\infty$"
         if orientation == "horizontal":
-            axis.annotate(share, (1, position), xycoords=axis.get_yaxis_transform(), ha="right", va="bottom", fontsize="x-small")
+            axis.annotate(
+                share, (1, position), xycoords=axis.get_yaxis_transform(), ha="right", va="bottom", fontsize="x-small"
+            )
         else:
-            axis.annotate(share, (position, 1), xycoords=axis.get_xaxis_transform(), ha="center", va="top", fontsize="x-small")
+            axis.annotate(
+                share, (position, 1), xycoords=axis.get_xaxis_transform(), ha="center", va="top", fontsize="x-small"
+            )

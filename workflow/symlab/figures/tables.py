@@ -126,7 +126,8 @@ def regimes(table: pd.DataFrame) -> tuple[pd.DataFrame, list[float]]:
     large = smallest_large(sweep["sigma_F"])
     if large is None or not (sweep["sigma_F"] == 0).any():
         raise UserError(
-            f"{where(table)}.variants needs W-asymmetric variants with sigma_F 0 and with sigma_F of at least 1; add {_ADD_W}."
+            f"{where(table)}.variants needs W-asymmetric variants with sigma_F 0 and with sigma_F of at least 1; "
+            f"add {_ADD_W}."
         )
     return sweep, [0.0, large]
 

@@ -49,9 +49,7 @@ def squared_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
         return _bernoulli(1 - n_fixed / fan_in)
     if name == "syre":
         return _inverse_uniform(scheme["epsilon"])
-    raise UserError(
-        f"scheme.name is {name!r}; known schemes are residual, sparse, standard, syre, w_asymmetric."
-    )
+    raise UserError(f"scheme.name is {name!r}; known schemes are residual, sparse, standard, syre, w_asymmetric.")
 
 
 def _bernoulli(p: float) -> SquaredMoments:
@@ -61,6 +59,8 @@ def _bernoulli(p: float) -> SquaredMoments:
 def _inverse_uniform(epsilon: float) -> SquaredMoments:
     """Moments of 1/u with u ~ Unif(1 - eps, 1 + eps): E[1/u] = artanh(eps) / eps and E[1/u^2] = 1 / (1 - eps^2)."""
     if not 0 < epsilon < 1:
-        raise UserError(f"scheme.epsilon is {epsilon}; the interval (1 - epsilon, 1 + epsilon) must be positive, give it in (0, 1).")
+        raise UserError(
+            f"scheme.epsilon is {epsilon}; the interval (1 - epsilon, 1 + epsilon) must be positive, give it in (0, 1)."
+        )
     mu = math.atanh(epsilon) / epsilon
     return SquaredMoments(mu, 1 / (1 - epsilon**2) - mu**2, 1 / (1 - epsilon) - mu)

@@ -98,7 +98,9 @@ def slope(table: pd.DataFrame) -> float:
     """
     for column in ("k", "sigma_F", "fixed_fraction"):
         if table[column].nunique() != 1:
-            raise UserError(f"A slope needs rows of one {column}, the table holds {table[column].nunique()}; select one first.")
+            raise UserError(
+                f"A slope needs rows of one {column}, the table holds {table[column].nunique()}; select one first."
+            )
     means = table.groupby("m")["gamma_out"].mean()
     if len(means) < 2:
         raise UserError(f"A slope needs at least two widths m, the table holds {len(means)}; sample more widths.")
@@ -107,6 +109,8 @@ def slope(table: pd.DataFrame) -> float:
     return float(np.polynomial.polynomial.polyfit(x, y, 1)[1])
 
 
-def predicted_rate(m: Float[np.ndarray, "*n"] | float, k: int, anchor_m: float, anchor_gamma: float) -> Float[np.ndarray, "*n"]:
+def predicted_rate(
+    m: Float[np.ndarray, "*n"] | float, k: int, anchor_m: float, anchor_gamma: float
+) -> Float[np.ndarray, "*n"]:
     """c_k m^(-2/k), with c_k such that the rate passes through (anchor_m, anchor_gamma) (Eq. 22 and Fig. 11)."""
     return anchor_gamma * (np.asarray(m, dtype=np.float64) / anchor_m) ** (-2.0 / k)

@@ -60,7 +60,9 @@ class Covariance:
             UserError: fewer than two samples have been seen.
         """
         if self.n < 2:
-            raise UserError(f"The covariance of a layer's inputs needs at least two samples, got {self.n}; pass more data.")
+            raise UserError(
+                f"The covariance of a layer's inputs needs at least two samples, got {self.n}; pass more data."
+            )
         return (self._products - torch.outer(self._sum, self._sum / self.n)) / (self.n - 1)
 
 
@@ -85,14 +87,18 @@ def principal_subspace(covariance: Float[Tensor, "d d"], explained_variance: flo
         UserError: ``explained_variance`` is not in (0, 1], or the covariance is not finite or zero.
     """
     if not 0 < explained_variance <= 1:
-        raise UserError(f"explained_variance is {explained_variance}; it is a share of the variance, give it in (0, 1].")
+        raise UserError(
+            f"explained_variance is {explained_variance}; it is a share of the variance, give it in (0, 1]."
+        )
     if not bool(torch.isfinite(covariance).all()):
         raise UserError("The covariance of a layer's inputs is not finite; its network has diverged, train it again.")
     eigenvalues, vectors = torch.linalg.eigh(covariance.double())
     variances = eigenvalues.flip(0).clamp_min(0)
     total = variances.sum()
     if total == 0:
-        raise UserError("The inputs of a layer do not vary, so they span no subspace; pass it more than one distinct input.")
+        raise UserError(
+            "The inputs of a layer do not vary, so they span no subspace; pass it more than one distinct input."
+        )
     shares = variances.cumsum(0) / total
     k = min(int((shares < explained_variance - TRACE_ROUNDING).sum()) + 1, len(shares))
     U = vectors.flip(1)[:, :k].contiguous()

@@ -49,7 +49,9 @@ def _standard(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: 
     return {weight: (None, None) for weight in shapes}
 
 
-def _w_asymmetric(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def _w_asymmetric(
+    scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]
+) -> FixedParts:
     counts = fixed_counts(scheme, {weight: fan_in for weight, (_, fan_in) in shapes.items()})
     parts: FixedParts = {}
     for weight, (fan_out, fan_in) in shapes.items():
@@ -74,7 +76,10 @@ def _syre(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tupl
 
 def _sparse(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
     return {
-        weight: (None, (torch.rand(shape, generator=torch_generator(*seed, "fixed", weight)) < scheme["density"]).float())
+        weight: (
+            None,
+            (torch.rand(shape, generator=torch_generator(*seed, "fixed", weight)) < scheme["density"]).float(),
+        )
         for weight, shape in shapes.items()
     }
 

@@ -55,7 +55,9 @@ class Models:
         """Effective state of one replica."""
         prefix = f"{epoch}/"
         return {
-            name.removeprefix(prefix): tensor[position] for name, tensor in self.tensors.items() if name.startswith(prefix)
+            name.removeprefix(prefix): tensor[position]
+            for name, tensor in self.tensors.items()
+            if name.startswith(prefix)
         }
 
     def fixed(self, mask_seed: int) -> FixedParts:
@@ -80,8 +82,14 @@ def save_models(path: str | Path, block: TrainedBlock, header: dict[str, Any]) -
     tensors = {f"{epoch}/{name}": tensor for epoch, state in block.snapshots.items() for name, tensor in state.items()}
     for mask_seed, parts in block.fixed.items():
         for weight, (F, D) in parts.items():
-            tensors |= {f"{part}/{mask_seed}/{weight}": tensor for part, tensor in (("F", F), ("D", D)) if tensor is not None}
-    described = {**header, "replicas": [[r.mask_seed, r.seed] for r in block.replicas], "epochs": sorted(block.snapshots)}
+            tensors |= {
+                f"{part}/{mask_seed}/{weight}": tensor for part, tensor in (("F", F), ("D", D)) if tensor is not None
+            }
+    described = {
+        **header,
+        "replicas": [[r.mask_seed, r.seed] for r in block.replicas],
+        "epochs": sorted(block.snapshots),
+    }
     write_tensors(path, {name: tensor.numpy() for name, tensor in tensors.items()}, "models", described)
 
 

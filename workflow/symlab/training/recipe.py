@@ -26,7 +26,12 @@ def make_optimizer(recipe: dict[str, Any], parameters: dict[str, Tensor], R: int
         fused = tensor.is_cuda or R == 1 or (tensor.numel() // R) % VECTOR == 0
         groups.setdefault((decayed, fused), []).append(tensor)
     settings: list[dict[str, Any]] = [
-        {"params": tensors, "weight_decay": recipe["weight_decay"] if decayed else 0.0, "fused": fused, "foreach": not fused}
+        {
+            "params": tensors,
+            "weight_decay": recipe["weight_decay"] if decayed else 0.0,
+            "fused": fused,
+            "foreach": not fused,
+        }
         for (decayed, fused), tensors in groups.items()
     ]
     if recipe["optimizer"] == "sgd":

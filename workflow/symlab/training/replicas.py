@@ -105,7 +105,9 @@ class _Stack(Protocol):
 class _OneByOne:
     """A single replica as a plain module whose parameters hold W_eff; the optimizer moves W beside it."""
 
-    def __init__(self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData):
+    def __init__(
+        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
+    ):
         self.module, self.data = module, data
         module.load_state_dict(buffers, strict=False)
         self.parameters = dict(module.named_parameters())
@@ -135,7 +137,11 @@ class _OneByOne:
     def step(self, batch: Int[Tensor, "1 b"], lr: float) -> tuple[Tensor, Tensor]:
         x, y = self.data.x_train[batch[0]], self.data.y_train[batch[0]]
         outputs = self.module(x)
-        loss = functional.cross_entropy(outputs, y) if self.data.task == "classification" else losses("regression", outputs, y)
+        loss = (
+            functional.cross_entropy(outputs, y)
+            if self.data.task == "classification"
+            else losses("regression", outputs, y)
+        )
         loss.backward()
         for name, (_, D) in self.fixed.items():
             # Chain rule: dL/dW = D * dL/dW_eff.
@@ -163,7 +169,9 @@ class _OneByOne:
 class _Together:
     """Several replicas in one vmapped step; all tensors carry a leading replica axis."""
 
-    def __init__(self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData):
+    def __init__(
+        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
+    ):
         self.module, self.data, self.buffers = module, data, buffers
         self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
         self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
@@ -252,7 +260,12 @@ def train_block(
         members += members[:padding]
         module = build().to(target)
         module.train()
-        W = _stack([sample_parameters(module, init, torch_generator(study, variant, "init", r.mask_seed, r.seed)) for r in members])
+        W = _stack(
+            [
+                sample_parameters(module, init, torch_generator(study, variant, "init", r.mask_seed, r.seed))
+                for r in members
+            ]
+        )
         plain_buffers = {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
         buffers = _stack([{**plain_buffers, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
         parts = {name: _stack_parts([fixed[r.mask_seed][name] for r in members], target) for name in shapes}
@@ -264,7 +277,9 @@ def train_block(
             single = {name: tuple(None if p is None else p[0] for p in pair) for name, pair in parts.items()}
             stack = _OneByOne(module, _first(W), _first(buffers), single, recipe, data)  # type: ignore[arg-type]
         histories.append(_train_stack(stack, members, len(members) - padding, data, recipe, states, key, report))
-    merged = {epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]} for epoch, parts in states.items()}
+    merged = {
+        epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]} for epoch, parts in states.items()
+    }
     history = pd.concat(histories).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
     return TrainedBlock(tuple(replicas), merged, fixed, history)
 
@@ -367,7 +382,9 @@ def _stack(states: list[State]) -> State:
     return {name: torch.stack([state[name] for state in states]) for name in states[0]}
 
 
-def _stack_parts(parts: list[tuple[Tensor | None, Tensor | None]], device: torch.device) -> tuple[Tensor | None, Tensor | None]:
+def _stack_parts(
+    parts: list[tuple[Tensor | None, Tensor | None]], device: torch.device
+) -> tuple[Tensor | None, Tensor | None]:
     def joined(which: int) -> Tensor | None:
         tensors = [part[which] for part in parts]
         return None if tensors[0] is None else torch.stack(tensors).to(device)  # type: ignore[arg-type]

@@ -1,0 +1,479 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from symlab.claims import PAPERS, evaluate_study, tables_of_claims
+
+PAPER = "neuron-identifiability"
+CLAIMS = {claim.id: claim for claim in PAPERS[PAPER]}
+
+
+def verdicts(claim_id, tables):
+    """The rows that one claim gives on a study's tables."""
+    only = {PAPER: (CLAIMS[claim_id],)}
+    return evaluate_study(PAPER, "study", [CLAIMS[claim_id].figure], tables, "test", only)
+
+
+def only_value(claim_id, tables):
+    (row,) = verdicts(claim_id, tables).to_dict("records")
+    return row
+
+
+# How to spoil the table that a claim reads: each function changes values in place.
+
+
+def objectives(table, value, variant=None, epoch=None, permutation="identity", point=None):
+    rows = table["permutation"] == permutation
+    rows &= table["variant"].isin([variant] if variant else table["variant"].unique())
+    if epoch is not None:
+        rows &= table["epoch"] == epoch
+    if point is not None:
+        rows &= table["point"] == point
+    table.loc[rows, "objective"] = value
+
+
+def costs(table, value, variants=None, layer=None, k=None):
+    rows = table["swap_cost"].notna()
+    if variants:
+        rows &= table["variant"].isin(variants)
+    if layer:
+        rows &= table["layer"] == layer
+    if k:
+        rows &= table["k"] == k
+    table.loc[rows, "swap_cost"] = value
+
+
+def shift_costs(table, by, k):
+    table.loc[(table["k"] == k) & (table["sigma_F"] == 1), "swap_cost"] += by
+
+
+def column(table, name, value, **where):
+    rows = pd.Series(True, index=table.index)
+    for key, wanted in where.items():
+        rows &= table[key] == wanted
+    table.loc[rows, name] = value
+
+
+def sigma_costs(table, sigma_F, value, k=None):
+    rows = table["sigma_F"] == sigma_F
+    if k:
+        rows &= table["k"] == k
+    table.loc[rows, "swap_cost"] = value
+
+
+GMM_SPOILED = {
+    "negative": lambda t: sigma_costs(t, 0, 0.001, k=8),
+    "near-zero": lambda t: sigma_costs(t, 0, 0.6, k=2),
+    "growth": lambda t: shift_costs(t, -17.0, k=32),
+    "cheap-swaps": lambda t: sigma_costs(t, 1, 1.0, k=2),
+}
+
+
+def _cheap_row(table):
+    table.loc[(table["k"] == 32) & (table["i"] == 0), "swap_cost"] = 0.0
+
+
+GMM_SPOILED["diagonal"] = _cheap_row
+
+
+def tilt(k, exponent):
+    def spoil(table):
+        rows = table["k"] == k
+        table.loc[rows, "gamma_out"] = table.loc[rows, "m"].astype(float) ** exponent
+
+    return spoil
+
+
+def sweep_spoiled(figure, large):
+    return {
+        f"{figure}-unbroken": lambda t: objectives(t, 0.2, "w_0", 60),
+        f"{figure}-identifiable": lambda t: objectives(t, 0.7, large, 60),
+        f"{figure}-random": lambda t: objectives(t, 0.07, "w_3", 60, "random"),
+    }
+
+
+SPOILED = {
+    **sweep_spoiled("3a", "w_3"),
+    **sweep_spoiled("3b", "w_3"),
+    **sweep_spoiled("8", "w_1"),
+    **sweep_spoiled("9", "w_3"),
+    "3c-unbroken": lambda t: objectives(t, 0.3, "w_0", 30),
+    "3c-identifiable": lambda t: objectives(t, 0.5, "w_1", 30),
+    "7-unbroken": lambda t: objectives(t, 0.3, "w_0", 30, point="hidden2"),
+    "7-identifiable": lambda t: objectives(t, 0.5, "w_1", 30, point="hidden2"),
+    "7-sigma": lambda t: objectives(t, 0.1, "sigma_mlp", 30, point="hidden1"),
+    "7-syre": lambda t: objectives(t, 0.7, "syre", 60, point="hidden1"),
+    "4a-barrier": lambda t: column(t, "drop_max_pp", 9.0, variant="w_0", aligned=False),
+    "4a-connected": lambda t: column(t, "drop_max_pp", 4.0, variant="w_3", aligned=False),
+    "4b-barrier": lambda t: column(t, "drop_max_pp", 9.0, variant="standard", aligned=False),
+    "4c-aligned": lambda t: column(t, "drop_max_pp", 4.0, variant="w_0", aligned=True),
+    "4d-aligned": lambda t: column(t, "drop_max_pp", 11.0, variant="w_0", aligned=True),
+    "20-barrier": lambda t: column(t, "drop_mid_pp", 9.0, variant="w_0", aligned=False),
+    **{f"5-{name}": spoil for name, spoil in GMM_SPOILED.items()},
+    **{f"15-{name}": spoil for name, spoil in GMM_SPOILED.items()},
+    "5-drop": lambda t: column(t, "drop_mid_pp", 11.0, k=32),
+    "6-ends": lambda t: column(t, "barrier_mid", 0.1, t=1),
+    "6-trend": lambda t: column(t, "barrier_mid", 0.0, t=8),
+    "10-sparse": lambda t: objectives(t, 0.3, "w_0_0.25"),
+    "10-fixed": lambda t: objectives(t, 0.5, "w_1_0.05"),
+    "11-k2": tilt(2, -0.7),
+    "11-k8": tilt(8, -0.35),
+    "11-k32": tilt(32, -0.03),
+    "12-positive": lambda t: costs(t, 0.0, ["syre"], 1),
+    "12-large": lambda t: costs(t, 3.0, ["standard"], 2),
+    "12-around-zero": lambda t: costs(t, 1.0, ["w_0"], 3),
+    "13-sigma": lambda t: sigma_costs(t, 0, 5.0, k=8),
+    "13-growth": lambda t: shift_costs(t, -17.0, k=32),
+    "16-zero": lambda t: costs(t, 0.001, ["standard"], 2),
+    "17-negative": lambda t: costs(t, 1.0, ["w_0"]),
+    "18-positive": lambda t: costs(t, -1.0, ["w_1"], 3),
+    "19-positive": lambda t: costs(t, -1.0, ["syre"], 2),
+    "21-hidden": lambda t: column(t, "nu", 0.65, variant="w_0", point="hidden2", epoch=60),
+    "21-output": lambda t: column(t, "nu", 0.65, variant="standard", point="output", epoch=60),
+}
+
+# Rows without which a claim has nothing to be about.
+LACKING = {
+    **{f"{figure}-unbroken": lambda t: t["sigma_F"] != 0 for figure in ("3a", "3b", "3c", "7", "8", "9")},
+    **{
+        f"{figure}-identifiable": lambda t: t["scheme"] != "w_asymmetric"
+        for figure in ("3a", "3b", "3c", "7", "8", "9")
+    },
+    **{f"{figure}-random": lambda t: t["scheme"] != "w_asymmetric" for figure in ("3a", "3b", "8", "9")},
+    "7-sigma": lambda t: t["activation"] != "sigma",
+    "7-syre": lambda t: t["scheme"] != "syre",
+    "4a-barrier": lambda t: t["sigma_F"] >= 1,
+    "4a-connected": lambda t: ~(t["sigma_F"] >= 1),
+    "4b-barrier": lambda t: t["sigma_F"] >= 1,
+    "4c-aligned": lambda t: ~t["aligned"],
+    "4d-aligned": lambda t: ~t["aligned"],
+    "20-barrier": lambda t: t["sigma_F"] >= 1,
+    **{f"{figure}-negative": lambda t: t["sigma_F"] == 1 for figure in ("5", "15")},
+    **{f"{figure}-near-zero": lambda t: t["sigma_F"] == 1 for figure in ("5", "15")},
+    **{f"{figure}-growth": lambda t: t["k"] != 8 for figure in ("5", "13", "15")},
+    **{f"{figure}-cheap-swaps": lambda t: t["k"] != 2 for figure in ("5", "15")},
+    **{f"{figure}-diagonal": lambda t: t["k"] != 32 for figure in ("5", "15")},
+    "5-drop": lambda t: t["k"] != 32,
+    "6-ends": lambda t: t["t"] != 10,
+    "6-trend": lambda t: t["t"] <= 2,
+    "10-sparse": lambda t: t["sigma_F"] == 1,
+    "10-fixed": lambda t: (t["sigma_F"] == 0) | (t["fixed_fraction"] < 0.05),
+    "11-k2": lambda t: t["k"] != 2,
+    "11-k8": lambda t: t["m"] == 16,
+    "11-k32": lambda t: t["k"] != 32,
+    "12-positive": lambda t: t["sigma_F"] != 1,
+    "12-large": lambda t: t["sigma_F"] >= 1,
+    "12-around-zero": lambda t: t["variant"] != "w_1",
+    "13-sigma": lambda t: t["sigma_F"] == 1,
+    "16-zero": lambda t: t["variant"] != "w_1",
+    "17-negative": lambda t: t["sigma_F"] != 0,
+    "18-positive": lambda t: t["variant"] != "w_1",
+    "19-positive": lambda t: t["scheme"] != "syre",
+    "21-hidden": lambda t: t["variant"] != "w_0",
+    "21-output": lambda t: (t["scheme"] != "standard") | (t["activation"] == "sigma"),
+}
+
+each_claim = pytest.mark.parametrize("claim_id", CLAIMS)
+
+
+def read_by(claim_id, tables):
+    (name,) = CLAIMS[claim_id].tables
+    return tables[name]
+
+
+def test_every_claim_is_covered_here():
+    assert set(SPOILED) == set(LACKING) == set(CLAIMS)
+
+
+def test_ids_are_unique_and_every_text_is_there():
+    assert len(CLAIMS) == len(PAPERS[PAPER])
+    for claim in CLAIMS.values():
+        assert claim.id.startswith(f"{claim.figure}-")
+        assert all(text and text == text.strip() for text in (claim.statement, claim.threshold, claim.reason))
+
+
+@each_claim
+def test_holds_where_the_paper_is_right(claim_id, tables_for):
+    found = verdicts(claim_id, tables_for(CLAIMS[claim_id].figure))
+    assert list(found["verdict"].unique()) == ["held"]
+    assert (found["n"] > 1).all()
+    assert not found["case"].duplicated().any()
+
+
+@each_claim
+def test_fails_where_the_table_says_otherwise(claim_id, tables_for):
+    tables = tables_for(CLAIMS[claim_id].figure)
+    before = verdicts(claim_id, tables)
+    SPOILED[claim_id](read_by(claim_id, tables))
+    found = verdicts(claim_id, tables)
+    assert list(found["case"]) == list(before["case"])
+    assert "failed" in set(found["verdict"])
+    assert "could not be evaluated" not in "".join(found["detail"])
+
+
+@each_claim
+def test_is_not_run_without_its_variants(claim_id, tables_for):
+    tables = tables_for(CLAIMS[claim_id].figure)
+    (name,) = CLAIMS[claim_id].tables
+    tables[name] = tables[name][LACKING[claim_id](tables[name])]
+    assert len(tables[name])
+    assert only_value(claim_id, tables)["verdict"] == "not run at this scale"
+
+
+@each_claim
+def test_is_not_run_without_its_table(claim_id):
+    assert only_value(claim_id, {})["verdict"] == "not run at this scale"
+
+
+@each_claim
+@pytest.mark.filterwarnings("error")
+def test_never_holds_on_values_that_are_not_numbers(claim_id, tables_for):
+    tables = tables_for(CLAIMS[claim_id].figure)
+    measured = ["objective", "drop_max_pp", "drop_mid_pp", "barrier_mid", "swap_cost", "gamma_out", "nu"]
+    table = read_by(claim_id, tables)
+    for name in set(measured) & set(table.columns):
+        table[name] = np.nan
+    found = verdicts(claim_id, tables)
+    assert list(found["verdict"].unique()) == ["failed"]
+    assert "could not be evaluated" not in "".join(found["detail"])
+
+
+@pytest.mark.parametrize("claim_id", ["3a-unbroken", "4c-aligned", "6-trend", "8-random", "21-hidden"])
+def test_one_missing_value_among_many_is_not_passed_over(claim_id, tables_for):
+    tables = tables_for(CLAIMS[claim_id].figure)
+    table = read_by(claim_id, tables)
+    if claim_id == "21-hidden":
+        at = table.index[(table["variant"] == "w_0") & (table["point"] == "hidden2") & (table["epoch"] == 60)][0]
+    elif claim_id == "6-trend":
+        at = table.index[table["t"] == 5][0]
+    elif claim_id == "4c-aligned":
+        at = table.index[(table["variant"] == "w_1") & table["aligned"] & (table["split"] == "train")][0]
+    else:
+        permutation = "random" if claim_id == "8-random" else "identity"
+        at = table.index[(table["variant"] == "w_0") & (table["epoch"] == 60) & (table["permutation"] == permutation)][
+            0
+        ]
+    value = {"21-hidden": "nu", "6-trend": "barrier_mid", "4c-aligned": "drop_max_pp"}.get(claim_id, "objective")
+    table.loc[at, value] = np.nan
+    found = verdicts(claim_id, tables)
+    assert "failed" in set(found["verdict"])
+
+
+def test_ratio_and_spread_are_those_of_the_pairs(tables_for):
+    tables = tables_for("3a")
+    last = tables["matching.csv"].query("variant == 'w_1' and epoch == 60")
+    by_pair = [
+        np.mean([row for row in rows.loc[rows["permutation"] == "identity", "objective"]])
+        / np.mean([row for row in rows.loc[rows["permutation"] == "optimal", "objective"]])
+        for _, rows in last.groupby("pair")
+    ]
+    row = verdicts("3a-identifiable", tables).set_index("case").loc["W sigma_F = 1"]
+    assert row["value"] == pytest.approx(np.mean(by_pair))
+    assert row["spread"] == pytest.approx(np.std(by_pair, ddof=1))
+    assert row["n"] == 4
+
+
+def test_layerwise_claims_judge_the_worst_layer_and_name_it(tables_for):
+    tables = tables_for("8")
+    objectives(tables["matching.csv"], 0.5, "w_1", 60, point="hidden2")
+    row = verdicts("8-identifiable", tables).set_index("case").loc["W sigma_F = 1"]
+    assert row["verdict"] == "failed"
+    assert row["detail"] == "hidden2, epoch 60"
+    # Averaged over layers, the same table gives (0.78 + 0.5) / 1.6.
+    averaged = verdicts("3a-identifiable", tables).set_index("case").loc["W sigma_F = 1"]
+    assert averaged["value"] == pytest.approx(0.8, abs=0.01)
+
+
+def test_claims_over_training_leave_out_the_first_few_epochs(tables_for):
+    tables = tables_for("3c")
+    # Epoch 1 of 60 is among the first few, epoch 30 is not; the initialisation already has a ratio of 0.
+    objectives(tables["matching.csv"], 0.0, "w_1", 1)
+    assert only_value("3c-identifiable", tables)["verdict"] == "held"
+    objectives(tables["matching.csv"], 0.0, "w_1", 30)
+    row = only_value("3c-identifiable", tables)
+    assert (row["verdict"], row["detail"]) == ("failed", "all layers, epoch 30")
+
+
+def test_claims_over_training_need_snapshots(tables_for):
+    tables = tables_for("3c")
+    tables["matching.csv"] = tables["matching.csv"].query("epoch == 60")
+    assert only_value("3c-identifiable", tables)["verdict"] == "not run at this scale"
+
+
+def test_claims_over_training_look_at_the_smallest_large_sigma_alone(tables_for):
+    tables = tables_for("7")
+    objectives(tables["matching.csv"], 0.0, "w_3")
+    assert list(verdicts("7-identifiable", tables)["case"]) == ["W sigma_F = 1"]
+
+
+def test_scales_between_zero_and_one_are_nobody_s_claim_but_random_s(tables_for):
+    tables = tables_for("3a")
+    rows = tables["matching.csv"]
+    rows.loc[rows["variant"] == "w_3", "sigma_F"] = 0.5
+    cases = {name: list(verdicts(f"3a-{name}", tables)["case"]) for name in ("unbroken", "identifiable", "random")}
+    assert cases["unbroken"] == ["W sigma_F = 0"]
+    assert cases["identifiable"] == ["W sigma_F = 1"]
+    assert cases["random"] == ["W sigma_F = 0", "W sigma_F = 1", "W sigma_F = 0.5"]
+
+
+def test_a_sweep_of_the_fraction_of_fixed_weights_counts_for_its_own_figure_alone(tables_for):
+    main, sweep = tables_for("3a")["matching.csv"], tables_for("10")["matching.csv"]
+    sweep["family"] = "fraction"
+    both = {"matching.csv": pd.concat([main, sweep])}
+    assert list(verdicts("3a-identifiable", both)["case"]) == ["W sigma_F = 1", "W sigma_F = 3"]
+    pd.testing.assert_frame_equal(verdicts("10-fixed", both), verdicts("10-fixed", {"matching.csv": sweep}))
+    alone = verdicts("3a-unbroken", {"matching.csv": sweep})
+    assert list(alone["case"]) == [f"W sigma_F = 0, fixed_fraction = {fraction}" for fraction in (0.01, 0.05, 0.25)]
+
+
+def test_sigma_mlps_are_no_standard_networks(tables_for):
+    assert list(verdicts("4a-barrier", tables_for("4a"))["case"]) == ["standard", "W sigma_F = 0"]
+
+
+def test_drop_is_the_mean_over_pairs_of_the_maximum_on_train(tables_for):
+    tables = tables_for("4a")
+    column(tables["barriers.csv"], "drop_max_pp", 0.0, split="test")
+    rows = tables["barriers.csv"]
+    chosen = (rows["variant"] == "standard") & (rows["split"] == "train") & ~rows["aligned"]
+    rows.loc[chosen, "drop_max_pp"] = [10.0, 20.0, 30.0, 40.0]
+    row = verdicts("4a-barrier", tables).set_index("case").loc["standard"]
+    assert (row["value"], row["n"]) == (25.0, 4)
+    assert row["spread"] == pytest.approx(np.std([10, 20, 30, 40], ddof=1))
+
+
+def test_data_sets_are_told_apart_and_compared_within_themselves(tables_for):
+    tables = tables_for("12")
+    here = tables["swap_costs.parquet"]
+    there = here.assign(dataset="mnist", variant=here["variant"] + "_mnist", swap_cost=here["swap_cost"] / 20)
+    # On mnist alone the standard network's costs are as large as those of W 1 on digits.
+    there.loc[there["scheme"] == "standard", "swap_cost"] = 10.0
+    found = verdicts("12-large", {"swap_costs.parquet": pd.concat([here, there])}).set_index("case")
+    assert list(found.loc[[case for case in found.index if "digits" in case], "verdict"].unique()) == ["held"]
+    assert list(found.loc[[case for case in found.index if "mnist" in case], "verdict"].unique()) == ["failed"]
+
+
+def test_variants_alike_in_every_description_keep_their_names_apart(tables_for):
+    tables = tables_for("4a")
+    rows = tables["barriers.csv"]
+    twin = rows[rows["variant"] == "standard"].assign(variant="standard_torch_init")
+    found = verdicts("4a-barrier", {"barriers.csv": pd.concat([rows, twin])})
+    assert list(found["case"]) == ["standard (standard)", "W sigma_F = 0", "standard (standard_torch_init)"]
+
+
+def test_coherence_correlation_equals_scipy_s(tables_for):
+    tables = tables_for("6")
+    rows = tables["barriers.csv"]
+    column(rows, "barrier_mid", 0.155, t=7)
+    column(rows, "barrier_mid", 0.125, t=8)
+    means = rows[rows["embedding"] == "exact_copy"].groupby("t")["barrier_mid"].mean()
+    row = verdicts("6-trend", tables).set_index("case").loc["exact copy"]
+    assert row["value"] == pytest.approx(spearmanr(1 / means.index, means).statistic)
+    assert -1 < row["value"] <= -0.9
+
+
+def test_coherence_ratio(tables_for):
+    row = verdicts("6-ends", tables_for("6")).set_index("case").loc["random frame"]
+    assert row["value"] == pytest.approx(0.1)
+    assert row["spread"] == pytest.approx(np.std([0.01, 0.03, 0.01, 0.03], ddof=1) / 0.2)
+
+
+def test_slope_equals_a_polynomial_fit_to_the_means(tables_for):
+    tables = tables_for("11")
+    rows = tables["centre_gaps.csv"]
+    rows["gamma_out"] *= 1 + 0.1 * np.sin(rows["m"] + 3 * rows["draw"])
+    chosen = rows[(rows["k"] == 8) & (rows["fixed_fraction"] == 1.0)]
+    means = chosen.groupby("m")["gamma_out"].mean()
+    row = verdicts("11-k8", tables).set_index("case").loc["fixed_fraction = 1.0"]
+    assert row["value"] == pytest.approx(np.polyfit(np.log(means.index), np.log(means), 1)[0])
+    assert row["n"] == 4
+
+
+def test_drops_are_told_in_order_of_k(tables_for):
+    row = only_value("5-drop", tables_for("5"))
+    assert row["value"] == pytest.approx(5.0)
+    assert row["detail"] == "k = 2: 40 pp (4 pairs), k = 8: 10 pp (4 pairs), k = 32: 5 pp (4 pairs)"
+
+
+def test_drops_may_be_equal_at_the_higher_dimensions_only(tables_for):
+    tables = tables_for("5")
+    column(tables["barriers.csv"], "drop_mid_pp", 5.0, k=8)
+    column(tables["barriers.csv"], "drop_mid_pp", 5.0, k=32)
+    assert only_value("5-drop", tables)["verdict"] == "held"
+    column(tables["barriers.csv"], "drop_mid_pp", 5.0, k=2)
+    assert only_value("5-drop", tables)["verdict"] == "failed"
+
+
+def test_distributions_are_over_disjoint_consecutive_pairs(tables_for):
+    tables = tables_for("12")
+    rows = tables["swap_costs.parquet"]
+    consecutive = (rows["j"] == rows["i"] + 1) & (rows["i"] % 2 == 0)
+    rows.loc[~consecutive, "swap_cost"] = np.nan
+    assert list(verdicts("12-positive", tables)["verdict"].unique()) == ["held"]
+
+
+def test_heat_maps_are_judged_by_their_first_block(tables_for):
+    tables = tables_for("18")
+    rows = tables["swap_costs.parquet"]
+    outside = rows[rows["variant"] == "w_1"].assign(swap_cost=-1.0)
+    outside["j"] += 128
+    tables["swap_costs.parquet"] = pd.concat([rows, outside])
+    assert list(verdicts("18-positive", tables)["verdict"].unique()) == ["held"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_costs_are_results_not_mishaps(tables_for):
+    tables = tables_for("12")
+    costs(tables["swap_costs.parquet"], np.inf, ["w_1"])
+    found = verdicts("12-large", tables).set_index("case")
+    assert found.loc["W sigma_F = 1, layer 1", "value"] == np.inf
+    assert found.loc["W sigma_F = 1, layer 1", "verdict"] == "held"
+    costs(tables["swap_costs.parquet"], np.inf, ["w_0"])
+    assert "held" not in set(verdicts("12-large", tables)["verdict"])
+
+
+def test_costs_of_exactly_zero_are_beaten_by_any_positive_ones(tables_for):
+    tables = tables_for("12")
+    costs(tables["swap_costs.parquet"], 0.0, ["standard", "w_0"])
+    assert list(verdicts("12-large", tables)["verdict"].unique()) == ["held"]
+    assert list(verdicts("16-zero", tables)["verdict"].unique()) == ["held"]
+    costs(tables["swap_costs.parquet"], 0.0, ["w_1", "syre"])
+    for claim_id in ("12-large", "12-around-zero", "16-zero"):
+        assert list(verdicts(claim_id, tables)["verdict"].unique()) == ["failed"]
+
+
+def test_sweeps_of_k_leave_out_what_is_not_in_the_paper(tables_for):
+    tables = tables_for("5")
+    rows = tables["swap_costs.parquet"]
+    odd = rows[rows["k"] == 8].assign(k=16, swap_cost=-1.0)
+    tables["swap_costs.parquet"] = pd.concat([rows, odd])
+    assert list(verdicts("5-negative", tables)["case"]) == ["k = 2", "k = 8", "k = 32"]
+
+
+def test_a_table_that_went_through_a_file_gives_the_same_verdicts(tables_for, tmp_path):
+    tables = tables_for("3a")
+    stored = {}
+    for name, table in tables.items():
+        path = Path(tmp_path / name)
+        table.to_parquet(path) if path.suffix == ".parquet" else table.to_csv(path, index=False)
+        stored[name] = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    figures = ["3a", "3c", "4", "7", "8", "12", "16", "17", "18", "19", "21"]
+    before, after = (evaluate_study(PAPER, "digits", figures, each, "test") for each in (tables, stored))
+    pd.testing.assert_frame_equal(before, after)
+    assert set(before["verdict"]) == {"held"}
+
+
+def test_a_panel_is_checked_when_its_whole_figure_is_listed():
+    assert tables_of_claims(["4"]) == ["barriers.csv"]
+    assert set(tables_of_claims(["5"])) == set(tables_of_claims(["14"])) == {"swap_costs.parquet", "barriers.csv"}
+    assert tables_of_claims([]) == []
+
+
+def test_claims_import_neither_torch_nor_matplotlib():
+    code = "import sys, symlab.claims; sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))"
+    workflow = Path(__file__).parents[3] / "workflow"
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(workflow)}).returncode == 0

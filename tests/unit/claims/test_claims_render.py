@@ -1,0 +1,161 @@
+import math
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from symlab.artifacts import read_table, write_table
+from symlab.claims import Claim, Verdict, ledger, to_html, to_markdown
+from symlab.claims.render import COLOURS
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+HOSTILE = '<script>alert("1 & 2")</script> | a'
+
+
+def book(**verdicts):
+    """A ledger with one claim a verdict, named by figure."""
+    claims = tuple(
+        Claim(
+            f"{figure}-x", figure, f"statement {figure}", "at most 1", "reason", ("a.csv",), lambda tables, v=verdict: v
+        )
+        for figure, verdict in verdicts.items()
+    )
+    study = {"figures": [figure for figure in verdicts if figure != "9"], "scale": "8 seeds"}
+    return ledger({"digits": study}, {"digits": {"a.csv": pd.DataFrame({"x": [1]})}}, {"paper": claims})
+
+
+BOOK = book(
+    **{
+        "3a": Verdict(0.1234, True, 4, 0.01, "W sigma_F = 0"),
+        "10": Verdict(2.5, False, 4, None, "k = 2", "hidden1"),
+        "4a": Verdict(math.nan, False, 1),
+        "5": Verdict(math.inf, True, 2),
+        "6": Verdict(123456.7, True, 2),
+        "9": Verdict(0.0, True, 1),
+    }
+)
+
+
+class Page(HTMLParser):
+    """Checks nesting and collects the text of every element, row by row."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.tags, self.rows, self.text = [], [], [], ""
+        self.feed(source)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+def test_the_page_is_well_formed_and_keeps_to_itself():
+    page = Page(to_html(BOOK))
+    names = [tag for tag, _ in page.tags]
+    assert not {"script", "link", "img", "iframe"} & set(names)
+    assert not [attributes for _, attributes in page.tags if {"src", "href", "onclick", "style"} & set(attributes)]
+    assert "url(" not in to_html(BOOK) and "@import" not in to_html(BOOK)
+
+
+def test_the_page_serves_readers_of_all_kinds():
+    page = Page(to_html(BOOK))
+    tags = dict(reversed(page.tags))
+    assert tags["html"]["lang"] == "en"
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in page.tags
+    assert "caption" in tags and tags["th"]["scope"] == "col"
+    # Cards on a narrow screen lose the table's display; the roles keep it a table for screen readers.
+    roles = {tag: attributes.get("role") for tag, attributes in page.tags}
+    assert (roles["table"], roles["tr"], roles["td"]) == ("table", "row", "cell")
+    assert "@media (max-width" in to_html(BOOK)
+    assert all(attributes["data-heading"] for tag, attributes in page.tags if tag == "td")
+
+
+def luminance(colour):
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("verdict", COLOURS)
+def test_verdicts_have_contrast(verdict):
+    dark, light = sorted(luminance(colour) for colour in COLOURS[verdict])
+    assert (light + 0.05) / (dark + 0.05) >= 7
+
+
+def test_counts_come_first_and_failed_claims_head_the_table():
+    page = Page(to_html(BOOK))
+    assert "3 held" in page.text and "2 failed" in page.text and "1 not run at this scale" in page.text
+    assert page.text.index("3 held") < page.text.index("statement")
+    assert [(row[0], row[1].removesuffix("paper")) for row in page.rows[1:]] == [
+        ("failed", "4a"),
+        ("failed", "10"),
+        ("held", "3a"),
+        ("held", "5"),
+        ("held", "6"),
+        ("not run at this scale", "9"),
+    ]
+
+
+def test_measured_values_are_told_for_people():
+    measured = [row[3] for row in Page(to_html(BOOK)).rows[1:]]
+    assert measured == [
+        "undefinedn = 1",
+        "2.5n = 4hidden1",
+        "0.123 ± 0.01n = 4",
+        "infiniten = 2",
+        "123,457n = 2",
+        "not measured",
+    ]
+
+
+@pytest.mark.parametrize("field", ["statement", "case", "detail", "reason", "threshold", "study", "scale", "paper"])
+def test_texts_are_escaped(field):
+    hostile = BOOK.assign(**{field: HOSTILE})
+    page = Page(to_html(hostile))
+    assert "script" not in [tag for tag, _ in page.tags]
+    assert HOSTILE in page.text
+    rows = [line for line in to_markdown(hostile).splitlines()[4:] if line.startswith("| ")]
+    assert len(rows) == 5
+    assert all(len(re.split(r"(?<!\\)\|", row)) == 8 for row in rows)
+    assert "<script>" not in to_markdown(hostile)
+
+
+def test_markdown_is_one_table_with_the_counts_above_it():
+    lines = to_markdown(BOOK).splitlines()
+    assert lines[0] == "3 held, 2 failed, 1 not run at this scale."
+    assert lines[2] == "| Verdict | Figure | Claim | Measured | Threshold | Study |"
+    assert lines[4] == "| **failed** | 4a | statement 4a | undefined | at most 1 | digits |"
+    assert lines[6] == "| held | 3a | statement 3a | W sigma_F = 0: 0.123 ± 0.01 | at most 1 | digits |"
+    assert lines[-2:] == ["", "Figures without a verdict at this scale: 9."]
+    assert len(lines) == 4 + 5 + 2
+
+
+def test_markdown_gathers_the_cases_of_a_claim_under_its_worst_verdict():
+    cases = [Verdict(1.0, True, 2, None, "layer 1"), Verdict(2.0, False, 2, 0.5, "layer 2")]
+    row = to_markdown(book(**{"5": Verdict(1.0, True, 1), "10": cases})).splitlines()[4]
+    assert row.startswith("| **failed** in 1 of 2 | 10 |")
+    assert "| layer 2: 2 ± 0.5<br>layer 1: 1 |" in row
+
+
+def test_a_ledger_that_went_through_a_file_looks_the_same(tmp_path):
+    for number, each in enumerate((BOOK, book(**{"5": Verdict(1.0, True, 1)}), ledger({}, {}))):
+        path = tmp_path / f"{number}.csv"
+        write_table(path, each)
+        assert to_html(read_table(path)) == to_html(each)
+        assert to_markdown(read_table(path)) == to_markdown(each)

@@ -1,0 +1,133 @@
+"""A config becomes studies, and a wrong one becomes a sentence."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from symlab.errors import UserError
+from symlab.study import parse_config
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "presets").glob("*.yaml"))]
+
+
+@pytest.fixture
+def config():
+    return yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def set_key(config, dotted, value):
+    *parents, last = dotted.split(".")
+    target = config
+    for parent in parents:
+        target = target[parent]
+    target[last] = value
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_shipped_config_is_valid(path):
+    project = parse_config(yaml.safe_load(path.read_text()))
+    assert project.studies
+    for study in project.studies.values():
+        assert set(study.datasets()) <= set(project.datasets)
+
+
+def test_sweeps_and_data_sets_multiply(config):
+    gmm = parse_config(config).studies["gmm"]
+    assert list(gmm.variants) == [f"w_sigma_F{sigma}_k{k}" for sigma in (0, 1) for k in (2, 8, 32)]
+    variant = gmm.variants["w_sigma_F1_k8"]
+    assert variant.scheme["sigma_F"] == 1 and variant.dataset == "gmm_k8" and variant.description["k"] == 8
+    assert variant.recipe["lr"] == 0.001 and variant.network["norm"] == "layernorm"
+
+
+def test_a_variant_changes_only_what_it_names(config):
+    config["studies"]["digits"]["variants"]["standard"]["recipe"] = {"lr": 0.5}
+    digits = parse_config(config).studies["digits"]
+    assert digits.variants["standard"].recipe == {**digits.variants["syre"].recipe, "lr": 0.5}
+    assert digits.variants["sigma_mlp"].network["activation"] == "sigma"
+    assert digits.variants["sigma_mlp"].network["widths"] == [128, 128, 128]
+
+
+def test_blocks_hold_whole_pairs_and_old_blocks_stay_when_seeds_are_added(config):
+    config["studies"]["digits"] |= {"seeds": 6, "seeds_per_job": 4, "mask_seeds": 2}
+    before = parse_config(config).studies["digits"]
+    config["studies"]["digits"]["seeds"] = 12
+    after = parse_config(config).studies["digits"]
+    assert before.blocks() == [0, 1] and after.blocks() == [0, 1, 2]
+    assert before.replicas(0) == after.replicas(0) == [[mask, seed] for mask in (0, 1) for seed in range(4)]
+    assert before.replicas(1) == [[0, 4], [0, 5], [1, 4], [1, 5]]
+
+
+def test_snapshots_end_with_the_last_epoch(config):
+    digits = parse_config(config).studies["digits"]
+    assert digits.epochs("standard") == [0, 1, 2, 5, 10, 20, 40, 60]
+    config["studies"]["digits"]["recipe"]["epochs"] = 7
+    assert parse_config(config).studies["digits"].epochs("standard") == [0, 1, 2, 5, 7]
+
+
+def test_parsing_leaves_the_config_as_it_was(config):
+    before = copy.deepcopy(config)
+    parse_config(config)
+    assert config == before
+
+
+BAD = [
+    ("reslts", "results", "unknown key 'reslts' at the top level; known keys are .*results"),
+    ("studies.digits.recipe.epoch", 3, "unknown key 'epoch' at studies.digits.recipe"),
+    ("studies.digits.recipe.epochs", "many", "studies.digits.recipe.epochs = 'many' is not allowed.*integer"),
+    ("studies.digits.recipe.epochs", 0, "recipe.epochs = 0 is not allowed.*minimum"),
+    ("studies.digits.recipe.lr", -1, "recipe.lr = -1 is not allowed"),
+    ("studies.digits.recipe.batch_size", 1.5, "batch_size = 1.5 is not allowed"),
+    ("studies.digits.recipe.schedule", {"name": "cosin"}, "'cosin' is not one of"),
+    ("studies.digits.network.widths", [128, -1], "widths.1 = -1 is not allowed"),
+    ("studies.digits.network.widths", [], r"widths = \[\] is not allowed"),
+    ("studies.digits.network.width", 4, "network.width does not belong to mlp"),
+    ("studies.digits.network.name", "cnn", "network.name is 'cnn'; known networks are"),
+    ("studies.digits.network.norm", "groupnorm", "'groupnorm' is not one of"),
+    ("studies.digits.seeds", 7, "seeds = 7 must be a multiple of 2, because seeds form pairs"),
+    ("studies.digits.seeds", 0, "seeds = 0 is not allowed"),
+    ("studies.digits.seeds_per_job", 3, "seeds_per_job = 3 must be a multiple of 2"),
+    ("studies.digits.dataset", "mnist", "dataset names 'mnist', which is not among datasets"),
+    ("studies.digits.variants", {}, "variants = {} is not allowed"),
+    ("studies.digits.variants.Upper", {"scheme": {"name": "standard"}}, "the name 'Upper' .* lower-case"),
+    ("studies.digits.variants.w.scheme.n_fixed", 64, "n_fixed = 64 fixes 64 of the 64 inputs of layer 1"),
+    ("studies.digits.variants.w.scheme.n_fixed", [8, 8], "lists 2 values but the network has 4 linear layers"),
+    ("studies.digits.variants.w.scheme.n_fixed", -1, "n_fixed = -1 is not"),
+    ("studies.digits.variants.w.scheme.fixed_fraction", 0.1, "exactly one of n_fixed and fixed_fraction"),
+    ("studies.digits.variants.w.sweep", {"scheme.sigma_F": [0, -1]}, "sigma_F = -1 is not allowed"),
+    ("studies.digits.variants.w.sweep", {"scheme.sigma": [0, 1]}, "unknown key 'sigma'"),
+    ("studies.digits.variants.w.sweep", {"scheme.name.x": [0, 1]}, "'name' holds no keys"),
+    ("studies.digits.variants.syre.scheme.epsilon", 1, "epsilon = 1 is not allowed"),
+    ("studies.digits.variants.syre.scheme.n_fixed", 4, "n_fixed does not belong to syre"),
+    ("studies.digits.variants.syre.scheme", {"name": "syre"}, "lacks sigma_F, which syre needs"),
+    ("studies.digits.variants.syre.scheme", {"name": "syr"}, "name is 'syr'; known schemes are"),
+    ("studies.digits.variants.standard", {}, "lacks a key: 'scheme' is a required property"),
+    ("studies.digits.init", {"name": "normal"}, "needs init.std"),
+    ("studies.digits.matching", None, "aligned needs studies.digits.matching"),
+    ("studies.digits.interpolation", {"lambdas": 24}, "lambdas = 24 must be odd"),
+    ("studies.digits.interpolation", {"splits": ["valid"]}, "'valid' is not one of"),
+    ("studies.digits.identification", {"explained_variance": 1.5}, "explained_variance = 1.5 is not allowed"),
+    ("datasets.digits.source", "digitz", "source is 'digitz'; known sources are"),
+    ("datasets.digits.k", 3, "datasets.digits.k does not belong to digits"),
+    ("datasets.gmm", {"source": "gmm", "sigma_sep": 8}, "datasets.gmm lacks k"),
+    ("datasets.gmm.sweep", {"k": [2, "../../etc"]}, "cannot be part of a folder's name|is not allowed"),
+    ("device", "tpu", "device = 'tpu' is not allowed"),
+    ("studies", {}, "studies = {} is not allowed"),
+    ("style", {"font_size": 100}, "font_size = 100 is not allowed"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "sentence"), BAD, ids=[f"{key}={value}"[:60] for key, value, _ in BAD])
+def test_a_wrong_config_gets_a_sentence_that_names_the_key(config, key, value, sentence):
+    set_key(config, key, value)
+    with pytest.raises(UserError, match=sentence):
+        parse_config(config)
+
+
+def test_the_snakefile_does_not_wait_for_torch():
+    code = "import sys, symlab.study, symlab.figures, symlab.claims; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT / "workflow")})
