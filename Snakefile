@@ -1,6 +1,6 @@
 """symlab: from data to verdicts. Stages are in workflow/rules, the library in workflow/symlab."""
 
-import re
+import os
 import sys
 
 from snakemake.utils import min_version

@@ -1,6 +1,9 @@
 """Paths, wildcards and the functions that give each job its inputs and the config keys it reads."""
 
 import os
+import re
+import sys
+from pathlib import Path
 
 from symlab.claims import tables_of_claims
 from symlab.device import gpu_is_likely
@@ -18,7 +21,9 @@ except UserError as error:
 config["device"] = PROJECT.device
 config["data_dir"] = PROJECT.data_dir
 
-# Scripts run as processes of their own and import symlab from the workflow's folder, installed or not.
+# Scripts run as processes of their own and import symlab from the workflow's folder, installed or not; the report rule
+# calls the snakemake that is running now, whether its environment is activated or not.
+os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [LIBRARY_PATH, os.environ.get("PYTHONPATH")]))
 
 RESULTS = PROJECT.results
@@ -129,6 +134,11 @@ def table_paths(study, names):
 
 def figure_tables(wildcards):
     return table_paths(wildcards.study, FIGURES[wildcards.figure].tables)
+
+
+def caption_of_figure(wildcards):
+    """The figure's caption: a report takes one caption file for a rule, but every figure has its own text."""
+    return Path(LIBRARY_PATH, "report", "figures", f"{wildcards.figure}.rst").read_text().format(study=wildcards.study)
 
 
 def figure_paths():

@@ -4,7 +4,7 @@ rule figure:
     output:
         png=report(
             f"{RESULTS}/{{study}}/figures/figure_{{figure}}.png",
-            caption="../report/figures/{figure}.rst",
+            caption="../report/figure.rst",
             category="Neuron identifiability",
             subcategory="Figure {figure}",
             labels={"study": "{study}", "figure": "{figure}"},
@@ -20,6 +20,7 @@ rule figure:
         runtime=30,
     params:
         style=PROJECT.style,
+        caption=caption_of_figure,
         library=library("figures"),
     message:
         "Figure {wildcards.figure} of {wildcards.study}"

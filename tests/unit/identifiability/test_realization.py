@@ -25,14 +25,17 @@ SCHEMES = ["standard", "w_asymmetric", "syre", "sparse", "residual"]
 class Layer:
     """A random layer: W_eff, F, D and U as symlab takes them, and numpy views with F = 0 and D = 1 written out."""
 
-    def __init__(self, scheme: str, m: int, d: int, k: int, seed: int, sigma_F: float = 1.0, density: float = 0.5) -> None:
+    def __init__(
+        self, scheme: str, m: int, d: int, k: int, seed: int, sigma_F: float = 1.0, density: float = 0.5
+    ) -> None:
         rng = np.random.default_rng(seed)
-        F, D = np.zeros((m, d)), np.ones((m, d))
+        F: np.ndarray = np.zeros((m, d))
+        D: np.ndarray = np.ones((m, d))
         if scheme == "w_asymmetric":
             hidden = rng.random((m, d)).argsort(axis=1) < max(1, d // 8)
             F, D = np.where(hidden, sigma_F * rng.standard_normal((m, d)), 0.0), 1.0 - hidden
         elif scheme == "syre":
-            F, D = sigma_F * rng.standard_normal((m, d)), rng.uniform(0.9, 1.1, (m, d)) ** -0.5
+            F, D = sigma_F * rng.standard_normal((m, d)), 1 / np.sqrt(rng.uniform(0.9, 1.1, (m, d)))
         elif scheme == "sparse":
             D = (rng.random((m, d)) < density).astype(float)
         elif scheme == "residual":
@@ -202,7 +205,8 @@ def test_swapping_neurons_of_a_standard_layer_is_free() -> None:
     C2 = realization_costs(*layer.parts)
     np.testing.assert_allclose(C2, np.tile(((layer.w_eff @ layer.u) ** 2).sum(axis=1), (10, 1)), rtol=1e-13)
     assert not swap_costs(C2).any()
-    assert permutation_sensitivity(C2, torch.randperm(10, generator=torch.Generator().manual_seed(0))) == pytest.approx(0)
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
+    assert permutation_sensitivity(C2, order) == pytest.approx(0)
 
 
 def test_the_path_for_d_of_one_agrees_with_the_general_one() -> None:
@@ -274,6 +278,18 @@ def test_fixed_parts_of_another_network_are_told(measure: object) -> None:
     C2 = torch.tensor([[1.0, 2.0], [3.0, torch.inf]])
     with pytest.raises(UserError, match="Neuron 1 does not realize its own function"):
         measure(C2)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_number_of_threads_changes_nothing_and_is_restored(threads: int) -> None:
+    layer = Layer("sparse", m=7, d=12, k=4, seed=0)
+    expected, before = realization_costs(*layer.parts), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert torch.equal(realization_costs(*layer.parts), expected)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_diverged_weights_are_told() -> None:

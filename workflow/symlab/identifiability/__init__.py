@@ -1,1 +1,1 @@
-"""How identifiable neurons are on the data: realization costs, swap costs, coherence and centre gaps (main paper, Section 4)."""
+"""How identifiable neurons are on the data: realization and swap costs, coherence, centre gaps (main paper, Sec. 4)."""

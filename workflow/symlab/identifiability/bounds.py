@@ -17,9 +17,10 @@ class SquaredMoments(NamedTuple):
 
 
 def gram_deviation_bound(moments: SquaredMoments, nu: float, k: int, delta: float) -> float:
-    """t with P(|S_i - mu_D I|_op <= t) >= 1 - delta for one neuron: sqrt(2 sigma_D^2 nu L) + (2/3) b_D nu L, L = log(2k/delta).
+    """Bound on |S_i - mu_D I|_op that holds for one neuron with probability 1 - delta (Thm. 4.4).
 
-    Eq. (12) with the constants of its proof (Eq. 64). For all m neurons at once, pass delta / m.
+    sqrt(2 sigma_D^2 nu L) + (2/3) b_D nu L with L = log(2k/delta): Eq. (12) with the constants of its proof (Eq. 64).
+    For all m neurons at once, pass delta / m.
 
     Raises:
         UserError: ``delta`` is not in (0, 1).
@@ -31,10 +32,10 @@ def gram_deviation_bound(moments: SquaredMoments, nu: float, k: int, delta: floa
 
 
 def squared_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
-    """Moments of d^2 of one layer under the config block ``scheme`` (Table 1), whose counts are this layer's own numbers.
+    """Moments of d^2 of one layer under the config block ``scheme`` (Table 1), whose counts are this layer's own.
 
-    ``w_asymmetric`` has a fixed number of zeros in every row, so its entries are not independent as Thm. 4.4 assumes: its
-    moments are those of the Bernoulli mask with the same mean, and the bound is a reference for it, not a guarantee.
+    ``w_asymmetric`` has a fixed number of zeros in every row, so its entries are not independent as Thm. 4.4 assumes:
+    its moments are those of the Bernoulli mask with the same mean, and the bound is a reference, not a guarantee.
 
     Raises:
         UserError: an unknown scheme.

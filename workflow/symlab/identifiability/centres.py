@@ -1,4 +1,4 @@
-"""How far apart the projected centres v_i of sampled fixed weights lie, against the layer's width (main paper, Thm. 4.6)."""
+"""How far apart the projected centres v_i of sampled fixed weights lie, against the layer's width (Thm. 4.6)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHUNK_ROWS = 512
 
 
 def centre_gap(V: Float[Tensor, "m k"]) -> float:
-    """gamma_out = sqrt(2) min_{i != j} |v_i - v_j| over the rows of V (Eq. 22), the smallest |delta_out|_F of a transposition.
+    """gamma_out = sqrt(2) min_{i != j} |v_i - v_j| over the rows of V (Eq. 22): the least |delta_out|_F of a swap.
 
     Raises:
         UserError: there are fewer than two centres.
@@ -48,7 +48,7 @@ def sample_centres(
     n_fixed = round(fixed_fraction * d)
     if not 1 <= n_fixed <= d:
         raise UserError(
-            f"fixed_fraction is {fixed_fraction}, which fixes {n_fixed} of {d} inputs a neuron; give between 1/{d} and 1."
+            f"fixed_fraction is {fixed_fraction}, which fixes {n_fixed} of {d} inputs a neuron; give 1/{d} to 1."
         )
     generator = torch_generator(*seed)
     F = torch.randn(m, d, generator=generator, dtype=torch.float64) * sigma_F

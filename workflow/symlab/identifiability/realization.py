@@ -1,4 +1,4 @@
-"""Realization costs of neurons' functions by other neurons, and what exchanging neurons costs (main paper, Sections 4.1-4.4).
+"""Realization costs of neurons' functions by other neurons, and what exchanging them costs (main paper, Sec. 4.1-4.4).
 
 A layer is given by W_eff, F and D, each [m, d] with one row a neuron, and by an orthonormal basis U [d, k] of its input
 subspace. ``None`` stands for F = 0 and for D = 1. All arithmetic is float64 whatever the dtype of the weights.
@@ -6,6 +6,8 @@ subspace. ``None`` stands for F = 0 and for D = 1. All arithmetic is float64 wha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import torch
@@ -18,8 +20,8 @@ from symlab.errors import UserError
 # Cholesky loses eps / share of relative accuracy, so the costs of the other neurons keep about ten digits.
 CHOLESKY_LIMIT = 1e-6
 
-# Singular values of M_i at most this share of max_l |d_il| count as zero. It lies between what is noise (the rounding of
-# U and of the decomposition, about 1e-15 of that scale) and the weakest access to a direction that a mask leaves.
+# Singular values of M_i at most this share of max_l |d_il| count as zero. It lies between what is noise (the rounding
+# of U and of the decomposition, about 1e-15 of that scale) and the weakest access to a direction that a mask leaves.
 # Relative to max |d_il| and not to the largest singular value, since a mask may hide every varying input.
 RANK_TOLERANCE = 1e-10
 
@@ -30,12 +32,12 @@ RESIDUAL_TOLERANCE = 1e-8
 
 
 class Whitening(NamedTuple):
-    """S_i^+ of one neuron, factored: b^T S_i^+ b = |T b|^2, plus |b|^2 where ``plus_identity``, for b in im(S_i).
+    """S_i^+ of one neuron, factored: b^T S_i^+ b = |root b|^2, plus |b|^2 where ``plus_identity``, for b in im(S_i).
 
     null: an orthonormal basis of ker(S_i) as rows, None where S_i is regular.
     """
 
-    T: Float[Tensor, "r k"]
+    root: Float[Tensor, "r k"]
     plus_identity: bool
     null: Float[Tensor, "q k"] | None
 
@@ -64,7 +66,7 @@ def projected(
 
 
 def gram(D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> Float[Tensor, "m k k"]:
-    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9); memory O(m k^2), so pass a wide layer's D in parts."""
+    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9). Memory O(m k^2): few rows of a wide layer at once."""
     basis = U.double()
     S = basis.new_empty(len(D), basis.shape[1], basis.shape[1])
     for i, d in enumerate(D.double()):
@@ -81,7 +83,8 @@ def realization_costs(
     """Squared costs c(i, j)^2 = (a_j - v_i)^T S_i^+ (a_j - v_i) of realizing neuron j's function by neuron i (Eq. 10).
 
     Entry [i, j] is in units of squared weight norm, float64; infinite where a_j - v_i is outside im(S_i), never NaN.
-    Memory is O(m^2 + m d + m k): one neuron's Gram matrix is held at a time. The costs depend on U's span only.
+    Memory is O(m^2 + m d): each of torch's threads holds one neuron's Gram matrix at a time. The costs depend on the
+    span of U only. While it runs, torch's number of threads is 1 in this process: they work on different neurons.
 
     Raises:
         UserError: the weights are not finite.
@@ -91,9 +94,13 @@ def realization_costs(
     if D is None:
         return _isotropic_costs(A, None if F is None else V)
     of_functions, of_centres = _sizes(W_eff, F)
+    diagonals = D.double()
     C2 = A.new_empty(len(A), len(A))
-    for i, d in enumerate(D.double()):
-        C2[i] = _squared_costs(A - V[i], of_functions + of_centres[i], _whitening(d, basis))
+
+    def fill_row(i: int) -> None:
+        C2[i] = _squared_costs(A - V[i], of_functions + of_centres[i], _whitening(diagonals[i], basis))
+
+    _for_each_neuron(fill_row, len(A))
     return C2
 
 
@@ -142,8 +149,8 @@ def swap_terms(
         inverse, info = torch.linalg.inv_ex((basis.T * weights) @ basis)
         if int(info) != 0 or float(inverse.trace().abs() * weights.max()) >= 1 / CHOLESKY_LIMIT:
             raise UserError(
-                f"Neuron {i} cannot realize every function on the input subspace (its S_i is singular), and Eq. (16) is for "
-                "full-rank S_i; use swap_costs(realization_costs(...)) instead."
+                f"Neuron {i} cannot realize every function on the input subspace (its S_i is singular), and Eq. (16) "
+                "is for full-rank S_i; use swap_costs(realization_costs(...)) instead."
             )
         between = V - V[i]
         centre[i] = ((between @ inverse) * between).sum(dim=1)
@@ -162,7 +169,7 @@ def swap_costs_by_difference(
     D: Float[Tensor, "m d"] | None,
     U: Float[Tensor, "d k"],
 ) -> Float[Tensor, "m m"]:
-    """Costs of all transpositions by Eq. (16), the sum of ``swap_terms``; equals ``swap_costs`` where every S_i has full rank.
+    """Costs of all transpositions by Eq. (16), the sum of ``swap_terms``; equal to ``swap_costs`` for full-rank S_i.
 
     Raises:
         UserError: the weights are not finite, or a Gram matrix is singular.
@@ -180,8 +187,8 @@ def input_sensitivity(
 ) -> float:
     """D_in(tau) = |H(P_tau^T .)|^2 - |H|^2, the change of the layer's cost when its inputs are reindexed (Eqs. 23, 24).
 
-    The reindexed support has the basis P_tau U (row l is row tau(l) of U); the coefficients a_i stay, the centres become
-    F P_tau U and the Gram matrices U^T P_tau^T diag(d_i)^2 P_tau U. Infinite where a function is lost.
+    The reindexed support has the basis P_tau U (row l is row tau(l) of U); the coefficients a_i stay, the centres
+    become F P_tau U and the Gram matrices U^T P_tau^T diag(d_i)^2 P_tau U. Infinite where a function is lost.
 
     Raises:
         UserError: the weights are not finite, or do not have the form F + D * W.
@@ -208,7 +215,7 @@ def _isotropic_costs(A: Tensor, V: Tensor | None) -> Tensor:
     if V is None:
         return squares.expand(len(A), len(A)).clone()
     C2 = torch.addmm(squares[None, :] + V.square().sum(dim=1)[:, None], V, A.T, alpha=-2)
-    # The expansion rounds relative to |a_i|^2 + |v_i|^2, which may dwarf the diagonal |a_i - v_i|^2 that every swap uses.
+    # The expansion rounds relative to |a_i|^2 + |v_i|^2, which may dwarf the diagonal that every swap uses.
     C2.diagonal().copy_((A - V).square().sum(dim=1))
     return C2.clamp_min_(0)
 
@@ -223,10 +230,35 @@ def _own_realization_costs(R: Tensor, sizes: Tensor, D: Tensor | None, U: Tensor
     """c(i, i)^2 of every neuron from R [m, k] with rows a_i - v_i, [m]."""
     if D is None:
         return R.square().sum(dim=1)
+    diagonals = D.double()
     own = R.new_empty(len(R))
-    for i, d in enumerate(D.double()):
-        own[i] = _squared_costs(R[i : i + 1], sizes[i : i + 1], _whitening(d, U))[0]
+
+    def fill_entry(i: int) -> None:
+        own[i] = _squared_costs(R[i : i + 1], sizes[i : i + 1], _whitening(diagonals[i], U))[0]
+
+    _for_each_neuron(fill_entry, len(R))
     return own
+
+
+def _for_each_neuron(work: Callable[[int], None], m: int) -> None:
+    """Calls ``work(i)`` for i < m, the neurons shared out among as many threads as torch uses.
+
+    One neuron's matrices are too small to be split: threads inside each operation would mostly wait for one another,
+    for seconds where another process wants the cores.
+    """
+    threads = torch.get_num_threads()
+
+    def share(first: int) -> None:
+        for i in range(first, m, threads):
+            work(i)
+
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(share, range(threads)):
+                pass
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _squared_costs(displacements: Tensor, sizes: Tensor, whitening: Whitening) -> Tensor:
@@ -234,7 +266,7 @@ def _squared_costs(displacements: Tensor, sizes: Tensor, whitening: Whitening) -
 
     ``sizes`` [n] are the norms that the rounding of b scales with.
     """
-    costs = (displacements @ whitening.T.T).square_().sum(dim=1)
+    costs = (displacements @ whitening.root.T).square_().sum(dim=1)
     if whitening.plus_identity:
         costs += displacements.square().sum(dim=1)
     if whitening.null is not None:
@@ -264,16 +296,16 @@ def _whitening(d: Tensor, U: Tensor) -> Whitening:
         H = U[hidden]
         inverse = _inverse_factor(torch.eye(len(H), dtype=U.dtype, device=U.device) - H @ H.T, scale=1.0)
         if inverse is not None:
-            return Whitening(T=inverse @ H, plus_identity=True, null=None)
+            return Whitening(root=inverse @ H, plus_identity=True, null=None)
     else:
         inverse = _inverse_factor(_gram(d, U), scale=float(d.square().max()))
         if inverse is not None:
-            return Whitening(T=inverse, plus_identity=False, null=None)
+            return Whitening(root=inverse, plus_identity=False, null=None)
     return _singular_whitening(d, U)
 
 
 def _inverse_factor(S: Tensor, scale: float) -> Tensor | None:
-    """L^-1 of the Cholesky factor L of S; None where S is not safely positive definite against ``scale`` >= lambda_max."""
+    """L^-1 of the Cholesky factor L of S; None where lambda_min(S) is too small a share of ``scale`` >= lambda_max."""
     L, info = torch.linalg.cholesky_ex(S)
     if int(info) != 0:
         return None
@@ -283,15 +315,15 @@ def _inverse_factor(S: Tensor, scale: float) -> Tensor | None:
 
 
 def _singular_whitening(d: Tensor, U: Tensor) -> Whitening:
-    """``_whitening`` from the singular values of M_i = U^T diag(d_i), without squaring its condition number as S_i does."""
+    """``_whitening`` from the singular values of M_i = U^T diag(d_i), whose condition number S_i squares."""
     at = d.nonzero().squeeze(1)
     k = U.shape[1]
     if len(at) == 0:
-        return Whitening(T=U.new_zeros(0, k), plus_identity=False, null=torch.eye(k, dtype=U.dtype, device=U.device))
+        return Whitening(root=U.new_zeros(0, k), plus_identity=False, null=torch.eye(k, dtype=U.dtype, device=U.device))
     triangle = torch.linalg.qr(U[at] * d[at, None], mode="r").R
     _, values, directions = torch.linalg.svd(triangle, full_matrices=True)
     rank = int((values > RANK_TOLERANCE * d.abs().max()).sum())
-    return Whitening(T=directions[:rank] / values[:rank, None], plus_identity=False, null=directions[rank:])
+    return Whitening(root=directions[:rank] / values[:rank, None], plus_identity=False, null=directions[rank:])
 
 
 def _own_costs(C2: Tensor) -> Tensor:
@@ -304,6 +336,6 @@ def _require_finite(own: Tensor) -> None:
     if not bool(torch.isfinite(own).all()):
         neuron = int((~torch.isfinite(own)).nonzero()[0])
         raise UserError(
-            f"Neuron {neuron} does not realize its own function at a finite cost: the layer's weights are not F + D * W for "
-            "this F and D; pass the fixed parts that the network was trained with."
+            f"Neuron {neuron} does not realize its own function at a finite cost: the layer's weights are not "
+            "F + D * W for this F and D; pass the fixed parts that the network was trained with."
         )

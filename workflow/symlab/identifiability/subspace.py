@@ -16,7 +16,7 @@ TRACE_ROUNDING = 1e-12
 
 
 class Covariance:
-    """Mean and covariance of d-dimensional samples that arrive in batches; memory O(d^2) whatever the number of samples.
+    """Mean and covariance of d-dimensional samples that arrive in batches; memory O(d^2) for any number of samples.
 
     Batches are shifted by the first batch's mean before their products are formed (one gemm in the batch's own
     precision), so that a large common offset does not eat the digits; the sums over batches are float64.
@@ -81,7 +81,7 @@ class Subspace:
 
 
 def principal_subspace(covariance: Float[Tensor, "d d"], explained_variance: float = 0.9) -> Subspace:
-    """The top principal directions, the fewest that hold ``explained_variance`` of the trace (main paper, Appendix F.7).
+    """The top principal directions, the fewest that hold ``explained_variance`` of the trace (paper, Appendix F.7).
 
     Raises:
         UserError: ``explained_variance`` is not in (0, 1], or the covariance is not finite or zero.

@@ -1,0 +1,34 @@
+# make demo · make test · make lint · make bench: each creates .venv from the lock if it is missing or out of date.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := workflow tests
+
+.PHONY: demo test lint format bench clean
+demo: .venv/.installed
+	$(BIN)/snakemake all
+
+test: .venv/.installed
+	$(BIN)/python -m pytest tests/unit tests/workflow
+
+lint: .venv/.installed
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/mypy
+	$(BIN)/snakemake --lint
+
+format: .venv/.installed
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/snakefmt Snakefile workflow/rules
+
+bench: .venv/.installed
+	$(BIN)/python -m pytest tests/benchmarks -s
+
+.venv/.installed: envs/requirements.lock
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement envs/requirements.lock
+	touch $@
+
+clean:
+	rm -rf .venv
