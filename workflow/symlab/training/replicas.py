@@ -103,28 +103,37 @@ class _Stack(Protocol):
 
 
 class _OneByOne:
-    """A single replica as a plain module whose parameters hold W_eff; the optimizer moves W beside it."""
+    """A single replica as a plain module whose parameters hold W_eff.
 
-    def __init__(
-        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
-    ):
+    Where D is a mask of zeros and ones and F vanishes off it, W_eff equals W wherever W counts: the optimizer then moves
+    W_eff itself, and the fixed entries are put back after each step. Otherwise it moves W beside W_eff.
+    """
+
+    def __init__(self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData):
         self.module, self.data = module, data
         module.load_state_dict(buffers, strict=False)
         self.parameters = dict(module.named_parameters())
-        self.W = {}
-        self.fixed = {}
+        self.W: State = {}
+        self.fixed: FixedParts = {}
+        self.pinned: dict[str, tuple[Tensor, Tensor]] = {}
         for name, parameter in self.parameters.items():
             F, D = fixed.get(name, (None, None))
-            if F is None and D is None:
-                parameter.data.copy_(W[name])
-                self.W[name] = parameter
-            else:
+            if D is not None and _is_mask(F, D):
+                places = (D == 0).flatten().nonzero().squeeze(1)
+                values = torch.zeros(len(places)) if F is None else F.flatten()[places]
+                self.pinned[name] = places, values.to(parameter)
+            elif F is not None or D is not None:
                 self.W[name] = W[name].clone()
                 self.fixed[name] = (F, D)
+                continue
+            parameter.data.copy_(W[name])
+            self.W[name] = parameter
         self._compose()
         self.optimizer = make_optimizer(recipe, self.W, R=1)
 
     def _compose(self) -> None:
+        for name, (places, values) in self.pinned.items():
+            self.parameters[name].data.view(-1).index_copy_(0, places, values)
         for name, (F, D) in self.fixed.items():
             target, W = self.parameters[name].data, self.W[name]
             if D is None:
@@ -282,6 +291,11 @@ def train_block(
     }
     history = pd.concat(histories).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
     return TrainedBlock(tuple(replicas), merged, fixed, history)
+
+
+def _is_mask(F: Tensor | None, D: Tensor) -> bool:
+    """Whether D holds zeros and ones only and F is 0 wherever D is 1."""
+    return bool(((D == 0) | (D == 1)).all()) and (F is None or bool((F * D == 0).all()))
 
 
 def _stacks_on_cpu(module: nn.Module, shapes: dict[str, tuple[int, int]]) -> bool:
