@@ -11,7 +11,9 @@ ONLY_DRAWING = {"figure", "config_used", "report", "all"}
 
 
 def test_a_run_gives_tables_figures_claims_and_report(finished_run):
-    names = {path.relative_to(finished_run.folder / "results/smoke").as_posix() for path in finished_run.results("**/*.*")}
+    names = {
+        path.relative_to(finished_run.folder / "results/smoke").as_posix() for path in finished_run.results("**/*.*")
+    }
     for table in ("history.csv", "matching.csv", "curves.csv", "barriers.csv", "subspaces.csv", "swap_costs.parquet"):
         assert f"digits/tables/{table}" in names
     config = yaml.safe_load((finished_run.folder / finished_run.config).read_text())
@@ -81,7 +83,9 @@ def test_one_more_sigma_trains_only_that_variant(finished):
 
     finished.edit_config(add_sigma)
     planned = finished.planned("all")
-    assert planned["train"] == planned["moments"] == planned["match"] == planned["interpolate"] == planned["identify"] == 1
+    assert (
+        planned["train"] == planned["moments"] == planned["match"] == planned["interpolate"] == planned["identify"] == 1
+    )
     result = finished.snakemake("tables", "--dry-run")
     trained = re.findall(r"Train (\S+),", result.stdout + result.stderr)
     assert trained == ["digits/w_sigma_F2"]

@@ -8,6 +8,8 @@ rule moments:
         f"{RESULTS}/logs/moments/{{study}}_{{variant}}_{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/moments/{{study}}_{{variant}}_{{block}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
@@ -33,6 +35,8 @@ rule match:
         f"{RESULTS}/logs/match/{{study}}_{{variant}}_{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/match/{{study}}_{{variant}}_{{block}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,

@@ -3,11 +3,18 @@ rule claims:
         tables=claim_tables,
     output:
         csv=ensure(f"{RESULTS}/claims.csv", non_empty=True),
-        html=report(f"{RESULTS}/claims.html", caption="../report/claims.rst", category="Claims", labels={"table": "All verdicts"}),
+        html=report(
+            f"{RESULTS}/claims.html",
+            caption="../report/claims.rst",
+            category="Claims",
+            labels={"table": "All verdicts"},
+        ),
     log:
         f"{RESULTS}/logs/claims.log",
     benchmark:
         f"{RESULTS}/benchmarks/claims.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,

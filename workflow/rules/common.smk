@@ -1,14 +1,13 @@
 """Paths, wildcards and the functions that give each job its inputs and the config keys it reads."""
 
-import os
 import re
-import sys
 from pathlib import Path
 
 from symlab.claims import tables_of_claims
 from symlab.device import gpu_is_likely
 from symlab.errors import UserError
 from symlab.figures import FIGURES
+from symlab.job import expose_library
 from symlab.library import library
 from symlab.study import parse_config
 
@@ -21,10 +20,7 @@ except UserError as error:
 config["device"] = PROJECT.device
 config["data_dir"] = PROJECT.data_dir
 
-# Scripts run as processes of their own and import symlab from the workflow's folder, installed or not; the report rule
-# calls the snakemake that is running now, whether its environment is activated or not.
-os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [LIBRARY_PATH, os.environ.get("PYTHONPATH")]))
+expose_library(LIBRARY_PATH)
 
 RESULTS = PROJECT.results
 GPU = int(gpu_is_likely(PROJECT.device))
@@ -151,9 +147,7 @@ def figure_paths():
 
 def claim_tables(wildcards):
     return [
-        path
-        for name, study in PROJECT.studies.items()
-        for path in table_paths(name, tables_of_claims(study.figures))
+        path for name, study in PROJECT.studies.items() for path in table_paths(name, tables_of_claims(study.figures))
     ]
 
 

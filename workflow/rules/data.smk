@@ -5,6 +5,8 @@ rule data:
         f"{RESULTS}/logs/data/{{dataset}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/data/{{dataset}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,

@@ -14,6 +14,8 @@ rule figure:
         f"{RESULTS}/logs/figure/{{study}}_{{figure}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/figure/{{study}}_{{figure}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,

@@ -9,6 +9,8 @@ rule identify:
         f"{RESULTS}/logs/identify/{{study}}_{{variant}}_{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/identify/{{study}}_{{variant}}_{{block}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
@@ -32,6 +34,8 @@ rule centre_gaps:
         f"{RESULTS}/logs/centre_gaps/{{study}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/centre_gaps/{{study}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,

@@ -9,6 +9,8 @@ rule interpolate:
         f"{RESULTS}/logs/interpolate/{{study}}_{{variant}}_{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/interpolate/{{study}}_{{variant}}_{{block}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,

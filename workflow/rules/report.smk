@@ -5,6 +5,8 @@ rule config_used:
         f"{RESULTS}/logs/config_used.log",
     benchmark:
         f"{RESULTS}/benchmarks/config_used.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=500,
@@ -29,6 +31,8 @@ rule report:
         f"{RESULTS}/logs/report.log",
     benchmark:
         f"{RESULTS}/benchmarks/report.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,

@@ -7,6 +7,8 @@ rule table:
         f"{RESULTS}/logs/table/{{study}}_{{table}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/table/{{study}}_{{table}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
@@ -30,6 +32,8 @@ rule barriers:
         f"{RESULTS}/logs/barriers/{{study}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/barriers/{{study}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,

@@ -8,6 +8,8 @@ rule train:
         f"{RESULTS}/logs/train/{{study}}_{{variant}}_{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/train/{{study}}_{{variant}}_{{block}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,

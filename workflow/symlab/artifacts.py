@@ -1,4 +1,4 @@
-"""The only place that writes or reads symlab's files: tensors as safetensors with a JSON header, tables as CSV or parquet.
+"""The only place that writes or reads symlab's files: safetensors with a JSON header, tables as CSV or parquet.
 
 Every file is written under a temporary name and renamed, so a killed job leaves no half-written artifact; every tensor
 file carries a digest of its content, so a truncated, altered or foreign file is refused instead of silently used.

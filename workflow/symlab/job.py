@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,11 +15,21 @@ from symlab.errors import UserError
 Report = Callable[[str], None]
 
 
+def expose_library(folder: str) -> None:
+    """Let the processes that this one starts import symlab from ``folder`` and find this Python's programs.
+
+    Scripts run as processes of their own, and the report is written by calling the snakemake that is running now;
+    neither should depend on what is installed or which environment is activated.
+    """
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+    os.environ["PATH"] = os.pathsep.join(filter(None, [os.path.dirname(sys.executable), os.environ.get("PATH")]))
+
+
 def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
     """Call ``main(snakemake, report)``; ``report(line)`` appends a line with the time to the job's log.
 
-    A ``UserError`` ends the job with its sentence, on the terminal and in the log, and exit status 1. Anything else is a
-    fault of the program: its traceback goes to the log and the error is raised again.
+    A ``UserError`` ends the job with its sentence, on the terminal and in the log, and exit status 1. Anything else is
+    a fault of the program: its traceback goes to the log and the error is raised again.
     """
     path = Path(snakemake.log[0])
     path.parent.mkdir(parents=True, exist_ok=True)

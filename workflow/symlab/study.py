@@ -67,7 +67,7 @@ class Variant:
     scheme: Config
     recipe: Config
     description: Config
-    """Columns that identify the variant in every table (scheme, sigma_F, fixed_fraction, data set and its parameters)."""
+    """Columns that identify the variant in every table (scheme, sigma_F, fixed_fraction, data set and its keys)."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,15 @@ def _sentence(error: jsonschema.ValidationError) -> str:
     if error.validator == "required":
         return f"Config: {where} lacks a key: {error.message}."
     if error.validator == "multipleOf":
-        return f"Config: {where} = {error.instance!r} must be a multiple of {error.validator_value}, because seeds form pairs."
+        multiple = error.validator_value
+        return f"Config: {where} = {error.instance!r} must be a multiple of {multiple}, because seeds form pairs."
     if error.validator == "pattern":
-        return f"Config: the name {error.instance!r} at {where} may hold only lower-case letters, digits and underscores, and starts with a letter."
-    return f"Config: {where} = {error.instance!r} is not allowed: {error.message}. {error.schema.get('description', '')}".strip()
+        return (
+            f"Config: the name {error.instance!r} at {where} may hold only lower-case letters, digits and underscores, "
+            "and starts with a letter."
+        )
+    description = error.schema.get("description", "")
+    return f"Config: {where} = {error.instance!r} is not allowed: {error.message}. {description}".strip()
 
 
 def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
@@ -227,7 +232,8 @@ def _suffix(key: str, value: Any, where: str) -> str:
     text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{value}"
     if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
         raise UserError(
-            f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over numbers or plain words."
+            f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; "
+            "sweep over numbers or plain words."
         )
     return f"_{text}"
 
@@ -285,7 +291,7 @@ def _check_analyses(study: Study, where: str) -> None:
     path = study.interpolation
     if path and path["lambdas"] % 2 == 0:
         raise UserError(
-            f"Config: {where}.interpolation.lambdas = {path['lambdas']} must be odd, so that the midpoint is on the path."
+            f"Config: {where}.interpolation.lambdas = {path['lambdas']} must be odd: the midpoint is on the path."
         )
     if path and path["aligned"] and not study.matching:
         raise UserError(
@@ -297,7 +303,7 @@ def _variant(
     name: str, family: str, spec: Config, study: Config, dataset: str, dataset_spec: Config, where: str
 ) -> Variant:
     network = {**study["network"], **spec.get("network", {})}
-    init = spec.get("init", study["init"])
+    init: Config = spec["init"] if "init" in spec else study["init"]  # noqa: SIM401
     recipe = {**study["recipe"], **spec.get("recipe", {})}
     scheme = spec["scheme"]
     # Sweeps may have put any value anywhere: the expanded blocks are checked against the schema once more.

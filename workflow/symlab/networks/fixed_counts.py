@@ -10,7 +10,7 @@ from symlab.errors import UserError
 def fixed_counts(scheme: dict[str, Any], fan_ins: dict[str, int]) -> dict[str, int]:
     """Fixed entries in each row (neuron) of each weight matrix for the W-asymmetric scheme.
 
-    ``n_fixed`` counts entries, ``fixed_fraction`` is a fraction of the fan-in; either is one value or one for each layer.
+    ``n_fixed`` counts entries, ``fixed_fraction`` is a fraction of the fan-in; either is one value or one a layer.
 
     Raises:
         UserError: the list's length is not the number of layers, or a count is not below the layer's fan-in.
@@ -20,7 +20,7 @@ def fixed_counts(scheme: dict[str, Any], fan_ins: dict[str, int]) -> dict[str, i
     values = value if isinstance(value, list) else [value] * len(fan_ins)
     if len(values) != len(fan_ins):
         raise UserError(
-            f"scheme.{key} lists {len(values)} values but the network has {len(fan_ins)} linear layers; give one for each."
+            f"scheme.{key} lists {len(values)} values but the network has {len(fan_ins)} linear layers; give one each."
         )
     counts = {}
     for (name, fan_in), amount in zip(fan_ins.items(), values, strict=True):

@@ -12,7 +12,7 @@ from symlab.networks.symmetry import State
 
 
 def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.Generator) -> State:
-    """Trainable tensors of one replica: W of every linear map and its bias drawn, other parameters as the module has them.
+    """Trainable tensors of one replica: W of every linear map and its bias are drawn, the rest is the module's own.
 
     ``init.name``: ``lecun`` draws W from N(0, 1/d_in) and biases from Unif(+-1/sqrt(d_in)); ``torch`` draws both from
     Unif(+-1/sqrt(d_in)), PyTorch's default; ``normal`` draws W from N(0, init.std^2) and sets biases to 0.

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-NORMS = {"layernorm": nn.LayerNorm, "batchnorm": nn.BatchNorm1d, "none": lambda width: nn.Identity()}
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "layernorm": nn.LayerNorm,
+    "batchnorm": nn.BatchNorm1d,
+    "none": lambda width: nn.Identity(),
+}
 
 
 class SigmaActivation(nn.Module):
-    """x * sigmoid(C x) with a fixed matrix C: a nonlinearity that is not elementwise (Lim et al. 2024, sigma-asymmetry).
+    """x * sigmoid(C x), C a fixed matrix: a nonlinearity that is not elementwise (sigma-asymmetry, Lim et al. 2024).
 
     ``C`` is a buffer, drawn from N(0, 1) by ``networks.symmetry.sample_buffers`` once for each mask seed.
     """
@@ -28,7 +32,11 @@ class SigmaActivation(nn.Module):
         return x * torch.sigmoid(x @ self.C.mT)
 
 
-ACTIVATIONS = {"gelu": lambda width: nn.GELU(), "relu": lambda width: nn.ReLU(), "sigma": SigmaActivation}
+ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
+    "gelu": lambda width: nn.GELU(),
+    "relu": lambda width: nn.ReLU(),
+    "sigma": SigmaActivation,
+}
 
 
 class MLP(nn.Module):

@@ -22,7 +22,7 @@ def make_optimizer(recipe: dict[str, Any], parameters: dict[str, Tensor], R: int
     for name, tensor in parameters.items():
         decayed = recipe["decay_bias"] or (name.startswith("linears.") and name.endswith(".weight"))
         # The fused CPU kernel rounds the last elements that fill no vector register differently; with several replicas
-        # in one tensor a seed's bits would depend on its place in the stack, so such tensors (a few biases) are not fused.
+        # in one tensor a seed's bits would depend on its place in the stack: such tensors (a few biases) are not fused.
         fused = tensor.is_cuda or R == 1 or (tensor.numel() // R) % VECTOR == 0
         groups.setdefault((decayed, fused), []).append(tensor)
     settings: list[dict[str, Any]] = [

@@ -60,8 +60,8 @@ class TrainingData:
 
     def to(self, device: torch.device) -> TrainingData:
         """The same data on another device."""
-        moved = (tensor.to(device) for tensor in (self.x_train, self.y_train, self.x_val, self.y_val))
-        return TrainingData(*moved, task=self.task)
+        x_train, y_train, x_val, y_val = (t.to(device) for t in (self.x_train, self.y_train, self.x_val, self.y_val))
+        return TrainingData(x_train, y_train, x_val, y_val, self.task)
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,13 @@ class _Stack(Protocol):
 class _OneByOne:
     """A single replica as a plain module whose parameters hold W_eff.
 
-    Where D is a mask of zeros and ones and F vanishes off it, W_eff equals W wherever W counts: the optimizer then moves
-    W_eff itself, and the fixed entries are put back after each step. Otherwise it moves W beside W_eff.
+    Where D is a mask of zeros and ones and F vanishes off it, W_eff equals W wherever W counts: the optimizer moves
+    W_eff itself then, and the fixed entries are put back after each step. Otherwise it moves W beside W_eff.
     """
 
-    def __init__(self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData):
+    def __init__(
+        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
+    ):
         self.module, self.data = module, data
         module.load_state_dict(buffers, strict=False)
         self.parameters = dict(module.named_parameters())
@@ -136,10 +138,10 @@ class _OneByOne:
             self.parameters[name].data.view(-1).index_copy_(0, places, values)
         for name, (F, D) in self.fixed.items():
             target, W = self.parameters[name].data, self.W[name]
-            if D is None:
+            if F is None:
+                torch.mul(D, W, out=target)  # type: ignore[arg-type]
+            elif D is None:
                 torch.add(F, W, out=target)
-            elif F is None:
-                torch.mul(D, W, out=target)
             else:
                 torch.addcmul(F, D, W, out=target)
 
@@ -155,6 +157,7 @@ class _OneByOne:
         for name, (_, D) in self.fixed.items():
             # Chain rule: dL/dW = D * dL/dW_eff.
             gradient = self.parameters[name].grad
+            assert gradient is not None
             self.W[name].grad = gradient if D is None else gradient.mul_(D)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
@@ -387,8 +390,8 @@ def _check_finite(total_loss: Tensor, members: Sequence[Replica], key: tuple[str
     for replica, finite in zip(members, total_loss.isfinite().tolist(), strict=True):
         if not finite:
             raise UserError(
-                f"Training diverged: study {key[0]}, variant {key[1]}, mask seed {replica.mask_seed}, seed {replica.seed} "
-                f"has a loss that is not finite in epoch {epoch}. Lower recipe.lr or choose another initialisation."
+                f"Training diverged: study {key[0]}, variant {key[1]}, mask seed {replica.mask_seed}, "
+                f"seed {replica.seed} has a loss that is not finite in epoch {epoch}. Lower recipe.lr or choose another initialisation."
             )
 
 
