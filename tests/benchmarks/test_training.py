@@ -1,7 +1,7 @@
 """Training four W-asymmetric MNIST MLPs: the engine against usual research code and bare matrix products.
 
-``pytest tests/benchmarks/test_training.py -s`` on a machine with two free cores. Each round runs all three in turn, so that
- the ratios hold when the machine's speed drifts; medians over rounds are reported.
+``pytest tests/benchmarks/test_training.py -s`` on a machine with two free cores. Each round runs all three in turn,
+so that the ratios hold when the machine's speed drifts; medians over rounds are reported.
 
 - engine: as the workflow runs it on two cores, two jobs of one thread with two replicas each, side by side;
 - loop: one module a seed, one seed after the other, torch's default threads, a DataLoader with a transform for each

@@ -18,7 +18,7 @@ def main(snakemake, report):
     arrays = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
     data = TrainingData(*arrays, task=dataset.task)
     report(
-        f"training {len(spec['replicas'])} replicas on {device}, torch {torch.__version__}, threads: {snakemake.threads}"
+        f"training {len(spec['replicas'])} replicas on {device}, torch {torch.__version__}, {snakemake.threads} threads"
     )
     block = train_block(
         lambda: build(spec["network"], dataset.n_inputs, dataset.n_outputs),

@@ -303,7 +303,7 @@ def _variant(
     name: str, family: str, spec: Config, study: Config, dataset: str, dataset_spec: Config, where: str
 ) -> Variant:
     network = {**study["network"], **spec.get("network", {})}
-    init: Config = spec["init"] if "init" in spec else study["init"]  # noqa: SIM401
+    init: Config = spec["init"] if "init" in spec else study["init"]
     recipe = {**study["recipe"], **spec.get("recipe", {})}
     scheme = spec["scheme"]
     # Sweeps may have put any value anywhere: the expanded blocks are checked against the schema once more.

@@ -391,7 +391,8 @@ def _check_finite(total_loss: Tensor, members: Sequence[Replica], key: tuple[str
         if not finite:
             raise UserError(
                 f"Training diverged: study {key[0]}, variant {key[1]}, mask seed {replica.mask_seed}, "
-                f"seed {replica.seed} has a loss that is not finite in epoch {epoch}. Lower recipe.lr or choose another initialisation."
+                f"seed {replica.seed} has a loss that is not finite in epoch {epoch}. "
+                "Lower recipe.lr or choose another initialisation."
             )
 
 
