@@ -53,7 +53,7 @@ class Project:
 
 
 def copy_project(folder):
-    for name in ("Snakefile", "config.yaml", "profiles", "workflow"):
+    for name in ("Snakefile", "config.yaml", "envs", "profiles", "workflow"):
         source = ROOT / name
         if source.is_dir() and not source.is_symlink():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

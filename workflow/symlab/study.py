@@ -17,7 +17,7 @@ import jsonschema
 import yaml
 
 from symlab.errors import UserError
-from symlab.networks import NETWORKS
+from symlab.networks import NETWORKS, SCHEMES
 from symlab.networks.fixed_counts import fixed_counts
 
 Config = dict[str, Any]
@@ -337,8 +337,8 @@ def _scalar(value: Any) -> Any:
 
 def _scheme(scheme: Config, where: str) -> Config:
     name = scheme["name"]
-    if name not in SCHEME_KEYS:
-        raise UserError(f"Config: {where}.name is {name!r}; known schemes are {', '.join(sorted(SCHEME_KEYS))}.")
+    if name not in SCHEMES:
+        raise UserError(f"Config: {where}.name is {name!r}; known schemes are {', '.join(sorted(SCHEMES))}.")
     if name != "w_asymmetric":
         return _complete(scheme, SCHEME_KEYS, "name", where)
     given = [key for key in ("n_fixed", "fixed_fraction") if key in scheme]

@@ -1,4 +1,4 @@
-"""The networks symlab can train, by the name used in the config: one line for each."""
+"""The networks symlab can train and the schemes for their fixed parts, by the names used in the config: a line each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 # Named, not imported: the Snakefile checks a config against these names and must not wait for torch.
+SCHEMES = {
+    "standard": "symlab.networks.symmetry:standard",
+    "w_asymmetric": "symlab.networks.symmetry:w_asymmetric",
+    "syre": "symlab.networks.symmetry:syre",
+    "sparse": "symlab.networks.symmetry:sparse",
+    "residual": "symlab.networks.symmetry:residual",
+}
 NETWORKS = {
     "mlp": "symlab.networks.mlp:MLP",
     "coherence_student": "symlab.networks.coherence_student:CoherenceStudent",

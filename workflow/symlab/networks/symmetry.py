@@ -6,6 +6,7 @@ seed that all networks to be interpolated share. ``None`` stands for F = 0 and f
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.errors import UserError
+from symlab.networks import SCHEMES
 from symlab.networks.fixed_counts import fixed_counts
 from symlab.seeds import torch_generator
 
@@ -42,21 +44,20 @@ def sample_fixed_parts(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]
     name = scheme["name"]
     if name not in SCHEMES:
         raise UserError(f"scheme.name is {name!r}; known schemes are {', '.join(sorted(SCHEMES))}.")
-    return SCHEMES[name](scheme, shapes, seed)
+    return resolve_name(SCHEMES[name])(scheme, shapes, seed)
 
 
-def _standard(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def standard(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+    """F = 0, D = 1: nothing is fixed."""
     return {weight: (None, None) for weight in shapes}
 
 
-def _w_asymmetric(
-    scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]
-) -> FixedParts:
+def w_asymmetric(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+    """F = M * B with B ~ N(0, sigma_F^2), D = 1 - M; M has exactly n_fixed ones in every row, uniformly placed."""
     counts = fixed_counts(scheme, {weight: fan_in for weight, (_, fan_in) in shapes.items()})
     parts: FixedParts = {}
     for weight, (fan_out, fan_in) in shapes.items():
         generator = torch_generator(*seed, "fixed", weight)
-        # The first n_fixed columns of a random order of each row: exactly n_fixed ones, uniformly placed.
         order = torch.rand(fan_out, fan_in, generator=generator).argsort(dim=1)
         M = torch.zeros(fan_out, fan_in).scatter_(1, order[:, : counts[weight]], 1.0)
         B = torch.randn(fan_out, fan_in, generator=generator) * scheme["sigma_F"]
@@ -64,7 +65,8 @@ def _w_asymmetric(
     return parts
 
 
-def _syre(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def syre(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+    """F ~ N(0, sigma_F^2), D ~ Unif(1 - epsilon, 1 + epsilon)^(-1/2)."""
     parts: FixedParts = {}
     for weight, shape in shapes.items():
         generator = torch_generator(*seed, "fixed", weight)
@@ -74,7 +76,8 @@ def _syre(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tupl
     return parts
 
 
-def _sparse(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def sparse(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+    """F = 0, D ~ Bernoulli(density)."""
     return {
         weight: (
             None,
@@ -84,20 +87,12 @@ def _sparse(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tu
     }
 
 
-def _residual(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def residual(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+    """F = I and D = 1 on square maps; other maps are standard."""
     return {
         weight: (torch.eye(fan_in), None) if fan_out == fan_in else (None, None)
         for weight, (fan_out, fan_in) in shapes.items()
     }
-
-
-SCHEMES = {
-    "standard": _standard,
-    "w_asymmetric": _w_asymmetric,
-    "syre": _syre,
-    "sparse": _sparse,
-    "residual": _residual,
-}
 
 
 def sample_buffers(module: nn.Module, *seed: str | int) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -12,15 +13,17 @@ from torch import Tensor
 VECTOR = 16
 
 
-def make_optimizer(recipe: dict[str, Any], parameters: dict[str, Tensor], R: int) -> torch.optim.Optimizer:
+def make_optimizer(
+    recipe: dict[str, Any], parameters: dict[str, Tensor], weights: Collection[str], R: int
+) -> torch.optim.Optimizer:
     """AdamW or SGD with momentum over tensors that hold ``R`` replicas each (leading axis; none needed for R = 1).
 
     Both update elementwise, so a step on stacked tensors equals separate steps. Biases and norm parameters (everything
-    that is not the weight of a linear map) are decayed only where ``recipe.decay_bias`` says so.
+    not named in ``weights``) are decayed only where ``recipe.decay_bias`` says so.
     """
     groups: dict[tuple[bool, bool], list[Tensor]] = {}
     for name, tensor in parameters.items():
-        decayed = recipe["decay_bias"] or (name.startswith("linears.") and name.endswith(".weight"))
+        decayed = recipe["decay_bias"] or name in weights
         # The fused CPU kernel rounds the last elements that fill no vector register differently; with several replicas
         # in one tensor a seed's bits would depend on its place in the stack: such tensors (a few biases) are not fused.
         fused = tensor.is_cuda or R == 1 or (tensor.numel() // R) % VECTOR == 0

@@ -131,7 +131,7 @@ class _OneByOne:
             parameter.data.copy_(W[name])
             self.W[name] = parameter
         self._compose()
-        self.optimizer = make_optimizer(recipe, self.W, R=1)
+        self.optimizer = make_optimizer(recipe, self.W, fixed, R=1)
 
     def _compose(self) -> None:
         for name, (places, values) in self.pinned.items():
@@ -188,7 +188,7 @@ class _Together:
         self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
         self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
         self.R = len(next(iter(self.W.values())))
-        self.optimizer = make_optimizer(recipe, self.W, self.R)
+        self.optimizer = make_optimizer(recipe, self.W, fixed, self.R)
 
     def _parameters(self) -> State:
         return {name: effective(W, *self.fixed.get(name, (None, None))) for name, W in self.W.items()}
