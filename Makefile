@@ -5,7 +5,7 @@ SOURCES := workflow tests
 
 .PHONY: demo test lint format bench clean
 demo: .venv/.installed
-	$(BIN)/snakemake all
+	$(BIN)/snakemake all --logger rich
 
 test: .venv/.installed
 	$(BIN)/python -m pytest tests/unit tests/workflow

@@ -2,7 +2,12 @@ rule claims:
     input:
         tables=claim_tables,
     output:
-        csv=ensure(f"{RESULTS}/claims.csv", non_empty=True),
+        csv=report(
+            ensure(f"{RESULTS}/claims.csv", non_empty=True),
+            caption="../report/claims.rst",
+            category="Claims",
+            labels={"table": "All verdicts, as CSV"},
+        ),
         html=report(
             f"{RESULTS}/claims.html",
             caption="../report/claims.rst",

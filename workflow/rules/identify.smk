@@ -29,7 +29,12 @@ rule centre_gaps:
     input:
         data=data_of_study,
     output:
-        table=ensure(f"{RESULTS}/{{study}}/tables/centre_gaps.csv", non_empty=True),
+        table=report(
+            ensure(f"{RESULTS}/{{study}}/tables/centre_gaps.csv", non_empty=True),
+            caption="../report/centre_gaps.rst",
+            category="Tables",
+            labels={"study": "{study}", "table": "centre gaps"},
+        ),
     log:
         f"{RESULTS}/logs/centre_gaps/{{study}}.log",
     benchmark:

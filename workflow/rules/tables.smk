@@ -27,7 +27,12 @@ rule barriers:
     input:
         curves=f"{RESULTS}/{{study}}/tables/curves.csv",
     output:
-        barriers=ensure(f"{RESULTS}/{{study}}/tables/barriers.csv", non_empty=True),
+        barriers=report(
+            ensure(f"{RESULTS}/{{study}}/tables/barriers.csv", non_empty=True),
+            caption="../report/barriers.rst",
+            category="Tables",
+            labels={"study": "{study}", "table": "barriers"},
+        ),
     log:
         f"{RESULTS}/logs/barriers/{{study}}.log",
     benchmark:

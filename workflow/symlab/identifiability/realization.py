@@ -66,7 +66,7 @@ def projected(
 
 
 def gram(D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> Float[Tensor, "m k k"]:
-    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9); memory O(m k^2): not for a whole wide layer."""
+    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9). Memory O(m k^2); the costs below never call it."""
     basis = U.double()
     S = basis.new_empty(len(D), basis.shape[1], basis.shape[1])
     for i, d in enumerate(D.double()):
