@@ -22,7 +22,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from symlab.networks import build
-from symlab.training.replicas import Replica, TrainingData, train_block
+from symlab.training import replicas as engine
+from symlab.training.replicas import Replica, train_block
+from symlab.training.stacks import TrainingData
 
 IMAGES, BATCH, SIZES, N_FIXED = 12_800, 64, [784, 512, 512, 512, 10], [64, 64, 64, 256]
 REPLICAS, JOBS, ROUNDS = 4, 2, 5
@@ -170,6 +172,33 @@ def test_training_four_replicas(benchmark: Any) -> None:
     benchmark.extra_info.update(figures)
     print("\n" + "\n".join(f"{name}: {value:.2f}" for name, value in figures.items()))
     assert figures["loop_over_engine"] > 1
+
+
+SMALL = {"name": "mlp", "widths": [128, 128, 128]}
+
+
+def small(stacked: bool) -> float:
+    """Seconds to train ten digits-size MLPs for four epochs on one thread."""
+    x, y = torch.randn(1437, 64, generator=torch.Generator().manual_seed(0)), torch.arange(1437) % 10
+    data = TrainingData(x, y, x[:0], y[:0], "classification")
+    limit, engine.STACK_BELOW_PARAMETERS = engine.STACK_BELOW_PARAMETERS, 10**9 if stacked else 0
+    began = time.perf_counter()
+    train_block(
+        lambda: build(SMALL, 64, 10), data, [Replica(0, s) for s in range(10)], SCHEME | {"n_fixed": 8},
+        {"name": "lecun"}, RECIPE | {"epochs": 4}, [4], ("s", "v"),
+    )  # fmt: skip
+    engine.STACK_BELOW_PARAMETERS = limit
+    return time.perf_counter() - began
+
+
+def test_stacking_small_networks(benchmark: Any) -> None:
+    """Why small networks train together on a CPU: ``STACK_BELOW_PARAMETERS``."""
+    torch.set_num_threads(1)
+    small(True), small(False)
+    ratio = benchmark.pedantic(lambda: statistics.median(small(False) / small(True) for _ in range(ROUNDS)), rounds=1)
+    torch.set_num_threads(2)
+    benchmark.extra_info["one_by_one_over_together"] = ratio
+    print(f"\none by one over together, 64-128-128-128-10: {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -19,26 +19,32 @@ def main(snakemake, report):
     path = snakemake.params.path
     models = open_models(snakemake.input.models)
     dataset = open_dataset(snakemake.input.data)
-    splits = {name: tuple(torch.from_numpy(a).to(device) for a in dataset.split(name)) for name in path["splits"]}
-    train_x = torch.from_numpy(dataset.split("train")[0]).to(device)
+    splits = {
+        name: tuple(torch.from_numpy(array).to(device) for array in dataset.split(name))
+        for name in {"train", *path["splits"]}
+    }
     module, epoch = models.module().to(device), models.epochs[-1]
-    lambdas = np.linspace(0, 1, path["lambdas"]).tolist()
+    spec = symmetry_spec(module) if path["aligned"] else None
     permutations = read_tensors(snakemake.input.permutations, "permutations")[0] if path["aligned"] else {}
+    lambdas = np.linspace(0, 1, path["lambdas"]).tolist()
     tables = []
     for pair in models.pairs():
-        A, B = ({n: t.to(device) for n, t in models.state(epoch, p).items()} for p in (pair.A, pair.B))
+        A, B = (_on(device, models.state(epoch, position)) for position in (pair.A, pair.B))
         ends = {False: B}
-        if path["aligned"]:
-            spec = symmetry_spec(module)
+        if spec is not None:
             ends[True] = permute(B, spec, {group: permutations[f"{epoch}/{pair.key}/{group}"] for group in spec.sizes})
         for aligned, end in ends.items():
-            for split, (x, y) in splits.items():
-                table = curve(module, A, end, lambdas, x, y, dataset.task, statistics_x=train_x)
+            for split in path["splits"]:
+                x, y = splits[split]
+                table = curve(module, A, end, lambdas, x, y, dataset.task, statistics_x=splits["train"][0])
                 tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, aligned=aligned, split=split))
         report(f"pair {pair.key}: {len(ends)} path(s) of {len(lambdas)} points")
-    curves = pd.concat(tables, ignore_index=True)
     columns = ["mask_seed", "pair", "aligned", "split", "lambda", "loss", "accuracy"]
-    write_table(snakemake.output.curves, curves[columns])
+    write_table(snakemake.output.curves, pd.concat(tables, ignore_index=True)[columns])
+
+
+def _on(device, state):
+    return {name: tensor.to(device) for name, tensor in state.items()}
 
 
 run(main, snakemake)

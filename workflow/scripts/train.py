@@ -8,37 +8,31 @@ from symlab.device import resolve_device
 from symlab.job import run
 from symlab.networks import build
 from symlab.training.models import save_models
-from symlab.training.replicas import Replica, TrainingData, train_block
+from symlab.training.replicas import Replica, train_block
+from symlab.training.stacks import TrainingData
 
 
 def main(snakemake, report):
     spec = snakemake.params.spec
+    key = (snakemake.wildcards.study, snakemake.wildcards.variant)
     device = resolve_device(snakemake.config["device"], snakemake.threads)
     dataset = open_dataset(snakemake.input.data)
     arrays = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
+    replicas = [Replica(*replica) for replica in spec["replicas"]]
+    report(f"training {len(replicas)} replicas on {device}, torch {torch.__version__}")
+
+    def make():
+        return build(spec["network"], dataset.n_inputs, dataset.n_outputs)
+
     data = TrainingData(*arrays, task=dataset.task)
-    report(
-        f"training {len(spec['replicas'])} replicas on {device}, torch {torch.__version__}, {snakemake.threads} threads"
-    )
-    block = train_block(
-        lambda: build(spec["network"], dataset.n_inputs, dataset.n_outputs),
-        data,
-        [Replica(*replica) for replica in spec["replicas"]],
-        spec["scheme"],
-        spec["init"],
-        spec["recipe"],
-        spec["epochs"],
-        (snakemake.wildcards.study, snakemake.wildcards.variant),
-        device,
-        report,
-    )
-    header = {
-        "study": snakemake.wildcards.study,
-        "variant": snakemake.wildcards.variant,
+    recipe, epochs = spec["recipe"], spec["epochs"]
+    block = train_block(make, data, replicas, spec["scheme"], spec["init"], recipe, epochs, key, device, report)
+    header = {name: spec[name] for name in ("network", "init", "scheme", "recipe")} | {
+        "study": key[0],
+        "variant": key[1],
         "n_inputs": dataset.n_inputs,
         "n_outputs": dataset.n_outputs,
         "data_sha256": read_header(snakemake.input.data, "dataset")["content_sha256"],
-        **{key: spec[key] for key in ("network", "init", "scheme", "recipe")},
     }
     save_models(snakemake.output.models, block, header)
     write_table(snakemake.output.history, block.history)

@@ -11,7 +11,8 @@ from symlab.networks import build
 from symlab.networks.symmetry import effective
 from symlab.training import replicas as engine
 from symlab.training.recipe import learning_rate
-from symlab.training.replicas import Replica, TrainingData, train_block
+from symlab.training.replicas import Replica, train_block
+from symlab.training.stacks import TrainingData
 
 KEY = ("study", "variant")
 RECIPE = {

@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import torch
-import torch.nn.functional as functional
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from symlab.errors import UserError
@@ -24,13 +23,13 @@ from symlab.networks.initialise import sample_parameters
 from symlab.networks.symmetry import (
     FixedParts,
     State,
-    effective,
     sample_buffers,
     sample_fixed_parts,
     weight_shapes,
 )
 from symlab.seeds import torch_generator
-from symlab.training.recipe import VECTOR, learning_rate, make_optimizer
+from symlab.training.recipe import VECTOR, learning_rate
+from symlab.training.stacks import OneByOne, Stack, Together, TrainingData
 
 # Measured on one core (tests/benchmarks/test_training.py): below this many parameters a step is bound by call overhead
 # and a stack of 8 is about twice as fast a replica; above it the batched products are slower than the plain ones.
@@ -49,22 +48,6 @@ class Replica:
 
 
 @dataclass(frozen=True)
-class TrainingData:
-    """Inputs [n, d] and targets [n] for training, and a held-out part that may be empty."""
-
-    x_train: Float[Tensor, "n d"]
-    y_train: Tensor
-    x_val: Float[Tensor, "v d"]
-    y_val: Tensor
-    task: str
-
-    def to(self, device: torch.device) -> TrainingData:
-        """The same data on another device."""
-        x_train, y_train, x_val, y_val = (t.to(device) for t in (self.x_train, self.y_train, self.x_val, self.y_val))
-        return TrainingData(x_train, y_train, x_val, y_val, self.task)
-
-
-@dataclass(frozen=True)
 class TrainedBlock:
     """Effective states at the snapshot epochs (stacked over replicas, on the CPU), fixed parts, and the history."""
 
@@ -72,157 +55,6 @@ class TrainedBlock:
     snapshots: dict[int, State]
     fixed: dict[int, FixedParts]
     history: pd.DataFrame
-
-
-def losses(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Float[Tensor, "*r"]:
-    """Mean loss over the batch: cross-entropy for classification, squared error for regression."""
-    if task == "regression":
-        return (outputs.squeeze(-1) - targets).square().mean(dim=-1)
-    picked = outputs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return (outputs.logsumexp(dim=-1) - picked).mean(dim=-1)
-
-
-def hits(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Bool[Tensor, "*r b"]:
-    """Which samples are classified correctly (for regression: none, accuracy is not defined there)."""
-    if task == "regression":
-        return torch.zeros_like(targets, dtype=torch.bool)
-    return outputs.argmax(dim=-1) == targets
-
-
-class _Stack(Protocol):
-    """Networks that take one optimizer step together."""
-
-    def step(self, batch: Int[Tensor, "r b"], lr: float) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
-        """Train on the rows ``batch`` of the training data; loss and number of hits of each replica before the step."""
-
-    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
-        """Summed loss and number of hits of each replica in evaluation mode."""
-
-    def state(self) -> State:
-        """Effective state with a leading replica axis, on the CPU."""
-
-
-class _OneByOne:
-    """A single replica as a plain module whose parameters hold W_eff.
-
-    Where D is a mask of zeros and ones and F vanishes off it, W_eff equals W wherever W counts: the optimizer moves
-    W_eff itself then, and the fixed entries are put back after each step. Otherwise it moves W beside W_eff.
-    """
-
-    def __init__(
-        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
-    ):
-        self.module, self.data = module, data
-        module.load_state_dict(buffers, strict=False)
-        self.parameters = dict(module.named_parameters())
-        self.W: State = {}
-        self.fixed: FixedParts = {}
-        self.pinned: dict[str, tuple[Tensor, Tensor]] = {}
-        for name, parameter in self.parameters.items():
-            F, D = fixed.get(name, (None, None))
-            if D is not None and _is_mask(F, D):
-                places = (D == 0).flatten().nonzero().squeeze(1)
-                values = torch.zeros(len(places)) if F is None else F.flatten()[places]
-                self.pinned[name] = places, values.to(parameter)
-            elif F is not None or D is not None:
-                self.W[name] = W[name].clone()
-                self.fixed[name] = (F, D)
-                continue
-            parameter.data.copy_(W[name])
-            self.W[name] = parameter
-        self._compose()
-        self.optimizer = make_optimizer(recipe, self.W, fixed, R=1)
-
-    def _compose(self) -> None:
-        for name, (places, values) in self.pinned.items():
-            self.parameters[name].data.view(-1).index_copy_(0, places, values)
-        for name, (F, D) in self.fixed.items():
-            target, W = self.parameters[name].data, self.W[name]
-            if F is None:
-                torch.mul(D, W, out=target)  # type: ignore[arg-type]
-            elif D is None:
-                torch.add(F, W, out=target)
-            else:
-                torch.addcmul(F, D, W, out=target)
-
-    def step(self, batch: Int[Tensor, "1 b"], lr: float) -> tuple[Tensor, Tensor]:
-        x, y = self.data.x_train[batch[0]], self.data.y_train[batch[0]]
-        outputs = self.module(x)
-        loss = (
-            functional.cross_entropy(outputs, y)
-            if self.data.task == "classification"
-            else losses("regression", outputs, y)
-        )
-        loss.backward()
-        for name, (_, D) in self.fixed.items():
-            # Chain rule: dL/dW = D * dL/dW_eff.
-            gradient = self.parameters[name].grad
-            assert gradient is not None
-            self.W[name].grad = gradient if D is None else gradient.mul_(D)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
-        self._compose()
-        for tensor in (*self.parameters.values(), *self.W.values()):
-            tensor.grad = None
-        return loss.detach()[None], hits(self.data.task, outputs.detach(), y).sum()[None]
-
-    @torch.no_grad()
-    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        self.module.eval()
-        outputs = self.module(x)
-        self.module.train()
-        return (losses(self.data.task, outputs, y) * len(x))[None], hits(self.data.task, outputs, y).sum()[None]
-
-    def state(self) -> State:
-        return {name: tensor.detach().cpu().clone()[None] for name, tensor in self.module.state_dict().items()}
-
-
-class _Together:
-    """Several replicas in one vmapped step; all tensors carry a leading replica axis."""
-
-    def __init__(
-        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
-    ):
-        self.module, self.data, self.buffers = module, data, buffers
-        self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
-        self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
-        self.R = len(next(iter(self.W.values())))
-        self.optimizer = make_optimizer(recipe, self.W, fixed, self.R)
-
-    def _parameters(self) -> State:
-        return {name: effective(W, *self.fixed.get(name, (None, None))) for name, W in self.W.items()}
-
-    def _outputs(self, parameters: State, x: Float[Tensor, "r b d"]) -> Float[Tensor, "r b c"]:
-        def forward(parameters: State, buffers: State, x: Tensor) -> Tensor:
-            return torch.func.functional_call(self.module, (parameters, buffers), (x,))
-
-        return torch.func.vmap(forward)(parameters, self.buffers, x)
-
-    def step(self, batch: Int[Tensor, "r b"], lr: float) -> tuple[Tensor, Tensor]:
-        x, y = self.data.x_train[batch], self.data.y_train[batch]
-        outputs = self._outputs(self._parameters(), x)
-        loss = losses(self.data.task, outputs, y)
-        # Replicas share no parameter, so the gradient of the sum is each replica's own gradient.
-        loss.sum().backward()
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss.detach(), hits(self.data.task, outputs.detach(), y).sum(dim=-1)
-
-    @torch.no_grad()
-    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        self.module.eval()
-        outputs = self._outputs(self._parameters(), x.expand(self.R, *x.shape))
-        self.module.train()
-        targets = y.expand(self.R, *y.shape)
-        return losses(self.data.task, outputs, targets) * len(x), hits(self.data.task, outputs, targets).sum(dim=-1)
-
-    @torch.no_grad()
-    def state(self) -> State:
-        merged = {**self._parameters(), **self.buffers}
-        return {name: tensor.detach().cpu().clone() for name, tensor in merged.items()}
 
 
 def train_block(
@@ -282,23 +114,18 @@ def train_block(
         buffers = _stack([{**plain_buffers, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
         parts = {name: _stack_parts([fixed[r.mask_seed][name] for r in members], target) for name in shapes}
         W, buffers = _move(W, target), _move(buffers, target)
-        stack: _Stack
+        stack: Stack
         if together:
-            stack = _Together(module, W, buffers, parts, recipe, data)
+            stack = Together(module, W, buffers, parts, recipe, data)
         else:
             single = {name: tuple(None if p is None else p[0] for p in pair) for name, pair in parts.items()}
-            stack = _OneByOne(module, _first(W), _first(buffers), single, recipe, data)  # type: ignore[arg-type]
+            stack = OneByOne(module, _first(W), _first(buffers), single, recipe, data)  # type: ignore[arg-type]
         histories.append(_train_stack(stack, members, len(members) - padding, data, recipe, states, key, report))
     merged = {
         epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]} for epoch, parts in states.items()
     }
     history = pd.concat(histories).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
     return TrainedBlock(tuple(replicas), merged, fixed, history)
-
-
-def _is_mask(F: Tensor | None, D: Tensor) -> bool:
-    """Whether D holds zeros and ones only and F is 0 wherever D is 1."""
-    return bool(((D == 0) | (D == 1)).all()) and (F is None or bool((F * D == 0).all()))
 
 
 def _stacks_on_cpu(module: nn.Module, shapes: dict[str, tuple[int, int]]) -> bool:
@@ -314,7 +141,7 @@ def _stacks_on_cpu(module: nn.Module, shapes: dict[str, tuple[int, int]]) -> boo
 
 
 def _train_stack(
-    stack: _Stack,
+    stack: Stack,
     members: Sequence[Replica],
     kept: int,
     data: TrainingData,
@@ -365,11 +192,11 @@ def _train_stack(
     return pd.DataFrame(rows)
 
 
-def _kept(stack: _Stack, kept: int) -> State:
+def _kept(stack: Stack, kept: int) -> State:
     return {name: tensor[:kept] for name, tensor in stack.state().items()}
 
 
-def _validate(stack: _Stack, data: TrainingData, R: int) -> tuple[list[float], list[float]]:
+def _validate(stack: Stack, data: TrainingData, R: int) -> tuple[list[float], list[float]]:
     n = len(data.x_val)
     if n == 0:
         return [float("nan")] * R, [float("nan")] * R

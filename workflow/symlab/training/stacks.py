@@ -1,0 +1,186 @@
+"""Networks that take one optimizer step together: a single replica, or a stack of them as one set of tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as functional
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from symlab.networks.symmetry import FixedParts, State, effective
+from symlab.training.recipe import make_optimizer
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Inputs [n, d] and targets [n] for training, and a held-out part that may be empty."""
+
+    x_train: Float[Tensor, "n d"]
+    y_train: Tensor
+    x_val: Float[Tensor, "v d"]
+    y_val: Tensor
+    task: str
+
+    def to(self, device: torch.device) -> TrainingData:
+        """The same data on another device."""
+        x_train, y_train, x_val, y_val = (t.to(device) for t in (self.x_train, self.y_train, self.x_val, self.y_val))
+        return TrainingData(x_train, y_train, x_val, y_val, self.task)
+
+
+def losses(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Float[Tensor, "*r"]:
+    """Mean loss over the batch: cross-entropy for classification, squared error for regression."""
+    if task == "regression":
+        return (outputs.squeeze(-1) - targets).square().mean(dim=-1)
+    picked = outputs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return (outputs.logsumexp(dim=-1) - picked).mean(dim=-1)
+
+
+def hits(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Bool[Tensor, "*r b"]:
+    """Which samples are classified correctly (for regression: none, accuracy is not defined there)."""
+    if task == "regression":
+        return torch.zeros_like(targets, dtype=torch.bool)
+    return outputs.argmax(dim=-1) == targets
+
+
+class Stack(Protocol):
+    """Networks that take one optimizer step together."""
+
+    def step(self, batch: Int[Tensor, "r b"], lr: float) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
+        """Train on the rows ``batch`` of the training data; loss and number of hits of each replica before the step."""
+
+    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
+        """Summed loss and number of hits of each replica in evaluation mode."""
+
+    def state(self) -> State:
+        """Effective state with a leading replica axis, on the CPU."""
+
+
+class OneByOne:
+    """A single replica as a plain module whose parameters hold W_eff.
+
+    Where D is a mask of zeros and ones and F vanishes off it, W_eff equals W wherever W counts: the optimizer moves
+    W_eff itself then, and the fixed entries are put back after each step. Otherwise it moves W beside W_eff.
+    """
+
+    def __init__(
+        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
+    ):
+        self.module, self.data = module, data
+        module.load_state_dict(buffers, strict=False)
+        self.parameters = dict(module.named_parameters())
+        self.W: State = {}
+        self.fixed: FixedParts = {}
+        self.pinned: dict[str, tuple[Tensor, Tensor]] = {}
+        for name, parameter in self.parameters.items():
+            F, D = fixed.get(name, (None, None))
+            if D is not None and _is_mask(F, D):
+                places = (D == 0).flatten().nonzero().squeeze(1)
+                values = torch.zeros(len(places)) if F is None else F.flatten()[places]
+                self.pinned[name] = places, values.to(parameter)
+            elif F is not None or D is not None:
+                self.W[name] = W[name].clone()
+                self.fixed[name] = (F, D)
+                continue
+            parameter.data.copy_(W[name])
+            self.W[name] = parameter
+        self._compose()
+        self.optimizer = make_optimizer(recipe, self.W, fixed, R=1)
+
+    def _compose(self) -> None:
+        for name, (places, values) in self.pinned.items():
+            self.parameters[name].data.view(-1).index_copy_(0, places, values)
+        for name, (F, D) in self.fixed.items():
+            target, W = self.parameters[name].data, self.W[name]
+            if F is None:
+                torch.mul(D, W, out=target)  # type: ignore[arg-type]
+            elif D is None:
+                torch.add(F, W, out=target)
+            else:
+                torch.addcmul(F, D, W, out=target)
+
+    def step(self, batch: Int[Tensor, "1 b"], lr: float) -> tuple[Tensor, Tensor]:
+        x, y = self.data.x_train[batch[0]], self.data.y_train[batch[0]]
+        outputs = self.module(x)
+        loss = (
+            functional.cross_entropy(outputs, y)
+            if self.data.task == "classification"
+            else losses("regression", outputs, y)
+        )
+        loss.backward()
+        for name, (_, D) in self.fixed.items():
+            # Chain rule: dL/dW = D * dL/dW_eff.
+            gradient = self.parameters[name].grad
+            assert gradient is not None
+            self.W[name].grad = gradient if D is None else gradient.mul_(D)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self._compose()
+        for tensor in (*self.parameters.values(), *self.W.values()):
+            tensor.grad = None
+        return loss.detach()[None], hits(self.data.task, outputs.detach(), y).sum()[None]
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        self.module.eval()
+        outputs = self.module(x)
+        self.module.train()
+        return (losses(self.data.task, outputs, y) * len(x))[None], hits(self.data.task, outputs, y).sum()[None]
+
+    def state(self) -> State:
+        return {name: tensor.detach().cpu().clone()[None] for name, tensor in self.module.state_dict().items()}
+
+
+class Together:
+    """Several replicas in one vmapped step; all tensors carry a leading replica axis."""
+
+    def __init__(
+        self, module: nn.Module, W: State, buffers: State, fixed: FixedParts, recipe: dict, data: TrainingData
+    ):
+        self.module, self.data, self.buffers = module, data, buffers
+        self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
+        self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
+        self.R = len(next(iter(self.W.values())))
+        self.optimizer = make_optimizer(recipe, self.W, fixed, self.R)
+
+    def _parameters(self) -> State:
+        return {name: effective(W, *self.fixed.get(name, (None, None))) for name, W in self.W.items()}
+
+    def _outputs(self, parameters: State, x: Float[Tensor, "r b d"]) -> Float[Tensor, "r b c"]:
+        def forward(parameters: State, buffers: State, x: Tensor) -> Tensor:
+            return torch.func.functional_call(self.module, (parameters, buffers), (x,))
+
+        return torch.func.vmap(forward)(parameters, self.buffers, x)
+
+    def step(self, batch: Int[Tensor, "r b"], lr: float) -> tuple[Tensor, Tensor]:
+        x, y = self.data.x_train[batch], self.data.y_train[batch]
+        outputs = self._outputs(self._parameters(), x)
+        loss = losses(self.data.task, outputs, y)
+        # Replicas share no parameter, so the gradient of the sum is each replica's own gradient.
+        loss.sum().backward()
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach(), hits(self.data.task, outputs.detach(), y).sum(dim=-1)
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        self.module.eval()
+        outputs = self._outputs(self._parameters(), x.expand(self.R, *x.shape))
+        self.module.train()
+        targets = y.expand(self.R, *y.shape)
+        return losses(self.data.task, outputs, targets) * len(x), hits(self.data.task, outputs, targets).sum(dim=-1)
+
+    @torch.no_grad()
+    def state(self) -> State:
+        merged = {**self._parameters(), **self.buffers}
+        return {name: tensor.detach().cpu().clone() for name, tensor in merged.items()}
+
+
+def _is_mask(F: Tensor | None, D: Tensor) -> bool:
+    """Whether D holds zeros and ones only and F is 0 wherever D is 1."""
+    return bool(((D == 0) | (D == 1)).all()) and (F is None or bool((F * D == 0).all()))
