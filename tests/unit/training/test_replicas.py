@@ -42,7 +42,16 @@ def make_data(n=200, d=12, classes=5, task="classification"):
     return TrainingData(x, y, x[:40], y[:40], task)
 
 
-def train(replicas, scheme=SCHEMES[0], norm="layernorm", activation="gelu", snapshots=(0, 2), data=None, **changes):
+def train(
+    replicas,
+    scheme=SCHEMES[0],
+    norm="layernorm",
+    activation="gelu",
+    snapshots=(0, 2),
+    data=None,
+    device="cpu",
+    **changes,
+):
     network = {"name": "mlp", "widths": [16, 16], "norm": norm, "activation": activation}
     data = data or make_data()
     outputs = 5 if data.task == "classification" else 1
@@ -55,6 +64,7 @@ def train(replicas, scheme=SCHEMES[0], norm="layernorm", activation="gelu", snap
         {**RECIPE, **changes},
         snapshots,
         KEY,
+        device,
     )
 
 
@@ -221,3 +231,12 @@ def test_undecayed_biases_follow_the_gradient_alone():
     before, after = (block.snapshots[epoch]["linears.0.weight"] for epoch in (0, 1))
     torch.testing.assert_close(after, before * 0.99**2)
     assert block.history["val_loss"].isna().all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
+def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(scheme):
+    blocks = [train([(0, 0), (0, 1), (1, 0)], scheme, device=device) for device in ("cpu", "cuda")]
+    for epoch in (0, 2):
+        for name, tensor in blocks[0].snapshots[epoch].items():
+            torch.testing.assert_close(tensor, blocks[1].snapshots[epoch][name], rtol=1e-3, atol=1e-4)
