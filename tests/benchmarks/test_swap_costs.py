@@ -65,7 +65,7 @@ def seconds(run: Callable[..., Tensor], layer: Layer) -> float:
     return time.perf_counter() - start
 
 
-def measure(threads: int, repeats: int = 7) -> dict[str, float]:
+def measure(threads: int, repeats: int = 5) -> dict[str, float]:
     """Median seconds of ours and of the reference, alternating in one run, and the median of each round's ratio."""
     layer = masked_layer(512, 784, 120, 64)
     before = torch.get_num_threads()

@@ -66,7 +66,10 @@ def projected(
 
 
 def gram(D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> Float[Tensor, "m k k"]:
-    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9). Memory O(m k^2); the costs below never call it."""
+    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9).
+
+    Memory is O(m k^2); ``realization_costs`` never holds them all.
+    """
     basis = U.double()
     S = basis.new_empty(len(D), basis.shape[1], basis.shape[1])
     for i, d in enumerate(D.double()):
