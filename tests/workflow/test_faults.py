@@ -44,9 +44,7 @@ def test_a_network_that_diverges_is_named_and_leaves_no_file(fresh):
 
     fresh.edit_config(diverge)
     output = refused(fresh, "results/smoke/digits/standard/models/0.safetensors")
-    assert (
-        "Training diverged: study digits, variant standard, mask seed 0, seed 0 has a loss that is not finite" in output
-    )
+    assert "Training diverged: study digits, variant standard, mask seed 0, seed 0 has a loss" in output
     assert not fresh.results("digits/standard/models/*") and not fresh.results("digits/standard/history/*")
 
 

@@ -5,9 +5,9 @@ rule moments:
     output:
         moments=f"{RESULTS}/{{study}}/{{variant}}/moments/{{block}}.safetensors",
     log:
-        f"{RESULTS}/logs/moments/{{study}}_{{variant}}_{{block}}.log",
+        f"{RESULTS}/logs/moments/{{study}}/{{variant}}/{{block}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/moments/{{study}}_{{variant}}_{{block}}.tsv"
+        f"{RESULTS}/benchmarks/moments/{{study}}/{{variant}}/{{block}}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -16,7 +16,7 @@ rule moments:
         runtime=lambda wildcards, attempt: 60 * attempt,
         gpu=GPU,
     params:
-        library=library("alignment", "networks", "training/models"),
+        library=library("moments.py"),
     message:
         "Correlate activations of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
@@ -32,9 +32,9 @@ rule match:
         permutations=f"{RESULTS}/{{study}}/{{variant}}/permutations/{{block}}.safetensors",
         matching=ensure(f"{RESULTS}/{{study}}/{{variant}}/matching/{{block}}.csv", non_empty=True),
     log:
-        f"{RESULTS}/logs/match/{{study}}_{{variant}}_{{block}}.log",
+        f"{RESULTS}/logs/match/{{study}}/{{variant}}/{{block}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/match/{{study}}_{{variant}}_{{block}}.tsv"
+        f"{RESULTS}/benchmarks/match/{{study}}/{{variant}}/{{block}}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -43,7 +43,7 @@ rule match:
         runtime=lambda wildcards, attempt: 60 * attempt,
     params:
         n_random=lambda wildcards: PROJECT.studies[wildcards.study].matching["n_random"],
-        library=library("alignment", "networks", "training/models"),
+        library=library("match.py"),
     message:
         "Match neurons of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:

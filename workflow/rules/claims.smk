@@ -26,7 +26,7 @@ rule claims:
         runtime=30,
     params:
         studies=scales,
-        library=library("claims"),
+        library=library("claims.py"),
     message:
         "Claims"
     script:

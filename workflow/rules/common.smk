@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 
 from symlab.claims import tables_of_claims
+from symlab.data import SOURCES
 from symlab.device import gpu_is_likely
 from symlab.errors import UserError
 from symlab.figures import FIGURES
 from symlab.job import expose_library
 from symlab.library import library
+from symlab.networks import NETWORKS, SCHEMES
 from symlab.study import parse_config
 
 try:
@@ -22,7 +24,7 @@ config["data_dir"] = PROJECT.data_dir
 
 expose_library(LIBRARY_PATH)
 
-RESULTS = PROJECT.results
+RESULTS = PROJECT.results.rstrip("/")
 GPU = int(gpu_is_likely(PROJECT.device))
 
 # Where the parts of each table come from: <study>/<variant>/<folder>/<block>.<suffix>.
@@ -82,6 +84,21 @@ def training_spec(wildcards):
         "epochs": study.epochs(wildcards.variant),
         "replicas": study.replicas(int(wildcards.block)),
     }
+
+
+def library_of_source(wildcards):
+    """The code behind a data set: its source is named in a registry, not imported by the script."""
+    return library("prepare_data.py", SOURCES[PROJECT.datasets[wildcards.dataset]["source"]].__module__)
+
+
+def library_of_training(wildcards):
+    """The code behind a training job: the engine, the variant's network and its scheme."""
+    variant = PROJECT.studies[wildcards.study].variants[wildcards.variant]
+    return library("train.py", NETWORKS[variant.network["name"]], SCHEMES[variant.scheme["name"]])
+
+
+def library_of_figure(wildcards):
+    return library("figure.py", FIGURES[wildcards.figure].draw)
 
 
 def analysis(name):

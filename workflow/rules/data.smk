@@ -13,7 +13,7 @@ rule data:
         runtime=30,
     params:
         spec=lambda wildcards: PROJECT.datasets[wildcards.dataset],
-        library=library("data"),
+        library=library_of_source,
     message:
         "Data set {wildcards.dataset}"
     script:

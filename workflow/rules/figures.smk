@@ -11,9 +11,9 @@ rule figure:
         ),
         pdf=f"{RESULTS}/{{study}}/figures/figure_{{figure}}.pdf",
     log:
-        f"{RESULTS}/logs/figure/{{study}}_{{figure}}.log",
+        f"{RESULTS}/logs/figure/{{study}}/{{figure}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/figure/{{study}}_{{figure}}.tsv"
+        f"{RESULTS}/benchmarks/figure/{{study}}/{{figure}}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -23,7 +23,7 @@ rule figure:
     params:
         style=PROJECT.style,
         caption=caption_of_figure,
-        library=library("figures"),
+        library=library_of_figure,
     message:
         "Figure {wildcards.figure} of {wildcards.study}"
     script:

@@ -6,9 +6,9 @@ rule identify:
         subspaces=ensure(f"{RESULTS}/{{study}}/{{variant}}/subspaces/{{block}}.csv", non_empty=True),
         swap_costs=ensure(f"{RESULTS}/{{study}}/{{variant}}/swap_costs/{{block}}.parquet", non_empty=True),
     log:
-        f"{RESULTS}/logs/identify/{{study}}_{{variant}}_{{block}}.log",
+        f"{RESULTS}/logs/identify/{{study}}/{{variant}}/{{block}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/identify/{{study}}_{{variant}}_{{block}}.tsv"
+        f"{RESULTS}/benchmarks/identify/{{study}}/{{variant}}/{{block}}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -18,7 +18,7 @@ rule identify:
         gpu=GPU,
     params:
         settings=analysis("identification"),
-        library=library("identifiability", "alignment/forward", "networks", "training/models"),
+        library=library("identify.py"),
     message:
         "Swap costs of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
@@ -48,7 +48,7 @@ rule centre_gaps:
     params:
         spec=analysis("centre_gaps"),
         datasets=lambda wildcards: PROJECT.studies[wildcards.study].datasets(),
-        library=library("identifiability/centres"),
+        library=library("centre_gaps.py"),
     message:
         "Centre gaps of {wildcards.study}"
     script:

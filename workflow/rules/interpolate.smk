@@ -6,9 +6,9 @@ rule interpolate:
     output:
         curves=ensure(f"{RESULTS}/{{study}}/{{variant}}/curves/{{block}}.csv", non_empty=True),
     log:
-        f"{RESULTS}/logs/interpolate/{{study}}_{{variant}}_{{block}}.log",
+        f"{RESULTS}/logs/interpolate/{{study}}/{{variant}}/{{block}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/interpolate/{{study}}_{{variant}}_{{block}}.tsv"
+        f"{RESULTS}/benchmarks/interpolate/{{study}}/{{variant}}/{{block}}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -18,7 +18,7 @@ rule interpolate:
         gpu=GPU,
     params:
         path=analysis("interpolation"),
-        library=library("alignment", "connectivity", "networks", "training/models"),
+        library=library("interpolate.py"),
     message:
         "Interpolate pairs of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:

@@ -15,7 +15,7 @@ rule config_used:
         # The device and the data folder are no part of what was computed.
         config={key: value for key, value in config.items() if key not in ("device", "data_dir")},
     message:
-        "The config as it was used, defaults and overrides included"
+        "The config of this run, overrides from the command line included"
     script:
         "../scripts/config_used.py"
 

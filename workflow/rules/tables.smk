@@ -4,9 +4,9 @@ rule table:
     output:
         table=ensure(f"{RESULTS}/{{study}}/tables/{{table}}", non_empty=True),
     log:
-        f"{RESULTS}/logs/table/{{study}}_{{table}}.log",
+        f"{RESULTS}/logs/table/{{study}}/{{table}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/table/{{study}}_{{table}}.tsv"
+        f"{RESULTS}/benchmarks/table/{{study}}/{{table}}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -16,7 +16,7 @@ rule table:
     params:
         variants=descriptions,
         of_part=variant_of_part,
-        library=library(),
+        library=library("table.py"),
     message:
         "Table {wildcards.table} of {wildcards.study}"
     script:
@@ -44,7 +44,7 @@ rule barriers:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
         runtime=30,
     params:
-        library=library("connectivity/barrier"),
+        library=library("barriers.py"),
     message:
         "Barriers of {wildcards.study}"
     script:

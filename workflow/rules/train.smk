@@ -5,9 +5,9 @@ rule train:
         models=f"{RESULTS}/{{study}}/{{variant}}/models/{{block}}.safetensors",
         history=ensure(f"{RESULTS}/{{study}}/{{variant}}/history/{{block}}.csv", non_empty=True),
     log:
-        f"{RESULTS}/logs/train/{{study}}_{{variant}}_{{block}}.log",
+        f"{RESULTS}/logs/train/{{study}}/{{variant}}/{{block}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/train/{{study}}_{{variant}}_{{block}}.tsv"
+        f"{RESULTS}/benchmarks/train/{{study}}/{{variant}}/{{block}}.tsv"
     conda:
         "../../envs/environment.yaml"
     threads: 1
@@ -17,7 +17,7 @@ rule train:
         gpu=GPU,
     params:
         spec=training_spec,
-        library=library("training", "networks"),
+        library=library_of_training,
     message:
         "Train {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:

@@ -4,7 +4,7 @@ import pandas as pd
 import torch
 
 from symlab.artifacts import write_table
-from symlab.data import open_dataset
+from symlab.data.dataset import open_dataset
 from symlab.errors import UserError
 from symlab.identifiability.centres import centre_gap_table
 from symlab.job import run

@@ -4,7 +4,7 @@ import pandas as pd
 import torch
 
 from symlab.artifacts import write_table
-from symlab.data import open_dataset
+from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.recording import linear_maps, representation_covariances
@@ -39,14 +39,15 @@ def main(snakemake, report):
                 | {"k_subspace": space.k, "nu": space.nu, "explained": space.explained}
                 for point, space in spaces.items()
             ]
-        *hidden, _ = linear_maps(module)
+        maps = linear_maps(module)
+        hidden = maps[:-1] or maps
         inputs = ["input", *(f"hidden{layer}" for layer in range(1, len(hidden)))]
         for layer, (name, point) in enumerate(zip(hidden, inputs, strict=True), start=1):
             F, D = models.fixed(replica.mask_seed)[f"{name}.weight"]
             Delta = swap_costs(realization_costs(state[f"{name}.weight"].cpu(), F, D, spaces[point].U.cpu()))
             i, j = torch.triu_indices(*Delta.shape, offset=1)
             pairs = {"layer": layer, "i": i.numpy(), "j": j.numpy(), "swap_cost": Delta[i, j].numpy()}
-            costs.append(pd.DataFrame(which | pairs).astype({"i": "int16", "j": "int16"}))
+            costs.append(pd.DataFrame(which | pairs).astype({"i": "int32", "j": "int32"}))
         report(f"mask {replica.mask_seed} seed {replica.seed}: {len(models.epochs)} snapshots, {len(hidden)} layers")
     write_table(snakemake.output.subspaces, pd.DataFrame(subspaces))
     write_table(snakemake.output.swap_costs, pd.concat(costs, ignore_index=True))

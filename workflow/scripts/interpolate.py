@@ -8,7 +8,7 @@ from symlab.alignment.permute import permute
 from symlab.alignment.symmetry_spec import symmetry_spec
 from symlab.artifacts import read_tensors, write_table
 from symlab.connectivity.path import curve
-from symlab.data import open_dataset
+from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.job import run
 from symlab.training.models import open_models

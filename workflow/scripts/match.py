@@ -7,7 +7,7 @@ from symlab.alignment.matching import match, objectives
 from symlab.alignment.permute import check_alignment, permute
 from symlab.alignment.symmetry_spec import symmetry_spec
 from symlab.artifacts import read_tensors, write_table, write_tensors
-from symlab.data import open_dataset
+from symlab.data.dataset import open_dataset
 from symlab.job import run
 from symlab.seeds import numpy_rng
 from symlab.training.models import open_models

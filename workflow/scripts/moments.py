@@ -5,7 +5,7 @@ import torch
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.symmetry_spec import symmetry_spec
 from symlab.artifacts import write_tensors
-from symlab.data import open_dataset
+from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.job import run
 from symlab.training.models import open_models

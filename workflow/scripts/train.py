@@ -3,7 +3,7 @@
 import torch
 
 from symlab.artifacts import read_header, write_table
-from symlab.data import open_dataset
+from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.job import run
 from symlab.networks import build

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +34,13 @@ SCHEME_KEYS: dict[str, dict[str, Any]] = {
     "syre": {"sigma_F": REQUIRED, "epsilon": 0.01},
     "sparse": {"density": REQUIRED},
     "residual": {},
+}
+INIT_KEYS: dict[str, dict[str, Any]] = {"lecun": {}, "torch": {}, "normal": {"std": REQUIRED}}
+SCHEDULE_KEYS: dict[str, dict[str, Any]] = {
+    "constant": {},
+    "cosine": {"warmup_epochs": 0},
+    "warmup": {"warmup_epochs": REQUIRED},
+    "exponential": {"gamma": REQUIRED, "growth_epochs": REQUIRED},
 }
 NETWORK_KEYS: dict[str, dict[str, Any]] = {
     "mlp": {"widths": REQUIRED, "norm": "layernorm", "activation": "gelu"},
@@ -126,11 +134,11 @@ def parse_config(config: Config) -> Project:
     """
     # Snakemake hands over ordered dicts and command-line values; a deep copy keeps the caller's config as it was.
     filled = _validated(copy.deepcopy({key: value for key, value in config.items()}))
-    datasets = {
-        name: dataset
-        for family, spec in filled["datasets"].items()
-        for name, dataset in _expand_dataset(family, spec).items()
-    }
+    datasets: dict[str, Config] = {}
+    for family, spec in filled["datasets"].items():
+        for name, dataset in _expand_dataset(family, spec).items():
+            _refuse_twice(name, datasets, f"datasets.{family}")
+            datasets[name] = dataset
     studies = {name: _study(name, spec, filled["datasets"], datasets) for name, spec in filled["studies"].items()}
     return Project(filled["results"], filled["data_dir"], filled["device"], filled["style"], datasets, studies)
 
@@ -156,7 +164,17 @@ def _validator() -> Any:
                     instance.setdefault(key, copy.deepcopy(subschema["default"]))
         yield from check_properties(validator, properties, instance, schema)
 
-    return jsonschema.validators.extend(base, {"properties": fill_then_check})(schema)
+    types = base.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+    return jsonschema.validators.extend(base, {"properties": fill_then_check}, type_checker=types)(schema)
+
+
+def _is_integer(checker: Any, value: Any) -> bool:
+    # JSON schema counts 4.0 as an integer, but range(4.0) does not.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(checker: Any, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _sentence(error: jsonschema.ValidationError) -> str:
@@ -179,6 +197,11 @@ def _sentence(error: jsonschema.ValidationError) -> str:
     return f"Config: {where} = {error.instance!r} is not allowed: {error.message}. {description}".strip()
 
 
+def _refuse_twice(name: str, taken: dict[str, Any], where: str) -> None:
+    if name in taken:
+        raise UserError(f"Config: {where} expands to the name {name!r}, which is taken already; rename one of the two.")
+
+
 def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
     from symlab.data import SOURCES
 
@@ -188,9 +211,10 @@ def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
             f"Config: datasets.{family}.source is {source!r}; known sources are {', '.join(sorted(SOURCES))}."
         )
     where = f"datasets.{family}"
-    members = {}
+    members: dict[str, Config] = {}
     for name, member, _ in _sweep(family, spec, where):
         _check_block("dataset", member, where)
+        _refuse_twice(name, members, where)
         members[name] = _complete(member, DATASET_KEYS, "source", where, common=("seed",))
     return members
 
@@ -261,12 +285,14 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
             raise UserError(
                 f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)})."
             )
-    variants = {}
+    variants: dict[str, Variant] = {}
     for family, variant in spec["variants"].items():
         for expanded_name, member, _ in _sweep(family, variant, f"{where}.variants.{family}"):
+            _check_block("variant", member, f"{where}.variants.{family}")
             for dataset, suffix in members:
                 # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
                 full = expanded_name + (suffix if len(listed) == 1 else f"_{dataset}")
+                _refuse_twice(full, variants, f"{where}.variants.{family}")
                 variants[full] = _variant(
                     full, family, member, spec, dataset, datasets[dataset], f"{where}.variants.{family}"
                 )
@@ -315,8 +341,8 @@ def _variant(
         raise UserError(
             f"Config: {where}: network.name is {network['name']!r}; known networks are {', '.join(sorted(NETWORKS))}."
         )
-    if init["name"] == "normal" and "std" not in init:
-        raise UserError(f"Config: {where}.init.name is normal, which needs init.std.")
+    init = _complete(init, INIT_KEYS, "name", f"{where}.init")
+    recipe["schedule"] = _complete(recipe["schedule"], SCHEDULE_KEYS, "name", f"{where}.recipe.schedule")
     _check_counts(scheme, network, dataset_spec, where)
     description = {
         "family": family,

@@ -88,6 +88,7 @@ def train_block(
     target = torch.device(device)
     data = data.to(target)
     probe = build()
+    _check_batches(probe, len(data.x_train), recipe["batch_size"], key)
     shapes = weight_shapes(probe)
     study, variant = key
     mask_seeds = sorted({replica.mask_seed for replica in replicas})
@@ -102,8 +103,7 @@ def train_block(
         # an odd stack gets a copy of its first member, so that a seed's bits do not depend on its company.
         padding = len(members) % 2 if together else 0
         members += members[:padding]
-        module = build().to(target)
-        module.train()
+        module = build()
         W = _stack(
             [
                 sample_parameters(module, init, torch_generator(study, variant, "init", r.mask_seed, r.seed))
@@ -113,6 +113,7 @@ def train_block(
         plain_buffers = {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
         buffers = _stack([{**plain_buffers, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
         parts = {name: _stack_parts([fixed[r.mask_seed][name] for r in members], target) for name in shapes}
+        module = module.to(target).train()
         W, buffers = _move(W, target), _move(buffers, target)
         stack: Stack
         if together:
@@ -166,11 +167,14 @@ def _train_stack(
             loss, correct = stack.step(batch, learning_rate(recipe, step, steps_per_epoch))
             total_loss += loss * batch.shape[1]
             total_hits += correct
-        _check_finite(total_loss, members, key, epoch)
         time_s = (time.perf_counter() - began) / len(members)
         val_loss, val_accuracy = _validate(stack, data, len(members))
+        # The training loss is taken before each step; what the last step did shows in the validation loss or the weights.
+        checked = total_loss if len(data.x_val) == 0 else total_loss + total_loss.new_tensor(val_loss)
+        _check_finite(checked, members, key, epoch)
         if epoch in states:
             states[epoch].append(_kept(stack, kept))
+            _check_finite(_sizes(states[epoch][-1]), members[:kept], key, epoch)
         train_accuracy = _accuracy(data.task, total_hits, n)
         for r, replica in enumerate(members[:kept]):
             rows.append(
@@ -190,6 +194,13 @@ def _train_stack(
             f"train loss {total_loss.mean().item() / n:.4f}, {time_s * len(members):.2f} s"
         )
     return pd.DataFrame(rows)
+
+
+def _sizes(state: State) -> Tensor:
+    """One number for each replica that is finite only if its whole state is."""
+    return torch.stack([tensor.reshape(len(tensor), -1).double().abs().sum(dim=1) for tensor in state.values()]).sum(
+        dim=0
+    )
 
 
 def _kept(stack: Stack, kept: int) -> State:
@@ -213,12 +224,21 @@ def _accuracy(task: str, correct: Int[Tensor, " r"], n: int) -> list[float]:
     return [float("nan")] * len(correct) if task == "regression" else (correct / n).tolist()
 
 
+def _check_batches(module: nn.Module, n: int, batch_size: int, key: tuple[str, str]) -> None:
+    normalises = any(isinstance(child, nn.modules.batchnorm._BatchNorm) for child in module.modules())
+    if normalises and 1 in (n % batch_size, batch_size, n):
+        raise UserError(
+            f"study {key[0]}, variant {key[1]}: with {n} training samples and recipe.batch_size {batch_size} "
+            "some batch holds one sample, which a batch norm cannot normalise; choose another batch size."
+        )
+
+
 def _check_finite(total_loss: Tensor, members: Sequence[Replica], key: tuple[str, str], epoch: int) -> None:
     for replica, finite in zip(members, total_loss.isfinite().tolist(), strict=True):
         if not finite:
             raise UserError(
                 f"Training diverged: study {key[0]}, variant {key[1]}, mask seed {replica.mask_seed}, "
-                f"seed {replica.seed} has a loss that is not finite in epoch {epoch}. "
+                f"seed {replica.seed} has a loss or weights that are not finite in epoch {epoch}. "
                 "Lower recipe.lr or choose another initialisation."
             )
 
