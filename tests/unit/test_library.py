@@ -40,7 +40,8 @@ def digest_after(package, file, text):
 
 def test_docstrings_comments_and_layout_do_not_count(package):
     before = module.library("train.py", "symlab.mlp:MLP")
-    text = '"""Other."""\nfrom symlab.maths import twice\ndef f(x):\n    """More."""\n\n    # because\n    return (twice(x) + 1)\n'
+    body = "def f(x):\n    '''More.'''\n\n    # because\n    return (twice(x) + 1)\n"
+    text = f"from symlab.maths import twice\n{body}"
     assert digest_after(package, "training/loop.py", text) == before
     assert digest_after(package, "mlp.py", "class MLP:\n    '''Other.'''\n    '''Attribute.'''\n") == before
 

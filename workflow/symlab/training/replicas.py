@@ -169,7 +169,7 @@ def _train_stack(
             total_hits += correct
         time_s = (time.perf_counter() - began) / len(members)
         val_loss, val_accuracy = _validate(stack, data, len(members))
-        # The training loss is taken before each step; what the last step did shows in the validation loss or the weights.
+        # The training loss is taken before each step; the last step shows in the validation loss or in the weights.
         checked = total_loss if len(data.x_val) == 0 else total_loss + total_loss.new_tensor(val_loss)
         _check_finite(checked, members, key, epoch)
         if epoch in states:
