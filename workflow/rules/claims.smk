@@ -22,7 +22,7 @@ rule claims:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        mem_mb=lambda wildcards, attempt: 6000 * attempt,
         runtime=30,
     params:
         studies=scales,

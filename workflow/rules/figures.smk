@@ -18,7 +18,7 @@ rule figure:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        mem_mb=lambda wildcards, attempt: 6000 * attempt,
         runtime=30,
     params:
         style=PROJECT.style,

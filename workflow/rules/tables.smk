@@ -11,7 +11,7 @@ rule table:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        mem_mb=lambda wildcards, attempt: 6000 * attempt,
         runtime=30,
     params:
         variants=descriptions,
@@ -41,7 +41,7 @@ rule barriers:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        mem_mb=lambda wildcards, attempt: 6000 * attempt,
         runtime=30,
     params:
         library=library("barriers.py"),

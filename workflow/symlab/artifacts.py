@@ -42,12 +42,6 @@ def atomic(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def sha256_of(path: str | Path) -> str:
-    """SHA-256 of a file's bytes as 64 hex digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def content_digest(tensors: Tensors) -> str:
     """SHA-256 over names, types, shapes and bytes of all tensors, independent of their order."""
     digest = hashlib.sha256()

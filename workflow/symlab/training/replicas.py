@@ -3,7 +3,7 @@
 A replica's result depends on (study, variant, mask seed, seed) alone. Wide networks on the CPU run one replica after
 another on one thread, because there a batched matrix product gains nothing over the plain one; small networks and GPUs
 run a whole stack in each step. The choice depends on the network and the device, never on how many replicas are asked
-for, so that a seed gives the same bits alone and in a block.
+for, so that on a CPU a seed gives the same bits alone and in a block (on a GPU, the same up to rounding).
 """
 
 from __future__ import annotations
