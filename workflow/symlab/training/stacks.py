@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from symlab.networks.symmetry import FixedParts, State, effective
-from symlab.training.recipe import make_optimizer
+from symlab.training.recipe import Optimizer
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class OneByOne:
             parameter.data.copy_(W[name])
             self.W[name] = parameter
         self._compose()
-        self.optimizer = make_optimizer(recipe, self.W, fixed, R=1)
+        self.optimizer = Optimizer(recipe, self.W, fixed, R=1)
 
     def _compose(self) -> None:
         for name, (places, values) in self.pinned.items():
@@ -115,9 +115,7 @@ class OneByOne:
             gradient = self.parameters[name].grad
             assert gradient is not None
             self.W[name].grad = gradient if D is None else gradient.mul_(D)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
+        self.optimizer.step(lr)
         self._compose()
         for tensor in (*self.parameters.values(), *self.W.values()):
             tensor.grad = None
@@ -144,7 +142,7 @@ class Together:
         self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
         self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
         self.R = len(next(iter(self.W.values())))
-        self.optimizer = make_optimizer(recipe, self.W, fixed, self.R)
+        self.optimizer = Optimizer(recipe, self.W, fixed, self.R)
 
     def _parameters(self) -> State:
         return {name: effective(W, *self.fixed.get(name, (None, None))) for name, W in self.W.items()}
@@ -161,10 +159,9 @@ class Together:
         loss = losses(self.data.task, outputs, y)
         # Replicas share no parameter, so the gradient of the sum is each replica's own gradient.
         loss.sum().backward()
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.optimizer.step(lr)
+        for tensor in self.W.values():
+            tensor.grad = None
         return loss.detach(), hits(self.data.task, outputs.detach(), y).sum(dim=-1)
 
     @torch.no_grad()
