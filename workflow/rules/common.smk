@@ -187,3 +187,5 @@ for name, study in PROJECT.studies.items():
             raise WorkflowError(
                 f"Config: studies.{name}.figures names {figure!r}; figures that can be drawn are {', '.join(FIGURES)}."
             )
+        # Refused now, before anything is trained, if an analysis that the figure needs is off.
+        table_paths(name, (*FIGURES[figure].tables, *tables_of_claims([figure])))

@@ -38,7 +38,7 @@ rule report:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
         runtime=30,
     params:
-        snakefile=workflow.main_snakefile,
+        snakefile=os.path.relpath(workflow.main_snakefile),
     message:
         "Report"
     # Snakemake writes reports only when called for one. The second call reads the finished jobs' records and runs nothing;
