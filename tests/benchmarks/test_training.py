@@ -26,8 +26,8 @@ from symlab.training import replicas as engine
 from symlab.training.replicas import Replica, train_block
 from symlab.training.stacks import TrainingData
 
-IMAGES, BATCH, SIZES, N_FIXED = 12_800, 64, [784, 512, 512, 512, 10], [64, 64, 64, 256]
-REPLICAS, JOBS, ROUNDS = 4, 2, 5
+IMAGES, BATCH, SIZES, N_FIXED = 54_016, 64, [784, 512, 512, 512, 10], [64, 64, 64, 256]
+REPLICAS, JOBS, ROUNDS = 4, 2, 3
 SCHEME = {"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": N_FIXED}
 RECIPE = {
     "optimizer": "adamw",
