@@ -1,7 +1,7 @@
 """The claims of "Beyond Structural Symmetries: Linear Mode Connectivity via Neuron Identifiability" (arXiv 2606.04754).
 
-Each threshold turns a sentence or a figure of the paper into a number; the reason beside each says how it follows
-from the paper. All were fixed before the first run but one: the near-zero bound of Fig. 5 was one-sided and got its lower end
+Each threshold turns a sentence or a figure of the paper into a number; the reason beside each says how it follows from
+the paper. All were fixed before the first run but one: the near-zero bound of Fig. 5 was one-sided and got a lower end
 after it, which made it stricter.
 """
 
@@ -515,7 +515,7 @@ FIG_21 = tuple(
     )
 )
 
-# Figures of networks and estimators that the MLP pipeline does not have: no study can list them until they can be drawn.
+# Figures of networks and estimators that the MLP pipeline lacks: studies cannot list them until they are drawn.
 RESNET_AND_VIT = (
     *_sweep("3b", layerwise=False, large=2),
     *_sweep("9", layerwise=True, large=2),
