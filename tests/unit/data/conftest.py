@@ -11,12 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symlab.data import mnist
+from symlab.data import cifar10_jpeg, mnist
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
     """An IDX file written independently of the reader, from the format's description."""
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def data_folders() -> tuple[Path, Path]:
+    """Where real data may be: the folder in SYMLAB_DATA, and one beside the checkout."""
+    beside = Path(__file__).parents[4] / "shared" / "data"
+    return Path(os.environ.get("SYMLAB_DATA", beside)), beside
 
 
 @pytest.fixture
@@ -47,12 +53,20 @@ def tiny_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def real_mnist() -> Path:
     """The folder of the real MNIST files; skips where there is none."""
-    beside = Path(__file__).parents[4] / "shared" / "data"
-    for folder in (Path(os.environ.get("SYMLAB_DATA", beside)), beside):
+    for folder in data_folders():
         for sub in (folder, folder / "mnist"):
             if (sub / "train-images-idx3-ubyte.gz").is_file() or (sub / "train-images-idx3-ubyte").is_file():
                 return folder
     pytest.skip("the real MNIST files are not here: name their folder in SYMLAB_DATA")
+
+
+@pytest.fixture
+def real_cifar10_jpeg() -> Path:
+    """The folder of the real cifar10-jpeg files; skips where there is none."""
+    for folder in data_folders():
+        if all((folder / "cifar10-jpeg" / name).is_file() for name in cifar10_jpeg.FILES):
+            return folder
+    pytest.skip("cifar10-jpeg/train.parquet and test.parquet are not here: name their folder in SYMLAB_DATA")
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def test_digits_are_all_there_once():
     rows = np.column_stack([x, y])
     expected = np.column_stack([images, labels])
     np.testing.assert_array_equal(rows[np.lexsort(rows.T)], expected[np.lexsort(expected.T)])
+    assert dataset.image == (1, 8, 8)
     train, _ = dataset.split("train")
     assert (train.mean(), train.std()) == (pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6))
 
@@ -70,6 +71,63 @@ def test_normalisation(dtype):
     np.testing.assert_allclose(x, (scaled - mean) / std, atol=1e-6)
     assert x.dtype == np.float32
     np.testing.assert_array_equal(raw, before)
+
+
+def pictures(**changes):
+    """Images of 2 channels, 1 x 3 pixels, whose second channel is darker and flatter than the first."""
+    x = np.random.default_rng(0).integers(256, size=(8, 6), dtype=np.uint8)
+    x[:, 3:] //= 4
+    mean, std = mean_and_std(x[:6], channels=2)
+    parts = {"x_train": x[:6], "x_val": x[:0], "x_test": x[6:]}
+    return small(**parts, **({"mean": mean, "std": std, "image": (2, 1, 3)} | changes))
+
+
+def test_channels_are_normalised_one_by_one():
+    dataset = pictures()
+    scaled = dataset.x_train.reshape(6, 2, 3) / 255
+    np.testing.assert_allclose(dataset.mean, scaled.mean(axis=(0, 2)), rtol=1e-12)
+    np.testing.assert_allclose(dataset.std, scaled.std(axis=(0, 2)), rtol=1e-12)
+    x, _ = dataset.split("train")
+    assert x.dtype == np.float32
+    channels = x.reshape(6, 2, 3)
+    np.testing.assert_allclose(channels.mean(axis=(0, 2)), 0, atol=1e-6)
+    np.testing.assert_allclose(channels.std(axis=(0, 2)), 1, rtol=1e-6)
+    np.testing.assert_allclose(channels[:, 1], (scaled[:, 1] - dataset.mean[1]) / dataset.std[1], atol=1e-6)
+
+
+def test_one_channel_and_one_number_mean_the_same():
+    tuples, numbers = pictures(mean=(0.5, 0.5), std=(0.25, 0.25)), pictures(mean=0.5, std=0.25)
+    np.testing.assert_array_equal(tuples.split("train")[0], numbers.split("train")[0])
+    x = numbers.x_train
+    assert mean_and_std(x) == mean_and_std(x, channels=1) and isinstance(mean_and_std(x)[0], float)
+
+
+def test_saved_images_come_back(tmp_path):
+    dataset = pictures()
+    save(tmp_path / "data.safetensors", dataset)
+    copy = open_dataset(tmp_path / "data.safetensors")
+    assert (copy.image, copy.mean, copy.std) == (dataset.image, dataset.mean, dataset.std)
+    np.testing.assert_array_equal(copy.split("test")[0], dataset.split("test")[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"image": (2, 2, 3)}, r"6 inputs; it cannot be \(2, 2, 3\)"),
+        ({"image": (2, 3)}, "channels, height, width"),
+        ({"image": (-2, -1, 3)}, "channels, height, width"),
+        ({"image": None}, "mean of a data set is one number"),
+        ({"image": (1, 2, 3)}, "mean of a data set is one number"),
+        ({"image": None, "mean": 0.5}, "std of a data set is one number"),
+        ({"mean": (0.5,)}, "mean of a data set is one number"),
+        ({"mean": (0.5, float("nan"))}, "finite mean"),
+        ({"std": (0.5, 0.0)}, "positive std"),
+        ({"extras": {"rotation": np.eye(6, dtype=np.float32)}}, "rotation.*no image"),
+    ],
+)
+def test_malformed_images_are_refused(changes, sentence):
+    with pytest.raises(UserError, match=sentence):
+        pictures(**changes)
 
 
 def test_split_of_unnormalised_data_is_a_copy():
@@ -167,6 +225,6 @@ def test_data_dir_config_first_then_environment(tmp_path, monkeypatch):
 
 
 def test_importing_the_data_package_stays_light():
-    heavy = "import sys, symlab.data; print([m for m in ('torch', 'sklearn', 'pooch') if m in sys.modules])"
+    heavy = "import sys, symlab.data; print([m for m in ('torch', 'sklearn', 'pooch', 'PIL') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

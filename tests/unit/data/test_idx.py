@@ -89,6 +89,8 @@ def test_label_out_of_range():
     idx.check_labels(np.array([0, 9], np.uint8), 10, "labels")
     with pytest.raises(UserError, match=r"labels holds the label 10 at position 1, outside 0\.\.9"):
         idx.check_labels(np.array([9, 10], np.uint8), 10, "labels")
+    with pytest.raises(UserError, match="label -1 at position 0"):
+        idx.check_labels(np.array([-1, 9]), 10, "labels")
 
 
 def outcome(read):

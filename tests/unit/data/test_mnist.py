@@ -34,6 +34,7 @@ def test_random_split_partitions_all_images(tiny_mnist):
     dataset = load(spec(), tiny_mnist)
     parts = [numbers(x) for x in (dataset.x_train, dataset.x_val, dataset.x_test)]
     assert [len(part) for part in parts] == [200, 25, 25]
+    assert dataset.image == (1, 4, 4)
     assert sorted(np.concatenate(parts)) == list(range(250))
     np.testing.assert_array_equal(dataset.x_val[7], original(tiny_mnist, numbers(dataset.x_val)[7]))
 

@@ -30,6 +30,7 @@ def test_rotated_pixels_have_the_coherence_and_the_old_distances(tiny_mnist, tar
     x_rotated, y_rotated = rotated.split("val")
     np.testing.assert_array_equal(y, y_rotated)
     assert not np.allclose(x, x_rotated, atol=0.1)
+    assert (plain.image, rotated.image) == ((1, 4, 4), None)
     np.testing.assert_allclose(distances(x_rotated), distances(x), rtol=1e-5, atol=1e-5)
 
     basis = principal_basis(covariance(rotated), 0.5)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from symlab.data import coherence, digits, gmm, mnist, mnist_coherence
+from symlab.data import cifar10, cifar10_jpeg, coherence, digits, gmm, mnist, mnist_coherence
 from symlab.data.dataset import Dataset, normalise, open_dataset, save
 from symlab.data.folder import resolve_data_dir
 from symlab.errors import UserError
@@ -17,6 +17,8 @@ SOURCES: dict[str, Callable[[dict[str, Any], Path | None], Dataset]] = {
     "coherence": coherence.load,
     "mnist": mnist.load,
     "mnist_coherence": mnist_coherence.load,
+    "cifar10": cifar10.load,
+    "cifar10_jpeg": cifar10_jpeg.load,
 }
 
 __all__ = ["SOURCES", "Dataset", "load", "normalise", "open_dataset", "resolve_data_dir", "save"]

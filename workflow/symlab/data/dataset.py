@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from symlab.artifacts import read_tensors, write_tensors
 from symlab.errors import UserError
 
 SPLITS = ("train", "val", "test")
-_FIELDS = ("task", "n_classes", "mean", "std", "provenance")
+_FIELDS = ("task", "n_classes", "mean", "std", "image", "provenance")
+
+PerChannel = float | tuple[float, ...]
+"""One number for all inputs of an image, or one for each of its channels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +26,10 @@ class Dataset:
 
     x_*: [n, d], float32, or uint8 pixels of flattened images (a quarter of the size on disk).
     y_*: [n], int64 labels 0..n_classes-1 (classification) or float32 targets (regression, n_classes = 1).
-    mean, std: the normalisation is ``(x - mean) / std``, of ``x / 255`` where x is uint8.
+    mean, std: the normalisation is ``(x - mean) / std``, of ``x / 255`` where x is uint8; for images they may be tuples
+        of one value a channel.
+    image: (channels, height, width) of images, whose pixels x holds channel by channel and row by row; None where the
+        inputs are no images.
     extras: what else belongs to the data. ``U`` [d, k] is an orthonormal basis of the input subspace where it is known;
         ``rotation`` [d, d], where present, is an orthogonal matrix applied to every normalised input.
     provenance: JSON values that say where the data come from.
@@ -37,15 +44,16 @@ class Dataset:
     y_test: Shaped[np.ndarray, " n_test"]
     task: str
     n_classes: int
-    mean: float = 0.0
-    std: float = 1.0
+    mean: PerChannel = 0.0
+    std: PerChannel = 1.0
+    image: tuple[int, int, int] | None = None
     extras: dict[str, np.ndarray] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task not in ("classification", "regression"):
             raise UserError(f"A data set's task is 'classification' or 'regression', not {self.task!r}.")
-        if not (np.isfinite(self.mean) and np.isfinite(self.std) and self.std > 0):
+        if not (np.isfinite(self.mean).all() and np.isfinite(self.std).all() and np.all(np.asarray(self.std) > 0)):
             raise UserError(
                 f"A data set needs a finite mean and a positive std, not mean {self.mean} and std {self.std}: "
                 "constant or non-finite inputs cannot be normalised."
@@ -54,6 +62,7 @@ class Dataset:
             raise UserError("A data set needs at least one training sample.")
         for name in SPLITS:
             self._check(name)
+        self._check_image()
         if "rotation" in self.extras and self.extras["rotation"].shape != (self.n_inputs, self.n_inputs):
             raise UserError(f"The rotation of a data set with {self.n_inputs} inputs must be square of that size.")
 
@@ -80,6 +89,24 @@ class Dataset:
             x = x @ self.extras["rotation"].T
         return x, getattr(self, f"y_{name}")
 
+    def _check_image(self) -> None:
+        channels = None
+        if self.image is not None:
+            if len(self.image) != 3 or min(self.image) < 1 or math.prod(self.image) != self.n_inputs:
+                raise UserError(
+                    f"The image of a data set is (channels, height, width), whose product is its {self.n_inputs} "
+                    f"inputs; it cannot be {self.image}."
+                )
+            if "rotation" in self.extras:
+                raise UserError("A data set with a rotation, which mixes the pixels, has no image: leave image out.")
+            channels = self.image[0]
+        for name, value in (("mean", self.mean), ("std", self.std)):
+            if isinstance(value, tuple) and len(value) != channels:
+                raise UserError(
+                    f"The {name} of a data set is one number, or with image = (channels, height, width) a tuple of one "
+                    f"for each channel; it cannot be {value} with image = {self.image}."
+                )
+
     def _check(self, name: str) -> None:
         x, y = getattr(self, f"x_{name}"), getattr(self, f"y_{name}")
         allowed = ("float32", "uint8") if name == "train" else (str(self.x_train.dtype),)
@@ -97,18 +124,28 @@ class Dataset:
             raise UserError(f"y_{name} must hold int64 labels 0..{self.n_classes - 1}.")
 
 
-def normalise(x: Shaped[np.ndarray, "n d"], mean: float, std: float) -> Float32[np.ndarray, "n d"]:
+def normalise(x: Shaped[np.ndarray, "n d"], mean: PerChannel, std: PerChannel) -> Float32[np.ndarray, "n d"]:
     """``(x - mean) / std`` as a new float32 array, of ``x / 255`` where x is uint8; nothing else normalises."""
     result = x.astype(np.float32)
     if x.dtype == np.uint8:
         result /= np.float32(255)
-    result -= np.float32(mean)
-    result /= np.float32(std)
+    result -= _per_input(mean, x.shape[1])
+    result /= _per_input(std, x.shape[1])
     return result
 
 
-def mean_and_std(x: Shaped[np.ndarray, "n d"]) -> tuple[float, float]:
-    """Scalar mean and population standard deviation over all entries, of ``x / 255`` where x is uint8."""
+def mean_and_std(x: Shaped[np.ndarray, "n d"], channels: int = 1) -> tuple[PerChannel, PerChannel]:
+    """Mean and population standard deviation over all entries, of ``x / 255`` where x is uint8.
+
+    Two numbers; with several channels, which are equal blocks of columns, two tuples of one number a channel.
+    """
+    if channels == 1:
+        return _scalar_mean_and_std(x)
+    means, stds = zip(*map(_scalar_mean_and_std, np.split(x, channels, axis=1)), strict=True)
+    return means, stds
+
+
+def _scalar_mean_and_std(x: Shaped[np.ndarray, "n d"]) -> tuple[float, float]:
     if x.dtype != np.uint8:
         return float(x.mean(dtype=np.float64)), float(x.std(dtype=np.float64))
     counts = np.zeros(256)
@@ -118,6 +155,12 @@ def mean_and_std(x: Shaped[np.ndarray, "n d"]) -> tuple[float, float]:
     weights = counts / counts.sum()
     mean = float(weights @ values)
     return mean, float(np.sqrt(weights @ (values - mean) ** 2))
+
+
+def _per_input(values: PerChannel, d: int) -> Float32[np.ndarray, "*d"] | np.float32:
+    if isinstance(values, tuple):
+        return np.repeat(np.array(values, np.float32), d // len(values))
+    return np.float32(values)
 
 
 def covariance(dataset: Dataset, name: str = "train") -> Float[np.ndarray, "d d"]:
@@ -152,4 +195,8 @@ def open_dataset(path: str | Path) -> Dataset:
     missing = {f"{axis}_{name}" for axis in "xy" for name in SPLITS} - set(arrays) | set(_FIELDS) - set(header)
     if missing:
         raise UserError(f"{path} is a data set without {min(missing)}: delete it and rebuild it with: snakemake {path}")
-    return Dataset(**arrays, extras=extras, **{name: header[name] for name in _FIELDS})
+    # JSON knows no tuples
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value := header[name], list) else value for name in _FIELDS
+    }
+    return Dataset(**arrays, extras=extras, **fields)

@@ -32,6 +32,7 @@ def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
         n_classes=10,
         mean=mean,
         std=std,
+        image=(1, 8, 8),
         provenance={
             "source": "digits",
             "split": spec["split"],

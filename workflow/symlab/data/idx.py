@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Integer, UInt8
 
 from symlab.errors import UserError
 
@@ -81,13 +81,13 @@ def read(path: Path, shape: tuple[int, ...], sha256: str) -> UInt8[np.ndarray, "
     return array
 
 
-def check_labels(labels: UInt8[np.ndarray, " n"], n_classes: int, name: str) -> None:
+def check_labels(labels: Integer[np.ndarray, " n"], n_classes: int, name: str) -> None:
     """Refuse labels outside 0..n_classes-1.
 
     Raises:
         UserError: names the first offending position.
     """
-    wrong = np.flatnonzero(labels >= n_classes)
+    wrong = np.flatnonzero((labels < 0) | (labels >= n_classes))
     if len(wrong):
         raise UserError(
             f"{name} holds the label {labels[wrong[0]]} at position {wrong[0]}, outside 0..{n_classes - 1}; replace it."

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int64, UInt8
 
 from symlab.data import idx
-from symlab.data.dataset import Dataset, mean_and_std
+from symlab.data.dataset import Dataset
 from symlab.data.download import fetch
 from symlab.data.folder import find_file
-from symlab.data.splits import random_split, tenth
+from symlab.data.images import Labelled, split_images
 from symlab.errors import UserError
-from symlab.seeds import numpy_rng
 
 N_CLASSES = 10
 MIRRORS = (
@@ -69,44 +67,19 @@ def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
     Raises:
         UserError: a file is damaged or not MNIST's, or is neither in the data folder nor to be downloaded.
     """
-    train_x, train_y = _images_and_labels("train", data_dir)
-    test_x, test_y = _images_and_labels("test", data_dir)
-    x, y = np.concatenate([train_x, test_x]), np.concatenate([train_y, test_y])
-    rng = numpy_rng("split", "mnist", spec["seed"])
-    if spec["split"] == "official":
-        train, val, _ = random_split(len(train_x), tenth(len(train_x)), 0, rng)
-        test = np.arange(len(train_x), len(x))
-    else:
-        train, val, test = random_split(len(x), tenth(len(x)), tenth(len(x)), rng)
-    x_train = x[train]
-    mean, std = mean_and_std(x_train)
-    return Dataset(
-        x_train=x_train,
-        y_train=y[train],
-        x_val=x[val],
-        y_val=y[val],
-        x_test=x[test],
-        y_test=y[test],
-        task="classification",
-        n_classes=N_CLASSES,
-        mean=mean,
-        std=std,
-        provenance={
-            "source": "mnist",
-            "split": spec["split"],
-            "seed": spec["seed"],
-            "inputs_sha256": {file.name: file.sha256 for file in FILES.values()},
-        },
-    )
+    files = (_images_and_labels("train", data_dir), _images_and_labels("test", data_dir))
+    provenance = {"inputs_sha256": {file.name: file.sha256 for file in FILES.values()}}
+    _, height, width = FILES["train_images"].shape
+    return split_images(files, spec, "mnist", N_CLASSES, (1, height, width), provenance)
 
 
-def _images_and_labels(part: str, data_dir: Path | None) -> tuple[UInt8[np.ndarray, "n 784"], Int64[np.ndarray, " n"]]:
+def _images_and_labels(part: str, data_dir: Path | None) -> Labelled:
     images_file, labels_file = FILES[f"{part}_images"], FILES[f"{part}_labels"]
     images = idx.read(_locate(images_file, data_dir), images_file.shape, images_file.sha256)
     labels_path = _locate(labels_file, data_dir)
     labels = idx.read(labels_path, labels_file.shape, labels_file.sha256)
     idx.check_labels(labels, N_CLASSES, str(labels_path))
-    return images.reshape(len(images), -1), labels.astype(np.int64)
+    return Labelled(images.reshape(len(images), -1), labels.astype(np.int64))
 
 
 def _locate(file: IdxFile, data_dir: Path | None) -> Path:

@@ -19,8 +19,8 @@ def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
 
     The subspace is that of the top principal directions of the train inputs which explain ``explained_variance`` of
     their variance (87 of 784 at 0.9); after the rotation its coherence is ``target_nu``. Pixels are stored as they
-    are; extras hold ``rotation`` = Q [784, 784], which ``Dataset.split`` applies, and ``U`` [784, k], the basis of the
-    rotated subspace.
+    are, but what networks see is no image (``image`` is None); extras hold ``rotation`` = Q [784, 784], which
+    ``Dataset.split`` applies, and ``U`` [784, k], the basis of the rotated subspace.
 
     Raises:
         UserError: as for ``mnist``; also when ``target_nu`` is outside [k/784, 1].
@@ -32,6 +32,7 @@ def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
     rotated = rotation @ basis
     return replace(
         plain,
+        image=None,
         extras={"rotation": rotation.astype(np.float32), "U": rotated.astype(np.float32)},
         provenance={
             **plain.provenance,
