@@ -75,6 +75,65 @@ def test_parsing_leaves_the_config_as_it_was(config):
     assert config == before
 
 
+def test_image_networks_and_sources_take_their_defaults(config):
+    config["datasets"] |= {"cifar": {"source": "cifar10"}, "small": {"source": "cifar10_jpeg", "n_samples": 500}}
+    digits = config["studies"]["digits"]
+    digits |= {"dataset": ["cifar", "small"], "network": {"name": "resnet20", "width_multiplier": 2}}
+    digits["identification"] = None
+    counts = {"groups.*": 0.25, "*": 0.125}
+    digits["variants"] = {"w": {"scheme": {"name": "w_asymmetric", "sigma_F": 2, "fixed_fraction": counts}}}
+    digits["recipe"] |= {"augment": {"crop": 2}, "precision": "bf16"}
+    project = parse_config(config)
+    assert project.datasets["cifar"] == {"source": "cifar10", "seed": 0, "split": "random", "n_samples": None}
+    assert project.datasets["small"]["n_samples"] == 500
+    variant = project.studies["digits"].variants["w_cifar"]
+    assert variant.network == {"name": "resnet20", "width_multiplier": 2, "norm_groups": 1, "channels": 3}
+    assert variant.recipe["augment"] == {"flip": True, "crop": 2} and variant.recipe["precision"] == "bf16"
+    assert list(variant.scheme["fixed_fraction"].items()) == list(counts.items())
+    assert variant.description["fixed_fraction"] == 0.25
+
+
+def test_swap_costs_are_refused_for_networks_that_are_no_chain_of_linear_maps(config):
+    config["studies"]["digits"] |= {
+        "network": {"name": "vit", "channels": 1},
+        "variants": {"s": {"scheme": {"name": "standard"}}},
+    }
+    with pytest.raises(UserError, match="studies.digits.identification needs networks that are a chain of linear maps"):
+        parse_config(config)
+
+
+def test_a_transformer_with_head_masks(config):
+    digits = config["studies"]["digits"]
+    digits |= {"network": {"name": "vit", "channels": 1}, "identification": None}
+    digits["variants"] = {"w": {"scheme": HEADS}}
+    variant = parse_config(config).studies["digits"].variants["w"]
+    sizes = {"patch": 4, "dim": 384, "depth": 8, "heads": 6, "mlp_ratio": 4}
+    assert variant.network == {"name": "vit", **sizes, "channels": 1}
+    assert variant.scheme == HEADS and variant.description["sigma_F"] == 1
+    digits["network"]["heads"] = 4
+    with pytest.raises(UserError, match=r"scheme\.heads = 6 is not network\.heads = 4"):
+        parse_config(config)
+
+
+def test_new_keys_have_defaults_in_the_study_and_none_in_a_variant(config):
+    digits = config["studies"]["digits"]
+    digits["recipe"] |= {"augment": {}, "precision": "tf32", "batch_size": 32, "optimizer": "sgd", "momentum": 0.5}
+    digits["variants"]["standard"]["recipe"] = {"schedule": {}}
+    digits["variants"]["syre"]["recipe"] = {"augment": None}
+    project = parse_config(config)
+    study = project.studies["digits"]
+    recipe = study.variants["standard"].recipe
+    assert recipe["augment"] == {"flip": True, "crop": 4} and recipe["precision"] == "tf32"
+    assert (recipe["batch_size"], recipe["optimizer"], recipe["momentum"]) == (32, "sgd", 0.5)
+    assert recipe["schedule"] == {"name": "constant"}
+    assert study.variants["syre"].recipe == {**study.variants["w_sigma_F1"].recipe, "augment": None}
+    assert study.interpolation["samples"] is None and study.interpolation["repair"] is False
+    gmm = project.studies["gmm"].variants["w_sigma_F0_k2"].recipe
+    assert gmm["augment"] is None and gmm["precision"] == "float32" and gmm["schedule"] == {"name": "constant"}
+
+
+HEADS = {"name": "w_asymmetric_heads", "sigma_F": 1, "heads": 6, "n_fixed": 12}
+
 BAD = [
     ("reslts", "results", "unknown key 'reslts' at the top level; known keys are .*results"),
     ("studies.digits.recipe.epoch", 3, "unknown key 'epoch' at studies.digits.recipe"),
@@ -94,8 +153,12 @@ BAD = [
     ("studies.digits.dataset", "mnist", "dataset names 'mnist', which is not among datasets"),
     ("studies.digits.variants", {}, "variants = {} is not allowed"),
     ("studies.digits.variants.Upper", {"scheme": {"name": "standard"}}, "the name 'Upper' .* lower-case"),
-    ("studies.digits.variants.w.scheme.n_fixed", 64, "n_fixed = 64 fixes 64 of the 64 inputs of layer 1"),
-    ("studies.digits.variants.w.scheme.n_fixed", [8, 8], "lists 2 values but the network has 4 linear layers"),
+    (
+        "studies.digits.variants.w.scheme.n_fixed",
+        64,
+        "n_fixed = 64 fixes 64 of the 64 weights in a row .* of linears.0",
+    ),
+    ("studies.digits.variants.w.scheme.n_fixed", [8, 8], "lists 2 values but the network has 4 linear maps"),
     ("studies.digits.variants.w.scheme.n_fixed", -1, "n_fixed = -1 is not"),
     ("studies.digits.variants.w.scheme.fixed_fraction", 0.1, "exactly one of n_fixed and fixed_fraction"),
     ("studies.digits.variants.w.sweep", {"scheme.sigma_F": [0, -1]}, "sigma_F = -1 is not allowed"),
@@ -128,6 +191,34 @@ BAD = [
     ("datasets.digits.k", 3, "datasets.digits.k does not belong to digits"),
     ("datasets.gmm", {"source": "gmm", "sigma_sep": 8}, "datasets.gmm lacks k"),
     ("datasets.gmm.sweep", {"k": [2, "../../etc"]}, "cannot be part of a folder's name|is not allowed"),
+    ("studies.digits.network", {"name": "resnet20", "depth": 20}, "network.depth does not belong to resnet20"),
+    ("studies.digits.network", {"name": "resnet20", "width_multiplier": 0}, "width_multiplier = 0 is not allowed"),
+    ("studies.digits.network", {"name": "vit", "widths": [4]}, "network.widths does not belong to vit"),
+    ("studies.digits.network", {"name": "vit", "heads": 1.5}, "heads = 1.5 is not allowed"),
+    ("studies.digits.variants.w.scheme.n_fixed", {"linear.*": 3}, "pattern 'linear.*', which matches no"),
+    ("studies.digits.variants.w.scheme.n_fixed", {"linears.[012]": 3}, "no pattern that matches linears.3"),
+    ("studies.digits.variants.w.scheme.n_fixed", {"*": 64}, "n_fixed = 64 fixes 64 of the 64 weights"),
+    ("studies.digits.variants.w.scheme.n_fixed", {"*": -1}, "-1 is (less|not)"),
+    ("studies.digits.variants.w.scheme.n_fixed", {0: 3}, "0 is not of type 'string'|not allowed"),
+    ("studies.digits.variants.w.scheme.n_fixed", {}, "n_fixed = {} is not allowed"),
+    ("studies.digits.variants.w.scheme", {**HEADS, "heads": 0}, "heads = 0 is not allowed"),
+    ("studies.digits.variants.w.scheme", {**HEADS, "density": 0.5}, "density does not belong to w_asymmetric_heads"),
+    ("studies.digits.variants.w.scheme", {"name": "w_asymmetric_heads", "sigma_F": 1, "n_fixed": 6}, "lacks heads"),
+    ("studies.digits.variants.w.scheme", {**HEADS, "fixed_fraction": 0.1}, "exactly one of n_fixed and fixed_fraction"),
+    ("studies.digits.variants.w.scheme", HEADS, "needs a network with attention heads, but network.name is mlp"),
+    ("studies.digits.recipe.augment", True, "augment = True is not allowed"),
+    ("studies.digits.recipe.augment", {"crop": -1}, "augment.crop = -1 is not allowed"),
+    ("studies.digits.recipe.augment", {"flips": True}, "unknown key 'flips' at studies.digits.recipe.augment"),
+    ("studies.gmm.recipe.augment", {}, r"augment flips and crops images, but .* gmm_k2 \(source gmm\) are none"),
+    ("studies.digits.recipe.precision", "float16", "precision = 'float16' is not allowed"),
+    ("studies.digits.variants.standard.recipe", {"precision": "fp8"}, "precision = 'fp8' is not allowed"),
+    ("studies.digits.variants.standard.recipe", {"epoch": 1}, "unknown key 'epoch' .* known keys are augment, "),
+    ("studies.digits.variants.standard.network", {"w": 1}, "unknown key 'w' .* known keys are activation, "),
+    ("studies.digits.interpolation", {"samples": 0}, "samples = 0 is not allowed"),
+    ("studies.digits.interpolation", {"repair": None}, "repair = None is not allowed"),
+    ("datasets.digits.n_samples", 100, "n_samples does not belong to digits"),
+    ("datasets.digits", {"source": "cifar10", "n_samples": 9}, "n_samples = 9 is not allowed"),
+    ("datasets.digits", {"source": "cifar10_jpeg", "k": 9}, "k does not belong to cifar10_jpeg"),
     ("device", "tpu", "device = 'tpu' is not allowed"),
     ("studies", {}, "studies = {} is not allowed"),
     ("style", {"font_size": 100}, "font_size = 100 is not allowed"),

@@ -31,6 +31,7 @@ REQUIRED = object()
 SCHEME_KEYS: dict[str, dict[str, Any]] = {
     "standard": {},
     "w_asymmetric": {"sigma_F": REQUIRED},
+    "w_asymmetric_heads": {"sigma_F": REQUIRED, "heads": REQUIRED},
     "syre": {"sigma_F": REQUIRED, "epsilon": 0.01},
     "sparse": {"density": REQUIRED},
     "residual": {},
@@ -45,6 +46,8 @@ SCHEDULE_KEYS: dict[str, dict[str, Any]] = {
 NETWORK_KEYS: dict[str, dict[str, Any]] = {
     "mlp": {"widths": REQUIRED, "norm": "layernorm", "activation": "gelu"},
     "coherence_student": {"width": 128},
+    "resnet20": {"width_multiplier": 1, "norm_groups": 1, "channels": 3},
+    "vit": {"patch": 4, "dim": 384, "depth": 8, "heads": 6, "mlp_ratio": 4, "channels": 3},
 }
 DATASET_KEYS: dict[str, dict[str, Any]] = {
     "digits": {"split": "random"},
@@ -60,7 +63,18 @@ DATASET_KEYS: dict[str, dict[str, Any]] = {
     "coherence": {"embedding": REQUIRED, "t": REQUIRED, "d": 20, "n_train": 1024, "n_test": 2048},
     "mnist": {"split": "random"},
     "mnist_coherence": {"split": "random", "target_nu": 0.111, "explained_variance": 0.9},
+    "cifar10": {"split": "random", "n_samples": None},
+    "cifar10_jpeg": {"split": "random", "n_samples": None},
 }
+# Schemes that fix a number of weights, given as n_fixed or as fixed_fraction.
+COUNTING_SCHEMES = ("w_asymmetric", "w_asymmetric_heads")
+# Sources whose samples are images, which can be flipped and cropped.
+IMAGE_SOURCES = ("digits", "mnist", "cifar10", "cifar10_jpeg")
+
+# Inputs of the data sets of real images.
+INPUTS = {"digits": 64, "mnist": 784, "mnist_coherence": 784, "cifar10": 3072, "cifar10_jpeg": 3072}
+# Realization and swap costs are defined for a chain of linear maps: no convolutions, no attention.
+NOT_IDENTIFIED = ("resnet20", "vit")
 
 
 @dataclass(frozen=True)
@@ -323,6 +337,12 @@ def _check_analyses(study: Study, where: str) -> None:
         raise UserError(
             f"Config: {where}.interpolation.aligned needs {where}.matching; set aligned: false or add matching: {{}}."
         )
+    for variant in study.variants.values():
+        if study.identification and variant.network["name"] in NOT_IDENTIFIED:
+            raise UserError(
+                f"Config: {where}.identification needs networks that are a chain of linear maps, which "
+                f"{variant.network['name']} is not; leave identification out of this study."
+            )
 
 
 def _variant(
@@ -344,6 +364,8 @@ def _variant(
     init = _complete(init, INIT_KEYS, "name", f"{where}.init")
     recipe["schedule"] = _complete(recipe["schedule"], SCHEDULE_KEYS, "name", f"{where}.recipe.schedule")
     _check_counts(scheme, network, dataset_spec, where)
+    _check_heads(scheme, network, where)
+    _check_augment(recipe, dataset, dataset_spec, where)
     description = {
         "family": family,
         "scheme": scheme["name"],
@@ -358,6 +380,8 @@ def _variant(
 
 
 def _scalar(value: Any) -> Any:
+    if isinstance(value, dict):
+        return next(iter(value.values()))
     return value[0] if isinstance(value, list) else value
 
 
@@ -365,7 +389,7 @@ def _scheme(scheme: Config, where: str) -> Config:
     name = scheme["name"]
     if name not in SCHEMES:
         raise UserError(f"Config: {where}.name is {name!r}; known schemes are {', '.join(sorted(SCHEMES))}.")
-    if name != "w_asymmetric":
+    if name not in COUNTING_SCHEMES:
         return _complete(scheme, SCHEME_KEYS, "name", where)
     given = [key for key in ("n_fixed", "fixed_fraction") if key in scheme]
     if len(given) != 1:
@@ -383,11 +407,35 @@ def _check_block(block: str, value: Config, where: str) -> None:
 
 
 def _check_counts(scheme: Config, network: Config, dataset: Config, where: str) -> None:
-    inputs = {"digits": 64, "mnist": 784, "mnist_coherence": 784}.get(dataset["source"], dataset.get("d"))
+    inputs = INPUTS.get(dataset["source"], dataset.get("d"))
     if scheme["name"] != "w_asymmetric" or inputs is None or network["name"] != "mlp":
         return
     sizes = [inputs, *network["widths"]]
     try:
-        fixed_counts(scheme, {f"layer {number}": size for number, size in enumerate(sizes, start=1)})
+        fixed_counts(scheme, {f"linears.{layer}": size for layer, size in enumerate(sizes)})
     except UserError as error:
         raise UserError(f"Config: {where}: {error}") from None
+
+
+def _check_heads(scheme: Config, network: Config, where: str) -> None:
+    if scheme["name"] != "w_asymmetric_heads" or network["name"] not in NETWORK_KEYS:
+        return
+    if "heads" not in network:
+        raise UserError(
+            f"Config: {where}.scheme.name = w_asymmetric_heads needs a network with attention heads, "
+            f"but network.name is {network['name']}; use w_asymmetric."
+        )
+    if scheme["heads"] != network["heads"]:
+        raise UserError(
+            f"Config: {where}.scheme.heads = {scheme['heads']} is not network.heads = {network['heads']}; "
+            "masks can follow the heads only if there are as many."
+        )
+
+
+def _check_augment(recipe: Config, dataset: str, dataset_spec: Config, where: str) -> None:
+    source = dataset_spec["source"]
+    if recipe["augment"] is not None and source in DATASET_KEYS and source not in IMAGE_SOURCES:
+        raise UserError(
+            f"Config: {where}: recipe.augment flips and crops images, but the samples of data set {dataset} (source "
+            f"{source}) are none; set recipe.augment: null. Sources with images: {', '.join(IMAGE_SOURCES)}."
+        )

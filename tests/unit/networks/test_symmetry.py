@@ -11,6 +11,7 @@ from symlab.errors import UserError
 from symlab.networks import build
 from symlab.networks.initialise import sample_parameters
 from symlab.networks.symmetry import effective, sample_buffers, sample_fixed_parts, weight_shapes
+from symlab.seeds import torch_generator
 
 SHAPES = {"a": (40, 64), "b": (10, 40)}
 
@@ -28,6 +29,48 @@ def test_w_asymmetric_fixes_exactly_n_fixed_entries_in_every_row(n_fixed, sigma_
             assert (F == 0).all()
 
 
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 5), st.sampled_from([1, 3]), st.sampled_from([1, 3])),
+    fraction=st.floats(0, 0.99),
+    seed=st.integers(0, 5),
+)
+def test_w_asymmetric_convolutions_fix_exactly_n_fixed_entries_for_every_input_channel(shape, fraction, seed):
+    n_fixed = int(fraction * shape[0] * shape[2] * shape[3])
+    scheme = {"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": n_fixed}
+    F, D = sample_fixed_parts(scheme, {"a": shape}, "s", seed)["a"]
+    assert F.shape == D.shape == shape and F.is_contiguous() and D.is_contiguous()
+    for channel in range(shape[1]):
+        assert (D[:, channel] == 0).sum() == n_fixed
+    assert torch.equal(F != 0, D == 0)
+
+
+def test_fixed_entries_of_a_convolution_spread_over_output_channels_and_kernel():
+    scheme = {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}
+    _, D = sample_fixed_parts(scheme, {"a": (4, 4000, 3, 3)}, "s")["a"]
+    # Each place is fixed for a quarter of the input channels: binomial standard deviation 0.0068.
+    assert ((D == 0).float().mean(dim=1) - 0.25).abs().max() < 5 * 0.0068
+
+
+def test_masks_and_initial_values_of_linear_networks_are_what_they_have_always_been():
+    module = build({"name": "mlp", "widths": [12, 16]}, 9, 4)
+    parts = sample_fixed_parts({"name": "w_asymmetric", "sigma_F": 1.5, "n_fixed": 3}, weight_shapes(module), "s", 1)
+    state = sample_parameters(module, {"name": "lecun"}, torch.Generator().manual_seed(3))
+    initial = torch.Generator().manual_seed(3)
+    for layer, (fan_out, fan_in) in enumerate([(12, 9), (16, 12), (4, 16)]):
+        generator = torch_generator("s", 1, "fixed", f"linears.{layer}.weight")
+        order = torch.rand(fan_out, fan_in, generator=generator).argsort(dim=1)
+        M = torch.zeros(fan_out, fan_in).scatter_(1, order[:, :3], 1.0)
+        B = torch.randn(fan_out, fan_in, generator=generator) * 1.5
+        F, D = parts[f"linears.{layer}.weight"]
+        assert torch.equal(F, M * B) and torch.equal(D, 1 - M)
+        bound = 1 / math.sqrt(fan_in)
+        W = torch.empty(fan_out, fan_in).normal_(0, bound, generator=initial)
+        assert torch.equal(state[f"linears.{layer}.weight"], W)
+        bias = torch.empty(fan_out).uniform_(-bound, bound, generator=initial)
+        assert torch.equal(state[f"linears.{layer}.bias"], bias)
+
+
 def test_w_asymmetric_values_are_normal_and_columns_uniform():
     F, D = sample_fixed_parts({"name": "w_asymmetric", "sigma_F": 3.0, "n_fixed": 20}, {"a": (4000, 80)}, "s")["a"]
     values = F[D == 0]
@@ -42,7 +85,7 @@ def test_fraction_counts_and_lists_are_taken_layer_by_layer():
 
 
 @pytest.mark.parametrize(
-    ("n_fixed", "sentence"), [(40, "must be below the fan-in"), ([1, 2, 3], "lists 3 values but the network has 2")]
+    ("n_fixed", "sentence"), [(40, "must be below that number"), ([1, 2, 3], "lists 3 values but the network has 2")]
 )
 def test_counts_that_do_not_fit_are_refused(n_fixed, sentence):
     with pytest.raises(UserError, match=sentence):
@@ -65,6 +108,16 @@ def test_sparse_residual_and_standard():
     assert sample_fixed_parts({"name": "standard"}, SHAPES, "s") == {"a": (None, None), "b": (None, None)}
     with pytest.raises(UserError, match="known schemes are residual, sparse, standard, syre, w_asymmetric"):
         sample_fixed_parts({"name": "wasym"}, SHAPES, "s")
+
+
+def test_the_other_schemes_take_convolutions():
+    shapes = {"conv": (32, 32, 3, 3), "pointwise": (32, 32, 1, 1)}
+    for F, D in sample_fixed_parts({"name": "residual"}, shapes, "s").values():
+        assert F is None and D is None
+    F, D = sample_fixed_parts({"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}, shapes, "s")["conv"]
+    assert F.shape == D.shape == shapes["conv"] and F.std().item() == pytest.approx(2.0, rel=0.03)
+    F, D = sample_fixed_parts({"name": "sparse", "density": 0.3}, shapes, "s")["conv"]
+    assert F is None and D.shape == shapes["conv"] and D.mean().item() == pytest.approx(0.3, abs=0.02)
 
 
 def test_masks_differ_between_seeds_and_layers():
@@ -95,6 +148,17 @@ def test_initialisation_has_the_stated_spread(name, std):
     assert (state["norms.0.weight"] == 1).all()
 
 
+@pytest.mark.parametrize(("name", "std"), [("lecun", 1 / 12), ("torch", 1 / 12 / math.sqrt(3)), ("normal", 0.05)])
+def test_initialisation_of_a_convolution_counts_what_one_output_reads(name, std):
+    module = torch.nn.Sequential(torch.nn.Conv2d(32, 40, 3, groups=2))
+    state = sample_parameters(module, {"name": name, "std": 0.05}, torch.Generator().manual_seed(0))
+    assert state["0.weight"].std().item() == pytest.approx(std, rel=0.03)
+    if name == "normal":
+        assert (state["0.bias"] == 0).all()
+    else:
+        assert state["0.bias"].abs().max() <= 1 / 12
+
+
 def test_sigma_mlp_multiplies_by_a_gate_of_the_fixed_matrix():
     module = build({"name": "mlp", "widths": [6], "norm": "none", "activation": "sigma"}, 4, 3)
     buffers = sample_buffers(module, "s", 0)
@@ -109,7 +173,9 @@ def test_sigma_mlp_multiplies_by_a_gate_of_the_fixed_matrix():
 def test_weight_shapes_and_unknown_networks():
     module = build({"name": "mlp", "widths": [5, 6]}, 4, 3)
     assert weight_shapes(module) == {"linears.0.weight": (5, 4), "linears.1.weight": (6, 5), "linears.2.weight": (3, 6)}
-    with pytest.raises(UserError, match="known networks are coherence_student, mlp"):
+    conv = torch.nn.Sequential(torch.nn.Conv2d(6, 8, (3, 1), groups=2), torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    assert weight_shapes(conv) == {"0.weight": (8, 3, 3, 1), "2.weight": (2, 16)}
+    with pytest.raises(UserError, match="known networks are coherence_student, mlp, resnet20, vit"):
         build({"name": "cnn"}, 4, 3)
     with pytest.raises(UserError, match="has one output"):
         build({"name": "coherence_student", "width": 5}, 4, 3)
@@ -120,3 +186,9 @@ def test_coherence_student_sums_its_hidden_layer():
     x = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
     hidden = x @ module.linears[0].weight.T + module.linears[0].bias
     torch.testing.assert_close(module(x)[:, 0], hidden.clamp(min=0).sum(dim=1))
+
+
+def test_hidden_layers_have_the_names_of_the_tables():
+    module = build({"name": "mlp", "widths": [5, 6]}, 4, 3)
+    assert module.group_names() == {"linears.0": "hidden1", "linears.1": "hidden2"}
+    assert build({"name": "coherence_student", "width": 5}, 4, 1).group_names() == {"linears.0": "hidden1"}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SCHEMES = {
     "standard": "symlab.networks.symmetry:standard",
     "w_asymmetric": "symlab.networks.symmetry:w_asymmetric",
+    "w_asymmetric_heads": "symlab.networks.head_masks:w_asymmetric_heads",
     "syre": "symlab.networks.symmetry:syre",
     "sparse": "symlab.networks.symmetry:sparse",
     "residual": "symlab.networks.symmetry:residual",
@@ -21,6 +22,8 @@ SCHEMES = {
 NETWORKS = {
     "mlp": "symlab.networks.mlp:MLP",
     "coherence_student": "symlab.networks.coherence_student:CoherenceStudent",
+    "resnet20": "symlab.networks.resnet:ResNet20",
+    "vit": "symlab.networks.vit:ViT",
 }
 
 

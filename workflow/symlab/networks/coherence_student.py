@@ -20,3 +20,7 @@ class CoherenceStudent(nn.Module):
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n 1"]:
         return self.activations[0](self.linears[0](x)).sum(dim=-1, keepdim=True)
+
+    def group_names(self) -> dict[str, str]:
+        """Names in tables: ``hidden1`` for the neurons."""
+        return {"linears.0": "hidden1"}

@@ -12,16 +12,24 @@ from symlab.networks.symmetry import State
 
 
 def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.Generator) -> State:
-    """Trainable tensors of one replica: W of every linear map and its bias are drawn, the rest is the module's own.
+    """Trainable tensors of one replica: W of every linear map and convolution and its bias are drawn.
 
     ``init.name``: ``lecun`` draws W from N(0, 1/d_in) and biases from Unif(+-1/sqrt(d_in)); ``torch`` draws both from
-    Unif(+-1/sqrt(d_in)), PyTorch's default; ``normal`` draws W from N(0, init.std^2) and sets biases to 0.
+    Unif(+-1/sqrt(d_in)), PyTorch's default; ``normal`` draws W from N(0, init.std^2) and sets biases to 0. d_in is the
+    number of weights of one output: the fan-in, or in / groups * kh * kw of a convolution.
+
+    A module that holds parameters of another kind draws them in a method ``sample_own_parameters(generator)``, which
+    returns them by name; what is drawn nowhere (norms) keeps the value that the module was built with.
     """
     state = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
     for name, child in module.named_modules():
-        if not isinstance(child, nn.Linear):
+        if hasattr(child, "sample_own_parameters"):
+            own = child.sample_own_parameters(generator)
+            state |= {f"{name}.{parameter}".lstrip("."): value for parameter, value in own.items()}
+        if not isinstance(child, nn.Linear | nn.Conv2d):
             continue
-        weight, bound = state[f"{name}.weight"], 1 / math.sqrt(child.in_features)
+        weight = state[f"{name}.weight"]
+        bound = 1 / math.sqrt(weight[0].numel())
         if init["name"] == "torch":
             weight.uniform_(-bound, bound, generator=generator)
         else:

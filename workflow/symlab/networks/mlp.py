@@ -69,3 +69,7 @@ class MLP(nn.Module):
         for linear, norm, activation in zip(hidden, self.norms, self.activations, strict=True):
             x = activation(norm(linear(x)))
         return readout(x)
+
+    def group_names(self) -> dict[str, str]:
+        """Names in tables: ``hidden1``, ``hidden2``, ... for the neurons of the hidden layers."""
+        return {f"linears.{layer}": f"hidden{layer + 1}" for layer in range(len(self.norms))}

@@ -1,11 +1,12 @@
 """The one parametrization W_eff = F + D * W (main paper, Eq. 2 and Table 1): fixed parts of every scheme.
 
-A scheme is data, not a layer class: for each weight matrix it gives two fixed tensors F and D, sampled once from a mask
-seed that all networks to be interpolated share. ``None`` stands for F = 0 and for D = 1.
+A scheme is data, not a layer class: for each weight of a linear map or a convolution it gives two fixed tensors F and
+D, sampled once from a mask seed that all networks to be interpolated share. ``None`` stands for F = 0 and for D = 1.
 """
 
 from __future__ import annotations
 
+import math
 from pkgutil import resolve_name
 from typing import Any
 
@@ -20,23 +21,25 @@ from symlab.seeds import torch_generator
 
 State = dict[str, Tensor]
 FixedParts = dict[str, tuple[Tensor | None, Tensor | None]]
+Shapes = dict[str, tuple[int, ...]]
 
 
-def weight_shapes(module: nn.Module) -> dict[str, tuple[int, int]]:
-    """(out, in) of every linear map's weight, by its name in ``module.state_dict()``, in forward order."""
+def weight_shapes(module: nn.Module) -> Shapes:
+    """Shapes of the weights of linear maps and convolutions, in order of definition, by name in the state."""
     return {
-        f"{name}.weight": (child.out_features, child.in_features)
+        f"{name}.weight": tuple(child.weight.shape)
         for name, child in module.named_modules()
-        if isinstance(child, nn.Linear)
+        if isinstance(child, nn.Linear | nn.Conv2d)
     }
 
 
-def sample_fixed_parts(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], *seed: str | int) -> FixedParts:
-    """F and D of every weight matrix, [out, in] float32, drawn from the mask seed ``seed``.
+def sample_fixed_parts(scheme: dict[str, Any], shapes: Shapes, *seed: str | int) -> FixedParts:
+    """F and D of every weight, float32 and of the weight's shape, drawn from the mask seed ``seed``.
 
     Schemes (Table 1): ``standard``; ``w_asymmetric`` (F = M * B with B ~ N(0, sigma_F^2), exactly n_fixed ones in every
-    row of the binary M, D = 1 - M); ``syre`` (F ~ N(0, sigma_F^2), D ~ Unif(1 - eps, 1 + eps)^(-1/2)); ``sparse``
-    (F = 0, D ~ Bernoulli(density)); ``residual`` (F = I on square maps, D = 1).
+    row of the binary M, or for every input channel of a convolution, D = 1 - M); ``w_asymmetric_heads`` (the same with
+    masks shared within attention heads, ours); ``syre`` (F ~ N(0, sigma_F^2), D ~ Unif(1 - eps, 1 + eps)^(-1/2));
+    ``sparse`` (F = 0, D ~ Bernoulli(density)); ``residual`` (F = I on square linear maps, D = 1).
 
     Raises:
         UserError: an unknown scheme, or counts that do not fit the layers.
@@ -47,25 +50,56 @@ def sample_fixed_parts(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]
     return resolve_name(SCHEMES[name])(scheme, shapes, seed)
 
 
-def standard(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def standard(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F = 0, D = 1: nothing is fixed."""
     return {weight: (None, None) for weight in shapes}
 
 
-def w_asymmetric(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
-    """F = M * B with B ~ N(0, sigma_F^2), D = 1 - M; M has exactly n_fixed ones in every row, uniformly placed."""
-    counts = fixed_counts(scheme, {weight: fan_in for weight, (_, fan_in) in shapes.items()})
+def w_asymmetric(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+    """F = M * B with B ~ N(0, sigma_F^2), D = 1 - M; M has exactly n_fixed ones in every row, uniformly placed.
+
+    A convolution has them for every input channel instead, spread over output channels and kernel (Appendix F.2).
+    """
+    counts = fixed_counts(scheme, {weight: entries(shape) for weight, shape in shapes.items()})
     parts: FixedParts = {}
-    for weight, (fan_out, fan_in) in shapes.items():
+    for weight, shape in shapes.items():
         generator = torch_generator(*seed, "fixed", weight)
-        order = torch.rand(fan_out, fan_in, generator=generator).argsort(dim=1)
-        M = torch.zeros(fan_out, fan_in).scatter_(1, order[:, : counts[weight]], 1.0)
-        B = torch.randn(fan_out, fan_in, generator=generator) * scheme["sigma_F"]
-        parts[weight] = (M * B, 1 - M)
+        parts[weight] = fixed_at(place(shape, counts[weight], generator), scheme["sigma_F"], generator)
     return parts
 
 
-def syre(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def entries(shape: tuple[int, ...]) -> int:
+    """Entries among which W-asymmetry places its ones: a linear map's fan-in; out * kh * kw of a convolution."""
+    return shape[1] if len(shape) == 2 else math.prod(shape) // shape[1]
+
+
+def place(shape: tuple[int, ...], n_fixed: int, generator: torch.Generator) -> Float[Tensor, "*shape"]:
+    """The binary M: n_fixed ones in every row [out, in], or for every input channel [out, in, kh, kw].
+
+    The input channels of a grouped convolution are those that one output reads: in / groups of them.
+    """
+    if len(shape) == 2:
+        return place_in_rows(*shape, n_fixed, generator)
+    n_out, n_in, *kernel = shape
+    rows = place_in_rows(n_in, entries(shape), n_fixed, generator)
+    return rows.view(n_in, n_out, *kernel).transpose(0, 1).contiguous()
+
+
+def place_in_rows(rows: int, columns: int, n_fixed: int, generator: torch.Generator) -> Float[Tensor, "rows columns"]:
+    """Zeros with n_fixed ones in every row, at places drawn independently for each row."""
+    order = torch.rand(rows, columns, generator=generator).argsort(dim=1)
+    return torch.zeros(rows, columns).scatter_(1, order[:, :n_fixed], 1.0)
+
+
+def fixed_at(
+    M: Float[Tensor, "*shape"], sigma_F: float, generator: torch.Generator
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """F = M * B with B ~ N(0, sigma_F^2), and D = 1 - M."""
+    B = torch.randn(M.shape, generator=generator) * sigma_F
+    return M * B, 1 - M
+
+
+def syre(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F ~ N(0, sigma_F^2), D ~ Unif(1 - epsilon, 1 + epsilon)^(-1/2)."""
     parts: FixedParts = {}
     for weight, shape in shapes.items():
@@ -76,7 +110,7 @@ def syre(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple
     return parts
 
 
-def sparse(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
+def sparse(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F = 0, D ~ Bernoulli(density)."""
     return {
         weight: (
@@ -87,11 +121,11 @@ def sparse(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tup
     }
 
 
-def residual(scheme: dict[str, Any], shapes: dict[str, tuple[int, int]], seed: tuple[str | int, ...]) -> FixedParts:
-    """F = I and D = 1 on square maps; other maps are standard."""
+def residual(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+    """F = I and D = 1 on square linear maps; other maps and convolutions are standard."""
     return {
-        weight: (torch.eye(fan_in), None) if fan_out == fan_in else (None, None)
-        for weight, (fan_out, fan_in) in shapes.items()
+        weight: (torch.eye(shape[0]), None) if len(shape) == 2 and shape[0] == shape[1] else (None, None)
+        for weight, shape in shapes.items()
     }
 
 
@@ -105,10 +139,10 @@ def sample_buffers(module: nn.Module, *seed: str | int) -> State:
 
 
 def effective(
-    W: Float[Tensor, "*r out in"],
-    F: Float[Tensor, "*r out in"] | None,
-    D: Float[Tensor, "*r out in"] | None,
-) -> Float[Tensor, "*r out in"]:
+    W: Float[Tensor, "*r_shape"],
+    F: Float[Tensor, "*r_shape"] | None,
+    D: Float[Tensor, "*r_shape"] | None,
+) -> Float[Tensor, "*r_shape"]:
     """W_eff = F + D * W (Eq. 2)."""
     scaled = W if D is None else D * W
     return scaled if F is None else F + scaled

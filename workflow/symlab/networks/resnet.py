@@ -1,0 +1,88 @@
+"""ResNet20 for small images (He et al. 2016, Section 4.2) with group norms, as in the main paper's Appendix F.2."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from symlab.errors import UserError
+from symlab.networks.images import side_of
+
+WIDTHS = (16, 32, 64)
+BLOCKS = 3
+
+
+class Block(nn.Module):
+    """relu(norm2(conv2(relu(norm1(conv1(x))))) + shortcut(x)).
+
+    The shortcut is the identity, or a normalised 1x1 convolution where the stride or the number of channels changes.
+    """
+
+    def __init__(self, n_in: int, n_out: int, stride: int, norm_groups: int):
+        super().__init__()
+        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.GroupNorm(norm_groups, n_out)
+        self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
+        self.norm2 = nn.GroupNorm(norm_groups, n_out)
+        projects = stride != 1 or n_in != n_out
+        self.shortcut = nn.Conv2d(n_in, n_out, 1, stride, bias=False) if projects else nn.Identity()
+        self.shortcut_norm = nn.GroupNorm(norm_groups, n_out) if projects else nn.Identity()
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n m i j"]:
+        inner = torch.relu(self.norm1(self.conv1(x)))
+        return torch.relu(self.norm2(self.conv2(inner)) + self.shortcut_norm(self.shortcut(x)))
+
+
+class ResNet20(nn.Module):
+    """A 3x3 convolution, three groups of three residual blocks, the mean over pixels and a linear map.
+
+    Args:
+        n_inputs: channels * side^2; inputs are flat and become [n, channels, side, side].
+        n_outputs: number of logits.
+        width_multiplier: the groups have 16, 32 and 64 times this many channels (8 in the paper).
+        norm_groups: channel groups of every GroupNorm.
+        channels: colour channels of the images.
+
+    Raises:
+        UserError: the inputs are no square images of ``channels`` channels, or ``norm_groups`` does not divide a width.
+    """
+
+    def __init__(
+        self, n_inputs: int, n_outputs: int, width_multiplier: int = 1, norm_groups: int = 1, channels: int = 3
+    ):
+        super().__init__()
+        side = side_of("resnet20", n_inputs, channels)
+        widths = [width * width_multiplier for width in WIDTHS]
+        if widths[0] % norm_groups:
+            raise UserError(
+                f"network.norm_groups = {norm_groups} does not divide the {widths[0]} channels of resnet20's first "
+                "block group; choose a divisor."
+            )
+        self.image = (channels, side, side)
+        self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
+        self.stem_norm = nn.GroupNorm(norm_groups, widths[0])
+        self.groups = nn.ModuleList()
+        n_in = widths[0]
+        for group, width in enumerate(widths):
+            first = Block(n_in, width, 1 if group == 0 else 2, norm_groups)
+            self.groups.append(nn.Sequential(first, *(Block(width, width, 1, norm_groups) for _ in range(BLOCKS - 1))))
+            n_in = width
+        self.readout = nn.Linear(n_in, n_outputs)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        x = torch.relu(self.stem_norm(self.stem(x.unflatten(1, self.image))))
+        for group in self.groups:
+            x = group(x)
+        return self.readout(x.mean(dim=(2, 3)))
+
+    def group_names(self) -> dict[str, str]:
+        """Names in tables: ``stream<g>`` for what block group g adds up, ``inner<g>.<b>`` within its block b."""
+        names = {"stem": "stream1"}
+        for g, group in enumerate(self.groups, start=1):
+            for b in range(1, BLOCKS + 1):
+                path = f"groups.{g - 1}.{b - 1}"
+                names |= {f"{path}.conv1": f"inner{g}.{b}", f"{path}.conv2": f"stream{g}"}
+                if isinstance(group.get_submodule(f"{b - 1}.shortcut"), nn.Conv2d):
+                    names[f"{path}.shortcut"] = f"stream{g}"
+        return names
