@@ -1,4 +1,6 @@
-"""Training four W-asymmetric MNIST MLPs: the engine against usual research code and bare matrix products.
+"""Training: the engine against usual research code, for MNIST MLPs, ResNet20, and both on a GPU.
+
+Four W-asymmetric MNIST MLPs on the CPU:
 
 ``pytest tests/benchmarks/test_training.py -s`` on a machine with two free cores. Each round runs all three in turn,
 so that the ratios hold when the machine's speed drifts; medians over rounds are reported.
@@ -7,6 +9,9 @@ so that the ratios hold when the machine's speed drifts; medians over rounds are
 - loop: one module a seed, one seed after the other, torch's default threads, a DataLoader with a transform for each
   sample, W_eff rebuilt from its mask in every forward pass;
 - products: nothing but the matrix products of forward and backward pass, in two processes of one thread side by side.
+
+ResNet20 and the GPU: the loops are plain modules with torch.optim.AdamW, one after the other, data on the device and
+batched augmentation, as in the engine.
 """
 
 from __future__ import annotations
@@ -17,12 +22,16 @@ import time
 from itertools import pairwise
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
+from torch.utils.flop_counter import FlopCounterMode
 
 from symlab.networks import build
 from symlab.training import replicas as engine
+from symlab.training.augmentation import Augmentation
+from symlab.training.precision import arithmetic
 from symlab.training.replicas import Replica, train_block
 from symlab.training.stacks import TrainingData
 
@@ -38,6 +47,8 @@ RECIPE = {
     "epochs": 1,
     "batch_size": BATCH,
     "schedule": {"name": "constant"},
+    "augment": None,
+    "precision": "float32",
 }
 
 
@@ -199,6 +210,133 @@ def test_stacking_small_networks(benchmark: Any) -> None:
     torch.set_num_threads(2)
     benchmark.extra_info["one_by_one_over_together"] = ratio
     print(f"\none by one over together, 64-128-128-128-10: {ratio:.2f}")
+
+
+RESNET_BATCH, PADDING = 128, {"flip": True, "crop": 4}
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+
+def colour_images(n: int) -> TrainingData:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(n, 3 * 32 * 32, generator=generator), torch.arange(n) % 10
+    return TrainingData(x, y, x[:0], y[:0], "classification", image=(3, 32, 32), black=(-2.0, -2.0, -2.0))
+
+
+def seconds_per_epoch(network: dict, data: TrainingData, R: int, device: str, **changes: Any) -> float:
+    """The engine's seconds of the last epoch, divided by the number of replicas trained together."""
+    recipe: dict[str, Any] = RECIPE | changes
+    block = train_block(
+        lambda: build(network, data.x_train.shape[1], 10), data, [Replica(0, seed) for seed in range(R)],
+        {"name": "standard"}, {"name": "lecun"}, recipe, [recipe["epochs"]], ("s", "v"), device, print,
+    )  # fmt: skip
+    return block.history.query("epoch == epoch.max()")["time_s"].mean()
+
+
+def loop_seconds_per_epoch(
+    network: dict, data: TrainingData, batch_size: int, device: str, augment: dict | None = None
+) -> float:
+    """A plain module's seconds for its second epoch; for its first on a CPU, where nothing warms up."""
+    target = torch.device(device)
+    data = data.to(target)
+    n = len(data.x_train)
+    augmentation = Augmentation(data.image, data.black, **augment, device=target) if augment and data.image else None
+    model = build(network, data.x_train.shape[1], 10).to(target)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
+    for epoch in range(2 if device == "cuda" else 1):
+        began = time.perf_counter()
+        for rows in torch.randperm(n).to(target).split(batch_size):
+            x, y = data.x_train[rows], data.y_train[rows]
+            if augmentation is not None:
+                x = augmentation(x, augmentation.draw(len(rows), epoch).to(target))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def test_resnet20_on_one_thread(benchmark: Any) -> None:
+    """ms per image of ResNet20 (width 1), forward pass, gradients and AdamW: plain loop, float32 and bf16 engine."""
+    data, network = colour_images(4 * RESNET_BATCH), {"name": "resnet20"}
+    options = {"batch_size": RESNET_BATCH, "augment": PADDING}
+    torch.set_num_threads(1)
+
+    def measure() -> dict[str, float]:
+        rounds = [
+            (
+                loop_seconds_per_epoch(network, data, RESNET_BATCH, "cpu", PADDING),
+                seconds_per_epoch(network, data, 1, "cpu", **options),
+                seconds_per_epoch(network, data, 1, "cpu", precision="bf16", **options),
+            )
+            for _ in range(5)
+        ]
+        names = ("loop_ms_per_image", "engine_ms_per_image", "bf16_engine_ms_per_image")
+        figures = {
+            name: statistics.median(1000 * taken[i] / len(data.x_train) for taken in rounds)
+            for i, name in enumerate(names)
+        }
+        figures["loop_over_engine"] = statistics.median(loop_s / float32 for loop_s, float32, _ in rounds)
+        figures["loop_over_bf16_engine"] = statistics.median(loop_s / bf16 for loop_s, _, bf16 in rounds)
+        return figures
+
+    loop_seconds_per_epoch(network, data, RESNET_BATCH, "cpu", PADDING)
+    figures = benchmark.pedantic(measure, rounds=1)
+    torch.set_num_threads(2)
+    benchmark.extra_info.update(figures)
+    print("\n" + "\n".join(f"{name}: {value:.3f}" for name, value in figures.items()))
+
+
+@NEEDS_GPU
+def test_mlps_on_a_gpu(benchmark: Any) -> None:
+    """Model-epochs per second of 16 MNIST MLPs together against one module at a time, both in TF32."""
+    pixels, labels = images()
+    x = pixels.float() / 255
+    data = TrainingData(x, labels, x[:0], labels[:0], "classification")
+    network = {"name": "mlp", "widths": SIZES[1:-1]}
+
+    def measure() -> dict[str, float]:
+        with arithmetic("tf32", torch.device("cuda")):
+            loops = [loop_seconds_per_epoch(network, data, BATCH, "cuda") for _ in range(ROUNDS)]
+        engines = [seconds_per_epoch(network, data, 16, "cuda", epochs=2, precision="tf32") for _ in range(ROUNDS)]
+        loop_s, engine_s = statistics.median(loops), statistics.median(engines)
+        return {
+            "loop_model_epochs_per_s": 1 / loop_s,
+            "engine_model_epochs_per_s": 1 / engine_s,
+            "ratio": loop_s / engine_s,
+        }
+
+    figures = benchmark.pedantic(measure, rounds=1)
+    benchmark.extra_info.update(figures)
+    print("\n" + "\n".join(f"{name}: {value:.2f}" for name, value in figures.items()))
+
+
+def flop_per_image(network: dict) -> int:
+    """Multiplications and additions of convolutions and linear maps in forward and backward pass."""
+    model = build(network, 3 * 32 * 32, 10)
+    with FlopCounterMode(display=False) as counter:
+        model(torch.randn(1, 3 * 32 * 32)).sum().backward()
+    return counter.get_total_flops()
+
+
+@NEEDS_GPU
+def test_wide_resnet20_on_a_gpu(benchmark: Any) -> None:
+    """TFLOP/s of ResNet20 x8 in bf16, batch 128, augmented."""
+    network, data = {"name": "resnet20", "width_multiplier": 8}, colour_images(200 * RESNET_BATCH)
+    options = {"epochs": 2, "batch_size": RESNET_BATCH, "augment": PADDING, "precision": "bf16"}
+    flop = flop_per_image(network)
+
+    def measure() -> dict[str, float]:
+        seconds = statistics.median(seconds_per_epoch(network, data, 4, "cuda", **options) for _ in range(ROUNDS))
+        return {
+            "GFLOP_per_image": flop / 1e9,
+            "images_per_s": len(data.x_train) / seconds,
+            "TFLOP_per_s": flop * len(data.x_train) / seconds / 1e12,
+        }
+
+    figures = benchmark.pedantic(measure, rounds=1)
+    benchmark.extra_info.update(figures)
+    print("\n" + "\n".join(f"{name}: {value:.2f}" for name, value in figures.items()))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.job import run
 from symlab.networks import build
+from symlab.training.augmentation import black_values
 from symlab.training.models import save_models
 from symlab.training.replicas import Replica, train_block
 from symlab.training.stacks import TrainingData
@@ -24,7 +25,8 @@ def main(snakemake, report):
     def make():
         return build(spec["network"], dataset.n_inputs, dataset.n_outputs)
 
-    data = TrainingData(*arrays, task=dataset.task)
+    black = () if dataset.image is None else black_values(dataset.mean, dataset.std, dataset.image[0])
+    data = TrainingData(*arrays, task=dataset.task, image=dataset.image, black=black)
     recipe, epochs = spec["recipe"], spec["epochs"]
     block = train_block(make, data, replicas, spec["scheme"], spec["init"], recipe, epochs, key, device, report)
     header = {name: spec[name] for name in ("network", "init", "scheme", "recipe")} | {

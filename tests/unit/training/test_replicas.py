@@ -24,6 +24,8 @@ RECIPE = {
     "epochs": 2,
     "batch_size": 32,
     "schedule": {"name": "constant", "warmup_epochs": 0, "gamma": 1, "growth_epochs": 0},
+    "augment": None,
+    "precision": "float32",
 }
 SCHEMES = [
     {"name": "standard"},

@@ -35,8 +35,8 @@ class Optimizer:
         self.state = {group: _start(recipe["optimizer"], tensors) for group, tensors in self.groups.items()}
 
     @torch.no_grad()
-    def step(self, lr: float) -> None:
-        """Move every tensor along its ``grad``."""
+    def step(self, lr: float | Tensor) -> None:
+        """Move every tensor along its ``grad``; in a CUDA graph ``lr`` is a scalar tensor on the GPU."""
         for (decay, fused), tensors in self.groups.items():
             gradients: list[Any] = [tensor.grad for tensor in tensors]
             state = self.state[decay, fused]
@@ -49,7 +49,7 @@ class Optimizer:
                     foreach=not fused,
                     weight_decay=decay,
                     momentum=self.recipe["momentum"],
-                    lr=lr,
+                    lr=lr,  # type: ignore[arg-type]  # Its annotation is behind its kernels, which take tensors.
                     dampening=0.0,
                     nesterov=False,
                     maximize=False,

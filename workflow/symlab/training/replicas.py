@@ -2,8 +2,9 @@
 
 A replica's result depends on (study, variant, mask seed, seed) alone. Wide networks on the CPU run one replica after
 another on one thread, because there a batched matrix product gains nothing over the plain one; small networks and GPUs
-run a whole stack in each step. The choice depends on the network and the device, never on how many replicas are asked
-for, so that on a CPU a seed gives the same bits alone and in a block (on a GPU, the same up to rounding).
+run a whole stack in each step, on a GPU as large as its memory allows. The choice depends on the network and the
+device, never on how many replicas are asked for, so that on a CPU a seed gives the same bits alone and in a block (on a
+GPU, the same up to rounding).
 """
 
 from __future__ import annotations
@@ -22,21 +23,24 @@ from symlab.errors import UserError
 from symlab.networks.initialise import sample_parameters
 from symlab.networks.symmetry import (
     FixedParts,
+    Shapes,
     State,
     sample_buffers,
     sample_fixed_parts,
     weight_shapes,
 )
 from symlab.seeds import torch_generator
+from symlab.training.augmentation import Augmentation
+from symlab.training.cuda_graph import captured_on_gpu
+from symlab.training.precision import arithmetic
 from symlab.training.recipe import VECTOR, learning_rate
-from symlab.training.stacks import OneByOne, Stack, Together, TrainingData
+from symlab.training.stack_size import Trial, measured_stack_size
+from symlab.training.stacks import EVALUATION_BATCH, OneByOne, Stack, Together, TrainingData
 
 # A step of a small network is bound by call overhead, which a stack shares: 1.4 times as fast for the digits MLP of
 # 43,000 parameters (tests/benchmarks/test_training.py). Where the gain ends on the way to 930,000 is not measured.
 STACK_BELOW_PARAMETERS = 100_000
 CPU_STACK = 10
-CUDA_STACK = 16
-EVALUATION_BATCH = 2048
 
 
 @dataclass(frozen=True, order=True)
@@ -83,26 +87,35 @@ def train_block(
         validation loss and accuracy after the epoch, and ``time_s``, the epoch's seconds divided by the stack's size.
 
     Raises:
-        UserError: a replica's loss stopped being finite (names study, variant, seed and epoch).
+        UserError: a replica's loss stopped being finite (names study, variant, seed and epoch), or the recipe asks for
+            what the data or the device do not allow.
     """
-    target = torch.device(device)
-    data = data.to(target)
+    with arithmetic(recipe["precision"], torch.device(device)):
+        data = data.to(torch.device(device))
+        return _train_block(build, data, replicas, scheme, init, recipe, snapshots, key, report)
+
+
+def _train_block(
+    build: Callable[[], nn.Module],
+    data: TrainingData,
+    replicas: Sequence[Replica],
+    scheme: dict[str, Any],
+    init: dict[str, Any],
+    recipe: dict[str, Any],
+    snapshots: Sequence[int],
+    key: tuple[str, str],
+    report: Callable[[str], None],
+) -> TrainedBlock:
+    target = data.x_train.device
+    augmentation = _augmentation(recipe["augment"], data, key)
     probe = build()
     _check_batches(probe, len(data.x_train), recipe["batch_size"], key)
     shapes = weight_shapes(probe)
     study, variant = key
     mask_seeds = sorted({replica.mask_seed for replica in replicas})
     fixed = {seed: sample_fixed_parts(scheme, shapes, study, "mask", seed) for seed in mask_seeds}
-    together = target.type == "cuda" or _stacks_on_cpu(probe, shapes)
-    size = (CUDA_STACK if target.type == "cuda" else CPU_STACK) if together else 1
-    states: dict[int, list[State]] = {epoch: [] for epoch in sorted(snapshots)}
-    histories = []
-    for start in range(0, len(replicas), size):
-        members = list(replicas[start : start + size])
-        # Kernels that reduce over a stack of odd size end on a half-filled vector register, which rounds differently:
-        # an odd stack gets a copy of its first member, so that a seed's bits do not depend on its company.
-        padding = len(members) % 2 if together else 0
-        members += members[:padding]
+
+    def make(members: Sequence[Replica], together: bool) -> Stack:
         module = build()
         W = _stack(
             [
@@ -115,13 +128,35 @@ def train_block(
         parts = {name: _stack_parts([fixed[r.mask_seed][name] for r in members], target) for name in shapes}
         module = module.to(target).train()
         W, buffers = _move(W, target), _move(buffers, target)
-        stack: Stack
         if together:
-            stack = Together(module, W, buffers, parts, recipe, data)
-        else:
-            single = {name: tuple(None if p is None else p[0] for p in pair) for name, pair in parts.items()}
-            stack = OneByOne(module, _first(W), _first(buffers), single, recipe, data)  # type: ignore[arg-type]
-        histories.append(_train_stack(stack, members, len(members) - padding, data, recipe, states, key, report))
+            return Together(module, W, buffers, parts, recipe, data, augmentation)
+        single = {name: (None if F is None else F[0], None if D is None else D[0]) for name, (F, D) in parts.items()}
+        return OneByOne(module, _first(W), _first(buffers), single, recipe, data, augmentation)
+
+    if target.type == "cuda":
+
+        def trial(R: int) -> Trial:
+            stack = make([replicas[0]] * R, together=R > 1)
+            return Trial(stack, R, data, recipe["batch_size"], augmented=augmentation is not None)
+
+        size = measured_stack_size(trial, may_be_slower=_convolves(shapes), device=target)
+        report(f"{key[0]}/{key[1]}: stacks of up to {size} on the GPU")
+    else:
+        size = CPU_STACK if _stacks_on_cpu(probe, shapes) else 1
+    together = size > 1
+    states: dict[int, list[State]] = {epoch: [] for epoch in sorted(snapshots)}
+    histories = []
+    for start in range(0, len(replicas), size):
+        members = list(replicas[start : start + size])
+        # Kernels that reduce over a stack of odd size end on a half-filled vector register, which rounds differently:
+        # an odd stack gets a copy of its first member, so that a seed's bits do not depend on its company.
+        padding = len(members) % 2 if together else 0
+        members += members[:padding]
+        kept = len(members) - padding
+        # Not named here: the memory of one stack is free before the next one is made.
+        histories.append(
+            _train_stack(make(members, together), members, kept, data, recipe, augmentation, states, key, report)
+        )
     merged = {
         epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]} for epoch, parts in states.items()
     }
@@ -129,16 +164,32 @@ def train_block(
     return TrainedBlock(tuple(replicas), merged, fixed, history)
 
 
-def _stacks_on_cpu(module: nn.Module, shapes: dict[str, tuple[int, int]]) -> bool:
+def _stacks_on_cpu(module: nn.Module, shapes: Shapes) -> bool:
     """Whether a stacked step is faster and rounds as every other stack does.
 
     Layers whose width is no multiple of a vector register leave a remainder in it, which CPU kernels round differently;
-    where in a stack that happens depends on the other replicas, so such networks run one by one.
+    where in a stack that happens depends on the other replicas, so such networks run one by one. A stack's
+    grouped convolutions are slower than plain ones: two ResNet20 of width 1 took 1.7 times as long.
     """
-    widths = [fan_out for fan_out, _ in shapes.values()]
+    widths = [shape[0] for shape in shapes.values()]
     hidden = widths[:-1] or widths
     small = sum(parameter.numel() for parameter in module.parameters()) < STACK_BELOW_PARAMETERS
-    return small and all(width % VECTOR == 0 for width in hidden)
+    return small and not _convolves(shapes) and all(width % VECTOR == 0 for width in hidden)
+
+
+def _convolves(shapes: Shapes) -> bool:
+    return any(len(shape) == 4 for shape in shapes.values())
+
+
+def _augmentation(augment: dict[str, Any] | None, data: TrainingData, key: tuple[str, str]) -> Augmentation | None:
+    if augment is None:
+        return None
+    if data.image is None:
+        raise UserError(
+            f"study {key[0]}, variant {key[1]}: recipe.augment flips and crops images, but the data set's inputs are "
+            "no images; set recipe.augment to null."
+        )
+    return Augmentation(data.image, data.black, augment["flip"], augment["crop"], data.x_train.device)
 
 
 def _train_stack(
@@ -147,12 +198,15 @@ def _train_stack(
     kept: int,
     data: TrainingData,
     recipe: dict[str, Any],
+    augmentation: Augmentation | None,
     states: dict[int, list[State]],
     key: tuple[str, str],
     report: Callable[[str], None],
 ) -> pd.DataFrame:
     n, batch_size = len(data.x_train), recipe["batch_size"]
     steps_per_epoch = -(-n // batch_size)
+    device = data.x_train.device
+    take_step = captured_on_gpu(stack.step, device)
     rows = []
     if 0 in states:
         states[0].append(_kept(stack, kept))
@@ -160,13 +214,20 @@ def _train_stack(
         began = time.perf_counter()
         order = torch.stack(
             [torch.randperm(n, generator=torch_generator(*key, "order", r.mask_seed, r.seed, epoch)) for r in members]
-        ).to(data.x_train.device)
-        total_loss = torch.zeros(len(members), dtype=torch.float64, device=order.device)
-        total_hits = torch.zeros(len(members), dtype=torch.int64, device=order.device)
-        for step, batch in enumerate(order.split(batch_size, dim=1), start=(epoch - 1) * steps_per_epoch):
-            loss, correct = stack.step(batch, learning_rate(recipe, step, steps_per_epoch))
-            total_loss += loss * batch.shape[1]
+        ).to(device)
+        drawn = [order]
+        if augmentation is not None:
+            views = [augmentation.draw(n, *key, "augment", r.mask_seed, r.seed, epoch) for r in members]
+            drawn.append(torch.stack(views).to(device))
+        total_loss = torch.zeros(len(members), dtype=torch.float64, device=device)
+        total_hits = torch.zeros(len(members), dtype=torch.int64, device=device)
+        batches = zip(*(tensor.split(batch_size, dim=1) for tensor in drawn), strict=True)
+        for step, batch in enumerate(batches, start=(epoch - 1) * steps_per_epoch):
+            loss, correct = take_step(learning_rate(recipe, step, steps_per_epoch), *batch)
+            total_loss += loss * batch[0].shape[1]
             total_hits += correct
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         time_s = (time.perf_counter() - began) / len(members)
         val_loss, val_accuracy = _validate(stack, data, len(members))
         # The training loss is taken before each step; the last step shows in the validation loss or in the weights.

@@ -1,0 +1,97 @@
+"""A training step as a CUDA graph: the GPU is told once what to do, instead of kernel by kernel in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+# Eager calls before the recording, in which cuDNN chooses algorithms and libraries allocate; torch's own utility has 3.
+WARM_UP = 3
+
+Outputs = tuple[Tensor, Tensor]
+Work = Callable[[], Outputs]
+
+
+class Recorder(Protocol):
+    """Runs work eagerly in a way that prepares its recording, and records it."""
+
+    def warm_up(self, work: Work) -> Outputs:
+        """Run ``work``."""
+
+    def record(self, work: Work) -> tuple[Callable[[], None], Outputs]:
+        """Record ``work`` without running it: what runs it, and the tensors that then hold its outputs."""
+
+
+class CudaRecorder:
+    """Records CUDA graphs on a stream of its own."""
+
+    def __init__(self, device: torch.device):
+        self.stream = torch.cuda.Stream(device)
+
+    def warm_up(self, work: Work) -> Outputs:
+        # Capturing is not allowed on the default stream, and what libraries set up for a stream they set up here.
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            outputs = work()
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return outputs
+
+    def record(self, work: Work) -> tuple[Callable[[], None], Outputs]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self.stream):
+            outputs = work()
+        return graph.replay, outputs
+
+
+def captured_on_gpu(step: Callable[..., Outputs], device: torch.device) -> Callable[..., Outputs]:
+    """The step itself on the CPU; on a GPU one that replays a graph of it."""
+    return CapturedStep(step, CudaRecorder(device), device) if device.type == "cuda" else step
+
+
+class CapturedStep:
+    """Takes a step through a graph wherever its inputs have the first call's shapes, and eagerly elsewhere.
+
+    The first ``WARM_UP`` calls are eager, but steps like any other. Graph and eager calls may alternate because a step
+    leaves nothing behind that the next one needs but tensors updated in place: gradients are created and dropped within
+    it. ``step`` must not wait for the GPU. Outputs of a call hold until the next one.
+
+    Args:
+        step: takes tensors on the device and numbers; numbers reach it as scalar tensors where it is recorded.
+        device: where the scalar tensors lie.
+    """
+
+    def __init__(self, step: Callable[..., Outputs], recorder: Recorder, device: torch.device):
+        self.step, self.recorder, self.device = step, recorder, device
+        self.inputs: list[Tensor] | None = None
+        self.calls = 0
+        self.replay: Callable[[], None] | None = None
+
+    def __call__(self, *inputs: Tensor | float) -> Outputs:
+        if self.inputs is None:
+            self.inputs = [self._buffer(value) for value in inputs]
+        if any(isinstance(v, Tensor) and v.shape != b.shape for v, b in zip(inputs, self.inputs, strict=True)):
+            return self.step(*inputs)
+        for buffer, value in zip(self.inputs, inputs, strict=True):
+            if isinstance(value, Tensor):
+                buffer.copy_(value)
+            else:
+                buffer.fill_(value)
+        if self.calls < WARM_UP:
+            self.calls += 1
+            return self.recorder.warm_up(self._work)
+        if self.replay is None:
+            self.replay, self.outputs = self.recorder.record(self._work)
+        self.replay()
+        return self.outputs
+
+    def _buffer(self, value: Tensor | float) -> Tensor:
+        if isinstance(value, Tensor):
+            return torch.empty_like(value, memory_format=torch.contiguous_format)
+        return torch.zeros((), device=self.device)
+
+    def _work(self) -> Outputs:
+        assert self.inputs is not None
+        return self.step(*self.inputs)
