@@ -133,3 +133,9 @@ def test_header_is_plain_json(path):
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
     assert json.loads(header["__metadata__"]["symlab"])["study"] == "digits"
+
+
+def test_points_that_look_like_numbers_stay_names(tmp_path):
+    table = pd.DataFrame({"point": ["1.1", "1.10"], "objective": [0.5, 0.25]})
+    write_table(tmp_path / "t.csv", table)
+    assert list(read_table(tmp_path / "t.csv")["point"]) == ["1.1", "1.10"]

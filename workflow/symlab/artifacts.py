@@ -108,7 +108,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
         ArtifactError: the file is missing or cannot be parsed.
     """
     try:
-        return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
+        # A layer may be called 1.10, as modules in a list are; read as a number it would be layer 1.1.
+        return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path, dtype={"point": str})
     except FileNotFoundError:
         raise ArtifactError(f"{path} does not exist. {_rebuild(path)}") from None
     except (ValueError, OSError) as error:

@@ -72,6 +72,45 @@ def barriers():
     return pd.DataFrame(rows)
 
 
+def resnet_barriers():
+    rows = []
+    # Largest drops unaligned and aligned, as in the paper: alignment helps the syre networks too.
+    drops = {"standard": (80.0, 8.0), "w_0": (78.0, 9.0), "w_3": (25.0, 7.0), "syre": (50.0, 9.0)}
+    for (variant, of_variant), pair, aligned, split in itertools.product(
+        drops.items(), range(4), (False, True), ("train", "test")
+    ):
+        drop = noisy(of_variant[aligned], pair)
+        columns = {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split}
+        values = {"barrier_max": drop / 10, "barrier_mid": drop / 10, "drop_max_pp": drop, "drop_mid_pp": drop}
+        rows.append(described(variant, activation=np.nan, norm=np.nan) | columns | values)
+    return pd.DataFrame(rows)
+
+
+VIT_MIDPOINTS = {"standard": 0.3, "w_0": 0.32, "w_1": 0.65}
+
+
+def vit_barriers():
+    rows = []
+    for (variant, middle), pair, split in itertools.product(VIT_MIDPOINTS.items(), range(4), ("train", "test")):
+        drop = 100 * (0.99 - noisy(middle, pair))
+        columns = {"mask_seed": 0, "pair": pair, "aligned": False, "split": split}
+        values = {"barrier_max": drop / 10, "barrier_mid": drop / 10, "drop_max_pp": drop, "drop_mid_pp": drop}
+        rows.append(described(variant, activation=np.nan, norm=np.nan) | columns | values)
+    return pd.DataFrame(rows)
+
+
+def vit_curves():
+    rows = []
+    for (variant, middle), pair, split, position in itertools.product(
+        VIT_MIDPOINTS.items(), range(4), ("train", "test"), (0.0, 0.5, 1.0)
+    ):
+        accuracy = (noisy(middle, pair) if position == 0.5 else 0.99) - 0.1 * (split == "test")
+        columns = {"mask_seed": 0, "pair": pair, "aligned": False, "split": split, "lambda": position}
+        row = described(variant, activation=np.nan, norm=np.nan) | columns
+        rows.append(row | {"loss": 1 - accuracy, "accuracy": accuracy})
+    return pd.DataFrame(rows)
+
+
 def gmm_barriers():
     rows = []
     for k, pair in itertools.product((2, 8, 32), range(4)):
@@ -145,11 +184,14 @@ def subspaces():
 
 
 FIGURES = {
+    "4b": {"barriers.csv": resnet_barriers},
+    "4d": {"barriers.csv": resnet_barriers},
     "5": {"swap_costs.parquet": gmm_swap_costs, "barriers.csv": gmm_barriers},
     "6": {"barriers.csv": coherence_barriers},
     "10": {"matching.csv": fractions},
     "11": {"centre_gaps.csv": centre_gaps},
     "13": {"swap_costs.parquet": gmm_swap_costs},
+    "20": {"barriers.csv": vit_barriers, "curves.csv": vit_curves},
     "15": {"ridge_swap_costs.parquet": gmm_swap_costs},
 }
 OTHERS = {

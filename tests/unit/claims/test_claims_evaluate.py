@@ -111,6 +111,7 @@ def test_figures_sort_as_a_reader_counts():
         (at_least(0.9), "at least 0.9", [0.9, math.inf], [0.89]),
         (between(-0.15, -0.05), "between -0.15 and -0.05", [-0.15, -0.05], [-0.16, 0.0]),
         (below(0.2), "below 0.2", [0.1], [0.2]),
+        (between(-5, 5, "pp"), "between -5 and 5 pp", [-5.0, 5.0], [5.1]),
         (above(0), "above 0", [0.1, math.inf], [0.0]),
     ],
 )

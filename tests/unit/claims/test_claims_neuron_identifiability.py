@@ -111,9 +111,15 @@ SPOILED = {
     "4a-barrier": lambda t: column(t, "drop_max_pp", 9.0, variant="w_0", aligned=False),
     "4a-connected": lambda t: column(t, "drop_max_pp", 4.0, variant="w_3", aligned=False),
     "4b-barrier": lambda t: column(t, "drop_max_pp", 9.0, variant="standard", aligned=False),
+    "4b-lowered": lambda t: column(t, "drop_max_pp", 45.0, variant="w_3", aligned=False),
     "4c-aligned": lambda t: column(t, "drop_max_pp", 4.0, variant="w_0", aligned=True),
     "4d-aligned": lambda t: column(t, "drop_max_pp", 11.0, variant="w_0", aligned=True),
+    "4d-lowered": lambda t: column(t, "drop_max_pp", 45.0, variant="w_0", aligned=True),
+    "4d-syre": lambda t: column(t, "drop_max_pp", 50.5, variant="syre", aligned=True),
     "20-barrier": lambda t: column(t, "drop_mid_pp", 9.0, variant="w_0", aligned=False),
+    "20-alike": lambda t: column(t, "accuracy", 0.2, **{"variant": "w_0", "lambda": 0.5}),
+    "20-higher": lambda t: column(t, "accuracy", 0.6, **{"variant": "w_0", "lambda": 0.5}),
+    "20-remaining": lambda t: column(t, "drop_mid_pp", 9.0, variant="w_1"),
     **{f"5-{name}": spoil for name, spoil in GMM_SPOILED.items()},
     **{f"15-{name}": spoil for name, spoil in GMM_SPOILED.items()},
     "5-drop": lambda t: column(t, "drop_mid_pp", 11.0, k=32),
@@ -150,9 +156,15 @@ LACKING = {
     "4a-barrier": lambda t: t["sigma_F"] >= 1,
     "4a-connected": lambda t: ~(t["sigma_F"] >= 1),
     "4b-barrier": lambda t: t["sigma_F"] >= 1,
+    "4b-lowered": lambda t: t["scheme"] != "standard",
     "4c-aligned": lambda t: ~t["aligned"],
     "4d-aligned": lambda t: ~t["aligned"],
+    "4d-lowered": lambda t: ~t["aligned"],
+    "4d-syre": lambda t: t["aligned"] | (t["scheme"] != "syre"),
     "20-barrier": lambda t: t["sigma_F"] >= 1,
+    "20-alike": lambda t: t["scheme"] != "standard",
+    "20-higher": lambda t: t["sigma_F"] != 0,
+    "20-remaining": lambda t: t["sigma_F"] != 1,
     **{f"{figure}-negative": lambda t: t["sigma_F"] == 1 for figure in ("5", "15")},
     **{f"{figure}-near-zero": lambda t: t["sigma_F"] == 1 for figure in ("5", "15")},
     **{f"{figure}-growth": lambda t: t["k"] != 8 for figure in ("5", "13", "15")},
@@ -234,7 +246,7 @@ def test_is_not_run_without_its_table(claim_id):
 @pytest.mark.filterwarnings("error")
 def test_never_holds_on_values_that_are_not_numbers(claim_id, tables_for):
     tables = tables_for(CLAIMS[claim_id].figure)
-    measured = ["objective", "drop_max_pp", "drop_mid_pp", "barrier_mid", "swap_cost", "gamma_out", "nu"]
+    measured = ["objective", "accuracy", "drop_max_pp", "drop_mid_pp", "barrier_mid", "swap_cost", "gamma_out", "nu"]
     table = read_by(claim_id, tables)
     for name in set(measured) & set(table.columns):
         table[name] = np.nan
@@ -344,6 +356,56 @@ def test_drop_is_the_mean_over_pairs_of_the_maximum_on_train(tables_for):
     row = verdicts("4a-barrier", tables).set_index("case").loc["standard"]
     assert (row["value"], row["n"]) == (25.0, 4)
     assert row["spread"] == pytest.approx(np.std([10, 20, 30, 40], ddof=1))
+
+
+def test_listing_4b_checks_the_claims_of_both_panels(tables_for):
+    found = evaluate_study(PAPER, "study", ["4b"], tables_for("4b"), "test")
+    assert set(found["claim"]) == {"4b-barrier", "4b-lowered", "4d-aligned", "4d-lowered", "4d-syre"}
+    assert set(found["verdict"]) == {"held"}
+    assert tables_of_claims(["4b"]) == ["barriers.csv"]
+    assert set(tables_of_claims(["20"])) == {"barriers.csv", "curves.csv"}
+
+
+def test_drops_are_compared_with_the_lowest_standard_barrier_of_the_data_set(tables_for):
+    rows = tables_for("4b")["barriers.csv"]
+    other_init = rows[rows["variant"] == "standard"].assign(variant="standard_torch", drop_max_pp=60.0)
+    other_data = other_init.assign(variant="standard_cifar100", dataset="cifar100", drop_max_pp=1.0)
+    (row,) = verdicts("4b-lowered", {"barriers.csv": pd.concat([rows, other_init, other_data])}).to_dict("records")
+    assert row["value"] == pytest.approx(25 / 60)
+    assert row["spread"] == pytest.approx(np.std([0.01, -0.01, 0.01, -0.01], ddof=1) / 60)
+    assert (row["case"], row["detail"]) == ("W sigma_F = 3", "25 pp against 60 pp")
+
+
+def test_what_alignment_leaves_is_a_fraction_of_each_variant_s_own_barrier(tables_for):
+    found = verdicts("4d-lowered", tables_for("4d")).set_index("case")
+    assert found["value"].to_dict() == pytest.approx({"standard": 8 / 80, "W sigma_F = 0": 9 / 78})
+
+
+@pytest.mark.parametrize("claim_id", ["4b-lowered", "4d-lowered", "4d-syre"])
+def test_where_there_is_no_barrier_nothing_lowers_it(claim_id, tables_for):
+    tables = tables_for("4b")
+    column(tables["barriers.csv"], "drop_max_pp", 0.0)
+    found = verdicts(claim_id, tables)
+    assert set(found["verdict"]) == {"failed"} and found["value"].isna().all()
+
+
+def test_midpoints_are_compared_in_percentage_points_of_train_accuracy(tables_for):
+    tables = tables_for("20")
+    column(tables["curves.csv"], "accuracy", 0.0, split="test")
+    row = only_value("20-higher", tables)
+    assert row["value"] == pytest.approx(65 - 32)
+    assert row["spread"] == pytest.approx(np.std([1, -1, 1, -1], ddof=1))
+    assert (row["case"], row["n"]) == ("W sigma_F = 1", 4)
+    assert row["detail"] == "here: 65 %, standard: 30 %, W sigma_F = 0: 32 %"
+    assert only_value("20-alike", tables)["value"] == pytest.approx(2)
+
+
+def test_a_midpoint_may_differ_in_either_direction_and_the_farther_baseline_counts(tables_for):
+    rows = tables_for("20")["curves.csv"]
+    twin = rows[rows["variant"] == "standard"].assign(variant="standard_torch")
+    column(twin, "accuracy", 0.4, **{"lambda": 0.5})
+    row = only_value("20-alike", {"curves.csv": pd.concat([rows, twin])})
+    assert (row["value"], row["verdict"]) == (pytest.approx(-8), "failed")
 
 
 def test_data_sets_are_told_apart_and_compared_within_themselves(tables_for):

@@ -166,11 +166,72 @@ def tables(matching, curves, barriers, subspaces, swap_costs, centre_gaps, tmp_p
     return {name: read_table(folder / name) for name in made}
 
 
+# As tracing finds them: a block group's stream after the inside of its first block.
+RESNET20 = [point for g in (1, 2, 3) for point in (f"inner{g}.1", f"stream{g}", f"inner{g}.2", f"inner{g}.3")]
+SIGMAS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+IMAGES = {"study": "resnet", "dataset": "cifar", "source": "cifar10", "activation": np.nan, "norm": np.nan}
+
+
+def w_objectives(points: list, sigmas: tuple[float, ...]) -> pd.DataFrame:
+    """Matching of W-asymmetric networks with these groups: the identity nears the optimum as sigma_F grows."""
+    rng = np.random.default_rng(6)
+    rows = []
+    for sigma_F, pair, (number, point) in itertools.product(sigmas, range(PAIRS), enumerate(points)):
+        columns = variant(f"w_sigma_F{sigma_F:g}", "w_asymmetric", sigma_F=sigma_F) | IMAGES
+        optimal = 0.4 + 0.3 * sigma_F / (1 + sigma_F) - 0.01 * number
+        identity = optimal * sigma_F**2 / (sigma_F**2 + 0.5)
+        for permutation, value in (("optimal", optimal), ("identity", identity), ("random", 0.0)):
+            place = {"mask_seed": 0, "pair": pair, "epoch": 100, "point": point, "permutation": permutation}
+            rows.append(columns | place | {"objective": value + 0.02 * rng.normal()})
+    return pd.DataFrame(rows)
+
+
+def image_curves(drops: dict[str, tuple[float, ...]]) -> pd.DataFrame:
+    """Curves of networks by name, from the drops of accuracy unaligned and, where there are two, aligned."""
+    schemes = {"standard": "standard", "syre": "syre"}
+    rng = np.random.default_rng(7)
+    rows = []
+    for (name, of_name), pair, split in itertools.product(drops.items(), range(PAIRS), ("train", "test")):
+        sigma_F = float(name[-1]) if name[-1].isdigit() else {"syre": 1.0}.get(name, np.nan)
+        columns = variant(name, schemes.get(name, "w_asymmetric"), sigma_F=sigma_F) | IMAGES
+        for aligned, drop in zip((False, True), of_name, strict=False):
+            size = drop * rng.uniform(0.85, 1.1)
+            for position in np.linspace(0, 1, 25):
+                accuracy = 0.98 - 0.07 * (split == "test") - size * (1 - (2 * position - 1) ** 4)
+                place = {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split, "lambda": position}
+                rows.append(columns | place | {"loss": 1 - accuracy, "accuracy": accuracy})
+    return pd.DataFrame(rows)
+
+
 @pytest.fixture(scope="session")
-def tables_of(tables, gmm_swap_costs):
-    """The tables a figure is drawn from: those of the Gaussian mixture for the figures that show k."""
+def objectives_of():
+    return w_objectives
 
-    def choose(figure_id: str) -> dict[str, pd.DataFrame]:
-        return tables | {"swap_costs.parquet": gmm_swap_costs} if figure_id in ("5", "13") else tables
 
-    return choose
+@pytest.fixture(scope="session")
+def resnet_matching() -> pd.DataFrame:
+    return w_objectives(RESNET20, SIGMAS)
+
+
+@pytest.fixture(scope="session")
+def resnet_curves() -> pd.DataFrame:
+    return image_curves({"standard": (0.86, 0.1), "w_0": (0.84, 0.11), "w_2": (0.25, 0.13), "syre": (0.6, 0.12)})
+
+
+@pytest.fixture(scope="session")
+def vit_curves() -> pd.DataFrame:
+    return image_curves({"standard": (0.7,), "w_0": (0.68,), "w_1": (0.35,)})
+
+
+@pytest.fixture(scope="session")
+def tables_of(tables, gmm_swap_costs, resnet_matching, resnet_curves, vit_curves):
+    """The tables a figure is drawn from: those of the Gaussian mixture for the figures that show k, and so on."""
+    own = {
+        "3b": {"matching.csv": resnet_matching},
+        "5": {"swap_costs.parquet": gmm_swap_costs},
+        "9": {"matching.csv": resnet_matching},
+        "13": {"swap_costs.parquet": gmm_swap_costs},
+        "4b": {"curves.csv": resnet_curves},
+        "20": {"curves.csv": vit_curves},
+    }
+    return lambda figure_id: tables | own.get(figure_id, {})

@@ -64,15 +64,37 @@ def visible_texts(figure):
     yield from figure.texts
 
 
-@pytest.mark.parametrize("figure_id", FIGURES)
-def test_no_two_texts_overlap_and_none_leaves_the_figure(figure_id, drawn):
-    figure = drawn(figure_id)
+def check_texts(figure):
     texts = [text for text in visible_texts(figure) if text.get_visible() and text.get_text().strip()]
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     for (name, box), (other_name, other) in combinations(boxes, 2):
         assert not box.padded(-1).overlaps(other.padded(-1)), f"{name!r} overlaps {other_name!r}"
     for name, box in boxes:
         assert figure.bbox.padded(1).count_contains(box.corners()) == 4, f"{name!r} leaves the figure"
+
+
+@pytest.mark.parametrize("figure_id", FIGURES)
+def test_no_two_texts_overlap_and_none_leaves_the_figure(figure_id, drawn):
+    check_texts(drawn(figure_id))
+
+
+RESNET50 = [
+    f"{part}{group}{block}"
+    for group, n in enumerate((3, 4, 6, 3), start=1)
+    for part, block in (("stream", ""), *(("inner", f".{each + 1}") for each in range(n)))
+]
+VIT = ["stream", *(name for b in range(3) for name in (f"blocks.{b}.attention.query:0", f"mlp{b + 1}"))]
+NAMED_BY_USERS = ["features.0", "blocks.0.attention.query:1", "head", "hidden_part.0", "a$b$c", "_", "x" * 70]
+
+
+@pytest.mark.parametrize("points", [RESNET50, VIT, NAMED_BY_USERS, NAMED_BY_USERS[:2], [0, 2], ["features.0"]])
+def test_groups_of_any_network_get_readable_panels(points, objectives_of):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = draw("8", {"matching.csv": objectives_of(points, (0.0, 2.0))}, {})
+        figure.canvas.draw()
+    assert len(figure.axes) == len(points)
+    check_texts(figure)
 
 
 @pytest.mark.parametrize("figure_id", ["4", "5"])
@@ -102,12 +124,16 @@ def only(table: pd.DataFrame, *schemes: str) -> pd.DataFrame:
     return table[table["scheme"].isin(schemes)]
 
 
-@pytest.mark.parametrize("figure_id", ["3a", "3c", "5", "8", "10", "13", "17", "18"])
+@pytest.mark.parametrize("figure_id", ["3a", "3b", "3c", "5", "8", "9", "10", "13", "17", "18"])
 def test_studies_without_w_variants_are_refused(figure_id, tables_of):
     name = FIGURES[figure_id].tables[0]
     tables = tables_of(figure_id)
-    # Fig. 5 and 13 draw W alone, so some other scheme's rows stand in for a study without W.
-    others = tables[name].assign(scheme="syre") if figure_id in ("5", "13") else only(tables[name], "standard", "syre")
+    # Some tables hold W alone, so some other scheme's rows stand in for a study without W.
+    others = (
+        tables[name].assign(scheme="syre")
+        if figure_id in ("3b", "5", "9", "13")
+        else only(tables[name], "standard", "syre")
+    )
     with pytest.raises(UserError, match=r"studies\.\w+\.variants"):
         draw(figure_id, {name: others}, STYLE)
 
@@ -122,15 +148,19 @@ def test_heat_maps_of_absent_variants_are_refused(figure_id, scheme, swap_costs)
     ("figure_id", "change", "setting"),
     [
         ("3a", lambda table: table[table["sigma_F"].isin([1.0])], "sigma_F"),
+        ("3b", lambda table: table[table["sigma_F"].isin([2.0])], "sigma_F"),
         ("3c", lambda table: table[table["epoch"] == 60], "snapshots"),
         ("3c", lambda table: table[table["sigma_F"] != 0], "sigma_F 0"),
         ("4", lambda table: table[table["split"] == "test"], "interpolation.splits"),
         ("4", lambda table: table[~table["aligned"]], "interpolation.aligned"),
+        ("4b", lambda table: table[~table["aligned"]], "interpolation.aligned"),
         ("5", lambda table: table.assign(k=float("nan")), "gmm"),
         ("6", lambda table: table[table["split"] == "train"], "interpolation.splits"),
         ("7", lambda table: table[table["epoch"] == 60], "snapshots"),
+        ("9", lambda table: table[table["sigma_F"].isin([2.0])], "sigma_F"),
         ("10", lambda table: table[table["family"] != "fractions"], "fixed_fraction"),
         ("11", lambda table: table[table["m"] == 16], "centre_gaps.widths"),
+        ("20", lambda table: table[table["split"] == "test"], "interpolation.splits"),
         ("21", lambda table: table[table["epoch"] == 60], "snapshots"),
     ],
 )
@@ -141,7 +171,7 @@ def test_a_missing_setting_is_named(figure_id, change, setting, tables_of):
 
 
 def test_an_unknown_number_lists_the_known_ones():
-    with pytest.raises(UserError, match=r"no figure '99'.*3a, 3c, 4, 5"):
+    with pytest.raises(UserError, match=r"no figure '99'.*3a, 3b, 3c, 4, 4b, 5"):
         draw("99", {}, STYLE)
 
 

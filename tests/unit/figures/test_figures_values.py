@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from symlab.figures import draw
-from symlab.figures.style import Style, variant_looks
+from symlab.figures.style import Style, broken, variant_looks
 from symlab.figures.tables import compared, in_order, named, sigma_sweep, variant_label, variants_of
 
 
@@ -64,6 +64,30 @@ def test_figure_4_is_the_mean_train_accuracy_of_the_pairs(curves):
             np.testing.assert_allclose(drawn[label][1], 100 * by_pair.mean(axis=0))
 
 
+def test_figure_4b_has_the_paper_s_panels_b_and_d(resnet_curves):
+    figure = draw("4b", {"curves.csv": resnet_curves}, {})
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["b   unaligned", "d   aligned"]
+    labels = ["standard", r"W, $\sigma_F$ = 0", r"W, $\sigma_F$ = 2", r"syre, $\sigma_F$ = 1"]
+    for axis, aligned in zip(figure.axes, (False, True), strict=True):
+        drawn = lines(axis)
+        assert list(drawn) == labels
+        rows = resnet_curves.query("variant == 'syre' and split == 'train' and `lambda` == 0.5")
+        middle = rows.loc[rows["aligned"] == aligned, "accuracy"].mean()
+        assert drawn[labels[3]][1][12] == pytest.approx(100 * middle)
+
+
+@pytest.mark.parametrize("also_aligned", [False, True])
+def test_figure_20_is_the_mean_train_accuracy_of_unaligned_pairs(also_aligned, vit_curves):
+    aligned = vit_curves.assign(aligned=True, accuracy=0.0)
+    table = pd.concat([vit_curves, aligned]) if also_aligned else vit_curves
+    (axis,) = draw("20", {"curves.csv": table}, {}).axes
+    drawn = lines(axis)
+    assert list(drawn) == ["standard", r"W, $\sigma_F$ = 0", r"W, $\sigma_F$ = 1"]
+    rows = vit_curves[(vit_curves["variant"] == "w_1") & (vit_curves["split"] == "train")]
+    by_pair = rows.sort_values(["pair", "lambda"])["accuracy"].to_numpy().reshape(4, 25)
+    np.testing.assert_allclose(drawn[r"W, $\sigma_F$ = 1"][1], 100 * by_pair.mean(axis=0))
+
+
 def test_figure_4_band_is_one_standard_deviation(curves):
     axis = panel(draw("4", {"curves.csv": curves}, {}), "unaligned")
     rows = curves[(curves["variant"] == "standard") & ~curves["aligned"] & (curves["split"] == "train")]
@@ -99,6 +123,37 @@ def test_figure_7_has_a_row_a_variant_and_a_column_for_all_layers(matching):
         x, y = lines(axis)["optimal"]
         chosen = standard[standard["point"].isin(points)]
         np.testing.assert_allclose(y, [chosen.loc[chosen["epoch"] == epoch, "objective"].mean() for epoch in x])
+
+
+def test_figure_3b_averages_over_streams_and_insides_alike(resnet_matching):
+    x, y = lines(draw("3b", {"matching.csv": resnet_matching}, {}).axes[0])["optimal"]
+    assert list(x) == [0, 0.25, 0.5, 1, 1.5, 2, 3, 5]
+    rows = resnet_matching[(resnet_matching["sigma_F"] == 1.5) & (resnet_matching["permutation"] == "optimal")]
+    assert len(rows) == 12 * 4
+    assert y[4] == pytest.approx(rows["objective"].mean())
+
+
+def test_figure_9_has_a_line_a_block_group(resnet_matching):
+    figure = draw("9", {"matching.csv": resnet_matching}, {})
+    expected = [
+        title
+        for group in (1, 2, 3)
+        for title in (f"BG {group} residual stream", *(f"layer {group}.{block} inner" for block in (1, 2, 3)))
+    ]
+    assert [axis.get_title() for axis in figure.axes] == expected
+    grid = [axis.get_subplotspec() for axis in figure.axes]
+    assert [(place.rowspan.start, place.colspan.start) for place in grid] == [(n // 4, n % 4) for n in range(12)]
+    for title, point in (("BG 2 residual stream", "stream2"), ("layer 3.1 inner", "inner3.1")):
+        x, y = lines(panel(figure, title))["identity"]
+        rows = resnet_matching[(resnet_matching["point"] == point) & (resnet_matching["permutation"] == "identity")]
+        np.testing.assert_allclose(y, [rows.loc[rows["sigma_F"] == value, "objective"].mean() for value in x])
+
+
+def test_two_data_sets_are_two_rows_of_figure_9(resnet_matching):
+    other = resnet_matching.assign(dataset="cifar100", variant=resnet_matching["variant"] + "_cifar100")
+    figure = draw("9", {"matching.csv": pd.concat([resnet_matching, other])}, {})
+    assert len(figure.axes) == 24
+    assert [text.get_text() for axis in figure.axes for text in axis.texts] == ["cifar", "cifar100"]
 
 
 def test_figure_10_takes_the_family_that_sweeps_the_fraction(matching):
@@ -219,6 +274,8 @@ def test_labels_and_order_of_variants(matching):
     assert list(sigma_sweep(matching)["label"]) == expected
     sparse = {"scheme": "sparse", "sigma_F": np.nan, "activation": np.nan}
     assert variant_label(pd.Series(sparse)) == "sparse"
+    by_head = {"scheme": "w_asymmetric_heads", "sigma_F": 1.0, "activation": np.nan}
+    assert variant_label(pd.Series(by_head)) == r"W by head, $\sigma_F$ = 1"
 
 
 def test_variants_of_one_label_are_told_apart_by_what_differs(matching):
@@ -231,3 +288,25 @@ def test_variants_of_one_label_are_told_apart_by_what_differs(matching):
 
 def test_points_come_in_the_order_of_the_network():
     assert in_order(["output", "hidden10", "hidden2", "input", "hidden2"]) == ["input", "hidden2", "hidden10", "output"]
+
+
+def test_block_groups_come_one_after_another_and_foreign_points_as_they_are():
+    found = in_order(["inner1.1", "stream1", "inner1.10", "inner1.2", "inner2.1", "stream2", "stream1"])
+    assert found == ["stream1", "inner1.1", "inner1.2", "inner1.10", "stream2", "inner2.1"]
+    assert in_order(["stem", "hidden2", "blocks.0", "stem", "hidden1"]) == ["stem", "hidden2", "blocks.0", "hidden1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines_of_it"),
+    [
+        ("features.0", 1.7, ["features.0"]),
+        ("blocks.0.attention.query:1", 1.7, ["blocks.0.attention.", "query:1"]),
+        ("layer 1.1 inner", 1.1, ["layer 1.1", "inner"]),
+        ("x" * 20, 1.0, ["x" * 12, "x" * 8]),
+        ("_hidden", 1.7, ["_hidden"]),
+        ("_", 1.7, ["_"]),
+        ("", 1.7, [""]),
+    ],
+)
+def test_names_are_broken_at_their_joints(text, width, lines_of_it):
+    assert broken(text, width, Style()).split("\n") == lines_of_it

@@ -78,9 +78,9 @@ def at_least(low: float, unit: str = "") -> Bound:
     return Bound(f"at least {low:g} {unit}".rstrip(), lambda value: value >= low)
 
 
-def between(low: float, high: float) -> Bound:
+def between(low: float, high: float, unit: str = "") -> Bound:
     """low <= value <= high."""
-    return Bound(f"between {low:g} and {high:g}", lambda value: low <= value <= high)
+    return Bound(f"between {low:g} and {high:g} {unit}".rstrip(), lambda value: low <= value <= high)
 
 
 def below(high: float) -> Bound:

@@ -1,18 +1,77 @@
-"""Measurements on barriers.csv: how much worse networks are between two trained ones."""
+"""Measurements on barriers.csv and curves.csv: how much worse networks are between two trained ones."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from symlab.claims.claim import Measurement, Tables, Verdict, mean, mean_of, spread
-from symlab.claims.variants import Mask, split_variants
+from symlab.claims.variants import Mask, same_dataset, split_variants
 
 
 def accuracy_drop(tables: Tables, which: Mask, aligned: bool, column: str = "drop_max_pp") -> list[Measurement]:
     """Drop of train accuracy between the networks of a pair in percentage points, mean over pairs, for each variant."""
     rows = _paths(tables["barriers.csv"], "train", aligned)
     return [mean_of(of_variant[column].to_numpy(), case) for case, of_variant in split_variants(rows, which)]
+
+
+def drop_over_baseline(tables: Tables, which: Mask, baseline: Mask) -> list[Measurement]:
+    """Largest drop of train accuracy on the unaligned path as a fraction of the baseline's, mean over pairs.
+
+    One value a variant; of several baselines on its data set, the one with the smallest drop counts.
+    """
+    rows = _paths(tables["barriers.csv"], "train", aligned=False)
+    measured = []
+    for case, of_variant in split_variants(rows, which):
+        levels = [
+            mean(other["drop_max_pp"].to_numpy())
+            for _, other in split_variants(same_dataset(rows, of_variant), baseline)
+        ]
+        if levels:
+            measured.append(_fraction(of_variant["drop_max_pp"].to_numpy(), float(np.min(levels)), case))
+    return measured
+
+
+def drop_left_by_alignment(tables: Tables, which: Mask) -> list[Measurement]:
+    """Largest drop of train accuracy on the aligned path as a fraction of that on the unaligned one, for each variant.
+
+    Both are means over pairs.
+    """
+    aligned = _paths(tables["barriers.csv"], "train", aligned=True)
+    unaligned = _paths(tables["barriers.csv"], "train", aligned=False)
+    before = {variant: rows["drop_max_pp"].to_numpy() for variant, rows in unaligned.groupby("variant")}
+    return [
+        _fraction(rows["drop_max_pp"].to_numpy(), mean(before[rows["variant"].iloc[0]]), case)
+        for case, rows in split_variants(aligned, which)
+        if rows["variant"].iloc[0] in before
+    ]
+
+
+def midpoint_gain(
+    tables: Tables, which: Mask, baselines: tuple[Mask, ...], worst: Callable[[np.ndarray], np.ndarray]
+) -> list[Measurement]:
+    """By how many percentage points the train accuracy at the unaligned midpoint exceeds a baseline's, mean over pairs.
+
+    One value a variant: of the gains over all baselines on its data set, that with the largest score ``worst``. Every
+    kind of baseline is needed.
+    """
+    curves = _paths(tables["curves.csv"], "train", aligned=False)
+    middle = curves[curves["lambda"] == 0.5]
+    measured = []
+    for case, of_variant in split_variants(middle, which):
+        near = same_dataset(middle, of_variant)
+        kinds = [split_variants(near, baseline) for baseline in baselines]
+        if all(kinds):
+            levels = {name: 100 * mean(rows["accuracy"].to_numpy()) for kind in kinds for name, rows in kind}
+            values = 100 * of_variant["accuracy"].to_numpy()
+            gains = mean(values) - np.array(list(levels.values()))
+            told = ", ".join(f"{name}: {level:.3g} %" for name, level in {"here": mean(values), **levels}.items())
+            # argmax takes an undefined gain for the worst.
+            gain = float(gains[np.argmax(worst(gains))])
+            measured.append(Measurement(gain, len(values), spread(values), case, told))
+    return measured
 
 
 def drop_falls_with_k(tables: Tables, which: Mask, ks: tuple[int, int, int]) -> list[Verdict]:
@@ -37,13 +96,8 @@ def coherent_over_incoherent(tables: Tables) -> list[Measurement]:
     for case, by_t in _embeddings(tables["barriers.csv"]):
         if {1, 10} <= by_t.keys():
             high, low = by_t[1], by_t[10]
-            scale = mean(low)
-            deviation = spread(high)
-            told = f"nu = 1: {mean(high):.3g}, nu = 0.1: {scale:.3g}"
-            # A barrier that is nowhere high cannot show that coherence lowers it.
-            value = mean(high) / scale if scale > 0 else float("nan")
-            relative = deviation / scale if deviation is not None and scale > 0 else None
-            measured.append(Measurement(value, len(high), relative, case, told))
+            told = f"nu = 1: {mean(high):.3g}, nu = 0.1: {mean(low):.3g}"
+            measured.append(_fraction(high, mean(low), case, told))
     return measured
 
 
@@ -64,6 +118,16 @@ def barrier_against_coherence(tables: Tables) -> list[Measurement]:
 
 def _paths(barriers: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
     return barriers[(barriers["split"] == split) & (barriers["aligned"].astype(bool) == aligned)]
+
+
+def _fraction(values: np.ndarray, scale: float, case: str, told: str = "") -> Measurement:
+    """Mean of barriers as a fraction of another one."""
+    told = told or f"{mean(values):.3g} pp against {scale:.3g} pp"
+    # A barrier that is nowhere high cannot show that something lowers it.
+    if not scale > 0:
+        return Measurement(float("nan"), len(values), None, case, told)
+    deviation = spread(values)
+    return Measurement(mean(values) / scale, len(values), None if deviation is None else deviation / scale, case, told)
 
 
 def _embeddings(barriers: pd.DataFrame) -> list[tuple[str, dict[int, np.ndarray]]]:

@@ -26,12 +26,19 @@ class FigureSpec:
 
 
 _MATCHING = ("matching.csv",)
+_CURVES = ("curves.csv",)
 _SWAPS = ("swap_costs.parquet",)
 
 FIGURES: dict[str, FigureSpec] = {
     "3a": FigureSpec("symlab.figures.matching:against_sigma_F", _MATCHING, "Matching objective against sigma_F"),
+    "3b": FigureSpec(
+        "symlab.figures.matching:against_sigma_F", _MATCHING, "Matching objective against sigma_F, ResNets"
+    ),
     "3c": FigureSpec("symlab.figures.matching:against_epoch", _MATCHING, "Matching objective over training"),
-    "4": FigureSpec("symlab.figures.paths:train_accuracy", ("curves.csv",), "Train accuracy along the path"),
+    "4": FigureSpec("symlab.figures.paths:train_accuracy", _CURVES, "Train accuracy along the path"),
+    "4b": FigureSpec(
+        "symlab.figures.paths:train_accuracy_of_resnets", _CURVES, "Train accuracy along the path, ResNets (b, d)"
+    ),
     "5": FigureSpec("symlab.figures.swap_costs:maps_by_k", _SWAPS, "Swap costs by k and sigma_F (also Fig. 14)"),
     "6": FigureSpec(
         "symlab.figures.coherence:barrier_against_nu", ("barriers.csv",), "Midpoint barrier against coherence"
@@ -41,6 +48,9 @@ FIGURES: dict[str, FigureSpec] = {
     ),
     "8": FigureSpec(
         "symlab.figures.matching:layers_against_sigma_F", _MATCHING, "Matching objective by layer against sigma_F"
+    ),
+    "9": FigureSpec(
+        "symlab.figures.matching:layers_against_sigma_F", _MATCHING, "Matching objective by layer, ResNets"
     ),
     "10": FigureSpec(
         "symlab.figures.matching:layers_against_fraction", _MATCHING, "Matching objective against fixed weights"
@@ -54,6 +64,9 @@ FIGURES: dict[str, FigureSpec] = {
         "symlab.figures.swap_costs:maps_w_large", _SWAPS, "Swap costs, W-asymmetric network, sigma_F >= 1"
     ),
     "19": FigureSpec("symlab.figures.swap_costs:maps_syre", _SWAPS, "Swap costs, syre network"),
+    "20": FigureSpec(
+        "symlab.figures.paths:unaligned_train_accuracy", _CURVES, "Train accuracy along the unaligned path, ViTs"
+    ),
     "21": FigureSpec(
         "symlab.figures.coherence:nu_against_epoch", ("subspaces.csv",), "Subspace coherence over training"
     ),

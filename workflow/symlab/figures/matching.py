@@ -1,4 +1,4 @@
-"""Activation-matching objectives of the optimal, the identity and random permutations (Figs. 3a, 3c, 7, 8, 10)."""
+"""Activation-matching objectives of the optimal, the identity and random permutations (Figs. 3, 7 to 10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from symlab.figures.style import (
     OVER_PAIRS,
     PAGE,
     Style,
+    broken,
     handles,
+    leave_out,
     legend,
     mean_line,
     name_axes,
@@ -21,6 +23,7 @@ from symlab.figures.style import (
     permutation_looks,
 )
 from symlab.figures.tables import (
+    block_group,
     compared,
     in_order,
     labelled,
@@ -29,6 +32,7 @@ from symlab.figures.tables import (
     named,
     need,
     over_layers,
+    point_name,
     regimes,
     sigma_sweep,
     smallest_large,
@@ -38,11 +42,15 @@ from symlab.figures.tables import (
 )
 
 OBJECTIVE = r"objective $\langle P, S\rangle_F\,/\,d$"
+NARROWEST = 1.6
+"""Least width of a panel in inches, so that the name of its x axis fits."""
+LONGEST_LINE, PANELS = 6, 4
+"""Panels that stay in one line, and panels of each line where there are more."""
 SIGMA_F = r"fixed-weight scale $\sigma_F$"
 
 
 def against_sigma_F(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
-    """Fig. 3a: objectives averaged over layers against sigma_F after the last epoch, a panel a data set."""
+    """Figs. 3a, 3b: objectives averaged over layers against sigma_F after the last epoch, a panel a data set."""
     rows = over_layers(_sigma_rows(need(tables, "matching.csv")))
     datasets = list(rows["dataset"].unique())
     figure, axes = panels(1, len(datasets), max(COLUMN, 2.3 * len(datasets)), 2.5)
@@ -56,7 +64,7 @@ def against_sigma_F(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
 
 
 def layers_against_sigma_F(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
-    """Fig. 8: objectives against sigma_F after the last epoch, a panel a layer."""
+    """Figs. 8, 9: objectives against sigma_F after the last epoch, a panel a layer (a block group's in a line)."""
     rows = _sigma_rows(need(tables, "matching.csv"))
     return _grid({name: part for name, part in rows.groupby("dataset", sort=False)}, "sigma_F", SIGMA_F, style)
 
@@ -140,26 +148,49 @@ def _row_name(dataset: str, name: str, rows: pd.DataFrame) -> str:
 
 
 def _grid(groups: dict[str, pd.DataFrame], x: str, x_label: str, style: Style) -> Figure:
-    """A row for each named group of rows, a column for each recording point."""
-    points = in_order([point for rows in groups.values() for point in rows["point"]])
-    width = PAGE if len(points) > 2 else 2.6 * len(points)
-    figure, axes = panels(len(groups), len(points), width, 0.9 + 1.35 * max(len(groups), 1.3))
-    for row, (name, rows) in enumerate(groups.items()):
-        for column, point in enumerate(points):
+    """A row for each named group of rows, a column for each recording point; a single row is broken into lines."""
+    # Names such as those of nn.Sequential's modules are read back from a file as numbers.
+    groups = {name: rows.assign(point=rows["point"].astype(str)) for name, rows in groups.items()}
+    points = in_order(point for rows in groups.values() for point in rows["point"])
+    lines = [points] if len(groups) > 1 else _lines(points)
+    cells = [[(name, point) for point in line] for name in groups for line in lines]
+    n_columns = max(map(len, lines))
+    width = max(PAGE, NARROWEST * n_columns) if n_columns > 2 else 2.6 * n_columns
+    titles = {point: broken(point_name(point), width / n_columns, style) for point in points}
+    of_lines = [[titles[point] for point in line] for line in lines]
+    height = 0.9 + 1.35 * max(len(cells), 1.3) + _room(of_lines, style)
+    figure, axes = panels(len(cells), n_columns, width, height)
+    for row, line in enumerate(cells):
+        for column, (name, point) in enumerate(line):
+            rows = groups[name]
             _objectives(axes[row, column], rows[rows["point"] == point], x, style)
-            if row == 0:
-                axes[row, column].set_title(_point_name(point))
+            if row < len(lines):
+                axes[row, column].set_title(titles[point])
         if len(groups) > 1:
-            name_row(axes[row, -1], name)
+            name_row(axes[row, -1], line[0][0])
     name_axes(axes, x_label, OBJECTIVE)
+    leave_out(axes, [len(line) for line in cells])
     legend(figure, handles(permutation_looks(style)), OVER_PAIRS)
     return figure
 
 
-def _point_name(point: str) -> str:
-    if point == "all":
-        return "all layers"
-    return f"after layer {point.removeprefix('hidden')}" if point.startswith("hidden") else point
+def _room(titles: list[list[str]], style: Style) -> float:
+    """Inches for titles of several lines, and for the x axis of panels with none below them."""
+    broken_lines = sum(max(title.count("\n") for title in line) for line in titles)
+    inner_axes = 3 if len({len(line) for line in titles}) > 1 else 0
+    return (broken_lines + inner_axes) * 1.3 * style.font_size / 72
+
+
+def _lines(points: list[str]) -> list[list[str]]:
+    """Recording points in lines of panels: one for each block group of a residual network, else of equal length."""
+    if len(points) <= LONGEST_LINE:
+        return [points]
+    if None not in (of_points := [block_group(point) for point in points]):
+        return [
+            [point for point, of_point in zip(points, of_points, strict=True) if of_point == number]
+            for number in dict.fromkeys(of_points)
+        ]
+    return [points[start : start + PANELS] for start in range(0, len(points), PANELS)]
 
 
 def _objectives(axis: Axes, rows: pd.DataFrame, x: str, style: Style) -> None:

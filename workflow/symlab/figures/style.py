@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ Shared = Literal["none", "all", "row", "col"] | bool
 
 COLUMN, PAGE = 3.4, 6.9
 """Widths in inches of a column and of a page of the paper."""
+CHARACTER = 0.62
+"""Width of a character as a multiple of the font size, on average."""
 ERROR_ALPHA = 0.18
 OVER_PAIRS = "mean ± std over pairs"
 
@@ -176,6 +179,28 @@ def name_axes(axes: np.ndarray, x: str, y: str) -> None:
         axis.set_ylabel(y)
         axis.xaxis.label.set_visible(row == n_rows - 1)
         axis.yaxis.label.set_visible(column == 0)
+
+
+def leave_out(axes: np.ndarray, used: Sequence[int]) -> None:
+    """Take all panels but the first ``used`` of each row off a grid; the lowest left in a column shows the x axis."""
+    for row, column in np.ndindex(axes.shape):
+        axis: Any = axes[row, column]
+        if column >= used[row]:
+            axis.remove()
+        elif all(column >= below for below in used[row + 1 :]):
+            axis.xaxis.label.set_visible(True)
+            axis.tick_params(labelbottom=True)
+
+
+def broken(text: str, width: float, style: Style) -> str:
+    """Text in lines that fit into a width in inches, broken after a space, dot, underscore, colon or dash."""
+    limit = max(8, int(72 * width / (CHARACTER * style.font_size)))
+    lines = [""]
+    for piece in re.findall(rf"[ ._:/-]*[^ ._:/-]{{1,{limit}}}[ ._:/-]*|[ ._:/-]+", text):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > limit:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def name_row(axis: Axes, name: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,14 @@ SETTING = {
     "centre_gaps.csv": "centre_gaps",
 }
 _SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
+_SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
+_POINT_NAMES = (
+    (r"hidden(\d+)", r"after layer \1"),
+    (r"stream(\d+)", r"BG \1 residual stream"),
+    (r"inner(\d+\.\d+)", r"layer \1 inner"),
+    (r"stream", r"residual stream"),
+    (r"mlp(\d+)", r"MLP \1 inner"),
+)
 _ADD_W = "a w_asymmetric variant with sweep: {scheme.sigma_F: [0, 1]}"
 
 
@@ -46,7 +55,7 @@ def variant_label(row: pd.Series) -> str:
     sigma_net = row.get("activation") == "sigma"
     if row["scheme"] == "standard":
         return r"$\sigma$-MLP" if sigma_net else "standard"
-    name = {"w_asymmetric": "W"}.get(row["scheme"], row["scheme"])
+    name = _SCHEME_NAMES.get(row["scheme"], row["scheme"])
     scale = "" if pd.isna(row["sigma_F"]) else rf", $\sigma_F$ = {row['sigma_F']:g}"
     return name + scale + (r", $\sigma$-MLP" if sigma_net else "")
 
@@ -154,15 +163,40 @@ def mean_std(table: pd.DataFrame, x: str, value: str) -> pd.DataFrame:
     return table.groupby(x)[value].agg(["mean", "std"]).fillna({"std": 0.0}).reset_index()
 
 
-def in_order(names: Sequence[str]) -> list[str]:
-    """Distinct recording points from input to output, numbers in names read as numbers."""
-    ends = {"input": 0, "output": 2}
+def in_order(names: Iterable[str]) -> list[str]:
+    """Distinct recording points from input to output.
 
-    def key(name: str) -> tuple[int, list[tuple[int, str]]]:
-        parts = re.split(r"(\d+)", name)
-        return ends.get(name, 1), [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    The names that symlab's networks give (hidden2, stream1, inner1.3) tell their places. If there are others, those of
+    traced networks, all keep the order in which they come.
+    """
+    distinct = list(dict.fromkeys(names))
+    places = {name: place for name in distinct if (place := _place(name)) is not None}
+    return sorted(distinct, key=places.__getitem__) if len(places) == len(distinct) else distinct
 
-    return sorted(set(names), key=key)
+
+def _place(name: str) -> tuple[float, ...] | None:
+    ends = {"all": -2.0, "input": -1.0, "output": math.inf}
+    if name in ends:
+        return (ends[name],)
+    found = re.fullmatch(r"hidden(\d+)|stream(\d+)|inner(\d+)\.(\d+)", name)
+    return None if found is None else tuple(float(number) for number in found.groups() if number is not None)
+
+
+def block_group(point: str) -> int | None:
+    """The number of the block group of residual blocks that a recording point (stream1, inner1.3) lies in."""
+    found = re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point)
+    return None if found is None else int(found.group(1))
+
+
+def point_name(point: str) -> str:
+    """The name for people of a recording point after which neurons are compared; a traced one's is its own."""
+    if point == "all":
+        return "all layers"
+    for pattern, name in _POINT_NAMES:
+        if found := re.fullmatch(pattern, point):
+            return found.expand(name)
+    # Two dollar signs would be read as mathematics.
+    return point.replace("$", r"\$")
 
 
 def signed_sqrt(values: pd.Series) -> np.ndarray:
