@@ -1,4 +1,7 @@
-"""Matching one pair of MNIST-size MLPs: streaming moments against keeping all activations, in time and peak memory.
+"""Matching one pair of networks on all data, in time and peak memory.
+
+- MNIST-size MLPs: streaming moments against keeping all activations;
+- ResNet20 on CIFAR-size images: matching against the two networks' forward passes alone.
 
 Run with: pytest tests/benchmarks/test_matching.py -s, on a machine whose cores are free: two threads that wait for a
 busy core are slower than one, and the ratio then says nothing.
@@ -8,9 +11,11 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +26,16 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from symlab.alignment.matching import match, objective
+from symlab.alignment.forward import outputs
+from symlab.alignment.matching import match, match_all, objective
 from symlab.alignment.moments import record_pair_moments
-from symlab.alignment.symmetry_spec import symmetry_spec
+from symlab.alignment.tracing import Traced, trace
 from symlab.networks import build
 
 N_IMAGES, THREADS, ROUNDS = 54_000, 2, 3
 MIN_SPEEDUP, MIN_MEMORY_RATIO = 3.0, 5.0
+N_COLOUR_IMAGES, COLOUR_INPUTS, COLOUR_BATCH, COLOUR_ROUNDS = 2_000, 3 * 32 * 32, 32, 5
+MAX_RATIO_TO_FORWARD, MAX_MEMORY_GROWTH_MB = 1.3, 20.0
 
 
 def networks() -> tuple[nn.Module, nn.Module]:
@@ -43,7 +51,7 @@ def images() -> Tensor:
 def streaming(net_a: nn.Module, net_b: nn.Module, x: Tensor) -> list[float]:
     """The objective of each layer, as symlab computes it."""
     states = ({"pair": net.state_dict()} for net in (net_a, net_b))
-    moments = record_pair_moments(net_a, *states, symmetry_spec(net_a).points, x.split(1024))
+    moments = record_pair_moments(trace(net_a, x[:2]), *states, x.split(1024))
     correlations = [of_group.correlation() for of_group in moments["pair"].values()]
     return [objective(S, match(S)) for S in correlations]
 
@@ -158,5 +166,83 @@ def test_peak_memory(benchmark):
     assert min(ratios.values()) >= MIN_MEMORY_RATIO
 
 
+def resnets() -> tuple[Traced, nn.Module, dict[str, Tensor], dict[str, Tensor]]:
+    torch.manual_seed(0)
+    nets = [build({"name": "resnet20"}, COLOUR_INPUTS, 10).eval() for _ in range(2)]
+    return trace(nets[0], torch.zeros(2, COLOUR_INPUTS)), nets[0], nets[0].state_dict(), nets[1].state_dict()
+
+
+def colour_batches(n: int) -> Iterator[Tensor]:
+    """Random images, made batch by batch, so that memory does not hold them all."""
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(0, n, COLOUR_BATCH):
+        yield torch.randn(COLOUR_BATCH, COLOUR_INPUTS, generator=generator)
+
+
+def match_resnets(traced: Traced, A: dict[str, Tensor], B: dict[str, Tensor], batches: Iterable[Tensor]) -> None:
+    moments = record_pair_moments(traced, {0: A}, {0: B}, batches)[0]
+    match_all({group: of_group.correlation() for group, of_group in moments.items()}, traced.spec.groups)
+
+
+def test_resnet_time(benchmark):
+    """Full matching over nothing but the forward passes, median of rounds in which both run in turn."""
+    traced, net, A, B = resnets()
+    batches = list(colour_batches(N_COLOUR_IMAGES))
+    forward_s: list[float] = []
+    matching_s: list[float] = []
+
+    def forward() -> None:
+        start = time.perf_counter()
+        for x in batches:
+            outputs(net, A, x)
+            outputs(net, B, x)
+        forward_s.append(time.perf_counter() - start)
+
+    def matching() -> None:
+        start = time.perf_counter()
+        match_resnets(traced, A, B, batches)
+        matching_s.append(time.perf_counter() - start)
+
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            benchmark.pedantic(matching, setup=forward, rounds=COLOUR_ROUNDS, warmup_rounds=1)
+    finally:
+        torch.set_num_threads(threads_before)
+    rounds = list(zip(forward_s, matching_s, strict=True))[1:]
+    ratio = statistics.median(after / before for before, after in rounds)
+    benchmark.extra_info.update({"forward_s": forward_s, "matching_s": matching_s, "ratio": ratio})
+    print(f"\nforward {statistics.median(b for b, _ in rounds):.2f} s, matching / forward {ratio:.2f}; rounds {rounds}")
+    assert ratio <= MAX_RATIO_TO_FORWARD
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from Linux's /proc")
+def test_resnet_memory_does_not_grow_with_the_data(benchmark):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    peak_mb = {}
+
+    def measure_all() -> None:
+        for n in (N_COLOUR_IMAGES, 2 * N_COLOUR_IMAGES):
+            command = [sys.executable, __file__, "resnets", str(n)]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            peak_mb[n] = json.loads(done.stdout)["peak_mb"]
+
+    benchmark.pedantic(measure_all, rounds=1)
+    benchmark.extra_info["peak_mb"] = peak_mb
+    print(f"\npeak memory by number of images, MB: {peak_mb}")
+    assert peak_mb[2 * N_COLOUR_IMAGES] - peak_mb[N_COLOUR_IMAGES] < MAX_MEMORY_GROWTH_MB
+
+
+def measure_resnet_memory(n: int) -> None:
+    torch.set_num_threads(1)
+    traced, _, A, B = resnets()
+    match_resnets(traced, A, B, colour_batches(n))
+    print(json.dumps({"peak_mb": peak_rss_mb()}))
+
+
 if __name__ == "__main__":
-    measure_memory(sys.argv[1])
+    if sys.argv[1] == "resnets":
+        measure_resnet_memory(int(sys.argv[2]))
+    else:
+        measure_memory(sys.argv[1])

@@ -98,7 +98,7 @@ def test_swap_costs_are_refused_for_networks_that_are_no_chain_of_linear_maps(co
         "network": {"name": "vit", "channels": 1},
         "variants": {"s": {"scheme": {"name": "standard"}}},
     }
-    with pytest.raises(UserError, match="studies.digits.identification needs networks that are a chain of linear maps"):
+    with pytest.raises(UserError, match="identification needs networks that are a chain of linear maps"):
         parse_config(config)
 
 

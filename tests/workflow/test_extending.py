@@ -53,7 +53,8 @@ STUDY = {
         "free": {"scheme": {"name": "standard"}},
         "checked": {"scheme": {"name": "checkerboard", "sigma_F": 1}},
     },
-    "interpolation": {"aligned": False, "lambdas": 3},
+    "matching": {},
+    "interpolation": {"lambdas": 3},
     "identification": {},
 }
 
@@ -91,6 +92,9 @@ def test_a_data_set_a_network_and_a_scheme_of_ones_own(fresh):
     assert history[history["epoch"] == 30]["train_accuracy"].min() > 0.9
     assert set(read_table(tables / "tables" / "barriers.csv")["variant"]) == {"free", "checked"}
     assert set(read_table(tables / "tables" / "subspaces.csv")["point"]) == {"input", "hidden1", "output"}
+    # Its symmetry was found by tracing: nothing in the network says which of its axes are neurons.
+    assert set(read_table(tables / "tables" / "matching.csv")["point"]) == {"features"}
+    assert set(read_table(tables / "tables" / "barriers.csv")["aligned"]) == {False, True}
     state, _ = read_tensors(tables / "checked" / "models" / "0.safetensors", "models")
     weight = state["30/features.weight"]
     assert (weight[:, 0::2, 1] == 1).all() and (weight[:, 0::2, 0] != 1).all()

@@ -42,7 +42,7 @@ rule match:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=lambda wildcards, attempt: 60 * attempt,
     params:
-        n_random=lambda wildcards: PROJECT.studies[wildcards.study].matching["n_random"],
+        matching=analysis("matching"),
         library=library("match.py"),
     message:
         "Match neurons of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"

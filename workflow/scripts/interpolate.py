@@ -5,7 +5,7 @@ import pandas as pd
 import torch
 
 from symlab.alignment.permute import permute
-from symlab.alignment.symmetry_spec import symmetry_spec
+from symlab.alignment.symmetry_spec import SymmetrySpec
 from symlab.artifacts import read_tensors, write_table
 from symlab.connectivity.path import curve
 from symlab.data.dataset import open_dataset
@@ -24,19 +24,24 @@ def main(snakemake, report):
         for name in {"train", *path["splits"]}
     }
     module, epoch = models.module().to(device), models.epochs[-1]
-    spec = symmetry_spec(module) if path["aligned"] else None
-    permutations = read_tensors(snakemake.input.permutations, "permutations")[0] if path["aligned"] else {}
+    permutations, spec = {}, None
+    if path["aligned"]:
+        permutations, header = read_tensors(snakemake.input.permutations, "permutations")
+        spec = SymmetrySpec.from_json(header["symmetries"])
     lambdas = np.linspace(0, 1, path["lambdas"]).tolist()
     tables = []
     for pair in models.pairs():
         A, B = (_on(device, models.state(epoch, position)) for position in (pair.A, pair.B))
         ends = {False: B}
         if spec is not None:
-            ends[True] = permute(B, spec, {group: permutations[f"{epoch}/{pair.key}/{group}"] for group in spec.sizes})
+            ends[True] = permute(B, spec, {group: permutations[f"{epoch}/{pair.key}/{group}"] for group in spec.groups})
         for aligned, end in ends.items():
             for split in path["splits"]:
-                x, y = splits[split]
-                table = curve(module, A, end, lambdas, x, y, dataset.task, statistics_x=splits["train"][0])
+                x, y = (tensor[: path["samples"]] for tensor in splits[split])
+                statistics_x = splits["train"][0][: path["samples"]]
+                table = curve(
+                    module, A, end, lambdas, x, y, dataset.task, statistics_x=statistics_x, repair=path["repair"]
+                )
                 tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, aligned=aligned, split=split))
         report(f"pair {pair.key}: {len(ends)} path(s) of {len(lambdas)} points")
     columns = ["mask_seed", "pair", "aligned", "split", "lambda", "loss", "accuracy"]

@@ -3,9 +3,10 @@
 import pandas as pd
 import torch
 
-from symlab.alignment.matching import match, objectives
+from symlab.alignment.matching import joint, match_all, objective, objectives
 from symlab.alignment.permute import check_alignment, permute
-from symlab.alignment.symmetry_spec import symmetry_spec
+from symlab.alignment.symmetry_spec import SymmetrySpec
+from symlab.alignment.weight_matching import weight_matching
 from symlab.artifacts import read_tensors, write_table, write_tensors
 from symlab.data.dataset import open_dataset
 from symlab.job import run
@@ -18,30 +19,37 @@ CHECKED_SAMPLES = 256
 def main(snakemake, report):
     torch.set_num_threads(snakemake.threads)
     study, variant = snakemake.wildcards.study, snakemake.wildcards.variant
+    settings = snakemake.params.matching
     models = open_models(snakemake.input.models)
-    correlations, _ = read_tensors(snakemake.input.moments, "moments")
+    correlations, header = read_tensors(snakemake.input.moments, "moments")
     x, _ = open_dataset(snakemake.input.data).split("train")
     batch = torch.from_numpy(x[:CHECKED_SAMPLES])
     module = models.module()
-    spec = symmetry_spec(module)
+    spec = SymmetrySpec.from_json(header["symmetries"])
     rows, permutations = [], {}
     for epoch in models.epochs:
         for pair in models.pairs():
-            found = {}
-            for group in spec.sizes:
-                S = correlations[f"{epoch}/{pair.key}/{group}"]
-                rng = numpy_rng(study, variant, "random permutations", epoch, pair.mask_seed, pair.pair, group)
-                found[group] = match(S)
-                rows += [
-                    {"mask_seed": pair.mask_seed, "pair": pair.pair, "epoch": epoch, "point": group}
-                    | {"permutation": permutation, "objective": objective}
-                    for permutation, objective in objectives(S, snakemake.params.n_random, rng).items()
-                ]
-            state = models.state(epoch, pair.B)
-            check_alignment(module, state, permute(state, spec, found), batch)
-            permutations |= {f"{epoch}/{pair.key}/{group}": pi.astype("int64") for group, pi in found.items()}
+            prefix = f"{epoch}/{pair.key}/"
+            of_pair = {name.removeprefix(prefix): S for name, S in correlations.items() if name.startswith(prefix)}
+            rng = numpy_rng(study, variant, "permutations", epoch, pair.mask_seed, pair.pair)
+            state_A, state_B = models.state(epoch, pair.A), models.state(epoch, pair.B)
+            found = match_all(of_pair, spec.groups)
+            values = objectives(of_pair, found, spec.groups, settings["n_random"], rng)
+            if settings["method"] == "weight":
+                found = weight_matching(spec, state_A, state_B, rng, settings["restarts"]).permutations
+                for group, S in of_pair.items():
+                    values[group]["weight"] = objective(S, joint(group, found, spec.groups))
+            check_alignment(module, state_B, permute(state_B, spec, found), batch)
+            permutations |= {prefix + group: pi.astype("int64") for group, pi in found.items()}
+            rows += [
+                {"mask_seed": pair.mask_seed, "pair": pair.pair, "epoch": epoch, "point": group}
+                | {"permutation": permutation, "objective": value}
+                for group, of_group in values.items()
+                for permutation, value in of_group.items()
+            ]
     report(f"{len(permutations)} permutations found; every permuted network computes the function it was made from")
-    write_tensors(snakemake.output.permutations, permutations, "permutations", {"study": study, "variant": variant})
+    described = {"study": study, "variant": variant, "method": settings["method"], "symmetries": header["symmetries"]}
+    write_tensors(snakemake.output.permutations, permutations, "permutations", described)
     write_table(snakemake.output.matching, pd.DataFrame(rows))
 
 

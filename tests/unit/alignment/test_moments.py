@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from symlab.alignment.moments import PairMoments, record_pair_moments
+from symlab.alignment.forward import outputs
+from symlab.alignment.moments import PairMoments, record_pair_moments, samples
+from symlab.alignment.symmetry_spec import Concat, Group, Point, Product, SymmetrySpec, columns
 from symlab.errors import UserError
-from symlab.networks import build
 
 
 def streamed(z_a, z_b, sizes):
@@ -79,52 +80,105 @@ def test_unusable_activations_are_refused():
         streamed(torch.tensor([[1.0], [torch.nan], [2.0]]), torch.rand(3, 1), 2)
 
 
-def test_records_every_pair_and_leaves_the_module_alone():
-    module = build({"name": "mlp", "widths": [6, 5], "norm": "batchnorm"}, 4, 3)
-    torch.manual_seed(0)
-    for name, buffer in module.named_buffers():
-        if "running" in name:
-            buffer.copy_(torch.rand_like(buffer) + 0.5)
-    states = [
-        {k: v + 0.3 * torch.rand_like(v) if v.is_floating_point() else v for k, v in module.state_dict().items()}
-        for _ in range(4)
+def test_a_batch_of_images_is_the_same_as_its_pixels():
+    generator = torch.Generator().manual_seed(3)
+    for shape in ((6, 4, 25), (50, 4, 3)):
+        z_a = torch.rand(shape, generator=generator)
+        z_b = z_a.flip(1) + 0.5 * torch.rand(shape, generator=generator)
+        pixels = [z.movedim(1, 2).flatten(0, 1) for z in (z_a, z_b)]
+        expected = reference(*pixels)
+        for shift in (0.0, 500.0):
+            moments = PairMoments(4)
+            for image_a, image_b in zip(z_a.split(5), z_b.split(5), strict=True):
+                moments.add(image_a + shift, image_b)
+            assert moments.n == len(pixels[0])
+            np.testing.assert_allclose(moments.correlation(), expected, atol=1e-5 if shift == 0 else 1e-4)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_samples_are_the_columns_without_a_copy(channels_last):
+    groups = {"h": Group(3), "d": Group(2, ("h",)), "c": Group(4)}
+    generator = torch.Generator().manual_seed(4)
+    cases = [
+        ((5, 4, 3, 3), (None, "c", None, None), "c"),
+        ((5, 7, 6), (None, None, Product(("h", "d"))), "d"),
+        ((5, 3, 7, 2), (None, "h", None, "d"), "d"),
+        ((5, 7, 10), (None, None, Concat(("c", Product(("h", "d"))))), "d"),
+        ((5, 36), (None, Product(("c", 9))), "c"),
+        ((5, 8, 2, 2), (None, Concat(("c", "c")), None, None), "c"),
+        ((5, 4), (None, "c"), "c"),
     ]
-    x = torch.randn(50, 4)
-    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    points = {"hidden1": "activations.0", "hidden2": "activations.1"}
+    for shape, axes, group in cases:
+        value = torch.randn(shape, generator=generator)
+        if channels_last and value.dim() == 4:
+            value = value.contiguous(memory_format=torch.channels_last)
+        found = list(samples(value, axes, group, groups))
+        rows = [z if z.dim() == 2 else z.movedim(1, 2).flatten(0, 1) for z in found]
+        expected = columns(value, axes, group, groups)
+        assert len(rows) == len(expected)
+        for one, other in zip(rows, expected, strict=True):
+            assert torch.equal(one.sort(dim=0).values, other.sort(dim=0).values)
+        if axes[1] == "c" and value.dim() == 4:
+            assert all(z.untyped_storage().data_ptr() == value.untyped_storage().data_ptr() for z in found)
+
+
+class Recorded:
+    """Stands for a traced network: the named values are outputs of submodules, or sums of them."""
+
+    def __init__(self, module, spec):
+        self.module, self.spec = module, spec
+
+    def values(self, state, x, names):
+        found = {}
+        handles = [
+            self.module.get_submodule(name).register_forward_hook(
+                lambda m, i, output, name=name: found.update({name: output})
+            )
+            for name in names
+        ]
+        outputs(self.module, state, x)
+        for handle in handles:
+            handle.remove()
+        return found
+
+
+def test_records_every_pair_and_every_point():
+    module = nn.Sequential(
+        nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Conv2d(3, 3, 1), nn.Flatten(), nn.Linear(12, 2)
+    )
+    groups = {"stream": Group(3), "h": Group(3), "pixel": Group(4, ("h",))}
+    spec = SymmetrySpec(
+        {},
+        groups,
+        {
+            "stream": (Point("2", (None, "stream", None, None), ""), Point("3", (None, "stream", None, None), "")),
+            "h": (),
+            "pixel": (Point("4", (None, Product(("h", "pixel"))), ""),),
+        },
+    )
+    torch.manual_seed(0)
+    states = [{name: torch.randn(t.shape) for name, t in module.state_dict().items()} for _ in range(4)]
+    x = torch.randn(50, 16)
+    traced = Recorded(module, spec)
     moments = record_pair_moments(
-        module, {"p": states[0], "q": states[1]}, {"p": states[2], "q": states[3]}, points, x.split(16)
+        traced, {"p": states[0], "q": states[1]}, {"p": states[2], "q": states[3]}, x.split(16)
     )
 
-    assert module.training
-    assert not module.activations[0]._forward_hooks
-    for name, tensor in module.state_dict().items():
-        assert torch.equal(tensor, before[name])
-
-    def activations(state):
-        other = build({"name": "mlp", "widths": [6, 5], "norm": "batchnorm"}, 4, 3).eval()
-        other.load_state_dict(state)
-        hidden1 = other.activations[0](other.norms[0](other.linears[0](x)))
-        return {"hidden1": hidden1, "hidden2": other.activations[1](other.norms[1](other.linears[1](hidden1)))}
-
-    with torch.no_grad():
-        for key, a, b in (("p", 0, 2), ("q", 1, 3)):
-            z_a, z_b = activations(states[a]), activations(states[b])
-            for group in points:
-                expected = reference(z_a[group], z_b[group])
-                np.testing.assert_allclose(moments[key][group].correlation(), expected, atol=1e-5)
+    assert {key: set(of_groups) for key, of_groups in moments.items()} == {key: {"stream", "pixel"} for key in "pq"}
+    for key, a, b in (("p", 0, 2), ("q", 1, 3)):
+        values = [traced.values(states[at], x, ["2", "3", "4"]) for at in (a, b)]
+        streams = [torch.cat([v[name].movedim(1, -1).flatten(0, 2) for name in "23"]) for v in values]
+        np.testing.assert_allclose(moments[key]["stream"].correlation(), reference(*streams), atol=1e-5)
+        assert moments[key]["pixel"].d == 12 and moments[key]["pixel"].n == 50
+        flat = [v["4"] for v in values]
+        np.testing.assert_allclose(moments[key]["pixel"].correlation(), reference(*flat), atol=1e-5)
 
 
-def test_pairs_and_points_that_cannot_be_recorded_are_refused():
-    module = build({"name": "mlp", "widths": [3, 3], "norm": "none"}, 2, 2)
-    state, x = module.state_dict(), torch.zeros(4, 2)
+def test_pairs_without_partner_and_empty_data_are_refused():
+    module = nn.Linear(2, 3)
+    traced = Recorded(nn.Sequential(module), SymmetrySpec({}, {"g": Group(3)}, {"g": (Point("0", (None, "g"), ""),)}))
+    state = {f"0.{name}": tensor for name, tensor in module.state_dict().items()}
     with pytest.raises(UserError, match="same pairs"):
-        record_pair_moments(module, {0: state}, {1: state}, {"hidden1": "activations.0"}, [x])
+        record_pair_moments(traced, {0: state}, {1: state}, [torch.zeros(4, 2)])
     with pytest.raises(UserError, match="no inputs"):
-        record_pair_moments(module, {0: state}, {0: state}, {"hidden1": "activations.0"}, [])
-    module.activations[1] = module.activations[0]
-    with pytest.raises(UserError, match="more than once"):
-        record_pair_moments(module, {0: state}, {0: state}, {"hidden1": "activations.0"}, [x])
-    flat = nn.Sequential(nn.Linear(2, 3), nn.Unflatten(1, (3, 1)))
-    with pytest.raises(UserError, match=r"shape \(4, 3, 1\)"):
-        record_pair_moments(flat, {0: flat.state_dict()}, {0: flat.state_dict()}, {"g": "1"}, [x])
+        record_pair_moments(traced, {0: state}, {0: state}, [])

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import batch_rows, outputs
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.path import curve, interpolate
 from symlab.errors import UserError
@@ -145,6 +145,53 @@ def test_running_statistics_of_the_first_layer_in_closed_form_even_on_sorted_inp
     torch.testing.assert_close(found["norms.0.running_var"], h.var(0), atol=1e-4, rtol=5e-3)
     assert int(found["norms.0.num_batches_tracked"]) == 8
     assert running_statistics(build({"name": "mlp", "widths": [3]}, 1, 2), {}, None) == {}
+
+
+class SmallConvolutional(nn.Module):
+    """Two convolutions with batch norm on flat images of 2 x 6 x 6."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(2, 5, 3, padding=1), nn.BatchNorm2d(5)
+        self.conv2, self.norm2 = nn.Conv2d(5, 6, 3, stride=2, bias=False), nn.BatchNorm2d(6)
+        self.readout = nn.Linear(6, 4)
+
+    def forward(self, x):
+        x = torch.relu(self.norm1(self.conv1(x.unflatten(1, (2, 6, 6)))))
+        return self.readout(torch.relu(self.norm2(self.conv2(x))).mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize("batch_size", [64, None])
+def test_batchnorm_statistics_of_convolutions_are_those_of_the_interpolated_network(batch_size):
+    module = SmallConvolutional()
+    state_A, state_B = two_states(module)
+    x, y = data(d=72)
+    table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size, statistics_x=x)
+    for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
+        reference = SmallConvolutional()
+        reference.load_state_dict(interpolate(state_A, state_B, lam))
+        reference.norm1.momentum = reference.norm2.momentum = 1.0
+        with torch.no_grad():
+            reference(x)
+            logits = reference.eval()(x)
+        assert row.loss == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
+        assert row.accuracy == pytest.approx(float((logits.argmax(-1) == y).double().mean()))
+
+
+def test_running_statistics_of_a_convolution_in_closed_form():
+    module = SmallConvolutional()
+    state = two_states(module)[0]
+    x, _ = data(n=600, d=72)
+    found = running_statistics(module, state, x, batch_size=200)
+    h = functional.conv2d(x.unflatten(1, (2, 6, 6)), state["conv1.weight"], state["conv1.bias"], padding=1)
+    torch.testing.assert_close(found["norm1.running_mean"], h.mean((0, 2, 3)), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found["norm1.running_var"], h.var((0, 2, 3)), atol=1e-4, rtol=1e-2)
+    assert int(found["norm2.num_batches_tracked"]) == 3
+
+
+def test_rows_of_a_batch_fall_with_the_size_of_an_input():
+    rows = [batch_rows(torch.zeros(1, d)) for d in (1, 784, 1024, 3072, 12288, 10**7)]
+    assert rows == [1024, 1024, 1024, 32, 16, 16]
 
 
 def test_a_diverged_network_has_no_accuracy():

@@ -5,60 +5,83 @@ Activations are never kept: of each batch only the sums that Pearson's correlati
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import TypeVar
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.symmetry_spec import Axes, Group, blocks, shape
 from symlab.errors import UserError
+
+if TYPE_CHECKING:
+    from symlab.alignment.tracing import Traced
 
 # Activations are float32: a neuron that is constant in exact arithmetic still varies by a few units in the last place
 # of its value. A standard deviation below this many of them, relative to the root mean square, is called constant.
 CONSTANT_NEURON_TOLERANCE = 8 * float(np.finfo(np.float32).eps)
 
+# Sums of squares in float32 lose a factor of (mean / deviation)^2 of their precision: 16 of some 1e7.
+LARGE_MEAN = 4.0
+
 Key = TypeVar("Key", bound=Hashable)
 
 
 class PairMoments:
-    """Running first and second moments of activations Z_A, Z_B [n, d] of d neurons of each of two networks.
+    """Running first and second moments of the activations of d neurons of each of two networks.
 
-    Products are taken in float32, one matrix product a batch, and added up in float64. Both sides are shifted by the
-    first batch's means before: a neuron with a large mean and a small variance would otherwise lose its variance to
-    cancellation in float32. Any shift gives the same correlation in exact arithmetic, so the estimate may be crude: the
-    means' squared distance from the shift is at most n / n_first variances, and typically 1 / n_first.
+    Products are taken in float32, a matrix product for each image or batch, and added up in float64. A batch in which
+    some neuron's mean is large beside its deviation is centred before: in float32 its variance would be lost to
+    cancellation otherwise. Other batches are read only, which keeps the moments much cheaper than the forward passes.
     """
 
     def __init__(self, d: int):
         self.d = d
         self.n = 0
 
-    def add(self, z_a: Float[Tensor, "n d"], z_b: Float[Tensor, "n d"]) -> None:
-        """Take in one batch of both networks' activations on the same n > 0 inputs.
+    def add(self, z_a: Float[Tensor, "n d"] | Float[Tensor, "b d p"], z_b: Float[Tensor, ...]) -> None:
+        """Take in one batch of both networks' activations on the same inputs.
+
+        Args:
+            z_a, z_b: one row a sample, or for each of b images the d neurons (channels) at p places: n = b p samples.
 
         Raises:
-            UserError: a batch is empty, or not [n, d] with the same n on both sides.
+            UserError: a batch is empty, or of another shape, or not of the same shape on both sides.
         """
-        if z_a.shape != z_b.shape or z_a.dim() != 2 or z_a.shape[1] != self.d or len(z_a) == 0:
+        if z_a.shape != z_b.shape or z_a.dim() not in (2, 3) or z_a.shape[1] != self.d or z_a.numel() == 0:
             raise UserError(
-                f"activations of shapes {tuple(z_a.shape)} and {tuple(z_b.shape)} cannot be matched: "
-                f"both networks must give [n, {self.d}] on the same n > 0 inputs."
+                f"activations of shapes {tuple(z_a.shape)} and {tuple(z_b.shape)} cannot be matched: both networks "
+                f"must give [n, {self.d}] or [b, {self.d}, p] on the same inputs, at least one."
             )
+        a, b = _as_images(z_a), _as_images(z_b)
+        n = a.shape[0] * a.shape[2]
         if self.n == 0:
-            self.shift_a, self.shift_b = z_a.mean(dim=0), z_b.mean(dim=0)
             vector = torch.zeros(self.d, dtype=torch.float64, device=z_a.device)
             self.sum_a, self.sum_b, self.square_a, self.square_b = (vector.clone() for _ in range(4))
             self.cross = torch.zeros(self.d, self.d, dtype=torch.float64, device=z_a.device)
-        a, b = (z_a - self.shift_a).float(), (z_b - self.shift_b).float()
-        self.n += len(a)
-        self.sum_a += a.sum(dim=0)
-        self.sum_b += b.sum(dim=0)
-        self.square_a += a.square().sum(dim=0)
-        self.square_b += b.square().sum(dim=0)
-        self.cross += a.T @ b
+        self.n += n
+        sum_a, square_a = _sums(a)
+        sum_b, square_b = _sums(b)
+        if bool(_needs_centring(n, sum_a, square_a) | _needs_centring(n, sum_b, square_b)):
+            # As float32, so that exactly what is subtracted here is added back below.
+            mean_a, mean_b = (sum_a / n).float(), (sum_b / n).float()
+            a, b = a - mean_a[:, None], b - mean_b[:, None]
+            mean_a, mean_b = mean_a.double(), mean_b.double()
+            rest_a, square_a = _sums(a)
+            rest_b, square_b = _sums(b)
+            square_a += mean_a * (2 * rest_a + n * mean_a)
+            square_b += mean_b * (2 * rest_b + n * mean_b)
+            sum_a, sum_b = rest_a + n * mean_a, rest_b + n * mean_b
+            # sum ab = sum a'b' + mean_a sum b' + (sum a' + n mean_a) mean_b.
+            self.cross.addr_(mean_a, rest_b).addr_(sum_a, mean_b)
+        self.sum_a += sum_a
+        self.sum_b += sum_b
+        self.square_a += square_a
+        self.square_b += square_b
+        self.cross += torch.bmm(a, b.mT).sum(dim=0, dtype=torch.float64)
 
     def correlation(self) -> Float[np.ndarray, "d d"]:
         """S_ij: Pearson correlation of neuron i of A and neuron j of B; 0 where one of them is constant.
@@ -72,8 +95,8 @@ class PairMoments:
         if self.n == 0:
             raise UserError("the correlation of activations needs at least one batch of inputs: the data set is empty.")
         mean_a, mean_b = (self.sum_a / self.n).cpu().numpy(), (self.sum_b / self.n).cpu().numpy()
-        std_a, constant_a = _spread(self.square_a.cpu().numpy() / self.n, mean_a, self.shift_a.cpu().numpy())
-        std_b, constant_b = _spread(self.square_b.cpu().numpy() / self.n, mean_b, self.shift_b.cpu().numpy())
+        std_a, constant_a = _spread(self.square_a.cpu().numpy() / self.n, mean_a)
+        std_b, constant_b = _spread(self.square_b.cpu().numpy() / self.n, mean_b)
         covariance = self.cross.cpu().numpy() / self.n - np.outer(mean_a, mean_b)
         if not np.isfinite(covariance).all():
             raise UserError("some activations are not finite, so neurons cannot be matched: did the training diverge?")
@@ -83,72 +106,110 @@ class PairMoments:
         return correlation.clip(-1.0, 1.0)
 
 
+def _as_images(z: Float[Tensor, ...]) -> Float[Tensor, "b d p"]:
+    """Activations as float32 [b, d, p]; samples of few places an image become one image of many."""
+    if z.dim() == 2:
+        z = z.T[None]
+    elif z.shape[2] < z.shape[1]:
+        # A product for each image would then be larger than the image.
+        z = z.transpose(0, 1).reshape(1, z.shape[1], -1)
+    return z.float()
+
+
+def _sums(z: Float[Tensor, "b d p"]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+    """Sums of the entries and of their squares, float64."""
+    if z.stride(2) == 1:
+        # The norm reads the entries once; squaring first would write them to memory. It is slow on other strides.
+        square = torch.linalg.vector_norm(z, dim=2).double().square()
+    else:
+        square = z.square().sum(dim=2).double()
+    return z.sum(dim=2).sum(dim=0, dtype=torch.float64), square.sum(dim=0)
+
+
+def _needs_centring(n: int, total: Float[Tensor, " d"], square: Float[Tensor, " d"]) -> Tensor:
+    """Whether some mean is above ``LARGE_MEAN`` standard deviations."""
+    mean = total / n
+    return (mean.square() > LARGE_MEAN**2 * (square / n - mean.square())).any()
+
+
 def _spread(
-    mean_square: Float[np.ndarray, " d"], mean: Float[np.ndarray, " d"], shift: Float[np.ndarray, " d"]
+    mean_square: Float[np.ndarray, " d"], mean: Float[np.ndarray, " d"]
 ) -> tuple[Float[np.ndarray, " d"], np.ndarray]:
-    """Standard deviations from moments about ``shift``, and which neurons are constant."""
+    """Standard deviations, and which neurons are constant."""
     variance = np.maximum(mean_square - mean**2, 0.0)
-    mean_square_about_zero = variance + (mean + shift) ** 2
-    return np.sqrt(variance), variance <= CONSTANT_NEURON_TOLERANCE**2 * mean_square_about_zero
+    return np.sqrt(variance), variance <= CONSTANT_NEURON_TOLERANCE**2 * mean_square
 
 
 def record_pair_moments(
-    module: nn.Module,
+    traced: Traced,
     states_A: Mapping[Key, Mapping[str, Tensor]],
     states_B: Mapping[Key, Mapping[str, Tensor]],
-    points: Mapping[str, str],
     batches: Iterable[Float[Tensor, "n d"]],
 ) -> dict[Key, dict[str, PairMoments]]:
     """Moments of both networks' activations for many pairs, in one pass over the data.
 
+    Every place (pixel, token) of every input is a sample, and so is every recording point of a group: a residual
+    stream's points are taken together.
+
     Args:
-        module: a network of the pairs' shape; its own state is not used.
+        traced: a network of the pairs' shape with its symmetry spec.
         states_A, states_B: the states to compare, by a key that names the pair (and the snapshot, if there are many).
-        points: for each group of neurons, the submodule whose output [n, d] is recorded (``SymmetrySpec.points``).
-        batches: the inputs; 512 to 2048 at a time keep a 512-wide layer in cache.
+        batches: the inputs. All points of one batch are in memory at once for both networks: 512 to 2048 inputs at a
+            time for a multilayer perceptron, 32 to 128 images for a convolutional network.
 
     Returns:
-        For each key and group the moments; 8 d^2 bytes each, so record very many snapshots in portions.
+        For each key the moments of every group that has recording points, of d = prod(sizes of within) * size neurons,
+        the group's own index fastest; 8 d^2 bytes each, so record very many snapshots in portions.
 
     Raises:
-        UserError: the two sides have different keys, there are no inputs, or a point's output is not [n, d].
+        UserError: the two sides have different keys, or there are no inputs.
     """
     if states_A.keys() != states_B.keys():
         raise UserError("states_A and states_B must name the same pairs.")
-    recorded: dict[str, Tensor] = {}
-
-    def recorder(group: str, point: str):
-        def hook(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            if output.dim() != 2:
-                raise UserError(
-                    f"the output of {point!r} has shape {tuple(output.shape)}; matching needs one row a sample."
-                )
-            if group in recorded:
-                raise UserError(f"{point!r} runs more than once in a forward pass: record a module that runs once.")
-            recorded[group] = output
-
-        return hook
-
-    def activations(state: Mapping[str, Tensor], x: Tensor) -> dict[str, Tensor]:
-        recorded.clear()
-        outputs(module, state, x)
-        return dict(recorded)
-
-    moments: dict[Key, dict[str, PairMoments]] = {key: {} for key in states_A}
-    handles = [
-        module.get_submodule(point).register_forward_hook(recorder(group, point)) for group, point in points.items()
-    ]
-    try:
-        for x in batches:
-            for key, of_groups in moments.items():
-                z_a, z_b = activations(states_A[key], x), activations(states_B[key], x)
-                for group in points:
-                    if group not in of_groups:
-                        of_groups[group] = PairMoments(z_a[group].shape[1])
-                    of_groups[group].add(z_a[group], z_b[group])
-    finally:
-        for handle in handles:
-            handle.remove()
-    if not all(moments.values()):
+    spec = traced.spec
+    names = sorted({point.value for points in spec.points.values() for point in points})
+    moments: dict[Key, dict[str, PairMoments]] = {
+        key: {
+            group: PairMoments(math.prod(shape(group, spec.groups))) for group, points in spec.points.items() if points
+        }
+        for key in states_A
+    }
+    empty = True
+    for x in batches:
+        empty = False
+        for key, of_groups in moments.items():
+            values_a, values_b = traced.values(states_A[key], x, names), traced.values(states_B[key], x, names)
+            for group, of_group in of_groups.items():
+                for point in spec.points[group]:
+                    for z_a, z_b in zip(
+                        samples(values_a[point.value], point.axes, group, spec.groups),
+                        samples(values_b[point.value], point.axes, group, spec.groups),
+                        strict=True,
+                    ):
+                        of_group.add(z_a, z_b)
+    if empty:
         raise UserError("there are no inputs to record activations on: the data set is empty.")
     return moments
+
+
+def samples(
+    value: Float[Tensor, ...], axes: Axes, group: str, groups: Mapping[str, Group]
+) -> Iterator[Float[Tensor, "n d"] | Float[Tensor, "b d p"]]:
+    """Activations by neuron of a group, the batch first: as ``symmetry_spec.columns``, but without a copy.
+
+    Yields:
+        [n, d] where the neurons are the fastest index in memory, else [b, d, p]; for each block in which the group is.
+    """
+    wanted = (*groups[group].within, group)
+    for block in blocks(value, axes, groups):
+        names = [name for name, _ in block.labels]
+        if group not in names:
+            continue
+        neurons = [names.index(name) for name in wanted]
+        places = [dim for dim in range(1, len(names)) if dim not in neurons]
+        d = math.prod(groups[name].size for name in wanted)
+        rows = block.tensor.permute(0, *places, *neurons)
+        if rows.is_contiguous():
+            yield rows.reshape(-1, d)
+        else:
+            yield block.tensor.permute(0, *neurons, *places).reshape(len(value), d, -1)

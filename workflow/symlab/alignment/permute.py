@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from symlab.alignment.forward import outputs
-from symlab.alignment.symmetry_spec import SymmetrySpec, validate
+from symlab.alignment.symmetry_spec import SymmetrySpec, permuted, shape, validate
 from symlab.errors import UserError
 
 # Renumbering changes the order in which products are added up, nothing else. In float32 that moves the outputs of nets
@@ -26,7 +26,7 @@ class AlignmentError(UserError):
 
 
 def permute(
-    state: Mapping[str, Tensor], spec: SymmetrySpec, permutations: Mapping[str, Int[np.ndarray, " d"]]
+    state: Mapping[str, Tensor], spec: SymmetrySpec, permutations: Mapping[str, Int[np.ndarray, "*within d"]]
 ) -> dict[str, Tensor]:
     """The state of the same network with its neurons renumbered, one permutation a group.
 
@@ -35,24 +35,15 @@ def permute(
         UserError: state and spec do not fit together.
     """
     validate(spec, state)
-    if permutations.keys() != spec.sizes.keys():
-        raise AlignmentError(f"permutations are given for {sorted(permutations)}, but groups are {sorted(spec.sizes)}.")
-    for group, pi in permutations.items():
-        if not np.array_equal(np.sort(pi), np.arange(spec.sizes[group])):
-            raise AlignmentError(f"the permutation of {group!r} is not a bijection of its {spec.sizes[group]} neurons.")
-
-    permuted = {}
-    for name, tensor in state.items():
-        for axis, acting in enumerate(spec.axes[name]):
-            if acting is not None:
-                tensor = tensor.index_select(axis, torch.as_tensor(permutations[acting], device=tensor.device))
-        permuted[name] = tensor
-    return permuted
-
-
-def inverse(pi: Int[np.ndarray, " d"]) -> Int[np.ndarray, " d"]:
-    """The permutation that undoes pi."""
-    return np.argsort(pi)
+    if permutations.keys() != spec.groups.keys():
+        raise AlignmentError(
+            f"permutations are given for {sorted(permutations)}, but groups are {sorted(spec.groups)}."
+        )
+    for name, pi in permutations.items():
+        expected = np.broadcast_to(np.arange(spec.groups[name].size), shape(name, spec.groups))
+        if not np.array_equal(np.sort(pi, axis=-1), expected):
+            raise AlignmentError(f"the permutation of {name!r} is not a bijection of its {len(expected.T)} neurons.")
+    return {name: permuted(tensor, spec.axes[name], permutations, spec.groups) for name, tensor in state.items()}
 
 
 def check_alignment(

@@ -1,35 +1,138 @@
-"""Which axes of which tensors permute together when the neurons of a network are renumbered."""
+"""Which axes of which tensors permute together when the neurons of a network are renumbered.
+
+A *group* is a set of neurons that one permutation renumbers: the neurons of a hidden layer, the channels of a residual
+stream, the heads of an attention layer. A group may lie *within* others: the value dimensions within each head are
+renumbered separately, head by head. Every axis of a tensor is described by
+
+- ``None`` or an integer (its length): entries that stay in place;
+- the name of a group: the group's neurons, one after another;
+- a ``Product``: the mixed-radix index of its parts, the first one slowest (heads x dimensions; channels x pixels after
+  a flatten);
+- a ``Concat``: its parts one after another (concatenated channels; query, key and value in one matrix).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor, nn
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from symlab.errors import UserError
+
+
+@dataclass(frozen=True)
+class Product:
+    """An axis whose index runs over all combinations of its parts' indices, the first part slowest."""
+
+    parts: tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Concat:
+    """An axis that holds its parts one after another."""
+
+    parts: tuple[Axis, ...]
+
+
+Axis = None | int | str | Product | Concat
+Axes = tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neurons that one permutation renumbers.
+
+    ``within``: the groups (outermost first) inside whose neurons this group repeats. Its permutation then has one row
+    for each combination of theirs, of shape [*sizes of within, size]. Wherever the group occurs, they occur too.
+    """
+
+    size: int
+    within: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value of the forward pass that holds activations of one or more groups.
+
+    Attributes:
+        value: the name of the value in the traced graph.
+        axes: its axes, the batch first.
+        place: path of the module that computes it, for people.
+    """
+
+    value: str
+    axes: Axes
+    place: str
 
 
 @dataclass(frozen=True)
 class SymmetrySpec:
     """The permutation symmetries of a network, as data.
 
-    A *group* is a set of neurons that are renumbered by one permutation, e.g. the neurons of one hidden layer.
-
     Attributes:
-        axes: for each parameter and buffer, the group that acts on each of its axes (None: the axis stays as it is).
-        points: for each group, the submodule whose output [n, d] is recorded for matching (post-norm, post-activation).
-        sizes: for each group, its number of neurons d.
+        axes: for each parameter and buffer the description of each of its axes.
+        groups: the groups by name; one that lies within others comes after them.
+        points: for each group the values whose activations tell its neurons apart (post-norm, post-activation); several
+            are taken together, as more samples of the same neurons. A group without points is matched through the
+            groups within it.
+        unsupported: a sentence for each operation that the tracer does not know; axes that meet it stay in place.
     """
 
-    axes: dict[str, tuple[str | None, ...]]
-    points: dict[str, str]
-    sizes: dict[str, int]
+    axes: dict[str, Axes]
+    groups: dict[str, Group]
+    points: dict[str, tuple[Point, ...]] = field(default_factory=dict)
+    unsupported: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec without its points as JSON values, to be kept beside permutations."""
+        return {
+            "axes": {name: [_axis_to_json(axis) for axis in axes] for name, axes in self.axes.items()},
+            "groups": {name: {"size": group.size, "within": list(group.within)} for name, group in self.groups.items()},
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> SymmetrySpec:
+        """The spec that ``to_json`` wrote."""
+        return SymmetrySpec(
+            {name: tuple(_axis_from_json(axis) for axis in axes) for name, axes in value["axes"].items()},
+            {name: Group(group["size"], tuple(group["within"])) for name, group in value["groups"].items()},
+        )
+
+
+def _axis_to_json(axis: Axis) -> Any:
+    if isinstance(axis, Product | Concat):
+        return ["product" if isinstance(axis, Product) else "concat", *map(_axis_to_json, axis.parts)]
+    return axis
+
+
+def _axis_from_json(value: Any) -> Axis:
+    if isinstance(value, list):
+        return (Product if value[0] == "product" else Concat)(tuple(map(_axis_from_json, value[1:])))
+    return value
+
+
+def groups_of(axis: Axis) -> set[str]:
+    """Names of the groups that occur in an axis."""
+    if isinstance(axis, Product | Concat):
+        return {name for part in axis.parts for name in groups_of(part)}
+    return {axis} if isinstance(axis, str) else set()
+
+
+def length(axis: Axis, groups: Mapping[str, Group]) -> int | None:
+    """Number of entries of an axis; None if it is all in place and of any length."""
+    if isinstance(axis, Product | Concat):
+        lengths = [length(part, groups) or 1 for part in axis.parts]
+        return sum(lengths) if isinstance(axis, Concat) else int(np.prod(lengths))
+    return groups[axis].size if isinstance(axis, str) else axis
 
 
 def validate(spec: SymmetrySpec, state: Mapping[str, Tensor]) -> None:
-    """Check that the spec covers every tensor of ``state`` and that every permuted axis has its group's size.
+    """Check that the spec covers every tensor of ``state`` and that every axis has the length it describes.
 
     Raises:
         UserError: names the first tensor, axis or group that does not fit.
@@ -37,75 +140,180 @@ def validate(spec: SymmetrySpec, state: Mapping[str, Tensor]) -> None:
     for name in state:
         if name not in spec.axes:
             raise UserError(f"the symmetry spec says nothing of {name!r}: add it to axes, with None for fixed axes.")
-    for name, groups in spec.axes.items():
+    for group, described in spec.groups.items():
+        for outer in described.within:
+            if outer not in spec.groups:
+                raise UserError(f"group {group!r} is said to lie within {outer!r}, which is no group of the spec.")
+    for name, axes in spec.axes.items():
         if name not in state:
             raise UserError(f"the symmetry spec names {name!r}, which the network does not have: remove it from axes.")
         shape = tuple(state[name].shape)
-        if len(groups) != len(shape):
-            raise UserError(f"the symmetry spec gives {len(groups)} axes for {name!r}, whose shape is {shape}.")
-        for axis, group in enumerate(groups):
-            if group is None:
-                continue
-            if group not in spec.sizes:
-                raise UserError(f"the symmetry spec lets unknown group {group!r} act on {name!r}: add it to sizes.")
-            if shape[axis] != spec.sizes[group]:
+        if len(axes) != len(shape):
+            raise UserError(f"the symmetry spec gives {len(axes)} axes for {name!r}, whose shape is {shape}.")
+        present = set().union(*map(groups_of, axes)) if axes else set()
+        for group in sorted(present):
+            if group not in spec.groups:
+                raise UserError(f"the symmetry spec lets unknown group {group!r} act on {name!r}: add it to groups.")
+            missing = [outer for outer in spec.groups[group].within if outer not in present]
+            if missing:
                 raise UserError(
-                    f"axis {axis} of {name!r} has {shape[axis]} entries, "
-                    f"but group {group!r} permutes {spec.sizes[group]} neurons."
+                    f"group {group!r} acts on {name!r}, but {missing[0]!r}, which it lies within, does not."
                 )
-    if spec.points.keys() != spec.sizes.keys():
-        raise UserError(
-            f"the symmetry spec has recording points for {sorted(spec.points)}, "
-            f"but its groups are {sorted(spec.sizes)}: give each group one."
-        )
+        for number, axis in enumerate(axes):
+            described_length = length(axis, spec.groups)
+            if described_length is not None and described_length != shape[number]:
+                raise UserError(
+                    f"axis {number} of {name!r} has {shape[number]} entries, "
+                    f"but the symmetry spec describes {described_length}."
+                )
 
 
-def symmetry_spec(module: nn.Module) -> SymmetrySpec:
-    """The permutation symmetries of ``module``.
+@dataclass(frozen=True)
+class Block:
+    """A part of a tensor with one dimension for each factor: (group or None, the tensor's axis it came from)."""
 
-    Raises:
-        UserError: the module is not built like an MLP (``linears``, ``norms``, ``activations``).
+    tensor: Tensor
+    labels: tuple[tuple[str | None, int], ...]
+
+
+def blocks(tensor: Tensor, axes: Axes, groups: Mapping[str, Group]) -> Iterator[Block]:
+    """The tensor cut at every ``Concat`` and unfolded at every ``Product``, as views."""
+    yield from _blocks(tensor, [(axis, number) for number, axis in enumerate(axes)], groups)
+
+
+def _blocks(tensor: Tensor, axes: list[tuple[Axis, int]], groups: Mapping[str, Group]) -> Iterator[Block]:
+    for dim, (axis, number) in enumerate(axes):
+        if isinstance(axis, Concat):
+            for part, piece in zip(axis.parts, tensor.split(_lengths(axis, groups), dim), strict=True):
+                yield from _blocks(piece, [*axes[:dim], (part, number), *axes[dim + 1 :]], groups)
+            return
+        if isinstance(axis, Product):
+            parts = [(part, number) for part in axis.parts]
+            yield from _blocks(
+                tensor.unflatten(dim, _lengths(axis, groups)), [*axes[:dim], *parts, *axes[dim + 1 :]], groups
+            )
+            return
+    yield Block(tensor, tuple((axis if isinstance(axis, str) else None, number) for axis, number in axes))
+
+
+def _lengths(axis: Product | Concat, groups: Mapping[str, Group]) -> list[int]:
+    # A part of unknown length, such as the batch, is what the others leave over.
+    return [-1 if (known := length(part, groups)) is None else known for part in axis.parts]
+
+
+def columns(tensor: Tensor, axes: Axes, group: str, groups: Mapping[str, Group]) -> list[Float[Tensor, "n d"]]:
+    """The tensor's entries by neuron of a group: everything else becomes rows.
+
+    Returns:
+        For each block of the tensor in which the group occurs, [n, d] with d = prod(sizes of within) * size, the
+        group's own index fastest; the other factors run over the rows, in the tensor's order.
     """
-    children = {name for name, _ in module.named_children()}
-    if not {"linears", "activations"} <= children <= {"linears", "norms", "activations"}:
-        raise UserError(
-            f"no symmetry spec is known for a {type(module).__name__}: alignment needs a network made of "
-            f"linears, norms and activations; write a SymmetrySpec for this one."
-        )
-    return mlp_spec(module)
+    wanted = (*groups[group].within, group)
+    found = []
+    for block in blocks(tensor, axes, groups):
+        names = [name for name, _ in block.labels]
+        if group not in names:
+            continue
+        last = [names.index(name) for name in wanted]
+        rest = [dim for dim in range(len(names)) if dim not in last]
+        d = int(np.prod([groups[name].size for name in wanted]))
+        found.append(block.tensor.permute(*rest, *last).reshape(-1, d))
+    return found
 
 
-def mlp_spec(module: nn.Module) -> SymmetrySpec:
-    """One group a hidden layer: ``hidden1`` are the outputs of ``activations.0``, and so on.
+def permuted(
+    tensor: Tensor, axes: Axes, permutations: Mapping[str, Int[np.ndarray, "*within d"]], groups: Mapping[str, Group]
+) -> Tensor:
+    """The tensor with its neurons renumbered; groups that are missing from ``permutations`` stay as they are."""
+    return _permuted(tensor, [(axis, number) for number, axis in enumerate(axes)], permutations, groups)
 
-    Works on modules whose l-th activation follows the l-th of ``linears`` (and of ``norms``, if there are any): the
-    MLP, and the coherence student, whose only layer is hidden because the sum behind it does not see the order.
 
-    Raises:
-        UserError: a parameter or buffer does not fit this picture.
-    """
-    # torch types a module's children as Tensor | Module, which have no length.
-    mlp: Any = module
-    linears, activations = mlp.linears, mlp.activations
-    group_of_output = [f"hidden{layer + 1}" if layer < len(activations) else None for layer in range(len(linears))]
-    group_of_input = [None, *group_of_output]
+def _permuted(
+    tensor: Tensor,
+    axes: list[tuple[Axis, int]],
+    permutations: Mapping[str, Int[np.ndarray, "*within d"]],
+    groups: Mapping[str, Group],
+) -> Tensor:
+    for dim, (axis, number) in enumerate(axes):
+        if isinstance(axis, Concat):
+            pieces = tensor.split(_lengths(axis, groups), dim)
+            inner = [
+                _permuted(piece, [*axes[:dim], (part, number), *axes[dim + 1 :]], permutations, groups)
+                for part, piece in zip(axis.parts, pieces, strict=True)
+            ]
+            return torch.cat(inner, dim)
+        if isinstance(axis, Product):
+            parts = [(part, number) for part in axis.parts]
+            unfolded = tensor.unflatten(dim, _lengths(axis, groups))
+            done = _permuted(unfolded, [*axes[:dim], *parts, *axes[dim + 1 :]], permutations, groups)
+            return done.flatten(dim, dim + len(parts) - 1)
+    # Outer groups first: row h of an inner permutation belongs to the neuron that now stands at h.
+    for name in groups:
+        if name not in permutations:
+            continue
+        pi = torch.as_tensor(permutations[name], device=tensor.device)
+        for dim, (axis, number) in enumerate(axes):
+            if axis != name:
+                continue
+            if pi.dim() == 1:
+                tensor = tensor.index_select(dim, pi)
+                continue
+            shape = [1] * tensor.dim()
+            outer = [_dim_of(outer_name, number, axes) for outer_name in groups[name].within]
+            for at in (*outer, dim):
+                shape[at] = tensor.shape[at]
+            # The rows of pi run over the outer groups in their order, the tensor's dimensions in theirs.
+            order = sorted(range(len(outer)), key=outer.__getitem__)
+            last = len(outer)
+            position = sorted((*outer, dim)).index(dim)
+            arranged = pi.permute(*order, last).movedim(-1, position).reshape(shape)
+            tensor = torch.take_along_dim(tensor, arranged.expand(tensor.shape), dim)
+    return tensor
 
-    axes: dict[str, tuple[str | None, ...]] = {}
-    for layer, linear in enumerate(linears):
-        for name, tensor in linear.state_dict().items():
-            of_both = (group_of_output[layer], group_of_input[layer])
-            axes[f"linears.{layer}.{name}"] = of_both[: tensor.dim()]
-    for kind, modules in (("norms", getattr(mlp, "norms", ())), ("activations", activations)):
-        for layer, submodule in enumerate(modules):
-            for name, tensor in submodule.state_dict().items():
-                # A norm's vectors have one axis, num_batches_tracked has none, a sigma-activation's C has two.
-                axes[f"{kind}.{layer}.{name}"] = (group_of_output[layer],) * tensor.dim()
 
-    groups = [group for group in group_of_output if group is not None]
-    spec = SymmetrySpec(
-        axes=axes,
-        points={group: f"activations.{layer}" for layer, group in enumerate(groups)},
-        sizes={group: linears[layer].out_features for layer, group in enumerate(groups)},
-    )
-    validate(spec, module.state_dict())
-    return spec
+def _dim_of(group: str, axis_number: int, axes: list[tuple[Axis, int]]) -> int:
+    """The dimension of an outer group: in the same axis of the tensor if it is there, else in another one."""
+    dims = [dim for dim, (axis, _) in enumerate(axes) if axis == group]
+    same = [dim for dim in dims if axes[dim][1] == axis_number]
+    return (same or dims)[0]
+
+
+def random_permutations(spec: SymmetrySpec, rng: np.random.Generator) -> dict[str, Int[np.ndarray, "*within d"]]:
+    """A uniformly random permutation for each group (and each position of the groups that it lies within)."""
+    return {
+        name: rng.permuted(np.broadcast_to(np.arange(group.size), shape(name, spec.groups)), axis=-1)
+        for name, group in spec.groups.items()
+    }
+
+
+def identity(spec: SymmetrySpec) -> dict[str, Int[np.ndarray, "*within d"]]:
+    """The permutation of every group that leaves all neurons where they are."""
+    return {
+        name: np.broadcast_to(np.arange(group.size), shape(name, spec.groups)).copy()
+        for name, group in spec.groups.items()
+    }
+
+
+def shape(group: str, groups: Mapping[str, Group]) -> tuple[int, ...]:
+    """Shape of a group's permutation: sizes of the groups it lies within, then its own."""
+    return (*(groups[outer].size for outer in groups[group].within), groups[group].size)
+
+
+def inverse(
+    permutations: Mapping[str, Int[np.ndarray, "*within d"]], groups: Mapping[str, Group]
+) -> dict[str, Int[np.ndarray, "*within d"]]:
+    """The permutations that undo ``permutations``."""
+    undone: dict[str, np.ndarray] = {}
+    for name in groups:
+        pi = permutations[name]
+        inner = np.argsort(pi, axis=-1)
+        # Row h of pi belongs to the neuron that came from pi_outer(h); undoing it is needed there. The outer groups
+        # are moved first, each within those before it.
+        for axis, outer in enumerate(groups[name].within):
+            of_outer = undone[outer]
+            index = np.expand_dims(of_outer, tuple(range(of_outer.ndim, inner.ndim)))
+            inner = np.take_along_axis(
+                inner, np.broadcast_to(index, (*index.shape[: axis + 1], *inner.shape[axis + 1 :])), axis
+            )
+        undone[name] = inner
+    return undone

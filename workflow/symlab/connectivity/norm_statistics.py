@@ -9,19 +9,23 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from symlab.alignment.forward import batch_rows, call
 from symlab.errors import UserError
+
+# Statistics of a batch stand for those of all data; a layer without pixels has one value a sample and channel.
+SMALLEST_BATCH = 128
 
 
 def running_statistics(
-    module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "t d"] | None, batch_size: int = 1024
+    module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "t d"] | None, batch_size: int | None = None
 ) -> dict[str, Tensor]:
     """Means and variances of all batch norms at ``state``, estimated in one pass over the inputs x.
 
     Every layer is normalised by its batch's statistics, as in training, and the batches' statistics are averaged.
-    Batches take every k-th row, so that sorted inputs give representative ones.
+    Batches take every k-th row, so that sorted inputs give representative ones, and have at least ``batch_size`` rows
+    if there are as many (by default ``forward.batch_rows``, but no fewer than ``SMALLEST_BATCH``).
 
     Returns:
         The entries of ``state`` that change; none for a network without batch norm, which needs no x.
@@ -49,8 +53,8 @@ def running_statistics(
         norm.momentum = None
         for buffer, _ in norm.named_buffers():
             statistics[f"{name}.{buffer}"] = torch.zeros_like(state[f"{name}.{buffer}"])
-    n_batches = max(1, len(x) // batch_size)
+    n_batches = max(1, len(x) // (batch_size or max(SMALLEST_BATCH, batch_rows(x))))
     with torch.no_grad():
         for batch in range(n_batches):
-            functional_call(module, {**state, **statistics}, (x[batch::n_batches],), strict=True)
+            call(module, {**state, **statistics}, x[batch::n_batches])
     return statistics

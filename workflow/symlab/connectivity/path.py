@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import pandas as pd
 import torch
@@ -11,8 +13,9 @@ import torch.nn.functional as functional
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import batch_rows, outputs
 from symlab.connectivity.norm_statistics import running_statistics
+from symlab.connectivity.repair import with_goal_statistics
 from symlab.errors import UserError
 
 
@@ -39,8 +42,9 @@ def curve(
     x: Float[Tensor, "n d"],
     y: Tensor,
     task: str,
-    batch_size: int = 1024,
+    batch_size: int | None = None,
     statistics_x: Float[Tensor, "t d"] | None = None,
+    repair: bool = False,
 ) -> pd.DataFrame:
     """Mean loss and accuracy over (x, y) at every lambda, in one pass over the data.
 
@@ -51,10 +55,11 @@ def curve(
         module: a network of the states' shape; its own state is not used.
         lambdas: positions on the path, 0 at A and 1 at B.
         task: "classification" (cross-entropy, integer y [n]) or "regression" (squared error, y [n]).
-        batch_size: 512 to 2048 keep a 512-wide layer in cache.
-        statistics_x: training inputs, needed by networks with batch norm only: their running statistics are estimated
-            anew at every lambda, the ends included, because interpolated statistics are not those of the
+        batch_size: inputs in one forward pass; by default ``forward.batch_rows``.
+        statistics_x: training inputs, needed by networks with batch norm, and for ``repair``: running statistics are
+            estimated anew at every lambda, the ends included, because interpolated statistics are not those of the
             interpolated network.
+        repair: rescale every channel to the statistics interpolated from the ends (REPAIR, Jordan et al. 2023).
 
     Returns:
         One row a lambda: ``lambda``, ``loss``, ``accuracy`` (a fraction; NaN for regression).
@@ -66,26 +71,30 @@ def curve(
         raise UserError(f"task is {task!r}; it must be classification or regression.")
     if len(x) != len(y) or len(x) == 0:
         raise UserError(f"a curve needs as many targets as inputs, at least one; got {len(y)} and {len(x)}.")
+    if repair:
+        if statistics_x is None:
+            raise UserError("REPAIR needs training inputs at every point of a path: pass them as statistics_x.")
+        module, state_A, state_B = with_goal_statistics(module, state_A, state_B, statistics_x)
     statistics = [running_statistics(module, interpolate(state_A, state_B, lam), statistics_x) for lam in lambdas]
 
     names = _input_layers(module, state_A, x[:1])
-    rest = copy.deepcopy(module)
+    module = copy.deepcopy(module)
+    at_lambda: dict[str, Tensor] = {}
     for name in names:
-        rest.set_submodule(name, _Given())
-    rest_A, rest_B = (
-        {name: tensor for name, tensor in state.items() if name.rpartition(".")[0] not in names}
-        for state in (state_A, state_B)
-    )
+        # The layer stays where it is, so that a network may use its weight elsewhere too.
+        layer: Any = module.get_submodule(name)
+        layer.forward = partial(_known, at_lambda, name)
 
+    rows = batch_size or batch_rows(x)
     loss = torch.zeros(len(lambdas), dtype=torch.float64, device=x.device)
     correct = torch.zeros_like(loss)
-    for x_batch, y_batch in zip(x.split(batch_size), y.split(batch_size), strict=True):
+    for x_batch, y_batch in zip(x.split(rows), y.split(rows), strict=True):
         ends = {name: (_linear(state_A, name, x_batch), _linear(state_B, name, x_batch)) for name in names}
         for index, lam in enumerate(lambdas):
             for name, (at_A, at_B) in ends.items():
-                rest.get_submodule(name).value = torch.lerp(at_A, at_B, lam)
+                at_lambda[name] = torch.lerp(at_A, at_B, lam)
             # States are made batch by batch, not kept: 3 % of the time, and memory for one state, not for all lambdas.
-            out = outputs(rest, {**interpolate(rest_A, rest_B, lam), **statistics[index]}, x_batch)
+            out = outputs(module, {**interpolate(state_A, state_B, lam), **statistics[index]}, x_batch)
             if task == "classification":
                 loss[index] += functional.cross_entropy(out, y_batch, reduction="sum")
                 correct[index] += (out.argmax(dim=-1) == y_batch).sum()
@@ -98,13 +107,9 @@ def curve(
     return table.assign(accuracy=table["accuracy"].where(table["loss"].notna() & (task == "classification")))
 
 
-class _Given(nn.Module):
-    """Stands where a linear layer stood whose output is known already."""
-
-    value: Tensor
-
-    def forward(self, _x: Tensor) -> Tensor:
-        return self.value
+def _known(outputs_of: Mapping[str, Tensor], name: str, _x: Tensor) -> Tensor:
+    """Stands for the forward pass of a linear layer whose output is known already."""
+    return outputs_of[name]
 
 
 def _linear(state: Mapping[str, Tensor], name: str, x: Float[Tensor, "n d"]) -> Float[Tensor, "n m"]:

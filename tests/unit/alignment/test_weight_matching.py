@@ -1,0 +1,196 @@
+from itertools import pairwise, permutations, product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from symlab.alignment.matching import match
+from symlab.alignment.permute import check_alignment, permute
+from symlab.alignment.symmetry_spec import Group, Product, SymmetrySpec, identity, random_permutations, shape
+from symlab.alignment.weight_matching import weight_matching
+from symlab.errors import UserError
+
+# Specs written by hand, so that these tests do not rest on the tracer.
+PERCEPTRON = SymmetrySpec(
+    {
+        "0.weight": ("a", None),
+        "0.bias": ("a",),
+        "1.weight": ("a",),
+        "1.bias": ("a",),
+        "1.running_mean": ("a",),
+        "1.running_var": ("a",),
+        "1.num_batches_tracked": (),
+        "2.weight": ("b", "a"),
+        "2.bias": ("b",),
+        "4.weight": (None, "b"),
+        "4.bias": (None,),
+    },
+    {"a": Group(4), "b": Group(3)},
+)
+ATTENTION = SymmetrySpec(
+    {
+        "query": (Product(("h", "qk")), "s"),
+        "key": (Product(("h", "qk")), "s"),
+        "value": (Product(("h", "v")), "s"),
+        "output": ("s", Product(("h", "v"))),
+        "embedding": (None, "s"),
+    },
+    {"s": Group(4), "h": Group(2), "qk": Group(2, ("h",)), "v": Group(3, ("h",))},
+)
+GROUPED = SymmetrySpec(
+    {
+        "0.weight": (Product(("g", "i")), None, None, None),
+        "0.bias": (Product(("g", "i")),),
+        "2.weight": (Product(("g", "o")), "i", None, None),
+        "2.bias": (Product(("g", "o")),),
+        "5.weight": (None, Product(("g", "o"))),
+        "5.bias": (None,),
+    },
+    {"g": Group(3), "i": Group(2, ("g",)), "o": Group(3, ("g",))},
+)
+TWO_AXES = SymmetrySpec({"C": ("a", "a"), "W": ("a", None)}, {"a": Group(6)})
+MODULES = {
+    "perceptron": (
+        PERCEPTRON,
+        lambda: nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)),
+    ),
+    "grouped": (
+        GROUPED,
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 6, 2), nn.ReLU(), nn.Conv2d(6, 9, 1, groups=3), nn.ReLU(), nn.Flatten(), nn.Linear(9, 2)
+        ),
+    ),
+}
+INPUTS = {"perceptron": (20, 5), "grouped": (20, 2, 2, 2)}
+
+
+def random_state(spec, seed, like=None):
+    generator = torch.Generator().manual_seed(seed)
+    if like is not None:
+        shapes = {name: tensor.shape for name, tensor in like.items()}
+    else:
+        sizes = {name: group.size for name, group in spec.groups.items()} | {None: 5}
+        shapes = {
+            name: tuple(
+                int(np.prod([sizes[part] for part in axis.parts])) if isinstance(axis, Product) else sizes[axis]
+                for axis in axes
+            )
+            for name, axes in spec.axes.items()
+        }
+    return {
+        name: torch.randn(shape, generator=generator)
+        if not name.endswith(("running_var", "tracked"))
+        else torch.ones(shape)
+        for name, shape in shapes.items()
+    }
+
+
+def inner(A, B, leave_out=("running_mean", "running_var", "num_batches_tracked")):
+    return sum(
+        float((A[name].double() * B[name].double()).sum()) for name in A if name.rpartition(".")[2] not in leave_out
+    )
+
+
+def norm(A):
+    return inner(A, A) ** 0.5
+
+
+def choices(spec, names):
+    """All permutations of some groups; the others are missing."""
+    single = []
+    for name in names:
+        rows = int(np.prod(shape(name, spec.groups)[:-1]))
+        every = product(permutations(range(spec.groups[name].size)), repeat=rows)
+        single.append([np.array(choice).reshape(shape(name, spec.groups)) for choice in every])
+    for choice in product(*single):
+        yield dict(zip(names, choice, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("spec", "steps"),
+    [
+        (PERCEPTRON, [["a"], ["b"]]),
+        (ATTENTION, [["s"], ["h", "qk", "v"]]),
+        (GROUPED, [["g", "i"], ["g", "o"]]),
+    ],
+    ids=["perceptron", "attention", "grouped"],
+)
+def test_no_step_can_improve_what_is_found(spec, steps, seed):
+    A, B = random_state(spec, seed), random_state(spec, seed + 100)
+    found = weight_matching(spec, A, B, np.random.default_rng(seed))
+    aligned = permute(B, spec, found.permutations)
+    assert found.similarity == pytest.approx(inner(A, aligned) / (norm(A) * norm(B)))
+    for names in steps:
+        best = max(inner(A, permute(aligned, spec, identity(spec) | chosen)) for chosen in choices(spec, names))
+        assert inner(A, aligned) == pytest.approx(best)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
+def test_every_step_gains_and_the_best_restart_wins(spec, seed):
+    A, B = random_state(spec, seed), random_state(spec, seed + 1)
+    found = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=4)
+    assert len(found.histories) == 4
+    for history in found.histories:
+        assert all(later > earlier for earlier, later in pairwise(history))
+    assert found.similarity == max(history[-1] for history in found.histories)
+    assert found.histories[0][0] == pytest.approx(inner(A, B) / (norm(A) * norm(B)))
+    aligned = permute(B, spec, found.permutations)
+    assert found.similarity == pytest.approx(inner(A, aligned) / (norm(A) * norm(B)))
+    again = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=4)
+    assert all(np.array_equal(pi, again.permutations[name]) for name, pi in found.permutations.items())
+
+
+def test_a_step_on_two_axes_of_one_tensor_may_lower_the_sum_and_is_refused():
+    lowered = 0
+    for seed in range(20):
+        A, B = random_state(TWO_AXES, seed), random_state(TWO_AXES, seed + 100)
+        found = weight_matching(TWO_AXES, A, B, np.random.default_rng(seed))
+        assert found.similarity >= found.histories[0][0]
+        B = permute(B, TWO_AXES, found.permutations)
+        pairs = ((A["C"], B["C"]), (A["C"].T, B["C"].T), (A["W"], B["W"]))
+        S = sum(a.double() @ b.double().T for a, b in pairs)
+        lowered += inner(A, permute(B, TWO_AXES, {"a": match(S.numpy())})) < inner(A, B) - 1e-6
+    assert lowered > 0, "no step that had to be refused was seen"
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("seed", range(5))
+def test_planted_permutations_of_modules_are_recovered(name, seed):
+    spec, build = MODULES[name]
+    module = build()
+    A = random_state(spec, seed, module.state_dict())
+    B = permute(A, spec, random_permutations(spec, np.random.default_rng(seed)))
+    check_alignment(module, A, B, torch.randn(INPUTS[name], generator=torch.Generator().manual_seed(seed)))
+    found = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=5)
+    aligned = permute(B, spec, found.permutations)
+    assert all(torch.equal(aligned[entry], tensor) for entry, tensor in A.items())
+    assert found.similarity == pytest.approx(1.0)
+
+
+def test_a_group_on_two_axes_is_recovered():
+    for seed in range(10):
+        A = random_state(TWO_AXES, seed)
+        B = permute(A, TWO_AXES, random_permutations(TWO_AXES, np.random.default_rng(seed)))
+        found = weight_matching(TWO_AXES, A, B, np.random.default_rng(seed), restarts=5)
+        assert found.similarity == pytest.approx(1.0)
+
+
+def test_running_statistics_do_not_count():
+    spec, build = MODULES["perceptron"]
+    A, B = (random_state(spec, seed, build().state_dict()) for seed in (0, 1))
+    without = weight_matching(spec, A, B, np.random.default_rng(0))
+    B["1.running_mean"] = 1000 * torch.randn(4)
+    assert weight_matching(spec, A, B, np.random.default_rng(0)).similarity == without.similarity
+
+
+def test_weights_that_are_not_finite_and_specs_that_do_not_fit_are_refused():
+    A = random_state(TWO_AXES, 0)
+    with pytest.raises(UserError, match="'W' has entries that are not finite"):
+        weight_matching(TWO_AXES, A, A | {"W": torch.full((6, 5), torch.nan)}, np.random.default_rng(0))
+    with pytest.raises(UserError, match="says nothing of"):
+        weight_matching(TWO_AXES, A | {"bias": torch.zeros(6)}, A, np.random.default_rng(0))
