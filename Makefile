@@ -1,7 +1,7 @@
 # make demo · make test · make lint · make bench: each creates .venv from the lock if it is missing or out of date.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := workflow tests
+SOURCES := workflow tests examples
 
 .PHONY: demo test lint format bench clean
 demo: .venv/.installed

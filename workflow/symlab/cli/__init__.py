@@ -1,0 +1,1 @@
+"""Commands for people who bring their own models: what ``python -m symlab`` offers."""

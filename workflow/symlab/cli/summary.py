@@ -1,0 +1,94 @@
+"""What ``python -m symlab align`` says at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from symlab.alignment.symmetry_spec import SymmetrySpec, shape
+
+GROUPS_SHOWN = 16
+UNSUPPORTED_SHOWN = 8
+
+
+def summary(
+    names: tuple[str, str],
+    network: str,
+    spec: SymmetrySpec,
+    matching: pd.DataFrame,
+    barriers: pd.DataFrame | None,
+    n_samples: int,
+) -> str:
+    """The results as plain text for a terminal.
+
+    Args:
+        names: what A and B are called.
+        network: the module's class.
+        matching: columns ``group``, ``size``, ``permutation``, ``objective``.
+        barriers: as ``symlab.connectivity.barrier.barriers`` gives them by ``aligned``; None without targets.
+    """
+    A, B = names
+    n = len(spec.groups)
+    parts = [f"{B} aligned to {A} ({network}): {n} {'group' if n == 1 else 'groups'} of neurons."]
+    if spec.unsupported:
+        parts += [_unsupported(spec.unsupported)]
+    parts += [
+        _matching(matching, spec),
+        f"The permuted network computes what {B} does (checked on the data).",
+        "No curve: the data hold no targets y." if barriers is None else _barriers(barriers, n_samples),
+    ]
+    return "\n\n".join(parts)
+
+
+def _unsupported(sentences: Sequence[str]) -> str:
+    lines = ["Not understood; the axes that these operations meet stay in place:"]
+    lines += [f"  - {sentence}" for sentence in sentences[:UNSUPPORTED_SHOWN]]
+    if len(sentences) > UNSUPPORTED_SHOWN:
+        lines.append(f"  and {len(sentences) - UNSUPPORTED_SHOWN} more, in spec.json")
+    return "\n".join(lines)
+
+
+def _matching(matching: pd.DataFrame, spec: SymmetrySpec) -> str:
+    objective = matching.set_index(["group", "permutation"])["objective"]
+    shown = list(spec.groups)[:GROUPS_SHOWN]
+    rows = [["group", "neurons", "matched", "identity", "random"]]
+    rows += [
+        [group, " x ".join(map(str, shape(group, spec.groups)))]
+        + [_number(objective[group, kind], 3) for kind in ("match", "identity", "random")]
+        for group in shown
+    ]
+    lines = ["Mean correlation of the neurons that are put together:", *_table(rows)]
+    if objective[shown].isna().any():
+        lines.append("  (-: no activations of its own; matched through the groups within it, if there are any)")
+    if len(spec.groups) > GROUPS_SHOWN:
+        lines.append(f"  and {len(spec.groups) - GROUPS_SHOWN} more, in matching.csv")
+    return "\n".join(lines)
+
+
+def _barriers(barriers: pd.DataFrame, n_samples: int) -> str:
+    by = barriers.set_index("aligned")
+    rows = [["", "B as it is", "B aligned"]]
+    rows += [["loss barrier", *(_number(by.loc[aligned, "barrier_max"], 4) for aligned in (False, True))]]
+    if barriers["drop_max_pp"].notna().any():
+        drops = (f"{_number(by.loc[aligned, 'drop_max_pp'], 2)} pp" for aligned in (False, True))
+        rows += [["accuracy drop", *drops]]
+    title = f"Largest barrier on the line from A to B ({n_samples:,} samples):"
+    return "\n".join([title, *_table(rows)])
+
+
+def _number(value: float, digits: int) -> str:
+    # Adding zero takes the sign off a negative one.
+    return "-" if pd.isna(value) else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
