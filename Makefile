@@ -8,7 +8,8 @@ demo: .venv/.installed
 	$(BIN)/snakemake all --logger rich
 
 test: .venv/.installed
-	$(BIN)/python -m pytest tests/unit tests/workflow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit --numprocesses auto
+	$(BIN)/python -m pytest tests/workflow
 
 lint: .venv/.installed
 	$(BIN)/ruff check $(SOURCES)
