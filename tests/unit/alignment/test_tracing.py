@@ -1,3 +1,4 @@
+import logging
 from dataclasses import replace
 from itertools import combinations
 
@@ -12,6 +13,9 @@ from symlab.alignment.permute import permute
 from symlab.alignment.symmetry_spec import Concat, Group, Product, columns, identity, random_permutations, shape
 from symlab.alignment.tracing import trace
 from symlab.networks import build
+
+# pytest's handler makes torch write its trace log, which takes a sixth of the time of these tests.
+logging.getLogger("torch.__trace").propagate = False
 
 
 def conv_norm(n_in, n_out, kernel=3, stride=1, groups=1, norm=nn.BatchNorm2d):

@@ -34,6 +34,10 @@ class Unsupported(Exception):
     """No rule covers this use of an operation; the message says what about it, or is empty."""
 
 
+class Unknown(int):
+    """A stand-in for a number that depends on the batch size: no position can be read off it."""
+
+
 class Recorder:
     """What the rules find out: events, and contractions of activations with parameters.
 
@@ -191,9 +195,13 @@ def reshape(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
     return view(_input(arguments), shapes[0])
 
 
-@rule(
-    "permute", "transpose", "t", "numpy_T", "mT", "matrix_H", "adjoint", "movedim", "swapaxes", "swapdims", carries=True
-)
+@rule("numpy_T", carries=True)
+def reverse(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    value = _input(arguments)
+    return permute_dims(value, range(len(value.dims))[::-1])
+
+
+@rule("permute", "transpose", "t", "mT", "matrix_H", "adjoint", "movedim", "swapaxes", "swapdims", carries=True)
 def reorder(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     value = _input(arguments)
     rank = len(value.dims)
@@ -201,10 +209,7 @@ def reorder(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
     if "dims" in arguments:
         order = [dim % rank for dim in arguments["dims"]]
     elif "source" in arguments:
-        source, destination = (
-            [dim % rank for dim in ([arguments[key]] if isinstance(arguments[key], int) else arguments[key])]
-            for key in ("source", "destination")
-        )
+        source, destination = ([dim % rank for dim in _several(arguments[key])] for key in ("source", "destination"))
         others = iter(dim for dim in order if dim not in source)
         order = [source[destination.index(dim)] if dim in destination else next(others) for dim in range(rank)]
     elif rank >= 2:
@@ -212,8 +217,7 @@ def reorder(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
             arguments.get(f"dim{n}", arguments.get(f"axis{n}", default)) for n, default in ((0, -2), (1, -1))
         )
         order[first % rank], order[second % rank] = order[second % rank], order[first % rank]
-    result = permute_dims(value, order)
-    return Value(result.dims, value.parameter, value.whole)
+    return permute_dims(value, order)
 
 
 @rule("expand", "expand_as", "broadcast_to")
@@ -249,7 +253,7 @@ def _plus(recorder: Recorder, value: Value, bias: Value | None) -> Value:
     return value if bias is None else _elementwise(recorder, [value, bias])
 
 
-@rule("matmul", "mm", "bmm", "mv", "dot", "linalg_vecdot", "chain_matmul")
+@rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def matmul(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     (name_a, a), (name_b, b) = ((name, value) for name, value in arguments.items() if isinstance(value, Value))
     return _matmul(recorder, name_a, a, name_b, b)
@@ -292,6 +296,43 @@ def einsum(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -
     return recorder.contract(named, labels(out, len(shapes[0])))
 
 
+def _several(number: Any) -> Sequence[Any]:
+    return number if isinstance(number, list | tuple) else [number]
+
+
+@rule("bilinear")
+def bilinear(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    batch = list(range(len(shapes[0]) - 1))
+    operands: list[tuple[str, Value, Labels]] = [
+        ("input1", arguments["input1"], [*batch, "in1"]),
+        ("input2", arguments["input2"], [*batch, "in2"]),
+        ("weight", arguments["weight"], ["out", "in1", "in2"]),
+    ]
+    return _plus(recorder, recorder.contract(operands, [*batch, "out"]), arguments.get("bias"))
+
+
+@rule("outer", "ger")
+def outer(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    factors: list[tuple[str, Value, Labels]]
+    factors = [("self", _input(arguments), ["row"]), ("vec2", arguments["vec2"], ["column"])]
+    return recorder.contract(factors, ["row", "column"])
+
+
+@rule("diagonal", "diagonal_scatter")
+def diagonal(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    x = _input(arguments)
+    rank = len(x.dims)
+    both = {arguments.get("dim1", 0) % rank, arguments.get("dim2", 1) % rank}
+    if arguments.get("offset", 0) or len({x.dims[at].size for at in both}) > 1:
+        raise Unsupported("other than the main diagonal of squares")
+    labels: list[Hashable] = ["both" if at in both else at for at in range(rank)]
+    of_diagonal: list[Hashable] = [at for at in range(rank) if at not in both] + ["both"]
+    written = arguments.get("src")
+    if written is None:
+        return recorder.relate([(x, labels)], of_diagonal)
+    return recorder.relate([(x, labels), (written, of_diagonal)], labels)
+
+
 def _windows(recorder: Recorder, value: Value, n_dims: int, sizes: Sizes) -> Value:
     """The value with its last dimensions fixed and of other sizes."""
     for dim in value.dims[len(value.dims) - n_dims :]:
@@ -315,7 +356,13 @@ def convolution(recorder: Recorder, arguments: dict[str, Any], shapes: list[Size
     batch = list(range(n_batch))
     where = [f"pixel{n}" for n in range(n_space)]
     space = x.dims[n_batch + 1 :]
-    kept = [k.size == 1 and dim.size == size for k, dim, size in zip(kernel, space, sizes[n_batch + 1 :], strict=True)]
+    # Strides and padding may move the pixels even where their number stays.
+    still = {*_several(arguments.get("stride", 1))} <= {1}
+    still = still and {*_several(arguments.get("padding", 0))} <= {0, "same", "valid"}
+    kept = [
+        k.size == 1 and dim.size == size and still
+        for k, dim, size in zip(kernel, space, sizes[n_batch + 1 :], strict=True)
+    ]
     for dim, same_pixels in zip(space, kept, strict=True):
         if not same_pixels:
             fix_dim(dim)
@@ -398,10 +445,10 @@ def softmax(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
 @rule("scaled_dot_product_attention")
 def attention(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     if arguments.get("enable_gqa"):
-        raise Unsupported("enable_gqa")
+        return _grouped_attention(recorder, arguments, shapes)
     query, key, value, mask = (arguments.get(name) for name in ("query", "key", "value", "attn_mask"))
     assert isinstance(query, Value) and isinstance(key, Value) and isinstance(value, Value)
-    rank = len(shapes[0])
+    rank = len(query.dims)
 
     def labels(operand: Value, *last: str) -> list[Hashable]:
         return [*range(rank - len(operand.dims), rank - 2), *last]
@@ -419,6 +466,21 @@ def attention(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]
         without_names = [(operand, of_operand) for _, operand, of_operand in operands]
         recorder.relate([*without_names, (mask, labels(mask, "q", "k"))], [*batch, "q", "k"])
     return recorder.contract(operands, [*batch, "q", "e"], [[*batch, "q", "k"], [*batch, "q"]])
+
+
+def _grouped_attention(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    """Attention whose heads of queries come in groups of equal size, one for each head of keys and values."""
+    groups = arguments["key"].dims[-3].size
+
+    def grouped(name: str) -> Value | None:
+        operand = arguments.get(name)
+        if not isinstance(operand, Value) or len(operand.dims) < 3:
+            return operand
+        *batch, heads, rows, columns = (dim.size for dim in operand.dims)
+        return view(operand, [*batch, groups if heads > 1 else 1, heads // groups or 1, rows, columns])
+
+    changed = {name: grouped(name) for name in ("query", "key", "value", "attn_mask")}
+    return view(attention(recorder, {**arguments, **changed, "enable_gqa": False}, shapes), shapes[0])
 
 
 @rule("embedding")
@@ -453,6 +515,9 @@ def index(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) ->
 def along_fixed(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     value = _input(arguments)
     dims = list(value.dims)
+    if isinstance(positions := arguments.get("index"), Value):
+        for dim in positions.dims:
+            fix_dim(dim)
     for at in _reduced(arguments, len(dims)):
         fix_dim(dims[at])
         dims[at] = fixed_dim(shapes[0][at])
@@ -463,7 +528,7 @@ def _reduced(arguments: dict[str, Any], rank: int) -> set[int]:
     dims = arguments.get("dim", arguments.get("dims"))
     if dims is None or dims == []:
         return set(range(rank))
-    return {dim % rank for dim in ([dims] if isinstance(dims, int) else dims)}
+    return {dim % rank for dim in _several(dims)}
 
 
 @rule(
@@ -478,6 +543,20 @@ def reduction(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]
     if arguments.get("keepdim"):
         kept = [ONE if n in gone else kept.pop(0) for n in range(len(x.dims))]
     return Value(tuple(kept))
+
+
+@rule("var_mean", "std_mean", "aminmax")
+def reductions(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> list[Value]:
+    return [reduction(recorder, arguments, shapes)] * 2
+
+
+@rule("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "argsort")
+def ordered(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value | list[Value]:
+    """What depends on the order along one dimension, and on the others only through their entries."""
+    x = _input(arguments)
+    at = arguments.get("dim", -1) % len(x.dims)
+    result = _fixed_along(_elementwise(recorder, [x]), at, shapes[0][at])
+    return result if len(shapes) == 1 else [result] * len(shapes)
 
 
 @rule("max", "min")
@@ -563,6 +642,16 @@ def unfold(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -
     return Value((*x.dims[:at], fixed_dim(sizes[at]), *x.dims[at + 1 :], fixed_dim(sizes[-1])))
 
 
+@rule("repeat_interleave")
+def repeat_interleave(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    """Every entry several times, one after another."""
+    value, times, dim = _input(arguments), arguments.get("repeats"), arguments.get("dim")
+    if type(times) is not int or dim is None:
+        raise Unsupported("repeats that are no number, or no dimension")
+    at = dim % len(value.dims) + 1
+    return view(Value((*value.dims[:at], uniform_dim(times), *value.dims[at:]), value.parameter), shapes[0])
+
+
 @rule("cat", "concat", "concatenate")
 def cat(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     values = [value for value in arguments["tensors"] if all(dim.size for dim in value.dims)]
@@ -597,6 +686,8 @@ def stack(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) ->
 @rule("constant_pad_nd", "pad")
 def pad(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     value, amounts = _input(arguments), list(arguments["pad"])
+    if _unknown(arguments):
+        raise Unsupported("a length that depends on the input")
     constant = arguments.get("mode", "constant") == "constant" and min(amounts) >= 0
     for n, (before, after) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
         at = len(value.dims) - 1 - n
@@ -613,11 +704,14 @@ def pad(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> V
     return value
 
 
-@rule("split", "chunk", "split_with_sizes", "tensor_split", "unsafe_chunk", "unsafe_split", "hsplit", carries=True)
+@rule("split", "chunk", "split_with_sizes", "tensor_split", "unsafe_chunk", "unsafe_split", carries=True)
 def split(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> list[Value]:
     value = _input(arguments)
     at = arguments.get("dim", 0) % len(value.dims)
-    return cut_dim(value, at, [shape[at] for shape in shapes])
+    sizes = [shape[at] for shape in shapes]
+    if _unknown(arguments) or sum(sizes) != value.dims[at].size:
+        return [_fixed_along(value, at, size) for size in sizes]
+    return cut_dim(value, at, sizes)
 
 
 @rule("unbind", carries=True)
@@ -635,6 +729,8 @@ def _without(value: Value, at: int) -> Value:
 def select(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     value = _input(arguments)
     at = arguments["dim"] % len(value.dims)
+    if _unknown(arguments):
+        return _without(_fixed_along(value, at, 1), at)
     return _without(_between(value, at, arguments["index"] % value.dims[at].size, 1), at)
 
 
@@ -645,10 +741,20 @@ def take(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> 
     start = arguments.get("start") or 0
     if isinstance(start, Value):
         raise Unsupported("a start that depends on the input")
-    if arguments.get("step", 1) != 1 and shapes[0][at] != size:
-        fix_dim(value.dims[at])
-        return Value((*value.dims[:at], fixed_dim(shapes[0][at]), *value.dims[at + 1 :]), value.parameter)
+    if (arguments.get("step", 1) != 1 and shapes[0][at] != size) or _unknown(arguments):
+        return _fixed_along(value, at, shapes[0][at])
     return _between(value, at, max(start + size, 0) if start < 0 else min(start, size), shapes[0][at])
+
+
+def _fixed_along(value: Value, at: int, size: int) -> Value:
+    """Any entries of the value along one dimension."""
+    fix_dim(value.dims[at])
+    return Value((*value.dims[:at], fixed_dim(size), *value.dims[at + 1 :]), value.parameter)
+
+
+def _unknown(arguments: dict[str, Any]) -> bool:
+    """Whether a position or length depends on the batch size."""
+    return any(isinstance(number, Unknown) for argument in arguments.values() for number in _several(argument))
 
 
 def _between(value: Value, at: int, start: int, size: int) -> Value:
@@ -666,8 +772,8 @@ def scatter(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
     size = value.dims[at].size
     start = arguments.get("index", arguments.get("start")) or 0
     start = max(start + size, 0) if start < 0 else min(start, size)
-    if arguments.get("step", 1) != 1:
-        raise Unsupported("a step")
+    if arguments.get("step", 1) != 1 or _unknown(arguments):
+        raise Unsupported("a step or a length that depends on the input")
     if "index" in arguments:
         new = Value((*new.dims[:at], ONE, *new.dims[at:]), new.parameter)
     length = new.dims[at].size
@@ -699,10 +805,17 @@ def weight_norm_interface(recorder: Recorder, arguments: dict[str, Any], shapes:
 
 @rule(
     *("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"),
-    *("zeros", "ones", "full", "empty", "scalar_tensor"),
+    *("zeros", "ones", "full", "empty", "scalar_tensor", "zero"),
 )
 def uniform(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     return Value(tuple(map(uniform_dim, shapes[0])))
+
+
+@rule("fill")
+def fill(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    if isinstance(arguments["value"], Value):
+        return elementwise(recorder, arguments, shapes)
+    return uniform(recorder, arguments, shapes)
 
 
 @rule("arange", "linspace", "eye", "tril_indices", "triu_indices")

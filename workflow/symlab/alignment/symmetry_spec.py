@@ -13,7 +13,7 @@ renumbered separately, head by head. Every axis of a tensor is described by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -259,7 +259,7 @@ def _permuted(
                 tensor = tensor.index_select(dim, pi)
                 continue
             shape = [1] * tensor.dim()
-            outer = [_dim_of(outer_name, number, axes) for outer_name in groups[name].within]
+            outer = [dim_of(outer_name, number, axes) for outer_name in groups[name].within]
             for at in (*outer, dim):
                 shape[at] = tensor.shape[at]
             # The rows of pi run over the outer groups in their order, the tensor's dimensions in theirs.
@@ -271,10 +271,13 @@ def _permuted(
     return tensor
 
 
-def _dim_of(group: str, axis_number: int, axes: list[tuple[Axis, int]]) -> int:
-    """The dimension of an outer group: in the same axis of the tensor if it is there, else in another one."""
-    dims = [dim for dim, (axis, _) in enumerate(axes) if axis == group]
-    same = [dim for dim in dims if axes[dim][1] == axis_number]
+def dim_of(group: str, axis_number: int, labels: Sequence[tuple[Axis, int]]) -> int:
+    """The dimension of an outer group, by the (factor, axis of the tensor) of each dimension.
+
+    It is the one in the same axis of the tensor if there is one, else that in another axis.
+    """
+    dims = [dim for dim, (axis, _) in enumerate(labels) if axis == group]
+    same = [dim for dim in dims if labels[dim][1] == axis_number]
     return (same or dims)[0]
 
 

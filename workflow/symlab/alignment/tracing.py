@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +23,21 @@ from symlab.alignment.axis_atoms import (
     uniform_dim,
 )
 from symlab.alignment.dependence import Event, LabelledTensor, blocks, contexts, nesting
-from symlab.alignment.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unsupported, elementwise
+from symlab.alignment.forward_graph import (
+    ForwardGraph,
+    ancestors,
+    export_forward,
+    operation,
+    place,
+    shape_list,
+    subgraph,
+)
+from symlab.alignment.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unknown, Unsupported, elementwise
 from symlab.alignment.symmetry_spec import Axes, Axis, Concat, Group, Point, Product, SymmetrySpec, groups_of, validate
 from symlab.errors import UserError
 
 # Stand-ins for sizes that are not known, such as the batch's: primes, so that no view can split them.
-UNKNOWN_SIZES = (1_000_003, 1_000_033, 1_000_037, 1_000_039)
+UNKNOWN_SIZES = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099, 1_000_117, 1_000_121)
 # Scaling does not change which neuron is which, so activations may be recorded before it.
 SCALINGS = {"mul", "div"}
 # Pointwise operations that torch does not mark as such.
@@ -37,18 +45,6 @@ POINTWISE = {
     *("hardswish", "hardsigmoid", "hardtanh", "relu6", "selu", "celu", "mish", "softplus", "softsign", "tanhshrink"),
     *("softshrink", "hardshrink", "log_sigmoid", "threshold", "rrelu", "where", "copy", "masked_fill", "square"),
 }
-
-
-@dataclass(frozen=True)
-class ForwardGraph:
-    """A forward pass without side effects, and what each of its placeholders stands for.
-
-    Attributes:
-        sources: by placeholder "#0", "#1", ... for an input, "=name" for an entry of the state, a tensor for itself.
-    """
-
-    graph: fx.Graph
-    sources: dict[str, str | Tensor]
 
 
 @dataclass
@@ -85,12 +81,12 @@ class Traced:
         inputs = x if isinstance(x, tuple) else (x,)
         batch = None if self.batch is None else len(inputs[0])
         if batch not in self._graphs:
-            self._graphs[batch] = _exported(self._module, inputs)
+            self._graphs[batch] = export_forward(self._module, inputs)
         wanted = tuple(dict.fromkeys(names))
         device = inputs[0].device
         key = (wanted, device, batch)
         if key not in self._parts:
-            self._parts[key] = _part(self._graphs[batch], wanted, device)
+            self._parts[key] = subgraph(self._graphs[batch], wanted, device)
         module, sources = self._parts[key]
         arguments = [
             source if isinstance(source, Tensor) else inputs[int(source[1:])] if source[0] == "#" else state[source[1:]]
@@ -112,9 +108,10 @@ def trace(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> Traced:
         UserError: the forward pass cannot be traced, or two groups would get the same name.
     """
     inputs = example if isinstance(example, tuple) else (example,)
+    _check_inputs(module, inputs)
     # Exporting treats a batch of one as a special case.
     inputs = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inputs)
-    exported = _exported(module, inputs)
+    exported = export_forward(module, inputs)
     spec = _Propagation(module, exported).spec()
     validate(spec, module.state_dict())
     batch = next(node.meta["val"].shape[0] for node in exported.graph.nodes if exported.sources.get(node.name) == "#0")
@@ -122,140 +119,25 @@ def trace(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> Traced:
     return Traced(spec, only, module, {only: exported})
 
 
+def _check_inputs(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    if not isinstance(module, nn.Module):
+        raise UserError(f"only an nn.Module can be traced, not a {type(module).__name__}.")
+    for x in inputs:
+        if not isinstance(x, Tensor):
+            raise UserError(
+                f"the example of an input is a {type(x).__name__}: give a tensor, or a tuple of tensors for a network "
+                "with several inputs."
+            )
+    if not inputs or inputs[0].dim() == 0 or any(0 in x.shape for x in inputs):
+        raise UserError(
+            f"the example inputs have shapes {shape_list(inputs)}: there must be at least one input, the first one "
+            "with the batch as its first dimension, and none may be empty."
+        )
+
+
 def symmetry_spec(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> SymmetrySpec:
     """The permutation symmetries of a network, see ``trace``."""
     return trace(module, example).spec
-
-
-def _exported(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGraph:
-    from torch.export import Dim as ExportDim
-    from torch.export import export
-    from torch.export.graph_signature import InputKind
-
-    was_training = {part: part.training for part in module.modules()}
-    fast_attention = torch.backends.mha.get_fastpath_enabled()
-    module.eval()
-    # The fused layer hides its linear maps.
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        shapes = tuple({0: ExportDim.AUTO} if x.dim() else None for x in inputs)
-        program = export(module, inputs, dynamic_shapes=_by_argument(module, shapes), strict=False)
-        if not _made_functional(program.graph):
-            program = program.run_decompositions({})
-    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
-        # torch.export raises errors of many unrelated types for what it cannot follow.
-        reason = str(error).strip().split("\n")[0]
-        raise UserError(
-            f"the forward pass of {type(module).__name__} cannot be traced: {reason} (torch.export must be able to "
-            "follow it: no control flow that depends on values)."
-        ) from error
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_attention)
-        for part, training in was_training.items():
-            part.training = training
-    sources: dict[str, str | Tensor] = {}
-    n_inputs = 0
-    state = module.state_dict()
-    for spec in program.graph_signature.input_specs:
-        if spec.kind is InputKind.USER_INPUT:
-            sources[spec.arg.name] = f"#{n_inputs}"
-            n_inputs += 1
-        elif spec.target in state:
-            sources[spec.arg.name] = f"={spec.target}"
-        elif spec.target in program.constants:
-            sources[spec.arg.name] = program.constants[spec.target]
-    return ForwardGraph(program.graph, sources)
-
-
-def _by_argument(module: nn.Module, shapes: tuple[Any, ...]) -> Any:
-    """Dynamic shapes nested as torch.export wants them for a forward with *args."""
-    parameters = list(inspect.signature(module.forward).parameters.values())
-    for at, parameter in enumerate(parameters):
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL and at < len(shapes):
-            return (*shapes[:at], shapes[at:])
-    return shapes
-
-
-def _operation(node: fx.Node) -> str:
-    """Name of a node's ATen operation without overload, or of whatever else it calls."""
-    schema = getattr(node.target, "_schema", None)
-    return schema.name.removeprefix("aten::") if schema is not None else str(node.target)
-
-
-def _made_functional(graph: fx.Graph) -> bool:
-    """Replace operations that write into an intermediate result nobody else sees; False if others are left."""
-    for node in list(graph.nodes):
-        schema = getattr(node.target, "_schema", None)
-        if schema is None or not schema.is_mutable:
-            continue
-        written, name = node.args[0], _operation(node)
-        alone = isinstance(written, fx.Node) and written.op == "call_function" and list(written.users) == [node]
-        fresh = alone and _operation(written) not in CARRIERS | {"expand", "expand_as", "broadcast_to"}
-        functional = getattr(torch.ops.aten, name.removesuffix("_"), None)
-        overload = getattr(functional, node.target._overloadname, None)
-        if overload is None or not ((fresh and "getitem" not in str(written.target)) or name == "detach_"):
-            return False
-        node.target = overload
-    return True
-
-
-def _part(
-    exported: ForwardGraph, wanted: Sequence[str], device: torch.device
-) -> tuple[fx.GraphModule, list[str | Tensor]]:
-    """The part of the graph that computes some values, as a module, and the sources of its arguments."""
-    graph, sources = exported.graph, exported.sources
-    by_name = {node.name: node for node in graph.nodes}
-    unknown = [name for name in wanted if name not in by_name]
-    if unknown:
-        raise UserError(f"the traced network has no value {unknown[0]!r}; recording points are listed in its spec.")
-    needed = _ancestors(by_name[name] for name in wanted)
-    copy = fx.Graph()
-    copies: dict[fx.Node, fx.Node] = {}
-    used: list[str | Tensor] = []
-    for node in graph.nodes:
-        if node not in needed:
-            continue
-        copies[node] = copy.node_copy(node, copies.__getitem__)
-        if node.op == "placeholder":
-            source = sources[node.name]
-            used.append(source.to(device) if isinstance(source, Tensor) else source)
-        elif "device" in node.kwargs:
-            copies[node].kwargs = {**copies[node].kwargs, "device": device}
-    copy.output([copies[by_name[name]] for name in wanted])
-    return fx.GraphModule(nn.Module(), copy), used
-
-
-def _ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
-    found: set[fx.Node] = set()
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += node.all_input_nodes
-    return found
-
-
-def _size(size: Any) -> int:
-    """A size as a number, with a stand-in for what is unknown."""
-    if isinstance(size, int):
-        return size
-    expression = size.node.expr
-    symbols = sorted(expression.free_symbols, key=str)
-    return int(expression.subs(dict(zip(symbols, UNKNOWN_SIZES, strict=False))))
-
-
-def _shapes(node: fx.Node) -> list[tuple[int, ...]]:
-    """Shapes of a node's tensor results; empty if it has none."""
-    value = node.meta.get("val")
-    results = value if isinstance(value, list | tuple) else [value]
-    return [tuple(map(_size, result.shape)) for result in results if isinstance(result, Tensor)]
-
-
-def _place(node: fx.Node) -> str:
-    """Path of the module that computes a node."""
-    stack = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
-    return stack[-1] if stack else ""
 
 
 def _constant(tensor: Tensor) -> Value:
@@ -275,13 +157,14 @@ class _Propagation:
         graph, sources = exported.graph, exported.sources
         self.module = module
         self.recorder = Recorder()
+        self.stand_ins: dict[Any, int] = {}
         self.unsupported: list[str] = []
         self.values: dict[fx.Node, Value | list[Value]] = {}
         self.constants: dict[fx.Node, Tensor] = {}
         self.contracted: list[fx.Node] = []
         self.parameters = self._parameters()
         output = next(node for node in graph.nodes if node.op == "output")
-        self.live = _ancestors([output])
+        self.live = ancestors([output])
         self.nodes = [node for node in graph.nodes if node in self.live and node is not output]
         self.inputs = [node for node in self.nodes if str(sources.get(node.name, "")).startswith("#")]
         self.varying = self._reached(self.inputs)
@@ -289,7 +172,7 @@ class _Propagation:
         for node in self.nodes:
             if node.op == "placeholder":
                 self._enter(node, sources[node.name])
-            elif _shapes(node):
+            elif self._shapes(node):
                 self._apply(node)
         for node in output.all_input_nodes:
             self._fix([node])
@@ -319,10 +202,10 @@ class _Propagation:
 
     def _enter(self, node: fx.Node, source: str | Tensor) -> None:
         if isinstance(source, Tensor):
-            self.constants[node] = source
-            self.values[node] = _constant(source)
+            self.constants[node] = source.cpu()
+            self.values[node] = _constant(self.constants[node])
         elif source.startswith("#"):
-            self.values[node] = Value(tuple(fixed_dim(size) for shape in _shapes(node) for size in shape))
+            self.values[node] = Value(tuple(fixed_dim(size) for shape in self._shapes(node) for size in shape))
         else:
             self.values[node] = self.parameters[source[1:]]
             self.used.add(self.parameters[source[1:]].parameter or "")
@@ -335,7 +218,7 @@ class _Propagation:
             return
         if self._folded(node):
             return
-        name, shapes = _operation(node), _shapes(node)
+        name, shapes = operation(node), self._shapes(node)
         tags = getattr(node.target, "tags", ())
         apply = RULES.get(name, elementwise if torch.Tag.pointwise in tags or name in POINTWISE else None)
         if torch.Tag.nondeterministic_seeded in tags and name not in CARRIERS | {"scaled_dot_product_attention"}:
@@ -353,7 +236,7 @@ class _Propagation:
         except (Unsupported, AttributeError, LookupError, TypeError, ValueError) as problem:
             # Overloads are many: one that a rule was not written for is as good as an unknown operation.
             detail = f" ({problem})" if str(problem) else ""
-            where = _place(node) or type(self.module).__name__
+            where = place(node) or type(self.module).__name__
             self.unsupported.append(
                 f"operation {name}{detail} in {where!r} (value {node.name}) is not known to the tracer: "
                 "every axis that meets it there stays in place."
@@ -380,7 +263,7 @@ class _Propagation:
         if "device" in options:
             options = {**options, "device": "cpu"}
         with torch.no_grad():
-            self.constants[node] = node.target(*arguments, **options)
+            self.constants[node] = node.target(*arguments, **options).cpu()
         self.values[node] = _constant(self.constants[node])
         return True
 
@@ -416,7 +299,7 @@ class _Propagation:
                 if argument in self.values:
                     return self.values[argument]
                 value = argument.meta.get("val")
-                return _size(value) if isinstance(value, int | torch.SymInt) else value
+                return self._size(value) if isinstance(value, int | torch.SymInt) else value
             if isinstance(argument, list | tuple):
                 return [resolved(item) for item in argument]
             return argument
@@ -429,6 +312,24 @@ class _Propagation:
             for value in values if isinstance(values, list) else [values]:
                 for dim in value.dims:
                     fix_dim(dim)
+
+    def _size(self, size: Any) -> int:
+        """A size as a number, with a stand-in for each symbol in what is unknown."""
+        if isinstance(size, int) or not size.node.expr.free_symbols:
+            return int(size)
+        expression = size.node.expr
+        for symbol in sorted(expression.free_symbols, key=str):
+            if symbol not in self.stand_ins:
+                if len(self.stand_ins) == len(UNKNOWN_SIZES):
+                    raise UserError(f"the forward pass has more than {len(UNKNOWN_SIZES)} sizes that vary.")
+                self.stand_ins[symbol] = UNKNOWN_SIZES[len(self.stand_ins)]
+        return Unknown(expression.subs(self.stand_ins))
+
+    def _shapes(self, node: fx.Node) -> list[tuple[int, ...]]:
+        """Shapes of a node's tensor results; empty if it has none."""
+        value = node.meta.get("val")
+        results = value if isinstance(value, list | tuple) else [value]
+        return [tuple(map(self._size, result.shape)) for result in results if isinstance(result, Tensor)]
 
     @staticmethod
     def _reached(nodes: Iterable[fx.Node]) -> set[fx.Node]:
@@ -536,13 +437,13 @@ class _Propagation:
         for atom, name in names.items():
             inner = {other for other in present if name in groups[other].within}
             if name in wanted and name in present and not inner and atom not in repeated:
-                points[name].append(Point(node.name, axes, _place(node)))
+                points[name].append(Point(node.name, axes, place(node)))
 
     def _traced_back(self, node: fx.Node, names: dict[IndexSet, str]) -> fx.Node:
         """The earliest value that holds the same activations."""
         while node.op == "call_function":
             tensors = [other for other in node.all_input_nodes if other in self.values]
-            name = _operation(node)
+            name = operation(node)
             source = tensors[0] if tensors else node
             carries = node.target is operator.getitem or name in CARRIERS
             carries = carries or (name in SCALINGS and len(tensors) == 1)

@@ -21,6 +21,7 @@ from symlab.alignment.symmetry_spec import (
     Group,
     SymmetrySpec,
     blocks,
+    dim_of,
     groups_of,
     identity,
     permuted,
@@ -207,13 +208,6 @@ def _occurrences(block: Block, step: _Step, groups: Mapping[str, Group]) -> list
     chains = []
     for dim, (name, axis) in enumerate(block.labels):
         if name in step.active:
-            outer = tuple(_dim_of(group, axis, block) for group in groups[name].within)
+            outer = tuple(dim_of(group, axis, block.labels) for group in groups[name].within)
             chains.append((*outer, dim))
     return [chain for chain in chains if not any(chain == other[: len(chain)] for other in chains if other != chain)]
-
-
-def _dim_of(group: str, axis: int, block: Block) -> int:
-    """The dimension of an outer group: in the same axis of the tensor if it is there, else in another one."""
-    dims = [dim for dim, (name, _) in enumerate(block.labels) if name == group]
-    same = [dim for dim in dims if block.labels[dim][1] == axis]
-    return (same or dims)[0]

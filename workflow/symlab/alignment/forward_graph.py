@@ -1,0 +1,239 @@
+"""The forward pass of a network as a graph of operations that only return results, exported by torch."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from symlab.alignment.operations import CARRIERS
+from symlab.errors import UserError
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram, ExportGraphSignature
+
+# Calls of a part of the forward pass in another mode.
+MODES = {"wrap_with_set_grad_enabled", "wrap_with_autocast"}
+DROPOUTS = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
+
+
+@dataclass(frozen=True)
+class ForwardGraph:
+    """A forward pass without side effects, and what each of its placeholders stands for.
+
+    Attributes:
+        sources: by placeholder "#0", "#1", ... for an input, "=name" for an entry of the state, a tensor for itself.
+    """
+
+    graph: fx.Graph
+    sources: dict[str, str | Tensor]
+
+
+def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGraph:
+    """The forward pass in evaluation mode, for batches of any size unless it asks for the size as a number.
+
+    Raises:
+        UserError: torch.export cannot follow it.
+    """
+    from torch.export import Dim as ExportDim
+    from torch.export import export
+    from torch.export.graph_signature import InputKind
+
+    was_training = {part: part.training for part in module.modules()}
+    fast_attention = torch.backends.mha.get_fastpath_enabled()
+    module.eval()
+    # The fused layer hides its linear maps.
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        shapes = tuple({0: ExportDim.AUTO} if x.dim() else None for x in inputs)
+        program = export(module, inputs, dynamic_shapes=_by_argument(module, shapes), strict=False)
+        _inline_modes(program.graph_module, program.graph_signature)
+        if not _made_functional(program):
+            program.graph_module.recompile()
+            program = program.run_decompositions({})
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
+        # torch.export raises errors of many unrelated types for what it cannot follow.
+        reason = str(error).strip().split("\n")[0]
+        raise UserError(
+            f"the forward pass of {type(module).__name__} cannot be traced at inputs of shape {shape_list(inputs)}: "
+            f"{reason} (torch.export must be able to follow it: no control flow that depends on values)."
+        ) from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_attention)
+        for part, training in was_training.items():
+            part.training = training
+    sources: dict[str, str | Tensor] = {}
+    n_inputs = 0
+    state = module.state_dict()
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is InputKind.USER_INPUT:
+            sources[spec.arg.name] = f"#{n_inputs}"
+            n_inputs += 1
+        elif spec.target in state:
+            sources[spec.arg.name] = f"={spec.target}"
+        elif spec.target in program.constants:
+            sources[spec.arg.name] = program.constants[spec.target]
+    return ForwardGraph(program.graph, sources)
+
+
+def _by_argument(module: nn.Module, shapes: tuple[Any, ...]) -> Any:
+    """Dynamic shapes nested as torch.export wants them for a forward with *args."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    for at, parameter in enumerate(parameters):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL and at < len(shapes):
+            return (*shapes[:at], shapes[at:])
+    return shapes
+
+
+def operation(node: fx.Node) -> str:
+    """Name of a node's ATen operation without overload, or of whatever else it calls."""
+    schema = getattr(node.target, "_schema", None)
+    return schema.name.removeprefix("aten::") if schema is not None else str(node.target)
+
+
+def _inline_modes(module: fx.GraphModule, signature: ExportGraphSignature | None = None) -> None:
+    """Put what runs without gradients or under autocast into the graph itself: neither tells neurons apart."""
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or str(node.target) not in MODES:
+            continue
+        at = next(n for n, argument in enumerate(node.args) if isinstance(argument, fx.Node))
+        inner = getattr(module, node.args[at].target)
+        _inline_modes(inner)
+        if any(other.op == "get_attr" for other in inner.graph.nodes):
+            continue
+        operands = iter(node.args[at + 1 :])
+        copies: dict[fx.Node, Any] = {}
+        results: Any = ()
+        with graph.inserting_before(node):
+            for other in inner.graph.nodes:
+                if other.op == "output":
+                    results = fx.map_arg(other.args[0], copies.__getitem__)
+                else:
+                    copies[other] = (
+                        next(operands) if other.op == "placeholder" else graph.node_copy(other, copies.__getitem__)
+                    )
+        for user in list(node.users):
+            _replace(user, results[user.args[1]] if user.target is operator.getitem else results, signature)
+        holder = node.args[at]
+        graph.erase_node(node)
+        if not holder.users:
+            graph.erase_node(holder)
+
+
+def _replace(node: fx.Node, other: fx.Node, signature: ExportGraphSignature | None) -> None:
+    """Put another value in a node's place."""
+    node.replace_all_uses_with(other)
+    if signature is not None:
+        signature.replace_all_uses(node.name, other.name)
+    node.graph.erase_node(node)
+
+
+def _made_functional(program: ExportedProgram) -> bool:
+    """Replace operations that write into an intermediate result nobody else sees; False if others are left.
+
+    Raises:
+        UserError: something is written into a view that the exporter takes for a copy.
+    """
+    graph = program.graph
+    if not any(_writes(node) for node in graph.nodes):
+        return True
+    for node in list(graph.nodes):
+        # In evaluation mode the result of a dropout is its input itself, which the exporter does not know.
+        if operation(node).removesuffix("_") in DROPOUTS and len(node.args) > 2 and not node.args[2]:
+            _replace(node, node.args[0], program.graph_signature)
+    writing = [node for node in graph.nodes if _writes(node)]
+    written_storages = {_storage(node.args[0]) for node in writing if operation(node) != "detach_"} - {None}
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or any(result.alias_info is not None for result in schema.returns):
+            continue
+        if operation(node) == "lift_fresh_copy":
+            continue
+        if _storage(node) in written_storages & {_storage(source) for source in node.all_input_nodes}:
+            raise UserError(
+                f"the forward pass writes in place into a result of {operation(node)} in {place(node)!r}, which "
+                "is a view of its input; write out of place there, or clone the result."
+            )
+    renewed: set[fx.Node] = set()
+    for node in writing:
+        written, name = node.args[0], operation(node)
+        alone = isinstance(written, fx.Node) and written.op == "call_function" and list(written.users) == [node]
+        fresh = alone and operation(written) not in CARRIERS | {"expand", "expand_as", "broadcast_to"}
+        fresh = fresh and "getitem" not in str(written.target)
+        # What was written in place is new now, though the exporter saw it in the memory of its input.
+        fresh = fresh and (
+            written in renewed or _storage(written) not in {_storage(source) for source in written.all_input_nodes}
+        )
+        functional = getattr(torch.ops.aten, name.removesuffix("_"), None) if name.endswith("_") else None
+        overload = getattr(functional, node.target._overloadname, None)
+        if overload is None or not (fresh or name == "detach_"):
+            return False
+        node.target = overload
+        renewed.add(node)
+    return True
+
+
+def _writes(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
+def _storage(node: Any) -> int | None:
+    """The memory that a node's result lies in; None if it is no single tensor."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return value.untyped_storage()._cdata if isinstance(value, Tensor) else None
+
+
+def subgraph(
+    exported: ForwardGraph, wanted: Sequence[str], device: torch.device
+) -> tuple[fx.GraphModule, list[str | Tensor]]:
+    """The part of the graph that computes some values, as a module, and the sources of its arguments."""
+    graph, sources = exported.graph, exported.sources
+    by_name = {node.name: node for node in graph.nodes}
+    unknown = [name for name in wanted if name not in by_name]
+    if unknown:
+        raise UserError(f"the traced network has no value {unknown[0]!r}; recording points are listed in its spec.")
+    needed = ancestors(by_name[name] for name in wanted)
+    copy = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    used: list[str | Tensor] = []
+    for node in graph.nodes:
+        if node not in needed:
+            continue
+        copies[node] = copy.node_copy(node, copies.__getitem__)
+        if node.op == "placeholder":
+            source = sources[node.name]
+            used.append(source.to(device) if isinstance(source, Tensor) else source)
+        elif "device" in node.kwargs:
+            copies[node].kwargs = {**copies[node].kwargs, "device": device}
+    copy.output([copies[by_name[name]] for name in wanted])
+    return fx.GraphModule(nn.Module(), copy), used
+
+
+def ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """The nodes and everything that they are computed from."""
+    found: set[fx.Node] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def place(node: fx.Node) -> str:
+    """Path of the module that computes a node."""
+    stack = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
+    return stack[-1] if stack else ""
+
+
+def shape_list(inputs: Iterable[Tensor]) -> str:
+    """The shapes of some tensors, for people."""
+    return ", ".join(str(tuple(x.shape)) for x in inputs) or "()"
