@@ -29,8 +29,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from symlab.alignment.forward import outputs
 from symlab.alignment.matching import match, match_all, objective
 from symlab.alignment.moments import record_pair_moments
-from symlab.alignment.tracing import Traced, trace
 from symlab.networks import build
+from symlab.symmetries.trace import Traced, trace
 
 N_IMAGES, THREADS, ROUNDS = 54_000, 2, 3
 MIN_SPEEDUP, MIN_MEMORY_RATIO = 3.0, 5.0

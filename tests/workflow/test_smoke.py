@@ -60,7 +60,7 @@ def test_a_second_run_has_nothing_to_do(finished_run):
 def test_a_style_change_redraws_figures_and_nothing_else(finished):
     finished.edit_config(lambda config: config.update(style={"font_size": 12}))
     planned = finished.planned("all")
-    assert set(planned) == ONLY_DRAWING and planned["figure"] == 5
+    assert set(planned) == ONLY_DRAWING and planned["figure"] == 8
     assert finished.snakemake("figures").returncode == 0
     assert set(finished.planned("all")) <= ONLY_DRAWING - {"figure"}
 
@@ -97,7 +97,7 @@ def test_an_edited_module_reruns_what_uses_it_and_an_edited_docstring_nothing(fi
     assert finished.planned("all") == {}
     path.write_text(path.read_text() + "\nUNUSED = 1\n")
     planned = finished.planned("all")
-    assert planned["interpolate"] == 11
+    assert planned["interpolate"] == 13
     assert not {"data", "train", "moments", "match", "identify", "centre_gaps"} & set(planned)
 
 

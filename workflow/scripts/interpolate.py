@@ -5,12 +5,12 @@ import pandas as pd
 import torch
 
 from symlab.alignment.permute import permute
-from symlab.alignment.symmetry_spec import SymmetrySpec
 from symlab.artifacts import read_tensors, write_table
 from symlab.connectivity.path import curve
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.job import run
+from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.training.models import open_models
 
 

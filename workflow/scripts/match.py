@@ -5,12 +5,12 @@ import torch
 
 from symlab.alignment.matching import joint, match_all, objective, objectives
 from symlab.alignment.permute import check_alignment, permute
-from symlab.alignment.symmetry_spec import SymmetrySpec
 from symlab.alignment.weight_matching import weight_matching
 from symlab.artifacts import read_tensors, write_table, write_tensors
 from symlab.data.dataset import open_dataset
 from symlab.job import run
 from symlab.seeds import numpy_rng
+from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.training.models import open_models
 
 CHECKED_SAMPLES = 256

@@ -4,11 +4,11 @@ import torch
 
 from symlab.alignment.forward import batch_rows
 from symlab.alignment.moments import record_pair_moments
-from symlab.alignment.tracing import trace
 from symlab.artifacts import write_tensors
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.job import run
+from symlab.symmetries.trace import trace
 from symlab.training.models import open_models
 
 

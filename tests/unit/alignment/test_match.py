@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symlab.alignment.matching import joint, match, match_all, objective, objectives
-from symlab.alignment.symmetry_spec import Group, SymmetrySpec, random_permutations
 from symlab.errors import UserError
+from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, random_permutations
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])

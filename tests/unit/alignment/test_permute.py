@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symlab.alignment.permute import AlignmentError, check_alignment, permute
-from symlab.alignment.symmetry_spec import identity, inverse, random_permutations
-from symlab.alignment.tracing import symmetry_spec
 from symlab.networks import build
+from symlab.symmetries.symmetry_spec import identity, inverse, random_permutations
+from symlab.symmetries.trace import symmetry_spec
 
 
 def network(norm="layernorm", activation="gelu", seed=1, widths=(12, 10, 8)):

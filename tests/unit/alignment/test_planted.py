@@ -15,10 +15,10 @@ from sklearn.datasets import load_digits
 from symlab.alignment.matching import match_all
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
-from symlab.alignment.symmetry_spec import random_permutations
-from symlab.alignment.tracing import trace
 from symlab.alignment.weight_matching import weight_matching
 from symlab.networks import build
+from symlab.symmetries.symmetry_spec import random_permutations
+from symlab.symmetries.trace import trace
 
 N_INPUTS, N_SAMPLES = 64, 100
 NETWORKS = {

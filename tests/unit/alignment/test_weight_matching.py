@@ -9,9 +9,9 @@ from torch import nn
 
 from symlab.alignment.matching import match
 from symlab.alignment.permute import check_alignment, permute
-from symlab.alignment.symmetry_spec import Group, Product, SymmetrySpec, identity, random_permutations, shape
 from symlab.alignment.weight_matching import weight_matching
 from symlab.errors import UserError
+from symlab.symmetries.symmetry_spec import Group, Product, SymmetrySpec, identity, random_permutations, shape
 
 # Specs written by hand, so that these tests do not rest on the tracer.
 PERCEPTRON = SymmetrySpec(

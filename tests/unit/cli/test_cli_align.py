@@ -15,8 +15,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from symlab.alignment.symmetry_spec import SymmetrySpec
 from symlab.artifacts import read_tensors
+from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 ROOT = Path(__file__).parents[3]
 ALL = {

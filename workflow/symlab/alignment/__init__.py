@@ -1,1 +1,1 @@
-"""Which neuron of one network plays the role of which neuron of another: activation matching and permutation."""
+"""Which neuron of one network plays the role of which neuron of another: matching and permutation."""

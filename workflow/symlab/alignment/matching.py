@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
-from symlab.alignment.symmetry_spec import Group, SymmetrySpec, identity, random_permutations, shape
 from symlab.errors import UserError
+from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, identity, random_permutations, shape
 
 Permutations = dict[str, Int[np.ndarray, "*within d"]]
 

@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symlab.alignment.symmetry_spec import Axes, Group, blocks, shape
 from symlab.errors import UserError
+from symlab.symmetries.symmetry_spec import Axes, Group, blocks, shape
 
 if TYPE_CHECKING:
-    from symlab.alignment.tracing import Traced
+    from symlab.symmetries.trace import Traced
 
 # Activations are float32: a neuron that is constant in exact arithmetic still varies by a few units in the last place
 # of its value. A standard deviation below this many of them, relative to the root mean square, is called constant.

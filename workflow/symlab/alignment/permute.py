@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from symlab.alignment.forward import outputs
-from symlab.alignment.symmetry_spec import SymmetrySpec, permuted, shape, validate
 from symlab.errors import UserError
+from symlab.symmetries.symmetry_spec import SymmetrySpec, permuted, shape, validate
 
 # Renumbering changes the order in which products are added up, nothing else. In float32 that moves the outputs of nets
 # of a few layers and hundreds of neurons by some 1e-6 of their size; a wrong permutation moves them by their size.

@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.alignment.matching import Permutations, joint, match_all
-from symlab.alignment.symmetry_spec import (
+from symlab.errors import UserError
+from symlab.symmetries.symmetry_spec import (
     Axes,
     Block,
     Group,
@@ -29,7 +30,6 @@ from symlab.alignment.symmetry_spec import (
     shape,
     validate,
 )
-from symlab.errors import UserError
 
 # What a batch norm measured, and how often: no parameters of the function that was trained.
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")

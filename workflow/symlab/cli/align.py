@@ -25,8 +25,6 @@ from symlab.alignment.forward import batch_rows, outputs
 from symlab.alignment.matching import Permutations, match_all, objectives
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import check_alignment, permute
-from symlab.alignment.symmetry_spec import SymmetrySpec
-from symlab.alignment.tracing import Traced, trace
 from symlab.alignment.weight_matching import weight_matching
 from symlab.artifacts import write_table, write_tensors, write_text
 from symlab.cli.figure import path_figure
@@ -39,6 +37,8 @@ from symlab.device import resolve_device
 from symlab.errors import UserError
 from symlab.figures.style import Style, applied, save
 from symlab.seeds import numpy_rng
+from symlab.symmetries.symmetry_spec import SymmetrySpec
+from symlab.symmetries.trace import Traced, trace
 
 RESULTS = (
     "permuted.safetensors",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from symlab.alignment.symmetry_spec import SymmetrySpec, shape
+from symlab.symmetries.symmetry_spec import SymmetrySpec, shape
 
 GROUPS_SHOWN = 16
 UNSUPPORTED_SHOWN = 8

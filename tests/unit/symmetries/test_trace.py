@@ -10,9 +10,9 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from symlab.alignment.permute import permute
-from symlab.alignment.symmetry_spec import Concat, Group, Product, columns, identity, random_permutations, shape
-from symlab.alignment.tracing import trace
 from symlab.networks import build
+from symlab.symmetries.symmetry_spec import Concat, Group, Product, columns, identity, random_permutations, shape
+from symlab.symmetries.trace import trace
 
 # pytest's handler makes torch write its trace log, which takes a sixth of the time of these tests.
 logging.getLogger("torch.__trace").propagate = False

@@ -14,11 +14,11 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from symlab.alignment.axis_atoms import IndexSet, atoms, concat, cut, fix, is_fixed, product, structure, unify
 from symlab.alignment.permute import permute
-from symlab.alignment.symmetry_spec import Concat, Product, random_permutations, shape
-from symlab.alignment.tracing import trace
 from symlab.errors import UserError
+from symlab.symmetries.axis_atoms import IndexSet, atoms, concat, cut, fix, is_fixed, product, structure, unify
+from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations, shape
+from symlab.symmetries.trace import trace
 
 # pytest's handler makes torch write its trace log, which takes a sixth of the time of these tests.
 logging.getLogger("torch.__trace").propagate = False
@@ -397,7 +397,7 @@ def test_only_what_is_wanted_is_computed():
 
 
 def test_importing_the_alignment_does_not_import_the_exporter():
-    code = "import sys, symlab.alignment.tracing; print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
+    code = "import sys, symlab.symmetries.trace; print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product as combinations
 from math import prod
 
-from symlab.alignment.axis_atoms import IndexSet, is_fixed, structure
+from symlab.symmetries.axis_atoms import IndexSet, is_fixed, structure
 
 # More combinations of concatenated parts than this are not looked at one by one; nothing in them counts as separate.
 MAX_BLOCKS = 4096

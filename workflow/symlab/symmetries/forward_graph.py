@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, fx, nn
 
-from symlab.alignment.operations import CARRIERS
 from symlab.errors import UserError
+from symlab.symmetries.operations import CARRIERS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram, ExportGraphSignature

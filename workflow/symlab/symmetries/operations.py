@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
-from symlab.alignment.axis_atoms import (
+from symlab.symmetries.axis_atoms import (
     ONE,
     Dim,
     IndexSet,
@@ -24,7 +24,7 @@ from symlab.alignment.axis_atoms import (
     unify,
     view,
 )
-from symlab.alignment.dependence import Event, LabelledTensor
+from symlab.symmetries.dependence import Event, LabelledTensor
 
 Labels = Sequence[Hashable]
 Sizes = tuple[int, ...]

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from symlab.alignment.axis_atoms import (
+from symlab.errors import UserError
+from symlab.symmetries.axis_atoms import (
     Dim,
     IndexSet,
     Value,
@@ -22,8 +23,8 @@ from symlab.alignment.axis_atoms import (
     structure,
     uniform_dim,
 )
-from symlab.alignment.dependence import Event, LabelledTensor, blocks, contexts, nesting
-from symlab.alignment.forward_graph import (
+from symlab.symmetries.dependence import Event, LabelledTensor, blocks, contexts, nesting
+from symlab.symmetries.forward_graph import (
     ForwardGraph,
     ancestors,
     export_forward,
@@ -32,9 +33,8 @@ from symlab.alignment.forward_graph import (
     shape_list,
     subgraph,
 )
-from symlab.alignment.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unknown, Unsupported, elementwise
-from symlab.alignment.symmetry_spec import Axes, Axis, Concat, Group, Point, Product, SymmetrySpec, groups_of, validate
-from symlab.errors import UserError
+from symlab.symmetries.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unknown, Unsupported, elementwise
+from symlab.symmetries.symmetry_spec import Axes, Axis, Concat, Group, Point, Product, SymmetrySpec, groups_of, validate
 
 # Stand-ins for sizes that are not known, such as the batch's: primes, so that no view can split them.
 UNKNOWN_SIZES = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099, 1_000_117, 1_000_121)

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symlab.alignment.symmetry_spec import (
+from symlab.errors import UserError
+from symlab.symmetries.symmetry_spec import (
     Concat,
     Group,
     Product,
@@ -20,7 +21,6 @@ from symlab.alignment.symmetry_spec import (
     shape,
     validate,
 )
-from symlab.errors import UserError
 
 # Two heads with three query/key and two value dimensions each, packed; a stream of 5; a convolution in 2 groups.
 GROUPS = {
