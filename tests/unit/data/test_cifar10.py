@@ -110,7 +110,14 @@ def test_truncated_archive(archive):
         cifar10.read_archive(archive, sha256(archive), SIZE)
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"not tar" * 200)])
+NO_ARCHIVES = {
+    "empty": b"",
+    "not compressed": b"not gzip",
+    "compressed, but no archive": gzip.compress(b"not tar" * 200),
+}
+
+
+@pytest.mark.parametrize("content", NO_ARCHIVES.values(), ids=NO_ARCHIVES)
 def test_no_archive_at_all(archive, content):
     archive.write_bytes(content)
     with pytest.raises(UserError, match=r"archive\.tar\.gz cannot be read"):
