@@ -139,3 +139,11 @@ def test_points_that_look_like_numbers_stay_names(tmp_path):
     table = pd.DataFrame({"point": ["1.1", "1.10"], "objective": [0.5, 0.25]})
     write_table(tmp_path / "t.csv", table)
     assert list(read_table(tmp_path / "t.csv")["point"]) == ["1.1", "1.10"]
+
+
+def test_files_have_the_permissions_that_the_umask_leaves(tmp_path):
+    write_tensors(tmp_path / "a.safetensors", {"x": np.zeros(2)}, "models", {})
+    write_table(tmp_path / "t.csv", pd.DataFrame({"x": [1]}))
+    modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    (tmp_path / "plain").write_text("")
+    assert modes == {(tmp_path / "plain").stat().st_mode & 0o777}

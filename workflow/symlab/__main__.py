@@ -41,6 +41,7 @@ writes to the folder aligned/:
   matching.csv              how well neurons match: optimal, identity, and random permutations
   curve.csv, barriers.csv   loss and accuracy on the line from A to B, and to the renumbered B
   curve.png, curve.pdf      the same as a figure
+  run.json                  the options and versions of this run
 
 Mistakes are told in a sentence, with exit status 1; nothing is written then.
 """
@@ -105,7 +106,9 @@ def parser() -> argparse.ArgumentParser:
         "--lambdas", type=int, default=25, metavar="N", help="points on the line, an odd number (default: %(default)s)"
     )
     path.add_argument(
-        "--repair", action="store_true", help="rescale activations along the line as well (REPAIR, Jordan et al. 2023)"
+        "--repair",
+        action="store_true",
+        help="rescale activations along both lines, aligned and not (REPAIR, Jordan et al. 2023)",
     )
     computing = align.add_argument_group("computing")
     computing.add_argument("--samples", type=int, metavar="N", help="use N random samples of the data (default: all)")

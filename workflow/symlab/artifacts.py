@@ -37,9 +37,17 @@ def atomic(path: str | Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
     try:
         yield temporary
+        # safetensors makes files that only their owner can read; all others follow the umask, and so shall these.
+        temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def content_digest(tensors: Tensors) -> str:

@@ -26,6 +26,7 @@ ALL = {
     "matching.csv",
     "curve.csv",
     "barriers.csv",
+    "run.json",
     "curve.png",
     "curve.pdf",
 }
@@ -162,6 +163,8 @@ def test_without_targets_only_the_match_is_made(mlps, capsys):
         name for name in ALL if not name.startswith(("curve", "barriers"))
     }
     assert "No curve: the data hold no targets y." in capsys.readouterr().out
+    run = json.loads((mlps.folder / "out" / "run.json").read_text())
+    assert run["method"] == "activation" and run["data"].endswith("data.safetensors") and not run["repair"]
 
 
 def test_results_are_replaced_only_when_asked(mlps, capsys):

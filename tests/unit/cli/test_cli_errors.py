@@ -105,7 +105,7 @@ def test_factories(mlps, capsys, model, words, monkeypatch):
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"inputs": X}, ["holds nothing", "no 'x'"]),
+        ({"inputs": X}, ["holds 'inputs'", "no 'x'"]),
         ({"x": X[:0]}, ["at least one sample"]),
         ({"x": X * np.nan}, ["x in data.npz", "NaN"]),
         ({"x": X.astype(object)}, ["plain arrays", "object"]),

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from tqdm import tqdm
 
+from symlab import __version__
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.alignment.matching import Permutations, match_all, objectives
 from symlab.alignment.moments import record_pair_moments
@@ -47,6 +48,7 @@ RESULTS = (
     "matching.csv",
     "curve.csv",
     "barriers.csv",
+    "run.json",
     "curve.png",
     "curve.pdf",
 )
@@ -82,6 +84,7 @@ def align(
     Raises:
         UserError: something in the arguments or files is wrong; nothing is written then.
     """
+    settings = {"symlab": __version__, "torch": torch.__version__, **locals()}
     folder = Path(out)
     _check_folder(folder, overwrite)
     if lambdas < 3 or lambdas % 2 == 0:
@@ -139,12 +142,17 @@ def align(
             {"method": method, "seed": seed, "A_sha256": _sha256(A), "B_sha256": _sha256(B)},
         )
         write_text(staged / "spec.json", _as_json(spec))
+        write_text(staged / "run.json", json.dumps(settings, indent=1) + "\n")
         write_table(staged / "matching.csv", matching)
         if path is not None and of_path is not None:
             write_table(staged / "curve.csv", path)
             write_table(staged / "barriers.csv", of_path)
             _draw(path, LOSSES[task], staged)
-    print(summary((Path(A).name, Path(B).name), type(network.module).__name__, spec, matching, of_path, len(x)))
+    print(
+        summary(
+            (Path(A).name, Path(B).name), type(network.module).__name__, spec, matching, of_path, len(x), method, repair
+        )
+    )
     written = [name for name in RESULTS if (folder / name).exists()]
     print(f"\nWritten to {folder}: {', '.join(written)}")
 

@@ -10,7 +10,7 @@ import sysconfig
 import textwrap
 import traceback
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -141,8 +141,7 @@ def read_data(path: str | Path, task: str) -> Data:
             "write one with numpy.savez('data.npz', x=x, y=y)."
         )
     if "x" not in arrays:
-        held = ", ".join(map(repr, sorted(arrays))) or "nothing"
-        raise UserError(f"{path} holds {held}, but no 'x': the inputs must have that name (and the targets 'y').")
+        raise UserError(_no_inputs(path, arrays))
     x = arrays["x"]
     if x.dim() == 0 or len(x) == 0:
         raise UserError(f"x in {path} has shape {tuple(x.shape)}; it must be [n, ...] with at least one sample.")
@@ -152,11 +151,19 @@ def read_data(path: str | Path, task: str) -> Data:
     return Data(x, _targets(arrays["y"], len(x), task, path) if "y" in arrays else None)
 
 
+def _no_inputs(path: Path, names: Iterable[str]) -> str:
+    held = ", ".join(map(repr, sorted(names))) or "nothing"
+    return f"{path} holds {held}, but no 'x': the inputs must have that name (and the targets 'y')."
+
+
 def _targets(y: Tensor, n: int, task: str, path: Path) -> Tensor:
     if task == "regression" and y.shape == (n, 1):
         y = y.flatten()
     if y.shape != (n,):
-        raise UserError(f"y in {path} has shape {tuple(y.shape)}, but x has {n} samples: y must have shape ({n},).")
+        raise UserError(
+            f"y in {path} has shape {tuple(y.shape)}, but x has {n} samples: y must have shape ({n},), one "
+            "target a sample; of a language model let --model return the logits of one position, or leave y out."
+        )
     if task == "regression":
         if not y.float().isfinite().all():
             raise UserError(f"y in {path} has entries that are NaN or infinite.")
@@ -173,6 +180,8 @@ def _targets(y: Tensor, n: int, task: str, path: Path) -> Tensor:
 def _read_npz(path: Path) -> dict[str, Tensor]:
     try:
         with np.load(path, allow_pickle=False) as file:
+            if "x" not in file.files:
+                raise UserError(_no_inputs(path, file.files))
             arrays = {name: file[name] for name in file.files if name in ("x", "y")}
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
@@ -203,7 +212,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
                 f"{path} is a pickle, and opening one can run code that is hidden in it, so symlab does not; convert "
                 'it once, if you trust it: python -c "import torch, safetensors.torch as s; s.save_file({k: '
                 f"v.contiguous() for k, v in torch.load('{path}', weights_only=True).items()}}, "
-                f"'{path.with_suffix('.safetensors')}')\""
+                f"'{path.with_suffix('.safetensors')}')\" (of a checkpoint that holds more, pick its state dict first)"
             ) from None
         raise UserError(f"{path} is truncated or not a safetensors file ({error}).") from None
 

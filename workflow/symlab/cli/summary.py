@@ -19,6 +19,8 @@ def summary(
     matching: pd.DataFrame,
     barriers: pd.DataFrame | None,
     n_samples: int,
+    method: str,
+    repair: bool,
 ) -> str:
     """The results as plain text for a terminal.
 
@@ -27,16 +29,19 @@ def summary(
         network: the module's class.
         matching: columns ``group``, ``size``, ``permutation``, ``objective``.
         barriers: as ``symlab.connectivity.barrier.barriers`` gives them by ``aligned``; None without targets.
+        method: what neurons were matched by, "activation" or "weight".
+        repair: whether activations were rescaled along the lines.
     """
     A, B = names
     n = len(spec.groups)
-    parts = [f"{B} aligned to {A} ({network}): {n} {'group' if n == 1 else 'groups'} of neurons."]
+    groups = "1 group" if n == 1 else f"{n} groups"
+    parts = [f"{B} aligned to {A} ({network}): {groups} of neurons, matched by {method}s."]
     if spec.unsupported:
         parts += [_unsupported(spec.unsupported)]
     parts += [
-        _matching(matching, spec),
+        _matching(matching, spec, method),
         f"The permuted network computes what {B} does (checked on the data).",
-        "No curve: the data hold no targets y." if barriers is None else _barriers(barriers, n_samples),
+        "No curve: the data hold no targets y." if barriers is None else _barriers(barriers, n_samples, repair),
     ]
     return "\n\n".join(parts)
 
@@ -49,7 +54,7 @@ def _unsupported(sentences: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _matching(matching: pd.DataFrame, spec: SymmetrySpec) -> str:
+def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str) -> str:
     objective = matching.set_index(["group", "permutation"])["objective"]
     shown = list(spec.groups)[:GROUPS_SHOWN]
     rows = [["group", "neurons", "matched", "identity", "random"]]
@@ -58,7 +63,11 @@ def _matching(matching: pd.DataFrame, spec: SymmetrySpec) -> str:
         + [_number(objective[group, kind], 3) for kind in ("match", "identity", "random")]
         for group in shown
     ]
-    lines = ["Mean correlation of the neurons that are put together:", *_table(rows)]
+    lines = ["Mean correlation of the activations of neurons that are put together:", *_table(rows)]
+    if method == "weight":
+        lines.append("  (the match was made by weights: it may correlate less than the identity here and there)")
+    elif any(group.within for group in spec.groups.values()):
+        lines.append("  (a group is matched together with those within it: its own row may lie below the identity)")
     if objective[shown].isna().any():
         lines.append("  (-: no activations of its own; matched through the groups within it, if there are any)")
     if len(spec.groups) > GROUPS_SHOWN:
@@ -66,14 +75,14 @@ def _matching(matching: pd.DataFrame, spec: SymmetrySpec) -> str:
     return "\n".join(lines)
 
 
-def _barriers(barriers: pd.DataFrame, n_samples: int) -> str:
+def _barriers(barriers: pd.DataFrame, n_samples: int, repair: bool) -> str:
     by = barriers.set_index("aligned")
     rows = [["", "B as it is", "B aligned"]]
     rows += [["loss barrier", *(_number(by.loc[aligned, "barrier_max"], 4) for aligned in (False, True))]]
     if barriers["drop_max_pp"].notna().any():
         drops = (f"{_number(by.loc[aligned, 'drop_max_pp'], 2)} pp" for aligned in (False, True))
         rows += [["accuracy drop", *drops]]
-    title = f"Largest barrier on the line from A to B ({n_samples:,} samples):"
+    title = f"Largest barrier on the line from A to B ({n_samples:,} samples{', with REPAIR' if repair else ''}):"
     return "\n".join([title, *_table(rows)])
 
 

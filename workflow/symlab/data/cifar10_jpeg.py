@@ -128,7 +128,9 @@ def _locate(data_dir: Path | None) -> list[Path]:
                 )
     raise UserError(
         f"CIFAR-10 as JPEG images was not found: put {' and '.join(FILES)} into the folder that data_dir or "
-        "SYMLAB_DATA names" + (f", {data_dir}, or into its subfolder cifar10-jpeg." if data_dir is not None else ".")
+        "SYMLAB_DATA names"
+        + (f", {data_dir}, or into its subfolder cifar10-jpeg" if data_dir is not None else "")
+        + "; or set source: cifar10 in the config, which is downloaded."
     )
 
 
