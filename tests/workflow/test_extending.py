@@ -77,7 +77,7 @@ def test_a_data_set_a_network_and_a_scheme_of_ones_own(fresh):
     (library / "networks" / "checkerboard.py").write_text(SCHEME)
     register(library / "data" / "__init__.py", "SOURCES", '"rings": rings.load,')
     text = (library / "data" / "__init__.py").read_text()
-    (library / "data" / "__init__.py").write_text(text.replace("import coherence,", "import coherence, rings,"))
+    (library / "data" / "__init__.py").write_text(text.replace("data import ", "data import rings, ", 1))
     register(library / "networks" / "__init__.py", "NETWORKS", '"cosines": "symlab.networks.cosines:Cosines",')
     register(
         library / "networks" / "__init__.py", "SCHEMES", '"checkerboard": "symlab.networks.checkerboard:checkerboard",'
