@@ -20,6 +20,9 @@ from symlab.networks import build
 from symlab.symmetries.symmetry_spec import random_permutations
 from symlab.symmetries.trace import trace
 
+# Three architectures, 100 planted permutations, and weight matching from several starts at several noises.
+pytestmark = pytest.mark.slow
+
 N_INPUTS, N_SAMPLES = 64, 100
 NETWORKS = {
     "mlp": {"name": "mlp", "widths": [24, 24, 24]},

@@ -215,6 +215,7 @@ def test_metadata_of_the_file_are_kept(mlps):
         assert file.metadata() == {"format": "pt"}
 
 
+@pytest.mark.slow
 def test_the_example_runs_as_its_readme_says(tmp_path):
     for name in ("examples", "workflow/symlab"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
