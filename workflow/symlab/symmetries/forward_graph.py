@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -218,13 +218,22 @@ def subgraph(
 
 def ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     """The nodes and everything that they are computed from."""
+    return _reached(nodes, lambda node: node.all_input_nodes)
+
+
+def descendants(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """The nodes and everything that is computed from them."""
+    return _reached(nodes, lambda node: node.users)
+
+
+def _reached(nodes: Iterable[fx.Node], neighbours: Callable[[fx.Node], Iterable[fx.Node]]) -> set[fx.Node]:
     found: set[fx.Node] = set()
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
         if node not in found:
             found.add(node)
-            waiting += node.all_input_nodes
+            waiting += neighbours(node)
     return found
 
 

@@ -27,6 +27,7 @@ from symlab.symmetries.dependence import Event, LabelledTensor, blocks, contexts
 from symlab.symmetries.forward_graph import (
     ForwardGraph,
     ancestors,
+    descendants,
     export_forward,
     operation,
     place,
@@ -167,7 +168,7 @@ class _Propagation:
         self.live = ancestors([output])
         self.nodes = [node for node in graph.nodes if node in self.live and node is not output]
         self.inputs = [node for node in self.nodes if str(sources.get(node.name, "")).startswith("#")]
-        self.varying = self._reached(self.inputs)
+        self.varying = descendants(self.inputs)
         self.used: set[str] = set()
         for node in self.nodes:
             if node.op == "placeholder":
@@ -330,17 +331,6 @@ class _Propagation:
         value = node.meta.get("val")
         results = value if isinstance(value, list | tuple) else [value]
         return [tuple(map(self._size, result.shape)) for result in results if isinstance(result, Tensor)]
-
-    @staticmethod
-    def _reached(nodes: Iterable[fx.Node]) -> set[fx.Node]:
-        found: set[fx.Node] = set()
-        waiting = list(nodes)
-        while waiting:
-            node = waiting.pop()
-            if node not in found:
-                found.add(node)
-                waiting += node.users
-        return found
 
     def spec(self) -> SymmetrySpec:
         """The symmetries that no operation contradicts."""
