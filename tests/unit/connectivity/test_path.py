@@ -81,6 +81,28 @@ def test_curve_equals_evaluating_every_interpolated_network(module, batch_size):
         assert row.accuracy == pytest.approx(float((logits.argmax(-1) == y).double().mean()))
 
 
+@pytest.mark.parametrize("batch_size", [64, 1000])
+def test_chord_is_the_distance_of_the_outputs_from_the_line_between_those_of_the_ends(batch_size):
+    module = build({"name": "mlp", "widths": [8, 7]}, 6, 4)
+    state_A, state_B = two_states(module)
+    x, y = data()
+    table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size)
+    out_A, out_B = (outputs(module, state, x).double().numpy() for state in (state_A, state_B))
+    for lam, chord in zip(LAMBDAS, table["chord"], strict=True):
+        out = outputs(module, interpolate(state_A, state_B, lam), x).double().numpy()
+        xi = out - ((1 - lam) * out_A + lam * out_B)
+        assert chord == pytest.approx(np.sqrt(np.mean(np.sum(xi**2, axis=1))), rel=1e-5, abs=1e-6)
+    assert table["chord"].iloc[0] == table["chord"].iloc[-1] == 0
+    assert table["chord"].iloc[1:-1].min() > 0.01
+    assert curve(module, state_A, state_B, [0.0, 0.5], x, y, "classification")["chord"].isna().all()
+
+
+def test_a_network_linear_in_its_weights_has_no_chord_deviation():
+    module = nn.Linear(6, 4)
+    table = curve(module, *two_states(module), LAMBDAS, *data(), "classification")
+    assert table["chord"].max() < 1e-6
+
+
 def test_input_layer_without_bias_and_no_linear_layer_on_the_input():
     x, y = data()
     for module in (

@@ -5,7 +5,15 @@ import pytest
 import torch
 
 from symlab.errors import UserError
-from symlab.identifiability.bounds import SquaredMoments, gram_deviation_bound, squared_moments
+from symlab.identifiability.bounds import (
+    SquaredMoments,
+    bernstein_moments,
+    bernstein_tail,
+    gram_deviation_bound,
+    layer_scheme,
+    sensitivity_bound,
+    squared_moments,
+)
 from symlab.identifiability.realization import gram
 from symlab.identifiability.subspace import coherence
 
@@ -67,6 +75,58 @@ def test_the_bound_holds_with_its_probability_and_is_not_vacuous(scheme: dict) -
     deviations = torch.linalg.matrix_norm(gram(D, U) - moments.mu_D * identity, ord=2)
     assert float((deviations <= bound).double().mean()) >= 1 - delta
     assert bound < 10 * float(deviations.median())
+
+
+@pytest.mark.parametrize("n_free", [4, 20, 36])
+def test_the_bound_for_masks_with_exact_counts_holds_and_is_within_twice_the_independent_one(n_free: int) -> None:
+    rng = np.random.default_rng(n_free)
+    d, k, delta = 40, 3, 0.2
+    U = torch.from_numpy(np.linalg.qr(rng.standard_normal((d, k)))[0])
+    D = torch.from_numpy((rng.random((2000, d)).argsort(axis=1) < n_free).astype(float))
+    scheme = {"name": "w_asymmetric", "n_fixed": d - n_free}
+    proxies, moments = bernstein_moments(scheme, d), squared_moments(scheme, d)
+    identity = torch.eye(k, dtype=torch.float64)
+    deviations = torch.linalg.matrix_norm(gram(D, U) - moments.mu_D * identity, ord=2)
+    bound = gram_deviation_bound(proxies, coherence(U), k, delta)
+    assert float((deviations > bound).double().mean()) <= delta
+    independent = gram_deviation_bound(moments, coherence(U), k, delta)
+    assert independent <= bound <= 2 * independent
+    # The variance proxies of draws with replacement, from their definition.
+    u = U.numpy()
+    X = np.einsum("la,lb->lab", u, u) - np.eye(k) / d
+    variance = min(n_free, d - n_free) * np.linalg.norm(np.einsum("lab,lbc->ac", X, X) / d, 2)
+    assert variance <= proxies.sigma_D2 * coherence(U)
+    assert max(np.linalg.norm(x, 2) for x in X) <= proxies.b_D * coherence(U)
+
+
+def test_independent_masks_need_no_other_moments_and_full_rows_do_not_deviate() -> None:
+    for scheme in ({"name": "sparse", "density": 0.3}, {"name": "syre", "epsilon": 0.1}, {"name": "standard"}):
+        assert bernstein_moments(scheme, 10) == squared_moments(scheme, 10)
+    nothing_hidden = bernstein_moments({"name": "w_asymmetric", "n_fixed": 0}, 10)
+    assert nothing_hidden == squared_moments({"name": "sparse", "density": 1.0}, 10) == SquaredMoments(1.0, 0.0, 0.0)
+
+
+def test_the_tail_at_the_bound_is_at_most_delta() -> None:
+    moments = SquaredMoments(0.5, 0.25, 0.5)
+    for delta in (1e-6, 0.01, 0.5):
+        bound = gram_deviation_bound(moments, 0.2, 3, delta)
+        assert delta / 1000 < bernstein_tail(moments, 0.2, 3, bound) <= delta
+    assert bernstein_tail(moments, 0.2, 3, 0.0) == 6.0
+
+
+def test_the_sensitivity_bound_is_its_formula() -> None:
+    assert sensitivity_bound(0.5, 0.2, 1.0) == pytest.approx(1 + 0.25 * 2.5)
+    assert sensitivity_bound(0.0, 0.0, 0.7) == 0.0
+    assert math.isnan(sensitivity_bound(0.5, 1.0, 1.0))
+
+
+def test_a_layer_has_its_own_count() -> None:
+    fan_ins = {"linears.0": 8, "linears.1": 16}
+    listed = {"name": "w_asymmetric", "sigma_F": 1, "n_fixed": [2, 4]}
+    assert layer_scheme(listed, fan_ins, "linears.1") == {"name": "w_asymmetric", "sigma_F": 1, "n_fixed": 4}
+    fraction = {"name": "w_asymmetric", "sigma_F": 1, "fixed_fraction": 0.5}
+    assert layer_scheme(fraction, fan_ins, "linears.0") == {"name": "w_asymmetric", "sigma_F": 1, "n_fixed": 4}
+    assert layer_scheme({"name": "syre"}, fan_ins, "linears.0") == {"name": "syre"}
 
 
 def test_what_is_no_probability_or_no_scheme_is_refused() -> None:

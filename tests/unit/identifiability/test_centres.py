@@ -6,7 +6,17 @@ from hypothesis import given, settings
 
 from symlab.errors import UserError
 from symlab.identifiability import centres
-from symlab.identifiability.centres import centre_gap, centre_gap_table, predicted_rate, sample_centres, slope
+from symlab.identifiability.centres import (
+    centre_gap,
+    centre_gap_table,
+    input_gap,
+    predicted_rate,
+    row_gap,
+    sample_fixed,
+    slope,
+)
+
+GAPS = ["gamma_out", "gamma_in", "row_gap"]
 
 
 def orthonormal(d: int, k: int) -> torch.Tensor:
@@ -21,6 +31,34 @@ def test_the_gap_is_the_smallest_of_all_pairs_whatever_the_chunks(m: int, k: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(centres, "CHUNK_ROWS", chunk)
         assert centre_gap(torch.from_numpy(V)) == pytest.approx(brute, rel=1e-12)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(m=st.integers(1, 6), d=st.integers(2, 14), chunk=st.integers(1, 20), seed=st.integers(0, 2**31))
+def test_the_input_gap_is_the_least_shift_by_a_transposition(m: int, d: int, chunk: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    F, U = rng.standard_normal((m, d)), np.linalg.qr(rng.standard_normal((d, 2)))[0]
+    shifts, rows = [], []
+    for a in range(d):
+        for b in range(a):
+            P = np.eye(d)
+            P[[a, b]] = P[[b, a]]
+            shifts.append(np.linalg.norm(F @ (P - np.eye(d)) @ U))
+            rows.append(np.linalg.norm((P - np.eye(d)) @ U) / np.sqrt(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(centres, "CHUNK_ROWS", chunk)
+        assert input_gap(torch.from_numpy(F), torch.from_numpy(U)) == pytest.approx(min(shifts), rel=1e-10)
+        assert row_gap(torch.from_numpy(U)) == pytest.approx(min(rows), rel=1e-10)
+
+
+def test_inputs_that_the_subspace_does_not_tell_apart_have_no_gap() -> None:
+    U = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
+    assert row_gap(U) == input_gap(torch.ones(3, 4).cumsum(dim=1), U) == 0.0
+
+
+def test_one_input_has_no_gap() -> None:
+    with pytest.raises(UserError, match="at least two inputs"):
+        row_gap(torch.ones(1, 1))
 
 
 def test_the_gap_of_nearly_coincident_centres_far_from_the_origin_keeps_its_digits() -> None:
@@ -38,10 +76,8 @@ def test_one_neuron_has_no_gap() -> None:
 
 
 @pytest.mark.parametrize(("fixed_fraction", "n_fixed"), [(1.0, 40), (0.125, 5), (0.5, 20)])
-def test_sampled_centres_come_from_rows_with_the_exact_number_of_fixed_weights(
-    fixed_fraction: float, n_fixed: int
-) -> None:
-    F = sample_centres(torch.eye(40, dtype=torch.float64), 50, 2.0, fixed_fraction, "test")
+def test_sampled_rows_have_the_exact_number_of_fixed_weights(fixed_fraction: float, n_fixed: int) -> None:
+    F = sample_fixed(40, 50, 2.0, fixed_fraction, "test")
     assert ((F != 0).sum(dim=1) == n_fixed).all()
     assert float(F[F != 0].std()) == pytest.approx(2.0, rel=0.15)
 
@@ -49,23 +85,27 @@ def test_sampled_centres_come_from_rows_with_the_exact_number_of_fixed_weights(
 @pytest.mark.parametrize("fixed_fraction", [0.0, 0.001, 1.5])
 def test_a_fraction_that_fixes_nothing_or_too_much_is_refused(fixed_fraction: float) -> None:
     with pytest.raises(UserError, match="fixed_fraction"):
-        sample_centres(orthonormal(16, 2), 4, 1.0, fixed_fraction, "test")
+        sample_fixed(16, 4, 1.0, fixed_fraction, "test")
 
 
 def test_the_gap_scales_with_sigma_F() -> None:
     U = orthonormal(32, 3)
-    one, five = (centre_gap(sample_centres(U, 20, sigma_F, 0.25, "scale")) for sigma_F in (1.0, 5.0))
+    one, five = (centre_gap(sample_fixed(32, 20, sigma_F, 0.25, "scale") @ U) for sigma_F in (1.0, 5.0))
     assert five == pytest.approx(5 * one)
 
 
 def test_the_table_is_complete_and_repeats_itself() -> None:
     U = orthonormal(16, 2)
-    table = centre_gap_table(U, [4, 8], 3, 1.0, 0.25, "table")
-    assert list(table.columns) == ["k", "d", "m", "draw", "sigma_F", "fixed_fraction", "gamma_out"]
+    table = centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "table")
+    assert list(table.columns) == ["k", "d", "m", "draw", "sigma_F", "fixed_fraction", *GAPS]
     assert table.groupby("m").size().to_dict() == {4: 3, 8: 3}
-    assert table["gamma_out"].nunique() == 6
-    assert table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.25, "table"))
-    assert not table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.25, "another seed"))
+    assert table["gamma_out"].nunique() == table["gamma_in"].nunique() == 6
+    assert table["row_gap"].nunique() == 1
+    F = sample_fixed(16, 8, 1.0, 0.75, "table", "centres", 8, 2)
+    assert table["gamma_out"].iloc[-1] == centre_gap(F @ U)
+    assert table["gamma_in"].iloc[-1] == input_gap(F, U)
+    assert table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "table"))
+    assert not table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "another seed"))
 
 
 @pytest.mark.parametrize("fixed_fraction", [0.125, 1.0])

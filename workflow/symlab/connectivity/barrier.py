@@ -41,18 +41,18 @@ def barriers(curves: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
                 raise UserError(f"the curve of {which} has no point at lambda {needed}: add it to the lambdas.")
         if len(np.unique(lambdas)) < len(lambdas):
             raise UserError(f"the curve of {which} has a lambda more than once: is a column missing in by = {by}?")
-        above_line = _above_line(lambdas, curve["loss"].to_numpy())
-        below_line_pp = -100.0 * _above_line(lambdas, curve["accuracy"].to_numpy())
+        gaps = above_line(lambdas, curve["loss"].to_numpy())
+        drops_pp = -100.0 * above_line(lambdas, curve["accuracy"].to_numpy())
         middle = int(np.flatnonzero(lambdas == 0.5)[0])
         rows.append(
             dict(zip(by, key, strict=True))
-            | {"barrier_max": above_line.max(), "barrier_mid": above_line[middle]}
-            | {"drop_max_pp": below_line_pp.max(), "drop_mid_pp": below_line_pp[middle]}
+            | {"barrier_max": gaps.max(), "barrier_mid": gaps[middle]}
+            | {"drop_max_pp": drops_pp.max(), "drop_mid_pp": drops_pp[middle]}
         )
     return pd.DataFrame(rows, columns=[*by, "barrier_max", "barrier_mid", "drop_max_pp", "drop_mid_pp"])
 
 
-def _above_line(lambdas: Float[np.ndarray, " l"], values: Float[np.ndarray, " l"]) -> Float[np.ndarray, " l"]:
+def above_line(lambdas: Float[np.ndarray, " l"], values: Float[np.ndarray, " l"]) -> Float[np.ndarray, " l"]:
     """Values minus the straight line through those at lambda 0 and 1."""
     start, end = values[lambdas == 0.0][0], values[lambdas == 1.0][0]
     return values - ((1 - lambdas) * start + lambdas * end)

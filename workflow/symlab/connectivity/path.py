@@ -1,8 +1,9 @@
-"""Loss and accuracy along the straight line between two networks."""
+"""Loss, accuracy and chord deviation along the straight line between two networks."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -46,7 +47,7 @@ def curve(
     statistics_x: Float[Tensor, "t d"] | None = None,
     repair: bool = False,
 ) -> pd.DataFrame:
-    """Mean loss and accuracy over (x, y) at every lambda, in one pass over the data.
+    """Mean loss, accuracy and chord deviation over (x, y) at every lambda, in one pass over the data.
 
     The layers that read the input are linear in lambda, so they are computed for A and B alone and interpolated, which
     takes a third off the time of 25 lambdas of the MNIST MLP.
@@ -62,7 +63,9 @@ def curve(
         repair: rescale every channel to the statistics interpolated from the ends (REPAIR, Jordan et al. 2023).
 
     Returns:
-        One row a lambda: ``lambda``, ``loss``, ``accuracy`` (a fraction; NaN for regression).
+        One row a lambda: ``lambda``, ``loss``, ``accuracy`` (a fraction; NaN for regression) and ``chord``, the norm
+        |xi_f(lambda)|_L2 of the outputs' deviation from the chord between A's and B's outputs (main paper, Eq. 33;
+        NaN unless the lambdas hold both ends).
 
     Raises:
         UserError: states, data and task do not fit together.
@@ -86,15 +89,17 @@ def curve(
         layer.forward = partial(_known, at_lambda, name)
 
     rows = batch_size or batch_rows(x)
-    loss = torch.zeros(len(lambdas), dtype=torch.float64, device=x.device)
-    correct = torch.zeros_like(loss)
+    loss, correct, squares = torch.zeros(3, len(lambdas), dtype=torch.float64, device=x.device)
+    has_ends = 0.0 in lambdas and 1.0 in lambdas
     for x_batch, y_batch in zip(x.split(rows), y.split(rows), strict=True):
         ends = {name: (_linear(state_A, name, x_batch), _linear(state_B, name, x_batch)) for name in names}
+        on_path = {}
         for index, lam in enumerate(lambdas):
             for name, (at_A, at_B) in ends.items():
                 at_lambda[name] = torch.lerp(at_A, at_B, lam)
             # States are made batch by batch, not kept: 3 % of the time, and memory for one state, not for all lambdas.
             out = outputs(module, {**interpolate(state_A, state_B, lam), **statistics[index]}, x_batch)
+            on_path[lam] = out
             if task == "classification":
                 loss[index] += functional.cross_entropy(out, y_batch, reduction="sum")
                 correct[index] += (out.argmax(dim=-1) == y_batch).sum()
@@ -102,7 +107,13 @@ def curve(
                 if out.numel() != len(x_batch):
                     raise UserError(f"regression needs a network with one output, not {out.shape[-1]}.")
                 loss[index] += functional.mse_loss(out.flatten(), y_batch, reduction="sum")
-    table = pd.DataFrame({"lambda": lambdas, "loss": (loss / len(x)).cpu(), "accuracy": (correct / len(x)).cpu()})
+        if has_ends:
+            chords = {lam: torch.lerp(on_path[0.0], on_path[1.0], lam) for lam in on_path}
+            squares += torch.stack([(on_path[lam] - chords[lam]).square().sum() for lam in lambdas])
+    means = {"loss": loss / len(x), "accuracy": correct / len(x), "chord": (squares / len(x)).sqrt()}
+    table = pd.DataFrame({"lambda": lambdas} | {name: values.tolist() for name, values in means.items()})
+    if not has_ends:
+        table["chord"] = math.nan
     # A network without finite outputs has no accuracy; argmax would credit it with class 0.
     return table.assign(accuracy=table["accuracy"].where(table["loss"].notna() & (task == "classification")))
 

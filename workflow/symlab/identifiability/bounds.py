@@ -1,4 +1,4 @@
-"""The spectral bound on the Gram matrices S_i and the moments of d^2 that it needs (main paper, Thm. 4.4)."""
+"""Thms. 4.4, 4.5 and 4.7 of the main paper with explicit constants, and the moments of d^2 that they need."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from symlab.errors import UserError
+from symlab.networks.fixed_counts import fixed_counts
 
 
 class SquaredMoments(NamedTuple):
@@ -31,11 +32,44 @@ def gram_deviation_bound(moments: SquaredMoments, nu: float, k: int, delta: floa
     return math.sqrt(2 * moments.sigma_D2 * nu * L) + 2 / 3 * moments.b_D * nu * L
 
 
+def bernstein_tail(moments: SquaredMoments, nu: float, k: int, t: float) -> float:
+    """Bound on the probability that |S_i - mu_D I|_op >= t for one neuron (Eqs. 53, 57, 62); it may exceed 1."""
+    return 2 * k * math.exp(-(t**2) / 2 / (moments.sigma_D2 * nu + moments.b_D * nu * t / 3))
+
+
+def sensitivity_bound(rho: float, eps: float, mu_D: float) -> float:
+    """Bound on |cost / leading - 1| of a permutation of neurons or inputs (Eqs. 87 and 147); NaN unless eps < mu_D.
+
+    2 rho + eps / (mu_D - eps) (1 + 2 rho + 2 rho^2), where leading = |delta|_F^2 / mu_D. The proofs need eps < mu_D
+    alone; rho <= 1 and eps <= mu_D / 2 only serve the O(rho + eps / mu_D) of the theorems.
+    """
+    if not eps < mu_D:
+        return math.nan
+    return 2 * rho + eps / (mu_D - eps) * (1 + 2 * rho + 2 * rho**2)
+
+
+def layer_scheme(scheme: dict[str, Any], fan_ins: dict[str, int], name: str) -> dict[str, Any]:
+    """The config block ``scheme`` with the count ``n_fixed`` of the layer ``name``, out of counts for all layers.
+
+    Args:
+        scheme: the scheme's config block.
+        fan_ins: inputs of every linear map of the network, by name in order (as ``fixed_counts`` takes them).
+        name: one of them.
+
+    Raises:
+        UserError: the counts do not fit the network.
+    """
+    if not {"n_fixed", "fixed_fraction"}.intersection(scheme):
+        return scheme
+    rest = {key: value for key, value in scheme.items() if key != "fixed_fraction"}
+    return {**rest, "n_fixed": fixed_counts(scheme, fan_ins)[name]}
+
+
 def squared_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
     """Moments of d^2 of one layer under the config block ``scheme`` (Table 1), whose counts are this layer's own.
 
-    ``w_asymmetric`` has a fixed number of zeros in every row, so its entries are not independent as Thm. 4.4 assumes:
-    its moments are those of the Bernoulli mask with the same mean, and the bound is a reference, not a guarantee.
+    ``w_asymmetric`` has a fixed number of zeros in every row: each entry has the moments of the Bernoulli mask with the
+    same mean, but they are not independent as Thm. 4.4 assumes; for its bound take ``bernstein_moments``.
 
     Raises:
         UserError: an unknown scheme.
@@ -53,8 +87,27 @@ def squared_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
     raise UserError(f"scheme.name is {name!r}; known schemes are residual, sparse, standard, syre, w_asymmetric.")
 
 
+def bernstein_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
+    """The moments with which ``gram_deviation_bound`` holds under the config block ``scheme`` of one layer.
+
+    They are ``squared_moments`` where entries are independent. A row of ``w_asymmetric`` leaves n of d inputs, drawn
+    without replacement. S_i - mu_D I is the centred sum of their u_l u_l^T, or minus that of the d - n hidden ones.
+    Bernstein's inequality holds for it with the constants of as many draws with replacement (Gross and Nesme, 2010:
+    their trace moment generating functions dominate), which are min(n, d - n) |E X^2|_op <= min(mu_D, 1 - mu_D) nu and
+    |X|_op <= nu for X = u_l u_l^T - I / d: those of Eq. (64) with sigma_D^2 = min(mu_D, 1 - mu_D) and b_D = 1. They
+    are at most twice the true moments, so Thm. 4.4 holds for these masks too, with C twice as large.
+
+    Raises:
+        UserError: an unknown scheme.
+    """
+    moments = squared_moments(scheme, fan_in)
+    if scheme["name"] != "w_asymmetric" or moments.sigma_D2 == 0:
+        return moments
+    return SquaredMoments(moments.mu_D, min(moments.mu_D, 1 - moments.mu_D), 1.0)
+
+
 def _bernoulli(p: float) -> SquaredMoments:
-    return SquaredMoments(p, p * (1 - p), max(p, 1 - p))
+    return SquaredMoments(p, p * (1 - p), max(p, 1 - p) if 0 < p < 1 else 0.0)
 
 
 def _inverse_uniform(epsilon: float) -> SquaredMoments:

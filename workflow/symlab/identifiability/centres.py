@@ -1,8 +1,8 @@
-"""How far apart the projected centres v_i of sampled fixed weights lie, against the layer's width (Thm. 4.6)."""
+"""How far exchanging two neurons or two inputs moves the projected centres v_i (main paper, Sec. 4.3 and 4.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -22,29 +22,40 @@ def centre_gap(V: Float[Tensor, "m k"]) -> float:
     Raises:
         UserError: there are fewer than two centres.
     """
-    m = len(V)
-    if m < 2:
-        raise UserError(f"The gap between projected centres needs at least two neurons, got {m}; give the layer more.")
+    if len(V) < 2:
+        raise UserError(
+            f"The gap between projected centres needs at least two neurons, got {len(V)}; give the layer more."
+        )
     centres = V.double()
-    smallest = torch.inf
-    for start in range(0, m - 1, CHUNK_ROWS):
-        rows = centres[start : start + CHUNK_ROWS]
-        # Differences, not a gemm: near-coincident centres are the answer, and the expansion would round them away.
-        distances = torch.cdist(rows, centres[start:], compute_mode="donot_use_mm_for_euclid_dist")
-        distances.diagonal().fill_(torch.inf)
-        smallest = min(smallest, float(distances.min()))
-    return float(np.sqrt(2) * smallest)
+    return float(np.sqrt(2)) * _least_over_pairs(lambda start, stop: _distances(centres, start, stop), centres)
 
 
-def sample_centres(
-    U: Float[Tensor, "d k"], m: int, sigma_F: float, fixed_fraction: float, *seed: str | int
-) -> Float[Tensor, "m k"]:
-    """V = F U for a sampled F [m, d]: N(0, sigma_F^2) in exactly round(fixed_fraction * d) entries of each row, else 0.
+def input_gap(F: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> float:
+    """gamma_in = min_{a != b} |F_:b - F_:a| |U_b: - U_a:| (Eq. 27): the least |delta_in|_F of a swap of two inputs.
+
+    Raises:
+        UserError: there are fewer than two inputs.
+    """
+    columns, rows = F.double().T.contiguous(), U.double()
+    return _least_over_pairs(lambda start, stop: _distances(columns, start, stop) * _distances(rows, start, stop), rows)
+
+
+def row_gap(U: Float[Tensor, "d k"]) -> float:
+    """min_{a != b} |U_a: - U_b:|_2, the distance of the two inputs that are hardest to tell apart on the subspace.
+
+    Raises:
+        UserError: there are fewer than two inputs.
+    """
+    rows = U.double()
+    return _least_over_pairs(lambda start, stop: _distances(rows, start, stop), rows)
+
+
+def sample_fixed(d: int, m: int, sigma_F: float, fixed_fraction: float, *seed: str | int) -> Float[Tensor, "m d"]:
+    """F [m, d], float64: N(0, sigma_F^2) in exactly round(fixed_fraction * d) entries of each row, else 0.
 
     Raises:
         UserError: ``fixed_fraction`` leaves no entry or is above 1.
     """
-    d = len(U)
     n_fixed = round(fixed_fraction * d)
     if not 1 <= n_fixed <= d:
         raise UserError(
@@ -55,7 +66,7 @@ def sample_centres(
     if n_fixed < d:
         order = torch.rand(m, d, generator=generator).argsort(dim=1)
         F.scatter_(1, order[:, n_fixed:], 0.0)
-    return F @ U.double().cpu()
+    return F
 
 
 def centre_gap_table(
@@ -66,27 +77,25 @@ def centre_gap_table(
     fixed_fraction: float,
     *seed: str | int,
 ) -> pd.DataFrame:
-    """gamma_out of ``draws`` independent samples of F at every width (Fig. 11).
+    """Gaps of ``draws`` independent samples of F at every width (Fig. 11; Thms. 4.6 and 4.8).
 
-    Columns k, d, m, draw, sigma_F, fixed_fraction, gamma_out; one row a width and draw.
+    Columns k, d, m, draw, sigma_F, fixed_fraction, gamma_out, gamma_in, row_gap; one row a width and draw. The same F
+    gives both gaps.
 
     Raises:
         UserError: a width is below 2, or ``fixed_fraction`` leaves no entry or is above 1.
     """
     d, k = U.shape
-    rows = [
-        {
-            "k": k,
-            "d": d,
-            "m": m,
-            "draw": draw,
-            "sigma_F": sigma_F,
-            "fixed_fraction": fixed_fraction,
-            "gamma_out": centre_gap(sample_centres(U, m, sigma_F, fixed_fraction, *seed, "centres", m, draw)),
-        }
-        for m in widths
-        for draw in range(draws)
-    ]
+    basis = U.double().cpu()
+    of_rows = row_gap(basis)
+    rows = []
+    for m in widths:
+        for draw in range(draws):
+            F = sample_fixed(d, m, sigma_F, fixed_fraction, *seed, "centres", m, draw)
+            rows.append(
+                {"k": k, "d": d, "m": m, "draw": draw, "sigma_F": sigma_F, "fixed_fraction": fixed_fraction}
+                | {"gamma_out": centre_gap(F @ basis), "gamma_in": input_gap(F, basis), "row_gap": of_rows}
+            )
     return pd.DataFrame(rows)
 
 
@@ -114,3 +123,22 @@ def predicted_rate(
 ) -> Float[np.ndarray, "*n"]:
     """c_k m^(-2/k), with c_k such that the rate passes through (anchor_m, anchor_gamma) (Eq. 22 and Fig. 11)."""
     return anchor_gamma * (np.asarray(m, dtype=np.float64) / anchor_m) ** (-2.0 / k)
+
+
+def _least_over_pairs(distances: Callable[[int, int], Tensor], points: Tensor) -> float:
+    """The least entry i < j of the matrix whose rows ``start`` to ``stop`` and columns from ``start`` are given."""
+    n = len(points)
+    if n < 2:
+        raise UserError(f"A gap between a layer's inputs needs at least two inputs, got {n}; give the layer more.")
+    smallest = torch.inf
+    for start in range(0, n - 1, CHUNK_ROWS):
+        block = distances(start, min(start + CHUNK_ROWS, n))
+        block.diagonal().fill_(torch.inf)
+        smallest = min(smallest, float(block.min()))
+    return smallest
+
+
+def _distances(points: Tensor, start: int, stop: int) -> Tensor:
+    """Distances of the rows ``start`` to ``stop`` from all rows from ``start``."""
+    # Differences, not a gemm: near-coincident points are the answer, and the expansion would round them away.
+    return torch.cdist(points[start:stop], points[start:], compute_mode="donot_use_mm_for_euclid_dist")

@@ -6,8 +6,6 @@ subspace. ``None`` stands for F = 0 and for D = 1. All arithmetic is float64 wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import torch
@@ -15,6 +13,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.errors import UserError
+from symlab.identifiability.gram import (
+    MaskedGram,
+    deviation,
+    for_each_neuron,
+    masked_gram,
+    orthonormal,
+    weighted_gram,
+    with_diagonal,
+)
 
 # A Gram matrix whose smallest eigenvalue is below about this share of max_l d_il^2 goes to the singular value path:
 # Cholesky loses eps / share of relative accuracy, so the costs of the other neurons keep about ten digits.
@@ -40,6 +47,19 @@ class Whitening(NamedTuple):
     root: Float[Tensor, "r k"]
     plus_identity: bool
     null: Float[Tensor, "q k"] | None
+
+
+class InputSensitivities(NamedTuple):
+    """Of p reindexings of a layer's inputs.
+
+    costs: D_in(tau) of each, in units of squared weight norm, possibly infinite.
+    deviation: the largest |S_i - mu_D I|_op of the neurons.
+    deviations: for each tau the largest |S_i - mu_D I|_op and |S_i^tau - mu_D I|_op, the least eps of Thm. 4.7.
+    """
+
+    costs: Float[Tensor, " p"]
+    deviation: float
+    deviations: Float[Tensor, " p"]
 
 
 class SwapTerms(NamedTuple):
@@ -73,7 +93,7 @@ def gram(D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> Float[Tensor, "m k
     basis = U.double()
     S = basis.new_empty(len(D), basis.shape[1], basis.shape[1])
     for i, d in enumerate(D.double()):
-        S[i] = _gram(d, basis)
+        S[i] = weighted_gram(d, basis)
     return S
 
 
@@ -92,7 +112,7 @@ def realization_costs(
     Raises:
         UserError: the weights are not finite.
     """
-    basis = _orthonormal(U)
+    basis = orthonormal(U)
     A, V = projected(W_eff, F, basis)
     if D is None:
         return _isotropic_costs(A, None if F is None else V)
@@ -101,9 +121,10 @@ def realization_costs(
     C2 = A.new_empty(len(A), len(A))
 
     def fill_row(i: int) -> None:
-        C2[i] = _squared_costs(A - V[i], of_functions + of_centres[i], _whitening(diagonals[i], basis))
+        whitening = _whitening(diagonals[i], basis, masked_gram(diagonals[i], basis))
+        C2[i] = _squared_costs(A - V[i], of_functions + of_centres[i], whitening)
 
-    _for_each_neuron(fill_row, len(A))
+    for_each_neuron(fill_row, len(A))
     return C2
 
 
@@ -196,15 +217,72 @@ def input_sensitivity(
     Raises:
         UserError: the weights are not finite, or do not have the form F + D * W.
     """
-    basis = _orthonormal(U)
+    # No eps is asked for, so any mu_D will do.
+    return float(input_sensitivities(W_eff, F, D, U, permutation[None], mu_D=1.0).costs[0])
+
+
+def input_sensitivities(
+    W_eff: Float[Tensor, "m d"],
+    F: Float[Tensor, "m d"] | None,
+    D: Float[Tensor, "m d"] | None,
+    U: Float[Tensor, "d k"],
+    permutations: Int[Tensor, "p d"],
+    mu_D: float,
+) -> InputSensitivities:
+    """``input_sensitivity`` of every row of ``permutations``, and how far the Gram matrices are from mu_D I (Eq. 18).
+
+    Each neuron's Gram matrix serves its cost and its deviation; transpositions change it by a matrix of rank 2. While
+    it runs, torch's number of threads is 1 in this process: they work on different neurons.
+
+    Raises:
+        UserError: the weights are not finite, or do not have the form F + D * W.
+    """
+    basis = orthonormal(U)
     A, V = projected(W_eff, F, basis)
+    # [p, m, k]: the coefficients of every neuron relative to its centre on the reindexed support.
+    R = torch.stack([A if F is None else A - F.double() @ basis[tau] for tau in permutations])
+    if D is None:
+        costs = (R.square() - (A - V).square()).sum(dim=(1, 2))
+        gap = abs(1 - mu_D)
+        return InputSensitivities(costs, gap, torch.full_like(costs, gap))
     of_functions, of_centres = _sizes(W_eff, F)
-    sizes = of_functions + of_centres
-    before = _own_realization_costs(A - V, sizes, D, basis)
-    _require_finite(before)
-    reindexed = basis[permutation]
-    V_tau = V if F is None else F.double() @ reindexed
-    return float((_own_realization_costs(A - V_tau, sizes, D, reindexed) - before).sum())
+    sizes = (of_functions + of_centres)[:, None]
+    diagonals = D.double()
+    # U^T P^T diag(d)^2 P U = U^T diag(P^T d)^2 U: the basis may stay and the mask be reindexed backwards.
+    backwards = permutations.argsort(dim=1)
+    own = A.new_empty(len(A))
+    reindexed = A.new_empty(len(A), len(permutations))
+    own_deviations = torch.zeros_like(own)
+    deviations = torch.zeros_like(reindexed)
+
+    def fill_row(i: int) -> None:
+        d = diagonals[i]
+        S = masked_gram(d, basis)
+        whitening = _whitening(d, basis, S)
+        own[i] = _squared_costs((A[i] - V[i])[None], sizes[i], whitening)[0]
+        # Other threads may raise the maximum meanwhile; a smaller one only costs time.
+        own_deviations[i] = deviation(S, mu_D, at_least=float(own_deviations.max()))
+        for t, back in enumerate(backwards):
+            d_tau = d[back]
+            if torch.equal(d_tau, d):
+                reindexed[i, t] = _squared_costs(R[t, i][None], sizes[i], whitening)[0]
+                continue
+            S_tau = with_diagonal(S, d, d_tau, basis)
+            largest = torch.maximum(own_deviations.max(), deviations[:, t].max())
+            deviations[i, t] = bound = deviation(S_tau, mu_D, at_least=float(largest))
+            if mu_D - bound > CHOLESKY_LIMIT * S_tau.scale:
+                reindexed[i, t] = _regular_squared_cost(R[t, i], S_tau)
+            else:
+                reindexed[i, t] = _squared_costs(R[t, i][None], sizes[i], _whitening(d_tau, basis, S_tau))[0]
+
+    for_each_neuron(fill_row, len(A))
+    _require_finite(own)
+    largest_own = float(own_deviations.max())
+    return InputSensitivities(
+        costs=(reindexed - own[:, None]).sum(dim=0),
+        deviation=largest_own,
+        deviations=deviations.amax(dim=0).clamp_min(largest_own),
+    )
 
 
 def signed_sqrt(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -229,41 +307,6 @@ def _sizes(W_eff: Tensor, F: Tensor | None) -> tuple[Tensor, Tensor]:
     return functions, torch.zeros_like(functions) if F is None else torch.linalg.vector_norm(F.double(), dim=1)
 
 
-def _own_realization_costs(R: Tensor, sizes: Tensor, D: Tensor | None, U: Tensor) -> Tensor:
-    """c(i, i)^2 of every neuron from R [m, k] with rows a_i - v_i, [m]."""
-    if D is None:
-        return R.square().sum(dim=1)
-    diagonals = D.double()
-    own = R.new_empty(len(R))
-
-    def fill_entry(i: int) -> None:
-        own[i] = _squared_costs(R[i : i + 1], sizes[i : i + 1], _whitening(diagonals[i], U))[0]
-
-    _for_each_neuron(fill_entry, len(R))
-    return own
-
-
-def _for_each_neuron(work: Callable[[int], None], m: int) -> None:
-    """Calls ``work(i)`` for i < m, the neurons shared out among as many threads as torch uses.
-
-    One neuron's matrices are too small to be split: threads inside each operation would mostly wait for one another,
-    for seconds where another process wants the cores.
-    """
-    threads = torch.get_num_threads()
-
-    def share(first: int) -> None:
-        for i in range(first, m, threads):
-            work(i)
-
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            for _ in pool.map(share, range(threads)):
-                pass
-    finally:
-        torch.set_num_threads(threads)
-
-
 def _squared_costs(displacements: Tensor, sizes: Tensor, whitening: Whitening) -> Tensor:
     """|b|^2 in S_i^+ of each row b of ``displacements`` [n, k]; infinite where b is not in im(S_i).
 
@@ -278,33 +321,24 @@ def _squared_costs(displacements: Tensor, sizes: Tensor, whitening: Whitening) -
     return costs
 
 
-def _orthonormal(U: Tensor) -> Tensor:
-    """An orthonormal float64 basis of the span of U; a float32 basis is orthonormal to seven digits only."""
-    return torch.linalg.qr(U.double()).Q.contiguous()
+def _regular_squared_cost(b: Tensor, S: MaskedGram) -> Tensor:
+    """|b|^2 in S^-1 of one vector [k] for a well-conditioned S, without the inverse of its factor."""
+    part = b if S.hidden is None else S.hidden @ b
+    solved = torch.linalg.solve_triangular(torch.linalg.cholesky(S.core), part[:, None], upper=False)
+    cost = solved.square().sum()
+    return cost if S.hidden is None else cost + b.square().sum()
 
 
-def _gram(d: Tensor, U: Tensor) -> Tensor:
-    """U^T diag(d)^2 U from the inputs that the mask d [d] leaves."""
-    at = d.nonzero().squeeze(1)
-    part = U if len(at) == len(d) else U[at]
-    return (part * d[at, None].square()).T @ part
-
-
-def _whitening(d: Tensor, U: Tensor) -> Whitening:
-    """``Whitening`` of the neuron with the diagonal d [d] in the orthonormal basis U [d, k]."""
-    hidden = (d == 0).nonzero().squeeze(1)
-    if len(hidden) < U.shape[1] and bool((d == 1).sum() == len(d) - len(hidden)):
-        # S = I - H^T H for the hidden rows H of U. Woodbury: S^-1 = I + H^T K^-1 H with K = I - H H^T, which is
-        # smaller than S and has the same smallest eigenvalue; every term of a cost is a square, so nothing cancels.
-        H = U[hidden]
-        inverse = _inverse_factor(torch.eye(len(H), dtype=U.dtype, device=U.device) - H @ H.T, scale=1.0)
-        if inverse is not None:
-            return Whitening(root=inverse @ H, plus_identity=True, null=None)
-    else:
-        inverse = _inverse_factor(_gram(d, U), scale=float(d.square().max()))
-        if inverse is not None:
-            return Whitening(root=inverse, plus_identity=False, null=None)
-    return _singular_whitening(d, U)
+def _whitening(d: Tensor, U: Tensor, S: MaskedGram) -> Whitening:
+    """``Whitening`` of the neuron with the diagonal d [d] and the Gram matrix S in the orthonormal basis U [d, k]."""
+    inverse = _inverse_factor(S.core, S.scale)
+    if inverse is None:
+        return _singular_whitening(d, U)
+    if S.hidden is None:
+        return Whitening(root=inverse, plus_identity=False, null=None)
+    # Woodbury: S^-1 = I + H^T K^-1 H, and K has the smallest eigenvalue of S; every term of a cost is a square, so
+    # nothing cancels.
+    return Whitening(root=inverse @ S.hidden, plus_identity=True, null=None)
 
 
 def _inverse_factor(S: Tensor, scale: float) -> Tensor | None:
