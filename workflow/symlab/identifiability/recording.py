@@ -1,14 +1,15 @@
-"""Covariances of everything a network's linear maps read, and of its output, in one pass over the data."""
+"""What a network's linear maps read: recorded as it is, or its covariances in one pass over the data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.alignment.forward import outputs
+from symlab.alignment.forward import batch_rows, outputs
 from symlab.identifiability.subspace import Covariance
 
 
@@ -44,3 +45,28 @@ def representation_covariances(
         for handle in handles:
             handle.remove()
     return covariances
+
+
+def layer_inputs(
+    module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]
+) -> dict[str, Float[Tensor, "n d_in"]]:
+    """What each linear map reads for the inputs ``x``, by the map's name, in evaluation mode.
+
+    Memory is that of all layers' inputs together.
+    """
+    pieces: dict[str, list[Tensor]] = {name: [] for name in linear_maps(module)}
+
+    def recorder(name: str) -> Any:
+        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            pieces[name].append(inputs[0])
+
+        return hook
+
+    handles = [module.get_submodule(name).register_forward_pre_hook(recorder(name)) for name in pieces]
+    try:
+        for batch in x.split(batch_rows(x)):
+            outputs(module, state, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {name: torch.cat(parts) for name, parts in pieces.items()}

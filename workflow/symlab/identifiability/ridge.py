@@ -1,0 +1,232 @@
+"""Relaxed (ridge) realization costs of trained neurons' functions, and the swap costs they give (Def. E.3, Eq. 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from symlab.errors import UserError
+from symlab.identifiability.neuron_functions import NeuronFunctions
+from symlab.identifiability.ridge_problems import RidgeProblems, nonlinear, times_derivative
+from symlab.identifiability.ridge_solvers import adamw, lbfgs
+from symlab.identifiability.ridge_surrogate import Moments, input_moments, preconditioner, surrogate
+
+SOLVERS = ("lbfgs", "adamw")
+
+# Problems solved at once. Their arrays [problems, n] should stay in the cache, their matrix products should be large.
+CHUNK = 128
+FACTOR_BYTES = 2**28
+
+# L-BFGS stops where a further step promises to lower J by less than about half this share of it: that is above the
+# rounding of J in float32, and it left costs within 2e-6 of those at a tenth of it (MNIST and mixture networks).
+TOLERANCE = 1e-6
+ROUGH_TOLERANCE = 1e-3
+BETA_DETOUR = 10.0
+
+
+class RidgeCosts(NamedTuple):
+    """Of p pairs (realizer i, target j), each [p].
+
+    cost: c_beta(i, j)^2, the lowest value of the objective that was found. bound: that of the quadratic surrogate of
+    Thm. E.4, which is never below the cost's minimum. Both in units of squared weight norm, float64. gradient: the
+    objective's gradient at the end relative to its two parts, |g_data + 2 w| / (|g_data| + |2 w|), float64.
+    iterations: the solver's steps, of all starts together.
+    """
+
+    cost: Float[Tensor, " p"]
+    bound: Float[Tensor, " p"]
+    gradient: Float[Tensor, " p"]
+    iterations: Int[Tensor, " p"]
+
+
+def ridge_costs(
+    functions: NeuronFunctions,
+    X: Float[Tensor, "n d"],
+    realizers: Int[Tensor, " p"],
+    targets: Int[Tensor, " p"],
+    beta: float,
+    solver: str = "lbfgs",
+) -> RidgeCosts:
+    """c_beta(i, j)^2 = min_w (1/beta) mean_x (h_j(x) - h_i(w; x))^2 + |w|^2 for pairs (i, j) (Def. E.3).
+
+    Args:
+        functions: the layer; h_j is neuron j as trained, h_i(w; .) neuron i with weights f_i + d_i * w.
+        X: the layer's inputs. Work is done on their device and in their precision.
+        realizers, targets: i and j of each pair.
+        solver: "lbfgs" takes the lowest of the minima that it finds from three starts, so that no cost exceeds the
+            bound of Thm. E.4 or, for i = j, |w_i|^2, up to rounding; "adamw" is the paper's, from neuron i's weights.
+
+    Raises:
+        UserError: beta is not positive, the solver is unknown, or inputs or neurons do not fit the layer.
+    """
+    _check(functions, X, realizers, targets, beta, solver)
+    layer = _on(X.device, functions)
+    i, j = realizers.to(X.device), targets.to(X.device)
+    neurons, position = torch.unique(j, return_inverse=True)
+    linear = (layer.alpha[:, None] * layer.W_eff)[neurons].to(X.dtype)
+    Y = torch.addmm(layer.shift[neurons, None].to(X.dtype), linear, X.T)
+    H = nonlinear(layer.nonlinearity, Y)
+    moments = input_moments(X, times_derivative(layer.nonlinearity, torch.ones_like(Y), Y))
+    order = torch.argsort(i, stable=True)
+    parts = []
+    for rows in _chunks(i[order], X.shape[1]):
+        at = order[rows]
+        batch = Batch(layer, X, H[position[at]], moments, i[at], j[at])
+        lowest, bound = surrogate(layer, moments.plain, i[at], j[at], beta)
+        cost, gradient, iterations = _by_adamw(batch, beta) if solver == "adamw" else _by_lbfgs(batch, beta, lowest)
+        parts.append(RidgeCosts(cost, bound, gradient, iterations))
+    back = torch.argsort(order)
+    return RidgeCosts(*(torch.cat(field)[back] for field in zip(*parts, strict=True)))
+
+
+def ridge_swap_costs(
+    functions: NeuronFunctions,
+    X: Float[Tensor, "n d"],
+    pairs: Int[Tensor, "p 2"],
+    beta: float,
+    solver: str = "lbfgs",
+) -> tuple[Float[Tensor, " p"], RidgeCosts]:
+    """c(i,j)^2 + c(j,i)^2 - c(i,i)^2 - c(j,j)^2 of pairs (Eq. 14 with Def. E.3), and the costs that they are made of.
+
+    Each cost is computed once however many pairs need it, in the order of (realizer, target). A swap cost may be
+    negative; it is always finite. Float64, in units of squared weight norm.
+
+    Raises:
+        UserError: as for ``ridge_costs``.
+    """
+    m = len(functions.W_eff)
+    i, j = pairs.to(X.device).unbind(dim=1)
+    keys, position = torch.unique(torch.stack([i * m + j, j * m + i, i * m + i, j * m + j]), return_inverse=True)
+    costs = ridge_costs(functions, X, keys // m, keys % m, beta, solver)
+    there, back, own_i, own_j = costs.cost[position]
+    return (there + back) - (own_i + own_j), costs
+
+
+def _check(functions: NeuronFunctions, X: Tensor, realizers: Tensor, targets: Tensor, beta: float, solver: str) -> None:
+    if not beta > 0:
+        raise UserError(f"ridge.beta is {beta}; it divides the error of the approximation, give a positive number.")
+    if solver not in SOLVERS:
+        raise UserError(f"ridge.solver is {solver!r}; set it to one of {', '.join(SOLVERS)}.")
+    m, d = functions.W_eff.shape
+    if len(X) == 0 or X.shape[1] != d:
+        raise UserError(f"Ridge costs of neurons with {d} inputs need samples of shape [n, {d}], got {list(X.shape)}.")
+    if not bool(torch.isfinite(X).all()):
+        raise UserError("The inputs of a layer are not finite; its network has diverged, train it again.")
+    if len(realizers) != len(targets) or len(realizers) == 0:
+        raise UserError(
+            f"There are {len(realizers)} realizers and {len(targets)} targets; give at least one, and one for each."
+        )
+    for neurons in (realizers, targets):
+        first, last = int(neurons.min()), int(neurons.max())
+        if first < 0 or last >= m:
+            raise UserError(
+                f"Neurons {first} to {last} were asked for, but the layer's {m} neurons count from 0 to {m - 1}."
+            )
+
+
+def _on(device: torch.device, functions: NeuronFunctions) -> NeuronFunctions:
+    parts = ("W_eff", "F", "D", "alpha", "kappa", "bias")
+    return NeuronFunctions(
+        **{name: getattr(functions, name).to(device) for name in parts}, nonlinearity=functions.nonlinearity
+    )
+
+
+def _chunks(realizers: Int[Tensor, " p"], d: int) -> Iterator[slice]:
+    """Pieces of the sorted ``realizers``, at most ``CHUNK`` long and of so few neurons that their factors fit."""
+    most = max(1, FACTOR_BYTES // (8 * d * d))
+    place = torch.unique_consecutive(realizers, return_inverse=True)[1].contiguous()
+    start = 0
+    while start < len(place):
+        end = min(start + CHUNK, int(torch.searchsorted(place, place[start] + most)))
+        yield slice(start, end)
+        start = end
+
+
+class Batch(NamedTuple):
+    """Pairs (i, j) of a layer that are solved together, sorted by i; H [p, n] are the values of h_j."""
+
+    layer: NeuronFunctions
+    X: Float[Tensor, "n d"]
+    H: Float[Tensor, "p n"]
+    moments: Moments
+    i: Int[Tensor, " p"]
+    j: Int[Tensor, " p"]
+
+    def problems(self, beta: float) -> RidgeProblems:
+        """Def. E.3's objectives of the pairs."""
+        layer, dtype = self.layer, self.X.dtype
+        return RidgeProblems(
+            X=self.X,
+            base=(layer.alpha[:, None] * layer.F)[self.i].to(dtype),
+            scale=(layer.alpha[:, None] * layer.D)[self.i].to(dtype),
+            shift=layer.shift[self.i].to(dtype),
+            H=self.H,
+            factor=1 / (beta * len(self.X)),
+            nonlinearity=layer.nonlinearity,
+        )
+
+    def own_weights(self) -> Float[Tensor, "p d"]:
+        """The trained weights of each pair's realizer."""
+        return self.layer.own_weights[self.i].to(self.X.dtype)
+
+
+End = tuple[Tensor, Tensor, Tensor]
+"""Cost, relative gradient and steps at the end of a minimisation, [p] each."""
+
+
+def _by_adamw(batch: Batch, beta: float) -> End:
+    problems = batch.problems(beta)
+    return _end(problems, *adamw(problems, batch.own_weights()))
+
+
+def _by_lbfgs(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d"]) -> End:
+    """The lowest of three minima: below the own weights, and below the rough minima at a smaller and a larger beta.
+
+    All three are found roughly, and only each pair's lowest in full.
+    """
+    problems = batch.problems(beta)
+    precondition = preconditioner(batch.layer, batch.moments.curvature, batch.i, beta, batch.X.dtype)
+    surrogate_start = lowest_quadratic.to(batch.X.dtype)
+    from_below, steps_below = _rough_minimum(batch, beta / BETA_DETOUR)
+    from_above, steps_above = _rough_minimum(batch, beta * BETA_DETOUR)
+    # Starting no higher than at the surrogate's minimum keeps the cost below the bound of Thm. E.4.
+    higher = _values(problems, surrogate_start) < _values(problems, from_below)
+    from_below[higher] = surrogate_start[higher]
+    total = steps_below + steps_above
+    candidates = []
+    for start in (batch.own_weights(), from_below, from_above):
+        w, steps = lbfgs(problems, start, precondition, ROUGH_TOLERANCE)
+        total += steps
+        candidates.append(w)
+    lowest = torch.stack([_values(problems, w) for w in candidates]).argmin(dim=0)
+    start = torch.stack(candidates)[lowest, torch.arange(len(lowest), device=lowest.device)]
+    w, steps = lbfgs(problems, start, precondition, TOLERANCE)
+    return _end(problems, w, total + steps)
+
+
+def _rough_minimum(batch: Batch, beta: float) -> tuple[Float[Tensor, "p d"], Int[Tensor, " p"]]:
+    """Of the objective with another beta, from its surrogate's minimiser."""
+    start, _ = surrogate(batch.layer, batch.moments.plain, batch.i, batch.j, beta)
+    precondition = preconditioner(batch.layer, batch.moments.curvature, batch.i, beta, batch.X.dtype)
+    return lbfgs(batch.problems(beta), start.to(batch.X.dtype), precondition, ROUGH_TOLERANCE)
+
+
+def _values(problems: RidgeProblems, w: Tensor) -> Float[Tensor, " p"]:
+    return problems.value(problems.residuals(problems.preactivations(w)), w)
+
+
+def _end(problems: RidgeProblems, w: Tensor, steps: Tensor) -> End:
+    Z = problems.preactivations(w)
+    residuals = problems.residuals(Z)
+    data, decay = problems.data_gradient(residuals, Z), 2 * w
+    parts = _norms(data) + _norms(decay)
+    relative = torch.where(parts > 0, _norms(data + decay) / parts, 0.0)
+    return problems.value(residuals, w), relative, steps
+
+
+def _norms(v: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(v, dim=1, dtype=torch.float64)
