@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from symlab.errors import UserError
+from symlab.networks import SCHEMES
 from symlab.study import parse_config
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +103,32 @@ def test_swap_costs_are_refused_for_networks_that_are_no_chain_of_linear_maps(co
         parse_config(config)
 
 
+def test_ridge_and_theory_say_which_networks_they_take(config, monkeypatch):
+    digits = config["studies"]["digits"]
+    digits |= {"ridge": {"reported": 0.1}, "theory": {"models": 4}}
+    digits["network"]["norm"] = "batchnorm"
+    del digits["variants"]["sigma_mlp"]
+    study = parse_config(config).studies["digits"]
+    assert study.ridge == {
+        **{"beta": [0.001, 0.01, 0.1, 1], "reported": 0.1, "solver": "lbfgs"},
+        **{"samples": 6000, "block": 128, "models": 1},
+    }
+    assert study.theory["models"] == 4 and study.theory["delta"] == 0.05
+    digits["variants"]["syre"]["network"] = {"norm": "layernorm"}
+    with pytest.raises(
+        UserError, match=r"ridge needs neurons that do not read .* variant syre has network\.norm = layer"
+    ):
+        parse_config(config)
+    monkeypatch.setitem(SCHEMES, "mine", "module:function")
+    digits["variants"]["syre"] = {"scheme": {"name": "mine"}}
+    with pytest.raises(UserError, match=r"theory knows the moments of D under .* has scheme\.name = mine"):
+        parse_config(config)
+    digits["variants"]["syre"] = {"scheme": {"name": "syre", "sigma_F": 1}}
+    digits["variants"]["syre"]["network"] = {"activation": "sigma"}
+    with pytest.raises(UserError, match=r"variant syre has network\.activation = sigma"):
+        parse_config(config)
+
+
 def test_a_transformer_with_head_masks(config):
     digits = config["studies"]["digits"]
     digits |= {"network": {"name": "vit", "channels": 1}, "identification": None}
@@ -187,6 +214,12 @@ BAD = [
     ("studies.digits.interpolation", {"lambdas": 24}, "lambdas = 24 must be odd"),
     ("studies.digits.interpolation", {"splits": ["valid"]}, "'valid' is not one of"),
     ("studies.digits.identification", {"explained_variance": 1.5}, "explained_variance = 1.5 is not allowed"),
+    ("studies.digits.ridge", {"reported": 0.02}, r"ridge.reported = 0.02 is not among studies.digits.ridge.beta"),
+    ("studies.digits.ridge", {"solver": "sgd"}, "'sgd' is not one of"),
+    ("studies.digits.ridge", {"beta": [0]}, "beta.0 = 0 is not allowed"),
+    ("studies.coherence.ridge", {}, "ridge is compared with the costs of studies.coherence.identification"),
+    ("studies.digits.theory", {"models": 3}, "models = 3 must be a multiple of 2"),
+    ("studies.digits.theory", {"delta": 1}, "delta = 1 is not allowed"),
     ("datasets.digits.source", "digitz", "source is 'digitz'; known sources are"),
     ("datasets.digits.k", 3, "datasets.digits.k does not belong to digits"),
     ("datasets.gmm", {"source": "gmm", "sigma_sep": 8}, "datasets.gmm lacks k"),

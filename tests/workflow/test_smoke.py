@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -44,6 +45,26 @@ def test_tables_are_tidy_and_complete(finished_run):
     assert (swaps["i"] < swaps["j"]).all() and len(swaps) == 4 * 2 * 16 * 15 // 2
 
 
+def test_both_estimators_and_the_theorems_are_measured_on_the_same_networks(finished_run):
+    tables = finished_run.folder / "results/smoke/theory/tables"
+    ridge = read_table(tables / "ridge_swap_costs.parquet")
+    # 2 variants, 1 network, 2 layers of 16 neurons: 8 consecutive pairs at each beta; of the first 8 all 28 pairs, 4 of
+    # which are consecutive, at the reported one.
+    assert ridge.groupby("beta").size().to_dict() == {0.01: 4 * (28 + 4), 1.0: 4 * 8}
+    assert (ridge["i"] < ridge["j"]).all() and np.isfinite(ridge["swap_cost"]).all()
+    both = ridge.merge(
+        read_table(tables / "swap_costs.parquet"), on=["variant", "mask_seed", "seed", "layer", "i", "j"]
+    )
+    assert len(both) == len(ridge)
+    assert read_table(tables / "ridge_costs.csv")["bound_ratio_max"].le(1 + 1e-4).all()
+    # 2 variants, 2 networks, 2 layers; own and fresh masks, 2 sides x 2 kinds x 2 draws; out and in.
+    sizes = {"gram_deviation.csv": 8 * 2, "sensitivity.csv": 8 * 8, "network_gaps.csv": 8 * 2}
+    # A pair a variant; 9 scales x gaussian and data x relu and gelu.
+    sizes |= {"chord_deviation.csv": 2 * 2 * 9 * 4, "loss_bounds.csv": 2 * 2, "trade_off.csv": 2}
+    for name, rows in sizes.items():
+        assert len(read_table(tables / name)) == rows, name
+
+
 def test_artifacts_say_what_they_are(finished_run):
     path = finished_run.folder / "results/smoke/digits/w_sigma_F1/models/0.safetensors"
     header = read_header(path, "models")
@@ -60,7 +81,7 @@ def test_a_second_run_has_nothing_to_do(finished_run):
 def test_a_style_change_redraws_figures_and_nothing_else(finished):
     finished.edit_config(lambda config: config.update(style={"font_size": 12}))
     planned = finished.planned("all")
-    assert set(planned) == ONLY_DRAWING and planned["figure"] == 8
+    assert set(planned) == ONLY_DRAWING and planned["figure"] == 18
     assert finished.snakemake("figures").returncode == 0
     assert set(finished.planned("all")) <= ONLY_DRAWING - {"figure"}
 
@@ -97,7 +118,7 @@ def test_an_edited_module_reruns_what_uses_it_and_an_edited_docstring_nothing(fi
     assert finished.planned("all") == {}
     path.write_text(path.read_text() + "\nUNUSED = 1\n")
     planned = finished.planned("all")
-    assert planned["interpolate"] == 13
+    assert planned["interpolate"] == 15
     assert not {"data", "train", "moments", "match", "identify", "centre_gaps"} & set(planned)
 
 

@@ -34,15 +34,30 @@ PARTS = {
     "curves.csv": "curves",
     "subspaces.csv": "subspaces",
     "swap_costs.parquet": "swap_costs",
+    "ridge_swap_costs.parquet": "ridge_swap_costs",
+    "ridge_costs.csv": "ridge_costs",
+    "gram_deviation.csv": "gram_deviation",
+    "sensitivity.csv": "sensitivity",
+    "network_gaps.csv": "network_gaps",
+    "chord_deviation.csv": "chord_deviation",
 }
 # Tables of a study that exist only if the analysis of this name is switched on.
 ANALYSIS_OF = {
     "matching.csv": "matching",
     "curves.csv": "interpolation",
     "barriers.csv": "interpolation",
+    "loss_bounds.csv": "interpolation",
+    "trade_off.csv": "matching",
     "subspaces.csv": "identification",
     "swap_costs.parquet": "identification",
     "centre_gaps.csv": "centre_gaps",
+    "ridge_swap_costs.parquet": "ridge",
+    "ridge_costs.csv": "ridge",
+    "estimators.csv": "ridge",
+    "gram_deviation.csv": "theory",
+    "sensitivity.csv": "theory",
+    "network_gaps.csv": "theory",
+    "chord_deviation.csv": "theory",
 }
 
 
@@ -84,6 +99,10 @@ def training_spec(wildcards):
         "epochs": study.epochs(wildcards.variant),
         "replicas": study.replicas(int(wildcards.block)),
     }
+
+
+def scheme_of_variant(wildcards):
+    return PROJECT.studies[wildcards.study].variants[wildcards.variant].scheme
 
 
 def library_of_source(wildcards):
@@ -146,7 +165,10 @@ def table_paths(study, names):
 
 
 def figure_tables(wildcards):
-    return table_paths(wildcards.study, FIGURES[wildcards.figure].tables)
+    """The tables that a figure needs, and those it also shows if the study has them."""
+    spec = FIGURES[wildcards.figure]
+    also = [table for table in spec.optional if table in tables_of_study(wildcards.study)]
+    return table_paths(wildcards.study, (*spec.tables, *also))
 
 
 def caption_of_figure(wildcards):
@@ -163,8 +185,13 @@ def figure_paths():
 
 
 def claim_tables(wildcards):
+    """The tables that claims about the drawn figures read; a claim whose table no analysis gives is "not run"."""
     return [
-        path for name, study in PROJECT.studies.items() for path in table_paths(name, tables_of_claims(study.figures))
+        path
+        for name, study in PROJECT.studies.items()
+        for path in table_paths(
+            name, [table for table in tables_of_claims(study.figures) if table in tables_of_study(name)]
+        )
     ]
 
 
@@ -188,4 +215,4 @@ for name, study in PROJECT.studies.items():
                 f"Config: studies.{name}.figures names {figure!r}; figures that can be drawn are {', '.join(FIGURES)}."
             )
         # Refused now, before anything is trained, if an analysis that the figure needs is off.
-        table_paths(name, (*FIGURES[figure].tables, *tables_of_claims([figure])))
+        table_paths(name, FIGURES[figure].tables)

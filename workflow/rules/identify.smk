@@ -25,6 +25,62 @@ rule identify:
         "../scripts/identify.py"
 
 
+rule ridge:
+    input:
+        data=data_of_variant,
+        models=rules.train.output.models,
+    output:
+        ridge_swap_costs=ensure(f"{RESULTS}/{{study}}/{{variant}}/ridge_swap_costs/{{block}}.parquet", non_empty=True),
+        ridge_costs=ensure(f"{RESULTS}/{{study}}/{{variant}}/ridge_costs/{{block}}.csv", non_empty=True),
+    log:
+        f"{RESULTS}/logs/ridge/{{study}}/{{variant}}/{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/ridge/{{study}}/{{variant}}/{{block}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 240 * attempt,
+        gpu=GPU,
+    params:
+        settings=analysis("ridge"),
+        library=library("ridge.py"),
+    message:
+        "Swap costs by ridge regression of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
+    script:
+        "../scripts/ridge.py"
+
+
+rule theory:
+    input:
+        data=data_of_variant,
+        models=rules.train.output.models,
+    output:
+        gram_deviation=ensure(f"{RESULTS}/{{study}}/{{variant}}/gram_deviation/{{block}}.csv", non_empty=True),
+        sensitivity=ensure(f"{RESULTS}/{{study}}/{{variant}}/sensitivity/{{block}}.csv", non_empty=True),
+        network_gaps=ensure(f"{RESULTS}/{{study}}/{{variant}}/network_gaps/{{block}}.csv", non_empty=True),
+    log:
+        f"{RESULTS}/logs/theory/{{study}}/{{variant}}/{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/theory/{{study}}/{{variant}}/{{block}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * attempt,
+        runtime=lambda wildcards, attempt: 120 * attempt,
+        gpu=GPU,
+    params:
+        settings=analysis("theory"),
+        scheme=scheme_of_variant,
+        library=library("theory.py"),
+    message:
+        "Bounds and what they bound of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
+    script:
+        "../scripts/theory.py"
+
+
 rule centre_gaps:
     input:
         data=data_of_study,

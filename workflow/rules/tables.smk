@@ -33,6 +33,7 @@ rule barriers:
             category="Tables",
             labels={"study": "{study}", "table": "barriers"},
         ),
+        loss_bounds=ensure(f"{RESULTS}/{{study}}/tables/loss_bounds.csv", non_empty=True),
     log:
         f"{RESULTS}/logs/barriers/{{study}}.log",
     benchmark:
@@ -49,6 +50,64 @@ rule barriers:
         "Barriers of {wildcards.study}"
     script:
         "../scripts/barriers.py"
+
+
+rule trade_off:
+    input:
+        matching=f"{RESULTS}/{{study}}/tables/matching.csv",
+        history=f"{RESULTS}/{{study}}/tables/history.csv",
+    output:
+        trade_off=report(
+            ensure(f"{RESULTS}/{{study}}/tables/trade_off.csv", non_empty=True),
+            caption="../report/trade_off.rst",
+            category="Tables",
+            labels={"study": "{study}", "table": "accuracy against identifiability"},
+        ),
+    log:
+        f"{RESULTS}/logs/trade_off/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/trade_off/{{study}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 6000 * attempt,
+        runtime=30,
+    params:
+        library=library("trade_off.py"),
+    message:
+        "Accuracy against identifiability of {wildcards.study}"
+    script:
+        "../scripts/trade_off.py"
+
+
+rule estimators:
+    input:
+        swap_costs=f"{RESULTS}/{{study}}/tables/swap_costs.parquet",
+        ridge_swap_costs=f"{RESULTS}/{{study}}/tables/ridge_swap_costs.parquet",
+    output:
+        estimators=report(
+            ensure(f"{RESULTS}/{{study}}/tables/estimators.csv", non_empty=True),
+            caption="../report/estimators.rst",
+            category="Tables",
+            labels={"study": "{study}", "table": "agreement of the estimators"},
+        ),
+    log:
+        f"{RESULTS}/logs/estimators/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/estimators/{{study}}.tsv"
+    conda:
+        "../../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 6000 * attempt,
+        runtime=30,
+    params:
+        library=library("estimators.py"),
+    message:
+        "Agreement of the estimators of {wildcards.study}"
+    script:
+        "../scripts/estimators.py"
 
 
 rule tables:

@@ -1,4 +1,4 @@
-"""Loss and accuracy on the line from A to B, and to the permuted B, for each pair of a block."""
+"""Loss, accuracy and chord deviation on the line from A to B, and to the permuted B, for each pair of a block."""
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ def main(snakemake, report):
                 )
                 tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, aligned=aligned, split=split))
         report(f"pair {pair.key}: {len(ends)} path(s) of {len(lambdas)} points")
-    columns = ["mask_seed", "pair", "aligned", "split", "lambda", "loss", "accuracy"]
+    columns = ["mask_seed", "pair", "aligned", "split", "lambda", "loss", "accuracy", "chord"]
     write_table(snakemake.output.curves, pd.concat(tables, ignore_index=True)[columns])
 
 

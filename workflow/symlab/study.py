@@ -73,6 +73,8 @@ IMAGE_SOURCES = ("digits", "mnist", "cifar10", "cifar10_jpeg")
 
 # Inputs of the data sets of real images.
 INPUTS = {"digits": 64, "mnist": 784, "mnist_coherence": 784, "cifar10": 3072, "cifar10_jpeg": 3072}
+# Schemes whose law of D the theorems' bounds know (symlab.identifiability.bounds).
+BOUNDED_SCHEMES = ("standard", "residual", "w_asymmetric", "syre", "sparse")
 # Realization and swap costs are defined for a chain of linear maps: no convolutions, no attention.
 NOT_IDENTIFIED = ("resnet20", "vit")
 
@@ -106,6 +108,8 @@ class Study:
     interpolation: Config | None
     identification: Config | None
     centre_gaps: Config | None
+    ridge: Config | None
+    theory: Config | None
     figures: tuple[str, ...]
 
     def blocks(self) -> list[int]:
@@ -321,6 +325,8 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
         interpolation=spec["interpolation"],
         identification=spec["identification"],
         centre_gaps=spec["centre_gaps"],
+        ridge=spec["ridge"],
+        theory=spec["theory"],
         figures=tuple(spec["figures"]),
     )
     _check_analyses(study, where)
@@ -337,12 +343,34 @@ def _check_analyses(study: Study, where: str) -> None:
         raise UserError(
             f"Config: {where}.interpolation.aligned needs {where}.matching; set aligned: false or add matching: {{}}."
         )
+    if study.ridge and not study.identification:
+        raise UserError(
+            f"Config: {where}.ridge is compared with the costs of {where}.identification; add identification: {{}}."
+        )
+    if study.ridge and study.ridge["reported"] not in study.ridge["beta"]:
+        raise UserError(
+            f"Config: {where}.ridge.reported = {study.ridge['reported']} is not among {where}.ridge.beta = "
+            f"{study.ridge['beta']}; report one of them."
+        )
     for variant in study.variants.values():
-        if study.identification and variant.network["name"] in NOT_IDENTIFIED:
+        for analysis in ("identification", "ridge", "theory"):
+            if getattr(study, analysis) and variant.network["name"] in NOT_IDENTIFIED:
+                raise UserError(
+                    f"Config: {where}.{analysis} needs networks that are a chain of linear maps, which "
+                    f"{variant.network['name']} is not; leave {analysis} out of this study."
+                )
+        if study.theory and variant.scheme["name"] not in BOUNDED_SCHEMES:
             raise UserError(
-                f"Config: {where}.identification needs networks that are a chain of linear maps, which "
-                f"{variant.network['name']} is not; leave identification out of this study."
+                f"Config: {where}.theory knows the moments of D under {', '.join(BOUNDED_SCHEMES)}, but variant "
+                f"{variant.name} has scheme.name = {variant.scheme['name']}; leave theory out of this study."
             )
+        # Costs by ridge regression are of neurons that are functions of their own pre-activation alone.
+        for key, joint in (("norm", "layernorm"), ("activation", "sigma")):
+            if study.ridge and variant.network.get(key) == joint:
+                raise UserError(
+                    f"Config: {where}.ridge needs neurons that do not read one another, but variant {variant.name} has "
+                    f"network.{key} = {joint}; train it with norm: batchnorm and activation: gelu or relu."
+                )
 
 
 def _variant(

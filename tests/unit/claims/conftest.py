@@ -163,12 +163,139 @@ def gmm_swap_costs():
     return pd.concat(tables, ignore_index=True)
 
 
+def at_betas(costs, others):
+    """A ridge table: all pairs of ``costs`` at 0.01; consecutive ones at other betas, with misleading costs."""
+    costs = costs.assign(beta=0.01)
+    consecutive = costs[(costs["j"] == costs["i"] + 1) & (costs["i"] % 2 == 0)]
+    tables = [consecutive.assign(beta=beta, swap_cost=cost) for beta, cost in others.items()]
+    return pd.concat([tables[0], costs, *tables[1:]], ignore_index=True)
+
+
+def ridge_swap_costs():
+    costs = swap_costs()
+    broken = costs["variant"].isin(IDENTIFIABLE)
+    # Frozen batch norms keep the costs of standard networks from being exactly zero.
+    costs.loc[costs["variant"] == "standard", "swap_cost"] *= 2e8
+    costs.loc[broken, "swap_cost"] += 1.0
+    return at_betas(costs, {0.001: -1.0, 1.0: 5.0})
+
+
+def gmm_ridge_swap_costs():
+    return at_betas(gmm_swap_costs(), {0.001: -1.0, 1.0: 0.5})
+
+
+def estimators():
+    rows = []
+    for variant, seed, layer, beta in itertools.product(ARCHITECTURES, range(2), (1, 2, 3), (0.001, 0.01, 1.0)):
+        spearman = {"standard": np.nan, "sigma_mlp": np.nan, "w_0": 0.2}.get(variant, 0.8)
+        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "beta": beta}
+        rows.append(row | {"pairs": "consecutive", "n_pairs": 6, "spearman": -0.5, "sign_agreement": 0.5})
+        if beta == 0.01:
+            rows.append(row | {"pairs": "block", "n_pairs": 66, "spearman": noisy(spearman, seed), "sign_agreement": 1})
+    return pd.DataFrame(rows)
+
+
+def ridge_costs():
+    rows = []
+    for variant, seed, layer, beta in itertools.product(ARCHITECTURES, range(2), (1, 2, 3), (0.01, 1.0)):
+        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "beta": beta, "n_costs": 100}
+        rows.append(row | {"cost_median": 2.0, "bound_ratio_max": 0.7, "gradient_max": 1e-9})
+    return pd.DataFrame(rows)
+
+
+LAYERS = tuple(itertools.product(("standard", "w_0", "w_1", "w_3", "syre"), range(2), (1, 2)))
+
+
+def gram_deviation():
+    rows = []
+    for (variant, seed, layer), masks in itertools.product(LAYERS, ("own", "fresh")):
+        trained = masks == "own" and layer > 1
+        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "masks": masks, "k_subspace": 9}
+        row |= {"nu": 0.4, "mu_D": 0.8, "sigma_D2": 0.0 if variant == "standard" else 0.16, "b_D": 0.8, "delta": 0.05}
+        row |= {"deviation_median": 0.2, "deviation_max": 2.0 if trained else 0.4, "bound": 1.0, "bound_all": 1.5}
+        row |= {"share_above": 0.3 if trained else noisy(0.02, seed), "assumption": "U depends on D" if trained else ""}
+        if variant == "standard":
+            row |= {"deviation_max": 1e-16, "bound": 0.0, "bound_all": 0.0, "share_above": 1.0}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def sensitivity():
+    rows = []
+    for (variant, seed, layer), side, draw in itertools.product(LAYERS, ("output", "input"), range(3)):
+        rho = {"w_1": 0.5, "syre": 1.5, "w_3": 0.05}.get(variant, np.inf)
+        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "side": side}
+        row |= {"permutation": "random", "draw": draw, "leading": 10.0, "rho": rho, "eps": 0.1, "mu_D": 0.8}
+        row |= {"cost": noisy(12.0, draw), "bound": 2 * rho + 0.2, "assumption": ""}
+        if not rho <= 1:
+            row |= {"cost": 50.0, "bound": np.nan, "assumption": f"rho = {rho + 0.1 * draw:.2g} > 1"}
+        if rho == np.inf:
+            row |= {"leading": 0.0, "assumption": "F = 0: no leading term"}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def network_gaps():
+    rows = []
+    for (variant, seed, layer), gap in itertools.product(LAYERS, ("out", "in")):
+        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "gap": gap, "m": 64, "d_in": 64}
+        row |= {"k_subspace": 9, "nu": 0.4, "gamma": 2.0, "lower": 0.5, "upper": 4.0 if gap == "in" else np.nan}
+        row |= {"assumption": ""}
+        if variant in ("standard", "w_0"):
+            row |= {"gamma": 0.0, "lower": np.nan, "upper": np.nan, "assumption": "F = 0: no gap"}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def chord_deviation():
+    rows = []
+    for variant, pair, layer, inputs, nonlinearity in itertools.product(
+        ("w_0", "w_1", "w_3"), range(2), (1, 2), ("gaussian", "data"), ("relu", "gelu")
+    ):
+        for scale in (3.0, 1.0, 0.1, 0.03, 0.01, 0.003, 0.001):
+            beta = scale * {"w_0": np.inf, "w_1": 0.9, "w_3": 0.3}[variant]
+            exponent = {"relu": 1.5, "gelu": 2.0}[nonlinearity]
+            # Above the beta up to which slopes are measured, the deviation levels off.
+            chord = min(beta, {"relu": 0.1, "gelu": 0.01}[nonlinearity]) ** exponent
+            row = described(variant) | {"mask_seed": 0, "pair": pair, "layer": layer, "inputs": inputs}
+            row |= {"nonlinearity": nonlinearity, "scale": scale, "beta": beta, "chord": chord, "norm_F": 5.0}
+            row |= {"bound": 4 * beta**exponent, "assumption": ""}
+            if not beta < 1:
+                row |= {"bound": np.nan, "assumption": f"beta = {beta:.2g} >= 1"}
+            if inputs == "data":
+                row |= {"chord": 9.0, "assumption": "inputs are not Gaussian"}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def loss_bounds():
+    rows = []
+    for variant, pair, aligned, split in itertools.product(ARCHITECTURES, range(4), (False, True), ("train", "test")):
+        row = described(variant) | {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split}
+        row |= {"barrier_max": 0.5, "lambda_max": 0.5, "bound_at_max": noisy(3.0, pair), "excess_max": 0.0}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def trade_off():
+    rows = []
+    for sigma_F, pair in itertools.product((0.0, 1.0, 3.0, 10.0), range(4)):
+        accuracy = {0.0: 0.95, 1.0: 0.97, 3.0: 0.96, 10.0: 0.9}[sigma_F] + noisy(0.0, pair) / 10
+        row = described("w_1", sigma_F=sigma_F) | {"variant": f"w_{sigma_F:g}", "mask_seed": 0, "pair": pair}
+        row |= {"identity_ratio": 0.1 if sigma_F == 0 else 0.97, "train_accuracy": 1.0, "val_accuracy": accuracy}
+        rows.append(row | {"train_loss": 0.01})
+    standard = described("standard") | {"mask_seed": 0, "pair": 0, "val_accuracy": 0.99, "identity_ratio": 0.0}
+    return pd.DataFrame([*rows, standard])
+
+
 def centre_gaps():
     rows = []
-    for k, fraction, m, draw in itertools.product((2, 8, 32), (0.125, 1.0), (16, 64, 256), range(4)):
+    for k, fraction, m, draw in itertools.product((2, 8, 32), (0.125, 1.0), (16, 64, 256, 1024, 2048), range(4)):
         exponent = {2: -1.0, 8: -0.25, 32: -0.1}[k]
         row = {"dataset": f"gmm_k{k}", "k": k, "d": 128, "m": m, "draw": draw, "sigma_F": 1.0}
-        rows.append(row | {"fixed_fraction": fraction, "gamma_out": (1 + 0.1 * draw) * m**exponent})
+        row |= {"fixed_fraction": fraction, "gamma_out": (1 + 0.1 * draw) * m**exponent, "row_gap": 0.1}
+        # Widths that are not large beside log d have far smaller gaps than the rate says.
+        rows.append(row | {"gamma_in": (1 + 0.1 * draw) * (m**0.5 if m >= 256 else 0.01)})
     return pd.DataFrame(rows)
 
 
@@ -190,15 +317,24 @@ FIGURES = {
     "6": {"barriers.csv": coherence_barriers},
     "10": {"matching.csv": fractions},
     "11": {"centre_gaps.csv": centre_gaps},
-    "13": {"swap_costs.parquet": gmm_swap_costs},
+    "13": {"swap_costs.parquet": gmm_swap_costs, "ridge_swap_costs.parquet": gmm_ridge_swap_costs},
     "20": {"barriers.csv": vit_barriers, "curves.csv": vit_curves},
-    "15": {"ridge_swap_costs.parquet": gmm_swap_costs},
+    "15": {"ridge_swap_costs.parquet": gmm_ridge_swap_costs},
+    "thm4.8": {"network_gaps.csv": network_gaps, "centre_gaps.csv": centre_gaps},
 }
 OTHERS = {
     "matching.csv": matching,
     "barriers.csv": barriers,
     "swap_costs.parquet": swap_costs,
     "subspaces.csv": subspaces,
+    "ridge_swap_costs.parquet": ridge_swap_costs,
+    "estimators.csv": estimators,
+    "ridge_costs.csv": ridge_costs,
+    "gram_deviation.csv": gram_deviation,
+    "sensitivity.csv": sensitivity,
+    "chord_deviation.csv": chord_deviation,
+    "loss_bounds.csv": loss_bounds,
+    "trade_off.csv": trade_off,
 }
 built = functools.cache(lambda build: build())
 

@@ -100,6 +100,22 @@ def test_claims_answer_to_the_other_names_of_their_figure():
     assert tables_of_claims(["4"], papers) == ["a.csv"]
 
 
+def test_a_claim_that_lacks_tables_says_which_and_hides_no_other():
+    rows = evaluate_study("paper", "s", ["1"], {"a.csv": TABLE, "b.csv": TABLE.iloc[:0]}, "4 seeds", PAPER)
+    assert list(rows["verdict"]) == ["held", "failed", "not run at this scale"]
+    assert rows["detail"].iloc[2] == "needs b.csv, which the study does not have"
+
+
+def test_theorems_follow_the_figures_in_the_order_of_their_claims():
+    names = ["thm5.1", "10", "prop5.2", "3a", "sec4.5"]
+    papers = {"paper": tuple(claim(name, lambda tables: None, figure=name) for name in names)}
+    in_order = ["3a", "10", "thm5.1", "prop5.2", "sec4.5"]
+    assert list(ledger({}, {}, papers)["figure"]) == in_order
+    figures = list(dict.fromkeys(each.figure for each in PAPERS["neuron-identifiability"]))
+    theorems = ["thm4.4", "thm4.5", "thm4.7", "thm4.8", "sec4.5", "thm5.1", "prop5.2", "ridge"]
+    assert [figure for figure in figures if not figure[0].isdigit()] == theorems
+
+
 def test_figures_sort_as_a_reader_counts():
     assert sorted(["10", "3c", "21", "3a", "A1", "4a"], key=figure_order) == ["3a", "3c", "4a", "10", "21", "A1"]
 

@@ -149,6 +149,203 @@ def centre_gaps() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+BETAS = (0.001, 0.01, 0.1, 1.0)
+BLOCK = 40
+
+
+def ridge_of(costs: pd.DataFrame, reported: float, block: int) -> pd.DataFrame:
+    """Ridge costs that follow the given ones: a network a variant, pairs of the block at the reported beta alone."""
+    rng = np.random.default_rng(8)
+    first = costs[costs["seed"] == 0]
+    consecutive = (first["j"] == first["i"] + 1) & (first["i"] % 2 == 0)
+    parts = []
+    for beta in BETAS:
+        chosen = first[consecutive | ((beta == reported) & (first["j"] < block))]
+        finite = chosen["swap_cost"].replace(np.inf, 9.0)
+        noisy = finite / (1 + 8 * beta) + 0.02 * rng.normal(size=len(chosen))
+        parts.append(chosen.assign(beta=beta, swap_cost=noisy))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="session")
+def ridge_swap_costs(swap_costs) -> pd.DataFrame:
+    """All variants but the sigma-MLP, whose costs the estimator has no closed target for."""
+    return ridge_of(swap_costs[swap_costs["activation"] != "sigma"], 0.01, BLOCK)
+
+
+@pytest.fixture(scope="session")
+def gmm_ridge_swap_costs(gmm_swap_costs) -> pd.DataFrame:
+    return ridge_of(gmm_swap_costs, 0.01, 64)
+
+
+@pytest.fixture(scope="session")
+def estimators() -> pd.DataFrame:
+    rng = np.random.default_rng(9)
+    rows = []
+    for (columns, *_), seed, layer, beta in itertools.product(MLPS[:5], range(2), range(1, LAYERS + 1), BETAS):
+        constant = columns["scheme"] == "standard" or (columns["variant"] == "w_sigma_F0" and layer == 3)
+        level = 0.4 + 0.15 * min(np.nan_to_num(columns["sigma_F"]), 3) - 0.1 * layer * np.log10(1 + 9 * beta)
+        for pairs in ("consecutive", "block") if beta == 0.01 else ("consecutive",):
+            spearman = np.nan if constant else level + 0.03 * rng.normal() - 0.2 * (pairs == "block")
+            place = {"mask_seed": 0, "seed": seed, "layer": layer, "beta": beta, "pairs": pairs, "n_pairs": 30}
+            rows.append(columns | place | {"spearman": spearman, "sign_agreement": 0.9})
+    return pd.DataFrame(rows)
+
+
+MU_D = {"standard": 1.0, "w_asymmetric": 0.875, "syre": 1.0}
+SPREAD_D = {"standard": (0.0, 0.0), "w_asymmetric": (0.109, 0.875), "syre": (3.3e-5, 0.01)}
+
+
+@pytest.fixture(scope="session")
+def gram_deviation() -> pd.DataFrame:
+    rng = np.random.default_rng(10)
+    rows = []
+    layers = ((1, 20, 0.55), (2, 30, 0.35), (3, 25, 0.3), (4, 12, 0.2))
+    for (columns, _, share, _), seed, (layer, k, nu), masks in itertools.product(
+        MLPS[:5], range(2), layers, ("own", "fresh")
+    ):
+        sigma_D2, b_D = SPREAD_D[columns["scheme"]]
+        nu = nu if layer == 1 else nu * (1 + share * rng.uniform(0.1, 0.6))
+        median = 1.3 * np.sqrt(sigma_D2 * nu) * rng.uniform(0.9, 1.1) if sigma_D2 else 1e-7
+        L, L_all = np.log(2 * k / 0.05), np.log(2 * k * 128 / 0.05)
+        bounds = [np.sqrt(2 * sigma_D2 * nu * logarithm) + 2 / 3 * b_D * nu * logarithm for logarithm in (L, L_all)]
+        place = {"mask_seed": 0, "seed": seed, "layer": layer, "masks": masks, "k_subspace": k, "nu": nu}
+        moments = {"mu_D": MU_D[columns["scheme"]], "sigma_D2": sigma_D2, "b_D": b_D}
+        measured = {"deviation_median": median, "deviation_max": 1.6 * median, "delta": 0.05}
+        dependent = masks == "own" and layer > 1
+        says = {"share_above": 0.0, "assumption": "U depends on D" if dependent else ""}
+        rows.append(
+            columns | place | moments | measured | dict(zip(("bound", "bound_all"), bounds, strict=True)) | says
+        )
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="session")
+def sensitivity() -> pd.DataFrame:
+    rng = np.random.default_rng(11)
+    rows = []
+    for (columns, *_), seed, layer, side, permutation, draw in itertools.product(
+        MLPS[:5], range(2), range(1, LAYERS + 1), ("output", "input"), ("transposition", "random"), range(8)
+    ):
+        sigma_F, mu = np.nan_to_num(columns["sigma_F"]), MU_D[columns["scheme"]]
+        eps = 0.01 if columns["scheme"] == "syre" else 0.3 + 0.2 * layer
+        width = 0.4 if permutation == "transposition" else 0.02
+        syre = columns["scheme"] == "syre"
+        rho = np.exp(width * rng.normal()) * (0.3 if syre else 0.8) * layer / sigma_F if sigma_F else np.inf
+        leading = 30.0 * sigma_F**2 * (1 if permutation == "transposition" else 40)
+        bound = 2 * rho + eps / (mu - eps) * (1 + 2 * rho + 2 * rho**2) if eps < mu else np.nan
+        why = "F = 0: no leading term" if not sigma_F else f"rho = {rho:.2g} > 1" if rho > 1 else ""
+        if sigma_F and not why and eps > mu / 2:
+            why = f"eps = {eps:.2g} > mu_D / 2"
+        cost = leading * (1 + 0.5 * rho * rng.normal() + 0.2) if sigma_F else rng.normal()
+        place = {"mask_seed": 0, "seed": seed, "layer": layer, "side": side, "permutation": permutation, "draw": draw}
+        terms = {"cost": cost, "leading": leading, "rho": rho, "eps": eps, "mu_D": mu}
+        rows.append(columns | place | terms | {"bound": bound if sigma_F else np.nan, "assumption": why})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="session")
+def network_gaps() -> pd.DataFrame:
+    rng = np.random.default_rng(12)
+    rows = []
+    for (columns, *_), seed, layer, gap in itertools.product(MLPS[:5], range(2), range(1, LAYERS + 1), ("out", "in")):
+        sigma_F = np.nan_to_num(columns["sigma_F"])
+        # Dead inputs of the first layer are alike, so swapping two of them changes nothing.
+        scale = 1e-9 if gap == "in" and layer == 1 else 1.0
+        gamma = scale * sigma_F * (1.5 if gap == "out" else 2.5) * rng.uniform(0.8, 1.2)
+        bounds = {"lower": 0.3 * gamma, "upper": np.nan if gap == "out" else 1.7 * gamma}
+        why = "F = 0: no gap" if not sigma_F else "fixed weights are not independent" if layer == 3 else ""
+        place = {"mask_seed": 0, "seed": seed, "layer": layer, "gap": gap, "m": 128, "d_in": 64, "k_subspace": 20}
+        rows.append(columns | place | {"nu": 0.4, "gamma": gamma} | bounds | {"assumption": why})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="session")
+def centre_gaps_in(centre_gaps) -> pd.DataFrame:
+    """Centre gaps of a run that measured those of inputs too."""
+    rng = np.random.default_rng(13)
+    noise = rng.uniform(0.9, 1.1, len(centre_gaps))
+    gamma = 0.05 * centre_gaps["k"] ** 0.5 * (centre_gaps["fixed_fraction"] * centre_gaps["m"]) ** 0.5 * noise
+    return centre_gaps.assign(gamma_in=gamma, row_gap=0.02)
+
+
+@pytest.fixture(scope="session")
+def chord_deviation() -> pd.DataFrame:
+    rng = np.random.default_rng(14)
+    rows = []
+    choices = (range(1, LAYERS + 1), ("gaussian", "data"), ("relu", "gelu"), (0.03, 0.1, 0.3, 1.0))
+    for (columns, *_), layer, inputs, nonlinearity, scale in itertools.product(MLPS[:5], *choices):
+        sigma_F = np.nan_to_num(columns["sigma_F"])
+        beta = scale * (0.7 + 0.3 * layer) / sigma_F if sigma_F else np.inf
+        norm = 8.0 * sigma_F
+        power = 1.5 if nonlinearity == "relu" else 2.0
+        chord = 0.2 * norm * min(beta, 5) ** power * rng.uniform(0.8, 1.2) if sigma_F else 0.1
+        if not beta < 1:
+            bound = np.nan
+        elif nonlinearity == "relu":
+            bound = np.sqrt(2 * np.pi**2 / 3) * (1 + beta) * beta**1.5 * norm
+        else:
+            bound = 0.69 * beta**2 * norm**2 / 5
+        why = "F = 0: no unit" if not sigma_F else f"beta = {beta:.2g} >= 1" if beta >= 1 else ""
+        if not why and inputs == "data":
+            why = "inputs are not Gaussian"
+        place = {"mask_seed": 0, "pair": 0, "layer": layer, "inputs": inputs, "nonlinearity": nonlinearity}
+        terms = {"scale": scale, "beta": beta, "chord": chord, "norm_F": norm}
+        rows.append(columns | place | terms | {"bound": bound, "assumption": why})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="session")
+def loss_bounds() -> pd.DataFrame:
+    rng = np.random.default_rng(15)
+    rows = []
+    for (columns, _, _, drop), pair, aligned, split in itertools.product(
+        MLPS, range(PAIRS), (False, True), ("train", "test")
+    ):
+        barrier = 4 * (0.02 if aligned else drop) * rng.uniform(0.7, 1.3)
+        none = columns["variant"] == "w_sigma_F3" and aligned
+        bound = 0.0 if none else 6 * barrier**0.7 * rng.uniform(0.9, 1.1)
+        place = {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split}
+        measured = {"barrier_max": 0.0 if none else barrier, "lambda_max": 0.5, "bound_at_max": bound}
+        rows.append(columns | place | measured | {"excess_max": -0.01})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="session")
+def trade_off() -> pd.DataFrame:
+    rng = np.random.default_rng(16)
+    rows = []
+    for (columns, _, share, _), pair in itertools.product(MLPS, range(PAIRS)):
+        loss = 0.002 * np.nan_to_num(columns["sigma_F"]) ** 2
+        measured = {
+            "identity_ratio": share + 0.01 * rng.normal(),
+            "train_accuracy": 0.999 - loss,
+            "val_accuracy": 0.97 - 2 * loss + 0.003 * rng.normal(),
+        }
+        rows.append(columns | {"mask_seed": 0, "pair": pair} | measured | {"train_loss": loss})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="session")
+def theory_tables(
+    estimators, gram_deviation, sensitivity, network_gaps, chord_deviation, loss_bounds, trade_off, tmp_path_factory
+) -> dict[str, pd.DataFrame]:
+    """The tables of the checks of theorems, written to files and read back."""
+    made = {
+        "estimators.csv": estimators,
+        "gram_deviation.csv": gram_deviation,
+        "sensitivity.csv": sensitivity,
+        "network_gaps.csv": network_gaps,
+        "chord_deviation.csv": chord_deviation,
+        "loss_bounds.csv": loss_bounds,
+        "trade_off.csv": trade_off,
+    }
+    folder = tmp_path_factory.mktemp("theory")
+    for name, table in made.items():
+        write_table(folder / name, table)
+    return {name: read_table(folder / name) for name in made}
+
+
 @pytest.fixture(scope="session")
 def tables(matching, curves, barriers, subspaces, swap_costs, centre_gaps, tmp_path_factory) -> dict[str, pd.DataFrame]:
     """All tables as a run hands them over: written to files and read back."""
@@ -224,14 +421,26 @@ def vit_curves() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def tables_of(tables, gmm_swap_costs, resnet_matching, resnet_curves, vit_curves):
+def tables_of(tables, theory_tables, gmm_swap_costs, gmm_ridge_swap_costs, resnet_matching, resnet_curves, vit_curves):
     """The tables a figure is drawn from: those of the Gaussian mixture for the figures that show k, and so on."""
     own = {
         "3b": {"matching.csv": resnet_matching},
         "5": {"swap_costs.parquet": gmm_swap_costs},
         "9": {"matching.csv": resnet_matching},
         "13": {"swap_costs.parquet": gmm_swap_costs},
+        "15": {"ridge_swap_costs.parquet": gmm_ridge_swap_costs},
         "4b": {"curves.csv": resnet_curves},
         "20": {"curves.csv": vit_curves},
     }
-    return lambda figure_id: tables | own.get(figure_id, {})
+    return lambda figure_id: tables | theory_tables | own.get(figure_id, {})
+
+
+@pytest.fixture(scope="session")
+def optional_tables_of(tables_of, ridge_swap_costs, gmm_ridge_swap_costs, centre_gaps_in):
+    """As ``tables_of`` with the tables that are optional for some figures."""
+    ridge = {"ridge_swap_costs.parquet": ridge_swap_costs}
+    own = dict.fromkeys(("12", "16", "17", "18", "19"), ridge) | {
+        "13": {"ridge_swap_costs.parquet": gmm_ridge_swap_costs},
+        "thm4.8": {"centre_gaps.csv": centre_gaps_in},
+    }
+    return lambda figure_id: tables_of(figure_id) | own.get(figure_id, {})

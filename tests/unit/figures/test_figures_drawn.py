@@ -39,6 +39,46 @@ def drawn(tables_of):
     return once
 
 
+WITH_OPTIONAL = [figure_id for figure_id, spec in FIGURES.items() if spec.optional]
+
+
+@pytest.fixture(scope="module")
+def drawn_with_optional(optional_tables_of):
+    """The figures that show more with their optional tables, as ``drawn``."""
+
+    @cache
+    def once(figure_id):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            figure = draw(figure_id, optional_tables_of(figure_id), {})
+            figure.canvas.draw()
+        return figure
+
+    return once
+
+
+@pytest.mark.parametrize("figure_id", WITH_OPTIONAL)
+def test_optional_tables_add_panels_that_are_as_tidy(figure_id, drawn, drawn_with_optional):
+    figure = drawn_with_optional(figure_id)
+    assert len(figure.axes) > len(drawn(figure_id).axes)
+    for axis in figure.axes:
+        labels = [axis.get_xlabel(), axis.get_ylabel()]
+        assert any(labels) if axis.get_label() == "<colorbar>" else all(labels)
+    check_texts(figure)
+
+
+@pytest.mark.parametrize("figure_id", ["12", "16", "thm4.8"])
+def test_an_empty_optional_table_is_as_none(figure_id, tables_of):
+    (name,) = FIGURES[figure_id].optional
+    tables = {table: tables_of(figure_id)[table] for table in FIGURES[figure_id].tables}
+    pixels = []
+    for given in (tables, tables | {name: pd.DataFrame()}):
+        figure = draw(figure_id, given, {})
+        figure.canvas.draw()
+        pixels.append(figure.canvas.buffer_rgba().tobytes())
+    assert pixels[0] == pixels[1]
+
+
 @pytest.mark.parametrize("figure_id", FIGURES)
 def test_draws_with_every_axis_labelled_and_leaves_no_trace(figure_id, drawn):
     before = dict(rcParams)
@@ -60,7 +100,7 @@ def visible_texts(figure):
             ticks = [tick for tick in side.get_major_ticks() if low <= tick.get_loc() <= high]
             yield from (label for tick in ticks for label in (tick.label1, tick.label2))
     for legend in figure.legends:
-        yield from legend.get_texts()
+        yield from (legend.get_title(), *legend.get_texts())
     yield from figure.texts
 
 
@@ -124,14 +164,14 @@ def only(table: pd.DataFrame, *schemes: str) -> pd.DataFrame:
     return table[table["scheme"].isin(schemes)]
 
 
-@pytest.mark.parametrize("figure_id", ["3a", "3b", "3c", "5", "8", "9", "10", "13", "17", "18"])
+@pytest.mark.parametrize("figure_id", ["3a", "3b", "3c", "5", "8", "9", "10", "13", "15", "17", "18"])
 def test_studies_without_w_variants_are_refused(figure_id, tables_of):
     name = FIGURES[figure_id].tables[0]
     tables = tables_of(figure_id)
     # Some tables hold W alone, so some other scheme's rows stand in for a study without W.
     others = (
         tables[name].assign(scheme="syre")
-        if figure_id in ("3b", "5", "9", "13")
+        if figure_id in ("3b", "5", "9", "13", "15")
         else only(tables[name], "standard", "syre")
     )
     with pytest.raises(UserError, match=r"studies\.\w+\.variants"):
@@ -160,8 +200,20 @@ def test_heat_maps_of_absent_variants_are_refused(figure_id, scheme, swap_costs)
         ("9", lambda table: table[table["sigma_F"].isin([2.0])], "sigma_F"),
         ("10", lambda table: table[table["family"] != "fractions"], "fixed_fraction"),
         ("11", lambda table: table[table["m"] == 16], "centre_gaps.widths"),
+        ("15", lambda table: table.assign(k=float("nan")), "gmm"),
+        ("15", lambda table: table[(table["j"] == table["i"] + 1) & (table["i"] % 2 == 0)], "ridge.block"),
         ("20", lambda table: table[table["split"] == "test"], "interpolation.splits"),
         ("21", lambda table: table[table["epoch"] == 60], "snapshots"),
+        ("ridge", lambda table: table[table["beta"] == 0.1], r"studies.digits.ridge.beta"),
+        ("thm4.4", lambda table: table[table["scheme"] == "standard"], "no variant with masks"),
+        ("sec4.5", lambda table: table[table["sigma_F"].isin([1.0])], "sigma_F"),
+        ("sec4.5", lambda table: table[table["scheme"] == "standard"], "no W-asymmetric variant"),
+        ("sec4.5", lambda table: table.assign(train_accuracy=float("nan")), "no classes"),
+        ("thm4.5", lambda table: table[~(table["sigma_F"] > 0)], "output permutations.*sigma_F above 0"),
+        ("thm4.7", lambda table: table[~(table["sigma_F"] > 0)], "input permutations.*sigma_F above 0"),
+        ("thm4.7", lambda table: table[table["side"] == "output"], "input permutations"),
+        ("thm4.8", lambda table: table[~(table["sigma_F"] > 0)], "sigma_F above 0"),
+        ("thm5.1", lambda table: table[~(table["sigma_F"] > 0)], "sigma_F above 0"),
     ],
 )
 def test_a_missing_setting_is_named(figure_id, change, setting, tables_of):

@@ -21,15 +21,16 @@ def slopes(tables: Tables, k: int) -> list[Measurement]:
     for _, group in rows.groupby(setting, sort=False):
         gaps = group.pivot(index="m", columns="draw", values="gamma_out")
         if len(gaps) > 1:
-            of_draws = np.array([_slope(gaps[draw]) for draw in gaps])
+            of_draws = np.array([slope(gaps[draw]) for draw in gaps])
             case = ", ".join(f"{column} = {group[column].iloc[0]}" for column in telling)
-            value = _slope(gaps.mean(axis="columns", skipna=False))
+            value = slope(gaps.mean(axis="columns", skipna=False))
             widths = f"m = {gaps.index.min():g} to {gaps.index.max():g}"
             measured.append(Measurement(value, len(of_draws), spread(of_draws), case, widths))
     return measured
 
 
-def _slope(gaps: pd.Series) -> float:
+def slope(gaps: pd.Series) -> float:
+    """Least-squares slope of the logarithm of the values against that of the index."""
     x = np.log(gaps.index.to_numpy(dtype=float))
     # Two equal centres have distance 0 and a slope of no finite value.
     with np.errstate(divide="ignore", invalid="ignore"):

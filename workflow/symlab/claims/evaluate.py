@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -49,9 +50,10 @@ def evaluate_study(
 ) -> pd.DataFrame:
     """Verdicts of a paper's claims about the figures that a study draws: one row a claim and case, columns ``COLUMNS``.
 
-    ``tables`` are the study's tables by file name ("matching.csv", ...). A claim whose table is absent or empty, or
-    does not hold the variants it is about, is "not run at this scale". An evaluation that breaks off is logged with its
-    traceback and counted as failed, its error as the detail: it neither hides the other claims nor passes for a result.
+    ``tables`` are the study's tables by file name ("matching.csv", ...). A claim whose table is absent or empty (the
+    detail says which), or does not hold the variants it is about, is "not run at this scale". An evaluation that breaks
+    off is logged with its traceback and counted as failed, its error as the detail: it neither hides the other claims
+    nor passes for a result.
 
     Raises:
         UserError: the paper is not registered.
@@ -105,23 +107,30 @@ def ledger(
 
 
 def tables_of_claims(figures: Sequence[str], papers: Mapping[str, Sequence[Claim]] = PAPERS) -> list[str]:
-    """File names of the tables that the claims about some figures read, each once."""
+    """File names of the tables that the claims about some figures read, each once.
+
+    A study need not have them all: claims whose tables it lacks are not run.
+    """
     about = [claim for claims in papers.values() for claim in claims if claim.is_about(figures)]
     return list(dict.fromkeys(name for claim in about for name in claim.tables))
 
 
 def figure_order(figure: str) -> tuple[int, str]:
-    """Key that sorts figure numbers as a reader does: 3a, 3c, 10, A1."""
+    """Key that sorts figure numbers as a reader does (3a, 3c, 10), and after them all that has no number in front.
+
+    The latter share one key, so that a stable sort leaves theorems and sections in the order of their claims.
+    """
     number = re.match(r"\d+", figure)
-    return (int(number.group()) if number else 10**6, figure)
+    return (int(number.group()), figure) if number else (10**6, "")
 
 
 NOT_EVALUATED = Verdict(math.nan, None, 0)
 
 
 def _verdicts(claim: Claim, tables: Tables, study: str) -> list[Verdict]:
-    if any(name not in tables or tables[name].empty for name in claim.tables):
-        return [NOT_EVALUATED]
+    missing = [name for name in claim.tables if name not in tables or tables[name].empty]
+    if missing:
+        return [replace(NOT_EVALUATED, detail=f"needs {' and '.join(missing)}, which the study does not have")]
     try:
         found = claim.evaluate(tables)
     except EVALUATION_ERRORS as error:

@@ -1,4 +1,7 @@
-"""Measurements on tables of swap costs D_out(i, j), one row a pair of neurons i < j of a layer of a model."""
+"""Measurements on tables of swap costs D_out(i, j), one row a pair of neurons i < j of a layer of a model.
+
+They take all rows of a table for costs of one kind: a table of several betas is to be narrowed first (``ridge``).
+"""
 
 from __future__ import annotations
 
@@ -80,6 +83,13 @@ def box_gap_to_zero(costs: np.ndarray) -> float:
     return float(np.max([lower, -upper, 0.0]))
 
 
+def middle_half(costs: np.ndarray) -> float:
+    """How far from zero the interquartile range of the costs reaches, on either side."""
+    # Infinite costs make a quartile infinite or undefined; both are carried on.
+    with np.errstate(invalid="ignore"):
+        return float(np.max(np.abs(np.quantile(costs, [0.25, 0.75]))))
+
+
 def share_by_k(tables: Tables, table: str, which: Mask, statistic: Statistic) -> list[Measurement]:
     """A statistic of the first layer's costs, mean over models, for each intrinsic dimension k of the data."""
     return [mean_of(values, f"k = {k}") for k, values in _by_k(tables[table], which, every_pair, statistic).items()]
@@ -133,28 +143,32 @@ def cheap_share_at(tables: Tables, table: str, which: Mask, k: int) -> list[Meas
     return [mean_of(shares[k])] if k in shares else []
 
 
-def share_in_first_layer(tables: Tables, which: Mask, pairs: Pairs, statistic: Statistic) -> list[Measurement]:
+def share_in_first_layer(
+    tables: Tables, table: str, which: Mask, pairs: Pairs, statistic: Statistic
+) -> list[Measurement]:
     """A statistic of the first layer's costs, mean over models, for each variant."""
     return [
         mean_of(values[1], case)
-        for case, rows in split_variants(tables["swap_costs.parquet"], which)
+        for case, rows in split_variants(tables[table], which)
         if 1 in (values := _by_layer(rows, pairs, statistic))
     ]
 
 
-def share_by_layer(tables: Tables, which: Mask, pairs: Pairs, statistic: Statistic) -> list[Measurement]:
+def share_by_layer(tables: Tables, table: str, which: Mask, pairs: Pairs, statistic: Statistic) -> list[Measurement]:
     """A statistic of the costs, mean over models, for each variant and layer."""
     return [
         mean_of(values, f"{case}, layer {layer}")
-        for case, rows in split_variants(tables["swap_costs.parquet"], which)
+        for case, rows in split_variants(tables[table], which)
         for layer, values in _by_layer(rows, pairs, statistic).items()
     ]
 
 
-def largest_share_over_layers(tables: Tables, which: Mask, pairs: Pairs, statistic: Statistic) -> list[Measurement]:
+def largest_share_over_layers(
+    tables: Tables, table: str, which: Mask, pairs: Pairs, statistic: Statistic
+) -> list[Measurement]:
     """A statistic of the costs, mean over models, in the layer where it is largest, for each variant."""
     measured = []
-    for case, rows in split_variants(tables["swap_costs.parquet"], which):
+    for case, rows in split_variants(tables[table], which):
         values = _by_layer(rows, pairs, statistic)
         # A layer without a value ranks first, so that it is not passed over.
         layer = max(values, key=lambda layer: (np.isnan(mean(values[layer])), mean(values[layer])))
@@ -163,13 +177,13 @@ def largest_share_over_layers(tables: Tables, which: Mask, pairs: Pairs, statist
     return measured
 
 
-def median_over_baselines(tables: Tables, which: Mask, baselines: Mask, pairs: Pairs) -> list[Measurement]:
+def median_over_baselines(tables: Tables, table: str, which: Mask, baselines: Mask, pairs: Pairs) -> list[Measurement]:
     """Median cost in multiples of the largest |median| among the baselines, for each variant and layer."""
-    table = tables["swap_costs.parquet"]
+    costs = tables[table]
     measured = []
-    for case, rows in split_variants(table, which):
+    for case, rows in split_variants(costs, which):
         others = [
-            _by_layer(baseline, pairs, median) for _, baseline in split_variants(same_dataset(table, rows), baselines)
+            _by_layer(baseline, pairs, median) for _, baseline in split_variants(same_dataset(costs, rows), baselines)
         ]
         for layer, values in _by_layer(rows, pairs, median).items():
             scales = [abs(mean(other[layer])) for other in others if layer in other]
@@ -179,13 +193,19 @@ def median_over_baselines(tables: Tables, which: Mask, baselines: Mask, pairs: P
 
 
 def relative_by_layer(
-    tables: Tables, which: Mask, statistic: Statistic, reference: Mask, reference_statistic: Statistic, pairs: Pairs
+    tables: Tables,
+    table: str,
+    which: Mask,
+    statistic: Statistic,
+    reference: Mask,
+    reference_statistic: Statistic,
+    pairs: Pairs,
 ) -> list[Measurement]:
     """A statistic of the costs in units of a statistic of the reference's costs, for each variant and layer."""
-    table = tables["swap_costs.parquet"]
+    costs = tables[table]
     measured = []
-    for case, rows in split_variants(table, which):
-        near = same_dataset(table, rows)
+    for case, rows in split_variants(costs, which):
+        near = same_dataset(costs, rows)
         scales = _by_layer(near[reference(near)], pairs, reference_statistic)
         for layer, values in _by_layer(rows, pairs, statistic).items():
             if layer in scales:

@@ -59,6 +59,11 @@ def any_of(*masks: Mask) -> Mask:
     return mask
 
 
+def every_row(table: pd.DataFrame) -> pd.Series:
+    """All rows."""
+    return pd.Series(True, index=table.index)
+
+
 def smallest_sigma(of: Mask) -> Mask:
     """Of the rows that ``of`` chooses, those with the smallest sigma_F."""
 

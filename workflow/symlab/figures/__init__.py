@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """How a figure is drawn: ``draw`` is "module:function" of (tables, Style), ``tables`` the file names it reads."""
+    """How a figure is drawn: ``draw`` is "module:function" of (tables, Style), ``tables`` the file names it reads.
+
+    Tables in ``optional`` are read where the study's analyses give them; without them the figure shows less.
+    """
 
     draw: str
     tables: tuple[str, ...]
     title: str
+    optional: tuple[str, ...] = ()
 
 
 _MATCHING = ("matching.csv",)
 _CURVES = ("curves.csv",)
 _SWAPS = ("swap_costs.parquet",)
+_RIDGE = ("ridge_swap_costs.parquet",)
+_SENSITIVITY = ("sensitivity.csv",)
 
 FIGURES: dict[str, FigureSpec] = {
     "3a": FigureSpec("symlab.figures.matching:against_sigma_F", _MATCHING, "Matching objective against sigma_F"),
@@ -56,19 +62,51 @@ FIGURES: dict[str, FigureSpec] = {
         "symlab.figures.matching:layers_against_fraction", _MATCHING, "Matching objective against fixed weights"
     ),
     "11": FigureSpec("symlab.figures.centre_gaps:against_width", ("centre_gaps.csv",), "Centre gap against width"),
-    "12": FigureSpec("symlab.figures.swap_costs:boxes_by_variant", _SWAPS, "Swap-cost distributions by variant"),
-    "13": FigureSpec("symlab.figures.swap_costs:boxes_by_k", _SWAPS, "Swap-cost distributions by k and sigma_F"),
-    "16": FigureSpec("symlab.figures.swap_costs:maps_standard", _SWAPS, "Swap costs, standard network"),
-    "17": FigureSpec("symlab.figures.swap_costs:maps_w_zero", _SWAPS, "Swap costs, W-asymmetric network, sigma_F = 0"),
-    "18": FigureSpec(
-        "symlab.figures.swap_costs:maps_w_large", _SWAPS, "Swap costs, W-asymmetric network, sigma_F >= 1"
+    "12": FigureSpec(
+        "symlab.figures.swap_costs:boxes_by_variant", _SWAPS, "Swap-cost distributions by variant", _RIDGE
     ),
-    "19": FigureSpec("symlab.figures.swap_costs:maps_syre", _SWAPS, "Swap costs, syre network"),
+    "13": FigureSpec(
+        "symlab.figures.swap_costs:boxes_by_k", _SWAPS, "Swap-cost distributions by k and sigma_F", _RIDGE
+    ),
+    "15": FigureSpec("symlab.figures.swap_costs:ridge_maps_by_k", _RIDGE, "Ridge swap costs by k and sigma_F"),
+    "16": FigureSpec("symlab.figures.swap_costs:maps_standard", _SWAPS, "Swap costs, standard network", _RIDGE),
+    "17": FigureSpec(
+        "symlab.figures.swap_costs:maps_w_zero", _SWAPS, "Swap costs, W-asymmetric network, sigma_F = 0", _RIDGE
+    ),
+    "18": FigureSpec(
+        "symlab.figures.swap_costs:maps_w_large", _SWAPS, "Swap costs, W-asymmetric network, sigma_F >= 1", _RIDGE
+    ),
+    "19": FigureSpec("symlab.figures.swap_costs:maps_syre", _SWAPS, "Swap costs, syre network", _RIDGE),
     "20": FigureSpec(
         "symlab.figures.paths:unaligned_train_accuracy", _CURVES, "Train accuracy along the unaligned path, ViTs"
     ),
     "21": FigureSpec(
         "symlab.figures.coherence:nu_against_epoch", ("subspaces.csv",), "Subspace coherence over training"
+    ),
+    "ridge": FigureSpec(
+        "symlab.figures.estimators:rank_correlation", ("estimators.csv",), "Agreement of the two swap-cost estimators"
+    ),
+    "thm4.4": FigureSpec(
+        "symlab.figures.concentration:against_nu", ("gram_deviation.csv",), "Concentration of S_i (Thm. 4.4)"
+    ),
+    "sec4.5": FigureSpec(
+        "symlab.figures.trade_off:against_sigma_F", ("trade_off.csv",), "Identifiability against accuracy (Sec. 4.5)"
+    ),
+    "thm4.5": FigureSpec(
+        "symlab.figures.sensitivity:of_outputs", _SENSITIVITY, "Cost of output permutations (Thm. 4.5)"
+    ),
+    "thm4.7": FigureSpec("symlab.figures.sensitivity:of_inputs", _SENSITIVITY, "Cost of input permutations (Thm. 4.7)"),
+    "thm4.8": FigureSpec(
+        "symlab.figures.network_gaps:against_bounds",
+        ("network_gaps.csv",),
+        "Gaps of trained networks and their bounds (Thms. 4.6, 4.8)",
+        ("centre_gaps.csv",),
+    ),
+    "thm5.1": FigureSpec(
+        "symlab.figures.chords:against_beta", ("chord_deviation.csv",), "Chord deviation against beta (Thms. 5.1, D.1)"
+    ),
+    "prop5.2": FigureSpec(
+        "symlab.figures.chords:barrier_against_bound", ("loss_bounds.csv",), "Loss barrier and its bound (Prop. 5.2)"
     ),
 }
 
@@ -78,7 +116,8 @@ def draw(figure_id: str, tables: dict[str, pd.DataFrame], style: dict[str, Any])
 
     Args:
         figure_id: a key of ``FIGURES``.
-        tables: the study's tables by file name, at least those named in the figure's ``tables``.
+        tables: the study's tables by file name, at least those named in the figure's ``tables``; those in its
+            ``optional`` where they exist.
         style: the config's style (font_size in points, dpi, palette); missing keys take their defaults.
 
     Raises:

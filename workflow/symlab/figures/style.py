@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -203,6 +204,14 @@ def broken(text: str, width: float, style: Style) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def wrapped(sentences: Sequence[str], width: float, style: Style) -> str:
+    """Sentences that are not empty, each beginning a line, in lines that fit into a width in inches."""
+    limit = max(20, int(72 * width / (CHARACTER * (style.font_size - 1))))
+    return "\n".join(
+        textwrap.fill(text, limit, break_long_words=False, break_on_hyphens=False) for text in sentences if text
+    )
+
+
 def name_row(axis: Axes, name: str) -> None:
     """Write a row's name to the right of its last panel."""
     axis.annotate(name, (1.0, 0.5), (6, 0), "axes fraction", "offset points", rotation=270, ha="left", va="center")
@@ -239,6 +248,7 @@ def legend(figure: Figure, entries: Sequence[Artist], title: str) -> None:
         # matplotlib fills a legend column by column.
         by_row = [entries[index] for column in range(columns) for index in range(column, n, columns)]
         drawn = figure.legend(handles=by_row, loc="outside upper center", ncols=columns, title=title)
+        drawn.get_title().set_multialignment("center")
         if columns == 1 or drawn.get_window_extent().width <= figure.bbox.width:
             return
         drawn.remove()

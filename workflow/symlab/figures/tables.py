@@ -20,6 +20,15 @@ SETTING = {
     "subspaces.csv": "identification",
     "swap_costs.parquet": "identification",
     "centre_gaps.csv": "centre_gaps",
+    "ridge_swap_costs.parquet": "ridge",
+    "ridge_costs.csv": "ridge",
+    "estimators.csv": "ridge",
+    "gram_deviation.csv": "theory",
+    "sensitivity.csv": "theory",
+    "network_gaps.csv": "theory",
+    "chord_deviation.csv": "theory",
+    "loss_bounds.csv": "interpolation",
+    "trade_off.csv": "matching",
 }
 _SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
 _SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
@@ -145,6 +154,36 @@ def labelled(table: pd.DataFrame, variants: pd.DataFrame) -> pd.DataFrame:
     """The rows of the given variants with their ``label``."""
     chosen = table[table["variant"].isin(variants.index)]
     return chosen.assign(label=chosen["variant"].map(variants["label"]))
+
+
+def named_layers(rows: pd.DataFrame, of: pd.DataFrame) -> str:
+    """The labels of some rows, with their layers and data sets where those are not all that the label has in ``of``."""
+    every, some = (_places(table) for table in (of, rows))
+    names = []
+    for label, layers_of in some.items():
+        if layers_of == every[label]:
+            names.append(label)
+        elif len(set(layers_of.values())) == 1 and layers_of.keys() == every[label].keys():
+            names.append(f"{label} in layer {_listed(next(iter(layers_of.values())))}")
+        else:
+            several = len(every[label]) > 1
+            for dataset, layers in layers_of.items():
+                name = f"{label} on {dataset}" if several else label
+                names.append(name if layers == every[label][dataset] else f"{name} in layer {_listed(layers)}")
+    # A name is not broken into two lines.
+    return "; ".join(name.replace(" ", "\N{NO-BREAK SPACE}") for name in names)
+
+
+def _places(rows: pd.DataFrame) -> dict[str, dict[str, tuple[int, ...]]]:
+    """The layers of each label on each data set."""
+    places: dict[str, dict[str, tuple[int, ...]]] = {}
+    for (label, dataset), part in rows.groupby(["label", "dataset"], sort=False):
+        places.setdefault(str(label), {})[str(dataset)] = tuple(sorted(part["layer"].unique()))
+    return places
+
+
+def _listed(layers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, layers))
 
 
 def last_epoch(table: pd.DataFrame) -> pd.DataFrame:
