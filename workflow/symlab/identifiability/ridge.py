@@ -55,7 +55,7 @@ def ridge_costs(
 
     Args:
         functions: the layer; h_j is neuron j as trained, h_i(w; .) neuron i with weights f_i + d_i * w.
-        X: the layer's inputs. Work is done on their device and in their precision.
+        X: the layer's inputs. Minima are searched on their device and in their precision, and evaluated in float64.
         realizers, targets: i and j of each pair.
         solver: "lbfgs" takes the lowest of the minima that it finds from three starts, so that no cost exceeds the
             bound of Thm. E.4 or, for i = j, |w_i|^2, up to rounding; "adamw" is the paper's, from neuron i's weights.
@@ -67,8 +67,7 @@ def ridge_costs(
     layer = _on(X.device, functions)
     i, j = realizers.to(X.device), targets.to(X.device)
     neurons, position = torch.unique(j, return_inverse=True)
-    linear = (layer.alpha[:, None] * layer.W_eff)[neurons].to(X.dtype)
-    Y = torch.addmm(layer.shift[neurons, None].to(X.dtype), linear, X.T)
+    Y = _preactivations(layer, X, neurons)
     H = nonlinear(layer.nonlinearity, Y)
     moments = input_moments(X, times_derivative(layer.nonlinearity, torch.ones_like(Y), Y))
     order = torch.argsort(i, stable=True)
@@ -135,6 +134,12 @@ def _on(device: torch.device, functions: NeuronFunctions) -> NeuronFunctions:
     )
 
 
+def _preactivations(layer: NeuronFunctions, X: Tensor, neurons: Int[Tensor, " t"]) -> Float[Tensor, "t n"]:
+    """Of the neurons as trained, in the precision of X."""
+    linear = (layer.alpha[:, None] * layer.W_eff)[neurons].to(X.dtype)
+    return torch.addmm(layer.shift[neurons, None].to(X.dtype), linear, X.T)
+
+
 def _chunks(realizers: Int[Tensor, " p"], d: int) -> Iterator[slice]:
     """Pieces of the sorted ``realizers``, at most ``CHUNK`` long and of so few neurons that their factors fit."""
     most = max(1, FACTOR_BYTES // (8 * d * d))
@@ -169,6 +174,11 @@ class Batch(NamedTuple):
             nonlinearity=layer.nonlinearity,
         )
 
+    def in_float64(self) -> Batch:
+        """The same pairs, inputs and values in float64."""
+        X = self.X.double()
+        return self._replace(X=X, H=nonlinear(self.layer.nonlinearity, _preactivations(self.layer, X, self.j)))
+
     def own_weights(self) -> Float[Tensor, "p d"]:
         """The trained weights of each pair's realizer."""
         return self.layer.own_weights[self.i].to(self.X.dtype)
@@ -179,8 +189,8 @@ End = tuple[Tensor, Tensor, Tensor]
 
 
 def _by_adamw(batch: Batch, beta: float) -> End:
-    problems = batch.problems(beta)
-    return _end(problems, *adamw(problems, batch.own_weights()))
+    w, steps = adamw(batch.problems(beta), batch.own_weights())
+    return _end(batch.in_float64().problems(beta), w.double(), steps)
 
 
 def _by_lbfgs(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d"]) -> End:
@@ -202,10 +212,11 @@ def _by_lbfgs(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d"])
         w, steps = lbfgs(problems, start, precondition, ROUGH_TOLERANCE)
         total += steps
         candidates.append(w)
-    lowest = torch.stack([_values(problems, w) for w in candidates]).argmin(dim=0)
-    start = torch.stack(candidates)[lowest, torch.arange(len(lowest), device=lowest.device)]
-    w, steps = lbfgs(problems, start, precondition, TOLERANCE)
-    return _end(problems, w, total + steps)
+    w, steps = lbfgs(problems, _lowest(problems, candidates), precondition, TOLERANCE)
+    # Where residuals are small, float32 sees their rounding: a start may prove lower than what was found from it.
+    batch = batch.in_float64()
+    exact = batch.problems(beta)
+    return _end(exact, _lowest(exact, [w.double(), lowest_quadratic, batch.own_weights()]), total + steps)
 
 
 def _rough_minimum(batch: Batch, beta: float) -> tuple[Float[Tensor, "p d"], Int[Tensor, " p"]]:
@@ -213,6 +224,12 @@ def _rough_minimum(batch: Batch, beta: float) -> tuple[Float[Tensor, "p d"], Int
     start, _ = surrogate(batch.layer, batch.moments.plain, batch.i, batch.j, beta)
     precondition = preconditioner(batch.layer, batch.moments.curvature, batch.i, beta, batch.X.dtype)
     return lbfgs(batch.problems(beta), start.to(batch.X.dtype), precondition, ROUGH_TOLERANCE)
+
+
+def _lowest(problems: RidgeProblems, candidates: list[Float[Tensor, "p d"]]) -> Float[Tensor, "p d"]:
+    """Of each pair the candidate with the lowest objective."""
+    best = torch.stack([_values(problems, w) for w in candidates]).argmin(dim=0)
+    return torch.stack(candidates)[best, torch.arange(len(best), device=best.device)]
 
 
 def _values(problems: RidgeProblems, w: Tensor) -> Float[Tensor, " p"]:

@@ -30,7 +30,8 @@ def input_moments(X: Float[Tensor, "n d"], slopes: Float[Tensor, "t n"]) -> Mome
     """``Moments`` from the inputs and phi'(y_j(x)) of every target j."""
     d = X.shape[1]
     plain = X.new_empty(d + 1, d + 1, dtype=torch.float64)
-    plain[:d, :d] = (X.T @ X).double() / len(X)
+    # In float64, for the bound is a small difference of large numbers; a preconditioner need not be exact.
+    plain[:d, :d] = X.double().T @ X.double() / len(X)
     plain[:d, d] = plain[d, :d] = X.mean(dim=0, dtype=torch.float64)
     plain[d, d] = 1
     weights = slopes.square_().mean(dim=0)
