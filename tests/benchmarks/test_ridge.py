@@ -101,6 +101,22 @@ def test_one_realizer(benchmark: Any, n: int, m: int, d: int, n_fixed: int) -> N
     assert figures["ratio"] >= GOAL_RATIO
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_the_block_of_an_mnist_layer_on_a_gpu() -> None:
+    layer, X = masked_layer(6000, 128, 784, 64)
+    pairs = torch.arange(128).repeat_interleave(128), torch.arange(128).repeat(128)
+    on_gpu = X.cuda()
+    ridge_costs(layer, on_gpu, pairs[0][:128], pairs[1][:128], BETA)
+
+    def block() -> None:
+        ridge_costs(layer, on_gpu, *pairs, BETA)
+        torch.cuda.synchronize()
+
+    taken = seconds(block)
+    print({"block_on_gpu_s": taken})
+    assert taken < 180
+
+
 if __name__ == "__main__":
     for sizes in ((6000, 64, 128, 16), (6000, 128, 784, 64)):
         print(json.dumps({"sizes": sizes, **measure(*sizes)}))

@@ -308,3 +308,13 @@ def test_mistakes_are_told(change: dict, sentence: str) -> None:
     asked = {"X": inputs(4, 6), "realizers": torch.tensor([0]), "targets": torch.tensor([1]), "beta": 0.01} | change
     with pytest.raises(UserError, match=sentence):
         ridge_costs(a_layer("gelu"), **asked)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_gpu_finds_the_same_costs() -> None:
+    layer, X = a_layer("gelu", m=12, d=20), inputs(500, 20).float()
+    there = ridge_costs(layer, X.cuda(), *all_pairs(12), 0.01)
+    here = ridge_costs(layer, X, *all_pairs(12), 0.01)
+    torch.testing.assert_close(there.bound.cpu(), here.bound, rtol=1e-6, atol=1e-9)
+    # The problem is not convex, so a pair may end in another minimum.
+    assert float(((there.cost.cpu() / here.cost - 1).abs() < 1e-3).double().mean()) > 0.95
