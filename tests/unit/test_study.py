@@ -119,6 +119,9 @@ def test_ridge_and_theory_say_which_networks_they_take(config, monkeypatch):
         UserError, match=r"ridge needs neurons that do not read .* variant syre has network\.norm = layer"
     ):
         parse_config(config)
+    digits["variants"]["syre"]["network"] = {"widths": [8, 2, 8]}
+    with pytest.raises(UserError, match=r"ridge swaps neurons, but variant syre has a layer of 2"):
+        parse_config(config)
     monkeypatch.setitem(SCHEMES, "mine", "module:function")
     digits["variants"]["syre"] = {"scheme": {"name": "mine"}}
     with pytest.raises(UserError, match=r"theory knows the moments of D under .* has scheme\.name = mine"):
@@ -216,6 +219,7 @@ BAD = [
     ("studies.digits.identification", {"explained_variance": 1.5}, "explained_variance = 1.5 is not allowed"),
     ("studies.digits.ridge", {"reported": 0.02}, r"ridge.reported = 0.02 is not among studies.digits.ridge.beta"),
     ("studies.digits.ridge", {"solver": "sgd"}, "'sgd' is not one of"),
+    ("studies.digits.ridge", {"block": 2}, "block = 2 is not allowed"),
     ("studies.digits.ridge", {"beta": [0]}, "beta.0 = 0 is not allowed"),
     ("studies.coherence.ridge", {}, "ridge is compared with the costs of studies.coherence.identification"),
     ("studies.digits.theory", {"models": 3}, "models = 3 must be a multiple of 2"),

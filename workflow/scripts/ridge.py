@@ -35,7 +35,7 @@ def main(snakemake, report):
                 swaps.append(pd.DataFrame(which | {"i": i, "j": j, "swap_cost": Delta.cpu().numpy()}))
                 summaries.append(
                     {**which, "n_costs": len(costs.cost), "cost_median": float(costs.cost.median())}
-                    | {"bound_ratio_max": float((costs.cost / costs.bound).nan_to_num(nan=0.0).max())}
+                    | {"bound_ratio_max": float(torch.where(costs.cost == 0, 0.0, costs.cost / costs.bound).max())}
                     | {"gradient_max": float(costs.gradient.max())}
                 )
                 report(

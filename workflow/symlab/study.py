@@ -359,6 +359,12 @@ def _check_analyses(study: Study, where: str) -> None:
                     f"Config: {where}.{analysis} needs networks that are a chain of linear maps, which "
                     f"{variant.network['name']} is not; leave {analysis} out of this study."
                 )
+        narrow = min([*variant.network.get("widths", []), variant.network.get("width", 3)])
+        if (study.ridge or study.theory) and narrow < 3:
+            raise UserError(
+                f"Config: {where}.{'ridge' if study.ridge else 'theory'} swaps neurons, but variant {variant.name} has "
+                f"a layer of {narrow}; give every hidden layer three or more."
+            )
         if study.theory and variant.scheme["name"] not in BOUNDED_SCHEMES:
             raise UserError(
                 f"Config: {where}.theory knows the moments of D under {', '.join(BOUNDED_SCHEMES)}, but variant "

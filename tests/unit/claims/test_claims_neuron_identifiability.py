@@ -717,17 +717,24 @@ def test_leading_terms_are_judged_by_the_median_with_or_without_concentration(ta
     assert row["detail"] == "1.2 to 4; assumptions hold in 0 of 12 rows of 2 networks"
 
 
-def test_one_neuron_above_its_bound_counts_for_its_layer(tables_for):
+def test_one_neuron_above_its_bound_counts_for_its_network_and_the_worst_group_decides(tables_for):
     tables = tables_for("thm4.4")
     table = tables["gram_deviation.csv"]
     column(table, "deviation_max", 1.6, variant="w_1", layer=1, seed=0)
     row = only_value("thm4.4-all", tables)
-    # Own and fresh masks of one first layer among 4 variants x 2 networks x (fresh 2 + own 1) layers.
-    assert (row["n"], row["value"], row["verdict"]) == (24, pytest.approx(2 / 24), "failed")
-    column(table, "deviation_max", 0.4, masks="own", layer=1)
+    # One of the two networks of this variant; its own masks in the first layer, and the fresh ones.
+    assert (row["n"], row["value"], row["verdict"]) == (2, 0.5, "failed")
+    assert row["detail"].startswith("largest deviation in units of its bound: 1.07; W sigma_F = 1, layer 1, fresh")
+    column(table, "deviation_max", 0.4, masks="fresh", layer=1)
     row = only_value("thm4.4-all", tables)
-    assert (row["value"], row["verdict"]) == (pytest.approx(1 / 24), "held")
-    assert row["detail"].startswith("largest deviation in units of its bound: 1.07")
+    assert (row["value"], row["verdict"]) == (0.5, "failed") and "layer 1, own masks" in row["detail"]
+
+
+def test_own_and_fresh_masks_are_not_averaged(tables_for):
+    tables = tables_for("thm4.4")
+    column(tables["gram_deviation.csv"], "share_above", 0.09, masks="own", layer=1)
+    row = only_value("thm4.4-share", tables)
+    assert (row["value"], row["verdict"]) == (pytest.approx(0.09), "failed")
 
 
 def test_gaps_are_held_from_both_sides(tables_for):
@@ -741,7 +748,8 @@ def test_growth_of_gamma_in_takes_wide_layers_alone(tables_for):
     found = verdicts("thm4.8-growth", tables_for("thm4.8"))
     assert list(found["case"]) == [f"gmm_k{k}, sigma_F = 1, fixed_fraction = 1" for k in (2, 8, 32)]
     assert found["value"].to_numpy() == pytest.approx(0.5)
-    assert set(found["detail"]) == {"m = 256 to 2048"}
+    for detail in found["detail"]:
+        assert detail.startswith("m = 256 to 2048; no two widths are large enough: gmm_k2, sigma_F = 1, fixed_fraction")
     assert "thm4.8-growth" in set(evaluate_study(PAPER, "gmm", ["11"], tables_for("11"), "test")["claim"])
 
 
@@ -768,15 +776,16 @@ def test_slopes_of_chords_are_means_over_layers_and_pairs(tables_for):
     assert row["spread"] == pytest.approx(np.std([0.4] + [0] * 7, ddof=1))
 
 
-def test_excess_over_chords_is_relative_to_large_bounds_alone(tables_for):
+def test_excess_over_chords_is_judged_on_paths_that_have_a_bound(tables_for):
     tables = tables_for("prop5.2")
     table = tables["loss_bounds.csv"]
-    column(table, "excess_max", 2e-6)
     row = only_value("prop5.2-bound", tables)
-    assert (row["verdict"], row["value"]) == ("held", pytest.approx(2e-6 / 2.99))
-    assert row["detail"].endswith("median barrier in units of its bound: 0.167")
-    column(table, "bound_at_max", 1e-3)
+    assert (row["verdict"], row["value"]) == ("held", 0)
+    assert "median barrier in units of its bound: 0.167" in row["detail"]
+    column(table, "excess_max", 2e-6, pair=1)
     assert only_value("prop5.2-bound", tables)["verdict"] == "failed"
+    column(table, "assumption", "the squared loss is not Lipschitz", pair=1)
+    assert only_value("prop5.2-bound", tables)["verdict"] == "held"
 
 
 def test_accuracy_lost_is_told_in_standard_errors_pooled_over_the_sweep(tables_for):

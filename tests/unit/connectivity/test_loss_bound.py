@@ -12,7 +12,7 @@ LAMBDAS = np.linspace(0, 1, 9)
 
 
 def table(loss, chord, lambdas=LAMBDAS, **columns):
-    return pd.DataFrame({"lambda": lambdas, "loss": loss, "accuracy": np.nan, "chord": chord, **columns})
+    return pd.DataFrame({"lambda": lambdas, "loss": loss, "accuracy": 0.5, "chord": chord, **columns})
 
 
 def curve_of_logits(seed, size):
@@ -55,10 +55,31 @@ def test_a_violation_and_a_curve_below_the_line_are_told_apart():
         frac=1, random_state=0
     )
     found = loss_bounds(curves, ["pair"]).set_index("pair")
-    assert found.loc[0].tolist() == pytest.approx([1.0, 0.5, 0.1 * np.sqrt(2), 1 - 0.1 * np.sqrt(2)])
+    assert found.loc[0].tolist() == [
+        *map(pytest.approx, [1.0, 0.5, 0.1 * np.sqrt(2), 1 - 0.1 * np.sqrt(2)]),
+        "",
+    ]
     assert found.loc[1, ["barrier_max", "lambda_max", "bound_at_max"]].tolist() == [0.0, 0.0, 0.0]
     # The largest excess is at the points next to the ends.
     assert found.loc[1, "excess_max"] == pytest.approx(-(1 + np.sqrt(2)) * gap[1])
+
+
+def test_the_excess_is_relative_to_a_bound_above_1_at_the_same_place():
+    loss, chord = np.zeros(9), np.full(9, 100.0)
+    loss[1], loss[4], chord[1] = 0.5, 1.0, 0.0
+    row = loss_bounds(table(loss, chord, pair=0), ["pair"]).iloc[0]
+    # At the largest gap the bound is 141; next to the start there is none, and the gap is all excess.
+    assert (row["lambda_max"], row["excess_max"]) == (0.5, 0.5)
+    chord[1] = 1e-3
+    loss[1] = np.sqrt(2) * 100
+    row = loss_bounds(table(loss, np.where(chord > 1, 50.0, 50.0), pair=0), ["pair"]).iloc[0]
+    assert row["excess_max"] == pytest.approx(1.0)
+
+
+def test_the_squared_loss_has_no_bound():
+    row = loss_bounds(table(LAMBDAS**2, LAMBDAS, pair=0).assign(accuracy=np.nan), ["pair"]).iloc[0]
+    assert np.isnan(row["bound_at_max"]) and np.isnan(row["excess_max"])
+    assert row["assumption"] == "the squared loss is not Lipschitz" and row["barrier_max"] == 0
 
 
 def test_curves_are_grouped_by_the_given_columns():
@@ -66,7 +87,15 @@ def test_curves_are_grouped_by_the_given_columns():
         table(LAMBDAS * 0, LAMBDAS * 0, pair=pair, aligned=aligned) for pair in (0, 1) for aligned in (True, False)
     )
     found = loss_bounds(curves, ["pair", "aligned"])
-    assert found.columns.tolist() == ["pair", "aligned", "barrier_max", "lambda_max", "bound_at_max", "excess_max"]
+    assert found.columns.tolist() == [
+        "pair",
+        "aligned",
+        "barrier_max",
+        "lambda_max",
+        "bound_at_max",
+        "excess_max",
+        "assumption",
+    ]
     assert len(found) == 4 and not found["barrier_max"].any()
 
 

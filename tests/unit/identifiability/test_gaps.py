@@ -142,3 +142,12 @@ def test_rows_without_bounds_stay(F: torch.Tensor | None, scheme: dict, assumpti
     assert table[["lower", "upper"]].isna().all(axis=None)
     assert (table["gamma"] > 0).all() == (assumption == "rows of F are not independent masked Gaussians")
     assert (table[["m", "d_in", "k_subspace"]] == [6, 6, 2]).all(axis=None)
+
+
+def test_inputs_that_the_subspace_does_not_tell_apart_are_named() -> None:
+    U = torch.linalg.qr(torch.randn(30, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    U = torch.cat([U, torch.full((2, 4), 1e-17, dtype=torch.float64)])
+    F = torch.randn(500, 32, generator=torch.Generator().manual_seed(1))
+    into = gap_table(F, U, 500, {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01}, 0.05, True).iloc[1]
+    assert (into["gamma"], into["lower"], into["upper"]) == (0, 0, 0)
+    assert into["assumption"] == "two inputs are alike on the subspace: gamma_in = 0"

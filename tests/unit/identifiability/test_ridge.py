@@ -1,3 +1,5 @@
+import dataclasses
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -308,6 +310,17 @@ def test_mistakes_are_told(change: dict, sentence: str) -> None:
     asked = {"X": inputs(4, 6), "realizers": torch.tensor([0]), "targets": torch.tensor([1]), "beta": 0.01} | change
     with pytest.raises(UserError, match=sentence):
         ridge_costs(a_layer("gelu"), **asked)
+
+
+@pytest.mark.parametrize("beta", [1e-3, 1e-6, 1e-12])
+def test_float32_inputs_on_a_subspace_do_not_break_the_factorisation(beta: float) -> None:
+    layer = a_layer("gelu", m=6, d=128)
+    X = (inputs(400, 2) @ torch.linalg.qr(inputs(128, 2, seed=1)).Q.T).float()
+    layer = dataclasses.replace(layer, alpha=layer.alpha * 100)
+    costs = ridge_costs(layer, X, *all_pairs(6), beta)
+    assert bool(torch.isfinite(costs.cost).all())
+    # At the smaller beta the quadratic is too ill-conditioned for float64 to find its minimiser.
+    assert beta < 1e-3 or bool((costs.cost <= costs.bound * (1 + 1e-6)).all())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

@@ -18,7 +18,8 @@ def trade_off(matching: pd.DataFrame, history: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Columns: the descriptions, then mask_seed, pair, ``identity_ratio`` (objective of the identity over that of the
         optimal permutation, both means over layers, as in Fig. 3), ``train_accuracy``, ``val_accuracy`` and
-        ``train_loss`` (means of the two networks; NaN where the history lacks one). One row a pair.
+        ``train_loss`` (means of the two networks; NaN where the history lacks one; as in the history, training figures
+        are means over the last epoch, while the network changes). One row a pair.
     """
     pair = ["variant", "mask_seed", "pair"]
     measured = [*pair[1:], "epoch", "point", "permutation", "objective"]

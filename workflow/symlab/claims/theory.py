@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,37 +17,38 @@ _PLACES = ("layer", "side", "permutation", "inputs", "nonlinearity", "pair", "sp
 
 
 def exceedance(tables: Tables) -> Verdict:
-    """Largest share of neurons above Thm. 4.4's bound for one neuron, mean over models, of any variant and layer.
+    """Largest share of neurons above Thm. 4.4's bound for one neuron, of any variant, layer and kind of masks.
 
-    It holds if no share is above the delta of its rows. Layers with constant masks sample nothing and are left out.
+    Own and fresh masks count apart; shares are means over models. It holds if no share is above the delta of its rows.
+    Layers with constant masks sample nothing and are left out.
     """
     table = _sampled(tables["gram_deviation.csv"])
-    rows = table[_assumed(table)]
-    if rows.empty:
-        return _not_run(table)
-    groups = [
-        (name, layer, of_layer["share_above"].to_numpy(), of_layer["delta"].max())
-        for name, of_variant in split_variants(rows, every_row)
-        for layer, of_layer in of_variant.groupby("layer")
-    ]
-    # A share that is not a number ranks first, so that it is not passed over.
-    name, layer, shares, _ = max(groups, key=lambda each: (np.isnan(mean(each[2])), mean(each[2])))
-    holds = all(mean(values) <= delta for _, _, values, delta in groups)
-    told = f"{name}, layer {layer}; delta = {rows['delta'].max():g}; {_count(table)}"
-    return Verdict(mean(shares), holds, len(shares), spread(shares), detail=told)
+    return _largest_share(table, table["share_above"])
 
 
 def exceedance_anywhere(tables: Tables) -> Verdict:
-    """Share of layers in which some neuron is above Thm. 4.4's bound for all neurons; it holds up to delta."""
+    """Largest share of networks with a neuron above Thm. 4.4's bound for all neurons, as in ``exceedance``."""
     table = _sampled(tables["gram_deviation.csv"])
-    rows = table[_assumed(table)]
+    ratio = _ratio(table["deviation_max"], table["bound_all"])
+    told = f"largest deviation in units of its bound: {ratio[_assumed(table)].max():.3g}; "
+    verdict = _largest_share(table, (ratio > 1).astype(float).where(ratio.notna()))
+    return verdict if verdict.holds is None else replace(verdict, detail=told + verdict.detail)
+
+
+def _largest_share(table: pd.DataFrame, shares: pd.Series) -> Verdict:
+    rows = table.assign(share=shares)[_assumed(table)]
     if rows.empty:
         return _not_run(table)
-    deviation, bound, delta = (rows[column].to_numpy(dtype=float) for column in ("deviation_max", "bound_all", "delta"))
-    known = np.isfinite(deviation) & np.isfinite(bound)
-    share = float(np.mean(deviation > bound)) if known.all() else float("nan")
-    told = f"largest deviation in units of its bound: {np.max(deviation / bound):.3g}; {_count(table)}"
-    return Verdict(share, bool(share <= delta.min()), len(rows), detail=told)
+    groups = [
+        (f"{name}, layer {layer}, {masks} masks", of_group["share"].to_numpy(), of_group["delta"].max())
+        for name, of_variant in split_variants(rows, every_row)
+        for (layer, masks), of_group in of_variant.groupby(["layer", "masks"])
+    ]
+    # A share that is not a number ranks first, so that it is not passed over.
+    place, values, _ = max(groups, key=lambda each: (np.isnan(mean(each[1])), mean(each[1])))
+    holds = all(mean(of_group) <= delta for _, of_group, delta in groups)
+    told = f"{place}; delta = {rows['delta'].max():g}; {_count(table)}"
+    return Verdict(mean(values), holds, len(values), spread(values), detail=told)
 
 
 def deviation_from_leading(tables: Tables, side: str, bound: Bound) -> Verdict:
@@ -104,18 +106,21 @@ def growth_of_gamma_in(tables: Tables, bound: Bound) -> list[Verdict]:
     """
     table = tables["centre_gaps.csv"]
     enough = 12 * (1 / table["fixed_fraction"] + 1) * np.log(table["d"].astype(float) ** 2)
-    found = []
-    for (dataset, sigma_F, fraction), rows in table[table["m"] >= enough].groupby(
-        ["dataset", "sigma_F", "fixed_fraction"], sort=False
-    ):
-        gaps = rows.pivot(index="m", columns="draw", values="gamma_in")
-        if len(gaps) > 1:
-            of_draws = np.array([slope(gaps[draw]) for draw in gaps])
-            value = slope(gaps.mean(axis="columns", skipna=False))
-            case = f"{dataset}, sigma_F = {sigma_F:g}, fixed_fraction = {fraction:g}"
-            told = f"m = {gaps.index.min():g} to {gaps.index.max():g}"
-            found.append(Verdict(value, bound.allows(value), len(of_draws), spread(of_draws), case, told))
-    return found or [_without_rows(f"no two widths are large enough; the smallest that is: m = {enough.min():.0f}")]
+    found, narrow = [], []
+    for (dataset, sigma_F, fraction), rows in table.groupby(["dataset", "sigma_F", "fixed_fraction"], sort=False):
+        case = f"{dataset}, sigma_F = {sigma_F:g}, fixed_fraction = {fraction:g}"
+        gaps = rows[rows["m"] >= enough[rows.index]].pivot(index="m", columns="draw", values="gamma_in")
+        if len(gaps) < 2:
+            narrow.append(f"{case} from m = {enough[rows.index].min():.0f}")
+            continue
+        of_draws = np.array([slope(gaps[draw]) for draw in gaps])
+        value = slope(gaps.mean(axis="columns", skipna=False))
+        told = f"m = {gaps.index.min():g} to {gaps.index.max():g}"
+        found.append(Verdict(value, bound.allows(value), len(of_draws), spread(of_draws), case, told))
+    left = f"no two widths are large enough: {'; '.join(narrow)}"
+    if not found:
+        return [_without_rows(left)]
+    return [replace(verdict, detail=f"{verdict.detail}; {left}" if narrow else verdict.detail) for verdict in found]
 
 
 def chord_over_bound(tables: Tables, nonlinearity: str, bound: Bound) -> Verdict:
@@ -146,13 +151,14 @@ def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> li
 
 
 def excess_over_chord(tables: Tables, bound: Bound) -> Verdict:
-    """Largest excess of a path's loss gap over Prop. 5.2's bound, in units of the bound, or of 1 if it is smaller."""
+    """Largest excess of a path's loss gap over Prop. 5.2's bound, in units of the bound there, or of 1 if smaller."""
     table = tables["loss_bounds.csv"]
-    verdict = _worst(table, _ratio(table["excess_max"], table["bound_at_max"].clip(lower=1.0)), bound)
+    # An infinite bound shows nothing.
+    verdict = _worst(table, table["excess_max"].where(np.isfinite(table["bound_at_max"])), bound)
     share = (table["barrier_max"] / table["bound_at_max"]).to_numpy()
     defined = share[np.isfinite(share)]
     typical = f"; median barrier in units of its bound: {np.median(defined):.3g}" if len(defined) else ""
-    return Verdict(verdict.value, verdict.holds, verdict.n, None, detail=verdict.detail + typical)
+    return verdict if verdict.holds is None else replace(verdict, detail=verdict.detail + typical)
 
 
 def cost_over_surrogate(tables: Tables, bound: Bound) -> Verdict:

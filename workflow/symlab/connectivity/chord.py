@@ -125,8 +125,8 @@ def gaussian_gelu_chord(f: Float[Tensor, "m d"], r_A: Float[Tensor, "m d"], r_B:
     """sup over lambda of |xi|_L2 for GELU, weights f + r and x ~ N(0, I).
 
     By a lattice rule in polar coordinates of the plane of both weights, to a relative error of 1e-3 where W x is of
-    order 1, of 3e-3 where it is of order 30. xi is even, since GELU(z) - z / 2 is, so half a turn is enough. Rounding
-    grows as 1e-15 / beta^2.
+    order 1, and of some 1e-2 where it is of order 30 and more. xi is even, since GELU(z) - z / 2 is, so half a turn is
+    enough. Rounding grows as 1e-15 / beta^2.
     """
     sigma_A, sigma_B, theta = _plane(f, r_A, r_B)
     n, generator = LATTICE

@@ -19,14 +19,16 @@ def loss_bounds(curves: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The gap between the cross-entropy and the line through its end values, against sqrt(2) |xi_f|_L2 (Eq. 34).
 
     Args:
-        curves: columns ``lambda``, ``loss``, ``chord`` (|xi_f(lambda)|_L2 over the same inputs) and ``by``; one row a
-            point, with points at lambda 0, 1 and in between.
+        curves: columns ``lambda``, ``loss``, ``accuracy``, ``chord`` (|xi_f(lambda)|_L2 over the same inputs) and
+            ``by``; one row a point, with points at lambda 0, 1 and in between.
         by: the columns that tell curves apart, e.g. pair, split, aligned.
 
     Returns:
         One row a curve: ``by``, ``barrier_max`` (the largest gap over the path, never negative), ``lambda_max`` (where;
-        0 if no network is worse than the line), ``bound_at_max`` (the bound there) and ``excess_max`` (the largest gap
-        minus bound between the ends, where both are 0; not positive if the bound holds).
+        0 if no network is worse than the line), ``bound_at_max`` (the bound there), ``excess_max`` (the largest gap
+        minus bound, in units of the larger of the bound and 1, between the ends, where both are 0; not positive if the
+        bound holds) and ``assumption`` ("" where it holds: the squared loss of regression, which has no accuracy, is
+        not Lipschitz, and has no bound).
 
     Raises:
         UserError: the curves have no chord, or a curve lacks an end or a point between, or has a lambda twice.
@@ -44,11 +46,13 @@ def loss_bounds(curves: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         if len(lambdas) < 3 or (lambdas[0], lambdas[-1]) != (0.0, 1.0):
             raise UserError(f"the curve of {which} needs points at lambda 0, 1 and between: add them to the lambdas.")
         gap = above_line(lambdas, loss)
-        bound = CROSS_ENTROPY_LIPSCHITZ * curve["chord"].to_numpy()
+        lipschitz = bool(curve["accuracy"].notna().any())
+        bound = (CROSS_ENTROPY_LIPSCHITZ if lipschitz else math.nan) * curve["chord"].to_numpy()
         at = int(gap.argmax())
         rows.append(
             dict(zip(by, key, strict=True))
             | {"barrier_max": gap[at], "lambda_max": lambdas[at], "bound_at_max": bound[at]}
-            | {"excess_max": (gap - bound)[1:-1].max()}
+            | {"excess_max": ((gap - bound) / np.maximum(bound, 1.0))[1:-1].max()}
+            | {"assumption": "" if lipschitz else "the squared loss is not Lipschitz"}
         )
-    return pd.DataFrame(rows, columns=[*by, "barrier_max", "lambda_max", "bound_at_max", "excess_max"])
+    return pd.DataFrame(rows, columns=[*by, "barrier_max", "lambda_max", "bound_at_max", "excess_max", "assumption"])

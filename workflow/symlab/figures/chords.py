@@ -107,7 +107,11 @@ def barrier_against_bound(tables: dict[str, pd.DataFrame], style: Style) -> Figu
 
     The diagonal is the bound. The title says how far the barrier exceeds the bound at its worst lambda.
     """
-    rows, variants = with_labels(need(tables, "loss_bounds.csv"))
+    table = need(tables, "loss_bounds.csv")
+    bounded = table[table["bound_at_max"].notna()]
+    if bounded.empty:
+        raise UserError(f"the loss of {where(table)} has no bound by chords: the squared loss is not Lipschitz.")
+    rows, variants = with_labels(bounded)
     looks = variant_looks(variants, style)
     floor = floor_of(rows[["barrier_max", "bound_at_max"]].to_numpy().ravel())
     splits = [split for split in ("train", "val", "test") if split in set(rows["split"])]

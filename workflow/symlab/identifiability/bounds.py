@@ -112,9 +112,12 @@ def _bernoulli(p: float) -> SquaredMoments:
 
 def _inverse_uniform(epsilon: float) -> SquaredMoments:
     """Moments of 1/u with u ~ Unif(1 - eps, 1 + eps): E[1/u] = artanh(eps) / eps and E[1/u^2] = 1 / (1 - eps^2)."""
-    if not 0 < epsilon < 1:
+    if not 0 <= epsilon < 1:
         raise UserError(
-            f"scheme.epsilon is {epsilon}; the interval (1 - epsilon, 1 + epsilon) must be positive, give it in (0, 1)."
+            f"scheme.epsilon is {epsilon}; the interval (1 - epsilon, 1 + epsilon) must be positive, give it in [0, 1)."
         )
+    if epsilon == 0:
+        return SquaredMoments(1.0, 0.0, 0.0)
     mu = math.atanh(epsilon) / epsilon
-    return SquaredMoments(mu, 1 / (1 - epsilon**2) - mu**2, 1 / (1 - epsilon) - mu)
+    # A small epsilon leaves a difference of nearly equal numbers, whose rounding may be negative.
+    return SquaredMoments(mu, max(0.0, 1 / (1 - epsilon**2) - mu**2), 1 / (1 - epsilon) - mu)

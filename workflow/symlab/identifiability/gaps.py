@@ -16,6 +16,10 @@ from symlab.identifiability.bounds import SquaredMoments, bernstein_tail
 from symlab.identifiability.centres import centre_gap, input_gap, row_gap
 from symlab.identifiability.subspace import coherence
 
+# Rows of U, of norm sqrt(nu) at most, that differ by no more than this share of it differ by rounding: pixels that are
+# always black, say.
+ROW_ROUNDING = 1e-12
+
 # Of a Gaussian of variance 1: the density bound M_0 of Thm. 4.6.
 PEAK_DENSITY = 1 / math.sqrt(2 * math.pi)
 
@@ -69,13 +73,20 @@ def gap_table(
     if not independent:
         violated.append("U depends on F")
     needed = neurons_needed(d, n_fixed, delta)
-    least = math.sqrt(p) * sigma_F * math.sqrt(m) * row_gap(U)
+    between_rows = row_gap(U)
+    alike = between_rows <= ROW_ROUNDING * math.sqrt(nu)
+    if alike:
+        gamma_in = between_rows = 0.0
+    violated_in = [] if m >= needed else [f"m = {m} < {needed} neurons"]
+    if alike:
+        violated_in.append("two inputs are alike on the subspace: gamma_in = 0")
+    least = math.sqrt(p) * sigma_F * math.sqrt(m) * between_rows
     return pd.DataFrame(
         [
             {"gap": "out", **shape, "gamma": gamma_out, "lower": centre_gap_bound(m, k, sigma_F, p, delta)}
             | {"upper": math.nan, "assumption": "; ".join(violated)},
             {"gap": "in", **shape, "gamma": gamma_in, "lower": least, "upper": math.sqrt(3) * least}
-            | {"assumption": "" if m >= needed else f"m = {m} < {needed} neurons"},
+            | {"assumption": "; ".join(violated_in)},
         ]
     )
 

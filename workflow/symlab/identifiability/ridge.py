@@ -33,7 +33,8 @@ class RidgeCosts(NamedTuple):
 
     cost: c_beta(i, j)^2, the lowest value of the objective that was found. bound: that of the quadratic surrogate of
     Thm. E.4, which is never below the cost's minimum. Both in units of squared weight norm, float64. gradient: the
-    objective's gradient at the end relative to its two parts, |g_data + 2 w| / (|g_data| + |2 w|), float64.
+    objective's gradient at the end relative to its two parts, |g_data + 2 w| / (|g_data| + |2 w|), float64; where the
+    problem is ill-conditioned it stays visible although the cost has long converged.
     iterations: the solver's steps, of all starts together.
     """
 
@@ -59,6 +60,9 @@ def ridge_costs(
         realizers, targets: i and j of each pair.
         solver: "lbfgs" takes the lowest of the minima that it finds from three starts, so that no cost exceeds the
             bound of Thm. E.4 or, for i = j, |w_i|^2, up to rounding; "adamw" is the paper's, from neuron i's weights.
+
+    The objective is not convex. Of a ReLU layer with few samples a pair may end in another minimum when it is solved
+    beside other pairs, with other threads or in another precision; of GELU layers the costs agree to about 1e-5.
 
     Raises:
         UserError: beta is not positive, the solver is unknown, or inputs or neurons do not fit the layer.

@@ -30,12 +30,14 @@ def input_moments(X: Float[Tensor, "n d"], slopes: Float[Tensor, "t n"]) -> Mome
     """``Moments`` from the inputs and phi'(y_j(x)) of every target j."""
     d = X.shape[1]
     plain = X.new_empty(d + 1, d + 1, dtype=torch.float64)
-    # In float64, for the bound is a small difference of large numbers; a preconditioner need not be exact.
-    plain[:d, :d] = X.double().T @ X.double() / len(X)
-    plain[:d, d] = plain[d, :d] = X.mean(dim=0, dtype=torch.float64)
+    # In float64: the bound is a small difference of large numbers, and rounding in float32 can make the curvature of
+    # inputs on a subspace indefinite.
+    exact = X.double()
+    plain[:d, :d] = exact.T @ exact / len(X)
+    plain[:d, d] = plain[d, :d] = exact.mean(dim=0)
     plain[d, d] = 1
-    weights = slopes.square_().mean(dim=0)
-    return Moments(plain, ((X * weights[:, None]).T @ X).double() / len(X))
+    weights = slopes.square_().mean(dim=0).double()
+    return Moments(plain, (exact * weights[:, None]).T @ exact / len(X))
 
 
 def surrogate(
@@ -83,7 +85,8 @@ def _for_each_realizer(
 def _factor(scale: Float[Tensor, " d"], second_moment: Float[Tensor, "d d"], strength: float) -> Float[Tensor, "d d"]:
     """Cholesky factor of I + strength diag(scale) M diag(scale), whose eigenvalues are at least 1."""
     A = second_moment * (strength * scale[:, None]) * scale
-    A.diagonal().add_(1)
+    # Beyond 1 only the rounding of A, which would show where beta is tiny.
+    A.diagonal().add_(1 + torch.finfo(A.dtype).eps * A.trace())
     return torch.linalg.cholesky(A)
 
 

@@ -76,7 +76,7 @@ def sensitivity_table(
             shift = 0.0 if delta is None else float(torch.linalg.matrix_norm(delta))
             shift = shift if shift > smallest else 0.0
             # 0 / 0 is NaN: nothing fixed and nothing trained.
-            rho = float(torch.linalg.matrix_norm(trainable) / torch.tensor(shift))
+            rho = float(torch.linalg.matrix_norm(trainable) / torch.tensor(shift, dtype=torch.float64))
             rows.append(
                 {"side": side, "permutation": TRANSPOSITION if index < draws else RANDOM, "draw": index % draws}
                 | {"cost": cost, "leading": shift**2 / mu_D, "rho": rho, "eps": eps, "mu_D": mu_D}
