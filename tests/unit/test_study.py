@@ -115,9 +115,7 @@ def test_ridge_and_theory_say_which_networks_they_take(config, monkeypatch):
     }
     assert study.theory["models"] == 4 and study.theory["delta"] == 0.05
     digits["variants"]["syre"]["network"] = {"norm": "layernorm"}
-    with pytest.raises(
-        UserError, match=r"ridge needs neurons that do not read .* variant syre has network\.norm = layer"
-    ):
+    with pytest.raises(UserError, match=r"ridge needs network\.norm: batchnorm or none .* variant syre has layernorm"):
         parse_config(config)
     digits["variants"]["syre"]["network"] = {"widths": [8, 2, 8]}
     with pytest.raises(UserError, match=r"ridge swaps neurons, but variant syre has a layer of 2"):
@@ -128,7 +126,7 @@ def test_ridge_and_theory_say_which_networks_they_take(config, monkeypatch):
         parse_config(config)
     digits["variants"]["syre"] = {"scheme": {"name": "syre", "sigma_F": 1}}
     digits["variants"]["syre"]["network"] = {"activation": "sigma"}
-    with pytest.raises(UserError, match=r"variant syre has network\.activation = sigma"):
+    with pytest.raises(UserError, match=r"ridge needs network\.activation: gelu or relu, but variant syre has sigma"):
         parse_config(config)
 
 
@@ -220,8 +218,10 @@ BAD = [
     ("studies.digits.ridge", {"reported": 0.02}, r"ridge.reported = 0.02 is not among studies.digits.ridge.beta"),
     ("studies.digits.ridge", {"solver": "sgd"}, "'sgd' is not one of"),
     ("studies.digits.ridge", {"block": 2}, "block = 2 is not allowed"),
+    ("studies.digits.ridge", {"beta": ["1e-3"]}, "beta.0 = '1e-3' is text in YAML; write the number as 0.001"),
+    ("studies.digits.figures", [12], "figures.0 = 12 must be text; put it in quotes"),
     ("studies.digits.ridge", {"beta": [0]}, "beta.0 = 0 is not allowed"),
-    ("studies.coherence.ridge", {}, "ridge is compared with the costs of studies.coherence.identification"),
+    ("studies.coherence.ridge", {}, "ridge needs studies.coherence.identification"),
     ("studies.digits.theory", {"models": 3}, "models = 3 must be a multiple of 2"),
     ("studies.digits.theory", {"delta": 1}, "delta = 1 is not allowed"),
     ("datasets.digits.source", "digitz", "source is 'digitz'; known sources are"),

@@ -160,7 +160,10 @@ def table_paths(study, names):
     for name in names:
         key = ANALYSIS_OF.get(name)
         if key and not getattr(PROJECT.studies[study], key):
-            raise WorkflowError(f"Config: studies.{study}.figures asks for {name}, which needs studies.{study}.{key}.")
+            raise WorkflowError(
+                f"Config: studies.{study}.figures asks for a figure of {name}, which needs studies.{study}.{key}; "
+                f"add {key}: {{}} or leave the figure out."
+            )
     return [f"{RESULTS}/{study}/tables/{name}" for name in names]
 
 

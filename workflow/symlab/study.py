@@ -211,6 +211,10 @@ def _sentence(error: jsonschema.ValidationError) -> str:
             f"Config: the name {error.instance!r} at {where} may hold only lower-case letters, digits and underscores, "
             "and starts with a letter."
         )
+    if error.validator == "type" and isinstance(error.instance, str) and re.fullmatch(r"\d+e[+-]?\d+", error.instance):
+        return f"Config: {where} = {error.instance!r} is text in YAML; write the number as {float(error.instance):g}."
+    if error.validator == "type" and error.validator_value == "string" and _is_integer(None, error.instance):
+        return f"Config: {where} = {error.instance!r} must be text; put it in quotes."
     description = error.schema.get("description", "")
     return f"Config: {where} = {error.instance!r} is not allowed: {error.message}. {description}".strip()
 
@@ -345,7 +349,7 @@ def _check_analyses(study: Study, where: str) -> None:
         )
     if study.ridge and not study.identification:
         raise UserError(
-            f"Config: {where}.ridge is compared with the costs of {where}.identification; add identification: {{}}."
+            f"Config: {where}.ridge needs {where}.identification, to compare its costs with; add identification: {{}}."
         )
     if study.ridge and study.ridge["reported"] not in study.ridge["beta"]:
         raise UserError(
@@ -371,11 +375,14 @@ def _check_analyses(study: Study, where: str) -> None:
                 f"{variant.name} has scheme.name = {variant.scheme['name']}; leave theory out of this study."
             )
         # Costs by ridge regression are of neurons that are functions of their own pre-activation alone.
-        for key, joint in (("norm", "layernorm"), ("activation", "sigma")):
+        for key, joint, allowed in (
+            ("norm", "layernorm", "batchnorm or none (layernorm is the default)"),
+            ("activation", "sigma", "gelu or relu"),
+        ):
             if study.ridge and variant.network.get(key) == joint:
                 raise UserError(
-                    f"Config: {where}.ridge needs neurons that do not read one another, but variant {variant.name} has "
-                    f"network.{key} = {joint}; train it with norm: batchnorm and activation: gelu or relu."
+                    f"Config: {where}.ridge needs network.{key}: {allowed}, but variant {variant.name} has {joint}, "
+                    "with which a neuron's output depends on the other neurons too."
                 )
 
 

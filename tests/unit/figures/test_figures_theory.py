@@ -210,7 +210,7 @@ def test_huge_ratios_keep_a_readable_axis(sensitivity):
 def test_infinite_costs_of_permutations_are_named(sensitivity):
     hit = (sensitivity["variant"] == "syre") & (sensitivity["layer"] == 2) & (sensitivity["draw"] == 0)
     table = sensitivity.assign(cost=sensitivity["cost"].mask(hit, np.inf))
-    assert "cost infinite" in note(figure := draw("thm4.5", {"sensitivity.csv": table}, {}))
+    assert "infinite cost" in note(figure := draw("thm4.5", {"sensitivity.csv": table}, {}))
     assert rf"{SYRE} in layer 2" in note(figure)
 
 

@@ -94,7 +94,7 @@ def ledger(
         for claim in claims:
             place[paper, claim.id] = len(place)
             if (paper, claim.id) not in seen:
-                rows.append(_row(paper, "", claim, NOT_EVALUATED, ""))
+                rows.append(_row(paper, "", claim, NOT_ASKED, ""))
     papers_in_order = list(papers)
     rows.sort(
         key=lambda row: (
@@ -125,6 +125,7 @@ def figure_order(figure: str) -> tuple[int, str]:
 
 
 NOT_EVALUATED = Verdict(math.nan, None, 0)
+NOT_ASKED = replace(NOT_EVALUATED, detail="no study of this config draws the figure")
 
 
 def _verdicts(claim: Claim, tables: Tables, study: str) -> list[Verdict]:

@@ -20,6 +20,7 @@ from symlab.figures.points import (
     marker_entries,
     markers,
     points,
+    points_left_out,
     with_labels,
 )
 from symlab.figures.style import PAGE, Style, legend, name_axes, name_row, panels, variant_looks, wrapped
@@ -84,9 +85,11 @@ def against_beta(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
         *hollow_entry(fails(shown)),
     ]
     missing, straight = rows[~fixed], rows[fixed & ~rows.index.isin(shown.index)]
+    none_drawn = straight[~straight["label"].isin(shown["label"])]
     sentences = [
         left_out(missing, rows, r"F = 0 and with it the unit, or $\beta$ infinite"),
-        left_out(straight, rows, r"chord or $\beta$ 0 at some scale"),
+        left_out(none_drawn, rows, r"chord or $\beta$ is 0"),
+        points_left_out(straight.drop(none_drawn.index), rows[fixed], r"where the chord or $\beta$ is 0"),
     ]
     legend(figure, entries, wrapped(sentences, width, style))
     return figure

@@ -111,6 +111,11 @@ def left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
     return f"not drawn, {why}: {named_layers(rows, of)}" if len(rows) else ""
 
 
+def points_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
+    """A sentence that counts the points that cannot be drawn of variants that are; empty if there are none."""
+    return f"{len(rows)} of {len(of)} points not drawn, {why}: {named_layers(rows, of)}" if len(rows) else ""
+
+
 def colors_of(looks: dict[str, Look], shown: pd.DataFrame) -> list[Artist]:
     """Legend entries of the shown rows' labels, in the order of the looks."""
     present = set(shown["label"])

@@ -18,6 +18,7 @@ from symlab.figures.points import (
     marker_entries,
     markers,
     points,
+    points_left_out,
     with_labels,
 )
 from symlab.figures.style import PAGE, Style, legend, name_axes, name_row, panels, variant_looks, wrapped
@@ -78,9 +79,12 @@ def _ratios(tables: dict[str, pd.DataFrame], side: str, style: Style) -> Figure:
         Line2D([], [], color="0.4", alpha=0.5, linestyle="", marker="|", markersize=8, label="1 ± bound"),
         *hollow_entry(fails(shown)),
     ]
+    # Variants with a leading term somewhere.
+    some = rows["label"].isin(rows.loc[~without, "label"])
     sentences = [
-        left_out(rows[without], rows, "F = 0 and with it the leading term"),
-        left_out(rows[~drawable & ~without], rows, "cost infinite or no trainable part in some of the draws"),
+        left_out(rows[without & ~some], rows, "F = 0 and with it the leading term"),
+        points_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
+        points_left_out(rows[~drawable & ~without], rows[some], "with infinite cost or no trainable part"),
     ]
     legend(figure, entries, wrapped(sentences, PAGE, style))
     return figure

@@ -59,8 +59,8 @@ def _sensitivity(theorem: str, side: str, statement: str) -> tuple[Claim, ...]:
         Claim(
             f"thm{theorem}-leading",
             f"thm{theorem}",
-            f"{statement} is about the leading term where fixed centres dominate (rho of 0.1 and less): "
-            "median cost in units of the leading term",
+            f"Beyond Theorem {theorem}: {statement[0].lower()}{statement[1:]} is about the leading term where fixed "
+            "centres dominate (rho of 0.1 and less): median cost in units of the leading term",
             NEAR_LEADING.text,
             "Beyond the theorem, whose bound needs concentrated Gram matrices too. Its error is 2 rho, here at most "
             "0.2, and a term of the masks; 0.3 is left for that one.",
