@@ -120,7 +120,7 @@ def test_measured_values_are_told_for_people():
         "0.123 ± 0.01n = 4",
         "infiniten = 2",
         "123,457n = 2",
-        "not measured",
+        "not measuredno study of this config draws the figure",
     ]
 
 
