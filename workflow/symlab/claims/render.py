@@ -33,6 +33,7 @@ th, td { text-align: left; vertical-align: top; padding: .5rem; overflow-wrap: a
 td { border-bottom: 1px solid #c9ced3; }
 thead th { border-bottom: 2px solid #3d4650; overflow-wrap: normal; }
 td.verdict-cell, td.threshold { min-width: 7rem; }
+td.figure { min-width: 9rem; }
 p { margin: 0; }
 .case { font-weight: 600; }
 .small { font-size: .875rem; color: #3d4650; }
