@@ -8,7 +8,7 @@ from symlab.artifacts import write_table
 from symlab.connectivity.chord import chord_table
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
-from symlab.identifiability.recording import layer_inputs, linear_maps
+from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.job import run
 from symlab.training.models import open_models
 
@@ -21,7 +21,6 @@ def main(snakemake, report):
     models = open_models(snakemake.input.models)
     x = torch.from_numpy(open_dataset(snakemake.input.data).split("train")[0][: settings["samples"]]).to(device)
     module, epoch = models.module().to(device), models.epochs[-1]
-    maps = linear_maps(module)
     tables = []
     for pair in models.pairs()[: settings["models"] // 2]:
         A, B = (
@@ -29,7 +28,7 @@ def main(snakemake, report):
             for position in (pair.A, pair.B)
         )
         inputs_A, inputs_B = (layer_inputs(module, state, x) for state in (A, B))
-        for layer, name in enumerate(maps[:-1] or maps, start=1):
+        for layer, name in hidden_layers(module).items():
             F, _ = models.fixed(pair.mask_seed)[f"{name}.weight"]
             # A layer reads different inputs in the two networks; both count.
             X = torch.cat([inputs_A[name], inputs_B[name]]).double().cpu()

@@ -7,8 +7,8 @@ from symlab.artifacts import write_table
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.identifiability.realization import realization_costs, swap_costs
-from symlab.identifiability.recording import linear_maps, representation_covariances
-from symlab.identifiability.subspace import Covariance, principal_subspace
+from symlab.identifiability.recording import hidden_layers, representation_covariances
+from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.job import run
 from symlab.training.models import open_models
 
@@ -20,9 +20,7 @@ def main(snakemake, report):
     settings = snakemake.params.settings
     models = open_models(snakemake.input.models)
     batches = torch.from_numpy(open_dataset(snakemake.input.data).split("train")[0]).split(BATCH)
-    of_input = Covariance()
-    for batch in batches:
-        of_input.update(batch)
+    of_input = covariance_of(batches)
     input_subspace = principal_subspace(of_input.covariance(), settings["explained_variance"])
     module = models.module().to(device)
     subspaces, costs = [], []
@@ -39,16 +37,14 @@ def main(snakemake, report):
                 | {"k_subspace": space.k, "nu": space.nu, "explained": space.explained}
                 for point, space in spaces.items()
             ]
-        maps = linear_maps(module)
-        hidden = maps[:-1] or maps
-        inputs = ["input", *(f"hidden{layer}" for layer in range(1, len(hidden)))]
-        for layer, (name, point) in enumerate(zip(hidden, inputs, strict=True), start=1):
+        for layer, name in hidden_layers(module).items():
+            point = f"hidden{layer - 1}" if layer > 1 else "input"
             F, D = models.fixed(replica.mask_seed)[f"{name}.weight"]
             Delta = swap_costs(realization_costs(state[f"{name}.weight"].cpu(), F, D, spaces[point].U.cpu()))
             i, j = torch.triu_indices(*Delta.shape, offset=1)
             pairs = {"layer": layer, "i": i.numpy(), "j": j.numpy(), "swap_cost": Delta[i, j].numpy()}
             costs.append(pd.DataFrame(which | pairs).astype({"i": "int32", "j": "int32"}))
-        report(f"mask {replica.mask_seed} seed {replica.seed}: {len(models.epochs)} snapshots, {len(hidden)} layers")
+        report(f"mask {replica.mask_seed} seed {replica.seed}: {len(models.epochs)} snapshots, {layer} layers")
     write_table(snakemake.output.subspaces, pd.DataFrame(subspaces))
     write_table(snakemake.output.swap_costs, pd.concat(costs, ignore_index=True))
 

@@ -8,7 +8,7 @@ from symlab.artifacts import write_table
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.identifiability.neuron_functions import layer_functions
-from symlab.identifiability.recording import layer_inputs, linear_maps
+from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.identifiability.ridge import ridge_swap_costs
 from symlab.job import run
 from symlab.training.models import open_models
@@ -20,12 +20,11 @@ def main(snakemake, report):
     models = open_models(snakemake.input.models)
     x = torch.from_numpy(open_dataset(snakemake.input.data).split("train")[0][: settings["samples"]]).to(device)
     module = models.module().to(device)
-    maps = linear_maps(module)
     swaps, summaries = [], []
     for position, replica in list(enumerate(models.replicas))[: settings["models"]]:
         state = {name: tensor.to(device) for name, tensor in models.state(models.epochs[-1], position).items()}
         inputs = layer_inputs(module, state, x)
-        for layer, name in enumerate(maps[:-1] or maps, start=1):
+        for layer, name in hidden_layers(module).items():
             functions = layer_functions(module, state, name, *models.fixed(replica.mask_seed)[f"{name}.weight"])
             for beta in settings["beta"]:
                 which = {"mask_seed": replica.mask_seed, "seed": replica.seed, "layer": layer, "beta": beta}

@@ -9,9 +9,9 @@ from symlab.device import resolve_device
 from symlab.identifiability.bounds import layer_scheme, squared_moments
 from symlab.identifiability.gaps import gap_table
 from symlab.identifiability.gram_deviation import gram_deviation_table
-from symlab.identifiability.recording import linear_maps, representation_covariances
+from symlab.identifiability.recording import hidden_layers, linear_maps, representation_covariances
 from symlab.identifiability.sensitivity import sensitivity_table
-from symlab.identifiability.subspace import Covariance, principal_subspace
+from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.job import run
 from symlab.training.models import open_models
 
@@ -23,17 +23,14 @@ def main(snakemake, report):
     settings, scheme = snakemake.params.settings, snakemake.params.scheme
     models = open_models(snakemake.input.models)
     batches = torch.from_numpy(open_dataset(snakemake.input.data).split("train")[0]).to(device).split(BATCH)
-    of_input = Covariance()
-    for batch in batches:
-        of_input.update(batch)
+    of_input = covariance_of(batches)
     module = models.module().to(device)
-    maps = linear_maps(module)
-    fan_ins = {name: module.get_submodule(name).in_features for name in maps}
+    fan_ins = {name: module.get_submodule(name).in_features for name in linear_maps(module)}
     tables = {"gram_deviation": [], "sensitivity": [], "network_gaps": []}
     for position, replica in list(enumerate(models.replicas))[: settings["models"]]:
         state = {name: tensor.to(device) for name, tensor in models.state(models.epochs[-1], position).items()}
         covariances = {"hidden0": of_input} | representation_covariances(module, state, batches)
-        for layer, name in enumerate(maps[:-1] or maps, start=1):
+        for layer, name in hidden_layers(module).items():
             covariance = covariances[f"hidden{layer - 1}"].covariance()
             U = principal_subspace(covariance, settings["explained_variance"]).U.cpu()
             W_eff = state[f"{name}.weight"].cpu()

@@ -8,7 +8,6 @@ import pytest
 from matplotlib.colors import to_hex
 
 from symlab.figures import draw
-from symlab.figures.estimators import reported_beta
 from symlab.figures.points import fails, floor_of
 
 W1, SYRE = r"W, $\sigma_F$ = 1", r"syre, $\sigma_F$ = 1"
@@ -47,20 +46,6 @@ def note(figure) -> str:
 
 def entries(figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
-
-
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        ({0.001: 5, 0.01: 5, 1.0: 5}, 0.01),
-        ({0.001: 5, 0.01: 5, 0.1: 9}, 0.1),
-        ({0.5: 5, 0.1: 5}, 0.1),
-        ({0.001: 9, 0.01: 5, 0.1: 9}, 0.001),
-    ],
-)
-def test_the_reported_beta_has_the_most_pairs(pairs, expected):
-    table = pd.DataFrame({"beta": [beta for beta, n in pairs.items() for _ in range(n)]})
-    assert reported_beta(table) == expected
 
 
 def test_figure_12_has_a_row_of_each_estimator_over_the_same_networks(optional_tables_of, swap_costs, ridge_swap_costs):

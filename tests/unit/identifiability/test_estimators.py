@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.identifiability.estimators import estimators
+from symlab.identifiability.estimators import estimators, reported_beta
 
 COLUMNS = ["study", "variant", "sigma_F", "mask_seed", "seed", "layer", "beta", "pairs", "n_pairs", "spearman"]
 COLUMNS += ["sign_agreement"]
@@ -116,3 +116,16 @@ def test_derived_tables_need_no_torch():
     code = "import sys, symlab.identifiability.estimators, symlab.alignment.trade_off; sys.exit('torch' in sys.modules)"
     workflow = Path(__file__).parents[3] / "workflow"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(workflow)}).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ({0.001: 5, 0.01: 5, 1.0: 5}, 0.01),
+        ({0.001: 5, 0.01: 5, 0.1: 9}, 0.1),
+        ({0.5: 5, 0.1: 5}, 0.1),
+        ({0.001: 9, 0.01: 5, 0.1: 9}, 0.001),
+    ],
+)
+def test_the_reported_beta_has_the_most_pairs(pairs, expected):
+    assert reported_beta(pd.Series(pairs)) == expected

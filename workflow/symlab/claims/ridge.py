@@ -11,21 +11,10 @@ import pandas as pd
 from symlab.claims.claim import Measurement, Tables, mean, mean_of
 from symlab.claims.swap_costs import consecutive
 from symlab.claims.variants import MODEL, Mask, split_variants
+from symlab.identifiability.estimators import reported_beta
 
 RIDGE = "ridge_swap_costs.parquet"
 MAHALANOBIS = "swap_costs.parquet"
-
-# The paper's choice among those it sweeps (Appendix F.7).
-BETA_OF_PAPER = 0.01
-
-
-def reported_beta(pairs: pd.Series) -> float:
-    """The beta with the most pairs (``pairs``: their number, by beta); of several, the paper's 0.01, else the smallest.
-
-    Only at the reported beta are all pairs of a block swapped; where the block is all there is, the numbers are equal.
-    """
-    most = [float(beta) for beta in pairs.index[pairs == pairs.max()]]
-    return BETA_OF_PAPER if BETA_OF_PAPER in most else min(most)
 
 
 def at_reported_beta(measure: Callable[[Tables], list[Measurement]]) -> Callable[[Tables], list[Measurement]]:

@@ -19,25 +19,15 @@ from symlab.figures.style import (
     wrapped,
 )
 from symlab.figures.tables import compared, labelled, mean_std, named_layers, need, where
+from symlab.identifiability.estimators import reported_beta
 
 MAHALANOBIS, RIDGE = "Mahalanobis", "ridge"
-PAPER_BETA = 0.01
 _NETWORK = ["variant", "mask_seed", "seed"]
-
-
-def reported_beta(ridge: pd.DataFrame) -> float:
-    """Of the values of beta with the most pairs, the paper's 0.01 if it is among them, else the smallest.
-
-    Only the reported beta has all pairs of a block, the others have disjoint consecutive pairs.
-    """
-    counts = ridge.groupby("beta").size()
-    fullest = counts.index[counts == counts.max()]
-    return PAPER_BETA if PAPER_BETA in fullest else float(fullest.min())
 
 
 def at_reported_beta(ridge: pd.DataFrame) -> pd.DataFrame:
     """The ridge costs at ``reported_beta``."""
-    return ridge[ridge["beta"] == reported_beta(ridge)]
+    return ridge[ridge["beta"] == reported_beta(ridge["beta"].value_counts())]
 
 
 def estimates(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -15,6 +15,10 @@ PAIR = [*MODEL, "layer", "i", "j"]
 ROUNDING = 1e-6
 
 
+# The paper's choice among those it sweeps (Appendix F.7).
+BETA_OF_PAPER = 0.01
+
+
 def estimators(swap_costs: pd.DataFrame, ridge_swap_costs: pd.DataFrame) -> pd.DataFrame:
     """Agreement of both estimators on the pairs of neurons that both have, for each network, layer and beta.
 
@@ -65,3 +69,12 @@ def _agreement(mahalanobis: np.ndarray, ridge: np.ndarray) -> tuple[float, float
     if not np.isfinite(mahalanobis).all():
         return np.nan, signs
     return float(spearmanr(mahalanobis, ridge).statistic), signs
+
+
+def reported_beta(pairs: pd.Series) -> float:
+    """The beta with the most pairs (``pairs``: their number, by beta); of several, the paper's 0.01, else the smallest.
+
+    Only at the reported beta are all pairs of a block swapped; where the block is all there is, the numbers are equal.
+    """
+    most = [float(beta) for beta in pairs.index[pairs == pairs.max()]]
+    return BETA_OF_PAPER if BETA_OF_PAPER in most else min(most)

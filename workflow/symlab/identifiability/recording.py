@@ -18,6 +18,12 @@ def linear_maps(module: nn.Module) -> list[str]:
     return [name for name, child in module.named_modules() if isinstance(child, nn.Linear)]
 
 
+def hidden_layers(module: nn.Module) -> dict[int, str]:
+    """Names of the linear maps of the hidden layers, by the layer's number from 1; of a single map, that one."""
+    maps = linear_maps(module)
+    return dict(enumerate(maps[:-1] or maps, start=1))
+
+
 def representation_covariances(
     module: nn.Module, state: Mapping[str, Tensor], batches: Iterable[Float[Tensor, "n d"]]
 ) -> dict[str, Covariance]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -64,6 +65,14 @@ class Covariance:
                 f"The covariance of a layer's inputs needs at least two samples, got {self.n}; pass more data."
             )
         return (self._products - torch.outer(self._sum, self._sum / self.n)) / (self.n - 1)
+
+
+def covariance_of(batches: Iterable[Float[Tensor, "n d"]]) -> Covariance:
+    """The covariance of all rows of the batches."""
+    covariance = Covariance()
+    for batch in batches:
+        covariance.update(batch)
+    return covariance
 
 
 @dataclass(frozen=True)
