@@ -32,6 +32,21 @@ include: "workflow/rules/claims.smk"
 include: "workflow/rules/report.smk"
 
 
+FAILURES = Failures()
+logger.addHandler(FAILURES)
+
+
+onstart:
+    try:
+        hold_results(RESULTS)
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+
+
+onerror:
+    FAILURES.tell_at_exit()
+
+
 rule all:
     default_target: True
     input:

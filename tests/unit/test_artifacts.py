@@ -37,7 +37,7 @@ def test_round_trip(path):
     assert header["content_sha256"] == content_digest(TENSORS)
     assert tensors.keys() == TENSORS.keys()
     for name, array in TENSORS.items():
-        assert tensors[name].dtype == array.dtype
+        assert tensors[name].dtype == array.dtype and tensors[name].shape == array.shape
         np.testing.assert_array_equal(tensors[name], array)
     assert read_header(path, "models") == header
     assert [p.name for p in path.parent.iterdir()] == ["models.safetensors"]

@@ -130,5 +130,5 @@ def test_an_altered_artifact_is_refused_with_its_name(finished):
     (finished.folder / "results/smoke/gmm/w_sigma_F0_k2/curves/0.csv").unlink()
     result = finished.snakemake("results/smoke/gmm/w_sigma_F0_k2/curves/0.csv", "--rerun-triggers", "params")
     assert result.returncode != 0
-    assert "models/0.safetensors was altered after it was written" in result.stdout + result.stderr
+    assert "models/0.safetensors is not what symlab wrote there" in result.stdout + result.stderr
     assert not (finished.folder / "results/smoke/gmm/w_sigma_F0_k2/curves/0.csv").exists()

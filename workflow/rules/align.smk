@@ -17,6 +17,7 @@ rule moments:
         gpu=GPU,
     params:
         library=library("moments.py"),
+        origins=origins,
     message:
         "Correlate activations of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
@@ -44,6 +45,7 @@ rule match:
     params:
         matching=analysis("matching"),
         library=library("match.py"),
+        origins=origins,
     message:
         "Match neurons of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:

@@ -3,14 +3,22 @@
 import re
 from pathlib import Path
 
+from snakemake.logging import logger
 from symlab.claims import tables_of_claims
-from symlab.data import SOURCES
 from symlab.device import gpu_is_likely
 from symlab.errors import UserError
 from symlab.figures import FIGURES
+from symlab.hooks import Failures, hold_results
 from symlab.job import expose_library
 from symlab.library import library
-from symlab.networks import NETWORKS, SCHEMES
+from symlab.lineage import (
+    ANALYSIS_OF,
+    PARTS,
+    Lineage,
+    library_of_source,
+    library_of_training,
+    training_spec,
+)
 from symlab.study import parse_config
 
 try:
@@ -18,47 +26,16 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-# The only keys that scripts read from the config itself: where things are and what computes, not what is computed.
+# The only keys that scripts read from the config itself: where things are and how, not what, is computed.
 config["device"] = PROJECT.device
 config["data_dir"] = PROJECT.data_dir
+config["checkpoint_minutes"] = PROJECT.checkpoint_minutes
 
 expose_library(LIBRARY_PATH)
 
+LINEAGE = Lineage(PROJECT)
 RESULTS = PROJECT.results.rstrip("/")
 GPU = int(gpu_is_likely(PROJECT.device))
-
-# Where the parts of each table come from: <study>/<variant>/<folder>/<block>.<suffix>.
-PARTS = {
-    "history.csv": "history",
-    "matching.csv": "matching",
-    "curves.csv": "curves",
-    "subspaces.csv": "subspaces",
-    "swap_costs.parquet": "swap_costs",
-    "ridge_swap_costs.parquet": "ridge_swap_costs",
-    "ridge_costs.csv": "ridge_costs",
-    "gram_deviation.csv": "gram_deviation",
-    "sensitivity.csv": "sensitivity",
-    "network_gaps.csv": "network_gaps",
-    "chord_deviation.csv": "chord_deviation",
-}
-# Tables of a study that exist only if the analysis of this name is switched on.
-ANALYSIS_OF = {
-    "matching.csv": "matching",
-    "curves.csv": "interpolation",
-    "barriers.csv": "interpolation",
-    "loss_bounds.csv": "interpolation",
-    "trade_off.csv": "matching",
-    "subspaces.csv": "identification",
-    "swap_costs.parquet": "identification",
-    "centre_gaps.csv": "centre_gaps",
-    "ridge_swap_costs.parquet": "ridge",
-    "ridge_costs.csv": "ridge",
-    "estimators.csv": "ridge",
-    "gram_deviation.csv": "theory",
-    "sensitivity.csv": "theory",
-    "network_gaps.csv": "theory",
-    "chord_deviation.csv": "theory",
-}
 
 
 def one_of(names):
@@ -87,33 +64,25 @@ def data_of_study(wildcards):
     return [data_path(name) for name in PROJECT.studies[wildcards.study].datasets()]
 
 
-def training_spec(wildcards):
-    """All that decides what a training job computes; grows with neither the number of seeds nor that of variants."""
-    study = PROJECT.studies[wildcards.study]
-    variant = study.variants[wildcards.variant]
-    return {
-        "network": variant.network,
-        "init": variant.init,
-        "scheme": variant.scheme,
-        "recipe": variant.recipe,
-        "epochs": study.epochs(wildcards.variant),
-        "replicas": study.replicas(int(wildcards.block)),
-    }
+def spec_of_training(wildcards):
+    return training_spec(PROJECT.studies[wildcards.study], wildcards.variant, int(wildcards.block))
+
+
+def origins(wildcards, input, output):
+    """For each input and output what it is to be made from; jobs refuse inputs that are made from something else."""
+    return {path: LINEAGE.origin(path) for path in map(str, (*input, *output))}
 
 
 def scheme_of_variant(wildcards):
     return PROJECT.studies[wildcards.study].variants[wildcards.variant].scheme
 
 
-def library_of_source(wildcards):
-    """The code behind a data set: its source is named in a registry, not imported by the script."""
-    return library("prepare_data.py", SOURCES[PROJECT.datasets[wildcards.dataset]["source"]].__module__)
+def code_of_source(wildcards):
+    return library_of_source(PROJECT, wildcards.dataset)
 
 
-def library_of_training(wildcards):
-    """The code behind a training job: the engine, the variant's network and its scheme."""
-    variant = PROJECT.studies[wildcards.study].variants[wildcards.variant]
-    return library("train.py", NETWORKS[variant.network["name"]], SCHEMES[variant.scheme["name"]])
+def code_of_training(wildcards):
+    return library_of_training(PROJECT.studies[wildcards.study], wildcards.variant)
 
 
 def library_of_figure(wildcards):

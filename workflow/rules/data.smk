@@ -13,7 +13,8 @@ rule data:
         runtime=30,
     params:
         spec=lambda wildcards: PROJECT.datasets[wildcards.dataset],
-        library=library_of_source,
+        library=code_of_source,
+        origins=origins,
     message:
         "Data set {wildcards.dataset}"
     script:

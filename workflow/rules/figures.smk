@@ -24,6 +24,7 @@ rule figure:
         style=PROJECT.style,
         caption=caption_of_figure,
         library=library_of_figure,
+        origins=origins,
     message:
         "Figure {wildcards.figure} of {wildcards.study}"
     script:

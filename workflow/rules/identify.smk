@@ -19,6 +19,7 @@ rule identify:
     params:
         settings=analysis("identification"),
         library=library("identify.py"),
+        origins=origins,
     message:
         "Swap costs of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
@@ -46,6 +47,7 @@ rule ridge:
     params:
         settings=analysis("ridge"),
         library=library("ridge.py"),
+        origins=origins,
     message:
         "Swap costs by ridge regression of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
@@ -75,6 +77,7 @@ rule theory:
         settings=analysis("theory"),
         scheme=scheme_of_variant,
         library=library("theory.py"),
+        origins=origins,
     message:
         "Bounds and what they bound of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
@@ -105,6 +108,7 @@ rule centre_gaps:
         spec=analysis("centre_gaps"),
         datasets=lambda wildcards: PROJECT.studies[wildcards.study].datasets(),
         library=library("centre_gaps.py"),
+        origins=origins,
     message:
         "Centre gaps of {wildcards.study}"
     script:

@@ -19,6 +19,7 @@ rule interpolate:
     params:
         path=analysis("interpolation"),
         library=library("interpolate.py"),
+        origins=origins,
     message:
         "Interpolate pairs of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
@@ -45,6 +46,7 @@ rule chords:
     params:
         settings=analysis("theory"),
         library=library("chords.py"),
+        origins=origins,
     message:
         "Chord deviations of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:

@@ -17,6 +17,7 @@ rule table:
         variants=descriptions,
         of_part=variant_of_part,
         library=library("table.py"),
+        origins=origins,
     message:
         "Table {wildcards.table} of {wildcards.study}"
     script:
@@ -46,6 +47,7 @@ rule barriers:
         runtime=30,
     params:
         library=library("barriers.py"),
+        origins=origins,
     message:
         "Barriers of {wildcards.study}"
     script:
@@ -75,6 +77,7 @@ rule trade_off:
         runtime=30,
     params:
         library=library("trade_off.py"),
+        origins=origins,
     message:
         "Accuracy against identifiability of {wildcards.study}"
     script:
@@ -104,6 +107,7 @@ rule estimators:
         runtime=30,
     params:
         library=library("estimators.py"),
+        origins=origins,
     message:
         "Agreement of the estimators of {wildcards.study}"
     script:

@@ -16,8 +16,11 @@ rule train:
         runtime=lambda wildcards, attempt: 720 * attempt,
         gpu=GPU,
     params:
-        spec=training_spec,
-        library=library_of_training,
+        spec=spec_of_training,
+        # No output: Snakemake removes those of a job that failed or was killed.
+        checkpoint=f"{RESULTS}/checkpoints/{{study}}/{{variant}}/{{block}}.safetensors",
+        library=code_of_training,
+        origins=origins,
     message:
         "Train {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:

@@ -1,5 +1,7 @@
 """Train one block of a variant's replicas and write their snapshots and history."""
 
+from pathlib import Path
+
 import torch
 
 from symlab.artifacts import read_header, write_table
@@ -10,6 +12,7 @@ from symlab.networks import build
 from symlab.training.augmentation import black_values
 from symlab.training.models import save_models
 from symlab.training.replicas import Replica, train_block
+from symlab.training.resume import Checkpoints
 from symlab.training.stacks import TrainingData
 
 
@@ -28,7 +31,6 @@ def main(snakemake, report):
     black = () if dataset.image is None else black_values(dataset.mean, dataset.std, dataset.image[0])
     data = TrainingData(*arrays, task=dataset.task, image=dataset.image, black=black)
     recipe, epochs = spec["recipe"], spec["epochs"]
-    block = train_block(make, data, replicas, spec["scheme"], spec["init"], recipe, epochs, key, device, report)
     header = {name: spec[name] for name in ("network", "init", "scheme", "recipe")} | {
         "study": key[0],
         "variant": key[1],
@@ -36,8 +38,16 @@ def main(snakemake, report):
         "n_outputs": dataset.n_outputs,
         "data_sha256": read_header(snakemake.input.data, "dataset")["content_sha256"],
     }
-    save_models(snakemake.output.models, block, header)
-    write_table(snakemake.output.history, block.history)
+    # All that the bits of a training run depend on; threads are always one.
+    same = {"spec": spec, "data": header["data_sha256"], "code": snakemake.params.library, "torch": torch.__version__}
+    minutes = snakemake.config["checkpoint_minutes"]
+    with Checkpoints(Path(snakemake.params.checkpoint), same | {"device": device}, minutes, report) as checkpoints:
+        block = train_block(
+            make, data, replicas, spec["scheme"], spec["init"], recipe, epochs, key, device, report, checkpoints
+        )
+        save_models(snakemake.output.models, block, header)
+        write_table(snakemake.output.history, block.history)
+        checkpoints.clear()
 
 
 run(main, snakemake)

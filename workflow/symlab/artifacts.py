@@ -6,11 +6,13 @@ file carries a digest of its content, so a truncated, altered or foreign file is
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
+import socket
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +33,42 @@ class ArtifactError(UserError):
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that becomes ``path`` when the block succeeds and vanishes when it fails."""
+    """A temporary path beside ``path`` that becomes ``path`` when the block succeeds and vanishes when it fails.
+
+    Raises:
+        ArtifactError: the file cannot be written (a full disk, a read-only folder); what was there before is kept.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{socket.gethostname()}.{os.getpid()}.part{path.suffix}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_parts_of_the_dead(path)
         yield temporary
         # safetensors makes files that only their owner can read; all others follow the umask, and so shall these.
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:
+        raise cannot_write(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def cannot_write(path: str | Path, error: Exception) -> ArtifactError:
+    """The sentence for a file that cannot be written."""
+    why = getattr(error, "strerror", None) or str(error)
+    return ArtifactError(
+        f"{path} cannot be written: {why}. Make room, or make the folder writable, and run again; what is finished is "
+        "kept."
+    )
+
+
+def _remove_parts_of_the_dead(path: Path) -> None:
+    """Remove what processes of this machine left under temporary names when they were killed while writing."""
+    for part in path.parent.glob(f".{glob.escape(path.stem)}.{glob.escape(socket.gethostname())}.*.part{path.suffix}"):
+        pid = part.name.split(".")[-3]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            part.unlink(missing_ok=True)
 
 
 def _umask() -> int:
@@ -54,7 +81,7 @@ def content_digest(tensors: Tensors) -> str:
     """SHA-256 over names, types, shapes and bytes of all tensors, independent of their order."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        array = np.ascontiguousarray(tensors[name])
+        array = np.asarray(tensors[name], order="C")
         digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
@@ -65,7 +92,7 @@ def write_tensors(path: str | Path, tensors: Tensors, kind: str, header: dict[st
 
     ``kind`` names the sort of artifact ("models", "moments", ...); ``read_tensors`` refuses a file of another kind.
     """
-    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     full = {**header, "symlab": __version__, "kind": kind, "content_sha256": content_digest(arrays)}
     with atomic(path) as temporary:
         save_file(arrays, temporary, metadata={"symlab": json.dumps(full, sort_keys=True)})
@@ -93,10 +120,10 @@ def read_tensors(path: str | Path, kind: str, names: Iterable[str] | None = None
         available = set(file.keys())
         wanted = available if names is None else set(names)
         if missing := wanted - available:
-            raise ArtifactError(f"{path} holds no tensor named {sorted(missing)[0]!r}. {_rebuild(path)}")
+            raise ArtifactError(f"{path} holds no tensor named {sorted(missing)[0]!r}. {rebuild(path)}")
         tensors = {name: file.get_tensor(name) for name in sorted(wanted)}
     if names is None and content_digest(tensors) != header["content_sha256"]:
-        raise ArtifactError(f"{path} was altered after it was written (its digest does not match). {_rebuild(path)}")
+        raise ArtifactError(f"{path} was altered after it was written (its digest does not match). {rebuild(path)}")
     return tensors, header
 
 
@@ -119,9 +146,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
         # A layer may be called 1.10, as modules in a list are; read as a number it would be layer 1.1.
         return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path, dtype={"point": str})
     except FileNotFoundError:
-        raise ArtifactError(f"{path} does not exist. {_rebuild(path)}") from None
+        raise ArtifactError(f"{path} does not exist. {rebuild(path)}") from None
     except (ValueError, OSError) as error:
-        raise ArtifactError(f"{path} is not a readable table ({error}). {_rebuild(path)}") from None
+        raise ArtifactError(f"{path} is not a readable table ({error}). {rebuild(path)}") from None
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -136,20 +163,21 @@ def _opened(path: str | Path) -> Iterator[Any]:
         with safe_open(path, framework="numpy") as file:
             yield file
     except FileNotFoundError:
-        raise ArtifactError(f"{path} does not exist. {_rebuild(path)}") from None
+        raise ArtifactError(f"{path} does not exist. {rebuild(path)}") from None
     except (SafetensorError, OSError) as error:
-        raise ArtifactError(f"{path} is truncated or not a safetensors file ({error}). {_rebuild(path)}") from None
+        raise ArtifactError(f"{path} is truncated or not a safetensors file ({error}). {rebuild(path)}") from None
 
 
 def _checked_header(path: str | Path, metadata: dict[str, str] | None, kind: str) -> dict[str, Any]:
     try:
         header = json.loads((metadata or {})["symlab"])
     except (KeyError, ValueError):
-        raise ArtifactError(f"{path} was not written by symlab (it has no symlab header). {_rebuild(path)}") from None
+        raise ArtifactError(f"{path} was not written by symlab (it has no symlab header). {rebuild(path)}") from None
     if header.get("kind") != kind:
-        raise ArtifactError(f"{path} is a {header.get('kind')!r} artifact where {kind!r} is needed. {_rebuild(path)}")
+        raise ArtifactError(f"{path} is a {header.get('kind')!r} artifact where {kind!r} is needed. {rebuild(path)}")
     return header
 
 
-def _rebuild(path: str | Path) -> str:
+def rebuild(path: str | Path) -> str:
+    """What to do about a file that cannot be used."""
     return f"Delete it and rebuild it with: snakemake {path}"

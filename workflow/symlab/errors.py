@@ -1,4 +1,6 @@
-"""The one exception whose message is meant for the person who runs symlab."""
+"""The exceptions whose messages are meant for the person who runs symlab."""
+
+from signal import Signals
 
 
 class UserError(Exception):
@@ -6,3 +8,11 @@ class UserError(Exception):
 
     Scripts print the sentence without a traceback and exit with a non-zero status.
     """
+
+
+class Interrupted(Exception):
+    """A signal stopped a job between two steps of its work, which a later run continues."""
+
+    def __init__(self, by: Signals, sentence: str):
+        super().__init__(sentence)
+        self.by = by

@@ -16,6 +16,7 @@ PLUMBING = {
     "device",
     "errors",
     "job",
+    "records",
     "data/__init__",
     "networks/__init__",
     "figures/__init__",

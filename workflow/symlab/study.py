@@ -139,6 +139,7 @@ class Project:
     results: str
     data_dir: str | None
     device: str
+    checkpoint_minutes: float
     style: Config
     datasets: dict[str, Config]
     studies: dict[str, Study]
@@ -158,7 +159,8 @@ def parse_config(config: Config) -> Project:
             _refuse_twice(name, datasets, f"datasets.{family}")
             datasets[name] = dataset
     studies = {name: _study(name, spec, filled["datasets"], datasets) for name, spec in filled["studies"].items()}
-    return Project(filled["results"], filled["data_dir"], filled["device"], filled["style"], datasets, studies)
+    of_project = {key: filled[key] for key in ("results", "data_dir", "device", "checkpoint_minutes", "style")}
+    return Project(**of_project, datasets=datasets, studies=studies)
 
 
 def _validated(config: Config) -> Config:

@@ -73,6 +73,14 @@ class Optimizer:
                     maximize=False,
                 )
 
+    def live(self) -> dict[str, Tensor]:
+        """Momenta and step counts, themselves and not copies, by names that do not depend on the process."""
+        found: dict[str, Tensor] = {}
+        for number, state in enumerate(self.state.values()):
+            lists = [state] if self.recipe["optimizer"] == "sgd" else state
+            found |= {f"optimizer/{number}/{k}/{i}": t for k, ts in enumerate(lists) for i, t in enumerate(ts)}
+        return found
+
 
 def _start(optimizer: str, tensors: list[Tensor]) -> list[Any]:
     """Momenta at zero: one tensor each for SGD; first and second moments and step counts for AdamW."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -34,6 +35,7 @@ from symlab.training.augmentation import Augmentation
 from symlab.training.cuda_graph import captured_on_gpu
 from symlab.training.precision import arithmetic
 from symlab.training.recipe import VECTOR, learning_rate
+from symlab.training.resume import Checkpoints, Progress, restore
 from symlab.training.stack_size import Trial, measured_stack_size
 from symlab.training.stacks import EVALUATION_BATCH, OneByOne, Stack, Together, TrainingData
 
@@ -72,6 +74,7 @@ def train_block(
     key: tuple[str, str],
     device: str = "cpu",
     report: Callable[[str], None] = lambda line: None,
+    checkpoints: Checkpoints | None = None,
 ) -> TrainedBlock:
     """Train every replica and keep its effective state at the epochs in ``snapshots`` (0 is the initialisation).
 
@@ -80,6 +83,7 @@ def train_block(
         key: (study, variant), which every random generator is derived from, so that adding variants changes nothing.
             The mask generator leaves the variant out: a sweep over sigma_F shares masks and scaled values.
         report: receives one line an epoch.
+        checkpoints: where progress is kept, and whence training goes on if it was left; None keeps nothing.
 
     Returns:
         Stacked states in the order of ``replicas``, F and D for each mask seed, and a history with one row for each
@@ -89,10 +93,11 @@ def train_block(
     Raises:
         UserError: a replica's loss stopped being finite (names study, variant, seed and epoch), or the recipe asks for
             what the data or the device do not allow.
+        Interrupted: a signal asked to stop, and a checkpoint was written.
     """
     with arithmetic(recipe["precision"], torch.device(device)):
         data = data.to(torch.device(device))
-        return _train_block(build, data, replicas, scheme, init, recipe, snapshots, key, report)
+        return _train_block(build, data, replicas, scheme, init, recipe, snapshots, key, report, checkpoints)
 
 
 def _train_block(
@@ -105,6 +110,7 @@ def _train_block(
     snapshots: Sequence[int],
     key: tuple[str, str],
     report: Callable[[str], None],
+    checkpoints: Checkpoints | None,
 ) -> TrainedBlock:
     target = data.x_train.device
     augmentation = _augmentation(recipe["augment"], data, key)
@@ -133,35 +139,57 @@ def _train_block(
         single = {name: (None if F is None else F[0], None if D is None else D[0]) for name, (F, D) in parts.items()}
         return OneByOne(module, _first(W), _first(buffers), single, recipe, data, augmentation)
 
-    if target.type == "cuda":
-
-        def trial(R: int) -> Trial:
-            stack = make([replicas[0]] * R, together=R > 1)
-            return Trial(stack, R, data, recipe["batch_size"], augmented=augmentation is not None)
-
-        size = measured_stack_size(trial, may_be_slower=_convolves(shapes), device=target)
-        report(f"{key[0]}/{key[1]}: stacks of up to {size} on the GPU")
-    else:
-        size = CPU_STACK if _stacks_on_cpu(probe, shapes) else 1
+    left = checkpoints.load(target) if checkpoints is not None else None
+    progress, live = left or (
+        Progress(_stack_size(make, probe, shapes, replicas, data, recipe, key, report), tuple(snapshots)),
+        None,
+    )
+    size = progress.size
     together = size > 1
-    states: dict[int, list[State]] = {epoch: [] for epoch in sorted(snapshots)}
-    histories = []
-    for start in range(0, len(replicas), size):
+    for start in range(progress.start, len(replicas), size):
         members = list(replicas[start : start + size])
         # Kernels that reduce over a stack of odd size end on a half-filled vector register, which rounds differently:
         # an odd stack gets a copy of its first member, so that a seed's bits do not depend on its company.
         padding = len(members) % 2 if together else 0
         members += members[:padding]
         kept = len(members) - padding
-        # Not named here: the memory of one stack is free before the next one is made.
-        histories.append(
-            _train_stack(make(members, together), members, kept, data, recipe, augmentation, states, key, report)
-        )
+        stack = make(members, together)
+        if live is not None:
+            restore(stack.live(), live)
+            live = None
+        _train_stack(stack, members, kept, data, recipe, augmentation, progress, key, report, checkpoints)
+        # The memory of one stack is free before the next one is made.
+        del stack
     merged = {
-        epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]} for epoch, parts in states.items()
+        epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]}
+        for epoch, parts in progress.snapshots.items()
     }
-    history = pd.concat(histories).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
+    history = pd.DataFrame(progress.history).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
     return TrainedBlock(tuple(replicas), merged, fixed, history)
+
+
+def _stack_size(
+    make: Callable[[Sequence[Replica], bool], Stack],
+    probe: nn.Module,
+    shapes: Shapes,
+    replicas: Sequence[Replica],
+    data: TrainingData,
+    recipe: dict[str, Any],
+    key: tuple[str, str],
+    report: Callable[[str], None],
+) -> int:
+    """How many replicas take a step together."""
+    device = data.x_train.device
+    if device.type != "cuda":
+        return CPU_STACK if _stacks_on_cpu(probe, shapes) else 1
+
+    def trial(R: int) -> Trial:
+        stack = make([replicas[0]] * R, R > 1)
+        return Trial(stack, R, data, recipe["batch_size"], augmented=recipe["augment"] is not None)
+
+    size = measured_stack_size(trial, may_be_slower=_convolves(shapes), device=device)
+    report(f"{key[0]}/{key[1]}: stacks of up to {size} on the GPU")
+    return size
 
 
 def _stacks_on_cpu(module: nn.Module, shapes: Shapes) -> bool:
@@ -199,19 +227,23 @@ def _train_stack(
     data: TrainingData,
     recipe: dict[str, Any],
     augmentation: Augmentation | None,
-    states: dict[int, list[State]],
+    progress: Progress,
     key: tuple[str, str],
     report: Callable[[str], None],
-) -> pd.DataFrame:
+    checkpoints: Checkpoints | None,
+) -> None:
     n, batch_size = len(data.x_train), recipe["batch_size"]
     steps_per_epoch = -(-n // batch_size)
     device = data.x_train.device
     take_step = captured_on_gpu(stack.step, device)
-    rows = []
-    if 0 in states:
-        states[0].append(_kept(stack, kept))
-    for epoch in range(1, recipe["epochs"] + 1):
-        began = time.perf_counter()
+    snapshots = progress.snapshots
+    if progress.loss is None or progress.hits is None:
+        progress.loss = torch.zeros(len(members), dtype=torch.float64, device=device)
+        progress.hits = torch.zeros(len(members), dtype=torch.int64, device=device)
+        if 0 in snapshots:
+            snapshots[0].append(_kept(stack, kept))
+    while (epoch := progress.epoch) <= recipe["epochs"]:
+        began = time.perf_counter() - progress.seconds
         order = torch.stack(
             [torch.randperm(n, generator=torch_generator(*key, "order", r.mask_seed, r.seed, epoch)) for r in members]
         ).to(device)
@@ -219,31 +251,33 @@ def _train_stack(
         if augmentation is not None:
             views = [augmentation.draw(n, *key, "augment", r.mask_seed, r.seed, epoch) for r in members]
             drawn.append(torch.stack(views).to(device))
-        total_loss = torch.zeros(len(members), dtype=torch.float64, device=device)
-        total_hits = torch.zeros(len(members), dtype=torch.int64, device=device)
         batches = zip(*(tensor.split(batch_size, dim=1) for tensor in drawn), strict=True)
-        for step, batch in enumerate(batches, start=(epoch - 1) * steps_per_epoch):
+        for batch in islice(batches, progress.batch, None):
+            step = (epoch - 1) * steps_per_epoch + progress.batch
             loss, correct = take_step(learning_rate(recipe, step, steps_per_epoch), *batch)
-            total_loss += loss * batch[0].shape[1]
-            total_hits += correct
+            progress.loss += loss * batch[0].shape[1]
+            progress.hits += correct
+            progress.batch += 1
+            if checkpoints is not None:
+                checkpoints.after_step(progress, time.perf_counter() - began, stack.live)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         time_s = (time.perf_counter() - began) / len(members)
         val_loss, val_accuracy = _validate(stack, data, len(members))
         # The training loss is taken before each step; the last step shows in the validation loss or in the weights.
-        checked = total_loss if len(data.x_val) == 0 else total_loss + total_loss.new_tensor(val_loss)
+        checked = progress.loss if len(data.x_val) == 0 else progress.loss + progress.loss.new_tensor(val_loss)
         _check_finite(checked, members, key, epoch)
-        if epoch in states:
-            states[epoch].append(_kept(stack, kept))
-            _check_finite(_sizes(states[epoch][-1]), members[:kept], key, epoch)
-        train_accuracy = _accuracy(data.task, total_hits, n)
+        if epoch in snapshots:
+            snapshots[epoch].append(_kept(stack, kept))
+            _check_finite(_sizes(snapshots[epoch][-1]), members[:kept], key, epoch)
+        train_accuracy = _accuracy(data.task, progress.hits, n)
         for r, replica in enumerate(members[:kept]):
-            rows.append(
+            progress.history.append(
                 {
                     "mask_seed": replica.mask_seed,
                     "seed": replica.seed,
                     "epoch": epoch,
-                    "train_loss": total_loss[r].item() / n,
+                    "train_loss": progress.loss[r].item() / n,
                     "train_accuracy": train_accuracy[r],
                     "val_loss": val_loss[r],
                     "val_accuracy": val_accuracy[r],
@@ -252,9 +286,10 @@ def _train_stack(
             )
         report(
             f"{key[0]}/{key[1]} seeds {members[0].seed}..{members[-1].seed} epoch {epoch}/{recipe['epochs']}: "
-            f"train loss {total_loss.mean().item() / n:.4f}, {time_s * len(members):.2f} s"
+            f"train loss {progress.loss.mean().item() / n:.4f}, {time_s * len(members):.2f} s"
         )
-    return pd.DataFrame(rows)
+        progress.next_epoch()
+    progress.next_stack()
 
 
 def _sizes(state: State) -> Tensor:

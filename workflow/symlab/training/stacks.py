@@ -72,6 +72,9 @@ class Stack(Protocol):
     def state(self) -> State:
         """Effective state with a leading replica axis, on the CPU."""
 
+    def live(self) -> State:
+        """All tensors that steps change, themselves and not copies: weights, buffers and the optimizer's state."""
+
 
 class OneByOne:
     """A single replica as a plain module whose parameters hold W_eff.
@@ -165,6 +168,10 @@ class OneByOne:
     def state(self) -> State:
         return {name: _contiguous_copy(tensor)[None] for name, tensor in self.module.state_dict().items()}
 
+    def live(self) -> State:
+        W = {f"W/{name}": self.W[name] for name in self.fixed}
+        return {**self.module.state_dict(), **W, **self.optimizer.live()}
+
 
 class Together:
     """Several replicas in one vmapped step; all tensors carry a leading replica axis.
@@ -225,6 +232,9 @@ class Together:
     def state(self) -> State:
         merged = {**self._parameters(), **self.buffers}
         return {name: _contiguous_copy(tensor) for name, tensor in merged.items()}
+
+    def live(self) -> State:
+        return {**self.W, **self.buffers, **self.optimizer.live()}
 
 
 def _contiguous_copy(tensor: Tensor) -> Tensor:

@@ -1,0 +1,175 @@
+"""What each file of a run is made from: which settings, by which code, out of which other files.
+
+Snakemake knows this of the files it made; a file that was put under a right name from elsewhere it takes as it is. So
+every output's record (``symlab.records``) says its origin, and every job compares its inputs' with the config.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from symlab.data import SOURCES
+from symlab.library import library as library_now
+from symlab.networks import NETWORKS, SCHEMES
+from symlab.records import Origin
+from symlab.study import Project, Study
+
+# The code does not change while a run is planned.
+library = cache(library_now)
+
+# Where the parts of each table come from: <study>/<variant>/<folder>/<block>.<suffix>.
+PARTS = {
+    "history.csv": "history",
+    "matching.csv": "matching",
+    "curves.csv": "curves",
+    "subspaces.csv": "subspaces",
+    "swap_costs.parquet": "swap_costs",
+    "ridge_swap_costs.parquet": "ridge_swap_costs",
+    "ridge_costs.csv": "ridge_costs",
+    "gram_deviation.csv": "gram_deviation",
+    "sensitivity.csv": "sensitivity",
+    "network_gaps.csv": "network_gaps",
+    "chord_deviation.csv": "chord_deviation",
+}
+# Tables of a study that exist only if the analysis of this name is switched on.
+ANALYSIS_OF = {
+    "matching.csv": "matching",
+    "curves.csv": "interpolation",
+    "barriers.csv": "interpolation",
+    "loss_bounds.csv": "interpolation",
+    "trade_off.csv": "matching",
+    "subspaces.csv": "identification",
+    "swap_costs.parquet": "identification",
+    "centre_gaps.csv": "centre_gaps",
+    "ridge_swap_costs.parquet": "ridge",
+    "ridge_costs.csv": "ridge",
+    "estimators.csv": "ridge",
+    "gram_deviation.csv": "theory",
+    "sensitivity.csv": "theory",
+    "network_gaps.csv": "theory",
+    "chord_deviation.csv": "theory",
+}
+# Tables made from other tables.
+DERIVED = {
+    "barriers.csv": ("barriers.py", ["curves.csv"]),
+    "loss_bounds.csv": ("barriers.py", ["curves.csv"]),
+    "trade_off.csv": ("trade_off.py", ["matching.csv", "history.csv"]),
+    "estimators.csv": ("estimators.py", ["swap_costs.parquet", "ridge_swap_costs.parquet"]),
+}
+SCRIPTS = {
+    "matching": "match.py",
+    "curves": "interpolate.py",
+    "subspaces": "identify.py",
+    "swap_costs": "identify.py",
+    "ridge_swap_costs": "ridge.py",
+    "ridge_costs": "ridge.py",
+    "gram_deviation": "theory.py",
+    "sensitivity": "theory.py",
+    "network_gaps": "theory.py",
+    "chord_deviation": "chords.py",
+}
+
+
+def training_spec(study: Study, variant: str, block: int) -> dict[str, Any]:
+    """All that decides what a training job computes; grows with neither the number of seeds nor that of variants."""
+    of_variant = study.variants[variant]
+    return {
+        "network": of_variant.network,
+        "init": of_variant.init,
+        "scheme": of_variant.scheme,
+        "recipe": of_variant.recipe,
+        "epochs": study.epochs(variant),
+        "replicas": study.replicas(block),
+    }
+
+
+def library_of_source(project: Project, dataset: str) -> str:
+    """The code behind a data set: its source is named in a registry, not imported by the script."""
+    return library("prepare_data.py", SOURCES[project.datasets[dataset]["source"]].__module__)
+
+
+def library_of_training(study: Study, variant: str) -> str:
+    """The code behind a training job: the engine, the variant's network and its scheme."""
+    of_variant = study.variants[variant]
+    return library("train.py", NETWORKS[of_variant.network["name"]], SCHEMES[of_variant.scheme["name"]])
+
+
+class Lineage:
+    """Origins of a project's data sets, of what its studies train and measure, and of their tables."""
+
+    def __init__(self, project: Project):
+        self.project = project
+        self.root = PurePosixPath(project.results)
+        self.origin = cache(self._origin)
+
+    def _origin(self, path: str) -> Origin | None:
+        """Origin of a file by its path; None of those that no other job reads, such as figures."""
+        if not PurePosixPath(path).is_relative_to(self.root):
+            return None
+        parts = PurePosixPath(path).relative_to(self.root).parts
+        if len(parts) == 2 and parts[0] == "data":
+            dataset = PurePosixPath(path).stem
+            return _origin(self.project.datasets[dataset], [], library_of_source(self.project, dataset))
+        if len(parts) == 3 and parts[1] == "tables":
+            return self._of_table(self.project.studies[parts[0]], parts[2])
+        if len(parts) == 4 and parts[0] in self.project.studies:
+            study, variant, folder, block = parts
+            return self._of_part(self.project.studies[study], variant, folder, block.partition(".")[0])
+        return None
+
+    def _known(self, path: PurePosixPath) -> Origin:
+        origin = self.origin(str(path))
+        assert origin is not None, path
+        return origin
+
+    def _of_part(self, study: Study, variant: str, folder: str, block: str) -> Origin:
+        base = self.root / study.name / variant
+        if folder in ("models", "history"):
+            data = self._known(self.root / "data" / f"{study.variants[variant].dataset}.safetensors")
+            code = library_of_training(study, variant)
+            return _origin(training_spec(study, variant, int(block)), [data], code)
+        models = self._known(base / "models" / f"{block}.safetensors")
+        if folder == "moments":
+            return _origin(None, [models], library("moments.py"))
+        moments, permutations = (base / name / f"{block}.safetensors" for name in ("moments", "permutations"))
+        if folder in ("matching", "permutations"):
+            return _origin(study.matching, [self._known(moments)], library("match.py"))
+        inputs = [models]
+        if folder == "curves" and study.interpolation and study.interpolation["aligned"]:
+            inputs.append(self._known(permutations))
+        return _origin(getattr(study, ANALYSIS_OF[_table_of(folder)]), inputs, library(SCRIPTS[folder]))
+
+    def _of_table(self, study: Study, table: str) -> Origin:
+        folder = self.root / study.name
+        if table in DERIVED:
+            script, tables = DERIVED[table]
+            return _origin(None, [self._known(folder / "tables" / name) for name in tables], library(script))
+        if table == "centre_gaps.csv":
+            data = [self._known(self.root / "data" / f"{name}.safetensors") for name in study.datasets()]
+            return _origin(study.centre_gaps, data, library("centre_gaps.py"))
+        parts = [
+            self._known(folder / variant / PARTS[table] / f"{block}.{table.rpartition('.')[2]}")
+            for variant in study.variants
+            for block in study.blocks()
+        ]
+        descriptions = {name: variant.description for name, variant in study.variants.items()}
+        return _origin(descriptions, parts, library("table.py"))
+
+
+def _table_of(folder: str) -> str:
+    return next(table for table, parts in PARTS.items() if parts == folder)
+
+
+def _origin(settings: Any, inputs: list[Origin], code: str) -> Origin:
+    return {
+        "settings": _digest([settings, [origin["settings"] for origin in inputs]]),
+        "code": _digest([code, [origin["code"] for origin in inputs]]),
+    }
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
