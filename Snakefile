@@ -17,9 +17,6 @@ LIBRARY_PATH = os.path.join(workflow.basedir, "workflow")
 sys.path.insert(0, LIBRARY_PATH)
 
 
-report: "workflow/report/workflow.rst"
-
-
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"

@@ -30,6 +30,7 @@ def package(tmp_path, monkeypatch):
 def clear():
     module._code.cache_clear()
     module._imports.cache_clear()
+    module._tree.cache_clear()
 
 
 def digest_after(package, file, text):

@@ -13,10 +13,10 @@ rule moments:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 60 * attempt,
+        runtime=lambda wildcards, attempt: 30 * attempt,
         gpu=GPU,
     params:
-        library=library("moments.py"),
+        library=code_of("moments.py"),
         origins=origins,
     message:
         "Correlate activations of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
@@ -41,10 +41,10 @@ rule match:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 60 * attempt,
+        runtime=lambda wildcards, attempt: 30 * attempt,
     params:
         matching=analysis("matching"),
-        library=library("match.py"),
+        library=code_of("match.py"),
         origins=origins,
     message:
         "Match neurons of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"

@@ -1,19 +1,12 @@
+from symlab.report.html import digest_of_texts
+
+
 rule claims:
     input:
         tables=claim_tables,
     output:
-        csv=report(
-            ensure(f"{RESULTS}/claims.csv", non_empty=True),
-            caption="../report/claims.rst",
-            category="Claims",
-            labels={"table": "All verdicts, as CSV"},
-        ),
-        html=report(
-            f"{RESULTS}/claims.html",
-            caption="../report/claims.rst",
-            category="Claims",
-            labels={"table": "All verdicts"},
-        ),
+        csv=ensure(f"{RESULTS}/claims.csv", non_empty=True),
+        html=f"{RESULTS}/claims.html",
     log:
         f"{RESULTS}/logs/claims.log",
     benchmark:
@@ -23,10 +16,12 @@ rule claims:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
         studies=scales,
-        library=library("claims.py"),
+        library=code_of("claims.py"),
+        pages=digest_of_texts("pages"),
+        origins=origins,
     message:
         "Claims"
     script:

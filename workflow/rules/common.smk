@@ -1,7 +1,6 @@
 """Paths, wildcards and the functions that give each job its inputs and the config keys it reads."""
 
 import re
-from pathlib import Path
 
 from snakemake.logging import logger
 from symlab.claims import tables_of_claims
@@ -77,6 +76,11 @@ def scheme_of_variant(wildcards):
     return PROJECT.studies[wildcards.study].variants[wildcards.variant].scheme
 
 
+def code_of(script):
+    """A params function: digests of code take a second in all, so each is taken only where a job needs it."""
+    return lambda wildcards: library(script)
+
+
 def code_of_source(wildcards):
     return library_of_source(PROJECT, wildcards.dataset)
 
@@ -141,11 +145,6 @@ def figure_tables(wildcards):
     spec = FIGURES[wildcards.figure]
     also = [table for table in spec.optional if table in tables_of_study(wildcards.study)]
     return table_paths(wildcards.study, (*spec.tables, *also))
-
-
-def caption_of_figure(wildcards):
-    """The figure's caption: a report takes one caption file for a rule, but every figure has its own text."""
-    return Path(LIBRARY_PATH, "report", "figures", f"{wildcards.figure}.rst").read_text().format(study=wildcards.study)
 
 
 def figure_paths():

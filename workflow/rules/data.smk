@@ -10,7 +10,7 @@ rule data:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 30 * attempt,
     params:
         spec=lambda wildcards: PROJECT.datasets[wildcards.dataset],
         library=code_of_source,

@@ -2,13 +2,7 @@ rule figure:
     input:
         tables=figure_tables,
     output:
-        png=report(
-            f"{RESULTS}/{{study}}/figures/figure_{{figure}}.png",
-            caption="../report/figure.rst",
-            category="Neuron identifiability",
-            subcategory="Figure {figure}",
-            labels={"study": "{study}", "figure": "{figure}"},
-        ),
+        png=f"{RESULTS}/{{study}}/figures/figure_{{figure}}.png",
         pdf=f"{RESULTS}/{{study}}/figures/figure_{{figure}}.pdf",
     log:
         f"{RESULTS}/logs/figure/{{study}}/{{figure}}.log",
@@ -19,10 +13,9 @@ rule figure:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
         style=PROJECT.style,
-        caption=caption_of_figure,
         library=library_of_figure,
         origins=origins,
     message:

@@ -14,11 +14,11 @@ rule identify:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 120 * attempt,
+        runtime=lambda wildcards, attempt: 60 * attempt,
         gpu=GPU,
     params:
         settings=analysis("identification"),
-        library=library("identify.py"),
+        library=code_of("identify.py"),
         origins=origins,
     message:
         "Swap costs of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
@@ -46,7 +46,7 @@ rule ridge:
         gpu=GPU,
     params:
         settings=analysis("ridge"),
-        library=library("ridge.py"),
+        library=code_of("ridge.py"),
         origins=origins,
     message:
         "Swap costs by ridge regression of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
@@ -71,12 +71,12 @@ rule theory:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 120 * attempt,
+        runtime=lambda wildcards, attempt: 60 * attempt,
         gpu=GPU,
     params:
         settings=analysis("theory"),
         scheme=scheme_of_variant,
-        library=library("theory.py"),
+        library=code_of("theory.py"),
         origins=origins,
     message:
         "Bounds and what they bound of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
@@ -88,12 +88,7 @@ rule centre_gaps:
     input:
         data=data_of_study,
     output:
-        table=report(
-            ensure(f"{RESULTS}/{{study}}/tables/centre_gaps.csv", non_empty=True),
-            caption="../report/centre_gaps.rst",
-            category="Tables",
-            labels={"study": "{study}", "table": "centre gaps"},
-        ),
+        table=ensure(f"{RESULTS}/{{study}}/tables/centre_gaps.csv", non_empty=True),
     log:
         f"{RESULTS}/logs/centre_gaps/{{study}}.log",
     benchmark:
@@ -103,11 +98,11 @@ rule centre_gaps:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=60,
+        runtime=lambda wildcards, attempt: 30 * attempt,
     params:
         spec=analysis("centre_gaps"),
         datasets=lambda wildcards: PROJECT.studies[wildcards.study].datasets(),
-        library=library("centre_gaps.py"),
+        library=code_of("centre_gaps.py"),
         origins=origins,
     message:
         "Centre gaps of {wildcards.study}"

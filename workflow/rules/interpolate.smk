@@ -14,11 +14,11 @@ rule interpolate:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 120 * attempt,
+        runtime=lambda wildcards, attempt: 60 * attempt,
         gpu=GPU,
     params:
         path=analysis("interpolation"),
-        library=library("interpolate.py"),
+        library=code_of("interpolate.py"),
         origins=origins,
     message:
         "Interpolate pairs of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
@@ -41,11 +41,11 @@ rule chords:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 60 * attempt,
+        runtime=lambda wildcards, attempt: 30 * attempt,
         gpu=GPU,
     params:
         settings=analysis("theory"),
-        library=library("chords.py"),
+        library=code_of("chords.py"),
         origins=origins,
     message:
         "Chord deviations of {wildcards.study}/{wildcards.variant}, block {wildcards.block}"

@@ -9,11 +9,11 @@ rule config_used:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=500,
-        runtime=10,
+        mem_mb=lambda wildcards, attempt: 500 * attempt,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
-        # The device and the data folder are no part of what was computed.
-        config={key: value for key, value in config.items() if key not in ("device", "data_dir")},
+        # Where and how it was computed is no part of what was.
+        config={k: v for k, v in config.items() if k not in ("device", "data_dir", "checkpoint_minutes")},
     message:
         "The config of this run, overrides from the command line included"
     script:
@@ -22,9 +22,12 @@ rule config_used:
 
 rule report:
     input:
-        config=rules.config_used.output,
-        claims=rules.claims.output,
+        config=rules.config_used.output[0],
+        claims=rules.claims.output.csv,
         figures=figure_paths(),
+        pdfs=[path.removesuffix("png") + "pdf" for path in figure_paths()],
+        tables=rules.tables.input,
+        datasets=list(dict.fromkeys(data_path(name) for study in PROJECT.studies.values() for name in study.datasets())),
     output:
         f"{RESULTS}/report.html",
     log:
@@ -36,13 +39,12 @@ rule report:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
-        snakefile=os.path.relpath(workflow.main_snakefile),
+        library=code_of("report.py"),
+        texts=digest_of_texts("pages", "figures", "tables.yaml"),
+        origins=origins,
     message:
         "Report"
-    # Snakemake writes reports only when called for one. The second call reads the finished jobs' records and runs nothing;
-    # the first one holds the lock, which is why it must not ask for it.
-    shell:
-        "snakemake --snakefile {params.snakefile:q} --configfile {input.config:q} --report {output:q} --nolock"
-        " --cores 1 figures claims > {log:q} 2>&1"
+    script:
+        "../scripts/report.py"

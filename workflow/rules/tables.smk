@@ -12,11 +12,11 @@ rule table:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
         variants=descriptions,
         of_part=variant_of_part,
-        library=library("table.py"),
+        library=code_of("table.py"),
         origins=origins,
     message:
         "Table {wildcards.table} of {wildcards.study}"
@@ -28,12 +28,7 @@ rule barriers:
     input:
         curves=f"{RESULTS}/{{study}}/tables/curves.csv",
     output:
-        barriers=report(
-            ensure(f"{RESULTS}/{{study}}/tables/barriers.csv", non_empty=True),
-            caption="../report/barriers.rst",
-            category="Tables",
-            labels={"study": "{study}", "table": "barriers"},
-        ),
+        barriers=ensure(f"{RESULTS}/{{study}}/tables/barriers.csv", non_empty=True),
         loss_bounds=ensure(f"{RESULTS}/{{study}}/tables/loss_bounds.csv", non_empty=True),
     log:
         f"{RESULTS}/logs/barriers/{{study}}.log",
@@ -44,9 +39,9 @@ rule barriers:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
-        library=library("barriers.py"),
+        library=code_of("barriers.py"),
         origins=origins,
     message:
         "Barriers of {wildcards.study}"
@@ -59,12 +54,7 @@ rule trade_off:
         matching=f"{RESULTS}/{{study}}/tables/matching.csv",
         history=f"{RESULTS}/{{study}}/tables/history.csv",
     output:
-        trade_off=report(
-            ensure(f"{RESULTS}/{{study}}/tables/trade_off.csv", non_empty=True),
-            caption="../report/trade_off.rst",
-            category="Tables",
-            labels={"study": "{study}", "table": "accuracy against identifiability"},
-        ),
+        trade_off=ensure(f"{RESULTS}/{{study}}/tables/trade_off.csv", non_empty=True),
     log:
         f"{RESULTS}/logs/trade_off/{{study}}.log",
     benchmark:
@@ -74,9 +64,9 @@ rule trade_off:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
-        library=library("trade_off.py"),
+        library=code_of("trade_off.py"),
         origins=origins,
     message:
         "Accuracy against identifiability of {wildcards.study}"
@@ -89,12 +79,7 @@ rule estimators:
         swap_costs=f"{RESULTS}/{{study}}/tables/swap_costs.parquet",
         ridge_swap_costs=f"{RESULTS}/{{study}}/tables/ridge_swap_costs.parquet",
     output:
-        estimators=report(
-            ensure(f"{RESULTS}/{{study}}/tables/estimators.csv", non_empty=True),
-            caption="../report/estimators.rst",
-            category="Tables",
-            labels={"study": "{study}", "table": "agreement of the estimators"},
-        ),
+        estimators=ensure(f"{RESULTS}/{{study}}/tables/estimators.csv", non_empty=True),
     log:
         f"{RESULTS}/logs/estimators/{{study}}.log",
     benchmark:
@@ -104,9 +89,9 @@ rule estimators:
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=30,
+        runtime=lambda wildcards, attempt: 10 * attempt,
     params:
-        library=library("estimators.py"),
+        library=code_of("estimators.py"),
         origins=origins,
     message:
         "Agreement of the estimators of {wildcards.study}"

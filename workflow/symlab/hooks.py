@@ -6,6 +6,7 @@ import atexit
 import fcntl
 import logging
 import os
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from symlab.artifacts import cannot_write
 from symlab.errors import UserError
 
 # How a job's log tells a mistake, and how it ends when training was stopped with a checkpoint.
-SENTENCES = ("Error: ", "Training was stopped")
+SENTENCE = re.compile(r"(?:\d\d:\d\d:\d\d )?((?:Error: |Training was stopped).*)")
 
 
 @dataclass
@@ -67,9 +68,8 @@ def _why(logs: list[str]) -> str:
     texts = [Path(log).read_text(errors="replace").strip() for log in logs if Path(log).is_file()]
     for text in texts:
         for line in reversed(text.splitlines()):
-            found = [line[line.index(sentence) :] for sentence in SENTENCES if sentence in line]
-            if found:
-                return found[0]
+            if found := SENTENCE.fullmatch(line):
+                return found[1]
             if line.startswith("Traceback"):
                 return f"A fault of the program: {text.splitlines()[-1]}"
     last = texts[0].splitlines()[-1] if texts and texts[0] else "nothing"

@@ -26,12 +26,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def expose_library(folder: str) -> None:
-    """Let the processes that this one starts import symlab from ``folder`` and find this Python's programs.
-
-    Scripts run as processes of their own, and should not depend on what is installed or which environment is activated.
-    """
+    """Let the processes that this one starts, scripts of the workflow, import symlab from ``folder``."""
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
-    os.environ["PATH"] = os.pathsep.join(filter(None, [os.path.dirname(sys.executable), os.environ.get("PATH")]))
 
 
 def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:

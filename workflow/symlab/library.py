@@ -56,7 +56,7 @@ def _file(module: str) -> Path | None:
 def _imports(path: Path) -> list[Path]:
     """Files of the symlab modules that a file imports anywhere, its packages included."""
     modules = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -69,12 +69,17 @@ def _imports(path: Path) -> list[Path]:
 @cache
 def _code(path: Path) -> str:
     """The file's code without comments, docstrings and layout."""
+    return ast.dump(_tree(path))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    """The file's syntax tree without docstrings."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            # An empty body cannot be written; a lone docstring leaves "pass".
-            node.body = [statement for statement in node.body if not _is_string(statement)] or [ast.Pass()]
-    return ast.unparse(tree)
+            node.body = [statement for statement in node.body if not _is_string(statement)]
+    return tree
 
 
 def _is_string(statement: ast.stmt) -> bool:

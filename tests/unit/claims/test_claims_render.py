@@ -7,7 +7,8 @@ import pytest
 
 from symlab.artifacts import read_table, write_table
 from symlab.claims import Claim, Verdict, ledger, to_html, to_markdown
-from symlab.claims.render import COLOURS
+from symlab.claims.render import VERDICTS, claims_view, figure_name
+from symlab.report.html import FOLDER
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 HOSTILE = '<script>alert("1 & 2")</script> | a'
@@ -46,6 +47,7 @@ class Page(HTMLParser):
         self.feed(source)
         self.close()
         assert not self.open
+        self.rows = [[" ".join(cell.split()) for cell in row] for row in self.rows]
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
@@ -60,16 +62,22 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        if self.open and self.open[-1] != "style":
+            self.text += data
         if {"td", "th"} & set(self.open):
             self.rows[-1][-1] += data
+
+    def cells(self, columns):
+        """Rows of the table that has that many columns, without its headings."""
+        return [row for row in self.rows if len(row) == columns][1:]
 
 
 def test_the_page_is_well_formed_and_keeps_to_itself():
     page = Page(to_html(BOOK))
-    names = [tag for tag, _ in page.tags]
-    assert not {"script", "link", "img", "iframe"} & set(names)
-    assert not [attributes for _, attributes in page.tags if {"src", "href", "onclick", "style"} & set(attributes)]
+    assert not {"script", "img", "iframe"} & {tag for tag, _ in page.tags}
+    assert not [attributes for _, attributes in page.tags if {"src", "onclick", "style"} & set(attributes)]
+    # An icon without content keeps browsers from asking a server for one.
+    assert [(tag, attributes["href"]) for tag, attributes in page.tags if "href" in attributes] == [("link", "data:,")]
     assert "url(" not in to_html(BOOK) and "@import" not in to_html(BOOK)
 
 
@@ -82,7 +90,7 @@ def test_the_page_serves_readers_of_all_kinds():
     # Cards on a narrow screen lose the table's display; the roles keep it a table for screen readers.
     roles = {tag: attributes.get("role") for tag, attributes in page.tags}
     assert (roles["table"], roles["tr"], roles["td"]) == ("table", "row", "cell")
-    assert "@media (max-width" in to_html(BOOK)
+    assert "@media screen and (max-width" in to_html(BOOK)
     assert all(attributes["data-heading"] for tag, attributes in page.tags if tag == "td")
 
 
@@ -92,9 +100,11 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("verdict", COLOURS)
+@pytest.mark.parametrize("verdict", VERDICTS.values())
 def test_verdicts_have_contrast(verdict):
-    dark, light = sorted(luminance(colour) for colour in COLOURS[verdict])
+    style = (FOLDER / "pages" / "style.css").read_text()
+    colours = re.search(rf"^\.{verdict} {{ color: (#\w{{6}}); background: (#\w{{6}}); }}$", style, re.MULTILINE)
+    dark, light = sorted(map(luminance, colours.groups()))
     assert (light + 0.05) / (dark + 0.05) >= 7
 
 
@@ -102,26 +112,58 @@ def test_counts_come_first_and_failed_claims_head_the_table():
     page = Page(to_html(BOOK))
     assert "3 held" in page.text and "2 failed" in page.text and "1 not run at this scale" in page.text
     assert page.text.index("3 held") < page.text.index("statement")
-    assert [(row[0], row[1].removesuffix("paper")) for row in page.rows[1:]] == [
-        ("failed", "4a"),
-        ("failed", "10"),
-        ("held", "3a"),
-        ("held", "5"),
-        ("held", "6"),
-        ("not run at this scale", "9"),
+    assert [row[:2] for row in page.cells(5)] == [
+        ["failed", "Figure 4a digits: 8 seeds"],
+        ["failed", "Figure 10 digits: 8 seeds"],
+        ["held", "Figure 3a digits: 8 seeds"],
+        ["held", "Figure 5 digits: 8 seeds"],
+        ["held", "Figure 6 digits: 8 seeds"],
     ]
+    assert page.cells(4) == [["Figure 9", "statement 9", "at most 1reason", "no study of this config draws the figure"]]
 
 
 def test_measured_values_are_told_for_people():
-    measured = [row[3] for row in Page(to_html(BOOK)).rows[1:]]
+    measured = [row[3] for row in Page(to_html(BOOK)).cells(5)]
     assert measured == [
-        "undefinedn = 1",
-        "2.5n = 4hidden1",
-        "0.123 ± 0.01n = 4",
-        "infiniten = 2",
-        "123,457n = 2",
-        "not measuredno study of this config draws the figure",
+        "undefined (n = 1)",
+        "k = 2: 2.5 (n = 4; hidden1)",
+        "W σF = 0: 0.123 ± 0.01 (n = 4)",
+        "infinite (n = 2)",
+        "123,457 (n = 2)",
     ]
+
+
+def test_failed_cases_are_seen_and_many_others_are_folded():
+    cases = [Verdict(float(layer), layer != 3, 2, None, f"layer {layer}") for layer in range(1, 6)]
+    (claim,) = claims_view(book(**{"5": cases}))["judged"]
+    assert [case["name"] for case in claim["shown"]] == ["layer 3"]
+    assert len(claim["folded"]) == 4 and claim["range"] == "1 to 5"
+    row = Page(to_html(book(**{"5": cases}))).cells(5)[0]
+    assert row[0] == "failed in 1 of 5 cases" and row[3].startswith("layer 3: 3 (n = 2) 4 more cases: 1 to 5 layer 1")
+    (few,) = claims_view(book(**{"5": cases[:3]}))["judged"]
+    assert len(few["shown"]) == 3 and not few["folded"]
+
+
+def test_a_statement_says_apart_what_is_claimed_and_what_is_measured():
+    stated = BOOK.assign(statement="At sigma_F = 0 swaps are cheap: median cost, in m^(1/2)")
+    html = to_html(stated)
+    assert 'data-heading="Claim">At σ<sub>F</sub> = 0 swaps are cheap</td>' in html
+    assert "median cost, in m<sup>1/2</sup>" in html
+
+
+@pytest.mark.parametrize(
+    ("figure", "name"),
+    [
+        ("4a", "Figure 4a"),
+        ("12", "Figure 12"),
+        ("thm4.5", "Theorem 4.5"),
+        ("prop5.2", "Proposition 5.2"),
+        ("sec4.5", "Section 4.5"),
+        ("ridge", "Ridge"),
+    ],
+)
+def test_figures_are_called_by_their_numbers(figure, name):
+    assert figure_name(figure) == name
 
 
 @pytest.mark.parametrize("field", ["statement", "case", "detail", "reason", "threshold", "study", "scale", "paper"])

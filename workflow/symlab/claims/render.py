@@ -1,90 +1,52 @@
-"""The ledger for people: a page of its own for the report, a Markdown table for a README."""
+"""The ledger for people: rows for HTML pages, a page of its own, a Markdown table for a README."""
 
 from __future__ import annotations
 
 import html
 import math
+import re
+from typing import Any
 
 import pandas as pd
 
 from symlab.claims.evaluate import FAILED, HELD, NOT_RUN, figure_order
+from symlab.report.html import render
 
+# Worst first; values are the names of their styles.
 VERDICTS = {FAILED: "failed", HELD: "held", NOT_RUN: "not-run"}
-
-# Text and ground of each verdict: contrast above 7 : 1, and the word says the same as the colour.
-COLOURS = {"failed": ("#7a1212", "#fbe5e3"), "held": ("#0b4f26", "#e0f3e6"), "not-run": ("#3d4650", "#e9ecef")}
-
-HEADINGS = ["Verdict", "Figure", "Claim", "Measured", "Threshold", "Study"]
-
-# A narrow screen gets one card a row: cells keep their table roles, which display: block would otherwise take away.
-STYLE = """
-:root { color-scheme: light; }
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto; max-width: 80rem; padding: 1rem;
-  font: 1rem/1.5 system-ui, sans-serif; color: #1b1f23; background: #fff;
-}
-h1 { font-size: 1.5rem; margin: 0 0 .5rem; }
-.counts { display: flex; flex-wrap: wrap; gap: .5rem; list-style: none; margin: 1rem 0; padding: 0; }
-.counts li, .verdict { border-radius: .25rem; padding: .1rem .5rem; font-weight: 600; }
-table { border-collapse: collapse; width: 100%; }
-caption { text-align: left; color: #3d4650; padding-bottom: .5rem; }
-th, td { text-align: left; vertical-align: top; padding: .5rem; overflow-wrap: anywhere; }
-td { border-bottom: 1px solid #c9ced3; }
-thead th { border-bottom: 2px solid #3d4650; overflow-wrap: normal; }
-td.verdict-cell, td.threshold { min-width: 7rem; }
-td.figure { min-width: 9rem; }
-p { margin: 0; }
-.case { font-weight: 600; }
-.small { font-size: .875rem; color: #3d4650; }
-@media (max-width: 48rem) {
-  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  table, tbody, tr, th, td, caption { display: block; width: 100%; }
-  tr { border: 1px solid #c9ced3; border-radius: .25rem; margin-bottom: 1rem; }
-  th, td { border: 0; padding: .35rem .5rem; }
-  [data-heading]::before { content: attr(data-heading); display: block; font-size: .875rem; color: #3d4650; }
-}
-@media print { body { max-width: none; } tr { break-inside: avoid; } }
-"""
+# Cases of one claim that a page shows without being asked.
+CASES_SHOWN = 3
 
 
 def to_html(ledger: pd.DataFrame) -> str:
     """A self-contained page without scripts: counts, then all claims, failed ones first."""
+    return render("claims.html", claims=claims_view(ledger))
+
+
+def claims_view(ledger: pd.DataFrame) -> dict[str, Any]:
+    """What the pages' claims table shows: counts of each verdict, then one row a claim and study, worst first.
+
+    ``judged`` are the claims that have a verdict, ``not_run`` those that have none.
+    """
     rows = _sorted(ledger)
     counts = _counts(rows)
-    colours = "".join(
-        f".{name} {{ color: {text}; background: {ground}; }}\n" for name, (text, ground) in COLOURS.items()
-    )
-    badges = "".join(
-        f'<li class="{VERDICTS[verdict]}">{counts[verdict]} {verdict}</li>\n' for verdict in (HELD, FAILED, NOT_RUN)
-    )
-    heads = "".join(f'<th role="columnheader" scope="col">{heading}</th>' for heading in HEADINGS)
-    body = "".join(_html_row(row) for row in rows)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Claims: {_summary(counts)}</title>
-<style>{STYLE}{colours}</style>
-</head>
-<body>
-<main>
-<h1>Claims</h1>
-<p>Each claim of a paper, measured on this run's tables and held against a threshold that was fixed before it.</p>
-<ul class="counts">
-{badges}</ul>
-<table role="table">
-<caption>Failed claims come first, then held ones, then those this run has no networks for. &#177; is one standard
-deviation over the n pairs, models or draws.</caption>
-<thead role="rowgroup"><tr role="row">{heads}</tr></thead>
-<tbody role="rowgroup">
-{body}</tbody>
-</table>
-</main>
-</body>
-</html>
-"""
+    claims = [_view(cases) for cases in _claims(rows)]
+    return {
+        "summary": _summary(counts),
+        "counts": [
+            {"verdict": name, "style": VERDICTS[name], "count": counts[name]} for name in (HELD, FAILED, NOT_RUN)
+        ],
+        "papers": list(dict.fromkeys(row["paper"] for row in rows)),
+        "judged": [claim for claim in claims if claim["verdict"] != NOT_RUN],
+        "not_run": [claim for claim in claims if claim["verdict"] == NOT_RUN],
+    }
+
+
+def figure_name(figure: str) -> str:
+    """A figure's number as a reader calls it: 4a is Figure 4a, thm4.5 Theorem 4.5."""
+    kinds = {"thm": "Theorem", "prop": "Proposition", "sec": "Section", "": "Figure"}
+    number = re.fullmatch(r"(thm|prop|sec|)(\d.*)", figure)
+    return f"{kinds[number[1]]} {number[2]}" if number else figure.capitalize()
 
 
 def to_markdown(ledger: pd.DataFrame) -> str:
@@ -99,11 +61,7 @@ def to_markdown(ledger: pd.DataFrame) -> str:
         "| Verdict | Figure | Claim | Measured | Threshold | Study |",
         "|---|---|---|---|---|---|",
     ]
-    claims: dict[tuple[str, str, str], list[dict]] = {}
-    for row in rows:
-        claims.setdefault((row["paper"], row["claim"], row["study"]), []).append(row)
-    # A claim stands where its worst case stands, for the rows are sorted: failed before held before not run.
-    for cases in claims.values():
+    for cases in _claims(rows):
         if cases[0]["verdict"] != NOT_RUN:
             lines.append(_markdown_row(cases))
     drawn = {(row["paper"], row["figure"]) for row in rows if row["verdict"] != NOT_RUN}
@@ -139,6 +97,14 @@ def _sorted(ledger: pd.DataFrame) -> list[dict]:
     )
 
 
+def _claims(rows: list[dict]) -> list[list[dict]]:
+    """The cases of each claim and study. A claim stands where its worst case stands, for rows come sorted."""
+    claims: dict[tuple[str, str, str], list[dict]] = {}
+    for row in rows:
+        claims.setdefault((row["paper"], row["claim"], row["study"]), []).append(row)
+    return list(claims.values())
+
+
 def _counts(rows: list[dict]) -> dict[str, int]:
     return {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
 
@@ -147,24 +113,43 @@ def _summary(counts: dict[str, int]) -> str:
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (HELD, FAILED, NOT_RUN))
 
 
-def _html_row(row: dict) -> str:
-    text = {key: html.escape(value) if isinstance(value, str) else value for key, value in row.items()}
-    case = f'<p class="case">{text["case"]}</p>' if row["case"] else ""
-    detail = f'<p class="small">{text["detail"]}</p>' if row["detail"] else ""
-    count = f'<p class="small">n = {row["n"]}</p>' if row["verdict"] != NOT_RUN else ""
-    cells = [
-        ("verdict-cell", f'<span class="verdict {VERDICTS[row["verdict"]]}">{row["verdict"]}</span>'),
-        ("figure", f'<p>{text["figure"]}</p><p class="small">{text["paper"]}</p>'),
-        ("claim", f'{case}<p>{text["statement"]}</p><p class="small">{text["reason"]}</p>'),
-        ("measured", f"<p>{html.escape(_measured(row))}</p>{count}{detail}"),
-        ("threshold", f"<p>{text['threshold']}</p>"),
-        ("study", f'<p>{text["study"] or "none"}</p><p class="small">{text["scale"]}</p>'),
+def _view(cases: list[dict]) -> dict[str, Any]:
+    first = cases[0]
+    headline, _, quantity = first["statement"].partition(": ")
+    views = [
+        {
+            "verdict": case["verdict"],
+            "style": VERDICTS[case["verdict"]],
+            "name": case["case"],
+            "measured": _measured(case),
+            "n": case["n"],
+            "detail": case["detail"],
+        }
+        for case in cases
     ]
-    joined = "".join(
-        f'<td role="cell" class="{name}" data-heading="{heading}">{content}</td>'
-        for heading, (name, content) in zip(HEADINGS, cells, strict=True)
-    )
-    return f'<tr role="row">{joined}</tr>\n'
+    # Failed cases are always seen; of many others only the range is, until they are unfolded.
+    failed = sum(case["verdict"] == FAILED for case in cases)
+    shown = len(cases) if len(cases) <= CASES_SHOWN else failed
+    values = [case["value"] for case in cases[shown:] if not math.isnan(case["value"])]
+    return {
+        "paper": first["paper"],
+        "claim": first["claim"],
+        "study": first["study"],
+        "scale": first["scale"],
+        "anchor": re.sub(r"[^\w.-]+", "-", f"claim-{first['paper']}-{first['claim']}-{first['study']}"),
+        "verdict": first["verdict"],
+        "style": VERDICTS[first["verdict"]],
+        "figure": figure_name(first["figure"]),
+        "headline": headline,
+        "quantity": quantity,
+        "reason": first["reason"],
+        "threshold": first["threshold"],
+        "failed": failed,
+        "cases": len(cases),
+        "shown": views[:shown],
+        "folded": views[shown:],
+        "range": f"{_number(min(values))} to {_number(max(values))}" if values else "",
+    }
 
 
 def _measured(row: dict) -> str:

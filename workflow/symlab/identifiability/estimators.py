@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import spearmanr
 
 MODEL = ["variant", "mask_seed", "seed"]
 PAIR = [*MODEL, "layer", "i", "j"]
@@ -58,6 +57,9 @@ def _kinds_of_pairs(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _agreement(mahalanobis: np.ndarray, ridge: np.ndarray) -> tuple[float, float]:
     """Spearman correlation and share of equal signs."""
+    # Importing it takes most of a second, and Snakemake's own process imports this module through the claims.
+    from scipy.stats import spearmanr
+
     if np.isnan(mahalanobis).any() or not np.isfinite(ridge).all():
         return np.nan, np.nan
     rounding = ROUNDING * np.abs(ridge).max()

@@ -1,5 +1,6 @@
-"""A copy of the project in a temporary folder, and one finished smoke run that the tests start from."""
+"""A copy of the project in a temporary folder, and one finished smoke run that tests of the workflow start from."""
 
+import json
 import os
 import re
 import shutil
@@ -8,10 +9,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
+from safetensors import safe_open
 
-ROOT = Path(__file__).parents[2]
+from symlab.artifacts import read_header, read_table
+
+ROOT = Path(__file__).parents[1]
 SMOKE = Path("workflow/presets/smoke.yaml")
 
 
@@ -25,12 +30,27 @@ class Project:
     def command(self, *arguments):
         return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", str(self.config)]
 
-    def snakemake(self, *arguments, data_dir=None):
-        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SYMLAB_DATA")}
-        environment |= {"SYMLAB_DATA": str(data_dir)} if data_dir else {}
+    def environment(self, **variables):
+        kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SYMLAB_DATA")}
+        return kept | variables
+
+    def snakemake(self, *arguments, data_dir=None, **variables):
+        environment = self.environment(**variables, **({"SYMLAB_DATA": str(data_dir)} if data_dir else {}))
         return subprocess.run(
-            self.command(*arguments), cwd=self.folder, env=environment, text=True, capture_output=True, timeout=600
+            self.command(*arguments), cwd=self.folder, env=environment, text=True, capture_output=True, timeout=1800
         )
+
+    def start(self, *arguments, **variables):
+        """Snakemake in the background, in a process group of its own, its output in terminal.log."""
+        with (self.folder / "terminal.log").open("w") as terminal:
+            return subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.folder,
+                env=self.environment(**variables),
+                start_new_session=True,
+                stdout=terminal,
+                stderr=subprocess.STDOUT,
+            )
 
     def planned(self, *targets):
         """Jobs of each rule that a run would execute now."""
@@ -51,6 +71,23 @@ class Project:
     def results(self, pattern):
         return sorted((self.folder / "results" / "smoke").glob(pattern))
 
+    def assert_same_results(self, other, pattern="**/*"):
+        """Every table and tensor file of the other project is here with the same values (times apart)."""
+        names = [
+            path.relative_to(other.folder)
+            for path in other.results(pattern)
+            if path.suffix in (".csv", ".parquet", ".safetensors") and "checkpoints" not in path.parts
+        ]
+        assert names
+        for name in names:
+            here, there = self.folder / name, other.folder / name
+            if name.suffix == ".safetensors":
+                kind = json.loads(safe_open(there, framework="numpy").metadata()["symlab"])["kind"]
+                assert read_header(here, kind)["content_sha256"] == read_header(there, kind)["content_sha256"], name
+            else:
+                tables = [read_table(path).drop(columns="time_s", errors="ignore") for path in (here, there)]
+                pd.testing.assert_frame_equal(*tables, check_exact=True, obj=str(name))
+
 
 def copy_project(folder):
     for name in ("Snakefile", "config.yaml", "envs", "profiles", "workflow"):
@@ -60,6 +97,12 @@ def copy_project(folder):
         else:
             shutil.copy(source, folder / name, follow_symlinks=False)
     return Project(folder)
+
+
+@pytest.fixture(scope="session")
+def clone():
+    """Makes a copy of the project, as cloned, in a folder."""
+    return copy_project
 
 
 @pytest.fixture

@@ -1,0 +1,132 @@
+"""The origin of a file changes with all that led to it, and with nothing else."""
+
+import copy
+
+import pytest
+import yaml
+
+from symlab.lineage import ANALYSIS_OF, DERIVED, PARTS, Lineage
+from symlab.study import parse_config
+
+CONFIG = yaml.safe_load(
+    """
+results: out
+datasets:
+  digits: {source: digits}
+  gmm: {source: gmm, seed: 2, sigma_sep: 1, sweep: {k: [2, 8]}}
+studies:
+  images:
+    dataset: digits
+    network: {name: mlp, widths: [16, 16]}
+    recipe: {epochs: 2}
+    seeds: 4
+    seeds_per_job: 2
+    variants:
+      standard: {scheme: {name: standard}}
+      syre: {scheme: {name: syre, sigma_F: 1}}
+    matching: {}
+    interpolation: {aligned: true}
+    identification: {}
+    theory: {}
+    figures: []
+  mixtures:
+    dataset: gmm
+    network: {name: mlp, widths: [16]}
+    recipe: {epochs: 1}
+    seeds: 2
+    variants:
+      standard: {scheme: {name: standard}}
+    interpolation: {aligned: false}
+    centre_gaps: {}
+    figures: []
+"""
+)
+
+
+def paths(project):
+    """All files of the project that other jobs read."""
+    found = [f"out/data/{name}.safetensors" for name in project.datasets]
+    for study in project.studies.values():
+        tables = ["history.csv"] + [table for table, key in ANALYSIS_OF.items() if getattr(study, key)]
+        found += [f"out/{study.name}/tables/{table}" for table in tables]
+        for variant in study.variants:
+            for block in study.blocks():
+                base = f"out/{study.name}/{variant}"
+                found.append(f"{base}/models/{block}.safetensors")
+                found += [f"{base}/{PARTS[table]}/{block}.x" for table in tables if table in PARTS]
+                if study.matching:
+                    found += [f"{base}/{name}/{block}.safetensors" for name in ("moments", "permutations")]
+    return found
+
+
+def origins(config):
+    project = parse_config(config)
+    lineage = Lineage(project)
+    return {path: lineage.origin(path)["settings"] for path in paths(project)}
+
+
+def changed(edit):
+    config = copy.deepcopy(CONFIG)
+    edit(config)
+    before, after = origins(CONFIG), origins(config)
+    assert before.keys() <= after.keys()
+    return {path for path in before if before[path] != after[path]}
+
+
+def files(prefix, *words):
+    return {
+        path for path in origins(CONFIG) if path.startswith(prefix) and (not words or any(w in path for w in words))
+    }
+
+
+@pytest.mark.parametrize("key", ["device", "checkpoint_minutes", "data_dir", "style"])
+def test_where_and_how_something_is_computed_changes_no_origin(key):
+    values = {"device": "cpu", "checkpoint_minutes": 1, "data_dir": "/x", "style": {"dpi": 100}}
+    assert changed(lambda config: config.update({key: values[key]})) == set()
+
+
+def test_training_changes_all_of_its_study():
+    found = changed(lambda config: config["studies"]["images"]["recipe"].update(epochs=3))
+    assert found == files("out/images")
+
+
+def test_one_variant_changes_its_own_files_and_the_study_s_tables():
+    found = changed(lambda config: config["studies"]["images"]["variants"]["syre"]["scheme"].update(sigma_F=2))
+    assert found == files("out/images/syre") | files("out/images/tables")
+
+
+def test_a_data_set_changes_what_is_made_from_it():
+    found = changed(lambda config: config["datasets"]["gmm"].update(seed=3))
+    assert found == files("out/data/gmm") | files("out/mixtures")
+
+
+def test_an_analysis_changes_its_own_tables():
+    found = changed(lambda config: config["studies"]["images"].update(interpolation={"aligned": True, "lambdas": 5}))
+    assert found == files("out/images", "curves", "barriers.csv", "loss_bounds.csv")
+
+
+def test_matching_changes_what_uses_permutations():
+    found = changed(lambda config: config["studies"]["images"].update(matching={"n_random": 3}))
+    made = files("out/images", "permutations", "matching", "trade_off", "curves", "barriers.csv", "loss_bounds.csv")
+    assert found == made
+
+
+def test_more_seeds_change_tables_and_no_finished_block():
+    found = changed(lambda config: config["studies"]["images"].update(seeds=6))
+    assert found == files("out/images/tables")
+
+
+def test_blocks_and_variants_have_origins_of_their_own():
+    found = origins(CONFIG)
+    models = [found[path] for path in found if "/models/" in path]
+    assert len(set(models)) == len(models)
+
+
+def test_files_that_no_job_reads_have_none():
+    lineage = Lineage(parse_config(CONFIG))
+    for path in ("out/claims.csv", "out/images/figures/figure_3a.png", "elsewhere/data/digits.safetensors"):
+        assert lineage.origin(path) is None
+
+
+def test_every_table_of_an_analysis_has_parts_or_is_derived():
+    assert set(ANALYSIS_OF) | {"history.csv"} == set(PARTS) | set(DERIVED) | {"centre_gaps.csv"}
