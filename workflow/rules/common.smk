@@ -4,9 +4,11 @@ import re
 
 from snakemake.logging import logger
 from symlab.claims import tables_of_claims
+from symlab.config_files import check_files
 from symlab.device import gpu_is_likely
 from symlab.errors import UserError
 from symlab.figures import FIGURES
+from symlab.figures.needs import check_figures
 from symlab.hooks import Failures, hold_results
 from symlab.job import expose_library
 from symlab.library import library
@@ -21,7 +23,9 @@ from symlab.lineage import (
 from symlab.study import parse_config
 
 try:
+    check_files(workflow.configfiles)
     PROJECT = parse_config(config)
+    check_figures(PROJECT)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -177,13 +181,3 @@ def scales(wildcards):
         }
         for name, study in PROJECT.studies.items()
     }
-
-
-for name, study in PROJECT.studies.items():
-    for figure in study.figures:
-        if figure not in FIGURES:
-            raise WorkflowError(
-                f"Config: studies.{name}.figures names {figure!r}; figures that can be drawn are {', '.join(FIGURES)}."
-            )
-        # Refused now, before anything is trained, if an analysis that the figure needs is off.
-        table_paths(name, FIGURES[figure].tables)

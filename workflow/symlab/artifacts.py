@@ -122,7 +122,7 @@ def read_tensors(path: str | Path, kind: str, names: Iterable[str] | None = None
         if missing := wanted - available:
             raise ArtifactError(f"{path} holds no tensor named {sorted(missing)[0]!r}. {rebuild(path)}")
         tensors = {name: file.get_tensor(name) for name in sorted(wanted)}
-    if names is None and content_digest(tensors) != header["content_sha256"]:
+    if names is None and content_digest(tensors) != header.get("content_sha256"):
         raise ArtifactError(f"{path} was altered after it was written (its digest does not match). {rebuild(path)}")
     return tensors, header
 
@@ -147,8 +147,10 @@ def read_table(path: str | Path) -> pd.DataFrame:
         return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path, dtype={"point": str})
     except FileNotFoundError:
         raise ArtifactError(f"{path} does not exist. {rebuild(path)}") from None
-    except (ValueError, OSError) as error:
-        raise ArtifactError(f"{path} is not a readable table ({error}). {rebuild(path)}") from None
+    except (ValueError, OSError, LookupError, TypeError, NotImplementedError) as error:
+        # pyarrow and pandas explain over several lines what they make of a damaged file; the first says enough.
+        why = str(error).partition("\n")[0]
+        raise ArtifactError(f"{path} is not a readable table ({why}). {rebuild(path)}") from None
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -171,6 +173,8 @@ def _opened(path: str | Path) -> Iterator[Any]:
 def _checked_header(path: str | Path, metadata: dict[str, str] | None, kind: str) -> dict[str, Any]:
     try:
         header = json.loads((metadata or {})["symlab"])
+        if not isinstance(header, dict):
+            raise ValueError
     except (KeyError, ValueError):
         raise ArtifactError(f"{path} was not written by symlab (it has no symlab header). {rebuild(path)}") from None
     if header.get("kind") != kind:

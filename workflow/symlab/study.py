@@ -9,6 +9,7 @@ import copy
 import itertools
 import math
 import re
+import reprlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,13 +18,19 @@ from typing import Any
 import jsonschema
 import yaml
 
+from symlab.config_files import check_mapping
 from symlab.errors import UserError
 from symlab.networks import NETWORKS, SCHEMES
-from symlab.networks.fixed_counts import fixed_counts
+from symlab.study_checks import check_dataset, check_palette, check_results, check_study, check_variant
 
 Config = dict[str, Any]
 
+LARGEST_SWEEP = 10_000
+LONGEST_VALUE = 40
 SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 # The keys that each scheme, network and data source takes besides its name, with defaults; REQUIRED ones must be given.
 # A name that is missing here (one you added) takes any key the schema knows.
@@ -68,15 +75,6 @@ DATASET_KEYS: dict[str, dict[str, Any]] = {
 }
 # Schemes that fix a number of weights, given as n_fixed or as fixed_fraction.
 COUNTING_SCHEMES = ("w_asymmetric", "w_asymmetric_heads")
-# Sources whose samples are images, which can be flipped and cropped.
-IMAGE_SOURCES = ("digits", "mnist", "cifar10", "cifar10_jpeg")
-
-# Inputs of the data sets of real images.
-INPUTS = {"digits": 64, "mnist": 784, "mnist_coherence": 784, "cifar10": 3072, "cifar10_jpeg": 3072}
-# Schemes whose law of D the theorems' bounds know (symlab.identifiability.bounds).
-BOUNDED_SCHEMES = ("standard", "residual", "w_asymmetric", "syre", "sparse")
-# Realization and swap costs are defined for a chain of linear maps: no convolutions, no attention.
-NOT_IDENTIFIED = ("resnet20", "vit")
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,10 @@ def parse_config(config: Config) -> Project:
         UserError: the first thing that is wrong, with the dotted key, the value and what is allowed.
     """
     # Snakemake hands over ordered dicts and command-line values; a deep copy keeps the caller's config as it was.
+    check_mapping(config)
     filled = _validated(copy.deepcopy({key: value for key, value in config.items()}))
+    check_results(filled["results"])
+    check_palette(filled["style"]["palette"])
     datasets: dict[str, Config] = {}
     for family, spec in filled["datasets"].items():
         for name, dataset in _expand_dataset(family, spec).items():
@@ -198,19 +199,20 @@ def _is_number(checker: Any, value: Any) -> bool:
 
 
 def _sentence(error: jsonschema.ValidationError) -> str:
-    where = ".".join(str(part) for part in error.absolute_path) or "the top level"
+    where = ".".join(_plain(part) for part in error.absolute_path) or "the top level"
+    instance = _short(error.instance)
     if error.validator == "additionalProperties":
         known = set(error.schema.get("properties", {}))
-        unknown = sorted(set(error.instance) - known)
-        return f"Config: unknown key {unknown[0]!r} at {where}; known keys are {', '.join(sorted(known))}."
+        unknown = sorted(set(error.instance) - known, key=str)
+        return f"Config: unknown key {_short(unknown[0])} at {where}; known keys are {', '.join(sorted(known))}."
     if error.validator == "required":
         return f"Config: {where} lacks a key: {error.message}."
     if error.validator == "multipleOf":
         multiple = error.validator_value
-        return f"Config: {where} = {error.instance!r} must be a multiple of {multiple}, because seeds form pairs."
+        return f"Config: {where} = {instance} must be a multiple of {multiple}, because seeds form pairs."
     if error.validator == "pattern":
         return (
-            f"Config: the name {error.instance!r} at {where} may hold only lower-case letters, digits and underscores, "
+            f"Config: the name {instance} at {where} may hold only lower-case letters, digits and underscores, "
             "and starts with a letter."
         )
     if error.validator == "type" and isinstance(error.instance, str) and re.fullmatch(r"\d+e[+-]?\d+", error.instance):
@@ -218,7 +220,18 @@ def _sentence(error: jsonschema.ValidationError) -> str:
     if error.validator == "type" and error.validator_value == "string" and _is_integer(None, error.instance):
         return f"Config: {where} = {error.instance!r} must be text; put it in quotes."
     description = error.schema.get("description", "")
-    return f"Config: {where} = {error.instance!r} is not allowed: {error.message}. {description}".strip()
+    reason = error.message.replace(repr(error.instance), instance)
+    return f"Config: {where} = {instance} is not allowed: {reason}. {description}".strip()
+
+
+def _short(value: Any) -> str:
+    """A value as Python writes it, cut where it is long."""
+    return _SHORT.repr(value)
+
+
+def _plain(key: Any) -> str:
+    """A key as it is, unless it holds control characters."""
+    return str(key) if str(key).isprintable() else _short(key)
 
 
 def _refuse_twice(name: str, taken: dict[str, Any], where: str) -> None:
@@ -240,6 +253,7 @@ def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
         _check_block("dataset", member, where)
         _refuse_twice(name, members, where)
         members[name] = _complete(member, DATASET_KEYS, "source", where, common=("seed",))
+        check_dataset(members[name], where)
     return members
 
 
@@ -265,6 +279,10 @@ def _sweep(name: str, spec: Config, where: str) -> list[tuple[str, Config, Confi
     """(name, spec without sweep, swept values) for each combination; names get ``_<key><value>`` for each swept key."""
     spec = dict(spec)
     sweep = spec.pop("sweep", {})
+    if (combinations := math.prod(map(len, sweep.values()))) > LARGEST_SWEEP:
+        raise UserError(
+            f"Config: {where}.sweep has {combinations} combinations, more than {LARGEST_SWEEP}; list fewer."
+        )
     members = []
     for values in itertools.product(*sweep.values()):
         chosen = dict(zip(sweep, values, strict=True))
@@ -280,8 +298,12 @@ def _suffix(key: str, value: Any, where: str) -> str:
     text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{value}"
     if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
         raise UserError(
-            f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; "
+            f"Config: {where}.sweep.{_plain(key)} lists {_short(value)}, which cannot be part of a folder's name; "
             "sweep over numbers or plain words."
+        )
+    if len(text) > LONGEST_VALUE:
+        raise UserError(
+            f"Config: {where}.sweep.{_plain(key)} lists a value of {len(text)} letters, too long for a folder's name."
         )
     return f"_{text}"
 
@@ -335,57 +357,8 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
         theory=spec["theory"],
         figures=tuple(spec["figures"]),
     )
-    _check_analyses(study, where)
+    check_study(study, where)
     return study
-
-
-def _check_analyses(study: Study, where: str) -> None:
-    path = study.interpolation
-    if path and path["lambdas"] % 2 == 0:
-        raise UserError(
-            f"Config: {where}.interpolation.lambdas = {path['lambdas']} must be odd: the midpoint is on the path."
-        )
-    if path and path["aligned"] and not study.matching:
-        raise UserError(
-            f"Config: {where}.interpolation.aligned needs {where}.matching; set aligned: false or add matching: {{}}."
-        )
-    if study.ridge and not study.identification:
-        raise UserError(
-            f"Config: {where}.ridge needs {where}.identification, to compare its costs with; add identification: {{}}."
-        )
-    if study.ridge and study.ridge["reported"] not in study.ridge["beta"]:
-        raise UserError(
-            f"Config: {where}.ridge.reported = {study.ridge['reported']} is not among {where}.ridge.beta = "
-            f"{study.ridge['beta']}; report one of them."
-        )
-    for variant in study.variants.values():
-        for analysis in ("identification", "ridge", "theory"):
-            if getattr(study, analysis) and variant.network["name"] in NOT_IDENTIFIED:
-                raise UserError(
-                    f"Config: {where}.{analysis} needs networks that are a chain of linear maps, which "
-                    f"{variant.network['name']} is not; leave {analysis} out of this study."
-                )
-        narrow = min([*variant.network.get("widths", []), variant.network.get("width", 3)])
-        if (study.ridge or study.theory) and narrow < 3:
-            raise UserError(
-                f"Config: {where}.{'ridge' if study.ridge else 'theory'} swaps neurons, but variant {variant.name} has "
-                f"a layer of {narrow}; give every hidden layer three or more."
-            )
-        if study.theory and variant.scheme["name"] not in BOUNDED_SCHEMES:
-            raise UserError(
-                f"Config: {where}.theory knows the moments of D under {', '.join(BOUNDED_SCHEMES)}, but variant "
-                f"{variant.name} has scheme.name = {variant.scheme['name']}; leave theory out of this study."
-            )
-        # Costs by ridge regression are of neurons that are functions of their own pre-activation alone.
-        for key, joint, allowed in (
-            ("norm", "layernorm", "batchnorm or none (layernorm is the default)"),
-            ("activation", "sigma", "gelu or relu"),
-        ):
-            if study.ridge and variant.network.get(key) == joint:
-                raise UserError(
-                    f"Config: {where}.ridge needs network.{key}: {allowed}, but variant {variant.name} has {joint}, "
-                    "with which a neuron's output depends on the other neurons too."
-                )
 
 
 def _variant(
@@ -406,9 +379,7 @@ def _variant(
         )
     init = _complete(init, INIT_KEYS, "name", f"{where}.init")
     recipe["schedule"] = _complete(recipe["schedule"], SCHEDULE_KEYS, "name", f"{where}.recipe.schedule")
-    _check_counts(scheme, network, dataset_spec, where)
-    _check_heads(scheme, network, where)
-    _check_augment(recipe, dataset, dataset_spec, where)
+    check_variant(network, scheme, recipe, dataset, dataset_spec, where)
     description = {
         "family": family,
         "scheme": scheme["name"],
@@ -447,38 +418,3 @@ def _check_block(block: str, value: Config, where: str) -> None:
     if error is not None:
         sentence = _sentence(error)
         raise UserError(f"{sentence.rstrip('.')} (in {where}).")
-
-
-def _check_counts(scheme: Config, network: Config, dataset: Config, where: str) -> None:
-    inputs = INPUTS.get(dataset["source"], dataset.get("d"))
-    if scheme["name"] != "w_asymmetric" or inputs is None or network["name"] != "mlp":
-        return
-    sizes = [inputs, *network["widths"]]
-    try:
-        fixed_counts(scheme, {f"linears.{layer}": size for layer, size in enumerate(sizes)})
-    except UserError as error:
-        raise UserError(f"Config: {where}: {error}") from None
-
-
-def _check_heads(scheme: Config, network: Config, where: str) -> None:
-    if scheme["name"] != "w_asymmetric_heads" or network["name"] not in NETWORK_KEYS:
-        return
-    if "heads" not in network:
-        raise UserError(
-            f"Config: {where}.scheme.name = w_asymmetric_heads needs a network with attention heads, "
-            f"but network.name is {network['name']}; use w_asymmetric."
-        )
-    if scheme["heads"] != network["heads"]:
-        raise UserError(
-            f"Config: {where}.scheme.heads = {scheme['heads']} is not network.heads = {network['heads']}; "
-            "masks can follow the heads only if there are as many."
-        )
-
-
-def _check_augment(recipe: Config, dataset: str, dataset_spec: Config, where: str) -> None:
-    source = dataset_spec["source"]
-    if recipe["augment"] is not None and source in DATASET_KEYS and source not in IMAGE_SOURCES:
-        raise UserError(
-            f"Config: {where}: recipe.augment flips and crops images, but the samples of data set {dataset} (source "
-            f"{source}) are none; set recipe.augment: null. Sources with images: {', '.join(IMAGE_SOURCES)}."
-        )

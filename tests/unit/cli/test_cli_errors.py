@@ -137,6 +137,7 @@ def test_files_of_data(mlps, capsys):
     ("options", "words"),
     [
         (("--lambdas", "24"), ["--lambdas is 24", "odd"]),
+        (("--lambdas", "1000001"), ["--lambdas is 1000001", "an odd number from 3 to 10001"]),
         (("--samples", "0"), ["--samples is 0"]),
         (("--task", "regression"), ["one output"]),
         (("--out", "data.npz"), ["data.npz is a file"]),

@@ -44,8 +44,9 @@ def which(x):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     """A data folder with 30 + 20 pictures."""
+    monkeypatch.setattr(cifar10_jpeg, "N_IMAGES", (30, 20))
     (tmp_path / "cifar10-jpeg").mkdir()
     parquet.write_table(table(0, 30), tmp_path / "cifar10-jpeg" / "train.parquet")
     parquet.write_table(table(30, 20), tmp_path / "cifar10-jpeg" / "test.parquet")
@@ -164,7 +165,7 @@ def test_damaged_images_give_pixels_or_a_sentence(changes, length):
         (table(n=2, label=[None, 1]), "missing values"),
         (table(n=2, label=[0, 10]), r"label 10 at position 1, outside 0\.\.9"),
         (table(n=2, label=[-1, 0]), "label -1 at position 0"),
-        (table(n=0, image=pa.array([], pa.binary())), "holds no images"),
+        (table(n=0, image=pa.array([], pa.binary())), "holds 0 images where 1 are expected"),
         (table(n=3, image=[encode(picture(0)), encode(picture(1)), b"no"]), "row 2: the image is not a JPEG image"),
     ],
 )
@@ -172,7 +173,7 @@ def test_wrong_tables(tmp_path, content, sentence):
     path = tmp_path / "train.parquet"
     parquet.write_table(content, path)
     with pytest.raises(UserError, match=sentence) as error:
-        cifar10_jpeg.read_parquet(path)
+        cifar10_jpeg.read_parquet(path, max(content.num_rows, 1))
     assert str(path) in str(error.value)
 
 
@@ -181,7 +182,7 @@ def test_any_integer_type_of_labels_and_several_batches(tmp_path, monkeypatch, k
     monkeypatch.setattr(cifar10_jpeg, "_ROWS", 7)
     path = tmp_path / "train.parquet"
     parquet.write_table(table(label=pa.array([i % 10 for i in range(20)], kind)), path, row_group_size=9)
-    images = cifar10_jpeg.read_parquet(path)
+    images = cifar10_jpeg.read_parquet(path, 20)
     np.testing.assert_array_equal(which(images.x), np.arange(20))
     np.testing.assert_array_equal(images.y, np.arange(20) % 10)
     assert images.y.dtype == np.int64
@@ -192,7 +193,7 @@ def test_the_row_that_is_wrong_is_named_in_any_batch(tmp_path, monkeypatch):
     path = tmp_path / "train.parquet"
     parquet.write_table(table(n=5, image=[encode(picture(0))] * 3 + [b"no"] * 2), path)
     with pytest.raises(UserError, match="row 3: "):
-        cifar10_jpeg.read_parquet(path)
+        cifar10_jpeg.read_parquet(path, 5)
 
 
 def test_column_names_that_are_no_text(tmp_path):
@@ -200,7 +201,7 @@ def test_column_names_that_are_no_text(tmp_path):
     parquet.write_table(table(n=3), path)
     path.write_bytes(path.read_bytes().replace(b"label", b"lab\xffl"))
     with pytest.raises(UserError, match=r"train\.parquet"):
-        cifar10_jpeg.read_parquet(path)
+        cifar10_jpeg.read_parquet(path, 3)
 
 
 @settings(deadline=None, derandomize=True, max_examples=25)
@@ -213,7 +214,7 @@ def test_damaged_files_give_images_or_a_sentence(tmp_path_factory, changes, cut)
         content[-1 - position % len(content)] = byte
     path.write_bytes(content[: len(content) - cut % len(content) if cut % 2 else None])
     try:
-        images = cifar10_jpeg.read_parquet(path)
+        images = cifar10_jpeg.read_parquet(path, 3)
     except UserError as error:
         assert str(path) in str(error)
     else:

@@ -58,6 +58,7 @@ RANDOM_PERMUTATIONS = 16
 LARGEST_OUTPUT = 2**24
 # Points of the line that are computed in one pass: a step of the progress bar.
 POINTS_AT_ONCE = 5
+MOST_POINTS = 10_001
 LOSSES = {"classification": "cross-entropy", "regression": "squared error"}
 
 
@@ -87,8 +88,10 @@ def align(
     settings = {"symlab": __version__, "torch": torch.__version__, **locals()}
     folder = Path(out)
     _check_folder(folder, overwrite)
-    if lambdas < 3 or lambdas % 2 == 0:
-        raise UserError(f"--lambdas is {lambdas}; it must be an odd number of at least 3, so that the middle is on it.")
+    if not 3 <= lambdas <= MOST_POINTS or lambdas % 2 == 0:
+        raise UserError(
+            f"--lambdas is {lambdas}; it must be an odd number from 3 to {MOST_POINTS}, so that the middle is on it."
+        )
     for name, value in (("--restarts", restarts), ("--samples", samples), ("--batch-size", batch_size)):
         if value is not None and value < 1:
             raise UserError(f"{name} is {value}; it must be at least 1.")
@@ -158,12 +161,12 @@ def align(
 
 
 def _check_folder(folder: Path, overwrite: bool) -> None:
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
-    if not nearest.is_dir():
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not os.path.isdir(nearest):
         raise UserError(f"--out is {folder}, but {nearest} is a file; name a folder.")
     if not os.access(nearest, os.W_OK):
         raise UserError(f"--out is {folder}, but you may not write to {nearest}; name another folder.")
-    existing = [name for name in RESULTS if (folder / name).exists()]
+    existing = [name for name in RESULTS if os.path.lexists(folder / name)]
     if existing and not overwrite:
         raise UserError(
             f"--out is {folder}, where {existing[0]} lies already; name another folder, or say --overwrite to replace "

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import lzma
+import math
 import os
 import site
 import sys
 import sysconfig
 import textwrap
+import tokenize
 import traceback
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
@@ -25,6 +30,8 @@ from torch import Tensor, nn
 from symlab.errors import UserError
 
 PICKLE_SUFFIXES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".npy"}
+# An array that inflates to more than so many bytes, and to so many times its size, is taken for a decompression bomb.
+LARGEST_INFLATED, LARGEST_RATIO = 2**28, 100
 MAGIC_OF_PICKLES = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
@@ -56,8 +63,8 @@ def foreign(doing: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    # The code is not symlab's, so no list of exceptions covers what it may raise.
-    except Exception as error:
+    # The code is not symlab's, so no list of exceptions covers what it may raise; SystemExit would end symlab silently.
+    except (Exception, SystemExit) as error:
         libraries = tuple(
             filter(None, (*site.getsitepackages(), sysconfig.get_path("stdlib"), str(Path(__file__).parents[1])))
         )
@@ -100,9 +107,8 @@ def load_module(factory: str) -> nn.Module:
     try:
         build = reduce(getattr, path.split("."), module)
     except AttributeError:
-        raise UserError(
-            f"--model names {path!r}, but {module_name} ({module.__file__}) has no such function."
-        ) from None
+        place = getattr(module, "__file__", None) or "which is no file"
+        raise UserError(f"--model names {path!r}, but {module_name} ({place}) has no such function.") from None
     if not callable(build):
         raise UserError(f"--model names {factory}, which is a {type(build).__name__} and cannot be called.")
     with foreign(f"calling {factory}() without arguments"):
@@ -142,6 +148,9 @@ def read_data(path: str | Path, task: str) -> Data:
         )
     if "x" not in arrays:
         raise UserError(_no_inputs(path, arrays))
+    for name in ("x", "y"):
+        if name in arrays and arrays[name].is_complex():
+            raise UserError(f"{name} in {path} is of type {arrays[name].dtype}; it must hold real numbers.")
     x = arrays["x"]
     if x.dim() == 0 or len(x) == 0:
         raise UserError(f"x in {path} has shape {tuple(x.shape)}; it must be [n, ...] with at least one sample.")
@@ -152,7 +161,7 @@ def read_data(path: str | Path, task: str) -> Data:
 
 
 def _no_inputs(path: Path, names: Iterable[str]) -> str:
-    held = ", ".join(map(repr, sorted(names))) or "nothing"
+    held = textwrap.shorten(", ".join(map(repr, sorted(names))), 400, placeholder=" ...") or "nothing"
     return f"{path} holds {held}, but no 'x': the inputs must have that name (and the targets 'y')."
 
 
@@ -178,14 +187,17 @@ def _targets(y: Tensor, n: int, task: str, path: Path) -> Tensor:
 
 
 def _read_npz(path: Path) -> dict[str, Tensor]:
+    _refuse_special(path, "an .npz file")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if "x" not in file.files:
-                raise UserError(_no_inputs(path, file.files))
-            arrays = {name: file[name] for name in file.files if name in ("x", "y")}
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            if "x" not in members:
+                raise UserError(_no_inputs(path, members))
+            arrays = {name: _array(archive, members[name], name, path) for name in ("x", "y") if name in members}
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    # RuntimeError: an encrypted member, or a method of compression that is unknown.
+    except (ValueError, OSError, EOFError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path} cannot be read as an .npz file of plain arrays ({error}); "
             "write it with numpy.savez, from arrays that are not of type object."
@@ -193,21 +205,59 @@ def _read_npz(path: Path) -> dict[str, Tensor]:
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub":
             raise UserError(f"{name} in {path} is of type {array.dtype}; it must hold numbers.")
-    # torch computes with neither bytes swapped nor wide unsigned integers.
-    return {
-        name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int64))
-        for name, array in arrays.items()
-    }
+    # torch computes with neither bytes swapped nor wide unsigned integers; what overflows becomes infinite.
+    with np.errstate(over="ignore"):
+        return {
+            name: torch.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int64))
+            for name, array in arrays.items()
+        }
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, path: Path) -> np.ndarray:
+    """One array, read only if the file holds as many bytes as its header claims and is no decompression bomb."""
+    if info.file_size > LARGEST_INFLATED and info.file_size > LARGEST_RATIO * info.compress_size:
+        raise UserError(
+            f"{name} in {path} would inflate to {info.file_size} bytes, more than {LARGEST_RATIO} times its size; if "
+            "that is right, write it uncompressed, with numpy.savez."
+        )
+    with archive.open(info.filename) as file:
+        shape, by_columns, dtype = _npy_header(file)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject:
+            raise ValueError(f"{name} is of type object, which is stored as a pickle")
+        if min(shape, default=0) < 0 or file.tell() + size != info.file_size:
+            raise ValueError(f"{name} claims the shape {shape}, which its {info.file_size} bytes do not have")
+        values = np.frombuffer(file.read(size), dtype)
+    return values.reshape(shape, order="F" if by_columns else "C")
+
+
+def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(file)
+    try:
+        if version == (1, 0):
+            return np.lib.format.read_array_header_1_0(file)
+        return np.lib.format.read_array_header_2_0(file)
+    # What numpy and Python's parser make of a header that is no short dictionary; numpy's advice is to unpickle it.
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError, tokenize.TokenError) as error:
+        raise ValueError(f"the header of an array is damaged: {str(error).partition(chr(10))[0]}") from None
+
+
+def _refuse_special(path: Path, wanted: str) -> None:
+    """Refuse what is there but no file: a folder, or a pipe, which would be waited for."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        kind = "a folder" if os.path.isdir(path) else "a pipe or device"
+        raise UserError(f"{path} is not {wanted} but {kind}; name the file itself.")
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    _refuse_special(path, "a safetensors file")
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
     except (SafetensorError, OSError) as error:
-        if path.is_file() and (path.suffix in PICKLE_SUFFIXES or _starts_like_a_pickle(path)):
+        if os.path.isfile(path) and (path.suffix in PICKLE_SUFFIXES or _starts_like_a_pickle(path)):
             raise UserError(
                 f"{path} is a pickle, and opening one can run code that is hidden in it, so symlab does not; convert "
                 'it once, if you trust it: python -c "import torch, safetensors.torch as s; s.save_file({k: '

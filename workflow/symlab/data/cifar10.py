@@ -6,15 +6,17 @@ source ``cifar10_jpeg`` reads those under their own name.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import tarfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from symlab.data import idx
+from symlab.data.bounded import Bounded
 from symlab.data.dataset import Dataset
 from symlab.data.download import fetch
 from symlab.data.folder import find_file
@@ -24,12 +26,16 @@ from symlab.errors import UserError
 N_CLASSES = 10
 IMAGE = (3, 32, 32)
 MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
+LARGEST_DOWNLOAD = 2**28
 ARCHIVE = "cifar-10-binary.tar.gz"
 SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
 TRAIN_MEMBERS = tuple(f"cifar-10-batches-bin/data_batch_{number}.bin" for number in range(1, 6))
 TEST_MEMBERS = ("cifar-10-batches-bin/test_batch.bin",)
+MEMBERS = TRAIN_MEMBERS + TEST_MEMBERS
 IMAGES_PER_MEMBER = 10_000
 _RECORD = 1 + 3 * 32 * 32
+# Headers and the small files beside the six members.
+_REST = 2**20
 
 
 def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
@@ -51,12 +57,12 @@ def read_archive(path: Path, sha256: str, images_per_member: int) -> tuple[Label
     """Training and test images in the archive, which must have the given SHA-256.
 
     Nothing is parsed before the digest is found right, and nothing is written to disk: the six members are read by
-    their exact names, whatever else the archive holds. A member is a row of records: a byte for the label, then 1024
-    for each of red, green and blue.
+    their exact names, whatever else the archive holds, and no more is inflated than they need. A member is a row of
+    records: a byte for the label, then 1024 for each of red, green and blue.
 
     Raises:
-        UserError: the digest differs, the archive cannot be read, or a member is missing, no regular file, or not
-            ``images_per_member`` records long, or holds a label outside 0..9.
+        UserError: the digest differs, the archive cannot be read or inflates to too much, or a member is missing, there
+            twice, no regular file, or not ``images_per_member`` records long, or holds a label outside 0..9.
     """
     try:
         with path.open("rb") as file:
@@ -67,10 +73,12 @@ def read_archive(path: Path, sha256: str, images_per_member: int) -> tuple[Label
                     f"replace it by {MIRRORS[0]}{ARCHIVE}."
                 )
             file.seek(0)
-            with tarfile.open(fileobj=file, mode="r:gz") as archive:
-                members = _read_members(path, archive, images_per_member * _RECORD)
-    except (OSError, EOFError, ValueError, OverflowError, zlib.error, tarfile.TarError) as error:
-        # ValueError and OverflowError: a header that claims an absurd size
+            size = images_per_member * _RECORD
+            inflated = cast(IO[bytes], Bounded(gzip.GzipFile(fileobj=file), len(MEMBERS) * size + _REST, str(path)))
+            with tarfile.open(fileobj=inflated, mode="r:") as archive:
+                members = _read_members(path, archive, size)
+    except (OSError, EOFError, ValueError, OverflowError, RecursionError, zlib.error, tarfile.TarError) as error:
+        # ValueError and OverflowError: a header that claims an absurd size; RecursionError: headers about headers
         raise UserError(f"{path} cannot be read ({error}): replace it by an intact copy.") from None
     return _labelled(path, TRAIN_MEMBERS, members), _labelled(path, TEST_MEMBERS, members)
 
@@ -78,7 +86,7 @@ def read_archive(path: Path, sha256: str, images_per_member: int) -> tuple[Label
 def _read_members(path: Path, archive: tarfile.TarFile, size: int) -> dict[str, bytes]:
     members = {}
     for entry in archive:
-        if entry.name not in TRAIN_MEMBERS + TEST_MEMBERS:
+        if entry.name not in MEMBERS:
             continue
         content = archive.extractfile(entry) if entry.isreg() else None
         if content is None:
@@ -87,8 +95,10 @@ def _read_members(path: Path, archive: tarfile.TarFile, size: int) -> dict[str, 
             raise UserError(
                 f"{path}: {entry.name} has {entry.size} bytes where {size} are expected; replace it by an intact copy."
             )
+        if entry.name in members:
+            raise UserError(f"{path} holds {entry.name} twice: replace it by an intact copy.")
         members[entry.name] = content.read()
-    if missing := set(TRAIN_MEMBERS + TEST_MEMBERS) - set(members):
+    if missing := set(MEMBERS) - set(members):
         raise UserError(f"{path} holds no {min(missing)}: replace it by {MIRRORS[0]}{ARCHIVE}.")
     return members
 
@@ -105,7 +115,7 @@ def _locate(data_dir: Path | None) -> Path:
     if data_dir is not None and (found := find_file(data_dir, (ARCHIVE, f"cifar10/{ARCHIVE}"))):
         return found
     try:
-        return fetch(ARCHIVE, MIRRORS, f"sha256:{SHA256}")
+        return fetch(ARCHIVE, MIRRORS, f"sha256:{SHA256}", LARGEST_DOWNLOAD)
     except UserError as error:
         raise UserError(
             f"CIFAR-10 was not found and {error}: put {ARCHIVE} into the folder that data_dir or SYMLAB_DATA names"

@@ -19,6 +19,7 @@ from jaxtyping import Integer, UInt8
 from symlab.errors import UserError
 
 _UNSIGNED_BYTE = 0x08
+_GZIP_HEADER = 2**16
 
 
 def content_size(shape: tuple[int, ...]) -> int:
@@ -29,12 +30,15 @@ def content_size(shape: tuple[int, ...]) -> int:
 def read_content(path: Path, size: int) -> bytes:
     """The (decompressed, if the name ends in .gz) content of a file that must be exactly ``size`` bytes long.
 
-    At most ``size + 1`` bytes are inflated.
+    At most ``size + 1`` bytes are inflated, out of a file that is not much longer than that.
 
     Raises:
         UserError: the file cannot be read or decompressed, or its content is shorter or longer.
     """
     try:
+        # What cannot be compressed becomes a little longer; all that is beyond is filling, which takes time to skip.
+        if (found := path.stat().st_size) > size + size // 100 + _GZIP_HEADER:
+            raise UserError(f"{path} has {found} bytes, too many for {size} of content; replace it by an intact copy.")
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
             content = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:

@@ -19,6 +19,7 @@ MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
+LARGEST_DOWNLOAD = 2**24
 
 
 class IdxFile(NamedTuple):
@@ -88,7 +89,7 @@ def _locate(file: IdxFile, data_dir: Path | None) -> Path:
         if found := find_file(data_dir, (folder + name for name in names for folder in ("", "mnist/"))):
             return found
     try:
-        return fetch(file.name + ".gz", MIRRORS, f"md5:{file.gz_md5}")
+        return fetch(file.name + ".gz", MIRRORS, f"md5:{file.gz_md5}", LARGEST_DOWNLOAD)
     except UserError as error:
         raise UserError(
             f"MNIST was not found and {error}: put {', '.join(f'{each.name}.gz' for each in FILES.values())} "

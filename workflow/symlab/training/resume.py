@@ -104,7 +104,7 @@ class Checkpoints:
         except ArtifactError as error:
             self.report(f"training begins anew, its checkpoint cannot be used: {error}")
             return None
-        if header["key"] != self.key:
+        if header.get("key") != self.key:
             self.report(f"training begins anew, {self.path} is a checkpoint of other settings or another version")
             return None
         progress, live = _unpacked(arrays, header, device)

@@ -1,0 +1,146 @@
+"""Figures that a study cannot give are refused before anything is trained, with the key to set."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from symlab.figures import FIGURES
+from symlab.figures.needs import NEEDS, check_figures
+from symlab.study import parse_config
+
+ROOT = Path(__file__).parents[3]
+CONFIGS = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "presets").glob("*.yaml"))]
+
+STANDARD = {"scheme": {"name": "standard"}}
+SPARSE = {"scheme": {"name": "sparse", "density": 1}}
+ALL_BUT_THEORY = {"matching": {}, "interpolation": {}, "identification": {}}
+
+
+def w(*sigmas, **keys):
+    return {"scheme": {"name": "w_asymmetric", "n_fixed": 4} | keys, "sweep": {"scheme.sigma_F": list(sigmas)}}
+
+
+def config(figure, **changes):
+    """A study of one figure; unless changed, of digits and standard networks, with all analyses."""
+    study = {
+        "dataset": "digits",
+        "network": {"name": "mlp", "widths": [8, 8], "norm": "batchnorm"},
+        "recipe": {"epochs": 4},
+        "seeds": 2,
+        "variants": {"standard": STANDARD},
+        **ALL_BUT_THEORY,
+        "ridge": {},
+        "theory": {},
+        "figures": [figure],
+    }
+    datasets = {
+        "digits": {"source": "digits"},
+        "gmm": {"source": "gmm", "k": 2, "sigma_sep": 1},
+        "coherence": {"source": "coherence", "embedding": "exact_copy", "sweep": {"t": [1, 2]}},
+    }
+    return {"datasets": datasets, "studies": {"s": study | changes}}
+
+
+def check(config):
+    check_figures(parse_config(copy.deepcopy(config)))
+
+
+TWO_SIGMAS = "a W-asymmetric variant with at least two values of sigma_F (sweep: {scheme.sigma_F: [0, 1]})"
+REGIMES = "W-asymmetric variants with sigma_F 0 and with sigma_F of at least 1 (sweep: {scheme.sigma_F: [0, 1]})"
+EPOCHS = "networks of several epochs: list some below the last in studies.s.snapshots"
+FIXED = "a variant with fixed weights (scheme.sigma_F above 0) in studies.s.variants"
+ON_COHERENCE = {
+    "dataset": "coherence_t1",
+    "network": {"name": "coherence_student"},
+    "ridge": None,
+    "theory": None,
+    "identification": None,
+}
+SIGMA_MLP = {"s": {**STANDARD, "network": {"activation": "sigma"}}}
+
+# figure, changes of the study, what the figure needs
+CASES = [
+    ("99", {}, "studies.s.figures names '99'; figures that can be drawn are 3a, 3b, 3c, 4"),
+    ("4", {"interpolation": None}, "drawn from curves.csv and needs studies.s.interpolation; add interpolation: {}"),
+    ("thm4.4", {"theory": None}, "drawn from gram_deviation.csv and needs studies.s.theory; add theory: {}"),
+    ("3a", {}, TWO_SIGMAS),
+    ("3a", {"variants": {"a": w(0), "b": w(1)}}, TWO_SIGMAS),
+    ("3b", {"variants": {"w": w(1)}}, TWO_SIGMAS),
+    ("8", {"variants": {"s": {"scheme": {"name": "syre", "sigma_F": 1}}}}, TWO_SIGMAS),
+    ("9", {"variants": {"w": w(1)}}, TWO_SIGMAS),
+    ("3c", {"variants": {"w": w(0, 1)}}, EPOCHS),
+    ("3c", {"variants": {"w": w(0, 0.5)}, "snapshots": [0]}, REGIMES),
+    ("3c", {"variants": {"w": w(1, 2)}, "snapshots": [0]}, REGIMES),
+    ("7", {"snapshots": [9]}, EPOCHS),
+    ("21", {}, EPOCHS),
+    ("4", ON_COHERENCE, "data with classes in studies.s.dataset, which has real targets"),
+    ("4", {"interpolation": {"splits": ["test"]}}, "train among studies.s.interpolation.splits"),
+    ("4b", {"interpolation": {"aligned": False}}, "set studies.s.interpolation.aligned to true and add matching"),
+    ("20", {"interpolation": {"splits": ["test"]}}, "train among studies.s.interpolation.splits"),
+    ("5", {"variants": {"w": w(0, 1)}}, "data of intrinsic dimension k in studies.s.dataset (source: gmm"),
+    ("13", {"dataset": "gmm"}, REGIMES),
+    ("15", {"variants": {"w": w(0, 1)}}, "data of intrinsic dimension k in studies.s.dataset (source: gmm"),
+    ("15", {"dataset": "gmm", "variants": {"w": w(0, 0.9)}}, REGIMES),
+    ("6", {}, "a coherence data set with at least two values of t (sweep: {t: [1, 10]}) in studies.s.dataset"),
+    ("6", ON_COHERENCE, "a coherence data set with at least two values of t"),
+    (
+        "6",
+        ON_COHERENCE | {"dataset": "coherence", "interpolation": {"splits": ["train"]}},
+        "test among studies.s.interpolation.splits",
+    ),
+    ("10", {"variants": {"w": w(0, 1)}}, "a W-asymmetric variant with at least two values of fixed_fraction"),
+    ("16", {"variants": {"w": w(0, 1)}}, "a variant with scheme.name: standard (and no sigma activation)"),
+    ("16", {"variants": SIGMA_MLP, "ridge": None}, "a variant with scheme.name: standard (and no sigma activation)"),
+    ("17", {"variants": {"w": w(1, 2)}}, "a W-asymmetric variant with sigma_F = 0 in studies.s.variants"),
+    ("18", {"variants": {"w": w(0, 0.5)}}, "a W-asymmetric variant with sigma_F of at least 1 in studies.s.variants"),
+    (
+        "19",
+        {"variants": {"s": {"scheme": {"name": "syre", "sigma_F": 0.5}}}},
+        "a syre variant with sigma_F of at least 1 in studies.s.variants",
+    ),
+    ("ridge", {"ridge": {"beta": [0.01]}}, "at least two values in studies.s.ridge.beta"),
+    ("thm4.4", {"variants": {"s": STANDARD, "d": SPARSE}}, "a variant whose masks D vary"),
+    ("thm4.4", {"variants": {"w": w(0, 1, n_fixed=0)}}, "a variant whose masks D vary"),
+    ("thm4.5", {}, FIXED),
+    ("thm4.7", {"variants": {"w": w(0)}}, FIXED),
+    ("thm4.8", {"variants": {"w": w(1, n_fixed=[0, 0, 0])}}, FIXED),
+    ("thm5.1", {"variants": {"d": SPARSE}}, FIXED),
+    ("sec4.5", {"variants": {"w": w(1)}}, TWO_SIGMAS),
+    ("prop5.2", ON_COHERENCE, "data with classes in studies.s.dataset, which has real targets"),
+]
+
+
+@pytest.mark.parametrize(("figure", "changes", "words"), CASES, ids=[f"{f}-{n}" for n, (f, *_) in enumerate(CASES)])
+def test_a_figure_that_the_study_cannot_give(figure, changes, words, refused):
+    with refused("Config: studies.s.figures ", words):
+        check(config(figure, **changes))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_shipped_config_can_give_its_figures(path):
+    check(yaml.safe_load(path.read_text()))
+
+
+def test_what_a_figure_needs_is_enough():
+    rich = {
+        "w": w(0, 1),
+        "fractions": {
+            "scheme": {"name": "w_asymmetric", "sigma_F": 1},
+            "sweep": {"scheme.fixed_fraction": [0.1, 0.2]},
+        },
+        "standard": STANDARD,
+        "syre": {"scheme": {"name": "syre", "sigma_F": 1}},
+    }
+    for figure in FIGURES:
+        if figure == "6":
+            check(config(figure, **ON_COHERENCE | {"dataset": "coherence"}))
+        else:
+            dataset = "gmm" if figure in ("5", "11", "13", "15") else "digits"
+            analyses = {"centre_gaps": {}} if figure == "11" else {}
+            check(config(figure, variants=rich, snapshots=[0], dataset=dataset, **analyses))
+
+
+def test_only_known_figures_have_needs():
+    assert set(NEEDS) <= set(FIGURES)
