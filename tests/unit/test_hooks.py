@@ -44,10 +44,9 @@ def test_a_sentence_is_repeated_with_job_and_log(failures, tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("10:00:00 epoch 3/5\n", "killed from outside (memory, time limit, a signal) or never started. Its log ends "
-         "with: 10:00:00 epoch 3/5"),
-        ("", "Its log ends with: nothing"),
-        (None, "Its log ends with: nothing"),
+        ("10:00:00 epoch 3/5\n", "killed from outside (memory, time, a signal); its log ends with: 10:00:00 epoch 3/5"),
+        ("", "its log ends with: nothing"),
+        (None, "It did not run: it was ended before it began"),
         ("Traceback (most recent call last):\n  File x\nKeyError: 'y'\n", "A fault of the program: KeyError: 'y'"),
         ("10:00:00 Training was stopped at replica 0, epoch 2, batch 3; the next run goes on there.\n",
          "Training was stopped at replica 0, epoch 2, batch 3; the next run goes on there."),
@@ -67,6 +66,29 @@ def test_a_cluster_s_log_is_read_too(failures, tmp_path):
     fail(say, 1, tmp_path / "never_written.log", tmp_path / "slurm.log", message=None)
     (tmp_path / "slurm.log").write_text("Error: device is cuda, but torch sees no GPU here.\n")
     assert "rule train" in handler.summary() and "torch sees no GPU here" in handler.summary()
+
+
+def test_what_slurm_says_of_a_kill_is_told(failures, tmp_path):
+    handler, say = failures
+    (tmp_path / "job.log").write_text("10:00:00 epoch 3/5\n")
+    (tmp_path / "slurm.log").write_text(
+        "slurmstepd: error: *** STEP 7.0 ON node CANCELLED AT 2026-11-21T20:00:00 DUE TO TIME LIMIT ***\nsrun: ended\n"
+    )
+    fail(say, 1, tmp_path / "job.log", tmp_path / "slurm.log")
+    assert "The cluster ended it: *** STEP 7.0 ON node CANCELLED AT" in handler.summary()
+
+
+def test_jobs_of_a_group_get_the_group_s_log(failures, tmp_path):
+    handler, say = failures
+    slurm = tmp_path / "slurm.log"
+    slurm.write_text("slurmstepd: error: StepId=7.0 exceeded memory limit (9 > 8), being killed\n")
+    (tmp_path / "1.log").write_text("10:00:00 Error: k is too large.\n")
+    say("group_error", groupid="tables", aux_logs=[slurm], job_error_info=[{"jobid": 1}, {"jobid": 2}])
+    fail(say, 1, tmp_path / "1.log")
+    fail(say, 2, tmp_path / "2.log")
+    lines = handler.summary().splitlines()
+    assert lines[2:4] == ["    Error: k is too large.", f"    log: {tmp_path / '1.log'}, {slurm}"]
+    assert "The cluster ended it: StepId=7.0 exceeded memory limit (9 > 8), being killed" in lines[5]
 
 
 def test_a_job_that_succeeds_in_a_later_try_did_not_fail(failures, tmp_path):

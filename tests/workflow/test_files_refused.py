@@ -14,7 +14,7 @@ FILES = {
     "dataset": ("data/gmm_k2.safetensors", "gmm/w_sigma_F1_k2/models/0.safetensors"),
     "models": ("gmm/w_sigma_F1_k2/models/0.safetensors", "gmm/w_sigma_F1_k2/curves/0.csv"),
     "part of a table": ("gmm/w_sigma_F1_k2/curves/0.csv", "gmm/tables/curves.csv"),
-    "table": ("gmm/tables/barriers.csv", "gmm/figures/figure_5.png"),
+    "table": ("digits/tables/matching.csv", "digits/figures/figure_3a.png"),
     "large table": ("gmm/tables/swap_costs.parquet", "gmm/figures/figure_5.png"),
 }
 NOT_WRITTEN = (
@@ -75,10 +75,10 @@ def replace(project, name, other, with_record):
 FOREIGN = {
     "models of another sigma_F": ("w_sigma_F0/models/0.safetensors", "w_sigma_F1/models/0.safetensors"),
     "curves of other networks": ("w_sigma_F0/curves/0.csv", "w_sigma_F1/curves/0.csv"),
-    "a table of other measurements": ("tables/history.csv", "tables/matching.csv"),
+    "a table of other measurements": ("tables/matching.csv", "tables/barriers.csv"),
 }
 MADE_FROM_IT = dict(
-    zip(FOREIGN, ("w_sigma_F0/curves/0.csv", "tables/curves.csv", "figures/figure_21.png"), strict=True)
+    zip(FOREIGN, ("w_sigma_F0/curves/0.csv", "tables/curves.csv", "figures/figure_3a.png"), strict=True)
 )
 
 
@@ -108,7 +108,7 @@ def test_networks_of_a_run_without_its_history_are_checked_against_the_config(fi
 
 
 def test_a_file_of_another_version_is_refused_if_its_code_has_changed(finished):
-    name, target = results("gmm/tables/barriers.csv"), results("gmm/figures/figure_5.png")
+    name, target = results("digits/tables/matching.csv"), results("digits/figures/figure_3a.png")
     path = record_path(finished.folder / name)
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"symlab": "0.0.1"}))
@@ -120,10 +120,10 @@ def test_a_file_of_another_version_is_refused_if_its_code_has_changed(finished):
 
 @pytest.mark.parametrize("content", [None, "", "{}", "not json", "[]"])
 def test_a_file_without_a_sound_record_is_refused(finished, content):
-    name, target = results("gmm/tables/barriers.csv"), results("gmm/figures/figure_5.png")
+    name, target = results("digits/tables/matching.csv"), results("digits/figures/figure_3a.png")
     path = record_path(finished.folder / name)
     path.unlink() if content is None else path.write_text(content)
-    assert f"{name} comes from elsewhere or from an interrupted job: .barriers.csv.json beside it" in refused(
+    assert f"{name} comes from elsewhere or from an interrupted job: .matching.csv.json beside it" in refused(
         finished, target
     )
 

@@ -9,7 +9,7 @@ rule config_used:
         "../../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 500 * attempt,
+        mem_mb=lambda wildcards, attempt: 1000 * attempt,
         runtime=lambda wildcards, attempt: 10 * attempt,
     params:
         # Where and how it was computed is no part of what was.

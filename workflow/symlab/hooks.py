@@ -14,8 +14,9 @@ from pathlib import Path
 from symlab.artifacts import cannot_write
 from symlab.errors import UserError
 
-# How a job's log tells a mistake, and how it ends when training was stopped with a checkpoint.
+# How a job tells a mistake, and training that it was stopped with a checkpoint; how SLURM tells why it killed a job.
 SENTENCE = re.compile(r"(?:\d\d:\d\d:\d\d )?((?:Error: |Training was stopped).*)")
+SLURM = re.compile(r"slurmstepd.*?error: (.*)")
 
 
 @dataclass
@@ -33,6 +34,7 @@ class Failures(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.names: dict[int, str] = {}
+        self.of_cluster: dict[int, list[str]] = {}
         self.failed: dict[int, Failure] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -40,11 +42,16 @@ class Failures(logging.Handler):
         event = getattr(record, "event", None)
         if event == "job_info":
             self.names[record.jobid] = record.rule_msg or f"rule {record.rule_name}"  # type: ignore[attr-defined]
+        elif event == "group_error":
+            # Snakemake tells the errors of the group's jobs next, without the cluster's log of the group.
+            for info in record.job_error_info:  # type: ignore[attr-defined]
+                self.of_cluster[info["jobid"]] = [str(log) for log in record.aux_logs]  # type: ignore[attr-defined]
         elif event == "job_error":
             jobid = record.jobid  # type: ignore[attr-defined]
             name = self.names.get(jobid, f"rule {record.rule_name}")  # type: ignore[attr-defined]
             tries = self.failed[jobid].tries + 1 if jobid in self.failed else 1
-            self.failed[jobid] = Failure(name, [str(log) for log in record.log], tries)  # type: ignore[attr-defined]
+            logs = [str(log) for log in record.log] + self.of_cluster.pop(jobid, [])  # type: ignore[attr-defined]
+            self.failed[jobid] = Failure(name, logs, tries)
         elif event == "job_finished":
             self.failed.pop(record.job_id, None)  # type: ignore[attr-defined]
 
@@ -72,11 +79,13 @@ def _why(logs: list[str]) -> str:
                 return found[1]
             if line.startswith("Traceback"):
                 return f"A fault of the program: {text.splitlines()[-1]}"
-    last = texts[0].splitlines()[-1] if texts and texts[0] else "nothing"
-    return (
-        "It ended without a sentence: killed from outside (memory, time limit, a signal) or never started. "
-        f"Its log ends with: {last}"
-    )
+    for text in texts:
+        if killed := SLURM.findall(text):
+            return f"The cluster ended it: {killed[-1]}"
+    if not texts:
+        return "It did not run: it was ended before it began, or another job of its group failed."
+    last = texts[0].splitlines()[-1] if texts[0] else "nothing"
+    return f"It ended without a sentence, killed from outside (memory, time, a signal); its log ends with: {last}"
 
 
 def hold_results(results: str) -> None:
