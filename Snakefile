@@ -29,8 +29,9 @@ include: "workflow/rules/claims.smk"
 include: "workflow/rules/report.smk"
 
 
-FAILURES = Failures()
-logger.addHandler(FAILURES)
+# Once a training job has finished for Snakemake too, its checkpoint is of no more use.
+JOBS = Jobs(finished=forget_checkpoints)
+logger.addHandler(JOBS)
 
 
 onstart:
@@ -41,7 +42,7 @@ onstart:
 
 
 onerror:
-    FAILURES.tell_at_exit()
+    JOBS.tell_at_exit()
 
 
 rule all:

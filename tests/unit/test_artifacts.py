@@ -58,7 +58,7 @@ def test_any_array_survives(tmp_path_factory, array):
 
 
 def test_a_missing_file_says_how_to_make_it(tmp_path):
-    with pytest.raises(ArtifactError, match=r"missing\.safetensors does not exist.*snakemake .*missing\.safetensors"):
+    with pytest.raises(ArtifactError, match=r"missing\.safetensors does not exist.*give the same command again"):
         read_tensors(tmp_path / "missing.safetensors", "models")
 
 

@@ -8,23 +8,25 @@ import pytest
 
 from symlab import hooks
 from symlab.errors import UserError
-from symlab.hooks import Failures, hold_results
+from symlab.hooks import Jobs, hold_results
 
 
 @pytest.fixture
 def failures():
-    handler, logger = Failures(), logging.getLogger("test of failures")
+    finished = []
+    handler, logger = Jobs(finished.append), logging.getLogger("test of failures")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
 
     def say(event, **values):
         logger.info("", extra={"event": event, **values})
 
+    handler.seen = finished
     return handler, say
 
 
 def fail(say, jobid, *logs, rule="train", message="Train digits/standard, block 0"):
-    say("job_info", jobid=jobid, rule_msg=message, rule_name=rule)
+    say("job_info", jobid=jobid, rule_msg=message, rule_name=rule, output=[f"out/{jobid}"])
     say("job_error", jobid=jobid, rule_name=rule, log=list(logs))
 
 
@@ -45,6 +47,7 @@ def test_a_sentence_is_repeated_with_job_and_log(failures, tmp_path):
     ("text", "told"),
     [
         ("10:00:00 epoch 3/5\n", "killed from outside (memory, time, a signal); its log ends with: 10:00:00 epoch 3/5"),
+        ("10:00:00 done\n", "It finished, but another job of its group failed: it will be done again."),
         ("", "its log ends with: nothing"),
         (None, "It did not run: it was ended before it began"),
         ("Traceback (most recent call last):\n  File x\nKeyError: 'y'\n", "A fault of the program: KeyError: 'y'"),
@@ -97,6 +100,7 @@ def test_a_job_that_succeeds_in_a_later_try_did_not_fail(failures, tmp_path):
     fail(say, 2, tmp_path / "2.log", message="Claims")
     fail(say, 2, tmp_path / "2.log", message="Claims")
     say("job_finished", job_id=1)
+    assert handler.seen == [["out/1"]]
     assert list(handler.failed) == [2] and "Claims (2 tries)" in handler.summary()
 
 

@@ -1,5 +1,6 @@
 """What a script does around its work: inputs checked, outputs recorded, every end told."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -92,8 +93,23 @@ def test_a_fault_of_the_program_leaves_its_traceback_in_the_log(job):
 
 def test_a_log_that_cannot_be_written_is_told(job, tmp_path):
     (tmp_path / "logs").write_text("a file where the folder should be")
-    with pytest.raises(SystemExit, match=r"logs/job\.log cannot be written"):
+    with pytest.raises(SystemExit, match=r"logs/\.job\.log\.lock cannot be written"):
         run(make, job)
+
+
+def test_a_disk_that_is_full_for_the_log_does_not_stop_the_job(job, capsys):
+    def work(job, report):
+        # Every byte written there is one too many for the device.
+        path = job.log[0]
+        os.remove(path)
+        os.symlink("/dev/full", path)
+        for _ in range(3):
+            report("working")
+        write_text(job.output[0], "b")
+
+    run(work, job)
+    assert record_path(job.output[0]).exists()
+    assert capsys.readouterr().err == f"Lines of {job.log[0]} are lost: No space left on device.\n"
 
 
 WAITING = """
@@ -152,6 +168,17 @@ def test_two_processes_never_work_on_the_same_outputs(tmp_path, job, capsys):
     assert time.monotonic() - began >= 0.4
     assert f"working on the same outputs (process {process.pid} on " in capsys.readouterr().err
     process.wait()
+
+
+def test_work_that_the_other_process_has_done_is_not_done_again(job, monkeypatch):
+    def held(path):
+        # The other process ends just now, its work done.
+        run(make, job)
+        return open(os.devnull), True
+
+    monkeypatch.setattr("symlab.job._alone", lambda path: monkeypatch.undo() or held(path))
+    run(lambda job, report: pytest.fail("does it again"), job)
+    assert "has done the work" in log_of(job)
 
 
 def test_a_job_ends_when_its_snakemake_is_killed(tmp_path):

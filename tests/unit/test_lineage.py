@@ -5,8 +5,11 @@ import copy
 import pytest
 import yaml
 
-from symlab.lineage import ANALYSIS_OF, DERIVED, PARTS, Lineage
-from symlab.study import parse_config
+from symlab import lineage
+from symlab.analyses import ANALYSIS_OF, DERIVED, PARTS
+from symlab.config import parse_config
+from symlab.lineage import Lineage
+from symlab.networks import NETWORKS, SCHEMES
 
 CONFIG = yaml.safe_load(
     """
@@ -61,8 +64,8 @@ def paths(project):
 
 def origins(config):
     project = parse_config(config)
-    lineage = Lineage(project)
-    return {path: lineage.origin(path)["settings"] for path in paths(project)}
+    known = Lineage(project)
+    return {path: known.origin(path)["settings"] for path in paths(project)}
 
 
 def changed(edit):
@@ -122,10 +125,57 @@ def test_blocks_and_variants_have_origins_of_their_own():
     assert len(set(models)) == len(models)
 
 
+def test_variants_of_equal_settings_are_not_taken_for_one_another():
+    config = copy.deepcopy(CONFIG)
+    config["studies"]["images"]["variants"]["twin"] = {"scheme": {"name": "standard"}}
+    config["studies"]["again"] = copy.deepcopy(config["studies"]["images"])
+    found = origins(config)
+    models = [found[path] for path in found if "/models/" in path]
+    assert len(set(models)) == len(models)
+
+
+TRAINED = ("models", "history", "moments", "curves", "tables/barriers", "tables/swap_costs")
+
+
+@pytest.mark.parametrize(
+    ("edited", "made_by_it"),
+    [
+        ("train.py", TRAINED),
+        ("match.py", ("permutations", "matching", "curves", "tables/barriers", "tables/trade_off")),
+        ("table.py", ("tables/history", "tables/curves", "tables/barriers")),
+        ("prepare_data.py", ("data/digits", *TRAINED)),
+    ],
+)
+def test_the_code_of_a_job_counts_for_all_that_is_made_from_its_outputs(monkeypatch, edited, made_by_it):
+    def codes():
+        project = parse_config(CONFIG)
+        chosen = [path for path in paths(project) if "/mixtures/" not in path]
+        return {path: Lineage(project).origin(path)["code"] for path in chosen}
+
+    before, real = codes(), lineage.library
+    monkeypatch.setattr(lineage, "library", lambda script, *modules: real(script, *modules) + "x" * (script == edited))
+    after = codes()
+    changed = {path for path in before if before[path] != after[path]}
+    for part in made_by_it:
+        assert any(part in path for path in changed), part
+    if edited != "prepare_data.py":
+        assert not any("/data/" in path for path in changed)
+    if edited == "match.py":
+        assert not any("/models/" in path or "/swap_costs" in path for path in changed)
+
+
+def test_a_network_s_module_counts_for_its_training(monkeypatch):
+    study = parse_config(CONFIG).studies["images"]
+    asked = []
+    monkeypatch.setattr(lineage, "library", lambda *names: asked.append(names) or "")
+    lineage.library_of_training(study, "syre")
+    assert asked == [("train.py", NETWORKS["mlp"], SCHEMES["syre"])]
+
+
 def test_files_that_no_job_reads_have_none():
-    lineage = Lineage(parse_config(CONFIG))
+    known = Lineage(parse_config(CONFIG))
     for path in ("out/claims.csv", "out/images/figures/figure_3a.png", "elsewhere/data/digits.safetensors"):
-        assert lineage.origin(path) is None
+        assert known.origin(path) is None
 
 
 def test_every_table_of_an_analysis_has_parts_or_is_derived():

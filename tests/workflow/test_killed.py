@@ -1,6 +1,7 @@
 """A run that is killed at any moment, and taken up again, ends with the results of an undisturbed one."""
 
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -105,6 +106,15 @@ def wait_for(found, seconds=120):
     raise AssertionError(f"nothing of this kind in {seconds} seconds")
 
 
+def epochs_of(project, pid):
+    """Epochs that a process has trained since it started."""
+    for lock in project.results("logs/train/**/.*.lock"):
+        if lock.read_text().startswith(f"process {pid} "):
+            log = lock.with_name(lock.name.removeprefix(".").removesuffix(".lock"))
+            return len(re.findall(r"epoch \d+/", log.read_text())) if log.exists() else 0
+    return 0
+
+
 def test_training_jobs_killed_at_20_moments(untrained, trained):
     # Snakemake takes up a failed job at once, so that one run sees all kills.
     process = untrained.start(*MODELS, "--retries", "20")
@@ -112,9 +122,14 @@ def test_training_jobs_killed_at_20_moments(untrained, trained):
     for seed in SEEDS:
         script = wait_for(lambda: [job for job in training_jobs(process) if job.pid not in seen])[0]
         seen.add(script.pid)
-        # While it starts (some three seconds), or in the midst of training.
-        time.sleep(random.Random(seed).uniform(0, 6))
-        assert script.is_running(), "training ended before it could be killed"
+        rng = random.Random(seed)
+        if seed % 2:
+            time.sleep(rng.uniform(0, 2))
+        else:
+            # 400 epochs of four networks are far more than ten times eight: it cannot end before it is killed.
+            epochs = rng.randint(1, 8)
+            wait_for(lambda pid=script.pid, epochs=epochs: epochs_of(untrained, pid) >= epochs)
+            time.sleep(rng.uniform(0, 0.05))
         script.kill()
     assert process.wait(timeout=300) == 0, (untrained.folder / "terminal.log").read_text()
     untrained.assert_same_results(trained, "digits/*/*/*")

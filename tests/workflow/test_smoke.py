@@ -1,6 +1,7 @@
 """The whole workflow on the smoke preset: it runs, and runs again only what a change touches."""
 
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -120,6 +121,24 @@ def test_an_edited_module_reruns_what_uses_it_and_an_edited_docstring_nothing(fi
     planned = finished.planned("all")
     assert planned["interpolate"] == 15
     assert not {"data", "train", "moments", "match", "identify", "centre_gaps"} & set(planned)
+
+
+def test_a_newer_script_reruns_nothing_and_an_edited_one_its_jobs(finished):
+    """A checkout, a copy or a pull makes files newer, whatever they hold."""
+    for path in (finished.folder / "workflow/scripts").glob("*.py"):
+        path.touch()
+    assert finished.planned("all") == {}
+    path = finished.folder / "workflow/scripts/interpolate.py"
+    path.write_text("# A remark.\n" + path.read_text())
+    assert finished.planned("all") == {}
+    path.write_text(path.read_text() + "\nUNUSED = 1\n")
+    planned = finished.planned("all")
+    assert planned["interpolate"] == 15 and not {"data", "train", "moments", "match", "identify"} & set(planned)
+
+
+def test_results_may_move_to_another_clone(finished, fresh):
+    shutil.copytree(finished.folder / "results", fresh.folder / "results")
+    assert fresh.planned("all") == {}
 
 
 def test_an_altered_artifact_is_refused_with_its_name(finished):

@@ -1,4 +1,4 @@
-from symlab.report.html import digest_of_texts
+from symlab.html import digest_of_texts
 
 
 rule claims:

@@ -3,24 +3,19 @@
 import re
 
 from snakemake.logging import logger
+from symlab.analyses import ANALYSIS_OF, PARTS
+from symlab.artifacts import remove
 from symlab.claims import tables_of_claims
+from symlab.config import parse_config
 from symlab.config_files import check_files
 from symlab.device import gpu_is_likely
 from symlab.errors import UserError
 from symlab.figures import FIGURES
 from symlab.figures.needs import check_figures
-from symlab.hooks import Failures, hold_results
+from symlab.hooks import Jobs, hold_results
 from symlab.job import expose_library
 from symlab.library import library
-from symlab.lineage import (
-    ANALYSIS_OF,
-    PARTS,
-    Lineage,
-    library_of_source,
-    library_of_training,
-    training_spec,
-)
-from symlab.study import parse_config
+from symlab.lineage import Lineage, library_of_source, library_of_training, training_spec
 
 try:
     check_files(workflow.configfiles)
@@ -37,7 +32,7 @@ config["checkpoint_minutes"] = PROJECT.checkpoint_minutes
 expose_library(LIBRARY_PATH)
 
 LINEAGE = Lineage(PROJECT)
-RESULTS = PROJECT.results.rstrip("/")
+RESULTS = PROJECT.results
 GPU = int(gpu_is_likely(PROJECT.device))
 
 
@@ -74,6 +69,18 @@ def spec_of_training(wildcards):
 def origins(wildcards, input, output):
     """For each input and output what it is to be made from; jobs refuse inputs that are made from something else."""
     return {path: LINEAGE.origin(path) for path in map(str, (*input, *output))}
+
+
+def checkpoint_of(models):
+    """Where the training job that writes ``models`` keeps its checkpoint."""
+    study, variant, _, block = Path(models).parts[-4:]
+    return f"{RESULTS}/checkpoints/{study}/{variant}/{block}"
+
+
+def forget_checkpoints(outputs):
+    for path in outputs:
+        if Path(path).parent.name == "models":
+            remove(checkpoint_of(path))
 
 
 def scheme_of_variant(wildcards):

@@ -18,7 +18,7 @@ rule train:
     params:
         spec=spec_of_training,
         # No output: Snakemake removes those of a job that failed or was killed.
-        checkpoint=f"{RESULTS}/checkpoints/{{study}}/{{variant}}/{{block}}.safetensors",
+        checkpoint=lambda wildcards, output: checkpoint_of(output.models),
         library=code_of_training,
         origins=origins,
     message:

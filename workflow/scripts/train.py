@@ -12,7 +12,7 @@ from symlab.networks import build
 from symlab.training.augmentation import black_values
 from symlab.training.models import save_models
 from symlab.training.replicas import Replica, train_block
-from symlab.training.resume import Checkpoints
+from symlab.training.resume import Checkpoints, training_key
 from symlab.training.stacks import TrainingData
 
 
@@ -38,16 +38,14 @@ def main(snakemake, report):
         "n_outputs": dataset.n_outputs,
         "data_sha256": read_header(snakemake.input.data, "dataset")["content_sha256"],
     }
-    # All that the bits of a training run depend on; threads are always one.
-    same = {"spec": spec, "data": header["data_sha256"], "code": snakemake.params.library, "torch": torch.__version__}
+    same = training_key(spec, header["data_sha256"], snakemake.params.library, device, snakemake.threads)
     minutes = snakemake.config["checkpoint_minutes"]
-    with Checkpoints(Path(snakemake.params.checkpoint), same | {"device": device}, minutes, report) as checkpoints:
+    with Checkpoints(Path(snakemake.params.checkpoint), same, minutes, report) as checkpoints:
         block = train_block(
             make, data, replicas, spec["scheme"], spec["init"], recipe, epochs, key, device, report, checkpoints
         )
         save_models(snakemake.output.models, block, header)
         write_table(snakemake.output.history, block.history)
-        checkpoints.clear()
 
 
 run(main, snakemake)

@@ -63,12 +63,35 @@ def cannot_write(path: str | Path, error: Exception) -> ArtifactError:
     )
 
 
+def remove(path: str | Path) -> None:
+    """Remove a file, and all that was left of it under temporary names; nothing else may be writing it."""
+    path = Path(path)
+    # What cannot be removed does no harm: it is replaced when the file is written again.
+    with suppress(OSError):
+        for part in (path, *_parts(path, "*")):
+            part.unlink(missing_ok=True)
+
+
 def _remove_parts_of_the_dead(path: Path) -> None:
     """Remove what processes of this machine left under temporary names when they were killed while writing."""
-    for part in path.parent.glob(f".{glob.escape(path.stem)}.{glob.escape(socket.gethostname())}.*.part{path.suffix}"):
-        pid = part.name.split(".")[-3]
-        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+    for part in _parts(path, f"{glob.escape(socket.gethostname())}.*"):
+        pid = part.name.removesuffix(f".part{path.suffix}").rpartition(".")[2]
+        if pid.isdecimal() and not _alive(int(pid)):
             part.unlink(missing_ok=True)
+
+
+def _parts(path: Path, owner: str) -> list[Path]:
+    return list(path.parent.glob(f".{glob.escape(path.stem)}.{owner}.part{glob.escape(path.suffix)}"))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _umask() -> int:
@@ -94,6 +117,7 @@ def write_tensors(path: str | Path, tensors: Tensors, kind: str, header: dict[st
     """
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     full = {**header, "symlab": __version__, "kind": kind, "content_sha256": content_digest(arrays)}
+    full["header_sha256"] = _header_digest(full)
     with atomic(path) as temporary:
         save_file(arrays, temporary, metadata={"symlab": json.dumps(full, sort_keys=True)})
 
@@ -170,6 +194,11 @@ def _opened(path: str | Path) -> Iterator[Any]:
         raise ArtifactError(f"{path} is truncated or not a safetensors file ({error}). {rebuild(path)}") from None
 
 
+def _header_digest(header: dict[str, Any]) -> str:
+    named = {key: value for key, value in header.items() if key != "header_sha256"}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+
+
 def _checked_header(path: str | Path, metadata: dict[str, str] | None, kind: str) -> dict[str, Any]:
     try:
         header = json.loads((metadata or {})["symlab"])
@@ -179,9 +208,13 @@ def _checked_header(path: str | Path, metadata: dict[str, str] | None, kind: str
         raise ArtifactError(f"{path} was not written by symlab (it has no symlab header). {rebuild(path)}") from None
     if header.get("kind") != kind:
         raise ArtifactError(f"{path} is a {header.get('kind')!r} artifact where {kind!r} is needed. {rebuild(path)}")
+    if header.get("header_sha256") != _header_digest(header):
+        raise ArtifactError(
+            f"{path} was altered after it was written (its header's digest does not match). {rebuild(path)}"
+        )
     return header
 
 
 def rebuild(path: str | Path) -> str:
     """What to do about a file that cannot be used."""
-    return f"Delete it and rebuild it with: snakemake {path}"
+    return f"Delete {path} and give the same command again."

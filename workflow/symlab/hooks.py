@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import logging
 import os
 import re
-import socket
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from symlab.artifacts import cannot_write
 from symlab.errors import UserError
+from symlab.locks import Held, take
 
 # How a job tells a mistake, and training that it was stopped with a checkpoint; how SLURM tells why it killed a job.
 SENTENCE = re.compile(r"(?:\d\d:\d\d:\d\d )?((?:Error: |Training was stopped).*)")
@@ -28,12 +29,18 @@ class Failure:
     tries: int
 
 
-class Failures(logging.Handler):
-    """Collects the failed jobs of a run from Snakemake's log messages; a job that succeeds later is taken off."""
+class Jobs(logging.Handler):
+    """Follows the jobs of a run by Snakemake's log messages, and collects those that failed and did not succeed later.
 
-    def __init__(self) -> None:
+    Args:
+        finished: is called with the outputs of each job that has finished.
+    """
+
+    def __init__(self, finished: Callable[[list[str]], None]) -> None:
         super().__init__()
+        self.finished = finished
         self.names: dict[int, str] = {}
+        self.outputs: dict[int, list[str]] = {}
         self.of_cluster: dict[int, list[str]] = {}
         self.failed: dict[int, Failure] = {}
 
@@ -42,6 +49,7 @@ class Failures(logging.Handler):
         event = getattr(record, "event", None)
         if event == "job_info":
             self.names[record.jobid] = record.rule_msg or f"rule {record.rule_name}"  # type: ignore[attr-defined]
+            self.outputs[record.jobid] = [str(path) for path in record.output]  # type: ignore[attr-defined]
         elif event == "group_error":
             # Snakemake tells the errors of the group's jobs next, without the cluster's log of the group.
             for info in record.job_error_info:  # type: ignore[attr-defined]
@@ -54,6 +62,7 @@ class Failures(logging.Handler):
             self.failed[jobid] = Failure(name, logs, tries)
         elif event == "job_finished":
             self.failed.pop(record.job_id, None)  # type: ignore[attr-defined]
+            self.finished(self.outputs.get(record.job_id, []))  # type: ignore[attr-defined]
 
     def summary(self) -> str:
         """Which jobs failed, the sentence of each, and where its log is."""
@@ -72,7 +81,7 @@ class Failures(logging.Handler):
 
 def _why(logs: list[str]) -> str:
     """The last sentence in a job's logs, or what is known of a job that said nothing."""
-    texts = [Path(log).read_text(errors="replace").strip() for log in logs if Path(log).is_file()]
+    texts = [text for text in map(_read, logs) if text is not None]
     for text in texts:
         for line in reversed(text.splitlines()):
             if found := SENTENCE.fullmatch(line):
@@ -85,7 +94,16 @@ def _why(logs: list[str]) -> str:
     if not texts:
         return "It did not run: it was ended before it began, or another job of its group failed."
     last = texts[0].splitlines()[-1] if texts[0] else "nothing"
+    if last.endswith(" done"):
+        return "It finished, but another job of its group failed: it will be done again."
     return f"It ended without a sentence, killed from outside (memory, time, a signal); its log ends with: {last}"
+
+
+def _read(log: str) -> str | None:
+    try:
+        return Path(log).read_text(errors="replace").strip()
+    except OSError:
+        return None
 
 
 def hold_results(results: str) -> None:
@@ -96,31 +114,22 @@ def hold_results(results: str) -> None:
     Raises:
         UserError: another run holds the folder, or it cannot be written.
     """
-    path = Path(results, ".lock")
+    probe = Path(results, f".probe.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+")
-        probe = path.with_name(f".probe.{os.getpid()}")
+        probe.parent.mkdir(parents=True, exist_ok=True)
         probe.write_text("x")
-        probe.unlink()
     except OSError as error:
         raise cannot_write(results, error) from None
+    finally:
+        with suppress(OSError):
+            probe.unlink()
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
+        _held.append(take(Path(results, ".lock")))
+    except Held as holder:
         raise UserError(
-            f"{results} is being written by another run ({file.read().strip()}). Wait until it ends, or give this one "
-            "a folder of its own (results: in the config)."
+            f"{results} is being written by another run ({holder}). Wait until it ends, or give this one a folder "
+            "of its own (results: in the config)."
         ) from None
-    except OSError:
-        # A file system without locks: jobs say so in their logs, and Snakemake's own lock still guards this clone.
-        return
-    file.seek(0)
-    file.truncate()
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()
-    _held.append(file)
 
 
 # Files whose locks last as long as the process.

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import signal
-import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
 from symlab.artifacts import cannot_write
 from symlab.errors import Interrupted, UserError
+from symlab.locks import Held, take
 from symlab.records import check_record, write_record
 
 Report = Callable[[str], None]
@@ -40,36 +38,63 @@ def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
     """
     _end_with_snakemake()
     path = Path(snakemake.log[0])
+    origins = snakemake.params.get("origins", {})
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        log = path.open("w", buffering=1)
-    except OSError as error:
-        sys.exit(f"Error: {cannot_write(path, error)}")
-
-    def report(line: str) -> None:
+        lock, waited = _alone(path.with_name(f".{path.name}.lock"))
+        log = Log(path)
+    except UserError as error:
+        sys.exit(f"Error: {error}")
+    with lock:
         try:
-            log.write(f"{datetime.now():%H:%M:%S} {line}\n")
+            if waited and _made(snakemake.output, origins):
+                log.report("the process that this one waited for has done the work")
+                return
+            for name in snakemake.input:
+                check_record(name, origins.get(name))
+            main(snakemake, log.report)
+            for name in snakemake.output:
+                write_record(name, origins.get(name))
+            log.report("done")
+        except UserError as error:
+            log.tell(f"Error: {error}")
+            sys.exit(1)
+        except Interrupted as stop:
+            log.tell(str(stop))
+            sys.exit(128 + stop.by)
+        except Exception:
+            log.write(traceback.format_exc())
+            raise
+
+
+class Log:
+    """A job's log; on a disk that has become full its lines are lost, the job goes on."""
+
+    def __init__(self, path: Path):
+        self.path, self.lost = path, False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
         except OSError as error:
             raise cannot_write(path, error) from None
 
-    origins = snakemake.params.get("origins", {})
-    try:
-        with log, _alone(path.with_name(f".{path.name}.lock"), report):
-            for name in snakemake.input:
-                check_record(name, origins.get(name))
-            main(snakemake, report)
-            for name in snakemake.output:
-                write_record(name, origins.get(name))
-            report("done")
-    except UserError as error:
-        _tell(path, f"Error: {error}")
-        sys.exit(1)
-    except Interrupted as stop:
-        _tell(path, str(stop))
-        sys.exit(128 + stop.by)
-    except Exception:
-        _log(path, traceback.format_exc())
-        raise
+    def write(self, text: str) -> None:
+        """Append text."""
+        try:
+            with self.path.open("a") as file:
+                file.write(text)
+        except OSError as error:
+            if not self.lost:
+                print(f"Lines of {self.path} are lost: {error.strerror}.", file=sys.stderr, flush=True)
+            self.lost = True
+
+    def report(self, line: str) -> None:
+        """Append a line with the time."""
+        self.write(f"{datetime.now():%H:%M:%S} {line}\n")
+
+    def tell(self, sentence: str) -> None:
+        """Say how the job ends, on the terminal too."""
+        print(sentence, file=sys.stderr, flush=True)
+        self.report(sentence)
 
 
 def _end_with_snakemake() -> None:
@@ -80,41 +105,28 @@ def _end_with_snakemake() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-@contextmanager
-def _alone(path: Path, report: Report) -> Iterator[None]:
-    """Wait until no other process works on the same outputs, such as a job left over from a run that was killed."""
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            sentence = (
-                f"Waiting for another process that is working on the same outputs ({holder}). If it is left over from "
-                "a run that was killed, end it."
-            )
-            report(sentence)
-            print(sentence, file=sys.stderr, flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:
-            report(f"this file system has no locks ({error.strerror}); let no two runs write to one results folder")
-        _hold(file)
-        yield
+def _alone(path: Path) -> tuple[IO[str], bool]:
+    """Wait until no other process works on the same outputs, such as one left over from a run that was killed.
+
+    Returns the lock, and whether it had to be waited for.
+    """
+    try:
+        return take(path), False
+    except Held as holder:
+        print(
+            f"Waiting for another process that is working on the same outputs ({holder}). If it is left over from a "
+            "run that was killed, end it.",
+            file=sys.stderr,
+            flush=True,
+        )
+        return take(path, wait=True), True
 
 
-def _hold(file: IO[str]) -> None:
-    file.seek(0)
-    file.truncate()
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()
-
-
-def _tell(log: Path, sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
-    _log(log, f"{datetime.now():%H:%M:%S} {sentence}\n")
-
-
-def _log(path: Path, text: str) -> None:
-    # On a full disk the log cannot take the sentence either; the terminal has it.
-    with suppress(OSError), path.open("a") as log:
-        log.write(text)
+def _made(outputs: list[str], origins: dict[str, Any]) -> bool:
+    """Whether all outputs are there already, as they shall be."""
+    try:
+        for name in outputs:
+            check_record(name, origins.get(name))
+    except UserError:
+        return False
+    return True

@@ -16,6 +16,7 @@ PLUMBING = {
     "device",
     "errors",
     "job",
+    "locks",
     "records",
     "data/__init__",
     "networks/__init__",
@@ -25,14 +26,15 @@ PLUMBING = {
 
 
 def library(script: str, *modules: str) -> str:
-    """Digest (16 hex digits) of the symlab modules that a workflow script imports, directly or not.
+    """Digest (16 hex digits) of a workflow script and of the symlab modules that it imports, directly or not.
 
-    Snakemake sees a changed script but not a changed module that the script imports; a rule passes this digest as a
-    parameter. ``modules`` are those that a registry names, e.g. ``symlab.networks.mlp:MLP``, which no import statement
-    shows. Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew.
+    Snakemake does not see a changed module that a script imports, and of the script only how new the file is; a rule
+    passes this digest as a parameter. ``modules`` are those that a registry names, e.g. ``symlab.networks.mlp:MLP``,
+    which no import statement shows. Comments, docstrings and layout do not count, so that explaining a thing better
+    trains nothing anew.
     """
     entries = [_file(module.partition(":")[0]) for module in modules]
-    found: dict[str, str] = {}
+    found = {"": _code(SCRIPTS / script)}
     waiting = [path for path in (*_imports(SCRIPTS / script), *entries) if path is not None]
     while waiting:
         path = waiting.pop()

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
+from symlab.analyses import ANALYSIS_OF, DERIVED, PARTS
 from symlab.data import SOURCES
 from symlab.library import library as library_now
 from symlab.networks import NETWORKS, SCHEMES
@@ -21,45 +22,6 @@ from symlab.study import Project, Study
 # The code does not change while a run is planned.
 library = cache(library_now)
 
-# Where the parts of each table come from: <study>/<variant>/<folder>/<block>.<suffix>.
-PARTS = {
-    "history.csv": "history",
-    "matching.csv": "matching",
-    "curves.csv": "curves",
-    "subspaces.csv": "subspaces",
-    "swap_costs.parquet": "swap_costs",
-    "ridge_swap_costs.parquet": "ridge_swap_costs",
-    "ridge_costs.csv": "ridge_costs",
-    "gram_deviation.csv": "gram_deviation",
-    "sensitivity.csv": "sensitivity",
-    "network_gaps.csv": "network_gaps",
-    "chord_deviation.csv": "chord_deviation",
-}
-# Tables of a study that exist only if the analysis of this name is switched on.
-ANALYSIS_OF = {
-    "matching.csv": "matching",
-    "curves.csv": "interpolation",
-    "barriers.csv": "interpolation",
-    "loss_bounds.csv": "interpolation",
-    "trade_off.csv": "matching",
-    "subspaces.csv": "identification",
-    "swap_costs.parquet": "identification",
-    "centre_gaps.csv": "centre_gaps",
-    "ridge_swap_costs.parquet": "ridge",
-    "ridge_costs.csv": "ridge",
-    "estimators.csv": "ridge",
-    "gram_deviation.csv": "theory",
-    "sensitivity.csv": "theory",
-    "network_gaps.csv": "theory",
-    "chord_deviation.csv": "theory",
-}
-# Tables made from other tables.
-DERIVED = {
-    "barriers.csv": ("barriers.py", ["curves.csv"]),
-    "loss_bounds.csv": ("barriers.py", ["curves.csv"]),
-    "trade_off.csv": ("trade_off.py", ["matching.csv", "history.csv"]),
-    "estimators.csv": ("estimators.py", ["swap_costs.parquet", "ridge_swap_costs.parquet"]),
-}
 SCRIPTS = {
     "matching": "match.py",
     "curves": "interpolate.py",
@@ -78,6 +40,9 @@ def training_spec(study: Study, variant: str, block: int) -> dict[str, Any]:
     """All that decides what a training job computes; grows with neither the number of seeds nor that of variants."""
     of_variant = study.variants[variant]
     return {
+        # Random generators are derived from the names.
+        "study": study.name,
+        "variant": variant,
         "network": of_variant.network,
         "init": of_variant.init,
         "scheme": of_variant.scheme,

@@ -1,4 +1,4 @@
-"""Wrong configs, each with the sentence it gets. Single keys of wrong values are in tests/unit/test_study.py."""
+"""Wrong configs, each with the sentence it gets. Single keys of wrong values are in tests/unit/test_config.py."""
 
 import datetime
 import math
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from symlab.study import parse_config
+from symlab.config import parse_config
 
 STANDARD = {"scheme": {"name": "standard"}}
 W = {"scheme": {"name": "w_asymmetric", "sigma_F": 1, "n_fixed": 4}}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from symlab.config import parse_config
 from symlab.figures import FIGURES
 from symlab.figures.needs import NEEDS, check_figures
-from symlab.study import parse_config
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "presets").glob("*.yaml"))]

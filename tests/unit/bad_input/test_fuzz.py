@@ -21,11 +21,11 @@ from PIL import Image
 from pyarrow import parquet
 
 from symlab.cli.inputs import read_data
+from symlab.config import parse_config
 from symlab.config_files import check_files
 from symlab.data import cifar10, cifar10_jpeg, idx
 from symlab.errors import UserError
 from symlab.figures.needs import check_figures
-from symlab.study import parse_config
 
 # SYMLAB_FUZZ=100 runs a hundred times as many examples, with seeds of their own.
 TIMES = int(os.environ.get("SYMLAB_FUZZ", "1"))

@@ -8,7 +8,7 @@ import pytest
 from symlab.artifacts import read_table, write_table
 from symlab.claims import Claim, Verdict, ledger, to_html, to_markdown
 from symlab.claims.render import VERDICTS, claims_view, figure_name
-from symlab.report.html import FOLDER
+from symlab.html import FOLDER
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 HOSTILE = '<script>alert("1 & 2")</script> | a'

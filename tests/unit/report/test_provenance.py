@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from symlab import __version__
+from symlab.config import parse_config
 from symlab.report import provenance
-from symlab.study import parse_config
 
 CONFIG = """
 results: results

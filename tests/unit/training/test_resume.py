@@ -1,16 +1,17 @@
 """Training that is stopped or killed goes on from its checkpoint with the same bits."""
 
+import itertools
 import signal
 
 import pytest
 import torch
 
-from symlab.artifacts import read_header
+from symlab.artifacts import ArtifactError, read_header
 from symlab.errors import Interrupted
 from symlab.networks import build
 from symlab.training import replicas as engine
 from symlab.training.replicas import Replica, train_block
-from symlab.training.resume import Checkpoints
+from symlab.training.resume import Checkpoints, training_key
 from symlab.training.stacks import TrainingData
 
 KEY = ("study", "variant")
@@ -85,16 +86,19 @@ def test_stopped_training_ends_with_the_same_bits(monkeypatch, tmp_path, recipe,
     monkeypatch.setattr(engine, "CPU_STACK", size)
     whole = train(recipe, case)
     path = tmp_path / "checkpoint.safetensors"
-    # The first step, within an epoch, its last step, and within another stack where there is one; each goes on
-    # from the one before.
-    for at in (1, 3, 8, STEPS):
+    # The first step, within an epoch, the last step of a stack of 18, and within another stack where there is one;
+    # each goes on from the one before.
+    for at in (1, 3, 8, STEPS, 5) if size == 2 or below == 0 else (1, 3, 8):
         with stopper(path, at, how) as checkpoints, pytest.raises(Killed if how == "SIGKILL" else Interrupted):
             train(recipe, case, checkpoints)
         assert path.exists()
     with Checkpoints(path, {"spec": 1}, 10, lambda line: None) as checkpoints:
         assert same(train(recipe, case, checkpoints), whole)
-        checkpoints.clear()
-    assert not path.exists()
+    # It outlives training, so that a job whose outputs get lost before Snakemake has seen them costs seconds.
+    steps = []
+    monkeypatch.setattr(engine, "learning_rate", lambda *args: steps.append(args))
+    assert same(train(recipe, case, Checkpoints(path, {"spec": 1}, 10, lambda line: None)), whole)
+    assert not steps
 
 
 def test_augmented_convolutions_go_on_with_the_same_bits(tmp_path, recipe, conv_net, images):
@@ -106,6 +110,53 @@ def test_augmented_convolutions_go_on_with_the_same_bits(tmp_path, recipe, conv_
             train(recipe, "masked", checkpoints, net=conv_net, given=images)
     with Checkpoints(path, {"spec": 1}, 10, lambda line: None) as checkpoints:
         assert same(train(recipe, "masked", checkpoints, net=conv_net, given=images), whole)
+
+
+def test_ctrl_c_stops_as_sigterm_does(tmp_path, recipe):
+    path = tmp_path / "checkpoint.safetensors"
+    with Checkpoints(path, {"spec": 1}, 60, lambda line: None) as checkpoints:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted) as stopped:
+            train(recipe, "masked", checkpoints)
+    assert stopped.value.by == signal.SIGINT and path.exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_stops_nothing_but_a_stop(tmp_path, recipe):
+    (tmp_path / "folder").write_text("a file in the folder's place")
+    path, lines = tmp_path / "folder" / "checkpoint.safetensors", []
+    assert same(train(recipe, "masked", Checkpoints(path, {"spec": 1}, 0, lines.append)), train(recipe, "masked"))
+    assert all(line.startswith("no checkpoint, training goes on: ") and "cannot be written" in line for line in lines)
+    with Checkpoints(path, {"spec": 1}, 60, lines.append) as checkpoints:
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(ArtifactError, match="cannot be written"):
+            train(recipe, "masked", checkpoints)
+
+
+def test_the_next_checkpoint_is_due_an_interval_after_the_last(monkeypatch, tmp_path, recipe):
+    lines, now = [], itertools.count()
+    # A second passes at every look at the clock: once a step, and once more where a checkpoint is written.
+    monkeypatch.setattr("symlab.training.resume.time.monotonic", lambda: float(next(now)))
+    train(recipe, "standard", Checkpoints(tmp_path / "checkpoint.safetensors", {"spec": 1}, 10 / 60, lines.append))
+    # 18 steps; the last one writes one too.
+    assert [line.rpartition(" ")[0] for line in lines] == [f"checkpoint at replica 0, epoch {n}, batch" for n in (2, 3)]
+
+
+def test_time_spent_before_a_stop_counts(monkeypatch, tmp_path, recipe):
+    path = tmp_path / "checkpoint.safetensors"
+    with stopper(path, 3, "SIGTERM") as checkpoints, pytest.raises(Interrupted):
+        train(recipe, "standard", checkpoints)
+    spent = read_header(path, "checkpoint")["seconds"]
+    assert spent > 0
+    history = train(recipe, "standard", Checkpoints(path, {"spec": 1}, 60, lambda line: None)).history
+    assert history["time_s"].iloc[0] > spent / len(REPLICAS)
+
+
+def test_everything_that_decides_the_bits_is_in_the_key():
+    given = {"spec": {"lr": 1}, "data": "d", "code": "c", "device": "cpu", "threads": 1}
+    key = training_key(**given)
+    others = {"spec": {"lr": 2}, "data": "e", "code": "f", "device": "mps", "threads": 2}
+    assert all(training_key(**given | {name: value}) != key for name, value in others.items())
+    assert key["torch"] == torch.__version__
 
 
 def test_sigterm_writes_a_checkpoint_long_before_one_is_due(tmp_path, recipe):
@@ -124,14 +175,17 @@ def test_checkpoints_come_by_the_clock(tmp_path, recipe):
     assert not path.exists() and not lines
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "another batch"])
 def test_a_damaged_checkpoint_is_reported_and_left_aside(tmp_path, recipe, damage):
     path, lines = tmp_path / "checkpoint.safetensors", []
     with stopper(path, 3, "SIGTERM") as checkpoints, pytest.raises(Interrupted):
         train(recipe, "masked", checkpoints)
     content = bytearray(path.read_bytes())
+    altered = content.replace(b'\\"batch\\": 3', b'\\"batch\\": 1')
+    assert altered != content
     content[-5] ^= 1
-    path.write_bytes({"truncated": content[:-100], "flipped": content, "empty": b""}[damage])
+    damaged = {"truncated": content[:-100], "flipped": content, "empty": b"", "another batch": altered}
+    path.write_bytes(damaged[damage])
     found = train(recipe, "masked", Checkpoints(path, {"spec": 1}, 60, lines.append))
     assert "begins anew" in lines[0] and str(path) in lines[0]
     assert same(found, train(recipe, "masked"))

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from symlab.claims.evaluate import FAILED, HELD, NOT_RUN, figure_order
-from symlab.report.html import render
+from symlab.html import render
 
 # Worst first; values are the names of their styles.
 VERDICTS = {FAILED: "failed", HELD: "held", NOT_RUN: "not-run"}

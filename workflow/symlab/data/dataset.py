@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float32, Shaped
 
-from symlab.artifacts import read_tensors, write_tensors
+from symlab.artifacts import read_tensors, rebuild, write_tensors
 from symlab.errors import UserError
 
 SPLITS = ("train", "val", "test")
@@ -194,7 +194,7 @@ def open_dataset(path: str | Path) -> Dataset:
     arrays: dict[str, Any] = {name: array for name, array in tensors.items() if not name.startswith("extras/")}
     missing = {f"{axis}_{name}" for axis in "xy" for name in SPLITS} - set(arrays) | set(_FIELDS) - set(header)
     if missing:
-        raise UserError(f"{path} is a data set without {min(missing)}: delete it and rebuild it with: snakemake {path}")
+        raise UserError(f"{path} is a data set without {min(missing)}. {rebuild(path)}")
     # JSON knows no tuples
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value := header[name], list) else value for name in _FIELDS

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from symlab.analyses import ANALYSIS_OF
 from symlab.errors import UserError
 from symlab.figures import FIGURES
-from symlab.lineage import ANALYSIS_OF
 
 if TYPE_CHECKING:
     from symlab.study import Project, Study, Variant

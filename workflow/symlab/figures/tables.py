@@ -9,27 +9,11 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from symlab.analyses import ANALYSIS_OF
 from symlab.errors import UserError
 
 SERIES = ["family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm"]
 PERMUTATIONS = ("optimal", "identity", "random")
-SETTING = {
-    "matching.csv": "matching",
-    "curves.csv": "interpolation",
-    "barriers.csv": "interpolation",
-    "subspaces.csv": "identification",
-    "swap_costs.parquet": "identification",
-    "centre_gaps.csv": "centre_gaps",
-    "ridge_swap_costs.parquet": "ridge",
-    "ridge_costs.csv": "ridge",
-    "estimators.csv": "ridge",
-    "gram_deviation.csv": "theory",
-    "sensitivity.csv": "theory",
-    "network_gaps.csv": "theory",
-    "chord_deviation.csv": "theory",
-    "loss_bounds.csv": "interpolation",
-    "trade_off.csv": "matching",
-}
 _SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
 _SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
 _POINT_NAMES = (
@@ -50,7 +34,7 @@ def need(tables: dict[str, pd.DataFrame], name: str) -> pd.DataFrame:
     """
     table = tables.get(name)
     if table is None or table.empty:
-        raise UserError(f"it needs {name} with at least one row, so set {SETTING[name]} in its study.")
+        raise UserError(f"it needs {name} with at least one row, so set {ANALYSIS_OF[name]} in its study.")
     return table
 
 

@@ -16,10 +16,11 @@ import yaml
 from symlab.artifacts import ArtifactError, read_header, rebuild
 from symlab.claims import PAPERS
 from symlab.claims.render import claims_view, figure_name
+from symlab.config import parse_config
 from symlab.figures import FIGURES
+from symlab.html import FOLDER, data_uri, from_rst, render
 from symlab.report import provenance
-from symlab.report.html import FOLDER, data_uri, from_rst, render
-from symlab.study import Project, Study, parse_config
+from symlab.study import Project, Study
 
 # Larger tables and drawings stay outside the page, which says where they are: a page has to open at once.
 HELD_BYTES = 256 * 1024

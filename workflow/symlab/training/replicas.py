@@ -157,7 +157,8 @@ def _train_block(
         if live is not None:
             restore(stack.live(), live)
             live = None
-        _train_stack(stack, members, kept, data, recipe, augmentation, progress, key, report, checkpoints)
+        last = start + size >= len(replicas)
+        _train_stack(stack, members, kept, data, recipe, augmentation, progress, key, report, checkpoints, last)
         # The memory of one stack is free before the next one is made.
         del stack
     merged = {
@@ -231,6 +232,7 @@ def _train_stack(
     key: tuple[str, str],
     report: Callable[[str], None],
     checkpoints: Checkpoints | None,
+    last_stack: bool,
 ) -> None:
     n, batch_size = len(data.x_train), recipe["batch_size"]
     steps_per_epoch = -(-n // batch_size)
@@ -259,7 +261,8 @@ def _train_stack(
             progress.hits += correct
             progress.batch += 1
             if checkpoints is not None:
-                checkpoints.after_step(progress, time.perf_counter() - began, stack.live)
+                last = last_stack and epoch == recipe["epochs"] and progress.batch == steps_per_epoch
+                checkpoints.after_step(progress, time.perf_counter() - began, stack.live, last)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         time_s = (time.perf_counter() - began) / len(members)

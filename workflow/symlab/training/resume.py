@@ -107,34 +107,69 @@ class Checkpoints:
         if header.get("key") != self.key:
             self.report(f"training begins anew, {self.path} is a checkpoint of other settings or another version")
             return None
+        if header["instructions"] != _instructions():
+            self.report(
+                f"the checkpoint was written on a processor with {header['instructions']}, this one has "
+                f"{_instructions()}: results agree with those of one processor only up to rounding"
+            )
         progress, live = _unpacked(arrays, header, device)
         self.report(f"going on at replica {progress.start}, epoch {progress.epoch}, batch {progress.batch}")
         return progress, live
 
-    def after_step(self, progress: Progress, seconds: float, live: Callable[[], State]) -> None:
-        """Write a checkpoint if it is time to.
+    def after_step(self, progress: Progress, seconds: float, live: Callable[[], State], last: bool) -> None:
+        """Write a checkpoint if it is time to, and after the last step if training was long enough to have one.
+
+        The file stays when training ends: it is of use until Snakemake has accepted the job's outputs.
 
         Args:
             seconds: spent on this epoch so far.
             live: gives the stack's tensors.
+            last: whether no step of the block is left.
 
         Raises:
-            Interrupted: a signal asked to stop; the checkpoint is written.
+            Interrupted: a signal asked to stop, and the checkpoint is written.
+            ArtifactError: a signal asked to stop, and it cannot be written.
         """
-        if self.stopped_by is None and time.monotonic() < self.due:
+        long_enough = last and self.path.exists()
+        if self.stopped_by is None and time.monotonic() < self.due and not long_enough:
             return
         progress.seconds = seconds
         arrays, header = _packed(progress, live())
-        write_tensors(self.path, arrays, "checkpoint", {**header, "key": self.key})
         self.due = time.monotonic() + self.seconds
+        try:
+            write_tensors(self.path, arrays, "checkpoint", {**header, "key": self.key, "instructions": _instructions()})
+        except ArtifactError as error:
+            if self.stopped_by is not None:
+                raise
+            self.report(f"no checkpoint, training goes on: {error}")
+            return
         place = f"replica {progress.start}, epoch {progress.epoch}, batch {progress.batch}"
         self.report(f"checkpoint at {place}")
         if self.stopped_by is not None:
             raise Interrupted(self.stopped_by, f"Training was stopped at {place}; the next run goes on there.")
 
-    def clear(self) -> None:
-        """Remove the checkpoint: what it was kept for is written."""
-        self.path.unlink(missing_ok=True)
+
+def training_key(spec: dict[str, Any], data: str, code: str, device: str, threads: int) -> dict[str, Any]:
+    """All that the bits of a training job depend on; only a checkpoint of an equal key is used.
+
+    Args:
+        spec: what the config says of the job.
+        data, code: digests of the data set and of the modules behind the job.
+    """
+    where = torch.cuda.get_device_name() if device == "cuda" else device
+    return {
+        "spec": spec,
+        "data": data,
+        "code": code,
+        "torch": torch.__version__,
+        "device": where,
+        "threads": threads,
+    }
+
+
+def _instructions() -> str:
+    """The vector instructions that torch uses on this processor, which decide how it rounds."""
+    return torch.backends.cpu.get_cpu_capability()
 
 
 def restore(live: State, saved: State) -> None:

@@ -9,15 +9,10 @@ import math
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from symlab.errors import UserError
 from symlab.networks.fixed_counts import fixed_counts
-
-if TYPE_CHECKING:
-    from symlab.study import Study
-
-Config = dict[str, Any]
+from symlab.study import Config, Study
 
 # Sources whose samples are images, which can be flipped and cropped, and those whose samples are none.
 IMAGE_SOURCES = ("digits", "mnist", "cifar10", "cifar10_jpeg")

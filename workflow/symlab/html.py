@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from symlab.errors import UserError
 
-FOLDER = Path(__file__).parents[2] / "report"
+FOLDER = Path(__file__).parents[1] / "report"
 
 # Quantities whose names the claims spell out, as the papers write them.
 LETTERS = {

@@ -5,8 +5,8 @@ import base64
 import jinja2
 import pytest
 
+from symlab import html
 from symlab.errors import UserError
-from symlab.report import html
 
 
 @pytest.mark.parametrize(

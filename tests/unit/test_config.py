@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from symlab.config import parse_config
 from symlab.errors import UserError
 from symlab.networks import SCHEMES
-from symlab.study import parse_config
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "presets").glob("*.yaml"))]
@@ -270,5 +270,5 @@ def test_a_wrong_config_gets_a_sentence_that_names_the_key(config, key, value, s
 
 
 def test_the_snakefile_does_not_wait_for_torch():
-    code = "import sys, symlab.study, symlab.figures, symlab.claims; sys.exit('torch' in sys.modules)"
+    code = "import sys, symlab.config, symlab.figures, symlab.claims; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT / "workflow")})
