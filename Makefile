@@ -27,6 +27,7 @@ bench: .venv/.installed
 	$(BIN)/python -m pytest tests/benchmarks -s
 
 .venv/.installed: envs/requirements.lock
+	@echo "Installing the pinned environment into .venv: a minute or two, about 2 GB with torch."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement envs/requirements.lock
 	touch $@

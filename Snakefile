@@ -41,6 +41,11 @@ onstart:
         raise WorkflowError(str(error)) from None
 
 
+onsuccess:
+    if os.path.exists(rules.report.output[0]):
+        print(outcome(RESULTS))
+
+
 onerror:
     JOBS.tell_at_exit()
 

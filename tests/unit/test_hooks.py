@@ -47,9 +47,9 @@ def test_a_sentence_is_repeated_with_job_and_log(failures, tmp_path):
     ("text", "told"),
     [
         ("10:00:00 epoch 3/5\n", "killed from outside (memory, time, a signal); its log ends with: 10:00:00 epoch 3/5"),
-        ("10:00:00 done\n", "It finished, but another job of its group failed: it will be done again."),
-        ("", "its log ends with: nothing"),
-        (None, "It did not run: it was ended before it began"),
+        ("10:00:00 done\n", "Its work was done, but Snakemake could not take it over"),
+        ("", "It did not run: it was refused or ended before it began"),
+        (None, "It did not run: it was refused or ended before it began"),
         ("Traceback (most recent call last):\n  File x\nKeyError: 'y'\n", "A fault of the program: KeyError: 'y'"),
         ("10:00:00 Training was stopped at replica 0, epoch 2, batch 3; the next run goes on there.\n",
          "Training was stopped at replica 0, epoch 2, batch 3; the next run goes on there."),
@@ -102,6 +102,11 @@ def test_a_job_that_succeeds_in_a_later_try_did_not_fail(failures, tmp_path):
     say("job_finished", job_id=1)
     assert handler.seen == [["out/1"]]
     assert list(handler.failed) == [2] and "Claims (2 tries)" in handler.summary()
+
+
+def test_a_finished_run_names_its_report_and_counts_verdicts(tmp_path):
+    (tmp_path / "claims.csv").write_text('figure,verdict,detail\n4,held,"a, b"\n5,failed,\n6,held,\n')
+    assert hooks.outcome(str(tmp_path)) == f"{tmp_path}/report.html: 1 failed, 2 held"
 
 
 def test_nothing_is_told_when_nothing_failed(failures, monkeypatch):

@@ -19,9 +19,10 @@ ORIGIN = {"settings": "s", "code": "c"}
 
 @pytest.fixture(autouse=True)
 def handlers():
-    kept = signal.getsignal(signal.SIGTERM)
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
-    signal.signal(signal.SIGTERM, kept)
+    for number, handler in kept.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -139,10 +140,12 @@ def start(tmp_path):
     return process
 
 
-def test_sigterm_leaves_no_half_written_file(tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_job_told_to_stop_says_so_and_leaves_no_half_written_file(tmp_path, how):
     process = start(tmp_path)
-    process.terminate()
-    assert process.wait(timeout=30) == 143
+    process.send_signal(how)
+    assert process.wait(timeout=30) == 128 + how
+    assert f"The job was stopped by {how.name}; the next run does it." in (tmp_path / "logs/job.log").read_text()
     assert not (tmp_path / "b.txt").exists() and not list(tmp_path.glob(".*part*"))
 
 

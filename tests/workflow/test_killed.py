@@ -36,15 +36,15 @@ def end(process, how=signal.SIGKILL):
 
 def test_snakemake_killed_at_20_moments(fresh, finished_run):
     for seed in SEEDS:
-        process = fresh.start("all", "--nolock")
+        process = fresh.start("all")
         try:
             process.wait(timeout=random.Random(seed).uniform(1, 8))
         except subprocess.TimeoutExpired:
             end(process)
-    result = fresh.snakemake("all", "--nolock")
+    result = fresh.snakemake("all")
     assert result.returncode == 0, result.stdout + result.stderr
     fresh.assert_same_results(finished_run)
-    assert "Nothing to be done" in fresh.snakemake("all", "--nolock").stderr
+    assert "Nothing to be done" in fresh.snakemake("all").stderr
 
 
 def test_scripts_killed_at_20_moments_of_their_writing(fresh, finished_run, tmp_path_factory):

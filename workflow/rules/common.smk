@@ -12,7 +12,7 @@ from symlab.device import gpu_is_likely
 from symlab.errors import UserError
 from symlab.figures import FIGURES
 from symlab.figures.needs import check_figures
-from symlab.hooks import Jobs, hold_results
+from symlab.hooks import Jobs, hold_results, outcome
 from symlab.job import expose_library
 from symlab.library import library
 from symlab.lineage import Lineage, library_of_source, library_of_training, training_spec

@@ -6,6 +6,7 @@ file carries a digest of its content, so a truncated, altered or foreign file is
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
@@ -56,11 +57,12 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 def cannot_write(path: str | Path, error: Exception) -> ArtifactError:
     """The sentence for a file that cannot be written."""
-    why = getattr(error, "strerror", None) or str(error)
-    return ArtifactError(
-        f"{path} cannot be written: {why}. Make room, or make the folder writable, and run again; what is finished is "
-        "kept."
-    )
+    number, why = getattr(error, "errno", None), getattr(error, "strerror", None) or str(error)
+    # safetensors says in words what it met.
+    full = number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in why
+    shut = number in (errno.EROFS, errno.EACCES, errno.EPERM)
+    advice = "Make room" if full else "Make the folder writable" if shut else "Choose another folder"
+    return ArtifactError(f"{path} cannot be written: {why}. {advice} and run again; what is finished is kept.")
 
 
 def remove(path: str | Path) -> None:

@@ -10,8 +10,8 @@ class UserError(Exception):
     """
 
 
-class Interrupted(Exception):
-    """A signal stopped a job between two steps of its work, which a later run continues."""
+class Interrupted(BaseException):
+    """A signal stopped a job; like KeyboardInterrupt, nothing on the way takes it for a mistake."""
 
     def __init__(self, by: Signals, sentence: str):
         super().__init__(sentence)

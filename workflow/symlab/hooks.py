@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import csv
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from symlab.errors import UserError
 from symlab.locks import Held, take
 
 # How a job tells a mistake, and training that it was stopped with a checkpoint; how SLURM tells why it killed a job.
-SENTENCE = re.compile(r"(?:\d\d:\d\d:\d\d )?((?:Error: |Training was stopped).*)")
+SENTENCE = re.compile(r"(?:\d\d:\d\d:\d\d )?((?:Error: |Training was stopped|The job was stopped).*)")
 SLURM = re.compile(r"slurmstepd.*?error: (.*)")
 
 
@@ -79,6 +81,14 @@ class Jobs(logging.Handler):
             atexit.register(lambda: print(f"\n{self.summary()}", flush=True))
 
 
+def outcome(results: str) -> str:
+    """Where the report of a finished run is, and how many claims held."""
+    with Path(results, "claims.csv").open(newline="") as file:
+        counts = Counter(row["verdict"] for row in csv.DictReader(file))
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
+    return f"{results}/report.html: {verdicts}"
+
+
 def _why(logs: list[str]) -> str:
     """The last sentence in a job's logs, or what is known of a job that said nothing."""
     texts = [text for text in map(_read, logs) if text is not None]
@@ -91,11 +101,16 @@ def _why(logs: list[str]) -> str:
     for text in texts:
         if killed := SLURM.findall(text):
             return f"The cluster ended it: {killed[-1]}"
-    if not texts:
-        return "It did not run: it was ended before it began, or another job of its group failed."
-    last = texts[0].splitlines()[-1] if texts[0] else "nothing"
+    if not any(texts):
+        return (
+            "It did not run: it was refused or ended before it began (on a cluster: account, partition, limits), or "
+            "another job of its group failed."
+        )
+    last = next(text for text in texts if text).splitlines()[-1]
     if last.endswith(" done"):
-        return "It finished, but another job of its group failed: it will be done again."
+        return (
+            "Its work was done, but Snakemake could not take it over (a full disk?) or another job of its group failed."
+        )
     return f"It ended without a sentence, killed from outside (memory, time, a signal); its log ends with: {last}"
 
 

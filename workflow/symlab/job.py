@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 from symlab.artifacts import cannot_write
@@ -44,6 +45,8 @@ def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
         log = Log(path)
     except UserError as error:
         sys.exit(f"Error: {error}")
+    except Interrupted as stop:
+        sys.exit(128 + stop.by)
     with lock:
         try:
             if waited and _made(snakemake.output, origins):
@@ -99,10 +102,16 @@ class Log:
 
 def _end_with_snakemake() -> None:
     """Stop in an orderly way when told to, and when the Snakemake that waits for this job is killed."""
-    # SystemExit lets files under a temporary name be removed; training puts a handler of its own in this one's place.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    # An exception lets files under a temporary name be removed; training puts a handler of its own in this one's place.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    by = signal.Signals(number)
+    raise Interrupted(by, f"The job was stopped by {by.name}; the next run does it.")
 
 
 def _alone(path: Path) -> tuple[IO[str], bool]:

@@ -1,4 +1,4 @@
-"""The same through the real command line: one sentence, exit status not 0, nothing written, nothing run."""
+"""Bad configs through the real command line: one sentence, exit status not 0, nothing written, nothing run."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
