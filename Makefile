@@ -9,7 +9,7 @@ demo: .venv/.installed
 
 test: .venv/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit --numprocesses auto
-	$(BIN)/python -m pytest tests/workflow tests/browser tests/slurm --durations 10
+	$(BIN)/python -m pytest tests/workflow tests/browser tests/slurm --numprocesses 2 --dist loadfile --durations 15
 
 lint: .venv/.installed
 	$(BIN)/ruff check $(SOURCES)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from filelock import FileLock
 from safetensors import safe_open
 
 from symlab.artifacts import read_header, read_table
@@ -113,11 +114,18 @@ def fresh(tmp_path):
 
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory):
-    """The project after a smoke run; not to be changed (use ``finished``)."""
-    project = copy_project(tmp_path_factory.mktemp("finished"))
-    result = project.snakemake("all")
-    assert result.returncode == 0, result.stderr[-5000:]
-    return project
+    """The project after a smoke run, which all processes of the tests share; not to be changed (use ``finished``)."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            folder.mkdir()
+            result = copy_project(folder).snakemake("all")
+            if result.returncode != 0:
+                # The other processes shall not take it for finished.
+                shutil.rmtree(folder)
+                pytest.fail(result.stderr[-5000:])
+    return Project(folder)
 
 
 @pytest.fixture

@@ -1,13 +1,14 @@
 """The paper's study of some six hundred jobs: planning it, and finding that nothing is to be done, takes seconds."""
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 PAPER = Path("workflow/presets/paper.yaml")
+# Of the processor: other tests may run beside this one.
 SECONDS = 10
 # Snakemake waits a tenth of a second after each file that it touches.
 TOUCH = "import sys, time; time.sleep = lambda seconds: None; from snakemake.cli import main; main(sys.argv[1:])"
@@ -20,10 +21,12 @@ def paper(fresh):
 
 
 def timed(project, *arguments):
-    began = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = project.snakemake("all", *arguments)
     assert result.returncode == 0, result.stderr[-3000:]
-    return time.monotonic() - began, result.stdout + result.stderr
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, result.stdout + result.stderr
 
 
 def test_planning_and_a_run_with_nothing_to_do_take_seconds(paper):
