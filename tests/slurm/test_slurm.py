@@ -19,7 +19,7 @@ TABLE = "results/smoke/images/tables/history.csv"
 LOG = f"results/smoke/logs/train/{TRAINED}/0.log"
 HOLDER = f"results/smoke/logs/train/{TRAINED}/.0.log.lock"
 # Jobs that may wait in the queue on their own.
-ALONE = {"train", "ridge"}
+ALONE = {"train", "ridge", "students"}
 
 
 @dataclass

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from symlab import lineage
-from symlab.analyses import ANALYSIS_OF, DERIVED, PARTS
+from symlab.analyses import ANALYSIS_OF, DERIVED, PARTS, ROLE_OF
 from symlab.config import parse_config
-from symlab.lineage import Lineage
+from symlab.lineage import Lineage, student_files
 from symlab.networks import NETWORKS, SCHEMES
 
 CONFIG = yaml.safe_load(
@@ -42,6 +42,13 @@ studies:
     interpolation: {aligned: false}
     centre_gaps: {}
     figures: []
+  students:
+    teacher_student:
+      overlap: {M: 6}
+      widths: [{M: 6, d: 8, m: [7, 8], runs: 4}, {M: 6, d: 8, m: 9, uniform_pairs: 4}]
+      learning_rates: {M: 6, d: 8, m: 12, lr: [0.1, 0.2], runs: 4}
+      column: {M: 1, d: 8, m: 8, runs: 4}
+    figures: []
 """
 )
 
@@ -50,8 +57,11 @@ def paths(project):
     """All files of the project that other jobs read."""
     found = [f"out/data/{name}.safetensors" for name in project.datasets]
     for study in project.studies.values():
-        tables = ["history.csv"] + [table for table, key in ANALYSIS_OF.items() if getattr(study, key)]
+        tables = ["history.csv"] * bool(study.variants)
+        tables += [table for table, key in ANALYSIS_OF.items() if study.analysis(key)]
         found += [f"out/{study.name}/tables/{table}" for table in tables]
+        roles = {ROLE_OF[table] for table in tables if table in ROLE_OF}
+        found += [f"out/{study.name}/students/{role}/{name}" for role in roles for name in student_files(study, role)]
         for variant in study.variants:
             for block in study.blocks():
                 base = f"out/{study.name}/{variant}"
@@ -114,6 +124,23 @@ def test_matching_changes_what_uses_permutations():
     assert found == made
 
 
+def test_a_grid_of_students_changes_its_own_files():
+    def students(edit):
+        return changed(lambda config: edit(config["studies"]["students"]["teacher_student"]))
+
+    assert students(lambda block: block["overlap"].update(draws=7)) == {"out/students/tables/overlap.csv"}
+    assert students(lambda block: block["learning_rates"].update(runs=6)) == files("out/students", "learning_rates")
+    assert students(lambda block: block["widths"][0].update(c=2)) == files("out/students", "widths")
+    assert students(lambda block: block["column"].update(init_std=0.1)) == files("out/students", "column")
+
+
+def test_uniform_pairs_train_no_students_anew():
+    def more(config):
+        config["studies"]["students"]["teacher_student"]["widths"][0]["uniform_pairs"] = 9
+
+    assert changed(more) == files("out/students/tables", "widths")
+
+
 def test_more_seeds_change_tables_and_no_finished_block():
     found = changed(lambda config: config["studies"]["images"].update(seeds=6))
     assert found == files("out/images/tables")
@@ -149,7 +176,7 @@ TRAINED = ("models", "history", "moments", "curves", "tables/barriers", "tables/
 def test_the_code_of_a_job_counts_for_all_that_is_made_from_its_outputs(monkeypatch, edited, made_by_it):
     def codes():
         project = parse_config(CONFIG)
-        chosen = [path for path in paths(project) if "/mixtures/" not in path]
+        chosen = [path for path in paths(project) if path.startswith(("out/images/", "out/data/digits"))]
         return {path: Lineage(project).origin(path)["code"] for path in chosen}
 
     before, real = codes(), lineage.library
@@ -179,4 +206,5 @@ def test_files_that_no_job_reads_have_none():
 
 
 def test_every_table_of_an_analysis_has_parts_or_is_derived():
-    assert set(ANALYSIS_OF) | {"history.csv"} == set(PARTS) | set(DERIVED) | {"centre_gaps.csv"}
+    alone = {"centre_gaps.csv", "overlap.csv", *ROLE_OF}
+    assert set(ANALYSIS_OF) | {"history.csv"} == set(PARTS) | set(DERIVED) | alone

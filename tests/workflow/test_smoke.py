@@ -23,7 +23,7 @@ def test_a_run_gives_tables_figures_claims_and_report(finished_run):
         for figure in spec["figures"]:
             assert {f"{study}/figures/figure_{figure}.{suffix}" for suffix in ("png", "pdf")} <= names
     claims = read_table(finished_run.folder / "results/smoke/claims.csv")
-    assert set(claims["verdict"]) <= {"held", "failed", "not run at this scale"}
+    assert set(claims["verdict"]) <= {"held", "failed", "agrees", "disagrees", "not run at this scale"}
     assert (claims["verdict"] != "not run at this scale").any()
     report = (finished_run.folder / "results/smoke/report.html").read_text()
     assert 'id="claims"' in report and 'id="figure-digits-3a"' in report
@@ -82,7 +82,7 @@ def test_a_second_run_has_nothing_to_do(finished_run):
 def test_a_style_change_redraws_figures_and_nothing_else(finished):
     finished.edit_config(lambda config: config.update(style={"font_size": 12}))
     planned = finished.planned("all")
-    assert set(planned) == ONLY_DRAWING and planned["figure"] == 18
+    assert set(planned) == ONLY_DRAWING and planned["figure"] == 21
     assert finished.snakemake("figures").returncode == 0
     assert set(finished.planned("all")) <= ONLY_DRAWING - {"figure"}
 

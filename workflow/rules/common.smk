@@ -1,9 +1,10 @@
 """Paths, wildcards and the functions that give each job its inputs and the config keys it reads."""
 
 import re
+from pathlib import Path
 
 from snakemake.logging import logger
-from symlab.analyses import ANALYSIS_OF, PARTS
+from symlab.analyses import ANALYSIS_OF, PARTS, ROLE_OF
 from symlab.artifacts import remove
 from symlab.claims import tables_of_claims
 from symlab.config import parse_config
@@ -15,7 +16,7 @@ from symlab.figures.needs import check_figures
 from symlab.hooks import Jobs, hold_results, outcome
 from symlab.job import expose_library
 from symlab.library import library
-from symlab.lineage import Lineage, library_of_source, library_of_training, training_spec
+from symlab.lineage import Lineage, library_of_source, library_of_training, student_files, students_spec, training_spec
 
 try:
     check_files(workflow.configfiles)
@@ -48,6 +49,7 @@ wildcard_constraints:
     block=r"\d+",
     figure=one_of(FIGURES),
     table=one_of(PARTS),
+    role=one_of(ROLE_OF.values()),
 
 
 def data_path(dataset):
@@ -77,10 +79,19 @@ def checkpoint_of(models):
     return f"{RESULTS}/checkpoints/{study}/{variant}/{block}"
 
 
+def checkpoints_of_students(students):
+    """The folder in which the job that trains ``students`` keeps those it has finished."""
+    study, _, role, block = Path(students).parts[-4:]
+    return f"{RESULTS}/checkpoints/{study}/{role}/{Path(block).stem}"
+
+
 def forget_checkpoints(outputs):
-    for path in outputs:
-        if Path(path).parent.name == "models":
+    for path in map(Path, outputs):
+        if path.parent.name == "models":
             remove(checkpoint_of(path))
+        elif path.parent.parent.name == "students":
+            for kept in Path(checkpoints_of_students(path)).glob("*.safetensors"):
+                remove(kept)
 
 
 def scheme_of_variant(wildcards):
@@ -106,7 +117,21 @@ def library_of_figure(wildcards):
 
 def analysis(name):
     """A params function for the settings of one analysis of the job's study."""
-    return lambda wildcards: getattr(PROJECT.studies[wildcards.study], name)
+    return lambda wildcards: PROJECT.studies[wildcards.study].analysis(name)
+
+
+def spec_of_students(wildcards):
+    return students_spec(PROJECT.studies[wildcards.study], wildcards.role, int(wildcards.block))
+
+
+def students_of_role(wildcards, role=None):
+    role = role or wildcards.role
+    files = student_files(PROJECT.studies[wildcards.study], role)
+    return [f"{RESULTS}/{wildcards.study}/students/{role}/{name}" for name in files]
+
+
+def grids_of_role(wildcards):
+    return PROJECT.studies[wildcards.study].analysis(f"teacher_student.{wildcards.role}")
 
 
 def permutations_if_aligned(wildcards):
@@ -136,18 +161,12 @@ def variant_of_part(wildcards):
 def tables_of_study(name):
     """Names of the tables that a study's analyses give."""
     study = PROJECT.studies[name]
-    return ["history.csv"] + [table for table, key in ANALYSIS_OF.items() if getattr(study, key)]
+    trained = ["history.csv"] if study.variants else []
+    return trained + [table for table, key in ANALYSIS_OF.items() if study.analysis(key)]
 
 
 def table_paths(study, names):
-    """Paths of some tables of a study; a table of an analysis that is off is an error that names the key to set."""
-    for name in names:
-        key = ANALYSIS_OF.get(name)
-        if key and not getattr(PROJECT.studies[study], key):
-            raise WorkflowError(
-                f"Config: studies.{study}.figures asks for a figure of {name}, which needs studies.{study}.{key}; "
-                f"add {key}: {{}} or leave the figure out."
-            )
+    """Paths of some tables of a study, whose config was checked to give them."""
     return [f"{RESULTS}/{study}/tables/{name}" for name in names]
 
 
@@ -179,12 +198,4 @@ def claim_tables(wildcards):
 
 def scales(wildcards):
     """For each study its figures and a phrase that says at which scale it ran."""
-    return {
-        name: {
-            "figures": list(study.figures),
-            "scale": f"{study.seeds} seeds"
-            + (f" x {study.mask_seeds} masks" if study.mask_seeds > 1 else "")
-            + f", {max(variant.recipe['epochs'] for variant in study.variants.values())} epochs",
-        }
-        for name, study in PROJECT.studies.items()
-    }
+    return {name: {"figures": list(study.figures), "scale": study.scale()} for name, study in PROJECT.studies.items()}

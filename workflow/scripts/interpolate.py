@@ -24,27 +24,29 @@ def main(snakemake, report):
         for name in {"train", *path["splits"]}
     }
     module, epoch = models.module().to(device), models.epochs[-1]
-    permutations, spec = {}, None
+    permutations, spec, methods = {}, None, []
     if path["aligned"]:
         permutations, header = read_tensors(snakemake.input.permutations, "permutations")
-        spec = SymmetrySpec.from_json(header["symmetries"])
+        spec, methods = SymmetrySpec.from_json(header["symmetries"]), header["methods"]
     lambdas = np.linspace(0, 1, path["lambdas"]).tolist()
     tables = []
     for pair in models.pairs():
         A, B = (_on(device, models.state(epoch, position)) for position in (pair.A, pair.B))
-        ends = {False: B}
-        if spec is not None:
-            ends[True] = permute(B, spec, {group: permutations[f"{epoch}/{pair.key}/{group}"] for group in spec.groups})
-        for aligned, end in ends.items():
+        ends = {"none": B}
+        for method in methods:
+            prefix = f"{method}/{epoch}/{pair.key}/"
+            ends[method] = permute(B, spec, {group: permutations[prefix + group] for group in spec.groups})
+        for matching, end in ends.items():
             for split in path["splits"]:
                 x, y = (tensor[: path["samples"]] for tensor in splits[split])
                 statistics_x = splits["train"][0][: path["samples"]]
                 table = curve(
                     module, A, end, lambdas, x, y, dataset.task, statistics_x=statistics_x, repair=path["repair"]
                 )
-                tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, aligned=aligned, split=split))
+                of_path = {"aligned": matching != "none", "matching": matching, "split": split}
+                tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, **of_path))
         report(f"pair {pair.key}: {len(ends)} path(s) of {len(lambdas)} points")
-    columns = ["mask_seed", "pair", "aligned", "split", "lambda", "loss", "accuracy", "chord"]
+    columns = ["mask_seed", "pair", "aligned", "matching", "split", "lambda", "loss", "accuracy", "chord"]
     write_table(snakemake.output.curves, pd.concat(tables, ignore_index=True)[columns])
 
 

@@ -20,6 +20,7 @@ def main(snakemake, report):
     torch.set_num_threads(snakemake.threads)
     study, variant = snakemake.wildcards.study, snakemake.wildcards.variant
     settings = snakemake.params.matching
+    methods = settings["method"]
     models = open_models(snakemake.input.models)
     correlations, header = read_tensors(snakemake.input.moments, "moments")
     x, _ = open_dataset(snakemake.input.data).split("train")
@@ -33,14 +34,15 @@ def main(snakemake, report):
             of_pair = {name.removeprefix(prefix): S for name, S in correlations.items() if name.startswith(prefix)}
             rng = numpy_rng(study, variant, "permutations", epoch, pair.mask_seed, pair.pair)
             state_A, state_B = models.state(epoch, pair.A), models.state(epoch, pair.B)
-            found = match_all(of_pair, spec.groups)
-            values = objectives(of_pair, found, spec.groups, settings["n_random"], rng)
-            if settings["method"] == "weight":
-                found = weight_matching(spec, state_A, state_B, rng, settings["restarts"]).permutations
+            found = {"activation": match_all(of_pair, spec.groups)}
+            values = objectives(of_pair, found["activation"], spec.groups, settings["n_random"], rng)
+            if "weight" in methods:
+                found["weight"] = weight_matching(spec, state_A, state_B, rng, settings["restarts"]).permutations
                 for group, S in of_pair.items():
-                    values[group]["weight"] = objective(S, joint(group, found, spec.groups))
-            check_alignment(module, state_B, permute(state_B, spec, found), batch)
-            permutations |= {prefix + group: pi.astype("int64") for group, pi in found.items()}
+                    values[group]["weight"] = objective(S, joint(group, found["weight"], spec.groups))
+            for method in methods:
+                check_alignment(module, state_B, permute(state_B, spec, found[method]), batch)
+                permutations |= {f"{method}/{prefix}{group}": pi.astype("int64") for group, pi in found[method].items()}
             rows += [
                 {"mask_seed": pair.mask_seed, "pair": pair.pair, "epoch": epoch, "point": group}
                 | {"permutation": permutation, "objective": value}
@@ -48,7 +50,7 @@ def main(snakemake, report):
                 for permutation, value in of_group.items()
             ]
     report(f"{len(permutations)} permutations found; every permuted network computes the function it was made from")
-    described = {"study": study, "variant": variant, "method": settings["method"], "symmetries": header["symmetries"]}
+    described = {"study": study, "variant": variant, "methods": methods, "symmetries": header["symmetries"]}
     write_tensors(snakemake.output.permutations, permutations, "permutations", described)
     write_table(snakemake.output.matching, pd.DataFrame(rows))
 

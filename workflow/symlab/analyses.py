@@ -1,5 +1,7 @@
 """Which tables the analyses of a study give, and of what these are made."""
 
+from symlab.permutation_invariance.grid import TABLES_OF_ROLE
+
 # Where the parts of each table come from: <study>/<variant>/<folder>/<block>.<suffix>.
 PARTS = {
     "history.csv": "history",
@@ -14,6 +16,8 @@ PARTS = {
     "network_gaps.csv": "network_gaps",
     "chord_deviation.csv": "chord_deviation",
 }
+# Tables of students: which grid of the teacher_student block they are about.
+ROLE_OF = {f"{role}_{kind}.csv": role for role, kinds in TABLES_OF_ROLE.items() for kind in kinds}
 # Tables of a study that exist only if the analysis of this name is switched on.
 ANALYSIS_OF = {
     "matching.csv": "matching",
@@ -31,6 +35,8 @@ ANALYSIS_OF = {
     "sensitivity.csv": "theory",
     "network_gaps.csv": "theory",
     "chord_deviation.csv": "theory",
+    "overlap.csv": "teacher_student.overlap",
+    **{table: f"teacher_student.{role}" for table, role in ROLE_OF.items()},
 }
 # Tables made from other tables.
 DERIVED = {

@@ -20,6 +20,7 @@ import yaml
 
 from symlab.config_checks import check_dataset, check_palette, check_results, check_study, check_variant
 from symlab.config_files import check_mapping
+from symlab.config_students import complete_students
 from symlab.errors import UserError
 from symlab.networks import NETWORKS, SCHEMES
 from symlab.study import Config, Project, Study, Variant
@@ -42,7 +43,7 @@ SCHEME_KEYS: dict[str, dict[str, Any]] = {
     "sparse": {"density": REQUIRED},
     "residual": {},
 }
-INIT_KEYS: dict[str, dict[str, Any]] = {"lecun": {}, "torch": {}, "normal": {"std": REQUIRED}}
+INIT_KEYS: dict[str, dict[str, Any]] = {"lecun": {}, "torch": {}, "kaiming": {}, "normal": {"std": REQUIRED}}
 SCHEDULE_KEYS: dict[str, dict[str, Any]] = {
     "constant": {},
     "cosine": {"warmup_epochs": 0},
@@ -53,6 +54,7 @@ NETWORK_KEYS: dict[str, dict[str, Any]] = {
     "mlp": {"widths": REQUIRED, "norm": "layernorm", "activation": "gelu"},
     "coherence_student": {"width": 128},
     "resnet20": {"width_multiplier": 1, "norm_groups": 1, "channels": 3},
+    "vgg": {"width": REQUIRED, "depth": REQUIRED, "channels": 3},
     "vit": {"patch": 4, "dim": 384, "depth": 8, "heads": 6, "mlp_ratio": 4, "channels": 3},
 }
 DATASET_KEYS: dict[str, dict[str, Any]] = {
@@ -67,7 +69,7 @@ DATASET_KEYS: dict[str, dict[str, Any]] = {
         "n_test": 10_000,
     },
     "coherence": {"embedding": REQUIRED, "t": REQUIRED, "d": 20, "n_train": 1024, "n_test": 2048},
-    "mnist": {"split": "random"},
+    "mnist": {"split": "random", "n_samples": None},
     "mnist_coherence": {"split": "random", "target_nu": 0.111, "explained_variance": 0.9},
     "cifar10": {"split": "random", "n_samples": None},
     "cifar10_jpeg": {"split": "random", "n_samples": None},
@@ -230,11 +232,12 @@ def _sweep(name: str, spec: Config, where: str) -> list[tuple[str, Config, Confi
 
 
 def _suffix(key: str, value: Any, where: str) -> str:
-    text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{value}"
+    shown = "-".join(map(str, value)) if isinstance(value, list) else value
+    text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{shown}"
     if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
         raise UserError(
             f"Config: {where}.sweep.{_plain(key)} lists {_short(value)}, which cannot be part of a folder's name; "
-            "sweep over numbers or plain words."
+            "sweep over numbers, lists of them, or plain words."
         )
     if len(text) > LONGEST_VALUE:
         raise UserError(
@@ -254,6 +257,9 @@ def _assign(target: Config, dotted: str, value: Any, where: str) -> None:
 
 def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config]) -> Study:
     where = f"studies.{name}"
+    if "teacher_student" in spec:
+        students = complete_students(spec["teacher_student"], f"{where}.teacher_student")
+        return Study(name=name, figures=tuple(spec["figures"]), teacher_student=students)
     listed = [spec["dataset"]] if isinstance(spec["dataset"], str) else spec["dataset"]
     members: list[tuple[str, str]] = []
     for entry in listed:
@@ -284,7 +290,7 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
         mask_seeds=spec["mask_seeds"],
         seeds_per_job=spec["seeds_per_job"],
         snapshots=tuple(spec["snapshots"]),
-        matching=spec["matching"],
+        matching=_with_methods(spec["matching"]),
         interpolation=spec["interpolation"],
         identification=spec["identification"],
         centre_gaps=spec["centre_gaps"],
@@ -294,6 +300,12 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
     )
     check_study(study, where)
     return study
+
+
+def _with_methods(matching: Config | None) -> Config | None:
+    if matching is None or isinstance(matching["method"], list):
+        return matching
+    return {**matching, "method": [matching["method"]]}
 
 
 def _variant(
@@ -322,10 +334,18 @@ def _variant(
         "fixed_fraction": _scalar(scheme.get("fixed_fraction")),
         "activation": network.get("activation"),
         "norm": network.get("norm"),
+        **_size(network),
         "dataset": dataset,
         **{key: dataset_spec.get(key) for key in ("source", "k", "embedding", "t", "target_nu")},
     }
     return Variant(name, family, dataset, network, init, scheme, recipe, description)
+
+
+def _size(network: Config) -> Config:
+    """Width (None where hidden layers differ or are not told by one number) and depth in weight layers, if known."""
+    if widths := network.get("widths"):
+        return {"width": widths[0] if len(set(widths)) == 1 else None, "depth": len(widths) + 1}
+    return {"width": network.get("width", network.get("width_multiplier")), "depth": network.get("depth")}
 
 
 def _scalar(value: Any) -> Any:

@@ -24,8 +24,12 @@ INPUTS = {"digits": 64, "mnist": 784, "mnist_coherence": 784, "cifar10": 3072, "
 # Schemes whose law of D the theorems' bounds know (symlab.identifiability.bounds).
 BOUNDED_SCHEMES = ("standard", "residual", "w_asymmetric", "syre", "sparse")
 # Realization and swap costs are defined for a chain of linear maps: no convolutions, no attention.
-NOT_IDENTIFIED = ("resnet20", "vit")
-WITHOUT_HEADS = ("mlp", "coherence_student", "resnet20")
+NOT_IDENTIFIED = ("resnet20", "vgg", "vit")
+WITHOUT_HEADS = ("mlp", "coherence_student", "resnet20", "vgg")
+READ_IMAGES = ("resnet20", "vgg", "vit")
+# Weight layers of the VGG networks, which pool five times.
+VGG_DEPTHS = (8, 11, 13, 16)
+VGG_SIDE = 32
 # Palettes of seaborn that are known without importing it, which takes a second.
 PALETTES = ("deep", "muted", "bright", "pastel", "dark", "colorblind")
 # Snakemake plans a hundred thousand jobs in minutes, far more never.
@@ -91,7 +95,8 @@ def check_dataset(spec: Config, where: str) -> None:
         )
     if source == "digits" and spec["split"] == "official":
         raise UserError(f"Config: {where}.split = official, but digits have no official test set; set split: random.")
-    if source in ("cifar10", "cifar10_jpeg") and (n_samples := spec["n_samples"]) is not None and n_samples % 10:
+    n_samples = spec.get("n_samples")
+    if n_samples is not None and n_samples % 10:
         raise UserError(
             f"Config: {where}.n_samples = {n_samples} must be a multiple of 10: every class gets equally many."
         )
@@ -147,23 +152,33 @@ def _check_network(network: Config, dataset: str, dataset_spec: Config, where: s
         raise UserError(
             f"Config: {where}: network.heads = {network['heads']} does not divide network.dim = {network['dim']}."
         )
-    if name in ("resnet20", "vit") and source in OTHER_SOURCES:
+    if name in READ_IMAGES and source in OTHER_SOURCES:
         raise UserError(
             f"Config: {where}: network.name = {name} reads images, but the samples of data set {dataset} (source "
             f"{source}) are none; use mlp. Sources with images: {', '.join(IMAGE_SOURCES)}."
         )
-    if name in ("resnet20", "vit") and source in INPUTS:
+    if name in READ_IMAGES and source in INPUTS:
         side = math.isqrt(INPUTS[source] // network["channels"])
         if network["channels"] * side * side != INPUTS[source]:
             raise UserError(
                 f"Config: {where}: network.channels = {network['channels']}, but the images of data set {dataset} "
                 f"(source {source}) have {3 if source.startswith('cifar10') else 1}."
             )
+        if name == "vgg" and side < VGG_SIDE:
+            raise UserError(
+                f"Config: {where}: network.name = vgg halves images five times, so they need {VGG_SIDE} pixels a side; "
+                f"those of data set {dataset} have {side}."
+            )
         if name == "vit" and side % network["patch"]:
             raise UserError(
                 f"Config: {where}: network.patch = {network['patch']} does not divide the {side} pixels of a side of "
                 f"the images of data set {dataset}."
             )
+    if name == "vgg" and network["depth"] not in VGG_DEPTHS:
+        raise UserError(
+            f"Config: {where}: network.depth = {network['depth']}, but vgg has "
+            f"{', '.join(map(str, VGG_DEPTHS))} weight layers."
+        )
     if name == "resnet20" and 16 * network["width_multiplier"] % network["norm_groups"]:
         raise UserError(
             f"Config: {where}: network.norm_groups = {network['norm_groups']} does not divide the "

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from symlab.artifacts import cannot_write
+from symlab.claims.verdicts import VERDICTS, summary
 from symlab.errors import UserError
 from symlab.locks import Held, take
 
@@ -82,11 +83,10 @@ class Jobs(logging.Handler):
 
 
 def outcome(results: str) -> str:
-    """Where the report of a finished run is, and how many claims held."""
+    """Where the report of a finished run is, and how many claims held, failed, agree or disagree."""
     with Path(results, "claims.csv").open(newline="") as file:
         counts = Counter(row["verdict"] for row in csv.DictReader(file))
-    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
-    return f"{results}/report.html: {verdicts}"
+    return f"{results}/report.html: {summary(counts, [verdict for verdict in VERDICTS if verdict in counts])}"
 
 
 def _why(logs: list[str]) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
-from symlab.analyses import ANALYSIS_OF, DERIVED, PARTS
+from symlab.analyses import ANALYSIS_OF, DERIVED, PARTS, ROLE_OF
 from symlab.data import SOURCES
 from symlab.library import library as library_now
 from symlab.networks import NETWORKS, SCHEMES
@@ -34,6 +34,11 @@ SCRIPTS = {
     "network_gaps": "theory.py",
     "chord_deviation": "chords.py",
 }
+STUDENT_SCRIPTS = {
+    "runs.csv": "student_runs.py",
+    "barriers.csv": "student_barriers.py",
+    "entries.csv": "column_entries.py",
+}
 
 
 def training_spec(study: Study, variant: str, block: int) -> dict[str, Any]:
@@ -50,6 +55,19 @@ def training_spec(study: Study, variant: str, block: int) -> dict[str, Any]:
         "epochs": study.epochs(variant),
         "replicas": study.replicas(block),
     }
+
+
+def students_spec(study: Study, role: str, block: int) -> dict[str, Any]:
+    """All that decides what a job that trains one grid of students computes."""
+    grid = study.analysis(f"teacher_student.{role}")[block]
+    keys = ("M", "d", "m", "ratio", "lr", "c", "init_std", "runs", "steps", "stop_below", "batch")
+    return {"study": study.name, "role": role} | {key: grid[key] for key in keys if key in grid}
+
+
+def student_files(study: Study, role: str) -> list[str]:
+    """Names of the files of trained students that a role has: one for each grid with runs."""
+    grids = study.analysis(f"teacher_student.{role}") or []
+    return [f"{block}.safetensors" for block, grid in enumerate(grids) if grid["runs"]]
 
 
 def library_of_source(project: Project, dataset: str) -> str:
@@ -79,6 +97,8 @@ class Lineage:
         if len(parts) == 2 and parts[0] == "data":
             dataset = PurePosixPath(path).stem
             return _origin(self.project.datasets[dataset], [], library_of_source(self.project, dataset))
+        if len(parts) == 4 and parts[1] == "students":
+            return self._of_students(self.project.studies[parts[0]], parts[2], int(parts[3].partition(".")[0]))
         if len(parts) == 3 and parts[1] == "tables":
             return self._of_table(self.project.studies[parts[0]], parts[2])
         if len(parts) == 4 and parts[0] in self.project.studies:
@@ -106,10 +126,20 @@ class Lineage:
         inputs = [models]
         if folder == "curves" and study.interpolation and study.interpolation["aligned"]:
             inputs.append(self._known(permutations))
-        return _origin(getattr(study, ANALYSIS_OF[_table_of(folder)]), inputs, library(SCRIPTS[folder]))
+        return _origin(study.analysis(ANALYSIS_OF[_table_of(folder)]), inputs, library(SCRIPTS[folder]))
+
+    def _of_students(self, study: Study, role: str, block: int) -> Origin:
+        return _origin(students_spec(study, role, block), [], library("students.py"))
 
     def _of_table(self, study: Study, table: str) -> Origin:
         folder = self.root / study.name
+        if table == "overlap.csv":
+            return _origin(study.analysis(ANALYSIS_OF[table]), [], library("overlap.py"))
+        if table in ROLE_OF:
+            role = ROLE_OF[table]
+            students = [self._known(folder / "students" / role / name) for name in student_files(study, role)]
+            script = STUDENT_SCRIPTS[table.removeprefix(f"{role}_")]
+            return _origin(study.analysis(ANALYSIS_OF[table]), students, library(script))
         if table in DERIVED:
             script, tables = DERIVED[table]
             return _origin(None, [self._known(folder / "tables" / name) for name in tables], library(script))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Config = dict[str, Any]
@@ -25,21 +25,31 @@ class Variant:
 
 @dataclass(frozen=True)
 class Study:
-    """Variants trained over the same seeds, the analyses done on them, and the figures drawn from those."""
+    """Variants trained over the same seeds, the analyses done on them, and the figures drawn from those.
+
+    A study of students and their teacher has no variants: ``teacher_student`` says what it trains.
+    """
 
     name: str
-    variants: dict[str, Variant]
-    seeds: int
-    mask_seeds: int
-    seeds_per_job: int
-    snapshots: tuple[int, ...]
-    matching: Config | None
-    interpolation: Config | None
-    identification: Config | None
-    centre_gaps: Config | None
-    ridge: Config | None
-    theory: Config | None
     figures: tuple[str, ...]
+    variants: dict[str, Variant] = field(default_factory=dict)
+    seeds: int = 0
+    mask_seeds: int = 1
+    seeds_per_job: int = 2
+    snapshots: tuple[int, ...] = ()
+    matching: Config | None = None
+    interpolation: Config | None = None
+    identification: Config | None = None
+    centre_gaps: Config | None = None
+    ridge: Config | None = None
+    theory: Config | None = None
+    teacher_student: Config | None = None
+
+    def analysis(self, key: str) -> Any:
+        """The settings of an analysis by its key, such as ``matching`` or ``teacher_student.widths``; None if off."""
+        block: Any = getattr(self, key.partition(".")[0])
+        inner = key.partition(".")[2]
+        return block[inner] if block and inner else block
 
     def blocks(self) -> list[int]:
         """Indices of the training jobs of each variant."""
@@ -55,6 +65,20 @@ class Study:
         """Snapshot epochs of a variant, the last epoch included."""
         last = self.variants[variant].recipe["epochs"]
         return sorted({epoch for epoch in self.snapshots if epoch < last} | {last})
+
+    def scale(self) -> str:
+        """At which scale the study runs, as a phrase."""
+        if self.teacher_student:
+            grids = [
+                grid for role in self.teacher_student if role != "overlap" for grid in self.teacher_student[role] or []
+            ]
+            runs, pairs = (sorted({grid[key] for grid in grids} - {0}) for key in ("runs", "uniform_pairs"))
+            parts = [_range(runs, "students trained"), _range(pairs, "uniform pairs")]
+            return " and ".join(filter(None, parts)) + " at each point" if grids else "exact"
+        masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
+        return (
+            f"{self.seeds} seeds{masks}, {max(variant.recipe['epochs'] for variant in self.variants.values())} epochs"
+        )
 
     def datasets(self) -> list[str]:
         """Names of the data sets used, in order."""
@@ -72,3 +96,9 @@ class Project:
     style: Config
     datasets: dict[str, Config]
     studies: dict[str, Study]
+
+
+def _range(values: list[int], what: str) -> str:
+    if not values:
+        return ""
+    return f"{values[0]} {what}" if len(values) == 1 else f"{values[0]} to {values[-1]} {what}"

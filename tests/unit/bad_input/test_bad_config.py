@@ -66,7 +66,7 @@ def nested():
 # key, value (or what makes one that cannot be printed; ... takes the key away), words of the sentence
 CASES = [
     # what the top level must hold
-    ("datasets", ..., ["the top level lacks a key: 'datasets' is a required property"]),
+    ("datasets", ..., ["studies.s.dataset names 'digits', which is not among datasets ()"]),
     ("studies", ..., ["the top level lacks a key: 'studies' is a required property"]),
     ("studies", None, ["studies = None is not allowed", "not of type 'object'"]),
     ("studies", [], ["studies = [] is not allowed", "not of type 'object'"]),
@@ -158,8 +158,8 @@ CASES = [
     ),
     (
         "studies.s.variants.w",
-        {**W, "sweep": {"network.widths": [[8, 8], [9, 9]]}},
-        ["studies.s.variants.w.sweep.network.widths lists [8, 8], which cannot be part of a folder's name"],
+        {**W, "sweep": {"network.widths": [[8, "../8"], [9, 9]]}},
+        ["studies.s.variants.w.sweep.network.widths lists [8, '../8'], which cannot be part of a folder's name"],
     ),
     (
         "studies.s.variants.w",

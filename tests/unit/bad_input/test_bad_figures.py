@@ -118,6 +118,69 @@ def test_a_figure_that_the_study_cannot_give(figure, changes, words, refused):
         check(config(figure, **changes))
 
 
+STUDENTS = {
+    "widths": {"M": 3, "d": 4, "m": [3, 4, 5, 6, 7], "runs": 4, "uniform_pairs": 4},
+    "ratios": {"M": [3, 4], "d": 4, "ratio": [1, 2, 3], "uniform_pairs": 4},
+}
+# figure, the study's teacher_student block, what the figure needs
+STUDENT_CASES = [
+    ("permutation-1", STUDENTS, "drawn from overlap.csv and needs studies.s.teacher_student.overlap; see presets"),
+    ("permutation-6", STUDENTS, "learning_rates_runs.csv and needs studies.s.teacher_student.learning_rates"),
+    ("permutation-10", STUDENTS, "at least two"),
+    ("permutation-2", {"widths": {**STUDENTS["widths"], "m": [2, 3]}}, "at least three"),
+    ("4", STUDENTS, "is drawn from networks trained on data, but studies.s trains students of a teacher"),
+    ("permutation-7", STUDENTS, "is drawn from networks trained on data, but studies.s trains students of a teacher"),
+]
+
+
+@pytest.mark.parametrize(("figure", "block", "words"), STUDENT_CASES, ids=[case[0] for case in STUDENT_CASES])
+def test_a_figure_that_the_students_cannot_give(figure, block, words, refused):
+    with refused("Config: studies.s.figures ", words):
+        check({"studies": {"s": {"teacher_student": block, "figures": [figure]}}})
+
+
+def test_a_figure_of_students_is_refused_for_networks_on_data(refused):
+    with refused("studies.s.teacher_student.widths; see presets/permutation.yaml for one"):
+        check(config("permutation-2"))
+
+
+# key of the teacher_student block, value, what the sentence says
+STUDENT_CONFIGS = [
+    ("widths", {"M": 6, "d": 5, "m": 7, "runs": 4}, "widths.d = 5 is below"),
+    ("widths", {"M": 6, "d": 8, "runs": 4}, "widths lacks m, the students' widths"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "ratio": 2, "runs": 4}, "widths has both m and ratio"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "lr": 1, "c": 1, "runs": 4}, "widths has both lr and c"),
+    ("widths", {"M": 6, "d": 8, "m": 7}, "needs runs (students to train) or uniform_pairs"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 3}, "widths.runs = 3 must be a multiple of 2"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 4, "steps": 0}, "widths.steps = 0 is not allowed"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 4, "lr": -1}, "widths"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 4, "init_std": "big"}, "widths"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 4, "lambdas": [0, 0.5, 0.9]}, "widths.lambdas must rise from 0 to 1"),
+    ("widths", [{"M": 6, "d": 8, "m": 7, "runs": 4}, {"M": 6, "d": 8, "m": 7}], "widths[1] needs runs"),
+    ("ratios", {"M": 6, "d": 8, "ratio": 0.5, "uniform_pairs": 4}, "m = 3 neurons, fewer than the teacher's M = 6"),
+    ("ratios", {"M": 6, "d": 8, "ratio": 2, "runs": 4}, "so it needs studies.s.teacher_student.ratios.uniform_pairs"),
+    ("ratios", {"M": 6, "d": 8, "ratio": [2, 2.01], "uniform_pairs": 4}, "has the same student twice"),
+    ("ratios", {"M": 6, "d": 8, "ratio": 0.01, "uniform_pairs": 4}, "students without neurons"),
+    ("sparsity", {"M": 6, "d": 8, "m": 8, "uniform_pairs": 4}, "so it needs studies.s.teacher_student.sparsity.runs"),
+    ("doubled_types", {"M": 6, "d": 8, "m": list(range(1, 10_003)), "runs": 2}, "10002 combinations, more than 10000"),
+    ("depths", {"M": 6}, "unknown key 'depths' at studies.s.teacher_student"),
+    ("overlap", {"M": 6, "draws": 1}, "overlap.draws = 1 is not allowed"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), STUDENT_CONFIGS, ids=range(len(STUDENT_CONFIGS)))
+def test_a_wrong_grid_of_students(key, value, words, refused):
+    with refused("Config: ", words):
+        parse_config({"studies": {"s": {"teacher_student": {key: value}}}})
+
+
+def test_a_study_of_students_trains_no_variants(refused):
+    with refused("unknown key 'seeds' at studies.s; known keys are figures, teacher_student"):
+        parse_config({"studies": {"s": {"teacher_student": STUDENTS, "seeds": 4}}})
+    with refused("studies.s.teacher_student asks for nothing"):
+        parse_config({"studies": {"s": {"teacher_student": {}}}})
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_every_shipped_config_can_give_its_figures(path):
     check(yaml.safe_load(path.read_text()))
@@ -133,7 +196,8 @@ def test_what_a_figure_needs_is_enough():
         "standard": STANDARD,
         "syre": {"scheme": {"name": "syre", "sigma_F": 1}},
     }
-    for figure in FIGURES:
+    # Figures of students and of networks' widths are in tests/unit/figures/test_figures_permutation.py.
+    for figure in (figure for figure in FIGURES if not figure.startswith("permutation-")):
         if figure == "6":
             check(config(figure, **ON_COHERENCE | {"dataset": "coherence"}))
         else:

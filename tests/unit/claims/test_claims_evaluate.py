@@ -6,14 +6,14 @@ import pytest
 
 from symlab.claims import PAPERS, Claim, Verdict, evaluate_study, ledger, tables_of_claims
 from symlab.claims.claim import above, at_least, at_most, below, between
-from symlab.claims.evaluate import COLUMNS, figure_order
+from symlab.claims.evaluate import COLUMNS
 from symlab.errors import UserError
 
 TABLE = pd.DataFrame({"value": [1.0, 2.0]})
 
 
-def claim(id, evaluate, figure="1", tables=("a.csv",), also=()):
-    return Claim(id, figure, f"statement of {id}", "at most 1", "a reason", tables, evaluate, also)
+def claim(id, evaluate, figure="1", tables=("a.csv",), also=(), explanation=""):
+    return Claim(id, figure, f"statement of {id}", "at most 1", "a reason", tables, evaluate, also, explanation)
 
 
 def broken(tables):
@@ -93,6 +93,37 @@ def test_the_ledger_of_nothing_lists_every_claim_as_not_run():
     assert set(book["verdict"]) == {"not run at this scale"}
 
 
+def test_a_reported_statement_agrees_or_disagrees_and_fails_nothing():
+    cases = [Verdict(1.0, True, 2, case="x"), Verdict(2.0, False, 2, case="y"), Verdict(math.nan, None, 0, case="z")]
+    cases.append(Verdict(math.nan, False, 2, case="undefined"))
+    papers = {"paper": (claim("told", lambda tables: cases, explanation="because"),)}
+    rows = evaluate_study("paper", "s", ["1"], {"a.csv": TABLE}, "", papers)
+    assert list(rows["verdict"]) == ["agrees", "disagrees", "not run at this scale", "disagrees"]
+    # Only a number that disagrees is explained.
+    assert list(rows["why"]) == ["", "because", "", ""]
+
+
+def test_a_broken_evaluation_of_a_reported_statement_is_no_disagreement():
+    papers = {"paper": (claim("told", broken, explanation="because"),)}
+    (row,) = evaluate_study("paper", "s", ["1"], {"a.csv": TABLE}, "", papers).to_dict("records")
+    assert (row["verdict"], row["why"]) == ("failed", "")
+
+
+def test_checks_are_not_explained():
+    rows = evaluate_study("paper", "s", ["1"], {"a.csv": TABLE}, "", PAPER)
+    assert "failed" in set(rows["verdict"]) and set(rows["why"]) == {""}
+
+
+def test_papers_of_which_no_figure_is_drawn_are_left_out():
+    papers = PAPER | {"other": (claim("of-other", lambda tables: Verdict(1.0, True, 1), figure="99"),)}
+    tables = {"s": {"a.csv": TABLE}}
+    assert set(ledger(STUDIES, tables, papers)["paper"]) == {"paper"}
+    both = STUDIES | {"t": {"figures": ["99"], "scale": ""}}
+    assert set(ledger(both, tables, papers)["paper"]) == {"paper", "other"}
+    # A config that draws nothing is told about everything.
+    assert set(ledger({"s": {"figures": [], "scale": ""}}, tables, papers)["paper"]) == {"paper", "other"}
+
+
 def test_claims_answer_to_the_other_names_of_their_figure():
     papers = {"paper": (claim("panel", lambda tables: Verdict(1.0, True, 1), "4a", also=("4",)),)}
     assert len(evaluate_study("paper", "s", ["4"], {"a.csv": TABLE}, "", papers)) == 1
@@ -114,10 +145,6 @@ def test_theorems_follow_the_figures_in_the_order_of_their_claims():
     figures = list(dict.fromkeys(each.figure for each in PAPERS["neuron-identifiability"]))
     theorems = ["thm4.4", "thm4.5", "thm4.7", "thm4.8", "sec4.5", "thm5.1", "prop5.2", "ridge"]
     assert [figure for figure in figures if not figure[0].isdigit()] == theorems
-
-
-def test_figures_sort_as_a_reader_counts():
-    assert sorted(["10", "3c", "21", "3a", "A1", "4a"], key=figure_order) == ["3a", "3c", "4a", "10", "21", "A1"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 
 from symlab.artifacts import read_table, write_table
 from symlab.claims import Claim, Verdict, ledger, to_html, to_markdown
-from symlab.claims.render import VERDICTS, claims_view, figure_name
+from symlab.claims.render import claims_view
+from symlab.claims.verdicts import VERDICTS
 from symlab.html import FOLDER
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -151,21 +152,6 @@ def test_a_statement_says_apart_what_is_claimed_and_what_is_measured():
     assert "median cost, in m<sup>1/2</sup>" in html
 
 
-@pytest.mark.parametrize(
-    ("figure", "name"),
-    [
-        ("4a", "Figure 4a"),
-        ("12", "Figure 12"),
-        ("thm4.5", "Theorem 4.5"),
-        ("prop5.2", "Proposition 5.2"),
-        ("sec4.5", "Section 4.5"),
-        ("ridge", "Ridge"),
-    ],
-)
-def test_figures_are_called_by_their_numbers(figure, name):
-    assert figure_name(figure) == name
-
-
 @pytest.mark.parametrize("field", ["statement", "case", "detail", "reason", "threshold", "study", "scale", "paper"])
 def test_texts_are_escaped(field):
     hostile = BOOK.assign(**{field: HOSTILE})
@@ -195,8 +181,61 @@ def test_markdown_gathers_the_cases_of_a_claim_under_its_worst_verdict():
     assert "| layer 2: 2 ± 0.5<br>layer 1: 1 |" in row
 
 
+def reported(cases, figure="permutation-2", slug="permutation-invariance"):
+    """A ledger of two papers: a statement that is only reported, and checks of the other one."""
+    told = Claim(
+        f"{figure}-x", figure, "it peaks: place", "2", "reason", ("a.csv",), lambda tables: cases, (), "because sigma_F"
+    )
+    check = Claim("4a-x", "4a", "it holds", "1", "reason", ("a.csv",), lambda tables: Verdict(1.0, True, 1))
+    bad = Claim("5-x", "5", "it fails", "1", "reason", ("a.csv",), lambda tables: Verdict(1.0, False, 1))
+    study = {"digits": {"figures": [figure, "4a", "5"], "scale": "8 seeds"}}
+    papers = {"neuron-identifiability": (check, bad), slug: (told,)}
+    return ledger(study, {"digits": {"a.csv": pd.DataFrame({"x": [1]})}}, papers)
+
+
+def test_disagreements_stand_between_failed_and_held_claims_and_say_why():
+    page = Page(to_html(reported([Verdict(1.5, False, 4, None, "M = 6"), Verdict(2.0, True, 4, None, "M = 12")])))
+    assert [row[:2] for row in page.cells(5)] == [
+        ["failed", "Figure 5 Bürgin et al. digits: 8 seeds"],
+        ["disagrees in 1 of 2 cases", "Figure 2 (Zhan et al.) digits: 8 seeds"],
+        ["held", "Figure 4a Bürgin et al. digits: 8 seeds"],
+    ]
+    assert page.cells(5)[1][3] == "placeM = 6: 1.5 (n = 4) M = 12: 2 (n = 4) because σF"
+    for text in ("1 held", "1 failed", "1 agrees", "1 disagrees", "fail nothing", "then disagreements"):
+        assert text in page.text
+    assert "Claims of Bürgin et al., Zhan et al.: failed ones first" in page.text
+
+
+def test_agreement_needs_no_explanation():
+    page = Page(to_html(reported([Verdict(2.0, True, 4, None, "M = 6"), Verdict(2.0, True, 4, None, "M = 12")])))
+    assert [row[0] for row in page.cells(5)] == ["failed", "held", "agrees"]
+    assert "2 agree" in page.text and "disagrees in" not in page.text and "because" not in page.text
+
+
+def test_nothing_is_said_of_agreement_where_nothing_is_reported():
+    page = Page(to_html(BOOK))
+    assert "agree" not in page.text and "fail nothing" not in page.text
+
+
+def test_disagreeing_cases_are_seen_and_the_others_are_folded():
+    cases = [Verdict(float(M), M != 6, 2, None, f"M = {M}") for M in (4, 6, 8, 10)]
+    (claim,) = [each for each in claims_view(reported(cases))["judged"] if each["verdict"] == "disagrees"]
+    assert [case["name"] for case in claim["shown"]] == ["M = 6"] and len(claim["folded"]) == 3
+
+
+def test_markdown_tells_disagreements_and_whose_figure_it_is():
+    book_of_two = reported([Verdict(1.5, False, 4, None, "M = 6"), Verdict(2.0, True, 4, None, "M = 12")])
+    lines = to_markdown(book_of_two).splitlines()
+    assert lines[0] == "1 held, 1 failed, 1 agrees, 1 disagrees, 0 not run at this scale."
+    assert lines[5] == (
+        "| disagrees in 1 of 2 | Figure 2 (Zhan et al.) | it peaks: place | M = 6: 1.5<br>M = 12: 2<br>because sigma_F "
+        "| 2 | digits |"
+    )
+
+
 def test_a_ledger_that_went_through_a_file_looks_the_same(tmp_path):
-    for number, each in enumerate((BOOK, book(**{"5": Verdict(1.0, True, 1)}), ledger({}, {}))):
+    reports = reported(Verdict(1.5, False, 4))
+    for number, each in enumerate((BOOK, book(**{"5": Verdict(1.0, True, 1)}), ledger({}, {}), reports)):
         path = tmp_path / f"{number}.csv"
         write_table(path, each)
         assert to_html(read_table(path)) == to_html(each)

@@ -156,7 +156,7 @@ def test_the_same_tables_give_the_same_files(figure_id, tables_of, tmp_path):
 def test_missing_and_empty_tables_name_the_study_setting(figure_id, tables_of):
     name = FIGURES[figure_id].tables[0]
     for tables in ({}, {name: tables_of(figure_id)[name].iloc[:0]}):
-        with pytest.raises(UserError, match=rf"Figure {figure_id} cannot be drawn: .*{name}.* set \w+ in"):
+        with pytest.raises(UserError, match=rf"Figure {figure_id} cannot be drawn: .*{name}.* set [\w.]+ in"):
             draw(figure_id, tables, STYLE)
 
 

@@ -135,25 +135,31 @@ def test_effective_is_f_plus_d_times_w():
     assert effective(W, None, None).tolist() == [2, 3]
 
 
-@pytest.mark.parametrize(("name", "std"), [("lecun", 1 / 20), ("torch", 1 / math.sqrt(3 * 400)), ("normal", 0.05)])
+@pytest.mark.parametrize(
+    ("name", "std"),
+    [("lecun", 1 / 20), ("torch", 1 / math.sqrt(3 * 400)), ("kaiming", math.sqrt(2) / 20), ("normal", 0.05)],
+)
 def test_initialisation_has_the_stated_spread(name, std):
     module = build({"name": "mlp", "widths": [300]}, 400, 10)
     state = sample_parameters(module, {"name": name, "std": 0.05}, torch.Generator().manual_seed(0))
     assert state["linears.0.weight"].std().item() == pytest.approx(std, rel=0.02)
     bias = state["linears.0.bias"]
-    if name == "normal":
+    if name in ("kaiming", "normal"):
         assert (bias == 0).all()
     else:
         assert bias.abs().max() <= 1 / 20 and bias.std().item() == pytest.approx(1 / 20 / math.sqrt(3), rel=0.1)
     assert (state["norms.0.weight"] == 1).all()
 
 
-@pytest.mark.parametrize(("name", "std"), [("lecun", 1 / 12), ("torch", 1 / 12 / math.sqrt(3)), ("normal", 0.05)])
+@pytest.mark.parametrize(
+    ("name", "std"),
+    [("lecun", 1 / 12), ("torch", 1 / 12 / math.sqrt(3)), ("kaiming", math.sqrt(2) / 12), ("normal", 0.05)],
+)
 def test_initialisation_of_a_convolution_counts_what_one_output_reads(name, std):
     module = torch.nn.Sequential(torch.nn.Conv2d(32, 40, 3, groups=2))
     state = sample_parameters(module, {"name": name, "std": 0.05}, torch.Generator().manual_seed(0))
     assert state["0.weight"].std().item() == pytest.approx(std, rel=0.03)
-    if name == "normal":
+    if name in ("kaiming", "normal"):
         assert (state["0.bias"] == 0).all()
     else:
         assert state["0.bias"].abs().max() <= 1 / 12
@@ -175,7 +181,7 @@ def test_weight_shapes_and_unknown_networks():
     assert weight_shapes(module) == {"linears.0.weight": (5, 4), "linears.1.weight": (6, 5), "linears.2.weight": (3, 6)}
     conv = torch.nn.Sequential(torch.nn.Conv2d(6, 8, (3, 1), groups=2), torch.nn.Flatten(), torch.nn.Linear(16, 2))
     assert weight_shapes(conv) == {"0.weight": (8, 3, 3, 1), "2.weight": (2, 16)}
-    with pytest.raises(UserError, match="known networks are coherence_student, mlp, resnet20, vit"):
+    with pytest.raises(UserError, match="known networks are coherence_student, mlp, resnet20, vgg, vit"):
         build({"name": "cnn"}, 4, 3)
     with pytest.raises(UserError, match="has one output"):
         build({"name": "coherence_student", "width": 5}, 4, 3)

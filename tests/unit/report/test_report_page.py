@@ -10,6 +10,7 @@ import pytest
 
 from symlab.artifacts import ArtifactError, write_table, write_tensors
 from symlab.claims import ledger
+from symlab.papers import PAPERS
 from symlab.report import page as module
 from symlab.report.page import report_page
 
@@ -153,6 +154,44 @@ def test_all_but_the_run_depends_on_the_files_alone(finished, monkeypatch):
     assert first != second
     run = re.compile(r'<section id="run">.*?</section>', re.DOTALL)
     assert run.sub("", first) == run.sub("", second)
+
+
+def test_sources_cite_every_paper(finished):
+    page = report_page(**finished)
+    sources = page[page.index('id="sources"') :]
+    for paper in PAPERS:
+        assert all(text in sources for text in (paper.authors, paper.title, paper.where, f'href="{paper.link}"'))
+
+
+STUDENTS = """
+results: results
+studies:
+  students:
+    teacher_student:
+      overlap: {M: [6, 20]}
+      widths: {M: 6, d: 8, m: [7, 12, 18], uniform_pairs: 20}
+    figures: ["permutation-2"]
+"""
+
+
+def test_a_study_of_students_has_its_figures_and_claims_and_needs_no_data(finished):
+    results = finished["results"]
+    path = results / "students/figures/figure_permutation-2.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for suffix in (".png", ".pdf"):
+        path.with_suffix(suffix).write_bytes(finished["figures"]["small"][0].with_suffix(suffix).read_bytes())
+    claims = ledger({"students": {"figures": ["permutation-2"], "scale": "20 uniform pairs"}}, {"students": {}})
+    told = claims["claim"] == "permutation-2-trained-peak-at-2M"
+    claims.loc[told, ["verdict", "value", "study", "why"]] = ["disagrees", 1.5, "students", "because it is balanced"]
+    write_table(results / "claims.csv", claims)
+    students = {"config": STUDENTS, "ledger": claims, "figures": {"students": [path]}, "tables": {}, "datasets": []}
+    page = report_page(**finished | students)
+    section = page[page.index('id="study-students"') : page.index('id="tables"')]
+    assert "Two-layer students of a teacher with orthonormal neurons (overlap, widths): 20 uniform pairs" in section
+    assert "Figure 2 (Zhan et al.)." in section and 'class="verdict disagrees">disagrees</span>' in section
+    assert "because it is balanced" in page and "<title>symlab: 0 held, 0 failed, 1 disagrees, " in page
+    assert 'href="#figure-students-permutation-2">Figure 2 (Zhan et al.)</a>' in page
+    assert "None was read." in page and "neuron-identifiability" not in page[: page.index('id="run"')]
 
 
 def test_texts_of_the_run_are_escaped(finished):

@@ -26,7 +26,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A measured value and whether the claim holds for it; ``holds`` None: not run for this case."""
+    """A measured value and whether the claim holds for it; ``holds`` None: not run for this case.
+
+    For a statement that is only reported, ``holds`` says whether it agrees with the measurement.
+    """
 
     value: float
     holds: bool | None
@@ -38,7 +41,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A checkable statement about one figure.
+    """A statement about one figure, to be checked, or only to be reported beside what is measured.
 
     ``evaluate`` sees tables and nothing else. It returns a verdict for each case, or nothing (None or an empty list)
     when the tables do not hold the variants that the claim is about. ``tables`` are the files it reads.
@@ -54,6 +57,13 @@ class Claim:
     evaluate: Callable[[Tables], list[Verdict] | Verdict | None]
     also: tuple[str, ...] = ()
     """Other names under which a study may list the figure: the whole that it is a panel of, or a reprint of it."""
+    explanation: str = ""
+    """Only of a statement that is reported and fails nothing: what explains it where the measurement disagrees."""
+
+    @property
+    def reported(self) -> bool:
+        """Whether the statement is reported ("agrees", "disagrees") and not checked ("held", "failed")."""
+        return bool(self.explanation)
 
     def is_about(self, figures: Sequence[str]) -> bool:
         """Whether one of the listed figures is this claim's."""

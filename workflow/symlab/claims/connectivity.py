@@ -117,7 +117,11 @@ def barrier_against_coherence(tables: Tables) -> list[Measurement]:
 
 
 def _paths(barriers: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
-    return barriers[(barriers["split"] == split) & (barriers["aligned"].astype(bool) == aligned)]
+    """Rows of one path; of several ways of matching, the aligned path is that of the first in the table."""
+    rows = barriers[(barriers["split"] == split) & (barriers["aligned"].astype(bool) == aligned)]
+    if aligned and "matching" in rows and len(rows):
+        rows = rows[rows["matching"] == rows["matching"].iloc[0]]
+    return rows
 
 
 def _fraction(values: np.ndarray, scale: float, case: str, told: str = "") -> Measurement:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,9 +12,9 @@ import pandas as pd
 
 from symlab.claims.claim import Claim, Tables, Verdict
 from symlab.claims.papers import PAPERS
+from symlab.claims.verdicts import AGREES, DISAGREES, FAILED, HELD, NOT_RUN
 from symlab.errors import UserError
-
-HELD, FAILED, NOT_RUN = "held", "failed", "not run at this scale"
+from symlab.papers import figure_order
 
 COLUMNS = [
     "paper",
@@ -32,10 +31,13 @@ COLUMNS = [
     "n",
     "scale",
     "detail",
+    "why",
 ]
 
 # What a table without an expected column, or a slip in an evaluation, raises. Everything else ends the run.
 EVALUATION_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+BROKEN = "could not be evaluated"
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ def evaluate_study(
     ``tables`` are the study's tables by file name ("matching.csv", ...). A claim whose table is absent or empty (the
     detail says which), or does not hold the variants it is about, is "not run at this scale". An evaluation that breaks
     off is logged with its traceback and counted as failed, its error as the detail: it neither hides the other claims
-    nor passes for a result.
+    nor passes for a result. ``why`` explains a disagreement with a statement that is only reported.
 
     Raises:
         UserError: the paper is not registered.
@@ -78,8 +80,9 @@ def ledger(
 
     ``studies`` gives for each study the ``figures`` it draws and its ``scale``, a phrase such as "8 seeds, 60 epochs";
     ``tables`` its tables by file name. A claim about a figure that no study draws is there once, as
-    "not run at this scale".
+    "not run at this scale", unless the studies draw figures of other papers alone.
     """
+    papers = _drawn(studies, papers)
     rows = [
         row
         for paper in papers
@@ -115,13 +118,13 @@ def tables_of_claims(figures: Sequence[str], papers: Mapping[str, Sequence[Claim
     return list(dict.fromkeys(name for claim in about for name in claim.tables))
 
 
-def figure_order(figure: str) -> tuple[int, str]:
-    """Key that sorts figure numbers as a reader does (3a, 3c, 10), and after them all that has no number in front.
-
-    The latter share one key, so that a stable sort leaves theorems and sections in the order of their claims.
-    """
-    number = re.match(r"\d+", figure)
-    return (int(number.group()), figure) if number else (10**6, "")
+def _drawn(
+    studies: Mapping[str, Mapping[str, Any]], papers: Mapping[str, Sequence[Claim]]
+) -> Mapping[str, Sequence[Claim]]:
+    """The papers of which the studies draw a figure; all of them if they draw none."""
+    figures = [figure for study in studies.values() for figure in study["figures"]]
+    drawn = {slug: claims for slug, claims in papers.items() if any(claim.is_about(figures) for claim in claims)}
+    return drawn or papers
 
 
 NOT_EVALUATED = Verdict(math.nan, None, 0)
@@ -136,13 +139,23 @@ def _verdicts(claim: Claim, tables: Tables, study: str) -> list[Verdict]:
         found = claim.evaluate(tables)
     except EVALUATION_ERRORS as error:
         logger.exception("Claim %s of study %s could not be evaluated.", claim.id, study)
-        return [Verdict(math.nan, False, 0, detail=f"could not be evaluated: {type(error).__name__}: {error}")]
+        return [Verdict(math.nan, False, 0, detail=f"{BROKEN}: {type(error).__name__}: {error}")]
     if isinstance(found, Verdict):
         return [found]
     return found or [NOT_EVALUATED]
 
 
+def _verdict(claim: Claim, verdict: Verdict) -> str:
+    if verdict.holds is None:
+        return NOT_RUN
+    # A fault of the program is no disagreement with the paper.
+    if claim.reported and not verdict.detail.startswith(BROKEN):
+        return AGREES if verdict.holds else DISAGREES
+    return HELD if verdict.holds else FAILED
+
+
 def _row(paper: str, study: str, claim: Claim, verdict: Verdict, scale: str) -> dict[str, Any]:
+    word = _verdict(claim, verdict)
     return {
         "paper": paper,
         "figure": claim.figure,
@@ -154,8 +167,10 @@ def _row(paper: str, study: str, claim: Claim, verdict: Verdict, scale: str) -> 
         "spread": math.nan if verdict.spread is None else verdict.spread,
         "threshold": claim.threshold,
         "reason": claim.reason,
-        "verdict": NOT_RUN if verdict.holds is None else HELD if verdict.holds else FAILED,
+        "verdict": word,
         "n": verdict.n,
         "scale": scale,
         "detail": verdict.detail,
+        # What is undefined is not explained.
+        "why": claim.explanation if word == DISAGREES and not math.isnan(verdict.value) else "",
     }

@@ -9,17 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from symlab.claims.evaluate import FAILED, HELD, NOT_RUN, figure_order
+from symlab.claims.verdicts import AGREES, DISAGREES, FAILED, HELD, NOT_RUN, VERDICTS, counted, summary
 from symlab.html import render
+from symlab.papers import figure_name, figure_order, paper
 
-# Worst first; values are the names of their styles.
-VERDICTS = {FAILED: "failed", HELD: "held", NOT_RUN: "not-run"}
 # Cases of one claim that a page shows without being asked.
 CASES_SHOWN = 3
 
 
 def to_html(ledger: pd.DataFrame) -> str:
-    """A self-contained page without scripts: counts, then all claims, failed ones first."""
+    """A self-contained page without scripts: counts, then all claims, failed ones first, then disagreements."""
     return render("claims.html", claims=claims_view(ledger))
 
 
@@ -30,23 +29,15 @@ def claims_view(ledger: pd.DataFrame) -> dict[str, Any]:
     """
     rows = _sorted(ledger)
     counts = _counts(rows)
-    claims = [_view(cases) for cases in _claims(rows)]
+    papers = sorted({row["paper"] for row in rows})
+    claims = [_view(cases, len(papers) > 1) for cases in _claims(rows)]
     return {
-        "summary": _summary(counts),
-        "counts": [
-            {"verdict": name, "style": VERDICTS[name], "count": counts[name]} for name in (HELD, FAILED, NOT_RUN)
-        ],
-        "papers": list(dict.fromkeys(row["paper"] for row in rows)),
+        "summary": summary(counts, _told(counts)),
+        "counts": [{"text": counted(name, counts[name]), "style": VERDICTS[name]} for name in _told(counts)],
+        "papers": [_cited(slug) for slug in papers],
         "judged": [claim for claim in claims if claim["verdict"] != NOT_RUN],
         "not_run": [claim for claim in claims if claim["verdict"] == NOT_RUN],
     }
-
-
-def figure_name(figure: str) -> str:
-    """A figure's number as a reader calls it: 4a is Figure 4a, thm4.5 Theorem 4.5."""
-    kinds = {"thm": "Theorem", "prop": "Proposition", "sec": "Section", "": "Figure"}
-    number = re.fullmatch(r"(thm|prop|sec|)(\d.*)", figure)
-    return f"{kinds[number[1]]} {number[2]}" if number else figure.capitalize()
 
 
 def to_markdown(ledger: pd.DataFrame) -> str:
@@ -55,8 +46,9 @@ def to_markdown(ledger: pd.DataFrame) -> str:
     Claims that were not run are named by their figures below the table.
     """
     rows = _sorted(ledger)
+    counts = _counts(rows)
     lines = [
-        f"{_summary(_counts(rows))}.",
+        f"{summary(counts, _told(counts))}.",
         "",
         "| Verdict | Figure | Claim | Measured | Threshold | Study |",
         "|---|---|---|---|---|---|",
@@ -66,7 +58,7 @@ def to_markdown(ledger: pd.DataFrame) -> str:
             lines.append(_markdown_row(cases))
     drawn = {(row["paper"], row["figure"]) for row in rows if row["verdict"] != NOT_RUN}
     undrawn = [(row["paper"], row["figure"]) for row in rows if row["verdict"] == NOT_RUN]
-    missing = [_markdown(figure) for paper, figure in dict.fromkeys(undrawn) if (paper, figure) not in drawn]
+    missing = [_markdown(_figure(figure)) for slug, figure in dict.fromkeys(undrawn) if (slug, figure) not in drawn]
     if missing:
         lines += ["", f"Figures without a verdict at this scale: {', '.join(missing)}."]
     return "\n".join(lines) + "\n"
@@ -74,22 +66,30 @@ def to_markdown(ledger: pd.DataFrame) -> str:
 
 def _markdown_row(cases: list[dict]) -> str:
     first = cases[0]
-    failed = sum(case["verdict"] == FAILED for case in cases)
-    verdict = first["verdict"]
-    if failed:
-        verdict = "**failed**" if len(cases) == 1 else f"**failed** in {failed} of {len(cases)}"
+    against = _against(cases)
+    verdict = f"**{first['verdict']}**" if first["verdict"] == FAILED else first["verdict"]
+    if against and len(cases) > 1:
+        verdict += f" in {against} of {len(cases)}"
     figure, statement, threshold, study = (
-        _markdown(first[key]) for key in ("figure", "statement", "threshold", "study")
+        _markdown(text) for text in (_figure(first["figure"]), first["statement"], first["threshold"], first["study"])
     )
     measured = "<br>".join(
         f"{_markdown(case['case'])}: {_measured(case)}" if case["case"] else _measured(case) for case in cases
     )
+    if why := _why(cases):
+        measured += f"<br>{_markdown(why)}"
     return f"| {verdict} | {figure} | {statement} | {measured} | {threshold} | {study} |"
+
+
+def _figure(figure: str) -> str:
+    """A figure in a column headed so: 4a, or Figure 2 (Zhan et al.) where the number alone would mislead."""
+    name = figure_name(figure)
+    return name if "(" in name else figure
 
 
 def _sorted(ledger: pd.DataFrame) -> list[dict]:
     # Empty texts come back from a CSV file as NaN, and figure numbers as integers where no figure has a letter.
-    texts = ["paper", "figure", "claim", "study", "case", "statement", "threshold", "reason", "scale", "detail"]
+    texts = ["paper", "figure", "claim", "study", "case", "statement", "threshold", "reason", "scale", "detail", "why"]
     filled = ledger.assign(**{column: ledger[column].astype(object).fillna("").astype(str) for column in texts})
     rank = {verdict: place for place, verdict in enumerate(VERDICTS)}
     return sorted(
@@ -109,12 +109,32 @@ def _counts(rows: list[dict]) -> dict[str, int]:
     return {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
 
 
-def _summary(counts: dict[str, int]) -> str:
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (HELD, FAILED, NOT_RUN))
+def _told(counts: dict[str, int]) -> list[str]:
+    """Verdicts whose counts head a page; many a run has no statements that are only reported."""
+    reported = [verdict for verdict in (AGREES, DISAGREES) if counts[verdict]]
+    return [HELD, FAILED, *reported, NOT_RUN]
 
 
-def _view(cases: list[dict]) -> dict[str, Any]:
+def _cited(slug: str) -> str:
+    """A paper by its authors; the name in the ledger if it is not listed."""
+    found = paper(slug)
+    return found.short if found else slug
+
+
+def _against(cases: list[dict]) -> int:
+    """In how many cases a claim failed or disagrees."""
+    return sum(case["verdict"] in (FAILED, DISAGREES) for case in cases)
+
+
+def _why(cases: list[dict]) -> str:
+    """What explains the cases that disagree; it is the same for all."""
+    return next((case["why"] for case in cases if case["why"]), "")
+
+
+def _view(cases: list[dict], several_papers: bool) -> dict[str, Any]:
     first = cases[0]
+    figure = figure_name(first["figure"])
+    cited = _cited(first["paper"])
     headline, _, quantity = first["statement"].partition(": ")
     views = [
         {
@@ -127,24 +147,27 @@ def _view(cases: list[dict]) -> dict[str, Any]:
         }
         for case in cases
     ]
-    # Failed cases are always seen; of many others only the range is, until they are unfolded.
-    failed = sum(case["verdict"] == FAILED for case in cases)
-    shown = len(cases) if len(cases) <= CASES_SHOWN else failed
+    # Cases against a claim are always seen; of many others only the range is, until they are unfolded.
+    against = _against(cases)
+    shown = len(cases) if len(cases) <= CASES_SHOWN else against
     values = [case["value"] for case in cases[shown:] if not math.isnan(case["value"])]
     return {
         "paper": first["paper"],
+        # Where a page holds claims of several papers, each says whose it is; a figure's name may do so already.
+        "cited": cited if several_papers and cited not in figure else "",
         "claim": first["claim"],
         "study": first["study"],
         "scale": first["scale"],
         "anchor": re.sub(r"[^\w.-]+", "-", f"claim-{first['paper']}-{first['claim']}-{first['study']}"),
         "verdict": first["verdict"],
         "style": VERDICTS[first["verdict"]],
-        "figure": figure_name(first["figure"]),
+        "figure": figure,
         "headline": headline,
         "quantity": quantity,
         "reason": first["reason"],
         "threshold": first["threshold"],
-        "failed": failed,
+        "why": _why(cases),
+        "against": against,
         "cases": len(cases),
         "shown": views[:shown],
         "folded": views[shown:],

@@ -52,7 +52,9 @@ def barriers(curves: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*by, "barrier_max", "barrier_mid", "drop_max_pp", "drop_mid_pp"])
 
 
-def above_line(lambdas: Float[np.ndarray, " l"], values: Float[np.ndarray, " l"]) -> Float[np.ndarray, " l"]:
-    """Values minus the straight line through those at lambda 0 and 1."""
-    start, end = values[lambdas == 0.0][0], values[lambdas == 1.0][0]
+def above_line(
+    lambdas: Float[np.ndarray, " l"], values: Float[np.ndarray, "*curves l"]
+) -> Float[np.ndarray, "*curves l"]:
+    """Values of curves minus the straight line through those at lambda 0 and 1."""
+    start, end = values[..., lambdas == 0.0][..., [0]], values[..., lambdas == 1.0][..., [0]]
     return values - ((1 - lambdas) * start + lambdas * end)

@@ -62,14 +62,16 @@ FILES = {
 def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
     """MNIST as flattened uint8 images [n, 784], normalised by mean and std over the pixels of the train split.
 
-    ``split`` "random": 80/10/10 of all 70,000 images; "official": the training files split 90/10 into train and val,
-    and the official test files. Both are seeded by ``seed``.
+    ``split``, ``n_samples`` (null for all) and ``seed`` as in ``split_images``; the files hold 60,000 training and
+    10,000 test images.
 
     Raises:
-        UserError: a file is damaged or not MNIST's, or is neither in the data folder nor to be downloaded.
+        UserError: a file is damaged or not MNIST's, or is neither in the data folder nor to be downloaded; or
+            n_samples does not fit.
     """
     files = (_images_and_labels("train", data_dir), _images_and_labels("test", data_dir))
-    provenance = {"inputs_sha256": {file.name: file.sha256 for file in FILES.values()}}
+    inputs = {file.name: file.sha256 for file in FILES.values()}
+    provenance = {"n_samples": spec.get("n_samples"), "inputs_sha256": inputs}
     _, height, width = FILES["train_images"].shape
     return split_images(files, spec, "mnist", N_CLASSES, (1, height, width), provenance)
 

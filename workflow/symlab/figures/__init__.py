@@ -1,4 +1,4 @@
-"""The paper's figures by number: tidy tables in, a matplotlib Figure out. A new figure is one function and one line.
+"""The papers' figures by number: tidy tables in, a matplotlib Figure out. A new figure is one function and one line.
 
 The Snakefile imports this module on every start, so it imports neither matplotlib nor pandas.
 """
@@ -34,6 +34,10 @@ _CURVES = ("curves.csv",)
 _SWAPS = ("swap_costs.parquet",)
 _RIDGE = ("ridge_swap_costs.parquet",)
 _SENSITIVITY = ("sensitivity.csv",)
+_BARRIERS = ("barriers.csv",)
+_STUDENTS = ("widths_barriers.csv",)
+# Figures of the second paper, Zhan, Li, Wu on permutation invariance, have its name before their number.
+_PERMUTATION = "symlab.figures.permutation_invariance"
 
 FIGURES: dict[str, FigureSpec] = {
     "3a": FigureSpec("symlab.figures.matching:against_sigma_F", _MATCHING, "Matching objective against sigma_F"),
@@ -107,6 +111,67 @@ FIGURES: dict[str, FigureSpec] = {
     ),
     "prop5.2": FigureSpec(
         "symlab.figures.chords:barrier_against_bound", ("loss_bounds.csv",), "Loss barrier and its bound (Prop. 5.2)"
+    ),
+    "permutation-1": FigureSpec(
+        f"{_PERMUTATION}.overlap:against_width", ("overlap.csv",), "Overlap of types against student width"
+    ),
+    "permutation-2": FigureSpec(
+        f"{_PERMUTATION}.student_barriers:against_width", _STUDENTS, "Barrier between students against width"
+    ),
+    "permutation-3": FigureSpec(
+        f"{_PERMUTATION}.student_barriers:ratio_against_relative_width",
+        ("ratios_barriers.csv",),
+        "Permuted over direct barrier against relative width",
+    ),
+    "permutation-4": FigureSpec(
+        f"{_PERMUTATION}.student_barriers:below_and_above",
+        _STUDENTS,
+        "Barrier of students narrower and wider than the teacher",
+    ),
+    "permutation-5": FigureSpec(
+        f"{_PERMUTATION}.sparsity:by_neuron_against_width",
+        ("sparsity_runs.csv",),
+        "Sparsity by neuron against student width",
+    ),
+    "permutation-6": FigureSpec(
+        f"{_PERMUTATION}.sparsity:against_learning_rate",
+        ("learning_rates_runs.csv",),
+        "Sparsity and zero rows against the learning rate",
+    ),
+    "permutation-7": FigureSpec(
+        f"{_PERMUTATION}.network_widths:barrier_against_width", _BARRIERS, "Barrier of the loss against network width"
+    ),
+    "permutation-8": FigureSpec(
+        f"{_PERMUTATION}.network_widths:paths_at_three_widths", _CURVES, "Loss along the path at three widths"
+    ),
+    "permutation-9": FigureSpec(
+        f"{_PERMUTATION}.minima:doubled_types_and_entries",
+        ("doubled_types_runs.csv", "column_entries.csv"),
+        "Which minima gradient descent finds (a, b)",
+    ),
+    "permutation-10": FigureSpec(
+        f"{_PERMUTATION}.student_barriers:by_teacher", _STUDENTS, "Barrier between students against width, by teacher"
+    ),
+    "permutation-11": FigureSpec(
+        f"{_PERMUTATION}.dimensions:by_dimension",
+        ("dimensions_barriers.csv",),
+        "Barrier between students by input dimension",
+    ),
+    "permutation-12": FigureSpec(
+        f"{_PERMUTATION}.dimensions:by_teacher_width",
+        ("teachers_barriers.csv",),
+        "Barrier between students by teacher width",
+    ),
+    "permutation-13": FigureSpec(
+        f"{_PERMUTATION}.sparsity:barrier_against_learning_rate",
+        ("learning_rates_barriers.csv",),
+        "Permuted barrier against the learning rate",
+    ),
+    "permutation-14": FigureSpec(
+        f"{_PERMUTATION}.network_widths:peak_against_depth", _BARRIERS, "Width of the largest barrier against depth"
+    ),
+    "permutation-15": FigureSpec(
+        f"{_PERMUTATION}.network_widths:paths_by_width", _CURVES, "Loss along the path by width multiplier"
     ),
 }
 

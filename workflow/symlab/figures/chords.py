@@ -24,7 +24,7 @@ from symlab.figures.points import (
     with_labels,
 )
 from symlab.figures.style import PAGE, Style, legend, name_axes, name_row, panels, variant_looks, wrapped
-from symlab.figures.tables import need, where
+from symlab.figures.tables import need, one_matching, where
 
 INPUTS = {"gaussian": "Gaussian inputs", "data": "the data's inputs"}
 NONLINEARITIES = {"relu": "ReLU", "gelu": "GELU"}
@@ -110,7 +110,7 @@ def barrier_against_bound(tables: dict[str, pd.DataFrame], style: Style) -> Figu
 
     The diagonal is the bound. The title says how far the barrier exceeds the bound at its worst lambda.
     """
-    table = need(tables, "loss_bounds.csv")
+    table = one_matching(need(tables, "loss_bounds.csv"))
     bounded = table[table["bound_at_max"].notna()]
     if bounded.empty:
         raise UserError(f"the loss of {where(table)} has no bound by chords: the squared loss is not Lipschitz.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from symlab.analyses import ANALYSIS_OF
 from symlab.errors import UserError
 from symlab.figures import FIGURES
+from symlab.permutation_invariance.grid import Point, points
 
 if TYPE_CHECKING:
     from symlab.study import Project, Study, Variant
@@ -39,11 +40,22 @@ def _check(figure: str, study: Study) -> None:
         )
     for table in FIGURES[figure].tables:
         key = ANALYSIS_OF.get(table)
-        if key and not getattr(study, key):
+        if not key or study.analysis(key):
+            continue
+        if key.startswith("teacher_student"):
             raise UserError(
                 f"Config: {where}.figures asks for figure {figure}, which is drawn from {table} and needs "
-                f"{where}.{key}; add {key}: {{}} or leave the figure out."
+                f"{where}.{key}; see presets/permutation.yaml for one, or leave the figure out."
             )
+        if study.teacher_student:
+            raise UserError(
+                f"Config: {where}.figures asks for figure {figure}, which is drawn from networks trained on data, but "
+                f"{where} trains students of a teacher; list the figure in another study."
+            )
+        raise UserError(
+            f"Config: {where}.figures asks for figure {figure}, which is drawn from {table} and needs "
+            f"{where}.{key}; add {key}: {{}} or leave the figure out."
+        )
     for need in NEEDS.get(figure, ()):
         if lacking := need(study):
             raise UserError(
@@ -157,6 +169,120 @@ def fixed_weights(study: Study) -> str | None:
     return f"a variant with fixed weights (scheme.sigma_F above 0) in studies.{study.name}.variants"
 
 
+def three_widths_above(study: Study) -> str | None:
+    points = _students(study, "widths")
+    return _three_above(study, points[:1], points)
+
+
+def three_widths_above_each(study: Study) -> str | None:
+    points = _students(study, "widths")
+    return _three_above(study, points, points)
+
+
+def two_teachers(study: Study) -> str | None:
+    if len({(point.M, point.d) for point in _students(study, "widths")}) >= 2:
+        return None
+    return f"at least two (M, d): make {_grids_key(study, 'widths')} a list of grids"
+
+
+def widths_around_teacher(study: Study) -> str | None:
+    trained = _students(study, "widths", trained=True)
+    below, above = ({(point.M, point.d) for point in trained if sign * point.m > sign * point.M} for sign in (-1, 1))
+    if below & above:
+        return None
+    return f"runs at widths m below M and above it in {_grids_key(study, 'widths')}"
+
+
+def three_ratios(study: Study) -> str | None:
+    if max(map(len, _widths_above(_students(study, "ratios")).values()), default=0) >= 3:
+        return None
+    return f"at least three values of ratio above 1 in {_grids_key(study, 'ratios')}"
+
+
+def two_rates_and_widths(study: Study) -> str | None:
+    trained = _students(study, "sparsity", trained=True)
+    rates = min(len({f"{rate:.6g}" for rate in rates}) for rates in zip(*((p.c, p.lr) for p in trained), strict=True))
+    if rates >= 2 and len({point.m for point in trained}) >= 2:
+        return None
+    return f"at least two values of c (or lr) and of m in {_grids_key(study, 'sparsity')}"
+
+
+def three_rates(study: Study) -> str | None:
+    if len({point.lr for point in _students(study, "learning_rates", trained=True)}) >= 3:
+        return None
+    return f"at least three values of lr in {_grids_key(study, 'learning_rates')}"
+
+
+def two_dimensions(study: Study) -> str | None:
+    points = _students(study, "dimensions")
+    if len({point.d for point in points if point.M == points[0].M and point.m > point.M}) >= 2:
+        return None
+    return f"at least two values of d, with widths m above M, in {_grids_key(study, 'dimensions')}"
+
+
+def two_teacher_widths(study: Study) -> str | None:
+    points = _students(study, "teachers")
+    if len({point.M for point in points if point.d == points[0].d and point.m > point.M}) >= 2:
+        return None
+    return f"at least two values of M, with widths m above each, in {_grids_key(study, 'teachers')}"
+
+
+def three_network_widths(study: Study) -> str | None:
+    return _network_widths(study, 3)
+
+
+def network_width(study: Study) -> str | None:
+    return _network_widths(study, 1)
+
+
+def two_depths(study: Study) -> str | None:
+    depths = {row.get("depth") for row in _descriptions(study) if row.get("width") is not None}
+    if len(depths - {None}) >= 2:
+        return None
+    return f"networks of at least two depths in studies.{study.name}.variants (sweep over network.widths)"
+
+
+def _students(study: Study, role: str, *, trained: bool = False) -> list[Point]:
+    """The students of a role's grids, those of grids with runs alone if they have to be ``trained``."""
+    grids = study.analysis(f"teacher_student.{role}")
+    return [point for grid in grids for point in points(grid) if grid["runs"] or not trained]
+
+
+def _grids_key(study: Study, role: str) -> str:
+    return f"studies.{study.name}.teacher_student.{role}"
+
+
+def _widths_above(students: list[Point]) -> dict[tuple[int, int], set[int]]:
+    """The widths above M of each teacher (M, d)."""
+    widths: dict[tuple[int, int], set[int]] = {}
+    for point in students:
+        widths.setdefault((point.M, point.d), set()).update({point.m} if point.m > point.M else ())
+    return widths
+
+
+def _three_above(study: Study, of: list[Point], students: list[Point]) -> str | None:
+    """Whether each teacher of some points has students of three widths above its own."""
+    widths = _widths_above(students)
+    for M, d in dict.fromkeys((point.M, point.d) for point in of):
+        if len(widths[M, d]) < 3:
+            return f"at least three widths m above M = {M} (with d = {d}) in {_grids_key(study, 'widths')}"
+    return None
+
+
+def _network_widths(study: Study, least: int) -> str | None:
+    """As drawn: networks of a data set, depth and family that differ in width."""
+    widths: dict[tuple[Any, ...], set[Any]] = {}
+    for row in _descriptions(study):
+        key = tuple(row.get(name) for name in ("dataset", "depth", "family"))
+        widths.setdefault(key, set()).add(row.get("width"))
+    if max((len(values - {None}) for values in widths.values()), default=0) >= least:
+        return None
+    return (
+        f"networks of at least {least} {'width' if least == 1 else 'widths'} in studies.{study.name}.variants "
+        "(sweep over network.widths or network.width_multiplier)"
+    )
+
+
 def _descriptions(study: Study) -> list[Description]:
     return [variant.description for variant in study.variants.values()]
 
@@ -236,4 +362,17 @@ NEEDS: dict[str, tuple[Callable[[Study], str | None], ...]] = {
     "thm5.1": (fixed_weights,),
     "sec4.5": (two_sigmas, classes),
     "prop5.2": (classes,),
+    "permutation-2": (three_widths_above,),
+    "permutation-3": (three_ratios,),
+    "permutation-4": (widths_around_teacher,),
+    "permutation-5": (two_rates_and_widths,),
+    "permutation-6": (three_rates,),
+    "permutation-7": (train_split, aligned_paths, three_network_widths),
+    "permutation-8": (train_split, aligned_paths, three_network_widths),
+    "permutation-10": (two_teachers, three_widths_above_each),
+    "permutation-11": (two_dimensions,),
+    "permutation-12": (two_teacher_widths,),
+    "permutation-13": (three_rates,),
+    "permutation-14": (train_split, aligned_paths, three_network_widths, two_depths),
+    "permutation-15": (train_split, aligned_paths, network_width),
 }

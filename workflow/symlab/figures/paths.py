@@ -18,7 +18,7 @@ from symlab.figures.style import (
     panels,
     variant_looks,
 )
-from symlab.figures.tables import compared, labelled, mean_std, need, where
+from symlab.figures.tables import compared, labelled, mean_std, need, one_matching, where
 
 
 def train_accuracy(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
@@ -38,7 +38,7 @@ def unaligned_train_accuracy(tables: dict[str, pd.DataFrame], style: Style) -> F
 
 def _train_accuracy(tables: dict[str, pd.DataFrame], style: Style, titles: dict[bool, str]) -> Figure:
     """A column for each title: that of unaligned paths (False) or of aligned ones (True)."""
-    curves = need(tables, "curves.csv")
+    curves = one_matching(need(tables, "curves.csv"))
     train = curves[(curves["split"] == "train") & curves["accuracy"].notna()]
     if train.empty:
         raise UserError(f"it needs a classification data set and train among {where(curves)}.interpolation.splits.")

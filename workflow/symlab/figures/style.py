@@ -242,13 +242,14 @@ def patches(looks: dict[str, Look]) -> list[Artist]:
 
 def legend(figure: Figure, entries: Sequence[Artist], title: str) -> None:
     """One legend above all panels, read row by row, in as few rows as the figure's width allows."""
-    n = len(entries)
+    # At other resolutions than the one measured at, hinted letters may be a little wider.
+    n, room = len(entries), 0.97 * figure.bbox.width
     for n_rows in range(1, n + 1):
         columns = -(-n // n_rows)
         # matplotlib fills a legend column by column.
         by_row = [entries[index] for column in range(columns) for index in range(column, n, columns)]
         drawn = figure.legend(handles=by_row, loc="outside upper center", ncols=columns, title=title)
         drawn.get_title().set_multialignment("center")
-        if columns == 1 or drawn.get_window_extent().width <= figure.bbox.width:
+        if columns == 1 or drawn.get_window_extent().width <= room:
             return
         drawn.remove()

@@ -170,6 +170,17 @@ def _listed(layers: tuple[int, ...]) -> str:
     return ", ".join(map(str, layers))
 
 
+def one_matching(paths: pd.DataFrame) -> pd.DataFrame:
+    """The rows of unaligned paths and of those aligned by the first method that the table lists.
+
+    Tables of runs that knew one method have no column ``matching`` and are given back whole.
+    """
+    if "matching" not in paths:
+        return paths
+    methods = paths.loc[paths["aligned"], "matching"].unique()
+    return paths[~paths["aligned"] | paths["matching"].isin(methods[:1])]
+
+
 def last_epoch(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of each variant's last epoch."""
     return table[table["epoch"] == table.groupby("variant")["epoch"].transform("max")]

@@ -23,6 +23,7 @@ NETWORKS = {
     "mlp": "symlab.networks.mlp:MLP",
     "coherence_student": "symlab.networks.coherence_student:CoherenceStudent",
     "resnet20": "symlab.networks.resnet:ResNet20",
+    "vgg": "symlab.networks.vgg:VGG",
     "vit": "symlab.networks.vit:ViT",
 }
 

@@ -15,8 +15,9 @@ def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.
     """Trainable tensors of one replica: W of every linear map and convolution and its bias are drawn.
 
     ``init.name``: ``lecun`` draws W from N(0, 1/d_in) and biases from Unif(+-1/sqrt(d_in)); ``torch`` draws both from
-    Unif(+-1/sqrt(d_in)), PyTorch's default; ``normal`` draws W from N(0, init.std^2) and sets biases to 0. d_in is the
-    number of weights of one output: the fan-in, or in / groups * kh * kw of a convolution.
+    Unif(+-1/sqrt(d_in)), PyTorch's default; ``kaiming`` draws W from N(0, 2/d_in) (He et al. 2015) and ``normal`` from
+    N(0, init.std^2), and both set biases to 0. d_in is the number of weights of one output: the fan-in, or
+    in / groups * kh * kw of a convolution.
 
     A module that holds parameters of another kind draws them in a method ``sample_own_parameters(generator)``, which
     returns them by name; what is drawn nowhere (norms) keeps the value that the module was built with.
@@ -33,10 +34,11 @@ def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.
         if init["name"] == "torch":
             weight.uniform_(-bound, bound, generator=generator)
         else:
-            weight.normal_(0, init["std"] if init["name"] == "normal" else bound, generator=generator)
+            std = {"lecun": bound, "kaiming": math.sqrt(2) * bound}.get(init["name"]) or init["std"]
+            weight.normal_(0, std, generator=generator)
         if child.bias is not None:
             bias = state[f"{name}.bias"]
-            if init["name"] == "normal":
+            if init["name"] in ("normal", "kaiming"):
                 bias.zero_()
             else:
                 bias.uniform_(-bound, bound, generator=generator)

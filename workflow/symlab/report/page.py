@@ -15,10 +15,12 @@ import yaml
 
 from symlab.artifacts import ArtifactError, read_header, rebuild
 from symlab.claims import PAPERS
-from symlab.claims.render import claims_view, figure_name
+from symlab.claims.render import claims_view
 from symlab.config import parse_config
 from symlab.figures import FIGURES
 from symlab.html import FOLDER, data_uri, from_rst, render
+from symlab.papers import PAPERS as SOURCES
+from symlab.papers import figure_name
 from symlab.report import provenance
 from symlab.study import Project, Study
 
@@ -74,6 +76,7 @@ def report_page(
         ],
         claims_file=_download(results / "claims.csv", results),
         config=config,
+        papers=SOURCES,
         config_file=_download(results / "config.yaml", results),
         run={
             "written": _time(provenance.now()),
@@ -107,6 +110,9 @@ def _links(claims: dict[str, Any], project: Project) -> dict[str, str]:
 
 
 def _about(study: Study) -> str:
+    if study.teacher_student:
+        asked = ", ".join(role.replace("_", " ") for role, grids in study.teacher_student.items() if grids)
+        return f"Two-layer students of a teacher with orthonormal neurons ({asked}): {study.scale()}."
     masks = f" for each of {study.mask_seeds} draws of the fixed parts" if study.mask_seeds > 1 else ""
     epochs = sorted({variant.recipe["epochs"] for variant in study.variants.values()})
     data, variants = study.datasets(), list(study.variants)

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from symlab import __version__
+from symlab.lineage import student_files
 from symlab.study import Project
 
 ROOT = Path(__file__).parents[3]
@@ -134,6 +135,8 @@ def _is_asked_for(rule: str, names: list[str], project: Project) -> bool:
     study = project.studies.get(names[0])
     if study is None:
         return False
+    if rule == "students":
+        return f"{names[2]}.safetensors" in student_files(study, names[1])
     return len(names) < 3 or (names[1] in study.variants and names[2] in map(str, study.blocks()))
 
 

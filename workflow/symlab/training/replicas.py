@@ -10,7 +10,7 @@ GPU, the same up to rounding).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -33,6 +33,7 @@ from symlab.networks.symmetry import (
 from symlab.seeds import torch_generator
 from symlab.training.augmentation import Augmentation
 from symlab.training.cuda_graph import captured_on_gpu
+from symlab.training.population import OnPopulation, Population
 from symlab.training.precision import arithmetic
 from symlab.training.recipe import VECTOR, learning_rate
 from symlab.training.resume import Checkpoints, Progress, restore
@@ -65,7 +66,7 @@ class TrainedBlock:
 
 def train_block(
     build: Callable[[], nn.Module],
-    data: TrainingData,
+    data: TrainingData | Population,
     replicas: Sequence[Replica],
     scheme: dict[str, Any],
     init: dict[str, Any],
@@ -80,6 +81,7 @@ def train_block(
 
     Args:
         build: makes the module; called for each stack, its own parameters are overwritten.
+        data: samples, or a population whose loss needs none; the latter is descended on the CPU, whatever the device.
         key: (study, variant), which every random generator is derived from, so that adding variants changes nothing.
             The mask generator leaves the variant out: a sweep over sigma_F shares masks and scaled values.
         report: receives one line an epoch.
@@ -96,13 +98,14 @@ def train_block(
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
     with arithmetic(recipe["precision"], torch.device(device)):
-        data = data.to(torch.device(device))
+        if isinstance(data, TrainingData):
+            data = data.to(torch.device(device))
         return _train_block(build, data, replicas, scheme, init, recipe, snapshots, key, report, checkpoints)
 
 
 def _train_block(
     build: Callable[[], nn.Module],
-    data: TrainingData,
+    data: TrainingData | Population,
     replicas: Sequence[Replica],
     scheme: dict[str, Any],
     init: dict[str, Any],
@@ -112,10 +115,10 @@ def _train_block(
     report: Callable[[str], None],
     checkpoints: Checkpoints | None,
 ) -> TrainedBlock:
-    target = data.x_train.device
+    target = data.device
     augmentation = _augmentation(recipe["augment"], data, key)
     probe = build()
-    _check_batches(probe, len(data.x_train), recipe["batch_size"], key)
+    _check_batches(probe, data.n, recipe["batch_size"], key)
     shapes = weight_shapes(probe)
     study, variant = key
     mask_seeds = sorted({replica.mask_seed for replica in replicas})
@@ -129,6 +132,8 @@ def _train_block(
                 for r in members
             ]
         )
+        if isinstance(data, Population):
+            return OnPopulation(data, W, recipe)
         plain_buffers = {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
         buffers = _stack([{**plain_buffers, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
         parts = {name: _stack_parts([fixed[r.mask_seed][name] for r in members], target) for name in shapes}
@@ -174,13 +179,15 @@ def _stack_size(
     probe: nn.Module,
     shapes: Shapes,
     replicas: Sequence[Replica],
-    data: TrainingData,
+    data: TrainingData | Population,
     recipe: dict[str, Any],
     key: tuple[str, str],
     report: Callable[[str], None],
 ) -> int:
     """How many replicas take a step together."""
-    device = data.x_train.device
+    if isinstance(data, Population):
+        return len(replicas)
+    device = data.device
     if device.type != "cuda":
         return CPU_STACK if _stacks_on_cpu(probe, shapes) else 1
 
@@ -210,22 +217,24 @@ def _convolves(shapes: Shapes) -> bool:
     return any(len(shape) == 4 for shape in shapes.values())
 
 
-def _augmentation(augment: dict[str, Any] | None, data: TrainingData, key: tuple[str, str]) -> Augmentation | None:
+def _augmentation(
+    augment: dict[str, Any] | None, data: TrainingData | Population, key: tuple[str, str]
+) -> Augmentation | None:
     if augment is None:
         return None
-    if data.image is None:
+    if isinstance(data, Population) or data.image is None:
         raise UserError(
             f"study {key[0]}, variant {key[1]}: recipe.augment flips and crops images, but the data set's inputs are "
             "no images; set recipe.augment to null."
         )
-    return Augmentation(data.image, data.black, augment["flip"], augment["crop"], data.x_train.device)
+    return Augmentation(data.image, data.black, augment["flip"], augment["crop"], data.device)
 
 
 def _train_stack(
     stack: Stack,
     members: Sequence[Replica],
     kept: int,
-    data: TrainingData,
+    data: TrainingData | Population,
     recipe: dict[str, Any],
     augmentation: Augmentation | None,
     progress: Progress,
@@ -234,9 +243,9 @@ def _train_stack(
     checkpoints: Checkpoints | None,
     last_stack: bool,
 ) -> None:
-    n, batch_size = len(data.x_train), recipe["batch_size"]
+    n, batch_size = data.n, recipe["batch_size"]
     steps_per_epoch = -(-n // batch_size)
-    device = data.x_train.device
+    device = data.device
     take_step = captured_on_gpu(stack.step, device)
     snapshots = progress.snapshots
     if progress.loss is None or progress.hits is None:
@@ -246,14 +255,7 @@ def _train_stack(
             snapshots[0].append(_kept(stack, kept))
     while (epoch := progress.epoch) <= recipe["epochs"]:
         began = time.perf_counter() - progress.seconds
-        order = torch.stack(
-            [torch.randperm(n, generator=torch_generator(*key, "order", r.mask_seed, r.seed, epoch)) for r in members]
-        ).to(device)
-        drawn = [order]
-        if augmentation is not None:
-            views = [augmentation.draw(n, *key, "augment", r.mask_seed, r.seed, epoch) for r in members]
-            drawn.append(torch.stack(views).to(device))
-        batches = zip(*(tensor.split(batch_size, dim=1) for tensor in drawn), strict=True)
+        batches = _batches(data, members, batch_size, augmentation, key, epoch)
         for batch in islice(batches, progress.batch, None):
             step = (epoch - 1) * steps_per_epoch + progress.batch
             loss, correct = take_step(learning_rate(recipe, step, steps_per_epoch), *batch)
@@ -268,7 +270,7 @@ def _train_stack(
         time_s = (time.perf_counter() - began) / len(members)
         val_loss, val_accuracy = _validate(stack, data, len(members))
         # The training loss is taken before each step; the last step shows in the validation loss or in the weights.
-        checked = progress.loss if len(data.x_val) == 0 else progress.loss + progress.loss.new_tensor(val_loss)
+        checked = progress.loss if data.n_val == 0 else progress.loss + progress.loss.new_tensor(val_loss)
         _check_finite(checked, members, key, epoch)
         if epoch in snapshots:
             snapshots[epoch].append(_kept(stack, kept))
@@ -306,9 +308,29 @@ def _kept(stack: Stack, kept: int) -> State:
     return {name: tensor[:kept] for name, tensor in stack.state().items()}
 
 
-def _validate(stack: Stack, data: TrainingData, R: int) -> tuple[list[float], list[float]]:
-    n = len(data.x_val)
-    if n == 0:
+def _batches(
+    data: TrainingData | Population,
+    members: Sequence[Replica],
+    batch_size: int,
+    augmentation: Augmentation | None,
+    key: tuple[str, str],
+    epoch: int,
+) -> Iterator[tuple[Tensor, ...]]:
+    """What the steps of an epoch are given: [r, b] rows of the data and, augmented, views of them; or fresh inputs."""
+    if isinstance(data, Population):
+        drawn = [data.inputs(members, key, epoch)]
+    else:
+        orders = [torch_generator(*key, "order", r.mask_seed, r.seed, epoch) for r in members]
+        drawn = [torch.stack([torch.randperm(data.n, generator=order) for order in orders]).to(data.device)]
+    if augmentation is not None:
+        views = [augmentation.draw(data.n, *key, "augment", r.mask_seed, r.seed, epoch) for r in members]
+        drawn.append(torch.stack(views).to(data.device))
+    return zip(*(tensor.split(batch_size, dim=1) for tensor in drawn), strict=True)
+
+
+def _validate(stack: Stack, data: TrainingData | Population, R: int) -> tuple[list[float], list[float]]:
+    n = data.n_val
+    if isinstance(data, Population) or n == 0:
         return [float("nan")] * R, [float("nan")] * R
     total_loss = torch.zeros(R, dtype=torch.float64, device=data.x_val.device)
     total_hits = torch.zeros(R, dtype=torch.int64, device=data.x_val.device)

@@ -34,6 +34,21 @@ class TrainingData:
     image: tuple[int, int, int] | None = None
     black: tuple[float, ...] = ()
 
+    @property
+    def n(self) -> int:
+        """Training samples."""
+        return len(self.x_train)
+
+    @property
+    def n_val(self) -> int:
+        """Held-out samples."""
+        return len(self.x_val)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.x_train.device
+
     def to(self, device: torch.device) -> TrainingData:
         """The same data on another device."""
         tensors = {name: getattr(self, name).to(device) for name in ("x_train", "y_train", "x_val", "y_val")}
