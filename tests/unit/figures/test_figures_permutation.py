@@ -369,9 +369,11 @@ def test_figure_12_is_against_m_over_M(student_tables):
 def test_figure_13_is_the_mean_permuted_barrier_of_kept_pairs(student_tables):
     figure = draw("permutation-13", student_tables, {})
     table = student_tables["learning_rates_barriers.csv"]
-    x, y = lines(figure.axes[0])["GD"]
+    x, y = lines(figure.axes[0])["matched by types (Algorithm 1)"]
     assert list(x) == [0.3, 0.5, 1, 1.5, 1.8, 1.9, 2, 2.1, 2.2]
     np.testing.assert_allclose(y, [of(table, lr=lr, kept=True)["permuted"].mean() for lr in x])
+    _, assigned = lines(figure.axes[0])["matched by linear assignment"]
+    np.testing.assert_allclose(assigned, [of(table, lr=lr, kept=True)["permuted_hungarian"].mean() for lr in x])
     assert "56 of 220 pairs not drawn" in note(figure)
 
 

@@ -115,6 +115,28 @@ def barrier_curves(rows: pd.DataFrame, x: str, looks: dict[tuple[str, str], Look
     ]
 
 
+def matched_curves(
+    rows: pd.DataFrame, x: str, style: Style, assigned: pd.DataFrame | None = None, where: str = ""
+) -> tuple[list[Curve], list[Curve]]:
+    """Mean permuted barriers of trained students: matched by types (Algorithm 1), and by linear assignment.
+
+    Args:
+        assigned: the rows that the second shows, if not all; ``where`` says which in legends.
+    """
+    looks = {source: look for (source, path), look in source_looks(rows["source"], style).items() if path == "permuted"}
+    by_types, by_assignment = [], []
+    for source, look in looks.items():
+        prefix = f"{SOURCES[source]}, " if len(looks) > 1 else ""
+        part, other = (each[each["source"] == source] for each in (rows, rows if assigned is None else assigned))
+        by_types.append(Curve(mean_se(part, x, "permuted"), look, f"{prefix}matched by types (Algorithm 1)"))
+        stats = mean_se(other, x, "permuted_hungarian")
+        if len(stats):
+            color = palette(style)[3 if source == "gd" else 4]
+            name = f"{prefix}matched by linear assignment{where}"
+            by_assignment.append(Curve(stats, Look(color, "--", "D"), name))
+    return by_types, by_assignment
+
+
 def lowest(curves: Iterable[Curve]) -> float:
     """The edge of a logarithmic axis for these curves, see ``floor_of``."""
     return floor_of(np.concatenate([curve.stats["mean"].to_numpy(dtype=float) for curve in curves]))

@@ -28,12 +28,12 @@ from symlab.figures.permutation_invariance.drawing import (
     lowest,
     mark_entries,
     mark_widths,
+    matched_curves,
     mean_se,
     not_drawn,
     of_teacher,
     rate,
     rate_name,
-    source_looks,
     teacher_name,
     teachers,
     whole_numbers,
@@ -191,13 +191,9 @@ def barrier_against_learning_rate(tables: dict[str, pd.DataFrame], style: Style)
     trained = table[table["source"] != "uniform"]
     _check_rates(table, trained)
     rows, missing = kept_pairs(trained, "learning_rates")
-    looks = {source: look for (source, path), look in source_looks(rows["source"], style).items() if path == "permuted"}
     students = _students(rows)
     curves = {
-        student: [
-            Curve(mean_se(part[part["source"] == source], "lr", "permuted"), look, SOURCES[source])
-            for source, look in looks.items()
-        ]
+        student: [curve for drawn in matched_curves(part, "lr", style) for curve in drawn]
         for student, part in students.items()
     }
     floor = lowest(curve for of_student in curves.values() for curve in of_student)
@@ -209,7 +205,7 @@ def barrier_against_learning_rate(tables: dict[str, pd.DataFrame], style: Style)
     log_barriers(axes)
     finish(axes, len(students), LR, PERMUTED)
     edge = any((curve.stats["mean"] < floor).any() for of_student in curves.values() for curve in of_student)
-    entries = handles({SOURCES[source]: look for source, look in looks.items()})
+    entries = handles({curve.label: curve.look for of_student in curves.values() for curve in of_student})
     legend(figure, entries, wrapped([OVER_PAIRS, missing, ON_EDGE if edge else ""], width, style))
     return figure
 

@@ -16,7 +16,6 @@ from symlab.figures.permutation_invariance.drawing import (
     ON_EDGE,
     OVER_PAIRS,
     PERMUTED,
-    SOURCES,
     WIDTH,
     Curve,
     barrier_curves,
@@ -30,7 +29,7 @@ from symlab.figures.permutation_invariance.drawing import (
     lowest,
     mark_entries,
     mark_widths,
-    mean_se,
+    matched_curves,
     named,
     of_teacher,
     one_rate,
@@ -49,7 +48,6 @@ from symlab.figures.style import (
     legend,
     name_axes,
     ordered,
-    palette,
     panels,
     wrapped,
 )
@@ -165,19 +163,7 @@ def below_and_above(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     M, d = places[0]
     kept, missing = kept_pairs(of_teacher(trained, M, d), "widths")
     rows, rates = one_rate(kept)
-    permuted = {
-        source: looks for (source, path), looks in source_looks(rows["source"], style).items() if path == "permuted"
-    }
-    several = len(permuted) > 1
-    curves, hungarian = [], []
-    for source, look in permuted.items():
-        part = rows[rows["source"] == source]
-        prefix = f"{SOURCES[source]}, " if several else ""
-        curves.append(Curve(mean_se(part, "m", "permuted"), look, f"{prefix}matched by types (Algorithm 1)"))
-        below = mean_se(part[part["m"] < M], "m", "permuted_hungarian")
-        color = palette(style)[3 if source == "gd" else 4]
-        if len(below):
-            hungarian.append(Curve(below, Look(color, "--", "D"), f"{prefix}matched by linear assignment ($m < M$)"))
+    curves, hungarian = matched_curves(rows, "m", style, rows[rows["m"] < M], " ($m < M$)")
     floor = lowest([*curves, *hungarian])
     figure, axes = panels(1, 2, PAGE, 3.6, sharex="none", sharey="none")
     left, right = axes[0]
