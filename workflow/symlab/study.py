@@ -73,8 +73,7 @@ class Study:
                 grid for role in self.teacher_student if role != "overlap" for grid in self.teacher_student[role] or []
             ]
             runs, pairs = (sorted({grid[key] for grid in grids} - {0}) for key in ("runs", "uniform_pairs"))
-            parts = [_range(runs, "students trained"), _range(pairs, "uniform pairs")]
-            return " and ".join(filter(None, parts)) + " at each point" if grids else "exact"
+            return ", ".join(filter(None, [_range(runs, "students"), _range(pairs, "uniform pairs")]))
         masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
         return (
             f"{self.seeds} seeds{masks}, {max(variant.recipe['epochs'] for variant in self.variants.values())} epochs"
