@@ -87,9 +87,10 @@ def checkpoints_of_students(students):
 
 def forget_checkpoints(outputs):
     for path in map(Path, outputs):
-        if path.parent.name == "models":
+        parts = path.relative_to(RESULTS).parts if path.is_relative_to(RESULTS) else ()
+        if len(parts) == 4 and parts[2] == "models":
             remove(checkpoint_of(path))
-        elif path.parent.parent.name == "students":
+        elif len(parts) == 4 and parts[1] == "students":
             for kept in Path(checkpoints_of_students(path)).glob("*.safetensors"):
                 remove(kept)
 

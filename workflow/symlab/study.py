@@ -73,7 +73,9 @@ class Study:
                 grid for role in self.teacher_student if role != "overlap" for grid in self.teacher_student[role] or []
             ]
             runs, pairs = (sorted({grid[key] for grid in grids} - {0}) for key in ("runs", "uniform_pairs"))
-            return ", ".join(filter(None, [_range(runs, "students"), _range(pairs, "uniform pairs")]))
+            drawn = [self.teacher_student["overlap"]["draws"]] if self.teacher_student["overlap"] else []
+            parts = [_range(runs, "students"), _range(pairs, "uniform pairs"), _range(drawn, "draws of the overlap")]
+            return ", ".join(filter(None, parts))
         masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
         return (
             f"{self.seeds} seeds{masks}, {max(variant.recipe['epochs'] for variant in self.variants.values())} epochs"

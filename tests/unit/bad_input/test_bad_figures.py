@@ -1,6 +1,7 @@
 """Figures that a study cannot give are refused before anything is trained, with the key to set."""
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,24 @@ STUDENT_CONFIGS = [
     ("ratios", {"M": 6, "d": 8, "ratio": 0.01, "uniform_pairs": 4}, "students without neurons"),
     ("sparsity", {"M": 6, "d": 8, "m": 8, "uniform_pairs": 4}, "so it needs studies.s.teacher_student.sparsity.runs"),
     ("doubled_types", {"M": 6, "d": 8, "m": list(range(1, 10_003)), "runs": 2}, "10002 combinations, more than 10000"),
+    ("ratios", {"M": 6, "d": 8, "ratio": 50_000, "uniform_pairs": 4}, "students of 300000 neurons, more than 100000"),
+    ("widths", {"M": 1, "d": 8, "m": 7, "runs": 4}, "widths.M = 1 has no barriers"),
+    ("column", {"M": 3, "d": 8, "m": 7, "runs": 4}, "column.M must be 1"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 4, "stop_below": 1e-3}, "widths.stop_below = 0.001 is not allowed"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 4, "init_std": 1e160}, "widths"),
+    ("widths", {"M": 6, "d": 8, "m": 7, "runs": 4, "lr": 1e308}, "widths"),
+    ("widths", {"M": 6, "d": 64, "m": 7, "runs": 100, "batch": 1000}, "takes more than 4 GB of inputs"),
+    (
+        "widths",
+        [{"M": 6, "d": 8, "m": [7, 8], "runs": 4}, {"M": 6, "d": 8, "m": 8, "c": 2, "runs": 2}],
+        "widths has students of M = 6, d = 8, m = 8 (gd) in two grids",
+    ),
+    (
+        "widths",
+        [{"M": 6, "d": 8, "m": 7, "uniform_pairs": 4}, {"M": 6, "d": 8, "m": 7, "uniform_pairs": 2}],
+        "m = 7 (uniform) in two grids",
+    ),
+    ("overlap", {"M": 2000}, "overlap.M = 2000 exceeds 1000"),
     ("depths", {"M": 6}, "unknown key 'depths' at studies.s.teacher_student"),
     ("overlap", {"M": 6, "draws": 1}, "overlap.draws = 1 is not allowed"),
 ]
@@ -172,6 +191,21 @@ STUDENT_CONFIGS = [
 def test_a_wrong_grid_of_students(key, value, words, refused):
     with refused("Config: ", words):
         parse_config({"studies": {"s": {"teacher_student": {key: value}}}})
+
+
+def test_gradient_descent_and_online_sgd_may_share_a_width():
+    grid = {"M": 6, "d": 8, "m": 7, "runs": 4}
+    parse_config(
+        {"studies": {"s": {"teacher_student": {"widths": [{**grid, "uniform_pairs": 4}, {**grid, "batch": 8}]}}}}
+    )
+
+
+def test_whole_numbers_and_fractions_are_one_setting():
+    def grid(c):
+        block = {"widths": {"M": 6, "d": 8, "m": 7, "runs": 4, "c": c}}
+        return json.dumps(parse_config({"studies": {"s": {"teacher_student": block}}}).studies["s"].teacher_student)
+
+    assert grid(1) == grid(1.0) == grid([1])
 
 
 def test_a_study_of_students_trains_no_variants(refused):

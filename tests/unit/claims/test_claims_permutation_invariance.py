@@ -38,6 +38,7 @@ def pairs(columns, direct, permuted, n=4):
     """Pairs whose barriers scatter by a tenth around the given means."""
     return [
         {"study": "s", "pair": pair, "kept": True, "direct": direct, "permuted": permuted * (1.1 if pair % 2 else 0.9)}
+        | {"permuted_hungarian": permuted}
         | columns
         for pair in range(n)
     ]
@@ -141,6 +142,7 @@ def teachers():
 
 def of_networks(columns, barrier, split, pair):
     row = {"study": "s", "variant": f"mlp_{columns['width']}", "mask_seed": 0, "pair": pair, "split": split}
+    row |= {"family": "mlp"}
     return (
         row | {"aligned": columns["matching"] != "none", "barrier_max": barrier + (0.1 if pair % 2 else -0.1)} | columns
     )
@@ -175,7 +177,7 @@ def curves():
     rows = []
     for width, matching, at, pair in itertools.product((15, 25, 100), ("none", "weight"), (0, 0.5, 1), range(2)):
         columns = {"source": "mnist", "dataset": "mnist", "depth": 4, "width": width, "matching": matching}
-        columns |= {"split": "train", "pair": pair, "mask_seed": 0, "lambda": at}
+        columns |= {"family": "mlp", "split": "train", "pair": pair, "mask_seed": 0, "lambda": at}
         rows.append(columns | {"loss": 1.2 if at == 0.5 else 0.05, "accuracy": 0.9})
     return pd.DataFrame(rows)
 
@@ -549,3 +551,49 @@ def test_a_run_of_both_figures_lists_a_shared_claim_once():
     assert set(book["paper"]) == {PAPER}
     shared = book[book["claim"] == "permutation-2-trained-peak"]
     assert list(shared["case"]) == ["M = 6, d = 8", "M = 12, d = 20"]
+
+
+def test_only_the_first_learning_rate_counts_as_in_the_figures():
+    table = widths().assign(c=1.0)
+    other = table[table["source"] == "gd"].assign(c=2.0, permuted=lambda rows: rows["m"] * 1e-3)
+    alone, both = (
+        [
+            row.value
+            for claim_id, claim in CLAIMS.items()
+            if claim.tables == ("widths_barriers.csv",)
+            for row in verdicts(claim_id, {"widths_barriers.csv": rows}).itertuples()
+        ]
+        for rows in (table, pd.concat([table, other]))
+    )
+    np.testing.assert_array_equal(alone, both)
+
+
+@pytest.mark.parametrize("claim_id", ["14-depth", "14-dataset"])
+def test_a_curve_without_a_peak_within_its_widths_has_none(claim_id):
+    falling = network_barriers()
+    falling["barrier_max"] = np.where(falling["matching"] == "none", 1.2, 1 / falling["width"])
+    (row,) = verdicts(claim_id, {"barriers.csv": falling}).itertuples()
+    assert row.verdict == "not run at this scale" and "peak within them" in row.detail
+
+
+def test_families_of_networks_are_cases_of_their_own():
+    table = network_barriers()
+    flat = table.assign(family="other", barrier_max=np.where(table["matching"] == "none", 1.2, 1 / table["width"]))
+    rows = verdicts("7-peak", {"barriers.csv": pd.concat([table, flat])})
+    by_family = {case.split(", ")[2]: verdict for case, verdict in zip(rows["case"], rows["verdict"], strict=True)}
+    assert by_family == {"mlp": "held", "other": "failed"}
+
+
+def test_draws_that_all_agree_are_no_evidence_against_the_formula():
+    table = overlap()
+    at = (table["M"] == 6) & (table["m"] == 7)
+    table.loc[at, ["overlap_mean", "overlap_se"]] = [1.0, 0.0]
+    rows = verdicts("1-draws", {"overlap.csv": table})
+    assert set(rows["verdict"]) == {"held"}
+
+
+def test_a_peak_at_the_first_width_is_none_unless_that_is_the_teacher_s():
+    table = widths()
+    falling = table[(table["m"] > table["M"]) & (table["source"] == "gd")].assign(permuted=lambda rows: 1 / rows["m"])
+    rows = verdicts("2-trained-peak", {"widths_barriers.csv": falling})
+    assert set(rows["verdict"]) == {"not run at this scale"}

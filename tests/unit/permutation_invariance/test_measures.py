@@ -99,13 +99,22 @@ def test_equal_students_in_other_orders_have_no_barrier_once_matched():
         assert row[column] == pytest.approx(0, abs=1e-12)
 
 
-def test_uniform_pairs_share_their_draws_between_dimensions():
+def test_uniform_pairs_are_drawn_anew_at_every_point():
     table = barriers_of_uniform({**GRID, "d": [4, 8]}, "study", "dimensions")
     small, large = (table[table["d"] == d].reset_index(drop=True) for d in (4, 8))
-    assert len(small) == 6
-    np.testing.assert_allclose(small[["direct", "permuted"]], 2 * large[["direct", "permuted"]], rtol=1e-12)
+    assert len(small) == len(large) == 6
+    assert not np.isclose(small["direct"], 2 * large["direct"], rtol=1e-6).any()
     other = barriers_of_uniform(GRID, "study", "teachers")
-    assert not np.allclose(small["direct"], other["direct"])
+    assert not np.isclose(small["direct"], other["direct"], rtol=1e-6).any()
+
+
+def test_uniform_barriers_of_many_pairs_fall_as_one_over_d():
+    table = barriers_of_uniform({**GRID, "d": [4, 16], "uniform_pairs": 3000}, "study", "dimensions")
+    groups = table.groupby("d")[["direct", "permuted"]]
+    mean, error = groups.mean(), groups.sem()
+    ratio = mean.loc[4] / mean.loc[16]
+    spread = ratio * np.hypot(error.loc[4] / mean.loc[4], error.loc[16] / mean.loc[16])
+    assert ((ratio - 4).abs() < 4 * spread).all() and (spread < 0.3).all()
 
 
 def test_uniform_samples_exist_from_m_equal_to_M_on():
@@ -122,6 +131,16 @@ def test_entries_of_a_column_are_sorted_and_the_expected_ones_are_those_of_a_bro
     # An independent computation: the sample mean of normalised exponentials.
     np.testing.assert_allclose(table["mean"], table["expected"], atol=4 * (table["std"] / np.sqrt(20_000)).max())
     np.testing.assert_allclose(table["first"], -np.sort(-W[0, :, 0].numpy()))
+
+
+def test_a_column_that_no_run_has_learnt_has_no_entries():
+    W = uniform_minima(1, 4, 5, 3, np.random.default_rng(3)).dense()
+    point = Point(1, 4, 5, 0.5, 0.5)
+    table = column_entries(students(10 * W, point))
+    assert table.empty and {"rank", "mean", "expected", "runs"} <= set(table.columns)
+    # A mean needs two.
+    assert column_entries(students(torch.cat([W[:1], 10 * W[1:]]), point)).empty
+    assert len(column_entries(students(torch.cat([W[:2], 10 * W[2:]]), point))) == 5
 
 
 def test_the_overlap_table_begins_at_one_and_its_draws_agree_with_the_exact_curve():

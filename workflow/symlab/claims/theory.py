@@ -13,7 +13,7 @@ from symlab.claims.claim import Bound, Measurement, Tables, Verdict, mean, mean_
 from symlab.claims.variants import MODEL, PAIR, Mask, every_row, same_dataset, split_variants
 
 # Rows of a theory table that belong to one place in one network or pair, for people.
-_PLACES = ("layer", "side", "permutation", "inputs", "nonlinearity", "pair", "split", "aligned", "beta")
+_PLACES = ("layer", "side", "permutation", "inputs", "nonlinearity", "pair", "split", "aligned", "matching", "beta")
 
 
 def exceedance(tables: Tables) -> Verdict:

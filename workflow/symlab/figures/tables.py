@@ -13,6 +13,7 @@ from symlab.analyses import ANALYSIS_OF
 from symlab.errors import UserError
 
 SERIES = ["family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm"]
+SIZES = ["width", "depth"]
 PERMUTATIONS = ("optimal", "identity", "random")
 _SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
 _SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
@@ -54,11 +55,12 @@ def variant_label(row: pd.Series) -> str:
 
 
 def variants_of(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a variant: index ``variant``, columns ``SERIES``, dataset and k.
+    """One row a variant: index ``variant``, columns ``SERIES``, dataset, k and, where the table tells them, ``SIZES``.
 
     Rows come in the order of legends: standard, W-asymmetric and syre by sigma_F, sigma-MLP, then all other schemes.
     """
-    variants = table.drop_duplicates("variant").set_index("variant")[[*SERIES, "dataset", "k"]]
+    columns = [*SERIES, "dataset", "k", *(size for size in SIZES if size in table)]
+    variants = table.drop_duplicates("variant").set_index("variant")[columns]
     ranks = {scheme: rank for rank, scheme in enumerate(_SCHEME_ORDER)}
     rank = variants["scheme"].map(ranks).fillna(len(ranks) + 1).where(variants["activation"] != "sigma", len(ranks))
     ordered = variants.assign(rank=rank).sort_values(["rank", "sigma_F"], kind="stable", na_position="first")
@@ -68,13 +70,13 @@ def variants_of(table: pd.DataFrame) -> pd.DataFrame:
 def named(variants: pd.DataFrame) -> pd.DataFrame:
     """The variants with a ``label`` that only variants differing in nothing but their data set share."""
     named = variants.assign(label=[variant_label(row) for _, row in variants.iterrows()])
-    for column in ("family", "fixed_fraction", "norm"):
+    for column in (each for each in ("family", "fixed_fraction", "norm", *SIZES) if each in named):
         by_label = named.groupby("label")
         twice = by_label["dataset"].transform(lambda names: names.duplicated().any())
         differs = by_label[column].transform(lambda values: values.nunique(dropna=False) > 1)
         unclear = twice.astype(bool) & differs.astype(bool)
         named["label"] = [
-            f"{label} ({value})" if add else label
+            f"{label} ({f'{column} {value:g}' if column in SIZES else value})" if add else label
             for label, value, add in zip(named["label"], named[column], unclear, strict=True)
         ]
     return named

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+# Training stops, and writes checkpoints, at multiples of so many steps.
+STEPS_PER_EPOCH = 250
 # Roles of the grids in a config, each with the kinds of tables it gives.
 TABLES_OF_ROLE = {
     "widths": ("runs", "barriers"),

@@ -28,7 +28,8 @@ def match_by_type(
     Within a type, the k-th row of the second student goes to the place of the k-th row of the first, as far as both
     have one. The rows that remain fill the places that remain, both in order of storage, but rows of zeros (type -1)
     first meet the other student's remaining rows: between these and zero the path follows the axis, whereas two
-    remaining rows of different types leave their axes together.
+    remaining rows of different types leave their axes together. This is a reading of ours: the pseudo-code is about
+    minima without rows of zeros. If zeros met zeros first, the matched barrier of sparse students would be higher.
 
     Args:
         sort: the students whose rows of a type are taken in descending order of value, the others' being taken in

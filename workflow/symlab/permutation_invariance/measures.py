@@ -124,12 +124,17 @@ def barriers_of_uniform(grid: dict[str, Any], study: str, role: str) -> pd.DataF
 def column_entries(students: Students) -> pd.DataFrame:
     """Entries of column 1 by rank, over the runs that were kept, beside those expected of a uniform sample (M = 1).
 
+    No rows if fewer than two runs were kept.
+
     The k-th largest of m parts of a broken stick is (1/m) sum_{i >= k} 1/i on average.
     """
     point = students.point
     kept = _kept(population_loss(students.W, point.M).numpy(), point)
     entries = -np.sort(-students.W[..., 0].numpy()[kept], axis=1)
     rank = np.arange(1, point.m + 1)
+    if len(entries) < 2:
+        # There is no mean with an error; the claims and the figure say that they lack it.
+        rank, entries = rank[:0], np.zeros((2, 0))
     return pd.DataFrame(
         {
             **{name: value for name, value in _of_point(point).items() if name in ("M", "d", "m")},
@@ -171,8 +176,7 @@ def _with_minima(grid: dict[str, Any]) -> list[Point]:
 
 
 def _drawn(point: Point, n: int, study: str, role: str, what: str) -> Minima:
-    # The dimension has no part in the draws, which all dimensions share: they differ in nothing but d.
-    rng = numpy_rng(study, role, "uniform", point.M, point.m, what)
+    rng = numpy_rng(study, role, "uniform", point.M, point.d, point.m, what)
     return uniform_minima(point.M, point.d, point.m, n, rng)
 
 

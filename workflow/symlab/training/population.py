@@ -37,7 +37,7 @@ class Population:
     loss_and_gradient: of the loss over the distribution.
     steps: gradient steps that count as an epoch.
     stop_below: a replica with a smaller loss has converged.
-    stop_above: a replica with a larger loss, or none, has diverged; it keeps its last finite weights.
+    stop_above: a replica with a larger loss, or one that is no number, has diverged and stays where it is.
     draw: fresh inputs [steps, b, d] from a generator, for online SGD; None for gradient descent on the loss itself.
     loss_and_gradient_on: of the mean loss over inputs x [r, b, d].
     """

@@ -14,6 +14,7 @@ from symlab.claims.permutation_invariance.stated import (
     SOURCES,
     UNIFORM,
     Found,
+    at_first_rate,
     decades,
     each_of,
     fewest,
@@ -47,7 +48,7 @@ def fall_with_d(table: pd.DataFrame) -> list[Found]:
 
     settings = [
         (f"M = {M:g}, {SOURCES[source]}", rows)
-        for (source, M), rows in kept(table).groupby(["source", "M"], sort=False)
+        for (source, M), rows in kept(at_first_rate(table)).groupby(["source", "M"], sort=False)
     ]
     return each_of(settings, measure, "needs students")
 

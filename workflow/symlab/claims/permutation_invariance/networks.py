@@ -10,7 +10,7 @@ from symlab.claims.permutation_invariance.stated import Found, fewest, largest, 
 TABLE = "barriers.csv"
 DIRECT = "none"
 # A depth that is not known does not keep networks from being grouped by the others' columns.
-GROUP = ["dataset", "depth"]
+GROUP = ["dataset", "depth", "family"]
 
 
 def ends_over_peak(table: pd.DataFrame) -> list[Found]:
@@ -81,12 +81,12 @@ def steps_between_depths(table: pd.DataFrame) -> list[Found]:
     """How many widths apart the peaks of the mean permuted barrier are at most over depths, for each data set."""
     found: list[Found] = []
     for dataset, method, peaks, n in _peaks(table, "dataset", "depth"):
-        widths = sorted(set(table["width"].dropna()))
+        widths = sorted(set(table.loc[table["dataset"] == dataset, "width"].dropna()))
         places = [widths.index(width) for width in peaks.values() if width == width]
         value = float(max(places) - min(places)) if len(places) == len(peaks) else float("nan")
         told = ", ".join(f"depth {depth:g}: {width:g}" for depth, width in peaks.items())
         found.append(Measurement(value, n, None, f"{dataset}, {method} matching", told))
-    return found or ["needs networks of three widths at two depths on one data set"]
+    return found or ["needs networks of three widths at two depths on one data set, with a peak within them"]
 
 
 def peak_of_cifar_over_mnist(table: pd.DataFrame) -> list[Found]:
@@ -99,7 +99,7 @@ def peak_of_cifar_over_mnist(table: pd.DataFrame) -> list[Found]:
             told = f"CIFAR-10: {peaks['cifar10']:g}, MNIST: {peaks['mnist']:g}"
             value = peaks["cifar10"] / peaks["mnist"]
             found.append(Measurement(value, n, None, f"depth {depth:g}, {method} matching", told))
-    return found or ["needs networks of one depth and three widths on both MNIST and CIFAR-10"]
+    return found or ["needs networks of one depth and three widths on both MNIST and CIFAR-10, with a peak within them"]
 
 
 def as_in_fig_7(table: pd.DataFrame) -> pd.DataFrame:
@@ -111,11 +111,12 @@ def as_in_fig_7(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _settings(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """(name for people, rows of the train split) of each data set and depth."""
+    """(name for people, rows of the train split) of each data set, depth and, where there are several, family."""
     rows = table[(table["split"] == "train") & table["width"].notna()]
+    several = rows.groupby(["dataset", "depth"], dropna=False)["family"].nunique().max() > 1
     return [
-        (dataset if pd.isna(depth) else f"{dataset}, depth {depth:g}", group)
-        for (dataset, depth), group in rows.groupby(GROUP, sort=False, dropna=False)
+        (", ".join([dataset, *([] if pd.isna(depth) else [f"depth {depth:g}"]), *([family] if several else [])]), group)
+        for (dataset, depth, family), group in rows.groupby(GROUP, sort=False, dropna=False)
     ]
 
 
@@ -132,14 +133,17 @@ def _matched(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]
 def _peaks(table: pd.DataFrame, by: str, over_what: str) -> list[tuple[object, str, dict, int]]:
     """(value of ``by``, matching, peak width at each value of ``over_what``, fewest pairs), if two values have a peak.
 
-    Needs three widths for a peak.
+    Needs three widths for a peak, which is not the first or the last of them.
     """
     rows = table[(table["split"] == "train") & table["width"].notna() & (table["matching"] != DIRECT)]
     found = []
     for (value, method), group in rows.groupby([by, "matching"], sort=False):
         enough = {each: of for each, of in group.groupby(over_what) if of["width"].nunique() >= 3}
         if len(enough) > 1:
-            peaks = {each: peak(means(of, "barrier_max", "width")) for each, of in enough.items()}
+            curves = {each: means(of, "barrier_max", "width") for each, of in enough.items()}
+            peaks = {each: peak(curve) for each, curve in curves.items()}
+            if any(peaks[each] in (curve.index[0], curve.index[-1]) for each, curve in curves.items()):
+                continue
             found.append((value, str(method), peaks, min(fewest(of, "width") for of in enough.values())))
     return found
 

@@ -75,8 +75,9 @@ def deviation_of_draws(table: pd.DataFrame) -> list[Found]:
     for case, rows in _teachers(table):
         difference = (rows["overlap_mean"] - rows["overlap"]).abs().to_numpy(dtype=float)
         error = rows["overlap_se"].to_numpy(dtype=float)
-        # At m = M there is one split alone, so draws have no error and must meet the value.
-        without = np.where(difference <= ROUNDING, 0.0, np.inf)
+        # At m = M there is one split alone, so draws have no error and must meet the value. Beyond, draws that all
+        # agree give no error to measure by.
+        without = np.where((rows["m"] > rows["M"]) | (difference <= ROUNDING), 0.0, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):
             scores = np.where(error == 0, without, difference / error)
         scores = np.where(np.isnan(difference), np.nan, scores)

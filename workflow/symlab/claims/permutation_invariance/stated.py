@@ -68,7 +68,10 @@ def of_uniform(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def of_trained(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """(name for people, kept rows) of the trained students for each way of training and (M, d)."""
+    """(name for people, kept rows) of the trained students for each way of training and (M, d).
+
+    All learning rates; ``at_first_rate`` chooses one.
+    """
     rows = kept(table)
     rows = rows[rows["source"] != UNIFORM]
     several = rows["source"].nunique() > 1
@@ -76,6 +79,18 @@ def of_trained(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
         (named(M, d) + (f", {SOURCES[source]}" if several else ""), group)
         for (source, M, d), group in rows.groupby(["source", "M", "d"], sort=False)
     ]
+
+
+def at_first_rate(table: pd.DataFrame) -> pd.DataFrame:
+    """Of trained students with each (source, M, d) those of the first learning rate c d / m, and all uniform samples.
+
+    As the figures of one rate do; means over several would be of no student.
+    """
+    if "c" not in table:
+        return table
+    c = table["c"].round(6)
+    first = c.groupby([table["source"], table["M"], table["d"]]).transform("first")
+    return table[(table["source"] == UNIFORM) | (c == first)]
 
 
 def of_every_source(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

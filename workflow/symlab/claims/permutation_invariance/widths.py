@@ -11,6 +11,7 @@ from symlab.claims.claim import Measurement, at_least, at_most, below
 from symlab.claims.permutation_invariance.stated import (
     UNIFORM,
     Found,
+    at_first_rate,
     barrier,
     decades,
     each_of,
@@ -50,7 +51,7 @@ def peak_of_uniform(table: pd.DataFrame, low: float, high: float) -> list[Found]
 def peak_of_trained(table: pd.DataFrame, high: float) -> list[Found]:
     """Width of the largest mean permuted barrier of trained students with m >= M in units of M, for each (M, d).
 
-    Needs two widths above M and up to high M, and one beyond.
+    Needs two widths above M and up to high M, and one beyond. A peak at the first width is none unless that is M.
     """
 
     def measure(case: str, rows: pd.DataFrame) -> Found:
@@ -58,9 +59,12 @@ def peak_of_trained(table: pd.DataFrame, high: float) -> list[Found]:
         ratio = _units(rows)
         if ratio[(ratio > 1) & (ratio <= high)].nunique() < 2 or not (ratio > high).any():
             return f"{case}: needs two widths above M and up to {high:g} M, and one beyond"
-        return _peak(case, rows)
+        found = _peak(case, rows)
+        if found.value == ratio.min() > 1:
+            return f"{case}: is largest at the first width, m = {rows['m'].min():g}, below which there are no students"
+        return found
 
-    return each_of(of_trained(table), measure, NO_TRAINED)
+    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
 
 
 def left_of_peak(table: pd.DataFrame, trained: bool, from_width: float) -> list[Found]:
@@ -76,7 +80,7 @@ def left_of_peak(table: pd.DataFrame, trained: bool, from_width: float) -> list[
         return Measurement(over(last, top), fewest(rows), None, case, told)
 
     lacking = NO_TRAINED if trained else NO_UNIFORM
-    return each_of(of_trained(table) if trained else of_uniform(table), measure, lacking)
+    return each_of(of_trained(at_first_rate(table)) if trained else of_uniform(table), measure, lacking)
 
 
 def decades_below_direct(table: pd.DataFrame) -> list[Found]:
@@ -89,7 +93,7 @@ def decades_below_direct(table: pd.DataFrame) -> list[Found]:
         gaps = decades(means(rows, "direct"), means(rows, "permuted"))
         return Measurement(smallest(gaps), fewest(rows), None, case, f"smallest at m = {_place(gaps)}")
 
-    return each_of(of_every_source(table), measure, "needs students")
+    return each_of(of_every_source(at_first_rate(table)), measure, "needs students")
 
 
 def rate(table: pd.DataFrame) -> list[Found]:
@@ -121,7 +125,7 @@ def trained_over_uniform(table: pd.DataFrame, from_width: float) -> list[Found]:
         ratios = means(rows, "permuted")[shared] / means(uniform, "permuted")[shared]
         return Measurement(largest(ratios), _pairs(rows, uniform, shared), None, case, f"{len(shared)} widths")
 
-    return each_of(of_trained(table), measure, NO_TRAINED)
+    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
 
 
 def trained_over_uniform_at_the_end(table: pd.DataFrame) -> list[Found]:
@@ -138,7 +142,7 @@ def trained_over_uniform_at_the_end(table: pd.DataFrame) -> list[Found]:
         told = f"{barrier(own)} against {barrier(other)} at m = {last[0]:g}"
         return Measurement(over(own, other), _pairs(rows, uniform, last), None, case, told)
 
-    larger = [(case, rows) for case, rows in of_trained(table) if rows["M"].iloc[0] > min(teachers)]
+    larger = [(case, rows) for case, rows in of_trained(at_first_rate(table)) if rows["M"].iloc[0] > min(teachers)]
     return each_of(larger, measure, "needs trained students of a second, wider teacher")
 
 
@@ -151,7 +155,7 @@ def largest_at_M(table: pd.DataFrame) -> list[Found]:
             return f"{case}: needs students of m = M that reached a minimum"
         return Measurement(largest(rows["permuted"]), len(rows), None, case)
 
-    return each_of(of_trained(table), measure, NO_TRAINED)
+    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
 
 
 def left_below_M(table: pd.DataFrame) -> list[Found]:
@@ -166,7 +170,7 @@ def left_below_M(table: pd.DataFrame) -> list[Found]:
         told = f"{barrier(last)} at m = {curve.index[-1]:g}, {barrier(top)} at m = {peak(curve):g}"
         return Measurement(over(last, top), fewest(rows), None, case, told)
 
-    return each_of(of_trained(table), measure, NO_TRAINED)
+    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
 
 
 def _units(rows: pd.DataFrame) -> pd.Series:
