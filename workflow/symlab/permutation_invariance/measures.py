@@ -34,8 +34,8 @@ from symlab.seeds import numpy_rng
 KEPT_BELOW = 1e-5
 # Entries below are what is left of a neuron's other coordinates, which convergence has not yet taken away.
 CLEANED_BELOW = 1e-3
-# The Hessian of wider students takes longer than their training.
-LARGEST_HESSIAN = 300
+# Entries of W up to which the Hessian is computed; that of wider students takes longer than their training.
+LARGEST_HESSIAN = 150
 # Which lists Algorithm 1 sorts, by the column of the barriers that it leaves.
 SORTED: dict[str, Sort] = {"permuted": "both", "permuted_one_sorted": "second", "permuted_unsorted": "none"}
 

@@ -44,7 +44,7 @@ METHODS = {
     "aligned": "permuted",
 }
 BAND = "mean and 10th to 90th percentile over pairs"
-THREE = ("smallest", "largest permuted barrier", "largest")
+THREE = ("smallest", "largest permuted barrier in between", "largest")
 MOST_PANELS = 9
 EDGE = "at an end of the widths: no peak"
 
@@ -96,7 +96,7 @@ def _percentiles(axis: Axes, rows: pd.DataFrame, look: Look, label: str) -> None
 
 
 def paths_at_three_widths(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
-    """Fig. 8: train loss along lambda at the smallest width, that with the largest permuted barrier, and the largest.
+    """Fig. 8: train loss along lambda at the smallest width, at one in between, and at the largest.
 
     The width in the middle is the one between the two others whose mean permuted barrier, under the first matching, is
     largest. A row a data set and depth.
