@@ -20,12 +20,13 @@ def ran(clone, tmp_path_factory):
     shutil.copy(CONFIG, project.folder / CONFIG.name)
     project.config = Path(CONFIG.name)
     result = project.snakemake("all")
+    assert "Traceback" not in result.stdout + result.stderr
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return project
 
 
 def table(project, name):
-    return read_table(project.folder / f"results/students/students/tables/{name}.csv")
+    return read_table(project.folder / f"students/students/tables/{name}.csv")
 
 
 def edit(project, change):
@@ -35,12 +36,12 @@ def edit(project, change):
 def test_every_figure_is_drawn_and_every_claim_judged_or_not_run(ran):
     config = yaml.safe_load(CONFIG.read_text())
     for figure in config["studies"]["students"]["figures"]:
-        assert (ran.folder / f"results/students/students/figures/figure_{figure}.png").stat().st_size > 5000
-    claims = read_table(ran.folder / "results/students/claims.csv")
+        assert (ran.folder / f"students/students/figures/figure_{figure}.png").stat().st_size > 5000
+    claims = read_table(ran.folder / "students/claims.csv")
     assert set(claims["paper"]) == {"permutation-invariance"}
     assert {"held", "agrees", "not run at this scale"} & set(claims["verdict"])
     assert not claims["detail"].astype(str).str.contains("could not be evaluated").any()
-    report = (ran.folder / "results/students/report.html").read_text()
+    report = (ran.folder / "students/report.html").read_text()
     assert 'id="figure-students-permutation-2"' in report and "2503.06001" in report
 
 
@@ -60,7 +61,7 @@ def test_tables_hold_a_row_for_every_run_and_pair(ran):
 
 
 def test_the_artifact_of_students_says_what_was_trained(ran):
-    header = read_header(ran.folder / "results/students/students/students/widths/1.safetensors", "students")
+    header = read_header(ran.folder / "students/students/students/widths/1.safetensors", "students")
     assert header["grid"]["M"] == [3] and [point["m"] for point in header["points"]] == [3, 4, 6, 8]
 
 
