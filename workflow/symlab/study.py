@@ -75,7 +75,7 @@ class Study:
             runs, pairs = (sorted({grid[key] for grid in grids} - {0}) for key in ("runs", "uniform_pairs"))
             drawn = [self.teacher_student["overlap"]["draws"]] if self.teacher_student["overlap"] else []
             parts = [_range(runs, "students"), _range(pairs, "uniform pairs"), _range(drawn, "draws of the overlap")]
-            return ", ".join(filter(None, parts))
+            return ", ".join(filter(None, parts)) + " at each point"
         masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
         return (
             f"{self.seeds} seeds{masks}, {max(variant.recipe['epochs'] for variant in self.variants.values())} epochs"

@@ -597,3 +597,17 @@ def test_a_peak_at_the_first_width_is_none_unless_that_is_the_teacher_s():
     falling = table[(table["m"] > table["M"]) & (table["source"] == "gd")].assign(permuted=lambda rows: 1 / rows["m"])
     rows = verdicts("2-trained-peak", {"widths_barriers.csv": falling})
     assert set(rows["verdict"]) == {"not run at this scale"}
+
+
+def test_without_growth_at_the_largest_rate_there_is_nothing_to_compare_with():
+    def verdict(low, high):
+        table = sparsity()
+        for c, growth in ((0.15, low), (3.0, high)):
+            at = table["c"].round(6) == c
+            table.loc[at, "pq_rows"] = 0.1 + growth * table.loc[at, "m"] / 36
+        (row,) = verdicts("5-no-growth", {"sparsity_runs.csv": table}).itertuples()
+        return row.verdict
+
+    assert verdict(0.01, 0.1) == "held" and verdict(0.09, 0.1) == "failed"
+    assert verdict(-0.01, 0.1) == verdict(-0.01, -0.1) == "held"
+    assert verdict(0.01, -0.1) == "not run at this scale"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 
 from symlab.claims.claim import Measurement, above, at_most
@@ -46,11 +47,18 @@ def growth_at_largest_rate(table: pd.DataFrame) -> list[Found]:
 
 
 def growth_at_smallest_rate(table: pd.DataFrame) -> list[Found]:
-    """The growth with width at the smallest learning rate as a fraction of that at the largest."""
+    """The growth with width at the smallest learning rate as a fraction of that at the largest; 0 if there is none.
 
-    def measure(case: str, n: int, low: pd.Series, high: pd.Series) -> Measurement:
+    Needs a growth at the largest rate, unless there is none at the smallest.
+    """
+
+    def measure(case: str, n: int, low: pd.Series, high: pd.Series) -> Found:
         told = f"{_growth(low):.3g} at c = {low.name:g}, {_growth(high):.3g} at c = {high.name:g}"
-        return Measurement(over(_growth(low), _growth(high)), n, None, case, told)
+        if _growth(low) > 0 and _growth(high) <= 0:
+            return f"{case}: needs a growth at the largest learning rate to compare with ({told})"
+        flat = _growth(low) <= 0 and not np.isnan(_growth(high))
+        value = 0.0 if flat else over(_growth(low), _growth(high))
+        return Measurement(value, n, None, case, told)
 
     return _extremes(table, measure)
 
@@ -72,7 +80,7 @@ def excess_over_uniform(table: pd.DataFrame) -> list[Found]:
     return each_of(of_trained(table), measure, LACKING)
 
 
-def _extremes(table: pd.DataFrame, measure: Callable[[str, int, pd.Series, pd.Series], Measurement]) -> list[Found]:
+def _extremes(table: pd.DataFrame, measure: Callable[[str, int, pd.Series, pd.Series], Found]) -> list[Found]:
     """A measurement on the curves of the smallest and the largest rate over their shared widths, for each (M, d)."""
 
     def of_setting(case: str, rows: pd.DataFrame) -> Found:

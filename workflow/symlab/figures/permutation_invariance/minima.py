@@ -53,7 +53,7 @@ def _doubled(axis: Axes, runs: pd.DataFrame, measured: Color, expected: Color) -
     mean, std = len(counted) / M, np.sqrt(len(counted) * (M - 1)) / M
     axis.bar(types, counts, width=0.7, color=measured)
     axis.axhline(mean, color=expected, linestyle="--", label="expected")
-    axis.axhspan(mean - std, mean + std, color=expected, alpha=0.3, linewidth=0)
+    axis.axhspan(mean - std, mean + std, color=expected, alpha=0.3, linewidth=0, zorder=0)
     axis.set_title(f"a   $M$ = {M}, $d$ = {d}, $m$ = {m}; {len(counted)} runs", loc="left")
     axis.set_xlabel("type (teacher neuron) with two rows" if m == M + 1 else "type (teacher neuron) with most rows")
     axis.set_ylabel("number of runs")
@@ -64,6 +64,11 @@ def _doubled(axis: Axes, runs: pd.DataFrame, measured: Color, expected: Color) -
 
 def _entries(axis: Axes, table: pd.DataFrame, measured: Color, expected: Color, single: Color) -> None:
     """Panel b: of the first (M, d, m) and standard deviation of the initial weights."""
+    if table.empty:
+        raise UserError(
+            "no two runs of the column grid were kept: they diverged or ended with a loss above 1e-5; lower lr or c, or "
+            "raise steps."
+        )
     first = table.iloc[0]
     same = (table[["M", "d", "m", "init_std"]] == first[["M", "d", "m", "init_std"]]).all(axis=1)
     rows = table[same].sort_values("rank")

@@ -44,7 +44,7 @@ METHODS = {
     "aligned": "permuted",
 }
 BAND = "mean and 10th to 90th percentile over pairs"
-THREE = ("smallest", "largest permuted barrier in between", "largest")
+THREE = ("smallest", "peak in between", "largest")
 MOST_PANELS = 9
 EDGE = "at an end of the widths: no peak"
 
@@ -288,8 +288,9 @@ def _looks(rows: pd.DataFrame, style: Style) -> dict[str, Look]:
     """The look of each method: direct first, then those of matching in their order."""
     colors = palette(style)
     others = [method for method in _distinct(rows["method"]) if method != DIRECT]
-    kinds = (Look(colors[0], "-", "o"), Look(colors[2], (0, (5, 1.5)), "^"), Look(colors[4], (0, (1, 1)), "D"))
-    return {DIRECT: Look(colors[1], "--", "s")} | dict(zip(others, kinds, strict=False))
+    known = {"weight": Look(colors[0], "-", "o"), "activation": Look(colors[2], (0, (5, 1.5)), "^")}
+    other = Look(colors[4], (0, (1, 1)), "D")
+    return {DIRECT: Look(colors[1], "--", "s")} | {method: known.get(method, other) for method in others}
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

@@ -64,7 +64,7 @@ STEP = 0.07
 def by_neuron_against_width(tables: dict[str, pd.DataFrame], style: Style) -> Figure:
     """Fig. 5: PQ index of the row norms against m, by learning rate and of uniform samples, a panel an (M, d).
 
-    Runs that diverged are left out; a cross above the curves is a width at which all runs of its line did.
+    Runs that diverged or missed zero loss are left out; a cross above the curves is a width at which all of a line did.
     """
     table = need(tables, "sparsity_runs.csv")
     trained = table[table["source"] != "uniform"]
@@ -94,7 +94,7 @@ def by_neuron_against_width(tables: dict[str, pd.DataFrame], style: Style) -> Fi
         diverged = []
         for (source, value), look in looks.items():
             part = rows[(rows["source"] == source) & ((rows[column] - value).abs() < 1e-5 * abs(value))]
-            runs = part[~part["diverged"].astype(bool)]
+            runs = part[part["kept"].astype(bool)]
             draw_curve(axis, Curve(mean_se(runs, "m", "pq_rows"), look, labels[source, value]))
             gone = sorted(set(part["m"]) - set(runs["m"]))
             if gone:
@@ -112,9 +112,9 @@ def by_neuron_against_width(tables: dict[str, pd.DataFrame], style: Style) -> Fi
     if (table["source"] == "uniform").any():
         entries += handles({SOURCES["uniform"]: uniform})
     if crossed:
-        entries.append(Line2D([], [], color="0.4", label="all runs diverged", **CROSS))
+        entries.append(Line2D([], [], color="0.4", label="no run reached a minimum", **CROSS))
     entries += mark_entries(used)
-    legend(figure, entries, wrapped([_rate_note(column), _diverged(trained)], width, style))
+    legend(figure, entries, wrapped([_rate_note(column), _left_out(trained)], width, style))
     return figure
 
 
@@ -122,8 +122,9 @@ def _rate_note(column: str) -> str:
     return f"lr = $c\\,d / m$; {OVER_RUNS}" if column == "c" else OVER_RUNS
 
 
-def _diverged(trained: pd.DataFrame) -> str:
-    return not_drawn(int(trained["diverged"].astype(bool).sum()), len(trained), "trained runs", "they diverged")
+def _left_out(trained: pd.DataFrame) -> str:
+    lost = int((~trained["kept"].astype(bool)).sum())
+    return not_drawn(lost, len(trained), "trained runs", "they diverged or ended with a loss above 1e-5")
 
 
 def _crosses(axis: Axes, lines: list[tuple[Look, list[float]]]) -> None:
@@ -140,7 +141,7 @@ def against_learning_rate(tables: dict[str, pd.DataFrame], style: Style) -> Figu
     """Fig. 6: PQ index of all entries (and of those above 1e-3), and below it the number of zero rows, against lr.
 
     A column an (M, d, m). The vertical line is 2 / lambda_max of the Hessian, mean over runs that ended without zero
-    rows. Runs that diverged are left out; a cross is a learning rate at which some did.
+    rows. Runs that diverged or missed zero loss are left out; a cross is a learning rate at which some diverged.
     """
     table = need(tables, "learning_rates_runs.csv")
     trained = table[table["source"] != "uniform"]
@@ -157,7 +158,7 @@ def against_learning_rate(tables: dict[str, pd.DataFrame], style: Style) -> Figu
     limits, crossed = False, False
     for (above, below), (student, rows) in zip(axes.T, students.items(), strict=True):
         diverged = rows["diverged"].astype(bool)
-        runs = rows[~diverged]
+        runs = rows[rows["kept"].astype(bool)]
         for column, (label, look) in indices.items():
             draw_curve(above, Curve(mean_se(runs, "lr", column), look, label))
         draw_curve(below, Curve(mean_se(runs, "lr", "zero_rows"), zero, "zero rows"))
@@ -170,7 +171,7 @@ def against_learning_rate(tables: dict[str, pd.DataFrame], style: Style) -> Figu
             crossed = True
             _crosses(above, [(Look((0.3, 0.3, 0.3)), sorted(rows.loc[diverged, "lr"].unique()))])
         above.set_title(student, pad=6)
-        below.set_ylim(bottom=min(-0.05, below.get_ylim()[0]))
+        below.set_ylim(-0.05, max(1.0, below.get_ylim()[1]))
     name_axes(axes, LR, "zero rows of $W$")
     for above in axes[0]:
         above.set_ylabel("PQ index of entries")
@@ -181,7 +182,7 @@ def against_learning_rate(tables: dict[str, pd.DataFrame], style: Style) -> Figu
         )
     if crossed:
         entries.append(Line2D([], [], color="0.3", label="some or all runs diverged", **CROSS))
-    legend(figure, entries, wrapped([OVER_RUNS, _diverged(trained)], width, style))
+    legend(figure, entries, wrapped([OVER_RUNS, _left_out(trained)], width, style))
     return figure
 
 
