@@ -66,8 +66,8 @@ def _entries(axis: Axes, table: pd.DataFrame, measured: Color, expected: Color, 
     """Panel b: of the first (M, d, m) and standard deviation of the initial weights."""
     if table.empty:
         raise UserError(
-            "no two runs of the column grid were kept: they diverged or ended with a loss above 1e-5; lower lr or c, or "
-            "raise steps."
+            "no two runs of the column grid were kept: they diverged or ended with a loss above 1e-5; lower lr or c, "
+            "or raise steps."
         )
     first = table.iloc[0]
     same = (table[["M", "d", "m", "init_std"]] == first[["M", "d", "m", "init_std"]]).all(axis=1)
