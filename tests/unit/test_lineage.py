@@ -128,7 +128,7 @@ def test_a_grid_of_students_changes_its_own_files():
     def students(edit):
         return changed(lambda config: edit(config["studies"]["students"]["teacher_student"]))
 
-    assert students(lambda block: block["overlap"].update(draws=7)) == {"out/students/tables/overlap.csv"}
+    assert students(lambda block: block["overlap"].update(draws=700)) == {"out/students/tables/overlap.csv"}
     assert students(lambda block: block["learning_rates"].update(runs=6)) == files("out/students", "learning_rates")
     assert students(lambda block: block["widths"][0].update(c=2)) == files("out/students", "widths")
     assert students(lambda block: block["column"].update(init_std=0.1)) == files("out/students", "column")
