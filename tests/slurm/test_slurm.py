@@ -141,7 +141,7 @@ def test_snakemake_takes_every_key_of_the_profile_and_no_rule_is_left_out(fresh)
 
 def test_the_smoke_preset_gives_what_a_local_run_gives(fresh, finished_run, cluster, submit):
     run = submit(fresh, "all")
-    assert run.ended(900) == 0, run.said()[-5000:]
+    assert run.ended(1500) == 0, run.said()[-5000:]
     fresh.assert_same_results(finished_run)
     titles = [re.search("<title>.*</title>", path.read_text())[0] for path in map(report_of, (fresh, finished_run))]
     assert titles[0] == titles[1]
