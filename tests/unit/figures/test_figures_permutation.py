@@ -545,3 +545,15 @@ def test_a_figure_that_the_config_cannot_give_is_refused(figure, changes, words)
         check(figure, **changes)
     assert f"asks for figure {figure}, which needs " in str(refused.value)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("figure_id", ["permutation-7", "permutation-8"])
+def test_every_matching_has_a_look_of_its_own_that_does_not_depend_on_the_others(width_tables, figure_id):
+    def looks(tables):
+        axes = draw(figure_id, tables, {}).axes
+        return {line.get_label(): (line.get_color(), line.get_linestyle()) for line in axes[0].lines}
+
+    both = looks(width_tables)
+    assert len(set(both.values())) == len(both) >= 3
+    alone = {name: table[table["matching"] != "weight"] for name, table in width_tables.items()}
+    assert looks(alone).items() <= both.items()

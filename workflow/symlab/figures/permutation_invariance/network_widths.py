@@ -288,7 +288,10 @@ def _looks(rows: pd.DataFrame, style: Style) -> dict[str, Look]:
     """The look of each method: direct first, then those of matching in their order."""
     colors = palette(style)
     others = [method for method in _distinct(rows["method"]) if method != DIRECT]
-    known = {"weight": Look(colors[0], "-", "o"), "activation": Look(colors[2], (0, (5, 1.5)), "^")}
+    known = {
+        METHODS["weight"]: Look(colors[0], "-", "o"),
+        METHODS["activation"]: Look(colors[2], (0, (5, 1.5)), "^"),
+    }
     other = Look(colors[4], (0, (1, 1)), "D")
     return {DIRECT: Look(colors[1], "--", "s")} | {method: known.get(method, other) for method in others}
 
