@@ -74,10 +74,7 @@ def left_of_peak(table: pd.DataFrame, trained: bool, from_width: float) -> list[
         rows = rows[rows["m"] > rows["M"]]
         if not (_units(rows) >= from_width).any():
             return f"{case}: needs a width of {from_width:g} M or more"
-        curve = means(rows, "permuted")
-        last, top = float(curve.iloc[-1]), largest(curve)
-        told = f"{barrier(last)} at m = {curve.index[-1]:g}, {barrier(top)} at m = {peak(curve):g}"
-        return Measurement(over(last, top), fewest(rows), None, case, told)
+        return _last_over_top(case, rows)
 
     lacking = NO_TRAINED if trained else NO_UNIFORM
     return each_of(of_trained(at_first_rate(table)) if trained else of_uniform(table), measure, lacking)
@@ -165,10 +162,7 @@ def left_below_M(table: pd.DataFrame) -> list[Found]:
         rows = rows[rows["m"] < rows["M"]]
         if rows["m"].nunique() < 3:
             return f"{case}: needs three widths below M"
-        curve = means(rows, "permuted")
-        last, top = float(curve.iloc[-1]), largest(curve)
-        told = f"{barrier(last)} at m = {curve.index[-1]:g}, {barrier(top)} at m = {peak(curve):g}"
-        return Measurement(over(last, top), fewest(rows), None, case, told)
+        return _last_over_top(case, rows)
 
     return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
 
@@ -182,6 +176,14 @@ def _peak(case: str, rows: pd.DataFrame) -> Measurement:
     at = peak(curve)
     told = f"barrier {barrier(largest(curve))} at m = {at:g}; m = {curve.index[0]:g} to {curve.index[-1]:g}"
     return Measurement(at / float(rows["M"].iloc[0]), fewest(rows), None, case, told)
+
+
+def _last_over_top(case: str, rows: pd.DataFrame) -> Measurement:
+    """Mean permuted barrier at the last width as a fraction of the largest."""
+    curve = means(rows, "permuted")
+    last, top = float(curve.iloc[-1]), largest(curve)
+    told = f"{barrier(last)} at m = {curve.index[-1]:g}, {barrier(top)} at m = {peak(curve):g}"
+    return Measurement(over(last, top), fewest(rows), None, case, told)
 
 
 def _place(curve: pd.Series) -> str:
