@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symlab.permutation_invariance.grid import Point
-from symlab.permutation_invariance.kernel import loss_and_gradient
-from symlab.permutation_invariance.training import train_students
+from symlab.papers.permutation_invariance.grid import Point
+from symlab.papers.permutation_invariance.kernel import loss_and_gradient
+from symlab.papers.permutation_invariance.training import train_students
 from symlab.seeds import torch_generator
 
 RUNS = 40

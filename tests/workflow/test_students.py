@@ -9,7 +9,7 @@ import yaml
 
 from symlab.artifacts import read_header, read_table
 from symlab.config import parse_config
-from symlab.permutation_invariance.grid import points
+from symlab.papers.permutation_invariance.grid import points
 
 CONFIG = Path(__file__).with_name("students.yaml")
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from symlab.artifacts import write_table
 from symlab.job import run
-from symlab.permutation_invariance.measures import column_entries, open_students
+from symlab.papers.permutation_invariance.measures import column_entries, open_students
 
 
 def main(snakemake, report):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from symlab.artifacts import read_table
 from symlab.figures import draw
-from symlab.figures.style import save
+from symlab.plotting.style import save
 from symlab.job import run
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from symlab.artifacts import write_table
 from symlab.job import run
-from symlab.permutation_invariance.measures import overlap_table
+from symlab.papers.permutation_invariance.measures import overlap_table
 
 
 def main(snakemake, report):

@@ -4,7 +4,7 @@ import pandas as pd
 
 from symlab.artifacts import write_table
 from symlab.job import run
-from symlab.permutation_invariance.measures import open_students, runs_of_trained, runs_of_uniform
+from symlab.papers.permutation_invariance.measures import open_students, runs_of_trained, runs_of_uniform
 
 
 def main(snakemake, report):

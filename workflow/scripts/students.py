@@ -8,8 +8,8 @@ import torch
 
 from symlab.artifacts import write_tensors
 from symlab.job import run
-from symlab.permutation_invariance.grid import points
-from symlab.permutation_invariance.training import kept_or_made, train_students
+from symlab.papers.permutation_invariance.grid import points
+from symlab.papers.permutation_invariance.training import kept_or_made, train_students
 
 
 def main(snakemake, report):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from symlab.claims import PAPERS, Claim, Verdict, evaluate_study, ledger, tables_of_claims
-from symlab.claims.claim import above, at_least, at_most, below, between
+from symlab.papers.claim import above, at_least, at_most, below, between
 from symlab.claims.evaluate import COLUMNS
 from symlab.errors import UserError
 

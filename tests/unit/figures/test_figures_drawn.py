@@ -18,7 +18,7 @@ from matplotlib.image import imread
 
 from symlab.errors import UserError
 from symlab.figures import FIGURES, draw
-from symlab.figures.style import save
+from symlab.plotting.style import save
 
 STYLE = {"font_size": 8, "dpi": 100, "palette": "colorblind"}
 CAPTIONS = Path(__file__).parents[3] / "workflow" / "report" / "figures"

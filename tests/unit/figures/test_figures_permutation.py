@@ -14,7 +14,7 @@ from symlab.config import parse_config
 from symlab.errors import UserError
 from symlab.figures import FIGURES, draw
 from symlab.figures.needs import check_figures
-from symlab.figures.tables import one_matching
+from symlab.plotting.tables import one_matching
 
 STUDENTS = [figure_id for figure_id in FIGURES if figure_id.startswith("permutation-")]
 

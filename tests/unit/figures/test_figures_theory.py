@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from symlab.figures import draw
-from symlab.figures.points import fails, floor_of
+from symlab.plotting.points import fails, floor_of
 
 W1, SYRE = r"W, $\sigma_F$ = 1", r"syre, $\sigma_F$ = 1"
 

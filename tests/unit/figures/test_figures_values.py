@@ -8,8 +8,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from symlab.figures import draw
-from symlab.figures.style import Style, broken, variant_looks
-from symlab.figures.tables import compared, in_order, named, sigma_sweep, variant_label, variants_of
+from symlab.plotting.style import Style, broken, variant_looks
+from symlab.plotting.tables import compared, in_order, named, sigma_sweep, variant_label, variants_of
 
 
 def lines(axis) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -7,7 +7,7 @@ import torch
 from symlab.identifiability.bounds import bernstein_moments, gram_deviation_bound, squared_moments
 from symlab.identifiability.gram_deviation import gram_deviation_table
 from symlab.identifiability.subspace import coherence
-from symlab.networks.symmetry import sample_fixed_parts
+from symlab.schemes.fixed_parts import sample_fixed_parts
 
 COLUMNS = (
     "masks k_subspace nu mu_D sigma_D2 b_D deviation_median deviation_max delta bound bound_all share_above assumption"

@@ -3,7 +3,7 @@
 import pytest
 
 from symlab.errors import UserError
-from symlab.networks.fixed_counts import fixed_counts
+from symlab.schemes.fixed_counts import fixed_counts
 
 SIZES = {"stem.weight": 90, "groups.0.0.conv.weight": 40, "groups.0.0.shortcut.weight": 20, "readout.weight": 10}
 

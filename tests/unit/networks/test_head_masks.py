@@ -5,7 +5,7 @@ import torch
 
 from symlab.errors import UserError
 from symlab.networks import build
-from symlab.networks.symmetry import sample_fixed_parts, weight_shapes
+from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
 
 HEADS = 4
 SHAPES = weight_shapes(build({"name": "vit", "dim": 64, "depth": 2, "heads": HEADS, "channels": 1}, 64, 10))

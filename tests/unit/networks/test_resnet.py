@@ -7,7 +7,7 @@ import torch.nn.functional as functional
 from symlab.errors import UserError
 from symlab.networks import build
 from symlab.networks.initialise import sample_parameters
-from symlab.networks.symmetry import sample_fixed_parts, weight_shapes
+from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
 
 NETWORK = {"name": "resnet20"}
 # Table 3 of the main paper.

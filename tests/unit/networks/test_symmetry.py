@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from symlab.errors import UserError
 from symlab.networks import build
 from symlab.networks.initialise import sample_parameters
-from symlab.networks.symmetry import effective, sample_buffers, sample_fixed_parts, weight_shapes
+from symlab.schemes.fixed_parts import effective, sample_buffers, sample_fixed_parts, weight_shapes
 from symlab.seeds import torch_generator
 
 SHAPES = {"a": (40, 64), "b": (10, 40)}

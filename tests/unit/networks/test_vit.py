@@ -8,7 +8,7 @@ from torch import nn
 from symlab.errors import UserError
 from symlab.networks import build
 from symlab.networks.initialise import sample_parameters
-from symlab.networks.symmetry import weight_shapes
+from symlab.schemes.fixed_parts import weight_shapes
 
 SMALL = {"name": "vit", "patch": 2, "dim": 24, "depth": 2, "heads": 3, "mlp_ratio": 2}
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from symlab.config_students import complete_students
-from symlab.permutation_invariance.grid import Point, points
-from symlab.permutation_invariance.kernel import population_loss
-from symlab.permutation_invariance.measures import (
+from symlab.papers.permutation_invariance.grid import Point, points
+from symlab.papers.permutation_invariance.kernel import population_loss
+from symlab.papers.permutation_invariance.measures import (
     Students,
     barriers_of_trained,
     barriers_of_uniform,
@@ -16,7 +16,7 @@ from symlab.permutation_invariance.measures import (
     runs_of_trained,
     runs_of_uniform,
 )
-from symlab.permutation_invariance.minima import uniform_minima
+from symlab.papers.permutation_invariance.minima import uniform_minima
 
 LAMBDAS = [round(0.1 * k, 1) for k in range(11)]
 GRID = {"M": [3], "d": [4], "m": [5], "lr": [0.5], "init_std": 0.1, "runs": 4, "uniform_pairs": 6, "batch": None}

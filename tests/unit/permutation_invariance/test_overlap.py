@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from symlab.permutation_invariance.overlap import (
+from symlab.papers.permutation_invariance.overlap import (
     expected_overlap,
     gaussian_limit,
     overlap_lower_bound,

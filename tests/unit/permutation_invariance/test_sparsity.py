@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from symlab.permutation_invariance.minima import uniform_minima
-from symlab.permutation_invariance.sparsity import is_zero, pq_index
+from symlab.papers.permutation_invariance.minima import uniform_minima
+from symlab.papers.permutation_invariance.sparsity import is_zero, pq_index
 from symlab.seeds import numpy_rng
 
 

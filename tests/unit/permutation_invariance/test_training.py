@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from symlab.errors import Interrupted
-from symlab.permutation_invariance.grid import Point
-from symlab.permutation_invariance.kernel import loss_and_gradient, population_loss
-from symlab.permutation_invariance.student import Student
-from symlab.permutation_invariance.training import kept_or_made, on_sphere, train_students
+from symlab.papers.permutation_invariance.grid import Point
+from symlab.papers.permutation_invariance.kernel import loss_and_gradient, population_loss
+from symlab.papers.permutation_invariance.student import Student
+from symlab.papers.permutation_invariance.training import kept_or_made, on_sphere, train_students
 from symlab.seeds import torch_generator
 from symlab.training.resume import Checkpoints
 

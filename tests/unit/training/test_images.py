@@ -8,7 +8,7 @@ from torch import nn
 
 from symlab.errors import UserError
 from symlab.networks import build
-from symlab.networks.symmetry import effective, weight_shapes
+from symlab.schemes.fixed_parts import effective, weight_shapes
 from symlab.seeds import torch_generator
 from symlab.training import replicas as engine
 from symlab.training.augmentation import Augmentation

@@ -8,7 +8,7 @@ from torch import nn
 
 from symlab.errors import UserError
 from symlab.networks import build
-from symlab.networks.symmetry import effective
+from symlab.schemes.fixed_parts import effective
 from symlab.training import replicas as engine
 from symlab.training.recipe import learning_rate
 from symlab.training.replicas import Replica, train_block

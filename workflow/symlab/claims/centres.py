@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, Tables, spread
+from symlab.papers.claim import Measurement, Tables, spread
 
 
 def slopes(tables: Tables, k: int) -> list[Measurement]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, Tables, mean, spread
+from symlab.papers.claim import Measurement, Tables, mean, spread
 from symlab.claims.variants import Mask, at_last_epoch, same_dataset, split_variants
 
 

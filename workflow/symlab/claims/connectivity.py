@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, Tables, Verdict, mean, mean_of, spread
+from symlab.papers.claim import Measurement, Tables, Verdict, mean, mean_of, spread
 from symlab.claims.variants import Mask, same_dataset, split_variants
 
 

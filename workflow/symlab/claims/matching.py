@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from symlab.claims.claim import Measurement, Tables, mean_of
+from symlab.papers.claim import Measurement, Tables, mean_of
 from symlab.claims.variants import PAIR, Mask, at_last_epoch, split_variants
 
 Score = Callable[[pd.Series], pd.Series]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, Tables, mean, mean_of
+from symlab.papers.claim import Measurement, Tables, mean, mean_of
 from symlab.claims.swap_costs import consecutive
 from symlab.claims.variants import MODEL, Mask, split_variants
 from symlab.identifiability.estimators import reported_beta

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, Tables, mean, mean_of, spread
+from symlab.papers.claim import Measurement, Tables, mean, mean_of, spread
 from symlab.claims.variants import MODEL, Mask, same_dataset, split_variants
 
 Statistic = Callable[[np.ndarray], float]

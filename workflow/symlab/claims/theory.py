@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.claims.centres import slope
-from symlab.claims.claim import Bound, Measurement, Tables, Verdict, mean, mean_of, spread
+from symlab.papers.claim import Bound, Measurement, Tables, Verdict, mean, mean_of, spread
 from symlab.claims.variants import MODEL, PAIR, Mask, every_row, same_dataset, split_variants
 
 # Rows of a theory table that belong to one place in one network or pair, for people.

@@ -36,7 +36,7 @@ from symlab.connectivity.barrier import barriers
 from symlab.connectivity.path import curve
 from symlab.device import resolve_device
 from symlab.errors import UserError
-from symlab.figures.style import Style, applied, save
+from symlab.plotting.style import Style, applied, save
 from symlab.seeds import numpy_rng
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.symmetries.trace import Traced, trace

@@ -191,7 +191,7 @@ def draw(figure_id: str, tables: dict[str, pd.DataFrame], style: dict[str, Any])
     """
     if figure_id not in FIGURES:
         raise UserError(f"There is no figure {figure_id!r}; figures that can be drawn are {', '.join(FIGURES)}.")
-    from symlab.figures.style import Style, applied
+    from symlab.plotting.style import Style, applied
 
     look = Style(**style)
     try:

@@ -8,8 +8,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from symlab.errors import UserError
-from symlab.figures.style import COLUMN, Look, Style, legend, mean_line, name_axes, ordered, panels
-from symlab.figures.tables import mean_std, need
+from symlab.plotting.style import COLUMN, Look, Style, legend, mean_line, name_axes, ordered, panels
+from symlab.plotting.tables import mean_std, need
 
 MARKERS = "osD^vP"
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from symlab.errors import UserError
-from symlab.figures.points import (
+from symlab.plotting.points import (
     colors_of,
     fails,
     floor_of,
@@ -23,8 +23,8 @@ from symlab.figures.points import (
     points_left_out,
     with_labels,
 )
-from symlab.figures.style import PAGE, Style, legend, name_axes, name_row, panels, variant_looks, wrapped
-from symlab.figures.tables import need, one_matching, where
+from symlab.plotting.style import PAGE, Style, legend, name_axes, name_row, panels, variant_looks, wrapped
+from symlab.plotting.tables import need, one_matching, where
 
 INPUTS = {"gaussian": "Gaussian inputs", "data": "the data's inputs"}
 NONLINEARITIES = {"relu": "ReLU", "gelu": "GELU"}

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from symlab.errors import UserError
-from symlab.figures.style import (
+from symlab.plotting.style import (
     COLUMN,
     OVER_PAIRS,
     PAGE,
@@ -22,7 +22,7 @@ from symlab.figures.style import (
     panels,
     variant_looks,
 )
-from symlab.figures.tables import compared, in_order, labelled, mean_std, named, need, variants_of, where
+from symlab.plotting.tables import compared, in_order, labelled, mean_std, named, need, variants_of, where
 
 NU = r"coherence $\nu(U)$"
 NU_TICKS = (0.1, 0.2, 0.5, 1.0)

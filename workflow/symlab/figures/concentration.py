@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from symlab.errors import UserError
-from symlab.figures.points import (
+from symlab.plotting.points import (
     colors_of,
     fails,
     floor_of,
@@ -20,8 +20,8 @@ from symlab.figures.points import (
     points,
     with_labels,
 )
-from symlab.figures.style import PAGE, Style, legend, name_axes, panels, variant_looks, wrapped
-from symlab.figures.tables import need, where
+from symlab.plotting.style import PAGE, Style, legend, name_axes, panels, variant_looks, wrapped
+from symlab.plotting.tables import need, where
 
 MASKS = {"own": "own masks", "fresh": "fresh masks"}
 MEASURED = {"deviation_median": ("median neuron", "o"), "deviation_max": ("worst neuron", "^")}

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from symlab.errors import UserError
-from symlab.figures.style import (
+from symlab.plotting.style import (
     PAGE,
     Style,
     handles,
@@ -18,7 +18,7 @@ from symlab.figures.style import (
     variant_looks,
     wrapped,
 )
-from symlab.figures.tables import compared, labelled, mean_std, named_layers, need, where
+from symlab.plotting.tables import compared, labelled, mean_std, named_layers, need, where
 from symlab.identifiability.estimators import reported_beta
 
 MAHALANOBIS, RIDGE = "Mahalanobis", "ridge"

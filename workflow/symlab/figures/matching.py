@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from symlab.errors import UserError
-from symlab.figures.style import (
+from symlab.plotting.style import (
     COLUMN,
     OVER_PAIRS,
     PAGE,
@@ -22,7 +22,7 @@ from symlab.figures.style import (
     panels,
     permutation_looks,
 )
-from symlab.figures.tables import (
+from symlab.plotting.tables import (
     block_group,
     compared,
     in_order,

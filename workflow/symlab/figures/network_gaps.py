@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from symlab.errors import UserError
-from symlab.figures.points import (
+from symlab.plotting.points import (
     colors_of,
     fails,
     floor_of,
@@ -23,7 +23,7 @@ from symlab.figures.points import (
     points,
     with_labels,
 )
-from symlab.figures.style import (
+from symlab.plotting.style import (
     PAGE,
     Look,
     Style,
@@ -37,7 +37,7 @@ from symlab.figures.style import (
     variant_looks,
     wrapped,
 )
-from symlab.figures.tables import mean_std, need, where
+from symlab.plotting.tables import mean_std, need, where
 
 GAPS = {
     "out": (r"$\gamma_{\mathrm{out}}$ of neurons (Thm. 4.6)", "out"),

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from symlab.errors import UserError
-from symlab.figures.style import (
+from symlab.plotting.style import (
     COLUMN,
     OVER_PAIRS,
     PAGE,
@@ -18,7 +18,7 @@ from symlab.figures.style import (
     panels,
     variant_looks,
 )
-from symlab.figures.tables import compared, labelled, mean_std, need, one_matching, where
+from symlab.plotting.tables import compared, labelled, mean_std, need, one_matching, where
 
 
 def train_accuracy(tables: dict[str, pd.DataFrame], style: Style) -> Figure:

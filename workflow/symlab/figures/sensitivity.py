@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from symlab.errors import UserError
-from symlab.figures.points import (
+from symlab.plotting.points import (
     colors_of,
     fails,
     hollow_entry,
@@ -21,8 +21,8 @@ from symlab.figures.points import (
     points_left_out,
     with_labels,
 )
-from symlab.figures.style import PAGE, Style, legend, name_axes, name_row, panels, variant_looks, wrapped
-from symlab.figures.tables import need, where
+from symlab.plotting.style import PAGE, Style, legend, name_axes, name_row, panels, variant_looks, wrapped
+from symlab.plotting.tables import need, where
 
 PERMUTATIONS = {"transposition": "transpositions", "random": "random permutations"}
 LINEAR = 2.0

@@ -19,8 +19,8 @@ from matplotlib.ticker import MaxNLocator
 
 from symlab.errors import UserError
 from symlab.figures.estimators import MAHALANOBIS, RIDGE, at_reported_beta, beta_name, estimates
-from symlab.figures.style import COLUMN, PAGE, Look, Style, legend, name_axes, name_row, panels, patches, variant_looks
-from symlab.figures.tables import (
+from symlab.plotting.style import COLUMN, PAGE, Look, Style, legend, name_axes, name_row, panels, patches, variant_looks
+from symlab.plotting.tables import (
     compared,
     labelled,
     need,

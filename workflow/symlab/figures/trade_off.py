@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from symlab.errors import UserError
-from symlab.figures.style import (
+from symlab.plotting.style import (
     COLUMN,
     OVER_PAIRS,
     Look,
@@ -20,7 +20,7 @@ from symlab.figures.style import (
     panels,
     permutation_looks,
 )
-from symlab.figures.tables import labelled, mean_std, need, sigma_sweep, where
+from symlab.plotting.tables import labelled, mean_std, need, sigma_sweep, where
 
 SIGMA_F = r"fixed-weight scale $\sigma_F$"
 

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from symlab.errors import UserError
-from symlab.networks.fixed_counts import fixed_counts
+from symlab.schemes.fixed_counts import fixed_counts
 
 
 class SquaredMoments(NamedTuple):

@@ -11,7 +11,7 @@ from torch import Tensor
 from symlab.identifiability.bounds import bernstein_moments, gram_deviation_bound, squared_moments
 from symlab.identifiability.gram import gram_deviations
 from symlab.identifiability.subspace import coherence
-from symlab.networks.symmetry import sample_fixed_parts
+from symlab.schemes.fixed_parts import sample_fixed_parts
 
 
 def gram_deviation_table(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from symlab.networks.symmetry import State
+from symlab.schemes.fixed_parts import State
 
 
 def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.Generator) -> State:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from symlab.artifacts import read_tensors, write_tensors
 from symlab.networks import build
-from symlab.networks.symmetry import FixedParts, State, weight_shapes
+from symlab.schemes.fixed_parts import FixedParts, State, weight_shapes
 from symlab.training.replicas import Replica, TrainedBlock
 
 

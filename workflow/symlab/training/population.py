@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from symlab.networks.symmetry import State
+from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
 
 LossAndGradient = tuple[Float64[Tensor, " r"], Float64[Tensor, "r m d"]]

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from symlab.errors import UserError
 from symlab.networks.initialise import sample_parameters
-from symlab.networks.symmetry import (
+from symlab.schemes.fixed_parts import (
     FixedParts,
     Shapes,
     State,

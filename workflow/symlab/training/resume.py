@@ -18,7 +18,7 @@ from torch import Tensor
 
 from symlab.artifacts import ArtifactError, read_tensors, write_tensors
 from symlab.errors import Interrupted
-from symlab.networks.symmetry import State
+from symlab.schemes.fixed_parts import State
 
 # SIGTERM is what SLURM and Snakemake send before they kill, SIGINT what Ctrl-C sends to every job of a terminal.
 STOPPING = (signal.SIGTERM, signal.SIGINT)

@@ -10,7 +10,7 @@ import torch.nn.functional as functional
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from symlab.networks.symmetry import FixedParts, State, effective
+from symlab.schemes.fixed_parts import FixedParts, State, effective
 from symlab.training.augmentation import Augmentation
 from symlab.training.precision import forward_pass
 from symlab.training.recipe import Optimizer

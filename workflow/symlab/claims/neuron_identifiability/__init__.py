@@ -5,7 +5,7 @@ follows from the paper. All were fixed before the first run of the networks that
 bound of Fig. 5 was one-sided and got a lower end after it, which made it stricter.
 """
 
-from symlab.claims.claim import Claim
+from symlab.papers.claim import Claim
 from symlab.claims.neuron_identifiability import estimates, geometry, objectives, paths, swaps, theory
 
 # What has no figure number is listed in this order: theorems first, then the estimators of swap costs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from symlab.claims import ridge, theory
-from symlab.claims.claim import Claim, above, at_least, at_most, bounded
+from symlab.papers.claim import Claim, above, at_least, at_most, bounded
 from symlab.claims.neuron_identifiability.stated import STANDARD, SYRE_1, W_0, W_1, stated
 from symlab.claims.variants import any_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from symlab.claims import centres, coherence
-from symlab.claims.claim import above, between
+from symlab.papers.claim import above, between
 from symlab.claims.neuron_identifiability.stated import STANDARD, SYRE_1, W_0, W_1, stated
 from symlab.claims.variants import any_of
 

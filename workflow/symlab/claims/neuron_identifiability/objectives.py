@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from symlab.claims import matching
-from symlab.claims.claim import Claim, at_least, at_most, between
+from symlab.papers.claim import Claim, at_least, at_most, between
 from symlab.claims.neuron_identifiability.stated import SYRE_FROM_1, W_0, W_FROM_1, W, stated
 from symlab.claims.variants import apart_from_fractions, scheme, sigma_mlp, smallest_sigma
 

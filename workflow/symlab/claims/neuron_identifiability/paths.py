@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from symlab.claims import connectivity
-from symlab.claims.claim import at_least, at_most, below, between
+from symlab.papers.claim import at_least, at_most, below, between
 from symlab.claims.neuron_identifiability.stated import (
     STANDARD,
     SYRE,

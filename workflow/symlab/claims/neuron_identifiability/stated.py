@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from symlab.claims.claim import Bound, Claim, Measurement, Tables, bounded
+from symlab.papers.claim import Bound, Claim, Measurement, Tables, bounded
 from symlab.claims.variants import apart_from_fractions, scheme
 
 STANDARD = scheme("standard")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from symlab.claims import connectivity, swap_costs
-from symlab.claims.claim import Claim, Measurement, Tables, above, at_least, at_most, between
+from symlab.papers.claim import Claim, Measurement, Tables, above, at_least, at_most, between
 from symlab.claims.neuron_identifiability.stated import STANDARD, SYRE_1, W_0, W_1, stated
 from symlab.claims.ridge import MAHALANOBIS, RIDGE, at_reported_beta
 from symlab.claims.variants import Mask, any_of

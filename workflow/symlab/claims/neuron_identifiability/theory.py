@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from symlab.claims import theory
-from symlab.claims.claim import Claim, at_most, between, bounded
+from symlab.papers.claim import Claim, at_most, between, bounded
 from symlab.claims.neuron_identifiability.stated import W
 
 # The room that double precision needs beside a bound that can be attained.

@@ -5,7 +5,7 @@ before the first run, with an eye to a small trial in NumPy whose numbers the re
 or what cannot be decided at an affordable scale, is reported ("agrees", "disagrees") with what explains a disagreement.
 """
 
-from symlab.claims.claim import Claim
+from symlab.papers.claim import Claim
 from symlab.claims.permutation_invariance import (
     dimensions,
     learning_rates,

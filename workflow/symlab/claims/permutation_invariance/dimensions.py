@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.claims.centres import slope
-from symlab.claims.claim import Measurement, above, at_most, below, between
+from symlab.papers.claim import Measurement, above, at_most, below, between
 from symlab.claims.permutation_invariance.stated import (
     SOURCES,
     UNIFORM,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, at_least, at_most, between
+from symlab.papers.claim import Measurement, at_least, at_most, between
 from symlab.claims.permutation_invariance.stated import (
     UNIFORM,
     Found,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, above, at_most
+from symlab.papers.claim import Measurement, above, at_most
 from symlab.claims.permutation_invariance.stated import Found, each_of, of_trained, stated
 
 # Below five expected runs a type the distribution of the statistic is not chi-squared.

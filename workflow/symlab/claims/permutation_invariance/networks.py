@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from symlab.claims.claim import Measurement, above, at_least, at_most, below
+from symlab.papers.claim import Measurement, above, at_least, at_most, below
 from symlab.claims.permutation_invariance.stated import Found, fewest, largest, means, over, peak, smallest, stated
 
 TABLE = "barriers.csv"

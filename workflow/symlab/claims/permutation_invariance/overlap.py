@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Bound, Measurement, below, between
+from symlab.papers.claim import Bound, Measurement, below, between
 from symlab.claims.permutation_invariance.stated import Found, exactly, largest, smallest, stated, trough
 
 TABLE = "overlap.csv"

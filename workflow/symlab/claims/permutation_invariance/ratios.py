@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, above
+from symlab.papers.claim import Measurement, above
 from symlab.claims.permutation_invariance.stated import (
     UNIFORM,
     Found,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Measurement, above, at_most
+from symlab.papers.claim import Measurement, above, at_most
 from symlab.claims.permutation_invariance.stated import (
     UNIFORM,
     Found,

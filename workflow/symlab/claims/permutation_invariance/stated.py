@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
-from symlab.claims.claim import Bound, Claim, Measurement, Tables, Verdict, mean
+from symlab.papers.claim import Bound, Claim, Measurement, Tables, Verdict, mean
 
 # What was measured, or a phrase that says why it could not be.
 Found = Measurement | str

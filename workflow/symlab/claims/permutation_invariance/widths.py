@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from symlab.claims.centres import slope
-from symlab.claims.claim import Measurement, at_least, at_most, below
+from symlab.papers.claim import Measurement, at_least, at_most, below
 from symlab.claims.permutation_invariance.stated import (
     UNIFORM,
     Found,

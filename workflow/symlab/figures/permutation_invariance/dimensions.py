@@ -32,8 +32,8 @@ from symlab.figures.permutation_invariance.drawing import (
     source_looks,
     whole_numbers,
 )
-from symlab.figures.style import PAGE, Style, handles, legend, wrapped
-from symlab.figures.tables import need
+from symlab.plotting.style import PAGE, Style, handles, legend, wrapped
+from symlab.plotting.tables import need
 
 SLOPE = r"slope $-1$"
 

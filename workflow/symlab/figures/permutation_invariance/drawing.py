@@ -19,8 +19,8 @@ from matplotlib.ticker import LogFormatterSciNotation, MaxNLocator
 from matplotlib.typing import LineStyleType
 
 from symlab.errors import UserError
-from symlab.figures.points import floor_of, floored, log_scale
-from symlab.figures.style import (
+from symlab.plotting.points import floor_of, floored, log_scale
+from symlab.plotting.style import (
     COLUMN,
     PAGE,
     Look,
@@ -31,7 +31,7 @@ from symlab.figures.style import (
     palette,
     panels,
 )
-from symlab.figures.tables import where
+from symlab.plotting.tables import where
 
 SOURCES = {"gd": "GD", "sgd": "online SGD", "uniform": "uniform sample"}
 COLORS = {"gd": 0, "sgd": 2, "uniform": 1}

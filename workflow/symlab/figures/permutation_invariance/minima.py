@@ -12,8 +12,8 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from symlab.errors import UserError
 from symlab.figures.permutation_invariance.drawing import key, not_drawn
-from symlab.figures.style import ERROR_ALPHA, PAGE, Color, Style, legend, palette, panels, wrapped
-from symlab.figures.tables import need
+from symlab.plotting.style import ERROR_ALPHA, PAGE, Color, Style, legend, palette, panels, wrapped
+from symlab.plotting.tables import need
 
 
 def doubled_types_and_entries(tables: dict[str, pd.DataFrame], style: Style) -> Figure:

@@ -12,8 +12,8 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from symlab.errors import UserError
 from symlab.figures.permutation_invariance.drawing import finish, grid
-from symlab.figures.points import MARKERS
-from symlab.figures.style import (
+from symlab.plotting.points import MARKERS
+from symlab.plotting.style import (
     COLUMN,
     ERROR_ALPHA,
     OVER_PAIRS,
@@ -30,7 +30,7 @@ from symlab.figures.style import (
     panels,
     wrapped,
 )
-from symlab.figures.tables import mean_std, need, one_matching, where
+from symlab.plotting.tables import mean_std, need, one_matching, where
 
 WIDTH = "width"
 LAMBDA = r"position $\lambda$"

@@ -9,9 +9,9 @@ from matplotlib.lines import Line2D
 
 from symlab.errors import UserError
 from symlab.figures.permutation_invariance.drawing import MARK_COLOR, WIDTH, finish, grid, key
-from symlab.figures.points import log_scale
-from symlab.figures.style import Style, legend, palette
-from symlab.figures.tables import need
+from symlab.plotting.points import log_scale
+from symlab.plotting.style import Style, legend, palette
+from symlab.plotting.tables import need
 
 LIMITS = {
     "poisson_limit": ("limit at fixed $m/M$ (Poisson)", (0, (6, 1.5))),

@@ -38,7 +38,7 @@ from symlab.figures.permutation_invariance.drawing import (
     teachers,
     whole_numbers,
 )
-from symlab.figures.style import (
+from symlab.plotting.style import (
     COLUMN,
     PAGE,
     Look,
@@ -51,7 +51,7 @@ from symlab.figures.style import (
     panels,
     wrapped,
 )
-from symlab.figures.tables import need
+from symlab.plotting.tables import need
 
 OVER_RUNS = "mean ± s.e. over runs"
 LR = "learning rate"

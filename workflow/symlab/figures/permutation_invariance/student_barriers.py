@@ -38,8 +38,8 @@ from symlab.figures.permutation_invariance.drawing import (
     teachers,
     whole_numbers,
 )
-from symlab.figures.points import log_scale
-from symlab.figures.style import (
+from symlab.plotting.points import log_scale
+from symlab.plotting.style import (
     COLUMN,
     PAGE,
     Look,
@@ -51,7 +51,7 @@ from symlab.figures.style import (
     panels,
     wrapped,
 )
-from symlab.figures.tables import need
+from symlab.plotting.tables import need
 
 WIDTHS = "widths_barriers.csv"
 RATIO = "student over teacher width $m / M$"

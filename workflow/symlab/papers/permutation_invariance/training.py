@@ -13,9 +13,9 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from symlab.artifacts import ArtifactError, read_tensors, write_tensors
-from symlab.permutation_invariance.grid import STEPS_PER_EPOCH, Point
-from symlab.permutation_invariance.kernel import batch_loss_and_gradient, loss_and_gradient
-from symlab.permutation_invariance.student import Student
+from symlab.papers.permutation_invariance.grid import STEPS_PER_EPOCH, Point
+from symlab.papers.permutation_invariance.kernel import batch_loss_and_gradient, loss_and_gradient
+from symlab.papers.permutation_invariance.student import Student
 from symlab.training.population import STEPS, Population
 from symlab.training.replicas import Replica, train_block
 from symlab.training.resume import Checkpoints

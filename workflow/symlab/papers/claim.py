@@ -103,13 +103,36 @@ def above(low: float) -> Bound:
     return Bound(f"above {low:g}", lambda value: value > low)
 
 
-def bounded(measure: Callable[[Tables], list[Measurement]], bound: Bound) -> Callable[[Tables], list[Verdict]]:
-    """The evaluation that measures each case and holds it against one bound."""
+Found = Measurement | str
+"""What was measured, or a phrase that says why it could not be."""
 
-    def evaluate(tables: Tables) -> list[Verdict]:
-        return [Verdict(holds=bound.allows(measured.value), **asdict(measured)) for measured in measure(tables)]
 
-    return evaluate
+def stated(
+    id: str,
+    figure: str,
+    statement: str,
+    bound: Bound,
+    reason: str,
+    tables: str | tuple[str, ...],
+    measure: Callable[[Tables], list[Found]],
+    also: tuple[str, ...] = (),
+    explanation: str = "",
+) -> Claim:
+    """The claim that what ``measure`` finds satisfies one bound, in each case; not run, with its phrases, without one.
+
+    With an ``explanation`` the statement is only reported.
+    """
+
+    def evaluate(found_in: Tables) -> list[Verdict]:
+        found = measure(found_in)
+        measured = [each for each in found if isinstance(each, Measurement)]
+        if measured:
+            return [Verdict(holds=bound.allows(each.value), **asdict(each)) for each in measured]
+        lacking = dict.fromkeys(each for each in found if isinstance(each, str))
+        return [Verdict(float("nan"), None, 0, detail="; ".join(lacking))]
+
+    names = (tables,) if isinstance(tables, str) else tables
+    return Claim(id, figure, statement, bound.text, reason, names, evaluate, also, explanation)
 
 
 def mean_of(values: np.ndarray, case: str = "", detail: str = "") -> Measurement:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from symlab.claims.claim import Claim, Tables, Verdict
+from symlab.papers.claim import Claim, Tables, Verdict
 from symlab.claims.papers import PAPERS
 from symlab.claims.verdicts import AGREES, DISAGREES, FAILED, HELD, NOT_RUN
 from symlab.errors import UserError

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from symlab.errors import UserError
 from symlab.networks import SCHEMES
-from symlab.networks.fixed_counts import fixed_counts
+from symlab.schemes.fixed_counts import fixed_counts
 from symlab.seeds import torch_generator
 
 State = dict[str, Tensor]

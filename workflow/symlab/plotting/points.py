@@ -14,8 +14,8 @@ from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from symlab.figures.style import Color, Look
-from symlab.figures.tables import labelled, named, named_layers, variants_of
+from symlab.plotting.style import Color, Look
+from symlab.plotting.tables import labelled, named, named_layers, variants_of
 
 MARKERS = "osD^vPX*"
 DECADES = 6

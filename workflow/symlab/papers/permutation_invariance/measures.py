@@ -14,20 +14,20 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from symlab.artifacts import read_tensors
-from symlab.permutation_invariance.barrier import barriers, minima_barriers, permuted
-from symlab.permutation_invariance.grid import Point, teachers_and_widths
-from symlab.permutation_invariance.kernel import population_loss
-from symlab.permutation_invariance.matching import Sort, hungarian, match_by_type
-from symlab.permutation_invariance.minima import Minima, types_of, uniform_minima
-from symlab.permutation_invariance.overlap import (
+from symlab.papers.permutation_invariance.barrier import barriers, minima_barriers, permuted
+from symlab.papers.permutation_invariance.grid import Point, teachers_and_widths
+from symlab.papers.permutation_invariance.kernel import population_loss
+from symlab.papers.permutation_invariance.matching import Sort, hungarian, match_by_type
+from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
+from symlab.papers.permutation_invariance.overlap import (
     expected_overlap,
     gaussian_limit,
     overlap_lower_bound,
     poisson_limit,
     sampled_overlap,
 )
-from symlab.permutation_invariance.sparsity import is_zero, pq_index
-from symlab.permutation_invariance.stability import stability_limit
+from symlab.papers.permutation_invariance.sparsity import is_zero, pq_index
+from symlab.papers.permutation_invariance.stability import stability_limit
 from symlab.seeds import numpy_rng
 
 # A run that is to reach zero loss and ends above has stopped at another minimum, or was stopped too early.

@@ -26,7 +26,7 @@ from matplotlib.typing import LineStyleType
 
 from symlab.artifacts import atomic
 from symlab.errors import UserError
-from symlab.figures.tables import PERMUTATIONS
+from symlab.plotting.tables import PERMUTATIONS
 
 Color = tuple[float, float, float]
 Shared = Literal["none", "all", "row", "col"] | bool

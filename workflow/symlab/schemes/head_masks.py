@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.errors import UserError
-from symlab.networks.fixed_counts import fixed_counts
-from symlab.networks.symmetry import FixedParts, Shapes, entries, fixed_at, place, place_in_rows
+from symlab.schemes.fixed_counts import fixed_counts
+from symlab.schemes.fixed_parts import FixedParts, Shapes, entries, fixed_at, place, place_in_rows
 from symlab.seeds import torch_generator
 
 READS = ("query", "key", "value")

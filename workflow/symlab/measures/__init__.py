@@ -1,0 +1,117 @@
+"""Measures of trained networks, experiments without a chain, and tables made from tables: what a line in a card says.
+
+A paper's card (``symlab.papers``) registers its own; those of the kernel are in ``KERNEL``. The workflow knows nothing
+else of them: rules, files, the keys of a study in a config and the digests of code follow from these lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from symlab.measures.settings import Identification, Interpolation, Matching
+from symlab.settings import Settings
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One job a block of seeds of a variant: ``(models, data, settings, job) -> {output: table or tensors}``."""
+
+    name: str
+    """Of the job; a verb, such as ``match``."""
+    key: str
+    """Key of a study that switches it on and holds its settings; several measures may share one."""
+    settings: type[Settings]
+    function: str
+    """``module:function``, imported by the job alone."""
+    outputs: tuple[str, ...]
+    """Files, by what they hold and how: ``matching.csv``, ``swap_costs.parquet``, ``permutations.safetensors``."""
+    needs: tuple[str, ...] = ()
+    """Tensor outputs of other measures of the same block (``moments.safetensors``), which the job is given."""
+    needs_if: Mapping[str, str] = field(default_factory=dict)
+    """Those that it needs only where a key of its settings is true: ``{"permutations.safetensors": "aligned"}``."""
+    symmetries: bool = False
+    """Whether it is given the network's permutation symmetries (``job.symmetries``), traced once a study."""
+    gpu: bool = False
+    minutes: int = 60
+    memory_mb: int = 4000
+    chain: bool = False
+    """Whether it takes networks that are a chain of linear maps alone."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question without a data set and a chain: ``(settings, job) -> {output: table or tensors}``, one job."""
+
+    key: str
+    """Dotted key of a study that asks for it: ``teacher_student.widths``. Lists of settings are its grids."""
+    settings: type[Settings]
+    function: str
+    """``module:function``; ``settings`` is what stands under the key (a list where the key holds a list)."""
+    outputs: tuple[str, ...]
+    """Tables ``<name>.csv`` of the study, or tensors ``<name>.safetensors``."""
+    several: bool = False
+    """Whether the key may hold a list of settings."""
+    minutes: int = 240
+    memory_mb: int = 2000
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a study made from others in its ``tables`` job: ``(inputs, settings, job) -> table``."""
+
+    name: str
+    """``trade_off.csv``."""
+    function: str
+    inputs: tuple[str, ...]
+    """Tables and tensor files of the study that it is made from; where one is not made, neither is this."""
+    key: str = ""
+    """Key whose settings the function is given, if any."""
+    if_present: tuple[str, ...] = ()
+    """Further inputs that it is given where the study has them."""
+
+
+KERNEL: tuple[Measure, ...] = (
+    Measure(
+        "moments",
+        "matching",
+        Matching,
+        "symlab.measures.moments:correlate_activations",
+        ("moments.safetensors",),
+        symmetries=True,
+        gpu=True,
+        minutes=30,
+    ),
+    Measure(
+        "match",
+        "matching",
+        Matching,
+        "symlab.measures.match:match_pairs",
+        ("permutations.safetensors", "matching.csv"),
+        needs=("moments.safetensors",),
+        symmetries=True,
+        minutes=30,
+    ),
+    Measure(
+        "interpolate",
+        "interpolation",
+        Interpolation,
+        "symlab.measures.interpolate:walk_paths",
+        ("curves.csv",),
+        needs_if={"permutations.safetensors": "aligned"},
+        symmetries=True,
+        gpu=True,
+    ),
+    Measure(
+        "identify",
+        "identification",
+        Identification,
+        "symlab.measures.identify:measure_swap_costs",
+        ("subspaces.csv", "swap_costs.parquet"),
+        gpu=True,
+        chain=True,
+    ),
+)
+KERNEL_TABLES: tuple[Table, ...] = (
+    Table("barriers.csv", "symlab.measures.tables:barriers_of_curves", ("curves.csv",)),
+)

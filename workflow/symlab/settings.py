@@ -1,0 +1,50 @@
+"""What every block of a config is made of: typed settings whose spec leaves out what was not asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Positive = Annotated[int, Field(ge=1)]
+"""A whole number from 1 on."""
+Fraction = Annotated[float, Field(gt=0, le=1)]
+"""Above 0 and at most 1."""
+
+
+class Settings(BaseModel):
+    """One block of a config; unknown keys are refused, and values are taken as they are (no text for a number).
+
+    A new key with a default changes no spec, so what was computed without it stays. Whoever changes the value of a
+    default raises ``revision``, which enters the spec: results of the old default are then no longer taken for the new.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    revision: ClassVar[int] = 0
+
+    def spec(self) -> dict[str, Any]:
+        """The keys whose values differ from their defaults, as plain JSON values, by which a job's work is told."""
+        found: dict[str, Any] = {"revision": self.revision} if self.revision else {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if field.is_required() or value != field.get_default(call_default_factory=True):
+                found[name] = _plain(value)
+        return found
+
+    def __getitem__(self, key: str) -> Any:
+        """A value by its key."""
+        return getattr(self, key)
+
+    def columns(self) -> dict[str, Any]:
+        """What tables say of these settings on every row; nothing unless a kind of settings says otherwise."""
+        return {}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.spec()
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
