@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -31,6 +32,11 @@ class Settings(BaseModel):
                 found[name] = _plain(value)
         return found
 
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+        """The settings that a spec was made of, by today's defaults."""
+        return cls.model_validate(_without_revisions(spec))
+
     def __getitem__(self, key: str) -> Any:
         """A value by its key."""
         return getattr(self, key)
@@ -38,6 +44,37 @@ class Settings(BaseModel):
     def columns(self) -> dict[str, Any]:
         """What tables say of these settings on every row; nothing unless a kind of settings says otherwise."""
         return {}
+
+    def scale(self) -> str:
+        """At which scale an experiment runs, as a phrase; nothing unless its settings say."""
+        return ""
+
+    def misfit(self, *with_what: Any) -> str | None:
+        """Why these settings do not go with others (a measure's with a network and a scheme); None if they do."""
+        return None
+
+
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def from_spec(kinds: Sequence[type[Kind]], spec: Mapping[str, Any], key: str = "name") -> Kind:
+    """The settings that a spec was made of, of the one of several kinds that ``key`` names.
+
+    Raises:
+        KeyError: no kind has that name.
+    """
+    return kinds_by_name(kinds, key)[spec[key]].model_validate(_without_revisions(spec))
+
+
+def kinds_by_name(kinds: Sequence[type[Kind]], key: str = "name") -> dict[str, type[Kind]]:
+    """Kinds of settings by the value that the key which tells them apart has in each."""
+    return {get_args(kind.model_fields[key].annotation)[0]: kind for kind in kinds}
+
+
+def _without_revisions(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_revisions(each) for key, each in value.items() if key != "revision"}
+    return [_without_revisions(each) for each in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
