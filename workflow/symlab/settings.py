@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from symlab.errors import UserError
+
 Positive = Annotated[int, Field(ge=1)]
 """A whole number from 1 on."""
 Fraction = Annotated[float, Field(gt=0, le=1)]
@@ -57,13 +59,17 @@ class Settings(BaseModel):
 Kind = TypeVar("Kind", bound=Settings)
 
 
-def from_spec(kinds: Sequence[type[Kind]], spec: Mapping[str, Any], key: str = "name") -> Kind:
-    """The settings that a spec was made of, of the one of several kinds that ``key`` names.
+def choose(kinds: Sequence[type[Kind]], spec: Mapping[str, Any], key: str = "name") -> Kind:
+    """The settings that ``spec`` (as ``Settings.spec`` gives it) stands for, of the kind whose ``key`` it names.
 
     Raises:
-        KeyError: no kind has that name.
+        UserError: no kind has that name.
+        pydantic.ValidationError: the kind does not take such keys or values.
     """
-    return kinds_by_name(kinds, key)[spec[key]].model_validate(_without_revisions(spec))
+    by_name = kinds_by_name(kinds, key)
+    if spec.get(key) not in by_name:
+        raise UserError(f"{key} is {spec.get(key)!r}; known are {', '.join(sorted(by_name))}.")
+    return by_name[spec[key]].from_spec(spec)
 
 
 def kinds_by_name(kinds: Sequence[type[Kind]], key: str = "name") -> dict[str, type[Kind]]:

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from symlab.networks import build
+from symlab.networks import NETWORKS, build
+from symlab.settings import choose
 from symlab.training import replicas as engine
 from symlab.training.cuda_graph import CapturedStep
 from symlab.training.replicas import Replica
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 MLP = {"name": "mlp", "widths": [64, 64]}
 RESNET = {"name": "resnet20"}
 SCHEME = {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}
-NETWORKS = pytest.mark.parametrize("network", [MLP, RESNET], ids=["mlp", "resnet20"])
+BOTH = pytest.mark.parametrize("network", [MLP, RESNET], ids=["mlp", "resnet20"])
 SIZES = pytest.mark.parametrize("size", [1, 4], ids=["one by one", "together"])
 REPLICAS = [(0, seed) for seed in range(4)]
 
@@ -35,7 +36,7 @@ def run(monkeypatch, train, data):
         if not captured:
             monkeypatch.setattr(engine, "captured_on_gpu", lambda step, device: step)
         options = {"scheme": SCHEME, "augment": {"flip": True, "crop": 1}, "device": "cuda", "lr": 1e-4} | options
-        block = train(lambda: build(network, 192, 10), data, replicas, **options)
+        block = train(lambda: build(choose(NETWORKS, network), 192, 10), data, replicas, **options)
         monkeypatch.undo()
         return block
 
@@ -51,7 +52,7 @@ def relative_difference(a, b):
     return ((a - b).norm(dim=1) / b.norm(dim=1)).max().item()
 
 
-@NETWORKS
+@BOTH
 @SIZES
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_captured_steps_equal_eager_ones(run, network, size, optimizer):
@@ -62,7 +63,7 @@ def test_captured_steps_equal_eager_ones(run, network, size, optimizer):
     torch.testing.assert_close(*losses, rtol=1e-5, atol=0)
 
 
-@NETWORKS
+@BOTH
 @SIZES
 @pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 2e-3), ("bf16", 2e-2)])
 def test_reduced_precision_stays_near_float32(run, network, size, precision, tolerance):
@@ -72,7 +73,7 @@ def test_reduced_precision_stays_near_float32(run, network, size, precision, tol
         torch.testing.assert_close(a, b, rtol=tolerance, atol=0)
 
 
-@NETWORKS
+@BOTH
 def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(run, network):
     gpu, cpu = (run(network, 4, device=device) for device in ("cuda", "cpu"))
     assert torch.equal(gpu.snapshots[0]["readout.weight" if network is RESNET else "linears.0.weight"],
@@ -80,7 +81,7 @@ def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(run, network):
     assert relative_difference(gpu.snapshots[2], cpu.snapshots[2]) < 1e-2
 
 
-@NETWORKS
+@BOTH
 def test_seeds_alone_and_in_a_block_agree_up_to_rounding(run, network):
     block, alone = run(network, 4), run(network, 4, [(0, 2)])
     place = block.replicas.index(Replica(0, 2))
@@ -88,7 +89,7 @@ def test_seeds_alone_and_in_a_block_agree_up_to_rounding(run, network):
     assert relative_difference(alone.snapshots[2], of_block) < 1e-3
 
 
-@NETWORKS
+@BOTH
 def test_fixed_weights_never_move_on_a_gpu(run, network):
     block = run(network, 4)
     for name, (F, D) in block.fixed[0].items():
@@ -110,7 +111,7 @@ def test_every_full_step_after_the_warm_up_is_a_replay(monkeypatch, run):
     assert sum(replays) == 22 - 3
 
 
-@NETWORKS
+@BOTH
 def test_the_stack_size_depends_on_the_gpu_only(train, data, network):
     sizes = []
     measured = engine.measured_stack_size
@@ -122,6 +123,13 @@ def test_the_stack_size_depends_on_the_gpu_only(train, data, network):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "measured_stack_size", keeping)
         for replicas in ([(0, 0)], REPLICAS):
-            train(lambda: build(network, 192, 10), data, replicas, device="cuda", epochs=1, snapshots=(1,))
+            train(
+                lambda: build(choose(NETWORKS, network), 192, 10),
+                data,
+                replicas,
+                device="cuda",
+                epochs=1,
+                snapshots=(1,),
+            )
     assert sizes[0] == sizes[1] or network is RESNET
     assert all(size == 1 or size % 2 == 0 for size in sizes)
