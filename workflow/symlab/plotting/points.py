@@ -14,8 +14,8 @@ from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from symlab.plotting.rows import assumptions_hold, list_layers
 from symlab.plotting.style import Color, Look
-from symlab.plotting.tables import labelled, named, named_layers, variants_of
 
 MARKERS = "osD^vPX*"
 DECADES = 6
@@ -24,23 +24,17 @@ FEW_DECADES, PART = 2.5, 0.5
 """Decades below which a logarithmic axis has labels within them too, and below which its labels are evenly spaced."""
 
 
-def with_labels(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of all variants with their ``label``, and the variants, ``named``."""
-    variants = named(variants_of(table))
-    return labelled(table, variants), variants
-
-
 def fails(rows: pd.DataFrame) -> Shaped[np.ndarray, " n"]:
     """Which rows' assumptions do not hold: those whose ``assumption`` says which."""
-    return np.array([isinstance(text, str) and text.strip() != "" for text in rows["assumption"]], dtype=bool)
+    return ~assumptions_hold(rows).to_numpy(dtype=bool)
 
 
-def markers(values: Iterable[Any]) -> dict[Any, str]:
+def assign_markers(values: Iterable[Any]) -> dict[Any, str]:
     """A marker for each of the distinct values in their order."""
     return {value: MARKERS[index % len(MARKERS)] for index, value in enumerate(dict.fromkeys(values))}
 
 
-def points(
+def draw_points(
     axis: Axes,
     x: Any,
     y: Any,
@@ -82,12 +76,12 @@ def floor_of(values: Iterable[Any]) -> float:
     return float(regular.min() / 3 if len(regular) < len(finite) else regular.min())
 
 
-def floored(values: pd.Series, floor: float) -> Float[np.ndarray, " n"]:
+def raise_to_floor(values: pd.Series, floor: float) -> Float[np.ndarray, " n"]:
     """The values, with those below the floor on it; NaN stays."""
     return np.maximum(values.to_numpy(dtype=float), floor)
 
 
-def log_scale(axes: np.ndarray, which: str) -> None:
+def scale_log(axes: np.ndarray, which: str) -> None:
     """Make the x or y axes logarithmic, with labels also within decades where there are few of them.
 
     For axes that share their limits, with everything drawn.
@@ -106,17 +100,17 @@ def log_scale(axes: np.ndarray, which: str) -> None:
             axis.set_major_formatter("{x:g}")
 
 
-def left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
+def say_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
     """A sentence that names the variants (and layers) of rows that cannot be drawn; empty if there are none."""
-    return f"not drawn, {why}: {named_layers(rows, of)}" if len(rows) else ""
+    return f"not drawn, {why}: {list_layers(rows, of)}" if len(rows) else ""
 
 
-def points_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
+def say_points_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
     """A sentence that counts the points that cannot be drawn of variants that are; empty if there are none."""
-    return f"{len(rows)} of {len(of)} points not drawn, {why}: {named_layers(rows, of)}" if len(rows) else ""
+    return f"{len(rows)} of {len(of)} points not drawn, {why}: {list_layers(rows, of)}" if len(rows) else ""
 
 
-def colors_of(looks: dict[str, Look], shown: pd.DataFrame) -> list[Artist]:
+def color_entries(looks: dict[str, Look], shown: pd.DataFrame) -> list[Artist]:
     """Legend entries of the shown rows' labels, in the order of the looks."""
     present = set(shown["label"])
     return [
