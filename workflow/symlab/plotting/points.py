@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Shaped
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from symlab.plotting.rows import assumptions_hold, list_layers
-from symlab.plotting.style import Color, Look
+from symlab.plotting.style import Color, Look, mark_entry
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 MARKERS = "osD^vPX*"
 DECADES = 6
@@ -86,6 +86,8 @@ def scale_log(axes: np.ndarray, which: str) -> None:
 
     For axes that share their limits, with everything drawn.
     """
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
     for axes_of in axes.flat:
         (axes_of.set_xscale if which == "x" else axes_of.set_yscale)("log", nonpositive="mask")
     for axes_of in axes.flat:
@@ -113,21 +115,16 @@ def say_points_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
 def color_entries(looks: dict[str, Look], shown: pd.DataFrame) -> list[Artist]:
     """Legend entries of the shown rows' labels, in the order of the looks."""
     present = set(shown["label"])
-    return [
-        Line2D([], [], color=look.color, linestyle="", marker="s", markersize=5, label=label)
-        for label, look in looks.items()
-        if label in present
-    ]
+    return [mark_entry(label, "s", color=look.color, markersize=5) for label, look in looks.items() if label in present]
 
 
 def marker_entries(names: dict[str, str]) -> list[Artist]:
     """Legend entries of markers by what they mean."""
-    return [Line2D([], [], color="0.4", linestyle="", marker=marker, label=name) for name, marker in names.items()]
+    return [mark_entry(name, marker) for name, marker in names.items()]
 
 
 def hollow_entry(hollow: Shaped[np.ndarray, " n"]) -> list[Artist]:
     """The legend entry of hollow points, if there are any."""
     if not hollow.any():
         return []
-    look: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": "0.4", "linestyle": ""}
-    return [Line2D([], [], label="hollow: an assumption fails", **look)]
+    return [mark_entry("hollow: an assumption fails", "o", markerfacecolor="white", markeredgecolor="0.4")]
