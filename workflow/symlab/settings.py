@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from symlab.errors import UserError
 
 Positive = Annotated[int, Field(ge=1)]
 """A whole number from 1 on."""
@@ -38,6 +41,22 @@ class Settings(BaseModel):
     def columns(self) -> dict[str, Any]:
         """What tables say of these settings on every row; nothing unless a kind of settings says otherwise."""
         return {}
+
+
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def choose(kinds: Sequence[type[Kind]], spec: dict[str, Any], key: str = "name") -> Kind:
+    """The settings that ``spec`` (as ``Settings.spec`` gives it) stands for, of the kind whose ``key`` it names.
+
+    Raises:
+        UserError: no kind has that name.
+        pydantic.ValidationError: the kind does not take such keys or values.
+    """
+    by_name = {name: kind for kind in kinds for name in get_args(kind.model_fields[key].annotation)}
+    if spec.get(key) not in by_name:
+        raise UserError(f"{key} is {spec.get(key)!r}; known are {', '.join(sorted(by_name))}.")
+    return by_name[spec[key]].model_validate({name: value for name, value in spec.items() if name != "revision"})
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import NETWORKS, build
+from symlab.settings import choose
 from symlab.training import replicas as engine
 from symlab.training.precision import arithmetic
 from symlab.training.stacks import TrainingData
@@ -29,7 +30,13 @@ def data():
 def test_bf16_trains_as_float32_does(monkeypatch, train, data, network, stacked):
     monkeypatch.setattr(engine, "_stacks_on_cpu", lambda module, shapes: stacked)
     blocks = [
-        train(lambda: build(network, 192, 8), data, [(0, 0), (0, 1)], snapshots=(2,), precision=precision)
+        train(
+            lambda: build(choose(NETWORKS, network), 192, 8),
+            data,
+            [(0, 0), (0, 1)],
+            snapshots=(2,),
+            precision=precision,
+        )
         for precision in ("float32", "bf16")
     ]
     for column in ("train_loss", "val_loss"):
@@ -41,8 +48,8 @@ def test_bf16_trains_as_float32_does(monkeypatch, train, data, network, stacked)
 
 def test_validation_uses_the_precision_of_training(monkeypatch, train, data):
     monkeypatch.setattr(engine, "_stacks_on_cpu", lambda module, shapes: False)
-    block = train(lambda: build(MLP, 192, 8), data, epochs=1, snapshots=(1,), precision="bf16")
-    module = build(MLP, 192, 8)
+    block = train(lambda: build(choose(NETWORKS, MLP), 192, 8), data, epochs=1, snapshots=(1,), precision="bf16")
+    module = build(choose(NETWORKS, MLP), 192, 8)
     module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[1].items()})
     with torch.autocast("cpu", torch.bfloat16):
         outputs = module(data.x_val)
@@ -54,7 +61,7 @@ def test_validation_uses_the_precision_of_training(monkeypatch, train, data):
 
 def test_tf32_needs_a_gpu(train, data):
     with pytest.raises(UserError, match=r"recipe.precision is tf32, .* the device is the CPU; set recipe.precision"):
-        train(lambda: build(MLP, 192, 8), data, precision="tf32")
+        train(lambda: build(choose(NETWORKS, MLP), 192, 8), data, precision="tf32")
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])

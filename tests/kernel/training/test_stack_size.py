@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symlab.training import stack_size
+from symlab.training.settings import Recipe
 from symlab.training.stack_size import LARGEST, Trial, fitting, measured_stack_size
 from symlab.training.stacks import OneByOne
 
@@ -77,7 +78,7 @@ def test_measured_size(gpu, changes, may_be_slower, size):
 def test_a_trial_takes_all_kinds_of_steps_and_moves_nothing(monkeypatch, recipe, conv_net, images):
     module = conv_net()
     W = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
-    stack = OneByOne(module, W, {}, {}, recipe, images)
+    stack = OneByOne(module, W, {}, {}, Recipe(**recipe), images)
     seen = []
 
     def step(lr, batch):

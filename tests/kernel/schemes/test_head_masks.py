@@ -4,18 +4,22 @@ import pytest
 import torch
 
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import NETWORKS, build
+from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
+from symlab.settings import choose
 
 HEADS = 4
-SHAPES = weight_shapes(build({"name": "vit", "dim": 64, "depth": 2, "heads": HEADS, "channels": 1}, 64, 10))
+SHAPES = weight_shapes(
+    build(choose(NETWORKS, {"name": "vit", "dim": 64, "depth": 2, "heads": HEADS, "channels": 1}), 64, 10)
+)
 SCHEME = {"name": "w_asymmetric_heads", "heads": HEADS, "sigma_F": 1.5, "n_fixed": 8}
 PLAIN = {"name": "w_asymmetric", "sigma_F": 1.5, "n_fixed": 8}
 
 
 @pytest.fixture(scope="module")
 def parts():
-    return sample_fixed_parts(SCHEME, SHAPES, "s", 0)
+    return sample_fixed_parts(choose(SCHEMES, SCHEME), SHAPES, "s", 0)
 
 
 def test_every_row_has_as_many_fixed_entries_as_in_the_plain_scheme(parts):
@@ -44,7 +48,7 @@ def test_rows_of_the_output_map_spread_their_fixed_entries_over_the_heads(parts)
 
 
 def test_other_maps_are_those_of_the_plain_scheme(parts):
-    plain = sample_fixed_parts(PLAIN, SHAPES, "s", 0)
+    plain = sample_fixed_parts(choose(SCHEMES, PLAIN), SHAPES, "s", 0)
     for weight in ("patch_embedding.weight", "blocks.1.mlp.0.weight", "blocks.1.mlp.2.weight", "readout.weight"):
         for mine, theirs in zip(parts[weight], plain[weight], strict=True):
             assert torch.equal(mine, theirs)
@@ -52,7 +56,7 @@ def test_other_maps_are_those_of_the_plain_scheme(parts):
 
 def test_values_are_normal():
     shapes = {"attention.query.weight": (512, 512)}
-    F, D = sample_fixed_parts(SCHEME | {"n_fixed": 64}, shapes, "s")["attention.query.weight"]
+    F, D = sample_fixed_parts(choose(SCHEMES, SCHEME | {"n_fixed": 64}), shapes, "s")["attention.query.weight"]
     assert F[D == 0].std().item() == pytest.approx(1.5, rel=0.02)
 
 
@@ -68,4 +72,4 @@ def test_values_are_normal():
 )
 def test_what_does_not_fit_is_refused(scheme, shapes, sentence):
     with pytest.raises(UserError, match=sentence):
-        sample_fixed_parts(SCHEME | scheme, shapes, "s")
+        sample_fixed_parts(choose(SCHEMES, SCHEME | scheme), shapes, "s")

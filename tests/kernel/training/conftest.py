@@ -4,21 +4,14 @@ import pytest
 import torch
 from torch import nn
 
+from symlab.networks import Lecun
+from symlab.schemes import SCHEMES
+from symlab.settings import choose
 from symlab.training.replicas import Replica, train_block
+from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
-RECIPE = {
-    "optimizer": "adamw",
-    "lr": 1e-3,
-    "weight_decay": 0.01,
-    "momentum": 0.9,
-    "decay_bias": True,
-    "epochs": 2,
-    "batch_size": 16,
-    "schedule": {"name": "constant"},
-    "augment": None,
-    "precision": "float32",
-}
+RECIPE = {"epochs": 2, "batch_size": 16}
 
 
 class SmallConvNet(nn.Module):
@@ -67,9 +60,9 @@ def train(recipe):
             build,
             data,
             [Replica(*replica) for replica in replicas],
-            scheme or {"name": "standard"},
-            {"name": "lecun"},
-            {**recipe, **changes},
+            choose(SCHEMES, scheme or {"name": "standard"}),
+            Lecun(name="lecun"),
+            Recipe(**{**recipe, **changes}),
             snapshots,
             ("study", "variant"),
             device,

@@ -6,6 +6,7 @@ import torch
 from symlab.training import replicas as engine
 from symlab.training.cuda_graph import WARM_UP, CapturedStep
 from symlab.training.recipe import Optimizer
+from symlab.training.settings import Recipe
 
 CPU = torch.device("cpu")
 
@@ -92,7 +93,7 @@ def test_a_learning_rate_may_be_a_tensor(recipe, optimizer):
     results = []
     for rates in ([0.1, 0.05, 0.2], [torch.tensor(0.1), torch.tensor(0.05), torch.tensor(0.2)]):
         W = torch.linspace(-1, 1, 32).requires_grad_()
-        moves = Optimizer({**recipe, "optimizer": optimizer}, {"W": W}, ["W"], R=1)
+        moves = Optimizer(Recipe(**recipe, optimizer=optimizer), {"W": W}, ["W"], R=1)
         for lr in rates:
             W.grad = W.detach().cos()
             moves.step(lr)

@@ -8,10 +8,13 @@ import torch
 
 from symlab.artifacts import ArtifactError, read_header
 from symlab.errors import Interrupted
-from symlab.networks import build
+from symlab.networks import NETWORKS, Lecun, build
+from symlab.schemes import SCHEMES
+from symlab.settings import choose
 from symlab.training import replicas as engine
 from symlab.training.replicas import Replica, train_block
 from symlab.training.resume import Checkpoints, training_key
+from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
 KEY = ("study", "variant")
@@ -48,8 +51,9 @@ def train(recipe, case, checkpoints=None, net=None, given=None):
     recipe = recipe | {"optimizer": optimizer, "epochs": 3, "schedule": schedule}
     given = given or data()
     network = {"name": "mlp", "widths": [16, 16], "norm": norm, "activation": "gelu"}
-    make = net or (lambda: build(network, 12, 5))
-    args = (make, given, REPLICAS, scheme, {"name": "lecun"}, recipe, (0, 1, 3), KEY, "cpu")
+    make = net or (lambda: build(choose(NETWORKS, network), 12, 5))
+    scheme, recipe = choose(SCHEMES, scheme), Recipe(**recipe)
+    args = (make, given, REPLICAS, scheme, Lecun(name="lecun"), recipe, (0, 1, 3), KEY, "cpu")
     return train_block(*args, checkpoints=checkpoints)
 
 

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import INITS, NETWORKS, build
 from symlab.schemes.fixed_parts import effective, weight_shapes
 from symlab.seeds import torch_generator
+from symlab.settings import choose
 from symlab.training import replicas as engine
 from symlab.training.augmentation import Augmentation
 from symlab.training.replicas import Replica
@@ -38,7 +39,7 @@ def test_engine_equals_a_plain_loop(monkeypatch, train, conv_net, images, stacke
     block = train(conv_net, images, [(0, 3), (0, 4)], scheme, optimizer=optimizer, lr=lr, augment=AUGMENT)
     fixed = block.fixed[0]
     module = conv_net()
-    W = engine.sample_parameters(module, {"name": "lecun"}, torch_generator(*KEY, "init", 0, 3))
+    W = engine.sample_parameters(module, choose(INITS, {"name": "lecun"}), torch_generator(*KEY, "init", 0, 3))
     W = {name: tensor.requires_grad_() for name, tensor in W.items()}
     kind = torch.optim.AdamW if optimizer == "adamw" else torch.optim.SGD
     options = {} if optimizer == "adamw" else {"momentum": 0.9}
@@ -116,8 +117,14 @@ def test_the_trained_state_gives_the_history_s_validation_loss(train, images):
     data = copy.copy(images)
     for name, value in {"x_train": x, "x_val": x[:20], "image": (3, 6, 6)}.items():
         object.__setattr__(data, name, value)
-    block = train(lambda: build(network, 108, 16), data, epochs=1, snapshots=(1,), augment={"flip": True, "crop": 1})
-    module = build(network, 108, 16)
+    block = train(
+        lambda: build(choose(NETWORKS, network), 108, 16),
+        data,
+        epochs=1,
+        snapshots=(1,),
+        augment={"flip": True, "crop": 1},
+    )
+    module = build(choose(NETWORKS, network), 108, 16)
     module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[1].items()})
     loss = nn.functional.cross_entropy(module(data.x_val), data.y_val).item()
     assert block.history["val_loss"].iloc[0] == pytest.approx(loss, rel=1e-4)

@@ -6,27 +6,19 @@ import pytest
 import torch
 from torch import nn
 
+from symlab import schemes
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import NETWORKS, Lecun, build
 from symlab.schemes.fixed_parts import effective
+from symlab.settings import choose
 from symlab.training import replicas as engine
 from symlab.training.recipe import learning_rate
 from symlab.training.replicas import Replica, train_block
+from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
 KEY = ("study", "variant")
-RECIPE = {
-    "optimizer": "adamw",
-    "lr": 1e-3,
-    "weight_decay": 0.01,
-    "momentum": 0.9,
-    "decay_bias": True,
-    "epochs": 2,
-    "batch_size": 32,
-    "schedule": {"name": "constant", "warmup_epochs": 0, "gamma": 1, "growth_epochs": 0},
-    "augment": None,
-    "precision": "float32",
-}
+RECIPE = {"epochs": 2, "batch_size": 32}
 SCHEMES = [
     {"name": "standard"},
     {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25},
@@ -58,12 +50,12 @@ def train(
     data = data or make_data()
     outputs = 5 if data.task == "classification" else 1
     return train_block(
-        lambda: build(network, data.x_train.shape[1], outputs),
+        lambda: build(choose(NETWORKS, network), data.x_train.shape[1], outputs),
         data,
         [Replica(*replica) for replica in replicas],
-        scheme,
-        {"name": "lecun"},
-        {**RECIPE, **changes},
+        choose(schemes.SCHEMES, scheme),
+        Lecun(name="lecun"),
+        Recipe(**{**RECIPE, **changes}),
         snapshots,
         KEY,
         device,
@@ -184,7 +176,7 @@ def test_history_counts_what_the_networks_do():
     ]  # fmt: skip
     assert len(history) == 80 and (history["time_s"] > 0).all()
     last = history[(history["epoch"] == 40) & (history["seed"] == 1)].iloc[0]
-    module = build({"name": "mlp", "widths": [16, 16]}, 12, 5)
+    module = build(choose(NETWORKS, {"name": "mlp", "widths": [16, 16]}), 12, 5)
     module.load_state_dict({name: tensor[1] for name, tensor in block.snapshots[40].items()})
     data = make_data()
     outputs = module(data.x_val)
@@ -208,7 +200,7 @@ def test_divergence_names_variant_and_seed(monkeypatch, stacked):
 
 
 def schedule(name, **keys):
-    return {**RECIPE, "epochs": 10, "lr": 2.0, "schedule": {**RECIPE["schedule"], "name": name, **keys}}
+    return Recipe(**RECIPE | {"epochs": 10, "lr": 2.0, "schedule": {"name": name, **keys}})
 
 
 def test_schedules():

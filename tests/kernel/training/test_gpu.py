@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from symlab.networks import build
+from symlab.networks import NETWORKS, build
+from symlab.settings import choose
 from symlab.training import replicas as engine
 from symlab.training.cuda_graph import CapturedStep
 from symlab.training.replicas import Replica
@@ -35,7 +36,7 @@ def run(monkeypatch, train, data):
         if not captured:
             monkeypatch.setattr(engine, "captured_on_gpu", lambda step, device: step)
         options = {"scheme": SCHEME, "augment": {"flip": True, "crop": 1}, "device": "cuda", "lr": 1e-4} | options
-        block = train(lambda: build(network, 192, 10), data, replicas, **options)
+        block = train(lambda: build(choose(NETWORKS, network), 192, 10), data, replicas, **options)
         monkeypatch.undo()
         return block
 
@@ -122,6 +123,13 @@ def test_the_stack_size_depends_on_the_gpu_only(train, data, network):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "measured_stack_size", keeping)
         for replicas in ([(0, 0)], REPLICAS):
-            train(lambda: build(network, 192, 10), data, replicas, device="cuda", epochs=1, snapshots=(1,))
+            train(
+                lambda: build(choose(NETWORKS, network), 192, 10),
+                data,
+                replicas,
+                device="cuda",
+                epochs=1,
+                snapshots=(1,),
+            )
     assert sizes[0] == sizes[1] or network is RESNET
     assert all(size == 1 or size % 2 == 0 for size in sizes)

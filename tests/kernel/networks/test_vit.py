@@ -6,16 +6,17 @@ import torch.nn.functional as functional
 from torch import nn
 
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import INITS, NETWORKS, build
 from symlab.networks.initialise import sample_parameters
 from symlab.schemes.fixed_parts import weight_shapes
+from symlab.settings import choose
 
 SMALL = {"name": "vit", "patch": 2, "dim": 24, "depth": 2, "heads": 3, "mlp_ratio": 2}
 
 
 def small(seed=0, channels=3, n_outputs=5):
     """A small network on 6 x 6 images with random values in every parameter, norms included."""
-    module = build(SMALL | {"channels": channels}, channels * 36, n_outputs)
+    module = build(choose(NETWORKS, SMALL | {"channels": channels}), channels * 36, n_outputs)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -70,7 +71,7 @@ def test_forward_is_that_of_the_reference():
 
 
 def test_sizes_and_names_are_those_of_the_paper():
-    module = build({"name": "vit"}, 3072, 10)
+    module = build(choose(NETWORKS, {"name": "vit"}), 3072, 10)
     shapes = weight_shapes(module)
     block = {f"attention.{name}": (384, 384) for name in ("query", "key", "value", "output")}
     block |= {"mlp.0": (1536, 384), "mlp.2": (384, 1536)}
@@ -87,9 +88,14 @@ def test_sizes_and_names_are_those_of_the_paper():
 def test_initial_values_come_from_the_generator_alone():
     network = SMALL | {"dim": 96}
     first, second = (
-        sample_parameters(build(network, 108, 5), {"name": "lecun"}, torch.Generator().manual_seed(4)) for _ in "ab"
+        sample_parameters(
+            build(choose(NETWORKS, network), 108, 5), choose(INITS, {"name": "lecun"}), torch.Generator().manual_seed(4)
+        )
+        for _ in "ab"
     )
-    other = sample_parameters(build(network, 108, 5), {"name": "lecun"}, torch.Generator().manual_seed(5))
+    other = sample_parameters(
+        build(choose(NETWORKS, network), 108, 5), choose(INITS, {"name": "lecun"}), torch.Generator().manual_seed(5)
+    )
     for name, value in first.items():
         assert torch.equal(value, second[name])
         if "norm" in name:
@@ -111,7 +117,7 @@ def test_initial_values_come_from_the_generator_alone():
 )
 def test_sizes_that_do_not_fit_are_refused(options, sentence):
     with pytest.raises(UserError, match=sentence):
-        build(SMALL | options, 108, 5)
+        build(choose(NETWORKS, SMALL | options), 108, 5)
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop because we have not yet implemented the batching rule")

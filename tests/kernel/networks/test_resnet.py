@@ -5,9 +5,11 @@ import torch
 import torch.nn.functional as functional
 
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import INITS, NETWORKS, build
 from symlab.networks.initialise import sample_parameters
+from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
+from symlab.settings import choose
 
 NETWORK = {"name": "resnet20"}
 # Table 3 of the main paper.
@@ -61,20 +63,20 @@ def reference(state, x, channels, norm_groups):
 )
 def test_forward_is_that_of_the_reference(options, side):
     channels = options.get("channels", 3)
-    module = randomised(build(NETWORK | options, channels * side * side, 7))
+    module = randomised(build(choose(NETWORKS, NETWORK | options), channels * side * side, 7))
     x = torch.randn(4, channels * side * side, generator=torch.Generator().manual_seed(1))
     expected = reference(module.state_dict(), x, channels, options.get("norm_groups", 1))
     torch.testing.assert_close(module(x), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_sizes_are_those_of_the_paper():
-    plain = build(NETWORK, 3072, 10)
+    plain = build(choose(NETWORKS, NETWORK), 3072, 10)
     # He et al. report 0.27 M parameters (without normalised shortcuts, which add 2,752).
     convolutions = 9 * (3 * 16 + 6 * 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2) + 16 * 32 + 32 * 64
     norms = 2 * (7 * 16 + 7 * 32 + 7 * 64)
     assert sum(parameter.numel() for parameter in plain.parameters()) == convolutions + norms + 64 * 10 + 10
     assert sum(parameter.numel() for parameter in plain.parameters()) == pytest.approx(0.27e6, rel=0.03)
-    shapes = weight_shapes(build(NETWORK | {"width_multiplier": 8}, 3072, 10))
+    shapes = weight_shapes(build(choose(NETWORKS, NETWORK | {"width_multiplier": 8}), 3072, 10))
     assert len(shapes) == 22
     assert shapes["stem.weight"] == (128, 3, 3, 3)
     assert shapes["groups.1.0.conv1.weight"] == (256, 128, 3, 3)
@@ -84,7 +86,7 @@ def test_sizes_are_those_of_the_paper():
 
 
 def test_group_names():
-    module = build(NETWORK, 3072, 10)
+    module = build(choose(NETWORKS, NETWORK), 3072, 10)
     paths = {}
     for path, name in module.group_names().items():
         paths.setdefault(name, set()).add(path)
@@ -96,7 +98,7 @@ def test_group_names():
 
 
 def test_fixed_weights_of_table_3():
-    shapes = weight_shapes(build(NETWORK | {"width_multiplier": 8}, 3072, 10))
+    shapes = weight_shapes(build(choose(NETWORKS, NETWORK | {"width_multiplier": 8}), 3072, 10))
     expected = {
         "stem": 12,
         "groups.0.2.conv1": 108,
@@ -107,7 +109,7 @@ def test_fixed_weights_of_table_3():
         "readout": 24,
     }
     some = {f"{path}.weight": shapes[f"{path}.weight"] for path in expected}
-    parts = sample_fixed_parts({"name": "w_asymmetric", "sigma_F": 2.0, "n_fixed": TABLE_3}, some, "s")
+    parts = sample_fixed_parts(choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 2.0, "n_fixed": TABLE_3}), some, "s")
     for path, n_fixed in expected.items():
         _, D = parts[f"{path}.weight"]
         counted = (D == 0).sum(dim=1 if path == "readout" else (0, 2, 3))
@@ -116,9 +118,16 @@ def test_fixed_weights_of_table_3():
 
 def test_initial_values_come_from_the_generator_alone():
     first, second = (
-        sample_parameters(build(NETWORK, 768, 10), {"name": "lecun"}, torch.Generator().manual_seed(4)) for _ in "ab"
+        sample_parameters(
+            build(choose(NETWORKS, NETWORK), 768, 10),
+            choose(INITS, {"name": "lecun"}),
+            torch.Generator().manual_seed(4),
+        )
+        for _ in "ab"
     )
-    other = sample_parameters(build(NETWORK, 768, 10), {"name": "lecun"}, torch.Generator().manual_seed(5))
+    other = sample_parameters(
+        build(choose(NETWORKS, NETWORK), 768, 10), choose(INITS, {"name": "lecun"}), torch.Generator().manual_seed(5)
+    )
     for name, value in first.items():
         assert torch.equal(value, second[name])
         if "norm" in name:
@@ -137,11 +146,11 @@ def test_initial_values_come_from_the_generator_alone():
 )
 def test_images_and_groups_that_do_not_fit_are_refused(n_inputs, options, sentence):
     with pytest.raises(UserError, match=sentence):
-        build(NETWORK | options, n_inputs, 10)
+        build(choose(NETWORKS, NETWORK | options), n_inputs, 10)
 
 
 def test_replicas_run_side_by_side():
-    modules = [randomised(build(NETWORK, 192, 10), seed) for seed in (0, 1)]
+    modules = [randomised(build(choose(NETWORKS, NETWORK), 192, 10), seed) for seed in (0, 1)]
     stacked = {name: torch.stack([m.state_dict()[name] for m in modules]) for name in modules[0].state_dict()}
     x = torch.randn(2, 3, 192, generator=torch.Generator().manual_seed(1))
     outputs = torch.func.vmap(lambda state, x: torch.func.functional_call(modules[0], state, (x,)))(stacked, x)
