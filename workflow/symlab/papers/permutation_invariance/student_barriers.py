@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.connectivity.barrier import above_line
-from symlab.papers.permutation_invariance.kernel import mean_square
 from symlab.papers.permutation_invariance.minima import Minima
+from symlab.papers.permutation_invariance.population_loss import mean_square
 
 # Cosines evaluated at once are this many at most, except those of a single student that has more. Small enough for the
 # processor's cache.

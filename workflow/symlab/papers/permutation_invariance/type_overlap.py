@@ -9,7 +9,27 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 from scipy import stats
+
+from symlab.seeds import numpy_rng
+
+
+def tabulate_overlap(M: int, up_to: float, draws: int, seed: tuple[str, ...]) -> pd.DataFrame:
+    """Overlap P at every width m from M to ``up_to`` M: exact T(m, M), its bound and limits (Theorem 5), and by draws.
+
+    Args:
+        seed: names that the draws' generators are derived from, with M and m.
+    """
+    rows = []
+    for m in range(M, round(up_to * M) + 1):
+        drawn, error = sampled_overlap(m, M, draws, numpy_rng(*seed, M, m))
+        rows.append(
+            {"M": M, "m": m, "draws": draws, "overlap_mean": drawn, "overlap_se": error}
+            | {"overlap": expected_overlap(m, M), "lower_bound": overlap_lower_bound(m, M)}
+            | {"poisson_limit": poisson_limit(m / M), "gaussian_limit": gaussian_limit(M / m)}
+        )
+    return pd.DataFrame(rows)
 
 
 def expected_overlap(m: int, M: int) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,22 +12,18 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from symlab.artifacts import read_tensors
-from symlab.papers.permutation_invariance.barrier import barriers, minima_barriers, permuted
-from symlab.papers.permutation_invariance.grid import Point, teachers_and_widths
-from symlab.papers.permutation_invariance.kernel import population_loss
-from symlab.papers.permutation_invariance.matching import Sort, hungarian, match_by_type
 from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
-from symlab.papers.permutation_invariance.overlap import (
-    expected_overlap,
-    gaussian_limit,
-    overlap_lower_bound,
-    poisson_limit,
-    sampled_overlap,
-)
-from symlab.papers.permutation_invariance.sparsity import is_zero, pq_index
+from symlab.papers.permutation_invariance.population_loss import population_loss
+from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
+from symlab.papers.permutation_invariance.settings import Grid, Point, Samples, Size
 from symlab.papers.permutation_invariance.stability import stability_limit
+from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
+from symlab.papers.permutation_invariance.type_matching import Sort, hungarian, match_by_type
 from symlab.seeds import numpy_rng
+
+if TYPE_CHECKING:
+    from symlab.artifacts import Tensors
+    from symlab.measures.job import Job
 
 # A run that is to reach zero loss and ends above has stopped at another minimum, or was stopped too early.
 KEPT_BELOW = 1e-5
@@ -40,6 +35,10 @@ LARGEST_HESSIAN = 150
 SORTED: dict[str, Sort] = {"permuted": "both", "permuted_one_sorted": "second", "permuted_unsorted": "none"}
 
 
+Inputs = Mapping[str, "tuple[Tensors, dict[str, Any]]"]
+"""Tensors and header of the one file of trained students that a table is made from, by its name."""
+
+
 @dataclass(frozen=True)
 class Students:
     """The students of one point: weights W [r, m, d], the steps they took, and the grid that they belong to."""
@@ -47,57 +46,71 @@ class Students:
     point: Point
     W: Float64[Tensor, "r m d"]
     steps: np.ndarray
-    grid: dict[str, Any]
-
-    @property
-    def source(self) -> str:
-        """How they came about: "gd" or "sgd"."""
-        return "sgd" if self.grid["batch"] else "gd"
+    grid: Grid
 
 
-def open_students(paths: Sequence[str | Path]) -> Iterator[Students]:
-    """The students that training jobs have written, point by point.
+def tabulate_runs(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+    """Losses, sparsity and types of the students of one role, and of uniform samples of the minima beside them."""
+    tables = [runs_of_trained(students) for students in open_students(inputs, grids)]
+    tables += [runs_of_uniform(grid, job.study) for grid in grids]
+    return pd.concat(tables, ignore_index=True)
 
-    Raises:
-        ArtifactError: a file is missing, damaged, or of another kind.
+
+def tabulate_barriers(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+    """Barriers between pairs of trained students of one role, and between uniform samples of the minima."""
+    tables = [barriers_of_trained(students) for students in open_students(inputs, grids)]
+    tables += [barriers_of_uniform(grid, job.study) for grid in grids]
+    return pd.concat(tables, ignore_index=True)
+
+
+def tabulate_entries(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+    """How trained students split the weight of one teacher neuron among theirs."""
+    return pd.concat([column_entries(students) for students in open_students(inputs, grids)])
+
+
+def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
+    """The students that ``experiments.train_grids`` has trained, point by point.
+
+    Args:
+        grids: all grids of the role, in the order that they were trained in.
     """
-    for path in paths:
-        tensors, header = read_tensors(path, "students")
-        for described in header["points"]:
-            point = Point(**described)
-            W = torch.from_numpy(tensors[f"{point.name}/W"])
-            yield Students(point, W, tensors[f"{point.name}/steps"], header["grid"])
+    ((tensors, header),) = inputs.values()
+    for described in header["points"]:
+        point = Point(**{name: described[name] for name in Point.__dataclass_fields__})
+        place = f"{described['source']}/{point.name}"
+        W = torch.from_numpy(tensors[f"{place}/W"])
+        yield Students(point, W, tensors[f"{place}/steps"], grids[described["grid"]])
 
 
 def runs_of_trained(students: Students) -> pd.DataFrame:
-    """One row a student: loss, steps, sparsity and types (columns as in workflow/report/tables.yaml)."""
+    """One row a student: loss, steps, sparsity and types (columns as in the card's captions)."""
     point = students.point
-    columns = {"source": students.source, **_of_point(point), "init_std": point.init_std}
+    columns = {"source": students.grid.source, **_of_point(point), "init_std": point.init_std}
     measured = _measured(students.W, point)
     return pd.DataFrame({**columns, "seed": np.arange(len(students.W)), "steps": students.steps, **measured})
 
 
-def runs_of_uniform(grid: dict[str, Any], study: str, role: str) -> pd.DataFrame:
+def runs_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
     """The same of uniform samples of the minima, two for each of the grid's ``uniform_pairs``; nothing below m = M."""
     tables = [pd.DataFrame()]
-    for point in _with_minima(grid):
-        W = _drawn(point, 2 * grid["uniform_pairs"], study, role, "runs").dense()
-        columns = {"source": "uniform", "M": point.M, "d": point.d, "m": point.m}
-        tables.append(pd.DataFrame({**columns, "seed": np.arange(len(W)), **_measured(W, point)}))
+    for size in _with_minima(grid):
+        W = _drawn(size, 2 * grid.uniform_pairs, (study, grid.role), "runs").dense()
+        columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
+        tables.append(pd.DataFrame({**columns, "seed": np.arange(len(W)), **_measured(W, size)}))
     return pd.concat(tables, ignore_index=True)
 
 
-def barriers_of_trained(students: Students, lambdas: Sequence[float]) -> pd.DataFrame:
+def barriers_of_trained(students: Students) -> pd.DataFrame:
     """One row for each pair of consecutive seeds: direct barrier, and those after each matching, in the loss's unit."""
     point, M = students.point, students.point.M
     W_A, W_B = students.W[0::2], students.W[1::2]
     kept = _kept(population_loss(students.W, M).numpy(), point)
     types_A, values_A = types_of(W_A, M)
     types_B, values_B = types_of(W_B, M)
-    table = pd.DataFrame({"source": students.source, **_of_point(point), "pair": np.arange(len(W_A))})
+    table = pd.DataFrame({"source": students.grid.source, **_of_point(point), "pair": np.arange(len(W_A))})
     table["kept"] = kept[0::2] & kept[1::2]
     table["loss_A"], table["loss_B"] = population_loss(W_A, M).numpy(), population_loss(W_B, M).numpy()
-    at = np.array(lambdas, dtype=float)
+    at = np.array(students.grid.lambdas, dtype=float)
     table["direct"] = barriers(W_A, W_B, M, at)
     for column, sort in SORTED.items():
         pi = match_by_type(types_A, values_A, types_B, values_B, sort)
@@ -106,13 +119,13 @@ def barriers_of_trained(students: Students, lambdas: Sequence[float]) -> pd.Data
     return table
 
 
-def barriers_of_uniform(grid: dict[str, Any], study: str, role: str) -> pd.DataFrame:
+def barriers_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
     """The same between independent uniform samples of the minima; nothing below m = M, where there are none."""
-    n, at = grid["uniform_pairs"], np.array(grid["lambdas"], dtype=float)
+    n, at = grid.uniform_pairs, np.array(grid.lambdas, dtype=float)
     tables = [pd.DataFrame()]
-    for point in _with_minima(grid):
-        A, B = (_drawn(point, n, study, role, end) for end in "AB")
-        columns = {"source": "uniform", "M": point.M, "d": point.d, "m": point.m}
+    for size in _with_minima(grid):
+        A, B = (_drawn(size, n, (study, grid.role), end) for end in "AB")
+        columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
         table = pd.DataFrame({**columns, "pair": np.arange(n), "kept": True, "loss_A": 0.0, "loss_B": 0.0})
         table["direct"] = minima_barriers(A, B, None, at)
         for column, sort in SORTED.items():
@@ -149,60 +162,43 @@ def column_entries(students: Students) -> pd.DataFrame:
     )
 
 
-def overlap_table(M: int, up_to: float, draws: int, seed: tuple[str, ...]) -> pd.DataFrame:
-    """Overlap P at every width m from M to ``up_to`` M: exact T(m, M), its bound and limits (Theorem 5), and by draws.
-
-    Args:
-        seed: names that the draws' generators are derived from, with M and m.
-    """
-    rows = []
-    for m in range(M, round(up_to * M) + 1):
-        drawn, error = sampled_overlap(m, M, draws, numpy_rng(*seed, M, m))
-        rows.append(
-            {"M": M, "m": m, "draws": draws, "overlap_mean": drawn, "overlap_se": error}
-            | {"overlap": expected_overlap(m, M), "lower_bound": overlap_lower_bound(m, M)}
-            | {"poisson_limit": poisson_limit(m / M), "gaussian_limit": gaussian_limit(M / m)}
-        )
-    return pd.DataFrame(rows)
-
-
 def _of_point(point: Point) -> dict[str, Any]:
     return {"M": point.M, "d": point.d, "m": point.m, "lr": point.lr, "c": point.c}
 
 
-def _with_minima(grid: dict[str, Any]) -> list[Point]:
-    """The points at which uniform samples are asked for and exist."""
-    return [point for point in teachers_and_widths(grid) if point.m >= point.M] if grid["uniform_pairs"] else []
+def _with_minima(grid: Samples) -> list[Size]:
+    """The sizes at which uniform samples are asked for and exist."""
+    return [size for size in grid.sizes() if size.m >= size.M] if grid.uniform_pairs else []
 
 
-def _drawn(point: Point, n: int, study: str, role: str, what: str) -> Minima:
-    rng = numpy_rng(study, role, "uniform", point.M, point.d, point.m, what)
-    return uniform_minima(point.M, point.d, point.m, n, rng)
+def _drawn(size: Size, n: int, key: tuple[str, str], what: str) -> Minima:
+    rng = numpy_rng(*key, "uniform", size.M, size.d, size.m, what)
+    return uniform_minima(size.M, size.d, size.m, n, rng)
 
 
-def _kept(loss: np.ndarray, point: Point) -> np.ndarray:
+def _kept(loss: np.ndarray, size: Size) -> np.ndarray:
     """Runs that say something about the minima: none that diverged, from m = M on none that missed zero loss."""
-    return ~_diverged(loss, point) & ((loss <= KEPT_BELOW) | (point.m < point.M))
+    return ~_diverged(loss, size) & ((loss <= KEPT_BELOW) | (size.m < size.M))
 
 
-def _diverged(loss: np.ndarray, point: Point) -> np.ndarray:
-    without_neurons = float(population_loss(torch.zeros(1, point.d, dtype=torch.float64), point.M))
+def _diverged(loss: np.ndarray, size: Size) -> np.ndarray:
+    without_neurons = float(population_loss(torch.zeros(1, size.d, dtype=torch.float64), size.M))
     return ~(loss <= without_neurons)
 
 
-def _measured(W: Float64[Tensor, "r m d"], point: Point) -> dict[str, Any]:
-    loss = population_loss(W, point.M).numpy()
-    diverged = _diverged(loss, point)
-    types, _ = types_of(W, point.M)
-    counts = (types[:, :, None] == np.arange(point.M)).sum(axis=1)
+def _measured(W: Float64[Tensor, "r m d"], size: Size) -> dict[str, Any]:
+    loss = population_loss(W, size.M).numpy()
+    diverged = _diverged(loss, size)
+    types, _ = types_of(W, size.M)
+    counts = (types[:, :, None] == np.arange(size.M)).sum(axis=1)
     largest = counts.max(axis=1)
     entries = W.reshape(len(W), -1)
     cleaned = torch.where(entries.abs() < CLEANED_BELOW, 0, entries)
-    small = point.m * point.d <= LARGEST_HESSIAN
+    small = size.m * size.d <= LARGEST_HESSIAN
     return {
         "loss": loss,
         "diverged": diverged,
-        "kept": _kept(loss, point),
+        "kept": _kept(loss, size),
         "zero_rows": is_zero(W).sum(dim=-1).numpy(),
         "pq_rows": pq_index(W.norm(dim=-1)),
         "pq_entries": pq_index(entries),
