@@ -1,6 +1,6 @@
 def code_of_training(wildcards):
     variant = variant_of(wildcards)
-    return code_of("symlab.training.replicas", variant.network.module, variant.scheme.draw)
+    return code_of("symlab.training.variant", variant.network.module, variant.scheme.draw)
 
 
 rule train:

@@ -22,7 +22,7 @@ def main(snakemake, report):
         resolve_device(snakemake.config["device"], snakemake.threads),
         report,
         inputs={f"{Path(path).parent.name}.safetensors": read_output(path) for path in given.get("needed", [])},
-        symmetries=json.loads(Path(given.symmetries).read_text()) if measure.symmetries else None,
+        symmetries=json.loads(Path(given.symmetries).read_text()) if measure.symmetries else (),
     )
     settings = measure.settings.from_spec(snakemake.params.settings)
     outputs = resolve_name(measure.function)(open_models(given.models), open_dataset(given.data), settings, job)

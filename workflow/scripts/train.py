@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from symlab.artifacts import write_table
+from symlab.artifacts import read_header, write_table
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.pipeline.job import run
-from symlab.training.job import train_variant
+from symlab.training.variant import train_variant
 from symlab.training.models import save_models
 from symlab.training.resume import Checkpoints, training_key
 
@@ -14,12 +14,12 @@ from symlab.training.resume import Checkpoints, training_key
 def main(snakemake, report):
     spec = snakemake.params.spec
     device = resolve_device(snakemake.config["device"], snakemake.threads)
-    dataset = open_dataset(snakemake.input.data)
-    same = training_key(spec, dataset.sha256, snakemake.params.code, device, snakemake.threads)
+    dataset, header = open_dataset(snakemake.input.data), read_header(snakemake.input.data, "dataset")
+    same = training_key(spec, header["content_sha256"], snakemake.params.code, device, snakemake.threads)
     minutes = snakemake.config["checkpoint_minutes"]
     with Checkpoints(Path(snakemake.params.checkpoint), same, minutes, report) as checkpoints:
-        block, header = train_variant(spec, dataset, device, report, checkpoints)
-        save_models(snakemake.output.models, block, header)
+        block, described = train_variant(spec, dataset, device, report, checkpoints)
+        save_models(snakemake.output.models, block, {**described, "data_sha256": header["content_sha256"]})
         write_table(snakemake.output.history, block.history)
 
 

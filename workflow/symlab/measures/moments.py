@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def correlate_activations(models: Models, data: Dataset, settings: Matching, job: Job) -> dict[str, Any]:
     """Correlations [d, d] of the neurons of both networks of a pair, by ``<epoch>/<pair>/<group>``, float32."""
     x = torch.from_numpy(data.split("train")[0])
-    traced = job.traced(models.module().to(job.device), x[:2].to(job.device))
+    traced = job.trace(models, x[:2].to(job.device))
     keys = {(epoch, pair.key): (epoch, pair) for epoch in models.epochs for pair in models.pairs()}
     job.report(f"{len(keys)} pairs and snapshots, {len(traced.spec.groups)} groups, {len(x)} samples on {job.device}")
     moments = record_pair_moments(
