@@ -36,12 +36,12 @@ def draw_figures(
                 drawn = drawing_of(figure).draw(tables, style)
                 report(f"{figure} drawn")
             except UserError as reason:
-                drawn = write_page(f"{figure} cannot be drawn: {reason}")
+                drawn = draw_sentence(f"{figure} cannot be drawn: {reason}")
                 report(f"{figure} cannot be drawn: {reason}")
             save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi)
 
 
-def write_page(sentence: str) -> Figure:
+def draw_sentence(sentence: str) -> Figure:
     """A figure that holds a sentence alone."""
     import textwrap
 
