@@ -15,6 +15,7 @@ rule claims:
         benchmark_of("claims")
     conda:
         ENVIRONMENT
+    group: "verdicts"
     threads: 1
     resources:
         mem_mb=retried(6000),
@@ -44,6 +45,7 @@ rule report:
         benchmark_of("report")
     conda:
         ENVIRONMENT
+    group: "verdicts"
     threads: 1
     resources:
         mem_mb=retried(2000),

@@ -7,6 +7,7 @@ rule data:
         benchmark_of("data", "{dataset}")
     conda:
         ENVIRONMENT
+    group: "data"
     threads: 1
     resources:
         mem_mb=retried(2000),

@@ -20,6 +20,7 @@ for each in STUDIES.values():
                 benchmark_of("figures", each.name)
             conda:
                 ENVIRONMENT
+            group: "tables"
             threads: 1
             resources:
                 mem_mb=retried(6000),

@@ -34,6 +34,7 @@ for each in MEASURES.values():
             benchmark_of(each.name, "{study}", "{variant}", "{block}")
         conda:
             ENVIRONMENT
+        group: "analysis" if each.minutes <= 60 else each.name
         threads: 1
         resources:
             mem_mb=retried(each.memory_mb),

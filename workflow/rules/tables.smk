@@ -49,6 +49,7 @@ for each in STUDIES.values():
                 benchmark_of("tables", each.name)
             conda:
                 ENVIRONMENT
+            group: "tables"
             threads: 1
             resources:
                 mem_mb=retried(6000),
