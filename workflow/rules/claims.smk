@@ -13,9 +13,10 @@ rule claims:
         log_of("claims"),
     benchmark:
         benchmark_of("claims")
+    group:
+        "verdicts"
     conda:
         ENVIRONMENT
-    group: "verdicts"
     threads: 1
     resources:
         mem_mb=retried(6000),
@@ -43,9 +44,10 @@ rule report:
         log_of("report"),
     benchmark:
         benchmark_of("report")
+    group:
+        "verdicts"
     conda:
         ENVIRONMENT
-    group: "verdicts"
     threads: 1
     resources:
         mem_mb=retried(2000),

@@ -5,9 +5,10 @@ rule data:
         log_of("data", "{dataset}"),
     benchmark:
         benchmark_of("data", "{dataset}")
+    group:
+        "data"
     conda:
         ENVIRONMENT
-    group: "data"
     threads: 1
     resources:
         mem_mb=retried(2000),

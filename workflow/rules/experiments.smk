@@ -18,11 +18,11 @@ for each in EXPERIMENTS.values():
             log_of(each.key, "{study}"),
         benchmark:
             benchmark_of(each.key, "{study}")
+        # Among the longest jobs, and nothing waits for them but tables: begun first, they run beside the chain.
+        priority: 10
         conda:
             ENVIRONMENT
         threads: 1
-        # Among the longest jobs, and nothing waits for them but tables: begun first, they run beside the chain.
-        priority: 10
         resources:
             mem_mb=retried(each.memory_mb),
             runtime=retried(each.minutes),

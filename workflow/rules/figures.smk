@@ -18,9 +18,10 @@ for each in STUDIES.values():
                 log_of("figures", each.name),
             benchmark:
                 benchmark_of("figures", each.name)
+            group:
+                "tables"
             conda:
                 ENVIRONMENT
-            group: "tables"
             threads: 1
             resources:
                 mem_mb=retried(6000),

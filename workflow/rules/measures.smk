@@ -32,9 +32,10 @@ for each in MEASURES.values():
             log_of(each.name, "{study}", "{variant}", "{block}"),
         benchmark:
             benchmark_of(each.name, "{study}", "{variant}", "{block}")
+        group:
+            "analysis" if each.minutes <= 60 else each.name
         conda:
             ENVIRONMENT
-        group: "analysis" if each.minutes <= 60 else each.name
         threads: 1
         resources:
             mem_mb=retried(each.memory_mb),

@@ -29,9 +29,9 @@ def train_variant(
 ) -> tuple[TrainedBlock, dict[str, Any]]:
     """Train the replicas of a spec (``Study.training_spec``); the block, and the header of its artifact."""
     network = choose(NETWORKS, spec["network"])
-    arrays = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
+    x_train, y_train, x_val, y_val = (torch.from_numpy(a) for name in ("train", "val") for a in dataset.split(name))
     black = () if dataset.image is None else black_values(dataset.mean, dataset.std, dataset.image[0])
-    data = TrainingData(*arrays, task=dataset.task, image=dataset.image, black=black)
+    data = TrainingData(x_train, y_train, x_val, y_val, task=dataset.task, image=dataset.image, black=black)
     replicas = [Replica(*replica) for replica in spec["replicas"]]
     report(f"training {len(replicas)} replicas on {device}, torch {torch.__version__}")
     block = train_block(
