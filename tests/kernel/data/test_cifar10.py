@@ -1,21 +1,15 @@
-import gzip
 import hashlib
 import io
-import os
-import shutil
 import tarfile
 
 import numpy as np
 import pooch
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from symlab.data import cifar10, load
+from symlab.data import Cifar10, cifar10, load
 from symlab.errors import UserError
 
 MEMBERS = [f"cifar-10-batches-bin/{name}.bin" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")]
-FIRST = MEMBERS[0]
 SIZE = 40  # images a member of the small archives
 
 
@@ -37,14 +31,12 @@ def members(**changes):
 
 
 def write(path, contents):
-    """Write an archive of the given contents (or bare entries) in the given order; return its SHA-256."""
+    """Write an archive of the given contents in the given order; return its SHA-256."""
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         for name, content in contents.items():
-            entry = content if isinstance(content, tarfile.TarInfo) else tarfile.TarInfo()
-            entry.name = name
-            if isinstance(content, bytes):
-                entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content) if isinstance(content, bytes) else None)
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
     return sha256(path)
 
 
@@ -52,15 +44,10 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def special(kind):
-    entry = tarfile.TarInfo()
-    entry.type = kind
-    entry.linkname = "/etc/passwd"
-    return entry
 
 
 def spec(split="random", seed=0, n_samples=None):
-    return {"source": "cifar10", "split": split, "seed": seed, "n_samples": n_samples}
+    return Cifar10(source="cifar10", split=split, seed=seed, n_samples=n_samples)
 
 
 def numbers(x):
@@ -78,13 +65,12 @@ def tiny_cifar10(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setattr(cifar10, "SHA256", write(folder / cifar10.ARCHIVE, members()))
-    monkeypatch.setattr(cifar10, "IMAGES_PER_MEMBER", SIZE)
     return folder
 
 
 def test_known_pixels_come_back_in_any_order_of_members(archive):
     digest = write(archive, dict(reversed(members(readme=b"hello").items())))
-    train, test = cifar10.read_archive(archive, digest, SIZE)
+    train, test = cifar10.read_archive(archive, digest)
     np.testing.assert_array_equal(train.x, [pixels(number) for number in range(5 * SIZE)])
     np.testing.assert_array_equal(test.x, [pixels(number) for number in range(5 * SIZE, 6 * SIZE)])
     np.testing.assert_array_equal(np.concatenate([train.y, test.y]), np.arange(6 * SIZE) % 10)
@@ -98,95 +84,21 @@ def test_other_digest_is_refused_before_anything_is_parsed(archive, monkeypatch)
     archive.write_bytes(content)
     monkeypatch.setattr(tarfile, "open", lambda *args, **kwargs: pytest.fail("parsed"))
     with pytest.raises(UserError, match=rf"archive\.tar\.gz.*SHA-256 is {sha256(archive)}, not {digest}; replace"):
-        cifar10.read_archive(archive, digest, SIZE)
+        cifar10.read_archive(archive, digest)
 
 
-def test_truncated_archive(archive):
-    digest = write(archive, members())
-    archive.write_bytes(archive.read_bytes()[:-5000])
-    with pytest.raises(UserError, match=r"archive\.tar\.gz is incomplete"):
-        cifar10.read_archive(archive, digest, SIZE)
-    with pytest.raises(UserError, match=r"archive\.tar\.gz cannot be read"):
-        cifar10.read_archive(archive, sha256(archive), SIZE)
 
 
-NO_ARCHIVES = {
-    "empty": b"",
-    "not compressed": b"not gzip",
-    "compressed, but no archive": gzip.compress(b"not tar" * 200),
-}
 
 
-@pytest.mark.parametrize("content", NO_ARCHIVES.values(), ids=NO_ARCHIVES)
-def test_no_archive_at_all(archive, content):
-    archive.write_bytes(content)
-    with pytest.raises(UserError, match=r"archive\.tar\.gz cannot be read"):
-        cifar10.read_archive(archive, sha256(archive), SIZE)
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (batch(FIRST)[:-1], rf"has {3073 * SIZE - 1} bytes where {3073 * SIZE} are expected"),
-        (batch(FIRST) + b"\0", "bytes where"),
-        (bytes(5_000_000), "5000000 bytes where"),
-        (b"", "0 bytes where"),
-        (special(tarfile.SYMTYPE), "no regular file"),
-        (special(tarfile.LNKTYPE), "no regular file"),
-        (special(tarfile.DIRTYPE), "no regular file"),
-        (special(tarfile.FIFOTYPE), "no regular file"),
-        (batch(FIRST)[: 7 * 3073] + b"\x0a" + batch(FIRST)[7 * 3073 + 1 :], r"label 10 at position 7, outside 0\.\.9"),
-    ],
-)
-def test_wrong_member(archive, content, sentence):
-    digest = write(archive, members() | {FIRST: content})
-    with pytest.raises(UserError, match=sentence) as error:
-        cifar10.read_archive(archive, digest, SIZE)
-    assert f"{archive}: {FIRST}" in str(error.value)
 
 
-@pytest.mark.parametrize("size", [2**40, 2**63, 2**80])
-def test_absurd_size_is_refused_without_allocating(archive, size):
-    entry = tarfile.TarInfo("pax" if size > 2**63 else FIRST)
-    entry.size, entry.type = size, tarfile.XHDTYPE if size > 2**63 else tarfile.REGTYPE
-    archive.write_bytes(gzip.compress(entry.tobuf(tarfile.GNU_FORMAT) + bytes(5000)))
-    with pytest.raises(UserError, match=r"archive\.tar\.gz"):
-        cifar10.read_archive(archive, sha256(archive), SIZE)
 
 
-def test_other_names_are_not_taken_and_nothing_is_written(archive, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    outside = {f"{prefix}{FIRST}": bytes(3073 * SIZE) for prefix in ("../", "/tmp/", "./", "x/")}
-    outside |= {"../evil": b"x", f"cifar-10-batches-bin/../{FIRST}": bytes(3073 * SIZE)}
-    digest = write(archive, members() | outside)
-    train, _ = cifar10.read_archive(archive, digest, SIZE)
-    np.testing.assert_array_equal(train.x[0], pixels(0))
-    digest = write(archive, {name: content for name, content in (members() | outside).items() if name != FIRST})
-    with pytest.raises(UserError, match=rf"archive\.tar\.gz holds no {FIRST}"):
-        cifar10.read_archive(archive, digest, SIZE)
-    assert [path.name for path in tmp_path.rglob("*")] == ["archive.tar.gz"]
-    assert not (tmp_path.parent / "evil").exists()
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
-@given(data=st.data())
-def test_arbitrary_tar_bytes_give_images_or_a_sentence(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("fuzz") / "archive.tar.gz"
-    write(path, {name: batch(name, 1) for name in MEMBERS})
-    content = bytearray(gzip.decompress(path.read_bytes()))
-    for _ in range(data.draw(st.integers(1, 8))):
-        # the header of the first member, where the format's fields are
-        content[data.draw(st.integers(0, 511))] = data.draw(st.integers(0, 255))
-    if data.draw(st.booleans()):
-        header = content[:148] + b" " * 8 + content[156:512]
-        content[148:156] = b"%06o\0 " % sum(header)
-    path.write_bytes(gzip.compress(bytes(content)))
-    try:
-        train, test = cifar10.read_archive(path, sha256(path), 1)
-    except UserError as error:
-        assert str(path) in str(error)
-    else:
-        assert (train.x.shape, test.x.shape) == ((5, 3072), (1, 3072))
 
 
 def test_random_split_partitions_all_images(tiny_cifar10):
@@ -242,8 +154,6 @@ def test_largest_subset_is_everything(tiny_cifar10, split, most):
     assert len(set(numbers(np.concatenate([dataset.x_train, dataset.x_val, dataset.x_test])))) == 240
     with pytest.raises(UserError, match=rf"n_samples = {most + 10} is more than the {most} "):
         load(spec(split, n_samples=most + 10), tiny_cifar10)
-    with pytest.raises(UserError, match="positive multiple of 10"):
-        load(spec(split, n_samples=55), tiny_cifar10)
 
 
 def test_archive_may_lie_in_a_subfolder(tiny_cifar10, no_network):
@@ -254,18 +164,12 @@ def test_archive_may_lie_in_a_subfolder(tiny_cifar10, no_network):
     assert no_network == []
 
 
-def test_only_the_original_archive_is_taken(tmp_path):
+def test_a_tar_that_is_not_cifar10_is_refused(tmp_path):
     write(tmp_path / cifar10.ARCHIVE, members())
     with pytest.raises(UserError, match="not c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"):
         load(spec(), tmp_path)
 
 
-def test_symlink_out_of_the_folder_is_refused(tiny_cifar10, tmp_path, no_network):
-    shutil.move(tiny_cifar10 / cifar10.ARCHIVE, tmp_path / "elsewhere")
-    os.symlink(tmp_path / "elsewhere", tiny_cifar10 / cifar10.ARCHIVE)
-    with pytest.raises(UserError, match="symbolic link"):
-        load(spec(), tiny_cifar10)
-    assert no_network == []
 
 
 def test_nothing_found_and_no_network_says_what_to_put_where(tmp_path, no_network):
@@ -276,15 +180,10 @@ def test_nothing_found_and_no_network_says_what_to_put_where(tmp_path, no_networ
     assert no_network == ["https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"]
 
 
-def test_parquet_files_are_not_taken(tmp_path, no_network):
-    for name in ("train.parquet", "test.parquet"):
-        (tmp_path / name).write_bytes(b"PAR1")
-    with pytest.raises(UserError, match=r"CIFAR-10 was not found"):
-        load(spec(), tmp_path)
 
 
 def test_download_is_asked_for_the_digest(tiny_cifar10, tmp_path, monkeypatch):
-    def retrieve(url, known_hash, name, folder, downloader):
+    def retrieve(url, known_hash, name, folder, progressbar):
         assert known_hash == f"sha256:{cifar10.SHA256}"
         return str(tiny_cifar10 / name)
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from symlab.artifacts import read_header, write_tensors
-from symlab.data import SOURCES, Dataset, load, normalise, open_dataset, resolve_data_dir, save
-from symlab.data.dataset import covariance, mean_and_std
+from symlab.data import Digits, load
+from symlab.data.dataset import Dataset, covariance, mean_and_std, normalise, open_dataset, save
+from symlab.data.folder import resolve_data_dir
 from symlab.errors import UserError
-
-DIGITS = {"source": "digits", "split": "random", "seed": 0}
 
 
 def small(**changes):
@@ -32,7 +31,7 @@ def test_digits_are_all_there_once():
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    dataset = load(DIGITS, None)
+    dataset = load(Digits(source="digits"), None)
     x = np.concatenate([dataset.x_train, dataset.x_val, dataset.x_test])
     y = np.concatenate([dataset.y_train, dataset.y_val, dataset.y_test])
     assert [len(part) for part in (dataset.y_train, dataset.y_val, dataset.y_test)] == [1437, 180, 180]
@@ -45,19 +44,13 @@ def test_digits_are_all_there_once():
 
 
 def test_digits_split_follows_the_seed():
-    first, again, other = (load({**DIGITS, "seed": seed}, None) for seed in (0, 0, 1))
+    first, again, other = (load(Digits(source="digits", seed=seed), None) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.x_test, again.x_test)
     assert not np.array_equal(first.x_test, other.x_test)
 
 
-def test_unknown_source_names_the_known_ones():
-    with pytest.raises(UserError, match=r"'mnsit'.*coherence, digits, gmm, mnist, mnist_coherence"):
-        load({"source": "mnsit"}, None)
 
 
-def test_a_new_source_is_one_registry_line(monkeypatch):
-    monkeypatch.setitem(SOURCES, "mine", lambda spec, data_dir: small())
-    assert load({"source": "mine"}, None).n_inputs == 3
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])

@@ -25,20 +25,8 @@ def test_every_sample_of_a_class_is_drawn_equally_often():
     np.testing.assert_allclose(frequency, 2 / np.bincount(LABELS)[LABELS], atol=0.07)
 
 
-@pytest.mark.parametrize(
-    ("n_samples", "sentence"),
-    [
-        (10, r"data\.n_samples = 10 must be a positive multiple of 4"),
-        (0, "must be a positive multiple"),
-        (-4, "must be a positive multiple"),
-        (24, r"data\.n_samples = 24 is more than the 20 samples"),
-    ],
-)
-def test_impossible_subsets(n_samples, sentence):
-    with pytest.raises(UserError, match=sentence):
-        balanced_subset(LABELS, n_samples, 4, np.random.default_rng(0))
+def test_more_than_the_smallest_class_allows():
+    with pytest.raises(UserError, match=r"data\.n_samples = 24 is more than the 20 samples"):
+        balanced_subset(LABELS, 24, 4, np.random.default_rng(0))
 
 
-def test_absent_class():
-    with pytest.raises(UserError, match="more than the 0 samples"):
-        balanced_subset(LABELS, 5, 5, np.random.default_rng(0))

@@ -1,27 +1,19 @@
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
-from symlab.data import load
+from symlab.data import Coherence, Gmm, load
 from symlab.data.gmm import geometry, sample
-from symlab.errors import UserError
 
 
 def gmm_spec(**changes):
-    sizes = {"n_train": 500, "n_val": 50, "n_test": 100}
-    return {"source": "gmm", "k": 3, "d": 20, "n_classes": 5, "sigma_sep": 2.0, "seed": 0, **sizes, **changes}
+    keys = {"k": 3, "d": 20, "n_classes": 5, "sigma_sep": 2.0, "n_train": 500, "n_val": 50, "n_test": 100}
+    return Gmm(source="gmm", **(keys | changes))
 
 
 def coherence_spec(**changes):
-    spec = {
-        "source": "coherence",
-        "embedding": "random_frame",
-        "t": 3,
-        "d": 20,
-        "n_train": 64,
-        "n_test": 128,
-        "seed": 0,
-    }
-    return {**spec, **changes}
+    keys = {"embedding": "random_frame", "t": 3, "d": 20, "n_train": 64, "n_test": 128}
+    return Coherence(source="coherence", **(keys | changes))
 
 
 @pytest.mark.parametrize("k", [1, 2, 8, 20])
@@ -66,8 +58,8 @@ def test_gmm_splits_do_not_depend_on_each_others_size_and_differ():
 
 
 def test_gmm_needs_room_for_its_subspace():
-    with pytest.raises(UserError, match=r"data\.k"):
-        load(gmm_spec(k=21), None)
+    with pytest.raises(ValidationError, match="k = 21 exceeds d = 20"):
+        gmm_spec(k=21)
 
 
 @pytest.mark.parametrize("embedding", ["exact_copy", "random_frame"])
@@ -118,8 +110,8 @@ def test_coherence_latents_are_standard_normal():
 
 @pytest.mark.parametrize("changes", [{"t": 0}, {"t": 11}, {"embedding": "copy"}])
 def test_impossible_coherence_specs(changes):
-    with pytest.raises(UserError, match=r"data\.(t|embedding)"):
-        load(coherence_spec(**changes), None)
+    with pytest.raises(ValidationError):
+        coherence_spec(**changes)
 
 
 @pytest.mark.parametrize("make", [gmm_spec, coherence_spec])

@@ -32,23 +32,23 @@ def cache(tmp_path, monkeypatch):
 
 def test_download_shows_progress_and_is_kept(mirror, cache, capsys):
     url, digest = mirror
-    path = fetch("file.gz", (url,), digest, 2**20)
+    path = fetch("file.gz", (url,), digest)
     assert path == cache / "file.gz" and path.stat().st_size == 2**20
     assert "100%" in capsys.readouterr().err
-    assert fetch("file.gz", ("http://127.0.0.1:9/",), digest, 2**20) == path
+    assert fetch("file.gz", ("http://127.0.0.1:9/",), digest) == path
 
 
 def test_wrong_content_is_not_kept(mirror, cache):
     url, _ = mirror
-    with pytest.raises(UserError, match=r"file\.gz could not be downloaded.*other content than expected"):
-        fetch("file.gz", (url,), "md5:" + "0" * 32, 2**20)
+    with pytest.raises(UserError, match=r"file\.gz could not be downloaded.*hash"):
+        fetch("file.gz", (url,), "md5:" + "0" * 32)
     assert not (cache / "file.gz").exists()
 
 
 def test_absent_file_and_dead_mirror_are_named(mirror, cache):
     url, digest = mirror
-    with pytest.raises(UserError, match=r"HTTP status 404.*no connection"):
-        fetch("absent.gz", (url, "http://127.0.0.1:9/"), digest, 2**20)
+    with pytest.raises(UserError, match=r"404.*127\.0\.0\.1:9"):
+        fetch("absent.gz", (url, "http://127.0.0.1:9/"), digest)
 
 
 def test_cache_defaults_to_the_users(monkeypatch):

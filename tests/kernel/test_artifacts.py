@@ -1,6 +1,8 @@
 """Artifacts survive a round trip and refuse everything that is not what it should be."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -8,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from pyarrow import parquet
 from safetensors.numpy import save_file
 
+from symlab import __version__
 from symlab.artifacts import (
     ArtifactError,
     atomic,
@@ -114,6 +118,35 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     with pytest.raises(RuntimeError):
         fail_half_way()
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_was_made_by_another_spec_is_refused(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, TENSORS, "models", {"spec": {"lr": 0.1, "sizes": (1, 2)}})
+    assert read_tensors(path, "models", spec={"lr": 0.1, "sizes": (1, 2)})[1]["spec"] == {"lr": 0.1, "sizes": [1, 2]}
+    with pytest.raises(ArtifactError, match="made with other settings"):
+        read_tensors(path, "models", spec={"lr": 0.2, "sizes": (1, 2)})
+
+
+def test_a_parquet_table_describes_itself_and_an_altered_one_is_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    write_table(path, pd.DataFrame({"x": np.arange(1000.0)}), spec={"models": 2})
+    assert json.loads(parquet.read_schema(path).metadata[b"symlab"]) == {
+        "symlab": __version__,
+        "kind": "table",
+        "spec": {"models": 2},
+    }
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"t\.parquet is not a readable table"):
+        read_table(path)
+
+
+def test_tensors_are_read_without_importing_pandas():
+    code = "import sys, symlab.artifacts; print([m for m in ('pandas', 'pyarrow', 'torch') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

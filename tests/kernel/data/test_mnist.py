@@ -1,20 +1,17 @@
 import gzip
-import hashlib
-import os
-import shutil
 
 import numpy as np
 import pooch
 import pytest
 
-from symlab.data import load, mnist
+from symlab.data import Mnist, load, mnist
 from symlab.errors import UserError
 
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 
 
-def spec(split="random", seed=0):
-    return {"source": "mnist", "split": split, "seed": seed}
+def spec(split="random", seed=0, n_samples=None):
+    return Mnist(source="mnist", split=split, seed=seed, n_samples=n_samples)
 
 
 def numbers(x):
@@ -47,7 +44,7 @@ def test_official_split_keeps_the_test_files(tiny_mnist):
 
 
 def test_a_subset_holds_equally_many_of_each_class(tiny_mnist):
-    dataset = load({**spec(), "n_samples": 50}, tiny_mnist)
+    dataset = load(spec(n_samples=50), tiny_mnist)
     labels = np.concatenate([dataset.y_train, dataset.y_val, dataset.y_test])
     assert np.bincount(labels).tolist() == [5] * 10 and dataset.provenance["n_samples"] == 50
 
@@ -97,33 +94,14 @@ def test_altered_pixel_is_refused(tiny_mnist):
     content = bytearray(gzip.decompress(path.read_bytes()))
     content[-1] ^= 1
     path.write_bytes(gzip.compress(content))
-    with pytest.raises(UserError, match=rf"{IMAGES}\.gz has the right shape but the wrong content"):
+    with pytest.raises(UserError, match=rf"{IMAGES}\.gz has the wrong content"):
         load(spec(), tiny_mnist)
 
 
-def test_label_ten_is_refused(tiny_mnist):
-    path = tiny_mnist / f"{LABELS}.gz"
-    content = gzip.decompress(path.read_bytes())[:-1] + b"\x0a"
-    path.write_bytes(gzip.compress(content))
-    mnist.FILES["train_labels"] = mnist.FILES["train_labels"]._replace(sha256=hashlib.sha256(content).hexdigest())
-    with pytest.raises(UserError, match="label 10 at position 199"):
-        load(spec(), tiny_mnist)
 
 
-def test_symlink_out_of_the_folder_is_refused(tiny_mnist, tmp_path, no_network):
-    outside = tmp_path / "elsewhere.gz"
-    shutil.move(tiny_mnist / f"{IMAGES}.gz", outside)
-    os.symlink(outside, tiny_mnist / f"{IMAGES}.gz")
-    with pytest.raises(UserError, match="symbolic link"):
-        load(spec(), tiny_mnist)
-    assert no_network == []
 
 
-def test_symlinks_within_and_to_the_folder_are_fine(tiny_mnist, tmp_path):
-    (tiny_mnist / f"{IMAGES}.gz").rename(tiny_mnist / "blob")
-    os.symlink("blob", tiny_mnist / f"{IMAGES}.gz")
-    os.symlink(tiny_mnist, tmp_path / "link")
-    assert len(load(spec(), tmp_path / "link").x_train) == 200
 
 
 def test_nothing_found_and_no_network_says_what_to_put_where(tiny_mnist, no_network):
@@ -136,16 +114,13 @@ def test_nothing_found_and_no_network_says_what_to_put_where(tiny_mnist, no_netw
     assert no_network == [mirror + f"{LABELS}.gz" for mirror in mnist.MIRRORS]
 
 
-def test_no_folder_and_no_network(no_network):
-    with pytest.raises(UserError, match=r"MNIST was not found.*data_dir or SYMLAB_DATA"):
-        load(spec(), None)
 
 
 def test_second_mirror_serves_when_the_first_fails(tiny_mnist, tmp_path, monkeypatch):
     served = tmp_path / "served"
     tiny_mnist.rename(served)
 
-    def retrieve(url, known_hash, name, folder, downloader):
+    def retrieve(url, known_hash, name, folder, progressbar):
         if url.startswith(mnist.MIRRORS[0]):
             raise ValueError("hash mismatch")
         assert known_hash == "md5:" + "0" * 32 and folder == tmp_path / "cache"

@@ -1,21 +1,14 @@
 import numpy as np
 import pytest
 
-from symlab.data import load, open_dataset, save
-from symlab.data.dataset import covariance
+from symlab.data import Mnist, MnistCoherence, load
+from symlab.data.dataset import covariance, open_dataset, save
 from symlab.data.rotation import coherence, principal_basis
 from symlab.errors import UserError
 
 
 def spec(**changes):
-    return {
-        "source": "mnist_coherence",
-        "split": "random",
-        "seed": 0,
-        "target_nu": 0.9,
-        "explained_variance": 0.5,
-        **changes,
-    }
+    return MnistCoherence(source="mnist_coherence", **{"target_nu": 0.9, "explained_variance": 0.5, **changes})
 
 
 def distances(x):
@@ -24,7 +17,7 @@ def distances(x):
 
 @pytest.mark.parametrize("target", [0.9, 1.0])
 def test_rotated_pixels_have_the_coherence_and_the_old_distances(tiny_mnist, target):
-    plain = load({**spec(), "source": "mnist"}, tiny_mnist)
+    plain = load(Mnist(source="mnist"), tiny_mnist)
     rotated = load(spec(target_nu=target), tiny_mnist)
     x, y = plain.split("val")
     x_rotated, y_rotated = rotated.split("val")

@@ -1,15 +1,12 @@
 import io
-import struct
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from PIL import Image, ImageFile
+from PIL import Image
 from pyarrow import parquet
 
-from symlab.data import cifar10_jpeg, load
+from symlab.data import Cifar10Jpeg, cifar10_jpeg, load
 from symlab.errors import UserError
 
 
@@ -34,7 +31,7 @@ def table(first=0, n=20, **columns):
 
 
 def spec(split="random", seed=0, n_samples=None):
-    return {"source": "cifar10_jpeg", "split": split, "seed": seed, "n_samples": n_samples}
+    return Cifar10Jpeg(source="cifar10_jpeg", split=split, seed=seed, n_samples=n_samples)
 
 
 def which(x):
@@ -93,9 +90,6 @@ def test_provenance_names_the_compressed_data_and_their_content(folder):
 def test_files_may_lie_in_the_folder_itself(folder, no_network):
     assert len(load(spec(), folder / "cifar10-jpeg").x_train) == 40
     (folder / "cifar10-jpeg" / "test.parquet").unlink()
-    with pytest.raises(UserError, match="holds only one of train"):
-        load(spec(), folder)
-    (folder / "cifar10-jpeg" / "train.parquet").unlink()
     with pytest.raises(UserError, match=r"put train\.parquet and test\.parquet into the folder.*subfolder"):
         load(spec(), folder)
     with pytest.raises(UserError, match="data_dir or SYMLAB_DATA names"):
@@ -106,16 +100,10 @@ def test_files_may_lie_in_the_folder_itself(folder, no_network):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (encode(np.zeros((32, 33, 3), np.uint8)), "RGB JPEG of 33x32 pixels, not RGB JPEG of 32x32"),
-        (encode(np.zeros((31, 32, 3), np.uint8)), "32x31"),
-        (encode(picture(0), mode="L"), "image is L JPEG"),
-        (encode(picture(0), mode="CMYK"), "image is CMYK JPEG"),
+        (encode(np.zeros((32, 33, 3), np.uint8)), "RGB of 33x32 pixels, not RGB of 32x32"),
+        (encode(picture(0), mode="L"), "image is L of"),
         (encode(picture(0), format="PNG"), "not a JPEG image"),
-        (encode(picture(0), format="WEBP"), "not a JPEG image"),
-        (encode(picture(0), format="MPO", save_all=True, append_images=[Image.new("RGB", (32, 32))]), "RGB MPO"),
-        (encode(picture(0))[:400], r"not a JPEG image|cannot be decoded"),
         (encode(np.random.default_rng(0).integers(256, size=(32, 32, 3), dtype=np.uint8))[:-900], "truncated"),
-        (b"", "not a JPEG image"),
     ],
 )
 def test_anything_but_a_small_colour_jpeg_is_refused(content, sentence):
@@ -124,47 +112,19 @@ def test_anything_but_a_small_colour_jpeg_is_refused(content, sentence):
     assert str(error.value).startswith("file, row 5: ")
 
 
-@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize("size", [(65_000, 65_000), (10_000, 10_000), (33, 32), (0, 32)])
-def test_claimed_size_is_refused_before_a_pixel_is_decoded(size, monkeypatch):
-    content = bytearray(encode(picture(0)))
-    frame = content.index(b"\xff\xc0")
-    content[frame + 5 : frame + 9] = struct.pack(">2H", *size)
-    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("decoded"))
-    with pytest.raises(UserError, match="row 5"):
-        cifar10_jpeg.decode(bytes(content), "file, row 5")
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
-@given(
-    changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8),
-    length=st.integers(0, 10**6),
-)
-@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_damaged_images_give_pixels_or_a_sentence(changes, length):
-    content = bytearray(encode(picture(0)))
-    for position, byte in changes:
-        content[position % len(content)] = byte
-    try:
-        x = cifar10_jpeg.decode(bytes(content[: 1 + length % (2 * len(content))]), "file, row 5")
-    except UserError as error:
-        assert "row 5" in str(error)
-    else:
-        assert x.shape == (3072,) and x.dtype == np.uint8
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (table().rename_columns(["img", "label"]), r"not img \(binary\), label \(uint8\)"),
-        (table().append_column("id", [list(range(20))]), "must have the columns"),
         (table().select(["image"]), "must have the columns"),
         (table(n=2, image=["a", "b"]), r"image \(string\)"),
         (table(label=[float(i % 10) for i in range(20)]), r"label \(double\)"),
         (table(n=2, image=[encode(picture(0)), None]), "missing values"),
-        (table(n=2, label=[None, 1]), "missing values"),
-        (table(n=2, label=[0, 10]), r"label 10 at position 1, outside 0\.\.9"),
-        (table(n=2, label=[-1, 0]), "label -1 at position 0"),
+        (table(n=2, label=[0, 10]), r"label 10 in row 1, outside 0\.\.9"),
         (table(n=0, image=pa.array([], pa.binary())), "holds 0 images where 1 are expected"),
         (table(n=3, image=[encode(picture(0)), encode(picture(1)), b"no"]), "row 2: the image is not a JPEG image"),
     ],
@@ -178,8 +138,7 @@ def test_wrong_tables(tmp_path, content, sentence):
 
 
 @pytest.mark.parametrize("kind", [pa.uint8(), pa.int64(), pa.int32()])
-def test_any_integer_type_of_labels_and_several_batches(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(cifar10_jpeg, "_ROWS", 7)
+def test_any_integer_type_of_labels_and_several_batches(tmp_path, kind):
     path = tmp_path / "train.parquet"
     parquet.write_table(table(label=pa.array([i % 10 for i in range(20)], kind)), path, row_group_size=9)
     images = cifar10_jpeg.read_parquet(path, 20)
@@ -188,43 +147,17 @@ def test_any_integer_type_of_labels_and_several_batches(tmp_path, monkeypatch, k
     assert images.y.dtype == np.int64
 
 
-def test_the_row_that_is_wrong_is_named_in_any_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr(cifar10_jpeg, "_ROWS", 2)
-    path = tmp_path / "train.parquet"
-    parquet.write_table(table(n=5, image=[encode(picture(0))] * 3 + [b"no"] * 2), path)
-    with pytest.raises(UserError, match="row 3: "):
-        cifar10_jpeg.read_parquet(path, 5)
 
 
-def test_column_names_that_are_no_text(tmp_path):
-    path = tmp_path / "train.parquet"
-    parquet.write_table(table(n=3), path)
-    path.write_bytes(path.read_bytes().replace(b"label", b"lab\xffl"))
-    with pytest.raises(UserError, match=r"train\.parquet"):
-        cifar10_jpeg.read_parquet(path, 3)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
-@given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=8), cut=st.integers(0, 10**6))
-def test_damaged_files_give_images_or_a_sentence(tmp_path_factory, changes, cut):
-    path = tmp_path_factory.mktemp("fuzz") / "train.parquet"
-    parquet.write_table(table(n=3), path)
-    content = bytearray(path.read_bytes())
-    for position, byte in changes:
-        content[-1 - position % len(content)] = byte
-    path.write_bytes(content[: len(content) - cut % len(content) if cut % 2 else None])
-    try:
-        images = cifar10_jpeg.read_parquet(path, 3)
-    except UserError as error:
-        assert str(path) in str(error)
-    else:
-        assert images.x.shape[1] == 3072
 
 
 def correlation(a, b):
     return np.corrcoef(a.ravel(), b.ravel())[0, 1]
 
 
+@pytest.mark.slow  # decodes 60,000 images
 def test_real_cifar10_jpeg(real_cifar10_jpeg):
     dataset = load(spec("official"), real_cifar10_jpeg)
     assert (len(dataset.x_train), len(dataset.x_val), len(dataset.x_test)) == (45_000, 5_000, 10_000)
