@@ -36,7 +36,7 @@ from symlab.connectivity.barrier import barriers
 from symlab.connectivity.path import curve
 from symlab.device import resolve_device
 from symlab.errors import UserError
-from symlab.plotting.style import Style, applied, save
+from symlab.plotting.style import Style, apply_style, save
 from symlab.seeds import numpy_rng
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.symmetries.trace import Traced, trace
@@ -339,5 +339,5 @@ def _as_json(spec: SymmetrySpec) -> str:
 
 def _draw(path: pd.DataFrame, loss: str, folder: Path) -> None:
     style = Style()
-    with applied(style):
+    with apply_style(style):
         save(path_figure(path, loss, style), folder / "curve.pdf", folder / "curve.png", style.dpi)

@@ -152,3 +152,12 @@ def spread(values: np.ndarray) -> float | None:
     if len(values) < 2 or not np.isfinite(values).all():
         return None
     return float(np.std(values, ddof=1))
+
+
+def slope(values: pd.Series) -> float:
+    """Least-squares slope of the logarithm of the values against that of the index."""
+    x = np.log(values.index.to_numpy(dtype=float))
+    # A value of 0 (two equal centres are at distance 0) makes the slope one of no finite value.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = np.log(values.to_numpy(dtype=float))
+        return float(np.sum((x - x.mean()) * (y - y.mean())) / np.sum((x - x.mean()) ** 2))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Shaped
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from symlab.plotting.style import Color, Look
-from symlab.plotting.tables import labelled, named, named_layers, variants_of
+from symlab.plotting.rows import assumptions_hold, list_layers
+from symlab.plotting.style import Color, Look, mark_entry
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 MARKERS = "osD^vPX*"
 DECADES = 6
@@ -24,23 +24,17 @@ FEW_DECADES, PART = 2.5, 0.5
 """Decades below which a logarithmic axis has labels within them too, and below which its labels are evenly spaced."""
 
 
-def with_labels(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of all variants with their ``label``, and the variants, ``named``."""
-    variants = named(variants_of(table))
-    return labelled(table, variants), variants
-
-
 def fails(rows: pd.DataFrame) -> Shaped[np.ndarray, " n"]:
     """Which rows' assumptions do not hold: those whose ``assumption`` says which."""
-    return np.array([isinstance(text, str) and text.strip() != "" for text in rows["assumption"]], dtype=bool)
+    return ~assumptions_hold(rows).to_numpy(dtype=bool)
 
 
-def markers(values: Iterable[Any]) -> dict[Any, str]:
+def assign_markers(values: Iterable[Any]) -> dict[Any, str]:
     """A marker for each of the distinct values in their order."""
     return {value: MARKERS[index % len(MARKERS)] for index, value in enumerate(dict.fromkeys(values))}
 
 
-def points(
+def draw_points(
     axis: Axes,
     x: Any,
     y: Any,
@@ -82,16 +76,18 @@ def floor_of(values: Iterable[Any]) -> float:
     return float(regular.min() / 3 if len(regular) < len(finite) else regular.min())
 
 
-def floored(values: pd.Series, floor: float) -> Float[np.ndarray, " n"]:
+def raise_to_floor(values: pd.Series, floor: float) -> Float[np.ndarray, " n"]:
     """The values, with those below the floor on it; NaN stays."""
     return np.maximum(values.to_numpy(dtype=float), floor)
 
 
-def log_scale(axes: np.ndarray, which: str) -> None:
+def scale_log(axes: np.ndarray, which: str) -> None:
     """Make the x or y axes logarithmic, with labels also within decades where there are few of them.
 
     For axes that share their limits, with everything drawn.
     """
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
     for axes_of in axes.flat:
         (axes_of.set_xscale if which == "x" else axes_of.set_yscale)("log", nonpositive="mask")
     for axes_of in axes.flat:
@@ -106,34 +102,29 @@ def log_scale(axes: np.ndarray, which: str) -> None:
             axis.set_major_formatter("{x:g}")
 
 
-def left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
+def say_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
     """A sentence that names the variants (and layers) of rows that cannot be drawn; empty if there are none."""
-    return f"not drawn, {why}: {named_layers(rows, of)}" if len(rows) else ""
+    return f"not drawn, {why}: {list_layers(rows, of)}" if len(rows) else ""
 
 
-def points_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
+def say_points_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
     """A sentence that counts the points that cannot be drawn of variants that are; empty if there are none."""
-    return f"{len(rows)} of {len(of)} points not drawn, {why}: {named_layers(rows, of)}" if len(rows) else ""
+    return f"{len(rows)} of {len(of)} points not drawn, {why}: {list_layers(rows, of)}" if len(rows) else ""
 
 
-def colors_of(looks: dict[str, Look], shown: pd.DataFrame) -> list[Artist]:
+def color_entries(looks: dict[str, Look], shown: pd.DataFrame) -> list[Artist]:
     """Legend entries of the shown rows' labels, in the order of the looks."""
     present = set(shown["label"])
-    return [
-        Line2D([], [], color=look.color, linestyle="", marker="s", markersize=5, label=label)
-        for label, look in looks.items()
-        if label in present
-    ]
+    return [mark_entry(label, "s", color=look.color, markersize=5) for label, look in looks.items() if label in present]
 
 
 def marker_entries(names: dict[str, str]) -> list[Artist]:
     """Legend entries of markers by what they mean."""
-    return [Line2D([], [], color="0.4", linestyle="", marker=marker, label=name) for name, marker in names.items()]
+    return [mark_entry(name, marker) for name, marker in names.items()]
 
 
 def hollow_entry(hollow: Shaped[np.ndarray, " n"]) -> list[Artist]:
     """The legend entry of hollow points, if there are any."""
     if not hollow.any():
         return []
-    look: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": "0.4", "linestyle": ""}
-    return [Line2D([], [], label="hollow: an assumption fails", **look)]
+    return [mark_entry("hollow: an assumption fails", "o", markerfacecolor="white", markeredgecolor="0.4")]

@@ -1,32 +1,32 @@
-"""One look for all figures: sizes and fonts, the colour of every variant and permutation, labels, legends, files."""
+"""One look for all figures: sizes and fonts, the colour of every variant and permutation, labels, legends, files.
+
+matplotlib is imported by the functions that need it: a figure's file, which imports this module, holds its claims too,
+and a claims job does not pay for what it does not draw.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib
 import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.typing import LineStyleType
 
-from symlab.artifacts import atomic
 from symlab.errors import UserError
-from symlab.plotting.tables import PERMUTATIONS
+from symlab.plotting.rows import PERMUTATIONS
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.typing import LineStyleType
 
 Color = tuple[float, float, float]
 Shared = Literal["none", "all", "row", "col"] | bool
@@ -37,6 +37,38 @@ CHARACTER = 0.62
 """Width of a character as a multiple of the font size, on average."""
 ERROR_ALPHA = 0.18
 OVER_PAIRS = "mean ± std over pairs"
+COLORBLIND = (
+    "#0173b2",
+    "#de8f05",
+    "#029e73",
+    "#d55e00",
+    "#cc78bc",
+    "#ca9161",
+    "#fbafe4",
+    "#949494",
+    "#ece133",
+    "#56b4e9",
+)
+"""seaborn's palette of that name. It is written out, since seaborn costs a second and a half of CPU to import."""
+TICKS: dict[str, Any] = {
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.edgecolor": ".15",
+    "axes.labelcolor": ".15",
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "grid.color": ".8",
+    "grid.linestyle": "-",
+    "text.color": ".15",
+    "xtick.color": ".15",
+    "ytick.color": ".15",
+    "xtick.direction": "out",
+    "ytick.direction": "out",
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
+}
+"""seaborn's style of that name."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +90,11 @@ class Look:
 
 
 @contextmanager
-def applied(style: Style) -> Iterator[None]:
+def apply_style(style: Style) -> Iterator[None]:
     """matplotlib's settings for the length of a block; the ones from before come back after it."""
     size = style.font_size
     settings: Any = {
-        **sns.axes_style("ticks"),
+        **TICKS,
         "font.size": size,
         "axes.labelsize": size,
         "axes.titlesize": size,
@@ -83,12 +115,18 @@ def applied(style: Style) -> Iterator[None]:
         "font.family": ["sans-serif"],
         "font.sans-serif": ["DejaVu Sans"],
     }
+    import matplotlib
+
     with matplotlib.rc_context(settings):
         yield
 
 
 def save(figure: Figure, pdf_path: str | Path, png_path: str | Path, dpi: int) -> None:
     """Write a figure as PDF and PNG (at ``dpi`` dots per inch), each whole or not at all, without dates in them."""
+    import matplotlib
+
+    from symlab.artifacts import atomic
+
     with matplotlib.rc_context({"pdf.fonttype": 42}):
         with atomic(pdf_path) as temporary:
             figure.savefig(temporary, format="pdf", dpi=dpi, metadata={"CreationDate": None})
@@ -102,6 +140,12 @@ def palette(style: Style, n: int = 10) -> list[Color]:
     Raises:
         UserError: seaborn knows no palette of that name.
     """
+    from matplotlib.colors import to_rgb
+
+    if style.palette == "colorblind":
+        return [to_rgb(color) for color in islice(cycle(COLORBLIND), n)]
+    import seaborn as sns
+
     try:
         return [to_rgb(color) for color in sns.color_palette(style.palette, n)]
     except ValueError:
@@ -110,9 +154,13 @@ def palette(style: Style, n: int = 10) -> list[Color]:
         ) from None
 
 
-def ordered(n: int) -> list[Color]:
+def ordered_colors(n: int) -> list[Color]:
     """n colours from dark to light for the values of an ordered quantity such as k."""
-    return [to_rgb(color) for color in sns.color_palette("viridis", n + 1)[:n]]
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
+
+    # The lightest is left out; it can hardly be seen on white.
+    return [to_rgb(color) for color in colormaps["viridis"](np.linspace(0, 1, n + 3)[1 : n + 1])]
 
 
 def permutation_looks(style: Style) -> dict[str, Look]:
@@ -166,6 +214,9 @@ def panels(
     n_rows: int, n_columns: int, width: float, height: float, sharex: Shared = True, sharey: Shared = True
 ) -> tuple[Figure, np.ndarray]:
     """A figure of the given size in inches with a grid of axes [n_rows, n_columns]; pyplot does not know of it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="compressed")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
@@ -193,7 +244,7 @@ def leave_out(axes: np.ndarray, used: Sequence[int]) -> None:
             axis.tick_params(labelbottom=True)
 
 
-def broken(text: str, width: float, style: Style) -> str:
+def break_text(text: str, width: float, style: Style) -> str:
     """Text in lines that fit into a width in inches, broken after a space, dot, underscore, colon or dash."""
     limit = max(8, int(72 * width / (CHARACTER * style.font_size)))
     lines = [""]
@@ -204,7 +255,7 @@ def broken(text: str, width: float, style: Style) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def wrapped(sentences: Sequence[str], width: float, style: Style) -> str:
+def wrap_sentences(sentences: Sequence[str], width: float, style: Style) -> str:
     """Sentences that are not empty, each beginning a line, in lines that fit into a width in inches."""
     limit = max(20, int(72 * width / (CHARACTER * (style.font_size - 1))))
     return "\n".join(
@@ -227,16 +278,39 @@ def mean_line(axis: Axes, stats: pd.DataFrame, look: Look, label: str, *, band: 
         axis.errorbar(x, mean, yerr=std, fmt="none", ecolor=look.color, capsize=2, elinewidth=0.8)
 
 
+def set_ticks(axis: Axis, values: Iterable[float]) -> None:
+    """Tick an axis at the given values and nowhere else, with plain numbers as labels."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_major_locator(FixedLocator(list(values)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
+
+def line_entry(label: str, **look: Any) -> Artist:
+    """The legend entry of a line or a marker, grey unless ``look`` (keywords of matplotlib's Line2D) has a colour."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **{"color": "0.4", **look})
+
+
+def mark_entry(label: str, marker: str, **look: Any) -> Artist:
+    """The legend entry of a marker without a line."""
+    return line_entry(label, linestyle="", marker=marker, **look)
+
+
 def handles(looks: dict[str, Look], *, marker: bool = True) -> list[Artist]:
     """Legend entries of lines."""
     return [
-        Line2D([], [], color=look.color, linestyle=look.linestyle, marker=look.marker if marker else "", label=label)
+        line_entry(label, color=look.color, linestyle=look.linestyle, marker=look.marker if marker else "")
         for label, look in looks.items()
     ]
 
 
 def patches(looks: dict[str, Look]) -> list[Artist]:
     """Legend entries of filled boxes."""
+    from matplotlib.patches import Patch
+
     return [Patch(facecolor=look.color, edgecolor="black", linewidth=0.5, label=label) for label, look in looks.items()]
 
 

@@ -96,6 +96,13 @@ class Traced:
         with torch.no_grad():
             return dict(zip(wanted, module(*arguments), strict=True))
 
+    def nodes(self, names: Iterable[str]) -> list[tuple[fx.Node, str | Tensor | None]]:
+        """The operations that compute some values, in order, and of placeholders what they stand for."""
+        exported = self._graphs[self.batch]
+        wanted = set(names)
+        needed = ancestors(node for node in exported.graph.nodes if node.name in wanted)
+        return [(node, exported.sources.get(node.name)) for node in exported.graph.nodes if node in needed]
+
 
 def trace(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> Traced:
     """Follow every axis of a network's parameters through its forward pass in evaluation mode.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from jaxtyping import Float64, Int64
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
+from symlab.training.settings import Recipe
 
 LossAndGradient = tuple[Float64[Tensor, " r"], Float64[Tensor, "r m d"]]
 # Counts the steps of each replica beside its weights.
@@ -79,8 +80,8 @@ class OnPopulation:
     Replicas that have stopped leave the stack at the end of their epoch, so that the others' steps get cheaper.
     """
 
-    def __init__(self, problem: Population, W: State, recipe: dict[str, Any]):
-        assert recipe["optimizer"] == "sgd" and recipe["momentum"] == 0 and recipe["weight_decay"] == 0
+    def __init__(self, problem: Population, W: State, recipe: Recipe):
+        assert recipe.optimizer == "sgd" and recipe.momentum == 0 and recipe.weight_decay == 0
         (self.name,) = W
         self.problem = problem
         self.W = W[self.name].double().clone()

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
+from symlab.training.settings import Constant, Exponential, Recipe, Warmup
+
 # float32 lanes of the widest CPU vector register (AVX-512).
 VECTOR = 16
 
@@ -23,16 +25,16 @@ class Optimizer:
     optimizers'; the classes around them cost 1.5 s of imports a job and a tenth of a millisecond a step.
     """
 
-    def __init__(self, recipe: dict[str, Any], parameters: dict[str, Tensor], weights: Collection[str], R: int):
+    def __init__(self, recipe: Recipe, parameters: dict[str, Tensor], weights: Collection[str], R: int):
         self.recipe = recipe
         self.groups: dict[tuple[float, bool], list[Tensor]] = {}
         for name, tensor in parameters.items():
-            decay = recipe["weight_decay"] if recipe["decay_bias"] or name in weights else 0.0
+            decay = recipe.weight_decay if recipe.decay_bias or name in weights else 0.0
             # The fused CPU kernel rounds the last elements that fill no vector register differently; with several
             # replicas in one tensor a seed's bits would depend on its place: such tensors (a few biases) are not fused.
             fused = tensor.is_cuda or R == 1 or (tensor.numel() // R) % VECTOR == 0
             self.groups.setdefault((decay, fused), []).append(tensor)
-        self.state = {group: _start(recipe["optimizer"], tensors) for group, tensors in self.groups.items()}
+        self.state = {group: _start(recipe.optimizer, tensors) for group, tensors in self.groups.items()}
 
     @torch.no_grad()
     def step(self, lr: float | Tensor) -> None:
@@ -40,7 +42,7 @@ class Optimizer:
         for (decay, fused), tensors in self.groups.items():
             gradients: list[Any] = [tensor.grad for tensor in tensors]
             state = self.state[decay, fused]
-            if self.recipe["optimizer"] == "sgd":
+            if self.recipe.optimizer == "sgd":
                 sgd(
                     tensors,
                     gradients,
@@ -48,7 +50,7 @@ class Optimizer:
                     fused=fused,
                     foreach=not fused,
                     weight_decay=decay,
-                    momentum=self.recipe["momentum"],
+                    momentum=self.recipe.momentum,
                     lr=lr,  # type: ignore[arg-type]  # Its annotation is behind its kernels, which take tensors.
                     dampening=0.0,
                     nesterov=False,
@@ -77,7 +79,7 @@ class Optimizer:
         """Momenta and step counts, themselves and not copies, by names that do not depend on the process."""
         found: dict[str, Tensor] = {}
         for number, state in enumerate(self.state.values()):
-            lists = [state] if self.recipe["optimizer"] == "sgd" else state
+            lists = [state] if self.recipe.optimizer == "sgd" else state
             found |= {f"optimizer/{number}/{k}/{i}": t for k, ts in enumerate(lists) for i, t in enumerate(ts)}
         return found
 
@@ -91,22 +93,22 @@ def _start(optimizer: str, tensors: list[Tensor]) -> list[Any]:
     return [zeros, [torch.zeros_like(tensor) for tensor in tensors], steps]
 
 
-def learning_rate(recipe: dict[str, Any], step: int, steps_per_epoch: int) -> float:
+def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
     """The learning rate of a step (counted from 0), constant within the step.
 
     ``recipe.schedule.name``: ``constant``; ``cosine`` (to 0 at the last step, after an optional linear warm-up);
     ``warmup`` (linear over ``warmup_epochs``, then constant); ``exponential`` (lr * gamma^epoch for ``growth_epochs``
     epochs, then constant: the paper's ResNet recipe is lr 1e-4, gamma 1.259, 20 epochs).
     """
-    schedule, lr = recipe["schedule"], recipe["lr"]
-    if schedule["name"] == "constant":
+    schedule, lr = recipe.schedule, recipe.lr
+    if isinstance(schedule, Constant):
         return lr
-    if schedule["name"] == "exponential":
-        return lr * schedule["gamma"] ** min(step // steps_per_epoch, schedule["growth_epochs"])
-    warmup = round(schedule["warmup_epochs"] * steps_per_epoch)
+    if isinstance(schedule, Exponential):
+        return lr * schedule.gamma ** min(step // steps_per_epoch, schedule.growth_epochs)
+    warmup = round(schedule.warmup_epochs * steps_per_epoch)
     if step < warmup:
         return lr * (step + 1) / warmup
-    if schedule["name"] == "warmup":
+    if isinstance(schedule, Warmup):
         return lr
-    total = recipe["epochs"] * steps_per_epoch
+    total = recipe.epochs * steps_per_epoch
     return lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, total - warmup)))

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import pandas as pd
 import torch
@@ -21,7 +20,9 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from symlab.errors import UserError
+from symlab.networks import Init
 from symlab.networks.initialise import sample_parameters
+from symlab.schemes import Scheme
 from symlab.schemes.fixed_parts import (
     FixedParts,
     Shapes,
@@ -37,6 +38,7 @@ from symlab.training.population import OnPopulation, Population
 from symlab.training.precision import arithmetic
 from symlab.training.recipe import VECTOR, learning_rate
 from symlab.training.resume import Checkpoints, Progress, restore
+from symlab.training.settings import Augment, Recipe
 from symlab.training.stack_size import Trial, measured_stack_size
 from symlab.training.stacks import EVALUATION_BATCH, OneByOne, Stack, Together, TrainingData
 
@@ -68,9 +70,9 @@ def train_block(
     build: Callable[[], nn.Module],
     data: TrainingData | Population,
     replicas: Sequence[Replica],
-    scheme: dict[str, Any],
-    init: dict[str, Any],
-    recipe: dict[str, Any],
+    scheme: Scheme,
+    init: Init,
+    recipe: Recipe,
     snapshots: Sequence[int],
     key: tuple[str, str],
     device: str = "cpu",
@@ -97,7 +99,7 @@ def train_block(
             what the data or the device do not allow.
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
-    with arithmetic(recipe["precision"], torch.device(device)):
+    with arithmetic(recipe.precision, torch.device(device)):
         if isinstance(data, TrainingData):
             data = data.to(torch.device(device))
         return _train_block(build, data, replicas, scheme, init, recipe, snapshots, key, report, checkpoints)
@@ -107,18 +109,18 @@ def _train_block(
     build: Callable[[], nn.Module],
     data: TrainingData | Population,
     replicas: Sequence[Replica],
-    scheme: dict[str, Any],
-    init: dict[str, Any],
-    recipe: dict[str, Any],
+    scheme: Scheme,
+    init: Init,
+    recipe: Recipe,
     snapshots: Sequence[int],
     key: tuple[str, str],
     report: Callable[[str], None],
     checkpoints: Checkpoints | None,
 ) -> TrainedBlock:
     target = data.device
-    augmentation = _augmentation(recipe["augment"], data, key)
+    augmentation = _augmentation(recipe.augment, data, key)
     probe = build()
-    _check_batches(probe, data.n, recipe["batch_size"], key)
+    _check_batches(probe, data.n, recipe.batch_size, key)
     shapes = weight_shapes(probe)
     study, variant = key
     mask_seeds = sorted({replica.mask_seed for replica in replicas})
@@ -180,7 +182,7 @@ def _stack_size(
     shapes: Shapes,
     replicas: Sequence[Replica],
     data: TrainingData | Population,
-    recipe: dict[str, Any],
+    recipe: Recipe,
     key: tuple[str, str],
     report: Callable[[str], None],
 ) -> int:
@@ -193,7 +195,7 @@ def _stack_size(
 
     def trial(R: int) -> Trial:
         stack = make([replicas[0]] * R, R > 1)
-        return Trial(stack, R, data, recipe["batch_size"], augmented=recipe["augment"] is not None)
+        return Trial(stack, R, data, recipe.batch_size, augmented=recipe.augment is not None)
 
     size = measured_stack_size(trial, may_be_slower=_convolves(shapes), device=device)
     report(f"{key[0]}/{key[1]}: stacks of up to {size} on the GPU")
@@ -218,7 +220,7 @@ def _convolves(shapes: Shapes) -> bool:
 
 
 def _augmentation(
-    augment: dict[str, Any] | None, data: TrainingData | Population, key: tuple[str, str]
+    augment: Augment | None, data: TrainingData | Population, key: tuple[str, str]
 ) -> Augmentation | None:
     if augment is None:
         return None
@@ -227,7 +229,7 @@ def _augmentation(
             f"study {key[0]}, variant {key[1]}: recipe.augment flips and crops images, but the data set's inputs are "
             "no images; set recipe.augment to null."
         )
-    return Augmentation(data.image, data.black, augment["flip"], augment["crop"], data.device)
+    return Augmentation(data.image, data.black, augment.flip, augment.crop, data.device)
 
 
 def _train_stack(
@@ -235,7 +237,7 @@ def _train_stack(
     members: Sequence[Replica],
     kept: int,
     data: TrainingData | Population,
-    recipe: dict[str, Any],
+    recipe: Recipe,
     augmentation: Augmentation | None,
     progress: Progress,
     key: tuple[str, str],
@@ -243,7 +245,7 @@ def _train_stack(
     checkpoints: Checkpoints | None,
     last_stack: bool,
 ) -> None:
-    n, batch_size = data.n, recipe["batch_size"]
+    n, batch_size = data.n, recipe.batch_size
     steps_per_epoch = -(-n // batch_size)
     device = data.device
     take_step = captured_on_gpu(stack.step, device)
@@ -253,7 +255,7 @@ def _train_stack(
         progress.hits = torch.zeros(len(members), dtype=torch.int64, device=device)
         if 0 in snapshots:
             snapshots[0].append(_kept(stack, kept))
-    while (epoch := progress.epoch) <= recipe["epochs"]:
+    while (epoch := progress.epoch) <= recipe.epochs:
         began = time.perf_counter() - progress.seconds
         batches = _batches(data, members, batch_size, augmentation, key, epoch)
         for batch in islice(batches, progress.batch, None):
@@ -263,7 +265,7 @@ def _train_stack(
             progress.hits += correct
             progress.batch += 1
             if checkpoints is not None:
-                last = last_stack and epoch == recipe["epochs"] and progress.batch == steps_per_epoch
+                last = last_stack and epoch == recipe.epochs and progress.batch == steps_per_epoch
                 checkpoints.after_step(progress, time.perf_counter() - began, stack.live, last)
         if device.type == "cuda":
             torch.cuda.synchronize(device)

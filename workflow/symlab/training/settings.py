@@ -45,9 +45,7 @@ class Augment(Settings):
     """Random changes to each training image whenever it is used."""
 
     flip: bool = Field(True, description="Whether to mirror each image left to right with probability 1/2.")
-    crop: int = Field(
-        4, ge=0, description="Pixels of zeros put around an image before it is cropped back at random."
-    )
+    crop: int = Field(4, ge=0, description="Pixels of zeros put around an image before it is cropped back at random.")
 
 
 class Recipe(Settings):

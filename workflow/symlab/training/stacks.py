@@ -14,6 +14,7 @@ from symlab.schemes.fixed_parts import FixedParts, State, effective
 from symlab.training.augmentation import Augmentation
 from symlab.training.precision import forward_pass
 from symlab.training.recipe import Optimizer
+from symlab.training.settings import Recipe
 
 EVALUATION_BATCH = 2048
 
@@ -106,12 +107,12 @@ class OneByOne:
         W: State,
         buffers: State,
         fixed: FixedParts,
-        recipe: dict,
+        recipe: Recipe,
         data: TrainingData,
         augmentation: Augmentation | None = None,
     ):
         self.module, self.data, self.augmentation = module, data, augmentation
-        self.precision, self.device = recipe["precision"], data.x_train.device
+        self.precision, self.device = recipe.precision, data.x_train.device
         module.load_state_dict(buffers, strict=False)
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.parameters = dict(module.named_parameters())
@@ -200,12 +201,12 @@ class Together:
         W: State,
         buffers: State,
         fixed: FixedParts,
-        recipe: dict,
+        recipe: Recipe,
         data: TrainingData,
         augmentation: Augmentation | None = None,
     ):
         self.module, self.data, self.buffers, self.augmentation = module, data, buffers, augmentation
-        self.precision, self.device = recipe["precision"], data.x_train.device
+        self.precision, self.device = recipe.precision, data.x_train.device
         self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
         self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
         self.R = len(next(iter(self.W.values())))

@@ -1,1 +1,3 @@
-"""The paper's card."""
+"""stub"""
+from symlab.papers.card import Paper
+NEURON_IDENTIFIABILITY = Paper("neuron-identifiability","identifiability","a","b","t","w","l",())

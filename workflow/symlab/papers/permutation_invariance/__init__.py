@@ -1,1 +1,3 @@
-"""Two-layer ReLU students of a teacher with orthonormal neurons (Zhan, Li, Wu: permutation invariance and LMC)."""
+"""stub"""
+from symlab.papers.card import Paper
+PERMUTATION_INVARIANCE = Paper("permutation-invariance","permutation","a","b","t","w","l",())

@@ -1,0 +1,53 @@
+"""Draws a study's figures by the files that the papers' cards name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from symlab.errors import UserError
+from symlab.pipeline.registry import FIGURES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from symlab.papers.card import Drawing
+    from symlab.papers.claim import Tables
+    from symlab.plotting.settings import Style
+
+
+def drawing_of(figure: str) -> Drawing:
+    """A figure as its file says it."""
+    module = importlib.import_module(FIGURES[figure].module)
+    return next(drawing for drawing in module.FIGURES if drawing.id == figure)
+
+
+def draw_figures(
+    figures: Sequence[str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
+) -> None:
+    """Draw figures as <id>.png and <id>.pdf; one that its tables do not allow becomes a page that says why."""
+    from symlab.plotting.style import applied, save
+
+    for figure in figures:
+        with applied(style):
+            try:
+                drawn = drawing_of(figure).draw(tables, style)
+                report(f"{figure} drawn")
+            except UserError as reason:
+                drawn = draw_sentence(f"{figure} cannot be drawn: {reason}")
+                report(f"{figure} cannot be drawn: {reason}")
+            save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi)
+
+
+def draw_sentence(sentence: str) -> Figure:
+    """A figure that holds a sentence alone."""
+    import textwrap
+
+    from symlab.plotting.style import COLUMN, panels
+
+    figure, axes = panels(1, 1, 2 * COLUMN, 1.5)
+    axes[0, 0].axis("off")
+    axes[0, 0].text(0.5, 0.5, textwrap.fill(sentence, 80), ha="center", va="center")
+    return figure

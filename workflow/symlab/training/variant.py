@@ -1,0 +1,51 @@
+"""Training one block of a variant's replicas from its spec: what a training job does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from symlab.networks import INITS, NETWORKS, build
+from symlab.schemes import SCHEMES
+from symlab.settings import choose
+from symlab.training.augmentation import black_values
+from symlab.training.replicas import Replica, TrainedBlock, train_block
+from symlab.training.settings import Recipe
+from symlab.training.stacks import TrainingData
+
+if TYPE_CHECKING:
+    from symlab.data.dataset import Dataset
+    from symlab.training.resume import Checkpoints
+
+
+def train_variant(
+    spec: Mapping[str, Any],
+    dataset: Dataset,
+    device: str,
+    report: Callable[[str], None],
+    checkpoints: Checkpoints | None = None,
+) -> tuple[TrainedBlock, dict[str, Any]]:
+    """Train the replicas of a spec (``Study.training_spec``); the block, and the header of its artifact."""
+    network = choose(NETWORKS, spec["network"])
+    arrays = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
+    black = () if dataset.image is None else black_values(dataset.mean, dataset.std, dataset.image[0])
+    data = TrainingData(*arrays, task=dataset.task, image=dataset.image, black=black)
+    replicas = [Replica(*replica) for replica in spec["replicas"]]
+    report(f"training {len(replicas)} replicas on {device}, torch {torch.__version__}")
+    block = train_block(
+        lambda: build(network, dataset.n_inputs, dataset.n_outputs),
+        data,
+        replicas,
+        choose(SCHEMES, spec["scheme"]),
+        choose(INITS, spec["init"]),
+        Recipe.from_spec(spec["recipe"]),
+        spec["epochs"],
+        (spec["study"], spec["variant"]),
+        device,
+        report,
+        checkpoints,
+    )
+    named = {name: spec[name] for name in ("study", "variant", "network", "init", "scheme", "recipe")}
+    return block, {**named, "n_inputs": dataset.n_inputs, "n_outputs": dataset.n_outputs}
