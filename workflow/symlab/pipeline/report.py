@@ -13,6 +13,7 @@ import pyarrow.parquet
 from PIL import Image, UnidentifiedImageError
 
 from symlab.artifacts import ArtifactError
+from symlab.measures import KERNEL_CAPTIONS
 from symlab.papers import PAPERS
 from symlab.papers.card import Drawing, Paper
 from symlab.pipeline import provenance
@@ -69,7 +70,9 @@ def write_page(
     claims = group_claims(ledger)
     views = {paper.slug: _view_claims(paper, claims, figures) for paper in papers}
     counts = count_verdicts(ledger)
-    captions = {name: text for paper in papers for name, text in (paper.captions or {}).items()}
+    captions = dict(KERNEL_CAPTIONS)
+    for paper in papers:
+        captions |= paper.captions or {}
     return render(
         "report.html",
         summary=describe_counts(counts),
