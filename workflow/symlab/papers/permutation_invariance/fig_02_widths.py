@@ -1,36 +1,157 @@
-"""Claims about the barrier against the students' width: Figs. 2, 4, 10 and Theorem 6."""
+"""Figs. 2 and 10: barriers between students against their width, above one teacher's and above several.
+
+Barriers are in units of the population loss; ``direct`` is of the students as they are, ``permuted`` after matching.
+"""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from symlab.claims.centres import slope
-from symlab.papers.claim import Measurement, at_least, at_most, below
-from symlab.claims.permutation_invariance.stated import (
-    UNIFORM,
-    Found,
-    at_first_rate,
-    barrier,
-    decades,
-    each_of,
-    fewest,
-    in_units_of_M,
-    largest,
-    means,
-    of_every_source,
-    of_trained,
-    of_uniform,
-    over,
-    peak,
-    smallest,
-    stated,
+from symlab.errors import UserError
+from symlab.papers.card import Drawing
+from symlab.papers.claim import Found, Measurement, Tables, at_least, at_most, below, slope, stated
+from symlab.papers.permutation_invariance.drawing import (
+    BARRIER,
+    OVER_PAIRS,
+    WIDTH,
+    barrier_curves,
+    draw_curve,
+    find_floor,
+    join_phrases,
+    keep_pairs,
+    key_of,
+    label_grid,
+    look_by_name,
+    make_grid,
+    mark_entries,
+    mark_widths,
+    say_edge,
+    scale_barriers,
+    source_looks,
+    take_first_rate,
+    tick_integers,
+    title_teacher,
 )
+from symlab.papers.permutation_invariance.measuring import (
+    NO_TRAINED,
+    NO_UNIFORM,
+    decades,
+    fewest,
+    find_peak,
+    in_units_of_M,
+    in_widths_of_M,
+    largest,
+    left_of_peak,
+    means,
+    measure_each,
+    of_table,
+    over,
+    smallest,
+    write_barrier,
+)
+from symlab.papers.permutation_invariance.selection import (
+    choose_first_rate,
+    list_teachers,
+    select_teacher,
+    select_uniform,
+    split_sources,
+    split_trained,
+    split_uniform,
+)
+from symlab.plotting.rows import need
+from symlab.plotting.style import Style, handles, legend, wrap_sentences
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TABLE = "widths_barriers.csv"
-NO_UNIFORM = "needs uniform samples of the minima"
-NO_TRAINED = "needs trained students that reached a minimum"
+
+
+def against_width(tables: Tables, style: Style) -> Figure:
+    """Fig. 2: barriers of the first (M, d) against m > M, trained students and uniform samples, direct and permuted."""
+    table = need(tables, TABLE)
+    return _above_teacher(table, list_teachers(table)[:1], style)
+
+
+def by_teacher(tables: Tables, style: Style) -> Figure:
+    """Fig. 10: as ``against_width``, a panel a teacher (M, d)."""
+    table = need(tables, TABLE)
+    if len(list_teachers(table)) < 2:
+        raise UserError(
+            f"{key_of(table, 'widths')} has one teacher (M, d) only; make it a list of grids with other M, d."
+        )
+    return _above_teacher(table, list_teachers(table), style)
+
+
+def _above_teacher(table: pd.DataFrame, places: list[tuple[int, int]], style: Style) -> Figure:
+    above = table[(table["m"] > table["M"]) & _is_any(table, places)]
+    for M, d in places:
+        if select_teacher(above, M, d)["m"].nunique() < 3:
+            raise UserError(f"{key_of(table, 'widths')} needs at least three widths m above M = {M} (with d = {d}).")
+    kept, missing = keep_pairs(above, "widths")
+    rows, rates = take_first_rate(kept)
+    looks = source_looks(rows["source"], style)
+    curves = {place: barrier_curves(select_teacher(rows, *place), "m", looks) for place in places}
+    drawn = [curve for of_place in curves.values() for curve in of_place]
+    floor = find_floor(drawn)
+    figure, axes, width = make_grid(len(places))
+    for axis, (M, d) in zip(axes.flat, places, strict=False):
+        for curve in curves[M, d]:
+            draw_curve(axis, curve, floor)
+        axis.set_xlim(left=M - 0.06 * (select_teacher(rows, M, d)["m"].max() - M))
+        mark_widths(axis, M)
+        tick_integers(axis)
+        axis.set_title(title_teacher(M, d))
+    scale_barriers(axes)
+    used = label_grid(axes, len(places), WIDTH, BARRIER)
+    entries = [*handles(look_by_name(looks)), *mark_entries(used)]
+    legend(
+        figure,
+        entries,
+        wrap_sentences([join_phrases(OVER_PAIRS, rates), missing, say_edge(drawn, floor)], width, style),
+    )
+    return figure
+
+
+def _is_any(table: pd.DataFrame, places: list[tuple[int, int]]) -> pd.Series:
+    """Which rows are of one of some (M, d)."""
+    return pd.Series([place in places for place in zip(table["M"], table["d"], strict=True)], index=table.index)
+
+
+FIGURES = (
+    Drawing(
+        "permutation-2",
+        "Barrier between students against width",
+        "Loss barrier on the straight line between two students of m neurons against m > M, study `{study}`: "
+        "students trained to fit a teacher of M neurons in d dimensions, and uniform samples of the global "
+        "minima, each as they are (direct) and with the neurons of one matched to those of the other by type "
+        "and rank (permuted, Algorithm 1). Points are means over pairs, error bars one standard error; the "
+        "axis of the barrier is logarithmic. Pairs with a run that diverged or ended with a loss above 1e-5 "
+        "are not drawn: the line above says how many, the table which.\n\n"
+        "Permuted barriers should lie orders of magnitude below direct ones, rise up to about m = 2M and "
+        "decay from there, while direct ones stay. Uniform samples peak near 2M; trained students spread "
+        "their neurons over types more evenly, and peak earlier, near 1.5M. Of several teachers (M, d) the "
+        "first is shown; Figure 10 shows all of them, and the claims are about each.",
+        against_width,
+    ),
+    Drawing(
+        "permutation-10",
+        "Barrier between students against width, by teacher",
+        "Loss barrier on the straight line between two students of m neurons against m > M, a panel for each "
+        "teacher of M neurons in d dimensions, study `{study}`: trained students and uniform samples of the "
+        "global minima, each as they are (direct) and matched by type and rank (permuted, Algorithm 1). "
+        "Points are means over pairs, error bars one standard error; the axis of the barrier is logarithmic. "
+        "Pairs with a run that diverged or ended with a loss above 1e-5 are not drawn: the line above says "
+        "how many, the table which.\n\n"
+        "In every panel the permuted barrier should rise up to about m = 2M, for trained students less far, "
+        "and then decay; for large M and m that of trained students should lie well below that of uniform "
+        "samples.",
+        by_teacher,
+    ),
+)
 
 
 def peak_of_uniform(table: pd.DataFrame, low: float, high: float) -> list[Found]:
@@ -40,12 +161,12 @@ def peak_of_uniform(table: pd.DataFrame, low: float, high: float) -> list[Found]
     """
 
     def measure(case: str, rows: pd.DataFrame) -> Found:
-        ratio = _units(rows)
+        ratio = in_widths_of_M(rows)
         if ratio[ratio.between(low, high)].nunique() < 2 or not (ratio < low).any() or not (ratio > high).any():
             return f"{case}: needs a width below {low:.3g} M, two up to {high:.3g} M and one beyond"
         return _peak(case, rows)
 
-    return each_of(of_uniform(table), measure, NO_UNIFORM)
+    return measure_each(split_uniform(table), measure, NO_UNIFORM)
 
 
 def peak_of_trained(table: pd.DataFrame, high: float) -> list[Found]:
@@ -56,7 +177,7 @@ def peak_of_trained(table: pd.DataFrame, high: float) -> list[Found]:
 
     def measure(case: str, rows: pd.DataFrame) -> Found:
         rows = rows[rows["m"] >= rows["M"]]
-        ratio = _units(rows)
+        ratio = in_widths_of_M(rows)
         if ratio[(ratio > 1) & (ratio <= high)].nunique() < 2 or not (ratio > high).any():
             return f"{case}: needs two widths above M and up to {high:g} M, and one beyond"
         found = _peak(case, rows)
@@ -64,20 +185,7 @@ def peak_of_trained(table: pd.DataFrame, high: float) -> list[Found]:
             return f"{case}: is largest at the first width, m = {rows['m'].min():g}, below which there are no students"
         return found
 
-    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
-
-
-def left_of_peak(table: pd.DataFrame, trained: bool, from_width: float) -> list[Found]:
-    """Mean permuted barrier at the largest width as a fraction of its peak over m > M, for each (M, d)."""
-
-    def measure(case: str, rows: pd.DataFrame) -> Found:
-        rows = rows[rows["m"] > rows["M"]]
-        if not (_units(rows) >= from_width).any():
-            return f"{case}: needs a width of {from_width:g} M or more"
-        return _last_over_top(case, rows)
-
-    lacking = NO_TRAINED if trained else NO_UNIFORM
-    return each_of(of_trained(at_first_rate(table)) if trained else of_uniform(table), measure, lacking)
+    return measure_each(split_trained(choose_first_rate(table)[0]), measure, NO_TRAINED)
 
 
 def decades_below_direct(table: pd.DataFrame) -> list[Found]:
@@ -90,10 +198,10 @@ def decades_below_direct(table: pd.DataFrame) -> list[Found]:
         gaps = decades(means(rows, "direct"), means(rows, "permuted"))
         return Measurement(smallest(gaps), fewest(rows), None, case, f"smallest at m = {_place(gaps)}")
 
-    return each_of(of_every_source(at_first_rate(table)), measure, "needs students")
+    return measure_each(split_sources(choose_first_rate(table)[0]), measure, "needs students")
 
 
-def rate(table: pd.DataFrame) -> list[Found]:
+def slope_of_decay(table: pd.DataFrame) -> list[Found]:
     """Slope of log mean permuted barrier of uniform samples against log m over the upper half of the widths.
 
     Needs three widths in that half, all of 3M or more.
@@ -108,82 +216,48 @@ def rate(table: pd.DataFrame) -> list[Found]:
         told = f"m = {upper.index[0]:g} to {upper.index[-1]:g}"
         return Measurement(slope(upper), fewest(rows[rows["m"].isin(upper.index)]), None, case, told)
 
-    return each_of(of_uniform(table), measure, NO_UNIFORM)
+    return measure_each(split_uniform(table), measure, NO_UNIFORM)
 
 
 def trained_over_uniform(table: pd.DataFrame, from_width: float) -> list[Found]:
     """Largest ratio of trained to uniform mean permuted barrier over the shared widths from there on, by (M, d)."""
 
     def measure(case: str, rows: pd.DataFrame) -> Found:
-        rows = rows[_units(rows) >= from_width]
+        rows = rows[in_widths_of_M(rows) >= from_width]
         uniform, shared = _shared(table, rows)
         if not len(shared):
             return f"{case}: needs uniform samples and trained students at one width of {from_width:g} M or more"
         ratios = means(rows, "permuted")[shared] / means(uniform, "permuted")[shared]
         return Measurement(largest(ratios), _pairs(rows, uniform, shared), None, case, f"{len(shared)} widths")
 
-    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
+    return measure_each(split_trained(choose_first_rate(table)[0]), measure, NO_TRAINED)
 
 
 def trained_over_uniform_at_the_end(table: pd.DataFrame) -> list[Found]:
     """The ratio at the largest shared width for each M but the smallest; that width is 2.5 M or more."""
-    teachers = table["M"].unique()
 
     def measure(case: str, rows: pd.DataFrame) -> Found:
-        rows = rows[_units(rows) >= 2.5]
+        rows = rows[in_widths_of_M(rows) >= 2.5]
         uniform, shared = _shared(table, rows)
         if not len(shared):
             return f"{case}: needs uniform samples and trained students at one width of 2.5 M or more"
         last = shared[-1:]
         own, other = means(rows, "permuted")[last[0]], means(uniform, "permuted")[last[0]]
-        told = f"{barrier(own)} against {barrier(other)} at m = {last[0]:g}"
+        told = f"{write_barrier(own)} against {write_barrier(other)} at m = {last[0]:g}"
         return Measurement(over(own, other), _pairs(rows, uniform, last), None, case, told)
 
-    larger = [(case, rows) for case, rows in of_trained(at_first_rate(table)) if rows["M"].iloc[0] > min(teachers)]
-    return each_of(larger, measure, "needs trained students of a second, wider teacher")
-
-
-def largest_at_M(table: pd.DataFrame) -> list[Found]:
-    """Largest permuted barrier of any pair of trained students with m = M, for each (M, d)."""
-
-    def measure(case: str, rows: pd.DataFrame) -> Found:
-        rows = rows[rows["m"] == rows["M"]]
-        if rows.empty:
-            return f"{case}: needs students of m = M that reached a minimum"
-        return Measurement(largest(rows["permuted"]), len(rows), None, case)
-
-    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
-
-
-def left_below_M(table: pd.DataFrame) -> list[Found]:
-    """Mean permuted barrier at the last width below M as a fraction of the largest below M, for each (M, d)."""
-
-    def measure(case: str, rows: pd.DataFrame) -> Found:
-        rows = rows[rows["m"] < rows["M"]]
-        if rows["m"].nunique() < 3:
-            return f"{case}: needs three widths below M"
-        return _last_over_top(case, rows)
-
-    return each_of(of_trained(at_first_rate(table)), measure, NO_TRAINED)
-
-
-def _units(rows: pd.DataFrame) -> pd.Series:
-    return rows["m"] / rows["M"]
+    narrowest = table["M"].min()
+    larger = [
+        (case, rows) for case, rows in split_trained(choose_first_rate(table)[0]) if rows["M"].iloc[0] > narrowest
+    ]
+    return measure_each(larger, measure, "needs trained students of a second, wider teacher")
 
 
 def _peak(case: str, rows: pd.DataFrame) -> Measurement:
     curve = means(rows, "permuted")
-    at = peak(curve)
-    told = f"barrier {barrier(largest(curve))} at m = {at:g}; m = {curve.index[0]:g} to {curve.index[-1]:g}"
+    at = find_peak(curve)
+    told = f"barrier {write_barrier(largest(curve))} at m = {at:g}; m = {curve.index[0]:g} to {curve.index[-1]:g}"
     return Measurement(at / float(rows["M"].iloc[0]), fewest(rows), None, case, told)
-
-
-def _last_over_top(case: str, rows: pd.DataFrame) -> Measurement:
-    """Mean permuted barrier at the last width as a fraction of the largest."""
-    curve = means(rows, "permuted")
-    last, top = float(curve.iloc[-1]), largest(curve)
-    told = f"{barrier(last)} at m = {curve.index[-1]:g}, {barrier(top)} at m = {peak(curve):g}"
-    return Measurement(over(last, top), fewest(rows), None, case, told)
 
 
 def _place(curve: pd.Series) -> str:
@@ -195,7 +269,7 @@ def _shared(table: pd.DataFrame, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.I
     if rows.empty:
         return rows, pd.Index([])
     first = rows.iloc[0]
-    uniform = table[(table["source"] == UNIFORM) & (table["M"] == first["M"]) & (table["d"] == first["d"])]
+    uniform = select_teacher(select_uniform(table), first["M"], first["d"])
     return uniform, pd.Index(sorted(set(rows["m"]) & set(uniform["m"])))
 
 
@@ -205,143 +279,110 @@ def _pairs(rows: pd.DataFrame, uniform: pd.DataFrame, widths: pd.Index) -> int:
 
 CLAIMS = (
     stated(
-        "2",
-        "uniform-peak",
+        "permutation-2-uniform-peak",
+        "permutation-2",
         "After matching, the barrier between uniform samples of the minima peaks at a width near 2M: width of the "
         "largest mean permuted barrier, in units of M",
         in_units_of_M(4 / 3, 8 / 3, "between 4/3 and 8/3"),
         "The paper says near 2M. A mean over 20 pairs has an error of a fifth around a flat top, so a third of 2M is "
         "left on either side: m = 8 to 16 for M = 6.",
         TABLE,
-        partial(peak_of_uniform, low=4 / 3, high=8 / 3),
-        also=("10",),
+        of_table(TABLE, partial(peak_of_uniform, low=4 / 3, high=8 / 3)),
+        also=("permutation-10",),
     ),
     stated(
-        "2",
-        "uniform-decay",
+        "permutation-2-uniform-decay",
+        "permutation-2",
         "After its peak the matched barrier of uniform samples decays: mean permuted barrier at the largest width as a "
         "fraction of the peak",
         at_most(0.75),
         "The paper says that it decays to 0 without a number for Fig. 2; a quarter less at 4M or more is beyond the "
         "error of a mean. A small trial had 0.27 at m = 36 for M = 6 and 0.52 at m = 48 for M = 12.",
         TABLE,
-        partial(left_of_peak, trained=False, from_width=4),
-        also=("10",),
+        of_table(TABLE, partial(left_of_peak, trained=False, from_width=4)),
+        also=("permutation-10",),
     ),
     stated(
-        "2",
-        "below-direct",
+        "permutation-2-below-direct",
+        "permutation-2",
         "Matching lowers the barrier by far at every width above M: smallest log10 of direct over permuted mean "
         "barrier",
         at_least(1.5),
         "The paper's log axis shows permuted curves far below direct ones everywhere; 1.5 decades is a factor of 32. "
         "A small trial of uniform samples had 1.65 to 1.92 at m = 2M for M = 4 to 16.",
         TABLE,
-        decades_below_direct,
-        also=("10",),
+        of_table(TABLE, decades_below_direct),
+        also=("permutation-10",),
     ),
     stated(
-        "2",
-        "theorem-6",
+        "permutation-2-theorem-6",
+        "permutation-2",
         "The matched barrier of uniform samples decays at least as fast as m^(-1/2) (Theorem 6): slope of log mean "
         "permuted barrier against log m over the upper half of the widths",
         at_most(-0.5),
         "The theorem's rate is an upper bound. The barrier is quadratic in the unmatched mass, and matching by rank "
         "leaves the smallest rows alone unmatched, so a small trial found -2 for M = 6.",
         TABLE,
-        rate,
-        also=("10",),
+        of_table(TABLE, slope_of_decay),
+        also=("permutation-10",),
     ),
     stated(
-        "2",
-        "trained-below-uniform",
+        "permutation-2-trained-below-uniform",
+        "permutation-2",
         "From 3M on, matched barriers of trained students do not exceed those of uniform samples: largest ratio of the "
         "mean permuted barriers",
         at_most(1),
         "As in the paper's Fig. 2, where the curve of SGD ends below that of uniform samples.",
         TABLE,
-        partial(trained_over_uniform, from_width=3),
-        also=("10",),
+        of_table(TABLE, partial(trained_over_uniform, from_width=3)),
+        also=("permutation-10",),
     ),
     stated(
-        "2",
-        "trained-below-uniform-2M",
+        "permutation-2-trained-below-uniform-2M",
+        "permutation-2",
         "From 2M on, matched barriers of trained students are below those of uniform samples: largest ratio of the "
         "mean permuted barriers",
         below(1),
         "Gradient descent shares the teacher's neurons out more evenly than chance does, so less is left unmatched.",
         TABLE,
-        partial(trained_over_uniform, from_width=2),
-        also=("10",),
+        of_table(TABLE, partial(trained_over_uniform, from_width=2)),
+        also=("permutation-10",),
     ),
     stated(
-        "2",
-        "trained-peak",
+        "permutation-2-trained-peak",
+        "permutation-2",
         "After matching, the barrier between trained students rises from m = M to a peak and falls again: width of the "
         "largest mean permuted barrier over m >= M, in units of M",
         in_units_of_M(1, 2.5, "above 1 and at most 2.5", open_below=True),
         "The paper's double descent; its place, 2M, is asked of uniform samples alone, because trained students are "
         "more balanced than these.",
         TABLE,
-        partial(peak_of_trained, high=2.5),
-        also=("4", "10"),
+        of_table(TABLE, partial(peak_of_trained, high=2.5)),
+        also=("permutation-4", "permutation-10"),
     ),
     stated(
-        "2",
-        "trained-peak-at-2M",
+        "permutation-2-trained-peak-at-2M",
+        "permutation-2",
         "After matching, the barrier between trained students peaks near 2M: width of the largest mean permuted "
         "barrier over m >= M, in units of M",
         in_units_of_M(1.75, 2.25, "between 1.75 and 2.25"),
         "The paper says near 2M; a quarter of M is left on either side, so that 1.5M does not pass for it.",
         TABLE,
-        partial(peak_of_trained, high=2.5),
-        also=("4", "10"),
+        of_table(TABLE, partial(peak_of_trained, high=2.5)),
+        also=("permutation-4", "permutation-10"),
         explanation="Gradient descent gives the teacher's neurons far more equal numbers of rows than a uniform sample "
         "does (variance over types 0.2 to 0.3 against 0.84 at m = 12, M = 6), and the rows of a type are nearly "
         "equal. From 2M on little is left unmatched, so the peak comes early: near 1.5M in a small trial, for every "
         "scale of the initialisation (m = 9 to 10 for M = 6, 18 for M = 12).",
     ),
     stated(
-        "4",
-        "below-M",
-        "As m rises to M, the matched barrier of trained students falls: mean permuted barrier at the last width below "
-        "M as a fraction of the largest below M",
-        at_most(0.5),
-        "The paper's curve comes down to 0 at M without a number; half is beyond the error of a mean over 20 pairs. "
-        "A small trial had 0.12 for M = 6.",
-        TABLE,
-        left_below_M,
-    ),
-    stated(
-        "4",
-        "zero-at-M",
-        "At m = M all trained students are one up to permutation: largest permuted barrier of a pair",
-        at_most(1e-5),
-        "A student counts as trained to a minimum from a loss of 1e-5 down; no more than that can be left between two "
-        "that are at the same one.",
-        TABLE,
-        largest_at_M,
-    ),
-    stated(
-        "4",
-        "second-descent",
-        "After its peak above M the matched barrier of trained students falls again: mean permuted barrier at the "
-        "largest width as a fraction of the peak over m > M",
-        at_most(0.5),
-        "The paper's second descent, for which it states no number; half at 3M or more is beyond the error of a mean. "
-        "A small trial had 0.05 at m = 36 for M = 6.",
-        TABLE,
-        partial(left_of_peak, trained=True, from_width=3),
-        also=("10",),
-    ),
-    stated(
-        "10",
-        "far-below-uniform",
+        "permutation-10-far-below-uniform",
+        "permutation-10",
         "With a wider teacher, matched barriers of wide trained students are well below those of uniform samples: "
         "ratio of the mean permuted barriers at the largest width, for every M but the smallest",
         at_most(0.5),
         "The paper states no number; well below is read as half. A small trial had 0.12 at m = 30 for M = 12.",
         TABLE,
-        trained_over_uniform_at_the_end,
+        of_table(TABLE, trained_over_uniform_at_the_end),
     ),
 )
