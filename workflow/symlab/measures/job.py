@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from symlab.artifacts import Tensors
+    from symlab.data.dataset import Dataset
     from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 
@@ -24,6 +25,8 @@ class Job:
     inputs: dict[str, tuple[Tensors, dict[str, Any]]] = field(default_factory=dict)
     """Tensors and header of the files that the measure needs, by output: ``job.inputs["moments.safetensors"]``."""
     symmetries: SymmetrySpec | None = None
+    datasets: dict[str, Dataset] = field(default_factory=dict)
+    """The study's data sets by name, in its order, for an experiment that asks for them."""
     folder: Path | None = None
     """Where an experiment keeps the points that it has finished; None keeps none."""
     code: dict[str, str] = field(default_factory=dict)
