@@ -11,7 +11,6 @@ import pandas as pd
 from symlab.papers.card import Drawing
 from symlab.papers.claim import Claim, Tables, Verdict, above, at_least, at_most, between, mean, stated
 from symlab.papers.neuron_identifiability.architectures import W_0, W_1
-from symlab.papers.neuron_identifiability.objectives import SIGMA_F
 from symlab.papers.neuron_identifiability.swap_costs import (
     INTRINSIC_DIMENSIONS,
     LOW_COST,
@@ -48,6 +47,8 @@ from symlab.plotting.style import Style, variant_looks
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SCALE = r"$\sigma_F$"
+
 
 def maps_by_k(tables: Tables, style: Style) -> Figure:
     """Fig. 5: m x m heat maps of the first layer of the first network, a row a sigma_F, a column a k."""
@@ -75,8 +76,8 @@ def ridge_maps_by_k(tables: Tables, style: Style) -> Figure:
             rows = cells[scale, k]
             look = looks[sweep.loc[rows["variant"].iloc[0], "label"]]
             draw_box(axis, rows["swap_cost"], position, 0.6, look, "vertical")
-        axis.set_xticks(range(len(scales)), [scale.removeprefix(SIGMA_F + " = ") for scale in scales])
-        axis.set_xlabel(SIGMA_F)
+        axis.set_xticks(range(len(scales)), [scale.removeprefix(SCALE + " = ") for scale in scales])
+        axis.set_xlabel(SCALE)
         axis.set_ylabel(COST_IN_TWO_LINES if column == 0 else COST)
         axis.yaxis.label.set_visible(column == 0)
     figure.suptitle(join_lines(beta_name({RIDGE_NAME: ridge}), BOXES), fontsize=style.font_size - 1)
@@ -89,7 +90,7 @@ def _cells_by_k(costs: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
     sweep, scales = sigma_regimes(table)
     first = table[(table["layer"] == 1) & table["variant"].isin(sweep.index)]
     return {
-        (rf"{SIGMA_F} = {sigma_F:g}", f"$k$ = {k:g}"): choose_network(
+        (rf"{SCALE} = {sigma_F:g}", f"$k$ = {k:g}"): choose_network(
             first[(first["sigma_F"] == sigma_F) & (first["k"] == k)]
         )
         for sigma_F in scales

@@ -13,6 +13,7 @@ from symlab.errors import UserError
 from symlab.papers.card import Drawing
 from symlab.papers.claim import Claim, Tables, Verdict, mean
 from symlab.papers.neuron_identifiability.architectures import W
+from symlab.papers.neuron_identifiability.objectives import SIGMA_F
 from symlab.plotting.rows import (
     Mask,
     every_row,
@@ -41,9 +42,6 @@ from symlab.plotting.style import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-SIGMA_F = r"fixed-weight scale $\sigma_F$"
 
 
 def against_sigma_F(tables: Tables, style: Style) -> Figure:
