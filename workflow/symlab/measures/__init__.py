@@ -54,6 +54,8 @@ class Experiment:
     """Whether the key may hold a list of settings."""
     datasets: bool = False
     """Whether it is given the study's data sets (``job.datasets``), whose files are then inputs of its job."""
+    unused: tuple[str, ...] = ()
+    """Keys of its settings that only tables made from its outputs read: a change of them computes nothing anew."""
     minutes: int = 240
     memory_mb: int = 2000
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-
 class Network(Settings):
     """A network's keys, and facts about it that decide which data sets and measures it goes with."""
 
@@ -143,32 +142,38 @@ class ViT(Network):
 NETWORKS: tuple[type[Network], ...] = (MLP, CoherenceStudent, ResNet20, VGG, ViT)
 
 
-class Lecun(Settings):
+class Init(Settings):
+    """How W and biases are drawn."""
+
+    name: str
+
+
+class Lecun(Init):
     """W from N(0, 1/d_in), biases from Unif(+-1/sqrt(d_in))."""
 
     name: Literal["lecun"]
 
 
-class TorchDefault(Settings):
+class TorchDefault(Init):
     """W and biases from Unif(+-1/sqrt(d_in)), PyTorch's default."""
 
     name: Literal["torch"]
 
 
-class Kaiming(Settings):
+class Kaiming(Init):
     """W from N(0, 2/d_in), biases 0."""
 
     name: Literal["kaiming"]
 
 
-class Normal(Settings):
+class Normal(Init):
     """W from N(0, std^2), biases 0."""
 
     name: Literal["normal"]
     std: Annotated[float, Field(gt=0)] = Field(description="Standard deviation of W.")
 
 
-INITS: tuple[type[Settings], ...] = (Lecun, TorchDefault, Kaiming, Normal)
+INITS: tuple[type[Init], ...] = (Lecun, TorchDefault, Kaiming, Normal)
 
 
 def build(network: Network, n_inputs: int, n_outputs: int) -> nn.Module:

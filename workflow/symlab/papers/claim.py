@@ -160,7 +160,8 @@ def fraction_of(values: np.ndarray, level: float, case: str = "", detail: str = 
     if not level > 0:
         return Measurement(float("nan"), len(values), None, case, detail)
     deviation = spread(values)
-    return Measurement(mean(values) / level, len(values), None if deviation is None else deviation / level, case, detail)
+    relative = None if deviation is None else deviation / level
+    return Measurement(mean(values) / level, len(values), relative, case, detail)
 
 
 def slope(values: pd.Series) -> float:

@@ -6,9 +6,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from symlab.errors import UserError
+from symlab.schemes import WAsymmetric
 
 
-def fixed_counts(scheme: dict[str, Any], sizes: dict[str, int]) -> dict[str, int]:
+def fixed_counts(scheme: WAsymmetric, sizes: dict[str, int]) -> dict[str, int]:
     """Fixed entries in each row of a linear map, or for each input channel of a convolution.
 
     ``n_fixed`` counts entries, ``fixed_fraction`` is a fraction of the row or channel. Either is one value, a list with
@@ -16,7 +17,7 @@ def fixed_counts(scheme: dict[str, Any], sizes: dict[str, int]) -> dict[str, int
     convolution in the network (``groups.1.*.shortcut``) to values, of which the first that matches counts.
 
     Args:
-        scheme: the scheme's config block.
+        scheme: its settings.
         sizes: for each weight (by name, with or without ``.weight``) the entries of a row (the fan-in) or of an input
             channel (out * kh * kw).
 
@@ -24,9 +25,9 @@ def fixed_counts(scheme: dict[str, Any], sizes: dict[str, int]) -> dict[str, int
         UserError: a list's length is not the number of weights, a weight matches no pattern, a pattern matches nothing,
             or a count leaves nothing to train.
     """
-    key = "n_fixed" if "n_fixed" in scheme else "fixed_fraction"
+    key = "fixed_fraction" if scheme.n_fixed is None else "n_fixed"
     counts = {}
-    for (name, size), amount in zip(sizes.items(), _amounts(key, scheme[key], sizes), strict=True):
+    for (name, size), amount in zip(sizes.items(), _amounts(key, getattr(scheme, key), sizes), strict=True):
         count = int(amount) if key == "n_fixed" else round(amount * size)
         if count >= size:
             raise UserError(

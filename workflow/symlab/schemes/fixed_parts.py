@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from pkgutil import resolve_name
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.errors import UserError
-from symlab.networks import SCHEMES
+from symlab.schemes import Residual, Scheme, Sparse, Standard, Syre, WAsymmetric
 from symlab.schemes.fixed_counts import fixed_counts
 from symlab.seeds import torch_generator
 
@@ -33,7 +31,7 @@ def weight_shapes(module: nn.Module) -> Shapes:
     }
 
 
-def sample_fixed_parts(scheme: dict[str, Any], shapes: Shapes, *seed: str | int) -> FixedParts:
+def sample_fixed_parts(scheme: Scheme, shapes: Shapes, *seed: str | int) -> FixedParts:
     """F and D of every weight, float32 and of the weight's shape, drawn from the mask seed ``seed``.
 
     Schemes (Table 1): ``standard``; ``w_asymmetric`` (F = M * B with B ~ N(0, sigma_F^2), exactly n_fixed ones in every
@@ -42,20 +40,17 @@ def sample_fixed_parts(scheme: dict[str, Any], shapes: Shapes, *seed: str | int)
     ``sparse`` (F = 0, D ~ Bernoulli(density)); ``residual`` (F = I on square linear maps, D = 1).
 
     Raises:
-        UserError: an unknown scheme, or counts that do not fit the layers.
+        UserError: counts do not fit the layers.
     """
-    name = scheme["name"]
-    if name not in SCHEMES:
-        raise UserError(f"scheme.name is {name!r}; known schemes are {', '.join(sorted(SCHEMES))}.")
-    return resolve_name(SCHEMES[name])(scheme, shapes, seed)
+    return resolve_name(scheme.draw)(scheme, shapes, seed)
 
 
-def standard(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+def standard(scheme: Standard, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F = 0, D = 1: nothing is fixed."""
     return {weight: (None, None) for weight in shapes}
 
 
-def w_asymmetric(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+def w_asymmetric(scheme: WAsymmetric, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F = M * B with B ~ N(0, sigma_F^2), D = 1 - M; M has exactly n_fixed ones in every row, uniformly placed.
 
     A convolution has them for every input channel instead, spread over output channels and kernel (Appendix F.2).
@@ -64,7 +59,7 @@ def w_asymmetric(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, 
     parts: FixedParts = {}
     for weight, shape in shapes.items():
         generator = torch_generator(*seed, "fixed", weight)
-        parts[weight] = fixed_at(place(shape, counts[weight], generator), scheme["sigma_F"], generator)
+        parts[weight] = fixed_at(place(shape, counts[weight], generator), scheme.sigma_F, generator)
     return parts
 
 
@@ -99,29 +94,29 @@ def fixed_at(
     return M * B, 1 - M
 
 
-def syre(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+def syre(scheme: Syre, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F ~ N(0, sigma_F^2), D ~ Unif(1 - epsilon, 1 + epsilon)^(-1/2)."""
     parts: FixedParts = {}
     for weight, shape in shapes.items():
         generator = torch_generator(*seed, "fixed", weight)
-        F = torch.randn(shape, generator=generator) * scheme["sigma_F"]
-        uniform = 1 + scheme["epsilon"] * (2 * torch.rand(shape, generator=generator) - 1)
+        F = torch.randn(shape, generator=generator) * scheme.sigma_F
+        uniform = 1 + scheme.epsilon * (2 * torch.rand(shape, generator=generator) - 1)
         parts[weight] = (F, uniform.rsqrt())
     return parts
 
 
-def sparse(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+def sparse(scheme: Sparse, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F = 0, D ~ Bernoulli(density)."""
     return {
         weight: (
             None,
-            (torch.rand(shape, generator=torch_generator(*seed, "fixed", weight)) < scheme["density"]).float(),
+            (torch.rand(shape, generator=torch_generator(*seed, "fixed", weight)) < scheme.density).float(),
         )
         for weight, shape in shapes.items()
     }
 
 
-def residual(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+def residual(scheme: Residual, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F = I and D = 1 on square linear maps; other maps and convolutions are standard."""
     return {
         weight: (torch.eye(shape[0]), None) if len(shape) == 2 and shape[0] == shape[1] else (None, None)

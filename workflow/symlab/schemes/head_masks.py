@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from symlab.errors import UserError
+from symlab.schemes import WAsymmetricHeads
 from symlab.schemes.fixed_counts import fixed_counts
 from symlab.schemes.fixed_parts import FixedParts, Shapes, entries, fixed_at, place, place_in_rows
 from symlab.seeds import torch_generator
@@ -17,7 +16,7 @@ READS = ("query", "key", "value")
 WRITES = "output"
 
 
-def w_asymmetric_heads(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
+def w_asymmetric_heads(scheme: WAsymmetricHeads, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """``w_asymmetric`` with masks that belong to heads instead of to single neurons of the attention maps.
 
     All rows of one head (of ``scheme.heads``) in a map named query, key or value share the columns that are fixed, each
@@ -39,12 +38,12 @@ def w_asymmetric_heads(scheme: dict[str, Any], shapes: Shapes, seed: tuple[str |
     for weight, shape in shapes.items():
         generator = torch_generator(*seed, "fixed", weight)
         if maps[weight] in READS:
-            M = _shared_by_head(weight, shape, counts[weight], scheme["heads"], generator)
+            M = _shared_by_head(weight, shape, counts[weight], scheme.heads, generator)
         elif maps[weight] == WRITES:
-            M = _spread_over_heads(weight, shape, counts[weight], scheme["heads"], generator)
+            M = _spread_over_heads(weight, shape, counts[weight], scheme.heads, generator)
         else:
             M = place(shape, counts[weight], generator)
-        parts[weight] = fixed_at(M, scheme["sigma_F"], generator)
+        parts[weight] = fixed_at(M, scheme.sigma_F, generator)
     return parts
 
 

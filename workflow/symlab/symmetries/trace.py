@@ -96,6 +96,13 @@ class Traced:
         with torch.no_grad():
             return dict(zip(wanted, module(*arguments), strict=True))
 
+    def nodes(self, names: Iterable[str]) -> list[tuple[fx.Node, str | Tensor | None]]:
+        """The operations that compute some values, in order, and of placeholders what they stand for."""
+        exported = self._graphs[self.batch]
+        wanted = set(names)
+        needed = ancestors(node for node in exported.graph.nodes if node.name in wanted)
+        return [(node, exported.sources.get(node.name)) for node in exported.graph.nodes if node in needed]
+
 
 def trace(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> Traced:
     """Follow every axis of a network's parameters through its forward pass in evaluation mode.
@@ -234,7 +241,7 @@ class _Propagation:
             results = result if isinstance(result, list) else [result]
             if [tuple(dim.size for dim in value.dims) for value in results] != shapes:
                 raise Unsupported("its shape")
-        except (Unsupported, AttributeError, LookupError, TypeError, ValueError) as problem:
+        except Unsupported as problem:
             # Overloads are many: one that a rule was not written for is as good as an unknown operation.
             detail = f" ({problem})" if str(problem) else ""
             where = place(node) or type(self.module).__name__

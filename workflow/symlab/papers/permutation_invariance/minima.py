@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symlab.papers.permutation_invariance.sparsity import is_zero
+from symlab.papers.permutation_invariance.row_sparsity import is_zero
 
 
 @dataclass(frozen=True)

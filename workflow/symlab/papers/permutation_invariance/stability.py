@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symlab.papers.permutation_invariance.sparsity import ZERO_NORM
+from symlab.papers.permutation_invariance.row_sparsity import ZERO_NORM
 
 
 def hessian_at_minimum(W: Float[Tensor, "m d"], shortest: float = ZERO_NORM) -> Float[Tensor, "md md"]:

@@ -1,0 +1,85 @@
+"""The grids of students as experiments: what is trained, and what is drawn without training.
+
+Free of torch: a job of uniform samples alone has nothing to train.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from symlab.papers.permutation_invariance.settings import Grid, Overlap, Point, Ratios, refuse_shared_students
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from symlab.artifacts import Tensors
+    from symlab.measures.job import Job
+    from symlab.training.resume import Checkpoints
+
+
+def train_grids(grids: Sequence[Grid], job: Job) -> dict[str, tuple[Tensors, dict[str, Any]]]:
+    """Train the students of all grids of a role, and go on after the points that a killed run has finished.
+
+    Returns:
+        ``<role>.safetensors``: ``<source>/<point>/W`` [r, m, d] (float64) and ``<source>/<point>/steps`` [r] of each
+        point; its header lists the ``points`` with the number of their grid.
+
+    Raises:
+        UserError: two grids have the same students.
+        Interrupted: a signal asked to stop, and a checkpoint was written.
+    """
+    refuse_shared_students(grids)
+    tensors, points = {}, []
+    for number, grid in enumerate(grids):
+        for point in grid.points() if grid.runs else []:
+            trained = _trained(grid, point, job)
+            tensors |= {f"{grid.source}/{point.name}/{name}": array for name, array in trained.items()}
+            points.append({"grid": number, "source": grid.source, **asdict(point)})
+            job.report(f"{point.name}: {grid.runs} students, {int(trained['steps'].max())} steps at most")
+    return {f"{grids[0].role}.safetensors": (tensors, {"points": points})}
+
+
+def _trained(grid: Grid, point: Point, job: Job) -> Tensors:
+    from symlab.measures.points import keep_point
+    from symlab.papers.permutation_invariance.student_training import train_students
+
+    key = (job.study, grid.role)
+
+    def make(checkpoints: Checkpoints | None) -> Tensors:
+        trained = train_students(point, range(grid.runs), grid, key, checkpoints)
+        return {name: tensor.numpy() for name, tensor in trained.items()}
+
+    # Not the whole grid: what was finished before a point is added is of use after.
+    of_runs = {"runs": grid.runs, "steps": grid.steps, "stop_below": grid.stop_below, "batch": grid.batch}
+    spec = {"study": job.study, "role": grid.role, **of_runs, **asdict(point)}
+    return keep_point(job, f"{grid.source}_{point.name}", spec, make)
+
+
+def draw_ratios(grids: Sequence[Ratios], job: Job) -> dict[str, pd.DataFrame]:
+    """Barriers between uniform samples of the minima, one row a pair; ``ratios_barriers.csv``.
+
+    Raises:
+        UserError: two grids have the same students.
+    """
+    import pandas as pd
+
+    from symlab.papers.permutation_invariance.student_tables import barriers_of_uniform
+
+    refuse_shared_students(grids)
+    tables = [barriers_of_uniform(grid, job.study) for grid in grids]
+    return {"ratios_barriers.csv": pd.concat(tables, ignore_index=True)}
+
+
+def measure_overlap(settings: Overlap, job: Job) -> dict[str, pd.DataFrame]:
+    """Overlap of types of two random splits at every width; ``overlap.csv``."""
+    import pandas as pd
+
+    from symlab.papers.permutation_invariance.type_overlap import tabulate_overlap
+
+    tables = []
+    for M in settings.M:
+        tables.append(tabulate_overlap(M, settings.up_to, settings.draws, (job.study, "overlap")))
+        job.report(f"M = {M}: {len(tables[-1])} widths")
+    return {"overlap.csv": pd.concat(tables, ignore_index=True)}
