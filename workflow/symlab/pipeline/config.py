@@ -267,10 +267,17 @@ def _settings(block: Block, where: str) -> dict[str, Chosen]:
 
 def _grids(experiment: Experiment, chosen: Any, where: str) -> Chosen:
     if not experiment.several:
-        return check(experiment.settings, chosen, where)
+        return _check_experiment(experiment, chosen, where)
     if not isinstance(chosen, list):
-        return [check(experiment.settings, chosen, where)]
-    return [check(experiment.settings, each, f"{where}[{number}]") for number, each in enumerate(chosen)]
+        return [_check_experiment(experiment, chosen, where)]
+    return [_check_experiment(experiment, each, f"{where}[{number}]") for number, each in enumerate(chosen)]
+
+
+def _check_experiment(experiment: Experiment, block: Any, where: str) -> Settings:
+    settings = check(experiment.settings, block, where)
+    if (misfit := settings.misfit()) is not None:
+        raise UserError(f"Config: {where} is not allowed: {misfit}.")
+    return settings
 
 
 def _variants(
