@@ -24,14 +24,16 @@ def code_of(*modules: str) -> dict[str, str]:
     Args:
         modules: dotted names, ``symlab.networks.mlp``, or what registries hold, ``symlab.networks.mlp:MLP``.
 
-    Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew.
+    Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew. What is part of
+    no computation counts where it is named.
     """
     found: dict[str, str] = {}
     waiting = [file for module in modules if (file := _file(module.partition(":")[0])) is not None]
+    named = set(waiting)
     while waiting:
         path = waiting.pop()
         name = path.relative_to(PACKAGE).with_suffix("").as_posix()
-        if name in found or _is_plumbing(name):
+        if name in found or (_is_plumbing(name) and path not in named):
             continue
         found[name] = _digest(path)
         waiting += _imports(path)
