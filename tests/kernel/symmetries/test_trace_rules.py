@@ -75,6 +75,12 @@ X = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_se
         (lambda m, h: torch.topk(h, 6)[0], "topk"),
         (lambda m, h: torch.fft.fft(h).real, "fft_fft"),
         (lambda m, h: torch.gather(h, 1, torch.zeros(len(h), 6, dtype=torch.long)), "gather"),
+        (
+            lambda m, h: F.scaled_dot_product_attention(
+                *[h[:, None]] * 3, attn_mask=torch.zeros(1, dtype=h.dtype) + h[0, :1]
+            )[:, 0],
+            "scaled_dot_product_attention",
+        ),
     ],
 )
 def test_unknown_operations_are_named_and_their_axes_stay(function, expected):

@@ -12,6 +12,7 @@ from symlab.data import Coherence
 from symlab.data.dataset import Dataset
 from symlab.seeds import numpy_rng
 
+
 def exact_copy(d: int, t: int) -> Float64[np.ndarray, "d 2"]:
     """U_t whose rows 2r-1 and 2r (r = 1..t) are (1, 0)/sqrt(t) and (0, 1)/sqrt(t): t scaled copies of each latent."""
     frame = np.zeros((d, 2))
