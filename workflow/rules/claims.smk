@@ -13,6 +13,8 @@ rule claims:
         log_of("claims"),
     benchmark:
         benchmark_of("claims")
+    group:
+        "verdicts"
     conda:
         ENVIRONMENT
     threads: 1
@@ -42,6 +44,8 @@ rule report:
         log_of("report"),
     benchmark:
         benchmark_of("report")
+    group:
+        "verdicts"
     conda:
         ENVIRONMENT
     threads: 1
@@ -51,7 +55,8 @@ rule report:
     params:
         # Where and how it was computed is no part of what was.
         config={key: value for key, value in config.items() if key not in ("device", "data_dir", "checkpoint_minutes")},
-        code=code_of("symlab.pipeline.report", "symlab.pipeline.render"),
+        studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
+        code=code_of("symlab.pipeline.report", "symlab.pipeline.html"),
         pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),
     message:
         "Report"

@@ -131,6 +131,17 @@ class Study:
             parts += [each.scale() for each in (chosen if isinstance(chosen, list) else [chosen])]
         return "; ".join(dict.fromkeys(filter(None, parts)))
 
+    def about(self) -> str:
+        """What the study trains or computes, in one line."""
+        data, variants = self.datasets(), list(self.variants)
+        trained = (
+            f"{'data set' if len(data) == 1 else 'data sets'} {', '.join(data)}; "
+            f"{len(variants)} {'variant' if len(variants) == 1 else 'variants'}: {', '.join(variants)}"
+        )
+        asked = ", ".join(experiment.key.replace("_", " ") for experiment in self.experiments())
+        parts = [trained] if variants else []
+        return ". ".join([*parts, *([f"experiments: {asked}"] if asked else [])])
+
     def _scale_of_training(self) -> str:
         masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
         return f"{self.seeds} seeds{masks}, {max(v.recipe.epochs for v in self.variants.values())} epochs"
