@@ -13,6 +13,8 @@ rule claims:
         log_of("claims"),
     benchmark:
         benchmark_of("claims")
+    group:
+        "verdicts"
     conda:
         ENVIRONMENT
     threads: 1
@@ -42,6 +44,8 @@ rule report:
         log_of("report"),
     benchmark:
         benchmark_of("report")
+    group:
+        "verdicts"
     conda:
         ENVIRONMENT
     threads: 1

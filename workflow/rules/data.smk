@@ -5,6 +5,8 @@ rule data:
         log_of("data", "{dataset}"),
     benchmark:
         benchmark_of("data", "{dataset}")
+    group:
+        "data"
     conda:
         ENVIRONMENT
     threads: 1

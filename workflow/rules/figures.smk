@@ -18,6 +18,8 @@ for each in STUDIES.values():
                 log_of("figures", each.name),
             benchmark:
                 benchmark_of("figures", each.name)
+            group:
+                "tables"
             conda:
                 ENVIRONMENT
             threads: 1

@@ -32,6 +32,8 @@ for each in MEASURES.values():
             log_of(each.name, "{study}", "{variant}", "{block}"),
         benchmark:
             benchmark_of(each.name, "{study}", "{variant}", "{block}")
+        group:
+            "analysis" if each.minutes <= 60 else each.name
         conda:
             ENVIRONMENT
         threads: 1

@@ -4,7 +4,11 @@
 def parts_of(study):
     """The parts of each table that is put together, by its name."""
     return {
-        table: [files.part(RESULTS, study.name, variant, table, block) for variant in study.variants for block in study.blocks()]
+        table: [
+            files.part(RESULTS, study.name, variant, table, block)
+            for variant in study.variants
+            for block in study.blocks()
+        ]
         for table in study.joined_tables()
     }
 
@@ -47,6 +51,8 @@ for each in STUDIES.values():
                 log_of("tables", each.name),
             benchmark:
                 benchmark_of("tables", each.name)
+            group:
+                "tables"
             conda:
                 ENVIRONMENT
             threads: 1

@@ -10,8 +10,7 @@ from symlab.pipeline.ledger import errors_of, evaluate_claims
 
 def main(snakemake, report):
     tables = {
-        study: {Path(path).name: read_table(path) for path in paths}
-        for study, paths in snakemake.params.tables.items()
+        study: {Path(path).name: read_table(path) for path in paths} for study, paths in snakemake.params.tables.items()
     }
     ledger = evaluate_claims(snakemake.params.studies, tables)
     for verdict, rows in ledger.groupby("verdict"):

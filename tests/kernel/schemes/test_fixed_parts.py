@@ -129,7 +129,7 @@ def test_sparse_residual_and_standard():
         "a": (None, None),
         "b": (None, None),
     }
-    with pytest.raises(UserError, match="known are residual, sparse, standard, syre, w_asymmetric"):
+    with pytest.raises(UserError, match="known are hadamard, residual, sparse, standard, syre, w_asymmetric"):
         drawn({"name": "wasym"}, SHAPES, "s")
 
 

@@ -6,8 +6,9 @@ import torch
 from symlab.networks import NETWORKS, build
 from symlab.settings import choose
 from symlab.training import replicas as engine
+from symlab.training import stack_size
 from symlab.training.cuda_graph import CapturedStep
-from symlab.training.replicas import Replica
+from symlab.training.objective import Replica
 from symlab.training.stacks import TrainingData
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -32,7 +33,7 @@ def data():
 @pytest.fixture
 def run(monkeypatch, train, data):
     def on_gpu(network, size, replicas=REPLICAS, captured=True, **options):
-        monkeypatch.setattr(engine, "measured_stack_size", lambda *_, **__: size)
+        monkeypatch.setattr(stack_size, "measured_stack_size", lambda *_, **__: size)
         if not captured:
             monkeypatch.setattr(engine, "captured_on_gpu", lambda step, device: step)
         options = {"scheme": SCHEME, "augment": {"flip": True, "crop": 1}, "device": "cuda", "lr": 1e-4} | options
@@ -114,14 +115,14 @@ def test_every_full_step_after_the_warm_up_is_a_replay(monkeypatch, run):
 @BOTH
 def test_the_stack_size_depends_on_the_gpu_only(train, data, network):
     sizes = []
-    measured = engine.measured_stack_size
+    measured = stack_size.measured_stack_size
 
     def keeping(*arguments, **options):
         sizes.append(measured(*arguments, **options))
         return sizes[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "measured_stack_size", keeping)
+        patch.setattr(stack_size, "measured_stack_size", keeping)
         for replicas in ([(0, 0)], REPLICAS):
             train(
                 lambda: build(choose(NETWORKS, network), 192, 10),

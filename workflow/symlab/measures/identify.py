@@ -44,7 +44,7 @@ def measure_swap_costs(models: Models, data: Dataset, settings: Identification, 
             point = f"hidden{layer - 1}" if layer > 1 else "input"
             F, D = models.fixed(replica.mask_seed)[f"{name}.weight"]
             Delta = swap_costs(realization_costs(state[f"{name}.weight"].cpu(), F, D, spaces[point].U.cpu()))
-            i, j = torch.triu_indices(*Delta.shape, offset=1)
+            i, j = torch.triu_indices(len(Delta), len(Delta), offset=1)
             pairs = {"layer": layer, "i": i.numpy(), "j": j.numpy(), "swap_cost": Delta[i, j].numpy()}
             costs.append(pd.DataFrame(which | pairs).astype({"i": "int32", "j": "int32"}))
         job.report(f"mask {replica.mask_seed} seed {replica.seed}: {len(models.epochs)} snapshots, {layer} layers")

@@ -68,8 +68,8 @@ def _match_pair(
     found = {"activation": match_all(correlations, spec.groups)}
     values = objectives(correlations, found["activation"], spec.groups, settings.n_random, rng)
     if "weight" in settings.methods:
-        states = (models.state(epoch, position) for position in (pair.A, pair.B))
-        found["weight"] = weight_matching(spec, *states, rng, settings.restarts).permutations
+        A, B = models.state(epoch, pair.A), models.state(epoch, pair.B)
+        found["weight"] = weight_matching(spec, A, B, rng, settings.restarts).permutations
         for group, S in correlations.items():
             values[group]["weight"] = objective(S, joint(group, found["weight"], spec.groups))
     return found, values

@@ -77,5 +77,3 @@ class Paper:
         """A figure as a reader calls it: Figure 4a, Theorem 4.5, Ridge."""
         number = re.fullmatch(r"(thm|prop|sec|)(\d.*)", self.number(figure))
         return f"{KINDS[number[1]]} {number[2]}" if number else self.number(figure).capitalize()
-
-

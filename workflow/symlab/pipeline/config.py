@@ -17,11 +17,11 @@ from pydantic import Field, StringConstraints, ValidationError
 from symlab.data import SOURCES, Source
 from symlab.errors import UserError
 from symlab.measures import Experiment
-from symlab.networks import INITS, NETWORKS
+from symlab.networks import INITS, MLP, NETWORKS
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES
 from symlab.pipeline.studies import Chosen, Project, Study, Variant
 from symlab.plotting.settings import Style
-from symlab.schemes import SCHEMES
+from symlab.schemes import SCHEMES, WAsymmetric
 from symlab.schemes.fixed_counts import fixed_counts
 from symlab.settings import Kind, Positive, Settings, kinds_by_name
 from symlab.training.settings import Recipe
@@ -44,7 +44,8 @@ class Top(Settings):
         "auto", description="Where networks are trained; auto takes a CUDA GPU if there is one."
     )
     checkpoint_minutes: Annotated[float, Field(gt=0)] = Field(
-        10, description="Minutes of training between two checkpoints, from which a killed job goes on with the same bits."
+        10,
+        description="Minutes of training between two checkpoints, from which a killed job goes on with the same bits.",
     )
     style: Style = Field(Style(), description="Look of the figures.")
     datasets: dict[Name, Block] = Field({}, description="Data sets by name; `sweep` makes one for each combination.")
@@ -325,7 +326,7 @@ def _check_variant(variant: Variant, where: str) -> None:
             f"Config: {where}.scheme.heads = {heads}, but network {network.name} has "
             f"{getattr(network, 'heads', 'no attention')} heads; masks can follow the heads only if there are as many."
         )
-    if scheme.name == "w_asymmetric" and source.inputs is not None and hasattr(network, "widths"):
+    if isinstance(scheme, WAsymmetric) and source.inputs is not None and isinstance(network, MLP):
         sizes = {f"linears.{layer}": size for layer, size in enumerate([source.inputs, *network.widths])}
         try:
             fixed_counts(scheme, sizes)
@@ -367,5 +368,3 @@ def _check_measure(chain: bool, key: str, settings: Any, variant: Variant, where
         )
     if (misfit := settings.misfit(variant.network, variant.scheme)) is not None:
         raise UserError(f"Config: {where}.{key}, variant {variant.name}: {misfit}.")
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from symlab.papers.claim import Tables
     from symlab.plotting.settings import Style
 
+UNDRAWN = "undrawn"
+
 
 def drawing_of(figure: str) -> Drawing:
     """A figure as its file says it."""
@@ -27,24 +30,26 @@ def drawing_of(figure: str) -> Drawing:
 def draw_figures(
     figures: Sequence[str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
 ) -> None:
-    """Draw figures as <id>.png and <id>.pdf; one that its tables do not allow becomes a page that says why."""
-    from symlab.plotting.style import applied, save
+    """Draw figures as <id>.png and <id>.pdf; one that its tables do not allow becomes a page that says why.
+
+    The PNG of such a page holds the sentence as its text ``undrawn``, by which the report knows it.
+    """
+    from symlab.plotting.style import apply_style, save
 
     for figure in figures:
-        with applied(style):
+        texts: dict[str, str] = {}
+        with apply_style(style):
             try:
                 drawn = drawing_of(figure).draw(tables, style)
-                report(f"{figure} drawn")
             except UserError as reason:
-                drawn = draw_sentence(f"{figure} cannot be drawn: {reason}")
-                report(f"{figure} cannot be drawn: {reason}")
-            save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi)
+                texts = {UNDRAWN: f"{figure} cannot be drawn: {reason}"}
+                drawn = draw_sentence(texts[UNDRAWN])
+            save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi, texts)
+        report(texts.get(UNDRAWN, f"{figure} drawn"))
 
 
 def draw_sentence(sentence: str) -> Figure:
     """A figure that holds a sentence alone."""
-    import textwrap
-
     from symlab.plotting.style import COLUMN, panels
 
     figure, axes = panels(1, 1, 2 * COLUMN, 1.5)

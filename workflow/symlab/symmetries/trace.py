@@ -241,7 +241,7 @@ class _Propagation:
             results = result if isinstance(result, list) else [result]
             if [tuple(dim.size for dim in value.dims) for value in results] != shapes:
                 raise Unsupported("its shape")
-        except (Unsupported, AttributeError, LookupError, TypeError, ValueError) as problem:
+        except Unsupported as problem:
             # Overloads are many: one that a rule was not written for is as good as an unknown operation.
             detail = f" ({problem})" if str(problem) else ""
             where = place(node) or type(self.module).__name__

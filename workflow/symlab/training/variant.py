@@ -11,7 +11,8 @@ from symlab.networks import INITS, NETWORKS, build
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training.augmentation import black_values
-from symlab.training.replicas import Replica, TrainedBlock, train_block
+from symlab.training.objective import Replica
+from symlab.training.replicas import Run, TrainedBlock, train_block
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
@@ -29,23 +30,21 @@ def train_variant(
 ) -> tuple[TrainedBlock, dict[str, Any]]:
     """Train the replicas of a spec (``Study.training_spec``); the block, and the header of its artifact."""
     network = choose(NETWORKS, spec["network"])
-    arrays = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
+    x_train, y_train, x_val, y_val = (torch.from_numpy(a) for name in ("train", "val") for a in dataset.split(name))
     black = () if dataset.image is None else black_values(dataset.mean, dataset.std, dataset.image[0])
-    data = TrainingData(*arrays, task=dataset.task, image=dataset.image, black=black)
+    data = TrainingData(x_train, y_train, x_val, y_val, task=dataset.task, image=dataset.image, black=black)
     replicas = [Replica(*replica) for replica in spec["replicas"]]
     report(f"training {len(replicas)} replicas on {device}, torch {torch.__version__}")
-    block = train_block(
-        lambda: build(network, dataset.n_inputs, dataset.n_outputs),
-        data,
-        replicas,
-        choose(SCHEMES, spec["scheme"]),
-        choose(INITS, spec["init"]),
-        Recipe.from_spec(spec["recipe"]),
-        spec["epochs"],
-        (spec["study"], spec["variant"]),
-        device,
-        report,
-        checkpoints,
+    run = Run(
+        build=lambda: build(network, dataset.n_inputs, dataset.n_outputs),
+        objective=data,
+        scheme=choose(SCHEMES, spec["scheme"]),
+        init=choose(INITS, spec["init"]),
+        recipe=Recipe.from_spec(spec["recipe"]),
+        snapshots=spec["epochs"],
+        key=(spec["study"], spec["variant"]),
+        device=device,
     )
+    block = train_block(run, replicas, report, checkpoints)
     named = {name: spec[name] for name in ("study", "variant", "network", "init", "scheme", "recipe")}
     return block, {**named, "n_inputs": dataset.n_inputs, "n_outputs": dataset.n_outputs}

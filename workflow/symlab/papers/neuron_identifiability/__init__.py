@@ -1,3 +1,5 @@
 """stub"""
+
 from symlab.papers.card import Paper
-NEURON_IDENTIFIABILITY = Paper("neuron-identifiability","identifiability","a","b","t","w","l",())
+
+NEURON_IDENTIFIABILITY = Paper("neuron-identifiability", "identifiability", "a", "b", "t", "w", "l", ())

@@ -94,7 +94,7 @@ class Overlap(Settings):
     draws: Annotated[int, Field(ge=100)] = Field(10000, description="Pairs of splits drawn at every m.")
 
     def scale(self) -> str:
-        return f"{self.draws:,} draws of the overlap"
+        return f"{self.draws} draws of the overlap"
 
 
 class Samples(Settings):
