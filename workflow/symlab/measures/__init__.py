@@ -52,6 +52,8 @@ class Experiment:
     """Tables ``<name>.csv`` of the study, or tensors ``<name>.safetensors``."""
     several: bool = False
     """Whether the key may hold a list of settings."""
+    datasets: bool = False
+    """Whether it is given the study's data sets (``job.datasets``), whose files are then inputs of its job."""
     unused: tuple[str, ...] = ()
     """Keys of its settings that only tables made from its outputs read: a change of them computes nothing anew."""
     minutes: int = 240
