@@ -26,7 +26,8 @@ def code_of(*modules: str) -> dict[str, str]:
     Args:
         modules: dotted names, ``symlab.networks.mlp``, or what registries hold, ``symlab.networks.mlp:MLP``.
 
-    Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew.
+    Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew. What is part of
+    no computation counts where it is named.
 
     Raises:
         UserError: there is no such module.
