@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from symlab.measures import Experiment, Measure, Table
 from symlab.papers.card import Figure, Paper
-from symlab.papers.neuron_identifiability.settings import CentreGaps, Ridge, Theory
+from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, Ridge, Theory
 
 _ROOM = "symlab.papers.neuron_identifiability"
 
@@ -88,6 +88,12 @@ NEURON_IDENTIFIABILITY = Paper(
         ),
     ),
     experiments=(
+        Experiment(
+            "coherence",
+            CoherenceStudents,
+            f"{_ROOM}.coherence:train_coherence_students",
+            ("coherence_barriers.csv",),
+        ),
         Experiment(
             "centre_gaps",
             CentreGaps,
