@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import yaml
@@ -29,7 +29,7 @@ from symlab.pipeline.registry import EXPERIMENTS, MEASURES
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES
 from symlab.settings import Settings, kinds_by_name
-from symlab.training.settings import SCHEDULES, Augment, Recipe
+from symlab.training.settings import Recipe
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "results" / "reference"
@@ -135,8 +135,7 @@ def settings_tables() -> Iterator[str]:
     yield from _section("network", _named(NETWORKS), "name")
     yield from _section("scheme", _named(SCHEMES), "name")
     yield from _section("init", _named(INITS), "name")
-    yield from _section("recipe", [("", Recipe), ("augment", Augment)])
-    yield from _section("recipe.schedule", _named(SCHEDULES), "name")
+    yield from _section("recipe", [("", Recipe), *_nested(Recipe)], "name")
     measured = {measure.key: measure.settings for measure in MEASURES.values()}
     yield from _section("Measures of the trained networks", measured.items())
     asked = [(key, experiment.settings) for key, experiment in EXPERIMENTS.items()]
@@ -145,6 +144,23 @@ def settings_tables() -> Iterator[str]:
 
 def _named(kinds: Sequence[type[Settings]], key: str = "name") -> list[tuple[str, type[Settings]]]:
     return [(f"{key}: {name}", kind) for name, kind in kinds_by_name(kinds, key).items()]
+
+
+def _nested(kind: type[Settings]) -> Iterator[tuple[str, type[Settings]]]:
+    """The kinds of settings that stand under the keys of others, each with its key and, of several, its name."""
+    for key, field in kind.model_fields.items():
+        inner = [each for each in _leaves(field.annotation) if isinstance(each, type) and issubclass(each, Settings)]
+        for each in inner:
+            name = each.model_fields.get("name")
+            yield key if name is None else f"{key}.name: {get_args(name.annotation)[0]}", each
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    inner = get_args(annotation)
+    if not inner:
+        yield annotation
+    for each in inner:
+        yield from _leaves(each)
 
 
 def _section(title: str, kinds: Any, told_apart_by: str = "") -> Iterator[str]:
