@@ -36,14 +36,14 @@ def train_variant(
     replicas = [Replica(*replica) for replica in spec["replicas"]]
     report(f"training {len(replicas)} replicas on {device}, torch {torch.__version__}")
     run = Run(
-        lambda: build(network, dataset.n_inputs, dataset.n_outputs),
-        data,
-        choose(SCHEMES, spec["scheme"]),
-        choose(INITS, spec["init"]),
-        Recipe.from_spec(spec["recipe"]),
-        spec["epochs"],
-        (spec["study"], spec["variant"]),
-        device,
+        build=lambda: build(network, dataset.n_inputs, dataset.n_outputs),
+        objective=data,
+        scheme=choose(SCHEMES, spec["scheme"]),
+        init=choose(INITS, spec["init"]),
+        recipe=Recipe.from_spec(spec["recipe"]),
+        snapshots=spec["epochs"],
+        key=(spec["study"], spec["variant"]),
+        device=device,
     )
     block = train_block(run, replicas, report, checkpoints)
     named = {name: spec[name] for name in ("study", "variant", "network", "init", "scheme", "recipe")}

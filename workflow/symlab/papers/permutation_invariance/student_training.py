@@ -61,13 +61,15 @@ def train_students(
     )
     epochs = -(-grid.steps // STEPS_PER_EPOCH)
     run = Run(
-        partial(Student, point.d, point.m),
-        problem,
-        Standard(name="standard"),
-        Normal(name="normal", std=point.init_std),
-        Recipe(optimizer="sgd", lr=point.lr, momentum=0.0, weight_decay=0.0, epochs=epochs, batch_size=STEPS_PER_EPOCH),
-        [epochs],
-        (key[0], f"{key[1]}/{point.name}"),
+        build=partial(Student, point.d, point.m),
+        objective=problem,
+        scheme=Standard(name="standard"),
+        init=Normal(name="normal", std=point.init_std),
+        recipe=Recipe(
+            optimizer="sgd", lr=point.lr, momentum=0.0, weight_decay=0.0, epochs=epochs, batch_size=STEPS_PER_EPOCH
+        ),
+        snapshots=[epochs],
+        key=(key[0], f"{key[1]}/{point.name}"),
     )
     block = train_block(run, [Replica(0, seed) for seed in seeds], checkpoints=checkpoints)
     state = block.snapshots[epochs]
