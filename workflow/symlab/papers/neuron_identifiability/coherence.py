@@ -93,7 +93,7 @@ def _point(settings: CoherenceStudents, embedding: Any, t: int, job: Job, checkp
 def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, str]) -> Run:
     """What the students of one point are trained on, and how."""
     network = CoherenceStudent(name="coherence_student", width=settings.width)
-    tensors = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
+    x_train, y_train, x_val, y_val = (torch.from_numpy(a) for name in ("train", "val") for a in dataset.split(name))
     recipe = Recipe(
         lr=settings.lr,
         weight_decay=settings.weight_decay,
@@ -103,7 +103,7 @@ def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, s
     )
     return Run(
         lambda: build(network, settings.d, 1),
-        SumsOfReluData(*tensors, task="regression"),
+        SumsOfReluData(x_train, y_train, x_val, y_val, task="regression"),
         Sparse(name="sparse", density=settings.density),
         Normal(name="normal", std=settings.std),
         recipe,
