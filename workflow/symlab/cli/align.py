@@ -261,8 +261,8 @@ def _check_targets(y: Tensor, output: Tensor, task: str, data: str) -> None:
 def _correlations(traced: Traced, pair: Pair) -> dict[str, np.ndarray]:
     """Correlations of both networks' neurons over all of x, by group."""
     batches = tqdm(pair.x.split(pair.rows), desc="comparing neurons", unit="batch", leave=False, disable=None)
-    states = (pair.network.by_all_names(state) for state in (pair.state_A, pair.state_B))
-    moments = record_pair_moments(traced, *({0: state} for state in states), batches)[0]
+    state_A, state_B = pair.network.by_all_names(pair.state_A), pair.network.by_all_names(pair.state_B)
+    moments = record_pair_moments(traced, {0: state_A}, {0: state_B}, batches)[0]
     return {group: moment.correlation() for group, moment in moments.items()}
 
 

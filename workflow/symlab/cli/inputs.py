@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,7 +84,7 @@ def load_module(factory: str) -> nn.Module:
     with foreign(f"importing {module_name} (from --model, looked for in {os.getcwd()} and PYTHONPATH)"):
         module = importlib.import_module(module_name)
     try:
-        build = reduce(getattr, path.split("."), module)
+        build: Any = reduce(getattr, path.split("."), module)
     except AttributeError:
         raise UserError(f"--model names {path!r}, but {module_name} has no such function.") from None
     with foreign(f"calling {factory}() without arguments"):
