@@ -16,7 +16,7 @@ from symlab.alignment.matching import match_all
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
 from symlab.alignment.weight_matching import weight_matching
-from symlab.networks import build
+from symlab.networks import MLP, ResNet20, ViT, build
 from symlab.symmetries.symmetry_spec import random_permutations
 from symlab.symmetries.trace import trace
 
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.slow
 
 N_INPUTS, N_SAMPLES = 64, 100
 NETWORKS = {
-    "mlp": {"name": "mlp", "widths": [24, 24, 24]},
-    "resnet20": {"name": "resnet20", "channels": 1},
-    "vit": {"name": "vit", "channels": 1, "patch": 2, "dim": 24, "depth": 2, "heads": 3, "mlp_ratio": 2},
+    "mlp": MLP(name="mlp", widths=[24, 24, 24]),
+    "resnet20": ResNet20(name="resnet20", channels=1),
+    "vit": ViT(name="vit", channels=1, patch=2, dim=24, depth=2, heads=3, mlp_ratio=2),
 }
 TRIALS = {"mlp": 34, "resnet20": 33, "vit": 33}
 # Noise on B's tensors, relative to the tensor's own deviation.

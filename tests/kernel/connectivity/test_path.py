@@ -8,7 +8,7 @@ from symlab.alignment.forward import batch_rows, outputs
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.path import curve, interpolate
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import MLP, CoherenceStudent, build
 
 LAMBDAS = [0.0, 0.3, 0.5, 1.0]
 
@@ -30,7 +30,7 @@ def data(n=300, d=6, classes=4):
 
 
 def test_interpolation_is_exact_at_its_ends_and_linear_between():
-    module = build({"name": "mlp", "widths": [5, 5], "norm": "batchnorm"}, 6, 4)
+    module = build(MLP(name="mlp", widths=[5, 5], norm="batchnorm"), 6, 4)
     state_A, state_B = two_states(module)
     for lam, end in ((0.0, state_A), (1.0, state_B)):
         assert all(torch.equal(tensor, end[name]) for name, tensor in interpolate(state_A, state_B, lam).items())
@@ -43,7 +43,7 @@ def test_interpolation_is_exact_at_its_ends_and_linear_between():
 
 
 def test_interpolation_refuses_networks_of_different_shapes():
-    states = [build({"name": "mlp", "widths": [width]}, 6, 4).state_dict() for width in (5, 6)]
+    states = [build(MLP(name="mlp", widths=[width]), 6, 4).state_dict() for width in (5, 6)]
     with pytest.raises(UserError, match="different shapes"):
         interpolate(*states, 0.5)
 
@@ -63,8 +63,8 @@ class Skip(nn.Module):
 @pytest.mark.parametrize(
     "module",
     [
-        build({"name": "mlp", "widths": [8, 7]}, 6, 4),
-        build({"name": "mlp", "widths": [8], "norm": "none", "activation": "sigma"}, 6, 4),
+        build(MLP(name="mlp", widths=[8, 7]), 6, 4),
+        build(MLP(name="mlp", widths=[8], norm="none", activation="sigma"), 6, 4),
         Skip(),
     ],
     ids=["mlp", "sigma", "skip"],
@@ -83,7 +83,7 @@ def test_curve_equals_evaluating_every_interpolated_network(module, batch_size):
 
 @pytest.mark.parametrize("batch_size", [64, 1000])
 def test_chord_is_the_distance_of_the_outputs_from_the_line_between_those_of_the_ends(batch_size):
-    module = build({"name": "mlp", "widths": [8, 7]}, 6, 4)
+    module = build(MLP(name="mlp", widths=[8, 7]), 6, 4)
     state_A, state_B = two_states(module)
     x, y = data()
     table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size)
@@ -117,7 +117,7 @@ def test_input_layer_without_bias_and_no_linear_layer_on_the_input():
 
 
 def test_regression_has_a_mean_squared_error_and_no_accuracy():
-    module = build({"name": "coherence_student", "width": 9}, 6, 1)
+    module = build(CoherenceStudent(name="coherence_student", width=9), 6, 1)
     state_A, state_B = two_states(module)
     x, _ = data()
     y = torch.randn(len(x), generator=torch.Generator().manual_seed(2))
@@ -129,7 +129,7 @@ def test_regression_has_a_mean_squared_error_and_no_accuracy():
 
 
 def test_curve_leaves_the_module_and_the_states_alone():
-    module = build({"name": "mlp", "widths": [8], "norm": "batchnorm"}, 6, 4)
+    module = build(MLP(name="mlp", widths=[8], norm="batchnorm"), 6, 4)
     states = two_states(module)
     copies = [{name: tensor.clone() for name, tensor in state.items()} for state in (*states, module.state_dict())]
     x, y = data()
@@ -141,12 +141,12 @@ def test_curve_leaves_the_module_and_the_states_alone():
 
 
 def test_batchnorm_statistics_are_those_of_the_interpolated_network():
-    module = build({"name": "mlp", "widths": [8, 7], "norm": "batchnorm"}, 6, 4)
+    module = build(MLP(name="mlp", widths=[8, 7], norm="batchnorm"), 6, 4)
     state_A, state_B = two_states(module)
     x, y = data()
     table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size=64, statistics_x=x)
     for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
-        reference = build({"name": "mlp", "widths": [8, 7], "norm": "batchnorm"}, 6, 4)
+        reference = build(MLP(name="mlp", widths=[8, 7], norm="batchnorm"), 6, 4)
         reference.load_state_dict(interpolate(state_A, state_B, lam))
         for norm in reference.norms:
             # The running statistics become those of the only batch.
@@ -158,7 +158,7 @@ def test_batchnorm_statistics_are_those_of_the_interpolated_network():
 
 
 def test_running_statistics_of_the_first_layer_in_closed_form_even_on_sorted_inputs():
-    module = build({"name": "mlp", "widths": [3], "norm": "batchnorm"}, 1, 2)
+    module = build(MLP(name="mlp", widths=[3], norm="batchnorm"), 1, 2)
     state = two_states(module)[0]
     x = torch.linspace(-2, 2, 4000)[:, None]
     found = running_statistics(module, state, x, batch_size=500)
@@ -166,7 +166,7 @@ def test_running_statistics_of_the_first_layer_in_closed_form_even_on_sorted_inp
     torch.testing.assert_close(found["norms.0.running_mean"], h.mean(0), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(found["norms.0.running_var"], h.var(0), atol=1e-4, rtol=5e-3)
     assert int(found["norms.0.num_batches_tracked"]) == 8
-    assert running_statistics(build({"name": "mlp", "widths": [3]}, 1, 2), {}, None) == {}
+    assert running_statistics(build(MLP(name="mlp", widths=[3]), 1, 2), {}, None) == {}
 
 
 class SmallConvolutional(nn.Module):
@@ -217,7 +217,7 @@ def test_rows_of_a_batch_fall_with_the_size_of_an_input():
 
 
 def test_a_diverged_network_has_no_accuracy():
-    module = build({"name": "mlp", "widths": [5]}, 6, 4)
+    module = build(MLP(name="mlp", widths=[5]), 6, 4)
     state_A, state_B = two_states(module)
     state_B["linears.1.bias"] = torch.full((4,), torch.nan)
     x, y = data()
@@ -227,7 +227,7 @@ def test_a_diverged_network_has_no_accuracy():
 
 def test_settings_that_do_not_fit_are_refused():
     x, y = data()
-    module = build({"name": "mlp", "widths": [5], "norm": "batchnorm"}, 6, 4)
+    module = build(MLP(name="mlp", widths=[5], norm="batchnorm"), 6, 4)
     states = two_states(module)
     with pytest.raises(UserError, match="statistics_x"):
         curve(module, *states, LAMBDAS, x, y, "classification")

@@ -8,7 +8,7 @@ from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.path import curve, interpolate
 from symlab.connectivity.repair import with_goal_statistics
 from symlab.errors import UserError
-from symlab.networks import build
+from symlab.networks import MLP, build
 
 N = 400
 
@@ -33,8 +33,8 @@ def convolutional():
 
 
 MODULES = {
-    "mlp": lambda: build({"name": "mlp", "widths": [16, 12]}, 12, 4),
-    "batchnorm mlp": lambda: build({"name": "mlp", "widths": [16, 12], "norm": "batchnorm"}, 12, 4),
+    "mlp": lambda: build(MLP(name="mlp", widths=[16, 12]), 12, 4),
+    "batchnorm mlp": lambda: build(MLP(name="mlp", widths=[16, 12], norm="batchnorm"), 12, 4),
     "convolutional": convolutional,
     "tokens": Tokens,
 }
@@ -98,7 +98,7 @@ def layer_outputs(module, state, x, layers):
 
 @pytest.mark.parametrize("lam", [0.25, 0.5])
 def test_channel_statistics_between_the_ends_are_the_interpolated_ones(lam):
-    module = build({"name": "mlp", "widths": [256, 256], "norm": "none", "activation": "relu"}, 12, 4)
+    module = build(MLP(name="mlp", widths=[256, 256], norm="none", activation="relu"), 12, 4)
     torch.manual_seed(1)
     A, B = (
         {

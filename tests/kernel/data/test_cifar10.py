@@ -44,8 +44,6 @@ def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-
-
 def spec(split="random", seed=0, n_samples=None):
     return Cifar10(source="cifar10", split=split, seed=seed, n_samples=n_samples)
 
@@ -85,20 +83,6 @@ def test_other_digest_is_refused_before_anything_is_parsed(archive, monkeypatch)
     monkeypatch.setattr(tarfile, "open", lambda *args, **kwargs: pytest.fail("parsed"))
     with pytest.raises(UserError, match=rf"archive\.tar\.gz.*SHA-256 is {sha256(archive)}, not {digest}; replace"):
         cifar10.read_archive(archive, digest)
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 def test_random_split_partitions_all_images(tiny_cifar10):
@@ -170,16 +154,12 @@ def test_a_tar_that_is_not_cifar10_is_refused(tmp_path):
         load(spec(), tmp_path)
 
 
-
-
 def test_nothing_found_and_no_network_says_what_to_put_where(tmp_path, no_network):
     with pytest.raises(UserError) as error:
         load(spec(), tmp_path)
     assert "put cifar-10-binary.tar.gz into the folder that data_dir or SYMLAB_DATA names" in str(error.value)
     assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)
     assert no_network == ["https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"]
-
-
 
 
 def test_download_is_asked_for_the_digest(tiny_cifar10, tmp_path, monkeypatch):

@@ -112,10 +112,6 @@ def test_anything_but_a_small_colour_jpeg_is_refused(content, sentence):
     assert str(error.value).startswith("file, row 5: ")
 
 
-
-
-
-
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -145,12 +141,6 @@ def test_any_integer_type_of_labels_and_several_batches(tmp_path, kind):
     np.testing.assert_array_equal(which(images.x), np.arange(20))
     np.testing.assert_array_equal(images.y, np.arange(20) % 10)
     assert images.y.dtype == np.int64
-
-
-
-
-
-
 
 
 def correlation(a, b):

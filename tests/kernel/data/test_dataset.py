@@ -49,10 +49,6 @@ def test_digits_split_follows_the_seed():
     assert not np.array_equal(first.x_test, other.x_test)
 
 
-
-
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_normalisation(dtype):
     raw = np.random.default_rng(0).integers(256, size=(30, 5)).astype(dtype)

@@ -98,12 +98,6 @@ def test_altered_pixel_is_refused(tiny_mnist):
         load(spec(), tiny_mnist)
 
 
-
-
-
-
-
-
 def test_nothing_found_and_no_network_says_what_to_put_where(tiny_mnist, no_network):
     (tiny_mnist / f"{LABELS}.gz").unlink()
     with pytest.raises(UserError) as error:
@@ -112,8 +106,6 @@ def test_nothing_found_and_no_network_says_what_to_put_where(tiny_mnist, no_netw
     assert all(f"{file.name}.gz" in message for file in mnist.FILES.values())
     assert "data_dir or SYMLAB_DATA" in message and str(tiny_mnist) in message and "\n" not in message
     assert no_network == [mirror + f"{LABELS}.gz" for mirror in mnist.MIRRORS]
-
-
 
 
 def test_second_mirror_serves_when_the_first_fails(tiny_mnist, tmp_path, monkeypatch):

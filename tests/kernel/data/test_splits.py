@@ -28,5 +28,3 @@ def test_every_sample_of_a_class_is_drawn_equally_often():
 def test_more_than_the_smallest_class_allows():
     with pytest.raises(UserError, match=r"data\.n_samples = 24 is more than the 20 samples"):
         balanced_subset(LABELS, 24, 4, np.random.default_rng(0))
-
-

@@ -7,13 +7,13 @@ from symlab.errors import UserError
 from symlab.identifiability.neuron_functions import NeuronFunctions, layer_functions
 from symlab.identifiability.recording import layer_inputs
 from symlab.identifiability.ridge_problems import nonlinear
-from symlab.networks import build
+from symlab.networks import MLP, CoherenceStudent, build
 
 
 def a_network(norm: str = "batchnorm", activation: str = "gelu", widths: tuple[int, ...] = (8, 8)) -> nn.Module:
     """Small, with random weights and, where there are any, random batch norm parameters and statistics."""
     torch.manual_seed(0)
-    module = build({"name": "mlp", "widths": widths, "norm": norm, "activation": activation}, 6, 3)
+    module = build(MLP(name="mlp", widths=list(widths), norm=norm, activation=activation), 6, 3)
     for child in module.modules():
         if isinstance(child, nn.BatchNorm1d):
             for tensor in (child.weight.data, child.bias.data, child.running_mean):
@@ -50,7 +50,7 @@ def test_the_functions_are_what_the_network_computes(norm: str, activation: str)
 
 
 def test_a_coherence_student_has_functions_without_a_norm() -> None:
-    module = build({"name": "coherence_student", "width": 5}, 6, 1)
+    module = build(CoherenceStudent(name="coherence_student", width=5), 6, 1)
     functions = layer_functions(module, module.state_dict(), "linears.0", None, None)
     X = torch.randn(20, 6)
     with torch.no_grad():

@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from symlab.alignment.permute import permute
-from symlab.networks import build
+from symlab.networks import MLP, CoherenceStudent, build
 from symlab.symmetries.symmetry_spec import Concat, Group, Product, columns, identity, random_permutations, shape
 from symlab.symmetries.trace import trace
 
@@ -322,7 +322,7 @@ RESNET50 = [Bottleneck(4, 8, 3), Bottleneck(8, 8, 3), Bottleneck(8, 10, 5, 2)]
 
 
 def mlp(**options):
-    return build({"name": "mlp", "widths": [5, 4], **options}, 6, 3)
+    return build(MLP(name="mlp", widths=[5, 4], **options), 6, 3)
 
 
 def heads(path, n, qk, v):
@@ -335,7 +335,11 @@ ARCHITECTURES = {
     "mlp, layer norm": (lambda: mlp(), FLAT, {"hidden1": (5,), "hidden2": (4,)}),
     "mlp, batch norm": (lambda: mlp(norm="batchnorm"), FLAT, {"hidden1": (5,), "hidden2": (4,)}),
     "mlp, sigma": (lambda: mlp(activation="sigma"), FLAT, {"hidden1": (5,), "hidden2": (4,)}),
-    "coherence student": (lambda: build({"name": "coherence_student", "width": 7}, 6, 1), FLAT, {"hidden1": (7,)}),
+    "coherence student": (
+        lambda: build(CoherenceStudent(name="coherence_student", width=7), 6, 1),
+        FLAT,
+        {"hidden1": (7,)},
+    ),
     "vgg": (VGG, IMAGE, {"0.0": (6,), "3": (5,), "7": (7,)}),
     "resnet20": (
         ResNet20,

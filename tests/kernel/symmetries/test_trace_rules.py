@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from symlab.alignment.permute import permute
 from symlab.errors import UserError
 from symlab.symmetries.axis_atoms import IndexSet, atoms, concat, cut, fix, is_fixed, product, structure, unify
+from symlab.symmetries.operations import RULES
 from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations, shape
 from symlab.symmetries.trace import trace
 
@@ -396,8 +397,28 @@ def test_only_what_is_wanted_is_computed():
     assert traced.values(first_layer, torch.zeros(3, 4), [point.value])[point.value].shape == (3, 5)
 
 
+def test_a_use_that_a_rule_does_not_cover_is_as_good_as_unknown():
+    # A mask of one dimension, which torch broadcasts.
+    module = Net(
+        lambda m, h: F.scaled_dot_product_attention(*[h[:, None]] * 3, attn_mask=m.mask)[:, 0],
+        mask=nn.Parameter(torch.zeros(1)),
+    )
+    spec = check(module, X)
+    assert len(spec.unsupported) == 1 and "attention (its number of dimensions)" in spec.unsupported[0]
+    assert spec.groups == {}
+
+
+def test_a_fault_in_a_rule_is_not_taken_for_an_unknown_operation(monkeypatch):
+    def faulty(recorder, arguments, shapes):
+        return arguments["nothing of this name"]
+
+    monkeypatch.setitem(RULES, "relu", faulty)
+    with pytest.raises(KeyError):
+        trace(Net(lambda m, h: F.relu(h)), X.float())
+
+
 def test_importing_the_alignment_does_not_import_the_exporter():
-    code = "import sys, symlab.symmetries.trace; print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
+    code = "import sys, symlab.alignment.moments, symlab.symmetries.trace; print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -26,7 +26,8 @@ def balanced_subset(
 ) -> Int64[np.ndarray, " n_samples"]:
     """Sorted indices of ``n_samples`` random samples, equally many of each of the labels 0..n_classes-1.
 
-    ``n_samples`` is a multiple of ``n_classes``. With the same generator state a smaller subset is part of every larger one.
+    ``n_samples`` is a multiple of ``n_classes``. With the same generator state a smaller subset is part of every larger
+    one.
 
     Raises:
         UserError: a class has too few samples.

@@ -110,8 +110,8 @@ def parse_config(config: Mapping[str, Any]) -> Project:
     )
 
 
-def check(kind: type[Kind], block: Any, where: str) -> Kind:
-    """The settings that a block of the config gives.
+def check(kind: type[Kind], block: Any, where: str, elsewhere: Mapping[str, str] | None = None) -> Kind:
+    """The settings that a block of the config gives; ``elsewhere`` says of keys that stand in another block in which.
 
     Raises:
         UserError: the first thing that is wrong with it.
@@ -119,10 +119,17 @@ def check(kind: type[Kind], block: Any, where: str) -> Kind:
     try:
         return kind.model_validate(block)
     except ValidationError as error:
-        raise UserError(_sentence(error, kind, where)) from None
+        first = error.errors()[0]["loc"]
+        raise UserError(_sentence(error, kind, (elsewhere or {}).get(str(first[0]) if first else "", where))) from None
 
 
-def check_one_of(kinds: Sequence[type[Kind]], block: Any, where: str, key: str = "name") -> Kind:
+def check_one_of(
+    kinds: Sequence[type[Kind]],
+    block: Any,
+    where: str,
+    key: str = "name",
+    elsewhere: Mapping[str, str] | None = None,
+) -> Kind:
     """As ``check``, of the one of several kinds that the block names.
 
     Raises:
@@ -132,8 +139,9 @@ def check_one_of(kinds: Sequence[type[Kind]], block: Any, where: str, key: str =
     if not isinstance(block, dict) or key not in block:
         raise UserError(f"Config: {where} lacks {key}; it is one of {', '.join(by_name)}.")
     if block[key] not in by_name:
-        raise UserError(f"Config: {where}.{key} = {block[key]!r} is not known; it is one of {', '.join(by_name)}.")
-    return check(by_name[block[key]], block, where)
+        place = (elsewhere or {}).get(key, where)
+        raise UserError(f"Config: {place}.{key} = {block[key]!r} is not known; it is one of {', '.join(by_name)}.")
+    return check(by_name[block[key]], block, where, elsewhere)
 
 
 def _sentence(error: ValidationError, kind: type[Settings], where: str) -> str:
@@ -259,10 +267,17 @@ def _settings(block: Block, where: str) -> dict[str, Chosen]:
 
 def _grids(experiment: Experiment, chosen: Any, where: str) -> Chosen:
     if not experiment.several:
-        return check(experiment.settings, chosen, where)
+        return _check_experiment(experiment, chosen, where)
     if not isinstance(chosen, list):
-        return [check(experiment.settings, chosen, where)]
-    return [check(experiment.settings, each, f"{where}[{number}]") for number, each in enumerate(chosen)]
+        return [_check_experiment(experiment, chosen, where)]
+    return [_check_experiment(experiment, each, f"{where}[{number}]") for number, each in enumerate(chosen)]
+
+
+def _check_experiment(experiment: Experiment, block: Any, where: str) -> Settings:
+    settings = check(experiment.settings, block, where)
+    if (misfit := settings.misfit()) is not None:
+        raise UserError(f"Config: {where} is not allowed: {misfit}.")
+    return settings
 
 
 def _variants(
@@ -288,22 +303,33 @@ def _variants(
                 # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
                 full = swept + (suffix if len(listed) == 1 else f"_{dataset}")
                 _refuse_twice(full, variants, here)
-                variants[full] = _variant(full, family, of_variant, keys, dataset, datasets[dataset], here)
+                variants[full] = _variant(full, family, of_variant, keys, dataset, datasets[dataset], here, where)
     return variants
 
 
 def _variant(
-    name: str, family: str, block: VariantKeys, study: Trained, dataset: str, source: Source, where: str
+    name: str, family: str, block: VariantKeys, study: Trained, dataset: str, source: Source, where: str, above: str
 ) -> Variant:
+    """``where`` is the variant in the config, ``above`` its study."""
     variant = Variant(
         name=name,
         family=family,
         dataset=dataset,
         source=source,
-        network=check_one_of(NETWORKS, {**study.network, **block.network}, f"{where}.network"),
-        init=check_one_of(INITS, study.init if block.init is None else block.init, f"{where}.init"),
+        network=check_one_of(
+            NETWORKS,
+            {**study.network, **block.network},
+            f"{above}.network",
+            elsewhere=dict.fromkeys(block.network, f"{where}.network"),
+        ),
+        init=check_one_of(INITS, block.init or study.init, f"{where if block.init else above}.init"),
         scheme=check_one_of(SCHEMES, block.scheme, f"{where}.scheme"),
-        recipe=check(Recipe, {**study.recipe, **block.recipe}, f"{where}.recipe"),
+        recipe=check(
+            Recipe,
+            {**study.recipe, **block.recipe},
+            f"{above}.recipe",
+            elsewhere=dict.fromkeys(block.recipe, f"{where}.recipe"),
+        ),
     )
     _check_variant(variant, where)
     return variant

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from symlab.errors import UserError
+
 PACKAGE = Path(__file__).parents[1]
 # Part of no job's computation: how files are written, errors told, devices chosen and configs read. Registries (the
 # packages' own files) stand for modules that are named separately, and settings count by their values.
@@ -24,17 +26,23 @@ def code_of(*modules: str) -> dict[str, str]:
     Args:
         modules: dotted names, ``symlab.networks.mlp``, or what registries hold, ``symlab.networks.mlp:MLP``.
 
-    Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew.
+    Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew. What is part of
+    no computation counts where it is named.
+
+    Raises:
+        UserError: there is no such module.
     """
     found: dict[str, str] = {}
-    waiting = [file for module in modules if (file := _file(module.partition(":")[0])) is not None]
+    waiting = []
+    for module in modules:
+        if (file := _file(module.partition(":")[0])) is None:
+            raise UserError(f"A registry names {module}, but symlab has no such module.")
+        waiting.append(file)
     while waiting:
         path = waiting.pop()
-        name = path.relative_to(PACKAGE).with_suffix("").as_posix()
-        if name in found or _is_plumbing(name):
-            continue
-        found[name] = _digest(path)
-        waiting += _imports(path)
+        if (name := path.relative_to(PACKAGE).with_suffix("").as_posix()) not in found:
+            found[name] = _digest(path)
+            waiting += [file for file in _imports(path) if not _is_plumbing(file)]
     return dict(sorted(found.items()))
 
 
@@ -51,7 +59,8 @@ def digest_of_files(paths: Iterable[Path]) -> str:
     return content.hexdigest()[:8]
 
 
-def _is_plumbing(name: str) -> bool:
+def _is_plumbing(path: Path) -> bool:
+    name = path.relative_to(PACKAGE).with_suffix("").as_posix()
     return name in PLUMBING or name.startswith("pipeline/") or name.rpartition("/")[2] in ("__init__", "settings")
 
 

@@ -1,4 +1,4 @@
-"""A traced forward pass and its symmetries as JSON: a network's shape is traced once and read back by many jobs.
+"""A traced forward pass and its symmetries as JSON: a network is traced once and read back by many jobs.
 
 Tracing costs seconds of imports (torch.export) in every process that does it; running the operations that were found
 needs none of them.

@@ -14,6 +14,7 @@ from symlab.errors import UserError
 from symlab.symmetries.axis_atoms import (
     Dim,
     IndexSet,
+    Unsupported,
     Value,
     atoms,
     bound_set,
@@ -34,7 +35,7 @@ from symlab.symmetries.forward_graph import (
     shape_list,
     subgraph,
 )
-from symlab.symmetries.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unknown, Unsupported, elementwise
+from symlab.symmetries.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unknown, elementwise
 from symlab.symmetries.symmetry_spec import Axes, Axis, Concat, Group, Point, Product, SymmetrySpec, groups_of, validate
 
 # Stand-ins for sizes that are not known, such as the batch's: primes, so that no view can split them.
@@ -141,11 +142,6 @@ def _check_inputs(module: nn.Module, inputs: tuple[Any, ...]) -> None:
             f"the example inputs have shapes {shape_list(inputs)}: there must be at least one input, the first one "
             "with the batch as its first dimension, and none may be empty."
         )
-
-
-def symmetry_spec(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> SymmetrySpec:
-    """The permutation symmetries of a network, see ``trace``."""
-    return trace(module, example).spec
 
 
 def _constant(tensor: Tensor) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from symlab.measures import Experiment, Measure, Table
 from symlab.papers.card import Figure, Paper
-from symlab.papers.neuron_identifiability.settings import CentreGaps, Ridge, Theory
+from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, Ridge, Theory
 
 _ROOM = "symlab.papers.neuron_identifiability"
 
@@ -89,6 +89,12 @@ NEURON_IDENTIFIABILITY = Paper(
     ),
     experiments=(
         Experiment(
+            "coherence",
+            CoherenceStudents,
+            f"{_ROOM}.coherence:train_coherence_students",
+            ("coherence_barriers.csv",),
+        ),
+        Experiment(
             "centre_gaps",
             CentreGaps,
             f"{_ROOM}.centre_gaps:draw_centre_gaps",
@@ -97,11 +103,11 @@ NEURON_IDENTIFIABILITY = Paper(
         ),
     ),
     tables=(
-        Table("trade_off.csv", f"{_ROOM}.tables:trade_off_of_pairs", ("matching.csv", "history.csv")),
-        Table("loss_bounds.csv", f"{_ROOM}.tables:bounds_of_curves", ("curves.csv",)),
+        Table("trade_off.csv", f"{_ROOM}.trade_off:tabulate_trade_off", ("matching.csv", "history.csv")),
+        Table("loss_bounds.csv", f"{_ROOM}.loss_bounds:bound_losses", ("curves.csv",)),
         Table(
             "estimators.csv",
-            f"{_ROOM}.tables:agreement_of_estimators",
+            f"{_ROOM}.estimators:compare_estimators",
             ("swap_costs.parquet", "ridge_swap_costs.parquet"),
         ),
     ),

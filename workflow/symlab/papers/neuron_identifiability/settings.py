@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from symlab.settings import Fraction, Positive, Settings
 
 
-def _distinct(values: list[float]) -> list[float]:
+def _distinct(values: list[Any]) -> list[Any]:
     if len(set(values)) < len(values):
         raise ValueError("each value once")
     return values
@@ -82,3 +82,44 @@ class CentreGaps(Settings):
     fixed_fraction: Annotated[list[Fraction], Field(min_length=1), AfterValidator(_distinct)] = Field(
         [0.125, 1.0], description="Shares of the weights that are fixed."
     )
+
+
+class CoherenceStudents(Settings):
+    """Students with random masks and nothing fixed, on data whose two latents are spread over t inputs each (Fig. 6).
+
+    Every combination of an embedding and a t is a point: ``seeds`` students for each of ``mask_seeds`` masks, whose
+    consecutive seeds form the pairs that are averaged.
+    """
+
+    embedding: Annotated[
+        list[Literal["exact_copy", "random_frame"]], Field(min_length=1), AfterValidator(_distinct)
+    ] = Field(description="Ways of placing the latents in the input space.")
+    t: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        description="Inputs over which each latent is spread; the coherence is 1/t."
+    )
+    d: Positive = Field(20, description="Inputs, at least 2 t.")
+    n_train: Positive = Field(1024, description="Training samples.")
+    n_test: Positive = Field(2048, description="Test samples.")
+    width: Positive = Field(128, description="Hidden neurons.")
+    density: Fraction = Field(0.15, description="Share of the weights that are trained; the others are 0.")
+    std: Scale = Field(0.05, description="Standard deviation of the initial weights.")
+    lr: Scale = Field(0.01, description="Learning rate of AdamW.")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.01, description="Decay of weights; biases have none.")
+    epochs: Positive = Field(100, description="Passes over the training data.")
+    batch_size: Positive = Field(512, description="Samples of each step.")
+    seeds: Annotated[int, Field(ge=2, multiple_of=2)] = Field(20, description="Students of each mask.")
+    mask_seeds: Positive = Field(5, description="Masks.")
+    lambdas: Annotated[int, Field(ge=3)] = Field(
+        3, description="Points on the line between two students, an odd number so that the midpoint is one."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if max(self.t) > self.d // 2:
+            raise ValueError(f"t is at most d / 2 = {self.d // 2}")
+        if self.lambdas % 2 == 0:
+            raise ValueError("lambdas is an odd number, so that the midpoint is one of them")
+        return self
+
+    def scale(self) -> str:
+        return f"{self.seeds // 2 * self.mask_seeds} pairs of students"

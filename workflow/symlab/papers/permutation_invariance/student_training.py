@@ -15,8 +15,8 @@ from symlab.papers.permutation_invariance.population_loss import batch_loss_and_
 from symlab.papers.permutation_invariance.settings import STEPS_PER_EPOCH, Grid, Point
 from symlab.papers.permutation_invariance.student import Student
 from symlab.schemes import Standard
-from symlab.training.population import STEPS, Population
 from symlab.training.objective import Replica
+from symlab.training.population import STEPS, Population
 from symlab.training.replicas import Run, train_block
 from symlab.training.settings import Recipe
 
