@@ -85,6 +85,12 @@ PERMUTATION_INVARIANCE = Paper(
         Figure("permutation-14", f"{_ROOM}.fig_14_depths", ("barriers.csv",)),
         Figure("permutation-15", f"{_ROOM}.fig_15_paths_by_width", ("curves.csv",)),
     ),
+    headlines=(
+        "permutation-2-below-direct",
+        "permutation-2-uniform-peak",
+        "permutation-2-trained-peak-at-2M",
+        "permutation-4-zero-at-M",
+    ),
     experiments=_EXPERIMENTS,
     tables=_MADE_OF_GRIDS,
     captions={
