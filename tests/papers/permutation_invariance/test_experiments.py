@@ -1,14 +1,19 @@
 """Grids as experiments: tensors in, tables out, and what a killed run has finished is used again."""
 
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import symlab
 from symlab.measures.job import Job
 from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE, experiments
 from symlab.papers.permutation_invariance.settings import Overlap, Ratios, Widths
 
+LIBRARY = str(Path(symlab.__file__).parents[1])
 GRIDS = [
     Widths(M=2, d=3, m=[2, 3], runs=2, steps=250, uniform_pairs=3),
     Widths(M=2, d=3, m=3, runs=2, steps=250, batch=4),
@@ -30,6 +35,21 @@ def test_everything_that_the_card_names_is_there():
         assert callable(resolve(line.function))
     made = {output for each in PERMUTATION_INVARIANCE.experiments for output in each.outputs}
     assert {name for table in PERMUTATION_INVARIANCE.tables for name in table.inputs} <= made
+
+
+@pytest.mark.parametrize(
+    ("modules", "heavy"),
+    [
+        (["symlab.papers.permutation_invariance"], ("numpy", "pandas", "torch", "scipy", "matplotlib")),
+        ([figure.module for figure in PERMUTATION_INVARIANCE.figures], ("torch", "scipy", "matplotlib", "seaborn")),
+        (["symlab.papers.permutation_invariance.experiments"], ("torch", "scipy", "pandas")),
+    ],
+    ids=["card", "figures", "experiments"],
+)
+def test_what_is_read_on_every_start_imports_nothing_heavy(modules, heavy):
+    code = f"import sys; import {', '.join(modules)}; print([name for name in {heavy} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": LIBRARY}, capture_output=True, text=True)
+    assert ran.stdout.strip() == "[]", ran.stdout + ran.stderr
 
 
 def test_students_of_all_grids_are_one_file(trained):

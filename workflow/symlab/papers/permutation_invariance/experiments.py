@@ -31,7 +31,8 @@ def train_grids(grids: Sequence[Grid], job: Job) -> dict[str, tuple[Tensors, dic
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
     refuse_shared_students(grids)
-    tensors, points = {}, []
+    tensors: Tensors = {}
+    points: list[dict[str, Any]] = []
     for number, grid in enumerate(grids):
         for point in grid.points() if grid.runs else []:
             trained = _trained(grid, point, job)
