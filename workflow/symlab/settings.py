@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -34,6 +34,11 @@ class Settings(BaseModel):
                 found[name] = _plain(value)
         return found
 
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+        """The settings that a spec was made of, by today's defaults."""
+        return cls.model_validate(_without_revisions(spec))
+
     def __getitem__(self, key: str) -> Any:
         """A value by its key."""
         return getattr(self, key)
@@ -42,21 +47,40 @@ class Settings(BaseModel):
         """What tables say of these settings on every row; nothing unless a kind of settings says otherwise."""
         return {}
 
+    def scale(self) -> str:
+        """At which scale an experiment runs, as a phrase; nothing unless its settings say."""
+        return ""
+
+    def misfit(self, *with_what: Any) -> str | None:
+        """Why these settings do not go with others (a measure's with a network and a scheme); None if they do."""
+        return None
+
 
 Kind = TypeVar("Kind", bound=Settings)
 
 
-def choose(kinds: Sequence[type[Kind]], spec: dict[str, Any], key: str = "name") -> Kind:
+def choose(kinds: Sequence[type[Kind]], spec: Mapping[str, Any], key: str = "name") -> Kind:
     """The settings that ``spec`` (as ``Settings.spec`` gives it) stands for, of the kind whose ``key`` it names.
 
     Raises:
         UserError: no kind has that name.
         pydantic.ValidationError: the kind does not take such keys or values.
     """
-    by_name = {name: kind for kind in kinds for name in get_args(kind.model_fields[key].annotation)}
+    by_name = kinds_by_name(kinds, key)
     if spec.get(key) not in by_name:
         raise UserError(f"{key} is {spec.get(key)!r}; known are {', '.join(sorted(by_name))}.")
-    return by_name[spec[key]].model_validate({name: value for name, value in spec.items() if name != "revision"})
+    return by_name[spec[key]].from_spec(spec)
+
+
+def kinds_by_name(kinds: Sequence[type[Kind]], key: str = "name") -> dict[str, type[Kind]]:
+    """Kinds of settings by the value that the key which tells them apart has in each."""
+    return {get_args(kind.model_fields[key].annotation)[0]: kind for kind in kinds}
+
+
+def _without_revisions(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_revisions(each) for key, each in value.items() if key != "revision"}
+    return [_without_revisions(each) for each in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:

@@ -5,12 +5,13 @@ import torch
 import torch.nn.functional as functional
 
 from symlab.errors import UserError
-from symlab.networks import INITS, NETWORKS, build
+from symlab.networks import NETWORKS, Lecun, build
 from symlab.networks.initialise import sample_parameters
 from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
 from symlab.settings import choose
 
+LECUN = Lecun(name="lecun")
 NETWORK = {"name": "resnet20"}
 # Table 3 of the main paper.
 TABLE_3 = {
@@ -120,14 +121,12 @@ def test_initial_values_come_from_the_generator_alone():
     first, second = (
         sample_parameters(
             build(choose(NETWORKS, NETWORK), 768, 10),
-            choose(INITS, {"name": "lecun"}),
+            LECUN,
             torch.Generator().manual_seed(4),
         )
         for _ in "ab"
     )
-    other = sample_parameters(
-        build(choose(NETWORKS, NETWORK), 768, 10), choose(INITS, {"name": "lecun"}), torch.Generator().manual_seed(5)
-    )
+    other = sample_parameters(build(choose(NETWORKS, NETWORK), 768, 10), LECUN, torch.Generator().manual_seed(5))
     for name, value in first.items():
         assert torch.equal(value, second[name])
         if "norm" in name:

@@ -6,11 +6,12 @@ import torch.nn.functional as functional
 from torch import nn
 
 from symlab.errors import UserError
-from symlab.networks import INITS, NETWORKS, build
+from symlab.networks import NETWORKS, Lecun, build
 from symlab.networks.initialise import sample_parameters
 from symlab.schemes.fixed_parts import weight_shapes
 from symlab.settings import choose
 
+LECUN = Lecun(name="lecun")
 SMALL = {"name": "vit", "patch": 2, "dim": 24, "depth": 2, "heads": 3, "mlp_ratio": 2}
 
 
@@ -88,14 +89,10 @@ def test_sizes_and_names_are_those_of_the_paper():
 def test_initial_values_come_from_the_generator_alone():
     network = SMALL | {"dim": 96}
     first, second = (
-        sample_parameters(
-            build(choose(NETWORKS, network), 108, 5), choose(INITS, {"name": "lecun"}), torch.Generator().manual_seed(4)
-        )
+        sample_parameters(build(choose(NETWORKS, network), 108, 5), LECUN, torch.Generator().manual_seed(4))
         for _ in "ab"
     )
-    other = sample_parameters(
-        build(choose(NETWORKS, network), 108, 5), choose(INITS, {"name": "lecun"}), torch.Generator().manual_seed(5)
-    )
+    other = sample_parameters(build(choose(NETWORKS, network), 108, 5), LECUN, torch.Generator().manual_seed(5))
     for name, value in first.items():
         assert torch.equal(value, second[name])
         if "norm" in name:

@@ -22,7 +22,7 @@ SIZES = {"stem.weight": 90, "groups.0.0.conv.weight": 40, "groups.0.0.shortcut.w
     ],
 )
 def test_every_way_to_give_counts(scheme, expected):
-    assert list(fixed_counts(WAsymmetric(name="w_asymmetric", sigma_F=1.0, **scheme), SIZES).items()) == list(
+    assert list(fixed_counts(WAsymmetric(name="w_asymmetric", sigma_F=1, **scheme), SIZES).items()) == list(
         zip(SIZES, expected, strict=True)
     )
 
@@ -42,4 +42,4 @@ def test_every_way_to_give_counts(scheme, expected):
 )
 def test_counts_that_do_not_fit_get_a_sentence(scheme, sentence):
     with pytest.raises(UserError, match=sentence.replace("(", r"\(")):
-        fixed_counts(WAsymmetric(name="w_asymmetric", sigma_F=1.0, **scheme), SIZES)
+        fixed_counts(WAsymmetric(name="w_asymmetric", sigma_F=1, **scheme), SIZES)

@@ -7,7 +7,8 @@ from torch import nn
 from symlab.networks import Lecun
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
-from symlab.training.replicas import Replica, train_block
+from symlab.training.objective import Replica
+from symlab.training.replicas import Run, train_block
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
@@ -55,17 +56,19 @@ def images():
 def train(recipe):
     """Trains ``replicas`` of a network; further keywords change the recipe."""
 
-    def run(build, data, replicas=((0, 0),), scheme=None, snapshots=(0, 2), device="cpu", **changes):
+    def train(build, data, replicas=((0, 0),), scheme=None, snapshots=(0, 2), device="cpu", **changes):
         return train_block(
-            build,
-            data,
+            Run(
+                build,
+                data,
+                choose(SCHEMES, scheme or {"name": "standard"}),
+                Lecun(name="lecun"),
+                Recipe(**{**recipe, **changes}),
+                snapshots,
+                ("study", "variant"),
+                device,
+            ),
             [Replica(*replica) for replica in replicas],
-            choose(SCHEMES, scheme or {"name": "standard"}),
-            Lecun(name="lecun"),
-            Recipe(**{**recipe, **changes}),
-            snapshots,
-            ("study", "variant"),
-            device,
         )
 
-    return run
+    return train

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from symlab.training import replicas as engine
+from symlab.training import stack_size
 from symlab.training.cuda_graph import WARM_UP, CapturedStep
-from symlab.training.recipe import Optimizer
+from symlab.training.optimizer import Optimizer
 from symlab.training.settings import Recipe
 
 CPU = torch.device("cpu")
@@ -72,7 +73,7 @@ def test_inputs_reach_the_graph_at_fixed_places():
 def test_replayed_and_eager_steps_alternate_without_changing_the_training(
     monkeypatch, train, conv_net, images, stacked, optimizer
 ):
-    monkeypatch.setattr(engine, "_stacks_on_cpu", lambda module, shapes: stacked)
+    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: stacked)
     options = {"scheme": {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01}, "augment": {"flip": True, "crop": 1}}
 
     def run():

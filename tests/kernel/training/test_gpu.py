@@ -6,8 +6,9 @@ import torch
 from symlab.networks import NETWORKS, build
 from symlab.settings import choose
 from symlab.training import replicas as engine
+from symlab.training import stack_size
 from symlab.training.cuda_graph import CapturedStep
-from symlab.training.replicas import Replica
+from symlab.training.objective import Replica
 from symlab.training.stacks import TrainingData
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 MLP = {"name": "mlp", "widths": [64, 64]}
 RESNET = {"name": "resnet20"}
 SCHEME = {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}
-NETWORKS = pytest.mark.parametrize("network", [MLP, RESNET], ids=["mlp", "resnet20"])
+BOTH = pytest.mark.parametrize("network", [MLP, RESNET], ids=["mlp", "resnet20"])
 SIZES = pytest.mark.parametrize("size", [1, 4], ids=["one by one", "together"])
 REPLICAS = [(0, seed) for seed in range(4)]
 
@@ -32,7 +33,7 @@ def data():
 @pytest.fixture
 def run(monkeypatch, train, data):
     def on_gpu(network, size, replicas=REPLICAS, captured=True, **options):
-        monkeypatch.setattr(engine, "measured_stack_size", lambda *_, **__: size)
+        monkeypatch.setattr(stack_size, "measured_stack_size", lambda *_, **__: size)
         if not captured:
             monkeypatch.setattr(engine, "captured_on_gpu", lambda step, device: step)
         options = {"scheme": SCHEME, "augment": {"flip": True, "crop": 1}, "device": "cuda", "lr": 1e-4} | options
@@ -52,7 +53,7 @@ def relative_difference(a, b):
     return ((a - b).norm(dim=1) / b.norm(dim=1)).max().item()
 
 
-@NETWORKS
+@BOTH
 @SIZES
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_captured_steps_equal_eager_ones(run, network, size, optimizer):
@@ -63,7 +64,7 @@ def test_captured_steps_equal_eager_ones(run, network, size, optimizer):
     torch.testing.assert_close(*losses, rtol=1e-5, atol=0)
 
 
-@NETWORKS
+@BOTH
 @SIZES
 @pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 2e-3), ("bf16", 2e-2)])
 def test_reduced_precision_stays_near_float32(run, network, size, precision, tolerance):
@@ -73,7 +74,7 @@ def test_reduced_precision_stays_near_float32(run, network, size, precision, tol
         torch.testing.assert_close(a, b, rtol=tolerance, atol=0)
 
 
-@NETWORKS
+@BOTH
 def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(run, network):
     gpu, cpu = (run(network, 4, device=device) for device in ("cuda", "cpu"))
     assert torch.equal(gpu.snapshots[0]["readout.weight" if network is RESNET else "linears.0.weight"],
@@ -81,7 +82,7 @@ def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(run, network):
     assert relative_difference(gpu.snapshots[2], cpu.snapshots[2]) < 1e-2
 
 
-@NETWORKS
+@BOTH
 def test_seeds_alone_and_in_a_block_agree_up_to_rounding(run, network):
     block, alone = run(network, 4), run(network, 4, [(0, 2)])
     place = block.replicas.index(Replica(0, 2))
@@ -89,7 +90,7 @@ def test_seeds_alone_and_in_a_block_agree_up_to_rounding(run, network):
     assert relative_difference(alone.snapshots[2], of_block) < 1e-3
 
 
-@NETWORKS
+@BOTH
 def test_fixed_weights_never_move_on_a_gpu(run, network):
     block = run(network, 4)
     for name, (F, D) in block.fixed[0].items():
@@ -111,17 +112,17 @@ def test_every_full_step_after_the_warm_up_is_a_replay(monkeypatch, run):
     assert sum(replays) == 22 - 3
 
 
-@NETWORKS
+@BOTH
 def test_the_stack_size_depends_on_the_gpu_only(train, data, network):
     sizes = []
-    measured = engine.measured_stack_size
+    measured = stack_size.measured_stack_size
 
     def keeping(*arguments, **options):
         sizes.append(measured(*arguments, **options))
         return sizes[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "measured_stack_size", keeping)
+        patch.setattr(stack_size, "measured_stack_size", keeping)
         for replicas in ([(0, 0)], REPLICAS):
             train(
                 lambda: build(choose(NETWORKS, network), 192, 10),

@@ -12,8 +12,9 @@ from symlab.schemes.fixed_parts import effective, weight_shapes
 from symlab.seeds import torch_generator
 from symlab.settings import choose
 from symlab.training import replicas as engine
+from symlab.training import stack_size
 from symlab.training.augmentation import Augmentation
-from symlab.training.replicas import Replica
+from symlab.training.objective import Replica
 
 KEY = ("study", "variant")
 AUGMENT = {"flip": True, "crop": 2}
@@ -27,7 +28,7 @@ BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one",
 
 
 def run_stacked(monkeypatch, stacked):
-    monkeypatch.setattr(engine, "_stacks_on_cpu", lambda module, shapes: stacked)
+    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: stacked)
 
 
 @BOTH_WAYS
@@ -100,8 +101,8 @@ def test_augmentation_differs_between_seeds_and_epochs(train, conv_net, images):
 
 def test_convolutional_networks_are_never_stacked_on_the_cpu(conv_net):
     module = conv_net()
-    assert sum(parameter.numel() for parameter in module.parameters()) < engine.STACK_BELOW_PARAMETERS
-    assert not engine._stacks_on_cpu(module, weight_shapes(module))
+    assert sum(parameter.numel() for parameter in module.parameters()) < stack_size.STACK_BELOW_PARAMETERS
+    assert not stack_size.stacks_on_cpu(module, weight_shapes(module))
 
 
 @BOTH_WAYS

@@ -7,7 +7,7 @@ from torch import nn
 from symlab.errors import UserError
 from symlab.networks import NETWORKS, build
 from symlab.settings import choose
-from symlab.training import replicas as engine
+from symlab.training import stack_size
 from symlab.training.precision import arithmetic
 from symlab.training.stacks import TrainingData
 
@@ -28,7 +28,7 @@ def data():
     ("network", "stacked"), [(MLP, False), (MLP, True), (RESNET, False)], ids=["mlp", "mlp stack", "resnet"]
 )
 def test_bf16_trains_as_float32_does(monkeypatch, train, data, network, stacked):
-    monkeypatch.setattr(engine, "_stacks_on_cpu", lambda module, shapes: stacked)
+    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: stacked)
     blocks = [
         train(
             lambda: build(choose(NETWORKS, network), 192, 8),
@@ -47,7 +47,7 @@ def test_bf16_trains_as_float32_does(monkeypatch, train, data, network, stacked)
 
 
 def test_validation_uses_the_precision_of_training(monkeypatch, train, data):
-    monkeypatch.setattr(engine, "_stacks_on_cpu", lambda module, shapes: False)
+    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: False)
     block = train(lambda: build(choose(NETWORKS, MLP), 192, 8), data, epochs=1, snapshots=(1,), precision="bf16")
     module = build(choose(NETWORKS, MLP), 192, 8)
     module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[1].items()})

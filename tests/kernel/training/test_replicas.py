@@ -12,8 +12,10 @@ from symlab.networks import NETWORKS, Lecun, build
 from symlab.schemes.fixed_parts import effective
 from symlab.settings import choose
 from symlab.training import replicas as engine
-from symlab.training.recipe import learning_rate
-from symlab.training.replicas import Replica, train_block
+from symlab.training import stack_size
+from symlab.training.objective import Replica
+from symlab.training.replicas import Run, train_block
+from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
@@ -50,20 +52,22 @@ def train(
     data = data or make_data()
     outputs = 5 if data.task == "classification" else 1
     return train_block(
-        lambda: build(choose(NETWORKS, network), data.x_train.shape[1], outputs),
-        data,
+        Run(
+            lambda: build(choose(NETWORKS, network), data.x_train.shape[1], outputs),
+            data,
+            choose(schemes.SCHEMES, scheme),
+            Lecun(name="lecun"),
+            Recipe(**{**RECIPE, **changes}),
+            snapshots,
+            KEY,
+            device,
+        ),
         [Replica(*replica) for replica in replicas],
-        choose(schemes.SCHEMES, scheme),
-        Lecun(name="lecun"),
-        Recipe(**{**RECIPE, **changes}),
-        snapshots,
-        KEY,
-        device,
     )
 
 
 def run_stacked(monkeypatch, stacked):
-    monkeypatch.setattr(engine, "STACK_BELOW_PARAMETERS", 10**9 if stacked else 0)
+    monkeypatch.setattr(stack_size, "STACK_BELOW_PARAMETERS", 10**9 if stacked else 0)
 
 
 class Plain(nn.Module):

@@ -12,7 +12,9 @@ from symlab.networks import NETWORKS, Lecun, build
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training import replicas as engine
-from symlab.training.replicas import Replica, train_block
+from symlab.training import stack_size
+from symlab.training.objective import Replica
+from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints, training_key
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
@@ -53,8 +55,8 @@ def train(recipe, case, checkpoints=None, net=None, given=None):
     network = {"name": "mlp", "widths": [16, 16], "norm": norm, "activation": "gelu"}
     make = net or (lambda: build(choose(NETWORKS, network), 12, 5))
     scheme, recipe = choose(SCHEMES, scheme), Recipe(**recipe)
-    args = (make, given, REPLICAS, scheme, Lecun(name="lecun"), recipe, (0, 1, 3), KEY, "cpu")
-    return train_block(*args, checkpoints=checkpoints)
+    run = Run(make, given, scheme, Lecun(name="lecun"), recipe, (0, 1, 3), KEY)
+    return train_block(run, REPLICAS, checkpoints=checkpoints)
 
 
 def same(a, b):
@@ -86,8 +88,8 @@ def stopper(path, at, how, minutes=0.0, key=None):
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_stopped_training_ends_with_the_same_bits(monkeypatch, tmp_path, recipe, case, way, how):
     below, size = WAYS[way]
-    monkeypatch.setattr(engine, "STACK_BELOW_PARAMETERS", below)
-    monkeypatch.setattr(engine, "CPU_STACK", size)
+    monkeypatch.setattr(stack_size, "STACK_BELOW_PARAMETERS", below)
+    monkeypatch.setattr(stack_size, "CPU_STACK", size)
     whole = train(recipe, case)
     path = tmp_path / "checkpoint.safetensors"
     # The first step, within an epoch, the last step of a stack of 18, and within another stack where there is one;

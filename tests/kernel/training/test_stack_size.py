@@ -5,7 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symlab.schemes import Standard
 from symlab.training import stack_size
+from symlab.training.objective import Replica, Replicas
 from symlab.training.settings import Recipe
 from symlab.training.stack_size import LARGEST, Trial, fitting, measured_stack_size
 from symlab.training.stacks import OneByOne
@@ -77,16 +79,17 @@ def test_measured_size(gpu, changes, may_be_slower, size):
 
 def test_a_trial_takes_all_kinds_of_steps_and_moves_nothing(monkeypatch, recipe, conv_net, images):
     module = conv_net()
-    W = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
-    stack = OneByOne(module, W, {}, {}, Recipe(**recipe), images)
+    W = {name: parameter.detach().clone()[None] for name, parameter in module.named_parameters()}
+    recipe = Recipe(**recipe)
+    stack = OneByOne(Replicas([Replica(0, 0)], module, W, {}, {}, Standard(name="standard"), recipe), images)
     seen = []
 
-    def step(lr, batch):
-        seen.append(tuple(batch.shape))
-        return OneByOne.step(stack, lr, batch)
+    def step(lr, inputs):
+        seen.append(tuple(inputs[0].shape))
+        return OneByOne.step(stack, lr, inputs)
 
     monkeypatch.setattr(stack, "step", step)
-    Trial(stack, 1, images, 16, augmented=False).everything()
+    Trial(stack, 1, images, recipe).everything()
     assert seen == [(1, 16)] * (stack_size.WARM_UP + 1) + [(1, 15)]
     for name, tensor in stack.state().items():
-        assert torch.equal(tensor[0], W[name])
+        assert torch.equal(tensor, W[name])

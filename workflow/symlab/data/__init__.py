@@ -105,7 +105,7 @@ class Coherence(Source):
         return False
 
 
-class _Images(Source):
+class Images(Source):
     """Real images in a training and a test part."""
 
     split: Literal["random", "official"] = Field(
@@ -120,7 +120,7 @@ class _Images(Source):
     )
 
 
-class Mnist(_Images):
+class Mnist(Images):
     """70,000 handwritten digits of 28 x 28 pixels."""
 
     source: Literal["mnist"]
@@ -142,7 +142,7 @@ class MnistCoherence(Source):
         return 784
 
 
-class Cifar10(_Images):
+class Cifar10(Images):
     """60,000 photographs of 32 x 32 pixels in ten classes."""
 
     source: Literal["cifar10"]
@@ -150,7 +150,7 @@ class Cifar10(_Images):
     image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 
-class Cifar10Jpeg(_Images):
+class Cifar10Jpeg(Images):
     """CIFAR-10 recompressed as JPEG, in parquet files."""
 
     source: Literal["cifar10_jpeg"]

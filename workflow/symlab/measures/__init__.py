@@ -52,6 +52,8 @@ class Experiment:
     """Tables ``<name>.csv`` of the study, or tensors ``<name>.safetensors``."""
     several: bool = False
     """Whether the key may hold a list of settings."""
+    datasets: bool = False
+    """Whether it is given the study's data sets (``job.datasets``), whose files are then inputs of its job."""
     unused: tuple[str, ...] = ()
     """Keys of its settings that only tables made from its outputs read: a change of them computes nothing anew."""
     minutes: int = 240
@@ -117,3 +119,16 @@ KERNEL: tuple[Measure, ...] = (
 KERNEL_TABLES: tuple[Table, ...] = (
     Table("barriers.csv", "symlab.measures.tables:barriers_of_curves", ("curves.csv",)),
 )
+KERNEL_CAPTIONS: dict[str, str] = {
+    "history.csv": "Loss and accuracy of every network after every epoch.",
+    "matching.csv": "Matching objective of the optimal, the identity and random permutations, for each pair, snapshot "
+    "and group of neurons.",
+    "curves.csv": "Loss and accuracy at every point of the line between the two networks of a pair, unaligned and "
+    "aligned.",
+    "barriers.csv": "How much worse the networks on the line between two are than the ends themselves, at the midpoint "
+    "and at the worst point. `barrier_*` is about the loss, `drop_*_pp` about the accuracy in percentage points; "
+    "`aligned` says whether the second network's neurons were permuted first.",
+    "subspaces.csv": "Dimension and coherence ν of the input subspace of every layer.",
+    "swap_costs.parquet": "Cost of swapping each pair of neurons, from the Mahalanobis form on the input subspace.",
+}
+"""What each table holds, in Markdown."""

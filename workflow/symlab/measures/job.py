@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from symlab.artifacts import Tensors
-    from symlab.symmetries.symmetry_spec import SymmetrySpec
+    from symlab.data.dataset import Dataset
+    from symlab.symmetries.stored_forward import StoredForward
+    from symlab.symmetries.trace import Traced
+    from symlab.training.models import Models
 
 
 @dataclass(frozen=True)
@@ -23,9 +28,24 @@ class Job:
     """Appends a line to the job's log."""
     inputs: dict[str, tuple[Tensors, dict[str, Any]]] = field(default_factory=dict)
     """Tensors and header of the files that the measure needs, by output: ``job.inputs["moments.safetensors"]``."""
-    symmetries: SymmetrySpec | None = None
+    symmetries: Sequence[dict[str, Any]] = ()
+    """The stored symmetries of the study's networks (``measures.symmetries``)."""
+    datasets: dict[str, Dataset] = field(default_factory=dict)
+    """The study's data sets by name, of an experiment that asks for them."""
     folder: Path | None = None
     """Where an experiment keeps the points that it has finished; None keeps none."""
     code: dict[str, str] = field(default_factory=dict)
     """Digests of the modules behind the job: what was kept by other code is not used."""
     checkpoint_minutes: float = 10.0
+
+    def trace(self, models: Models, x: Tensor) -> Traced | StoredForward:
+        """The networks' forward pass and symmetries: read back where they are stored, else traced at inputs like x."""
+        from symlab.symmetries.stored_forward import restore
+
+        wanted = {key: models.header[key] for key in ("network", "n_inputs", "n_outputs")}
+        for each in self.symmetries:
+            if all(each[key] == value for key, value in wanted.items()):
+                return restore(each["stored"])
+        from symlab.symmetries.trace import trace
+
+        return trace(models.module().to(x.device), x[:2])

@@ -27,15 +27,13 @@ class Matching(Settings):
         "data (activation), or the weights alone (weight). A list of both aligns by each; figures and claims that "
         "know one aligned path take the first.",
     )
-    restarts: Positive = Field(
-        5, description="weight: starts of the coordinate descent, the first from the identity."
-    )
+    restarts: Positive = Field(5, description="weight: starts of the coordinate descent, the first from the identity.")
     n_random: Positive = Field(100, description="Random permutations that the baseline averages over.")
 
     @property
     def methods(self) -> list[str]:
         """All methods, the first of which figures and claims take."""
-        return self.method if isinstance(self.method, list) else [self.method]
+        return [*self.method] if isinstance(self.method, list) else [self.method]
 
 
 class Interpolation(Settings):
@@ -50,9 +48,7 @@ class Interpolation(Settings):
     samples: Positive | None = Field(
         None, description="Evaluate on the first that many samples of each split; null for all."
     )
-    repair: bool = Field(
-        False, description="Whether to rescale the activations of interpolated networks (REPAIR)."
-    )
+    repair: bool = Field(False, description="Whether to rescale the activations of interpolated networks (REPAIR).")
     aligned: bool = Field(True, description="Whether to walk the path to the permuted network too (needs matching).")
 
 

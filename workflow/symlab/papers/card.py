@@ -5,6 +5,7 @@ Cards name what they register; the Snakefile reads them on every start, so they 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from symlab.papers.claim import Tables
     from symlab.plotting.style import Style
+
+
+KINDS = {"thm": "Theorem", "prop": "Proposition", "sec": "Section", "": "Figure"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Paper:
     """Where it appeared, the year included."""
     link: str
     figures: tuple[Figure, ...]
+    headlines: tuple[str, ...] = ()
+    """Claims that say what the paper is about in a few numbers: a report tells their values before all else."""
     measures: tuple[Measure, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     tables: tuple[Table, ...] = ()
@@ -67,4 +73,7 @@ class Paper:
         """A figure's number in the paper: permutation-2 is 2."""
         return figure.removeprefix(f"{self.prefix}-")
 
-
+    def title_of(self, figure: str) -> str:
+        """A figure as a reader calls it: Figure 4a, Theorem 4.5, Ridge."""
+        number = re.fullmatch(r"(thm|prop|sec|)(\d.*)", self.number(figure))
+        return f"{KINDS[number[1]]} {number[2]}" if number else self.number(figure).capitalize()

@@ -154,6 +154,16 @@ def spread(values: np.ndarray) -> float | None:
     return float(np.std(values, ddof=1))
 
 
+def fraction_of(values: np.ndarray, level: float, case: str = "", detail: str = "") -> Measurement:
+    """Mean and spread of the values as fractions of a level; not a number unless the level is above 0."""
+    # What is nowhere high cannot show that something lowers it.
+    if not level > 0:
+        return Measurement(float("nan"), len(values), None, case, detail)
+    deviation = spread(values)
+    relative = None if deviation is None else deviation / level
+    return Measurement(mean(values) / level, len(values), relative, case, detail)
+
+
 def slope(values: pd.Series) -> float:
     """Least-squares slope of the logarithm of the values against that of the index."""
     x = np.log(values.index.to_numpy(dtype=float))

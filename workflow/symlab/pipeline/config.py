@@ -7,246 +7,201 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 import os
 import re
-import reprlib
-from functools import cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-import jsonschema
-import yaml
+from pydantic import Field, StringConstraints, ValidationError
 
-from symlab.config_checks import check_dataset, check_palette, check_results, check_study, check_variant
-from symlab.config_files import check_mapping
-from symlab.config_students import complete_students
+from symlab.data import SOURCES, Source
 from symlab.errors import UserError
-from symlab.networks import NETWORKS, SCHEMES
-from symlab.study import Config, Project, Study, Variant
+from symlab.measures import Experiment
+from symlab.networks import INITS, MLP, NETWORKS
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES
+from symlab.pipeline.studies import Chosen, Project, Study, Variant
+from symlab.plotting.settings import Style
+from symlab.schemes import SCHEMES, WAsymmetric
+from symlab.schemes.fixed_counts import fixed_counts
+from symlab.settings import Kind, Positive, Settings, kinds_by_name
+from symlab.training.settings import Recipe
 
-LARGEST_SWEEP = 10_000
-LONGEST_VALUE = 40
-SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
-
-# The keys that each scheme, network and data source takes besides its name, with defaults; REQUIRED ones must be given.
-# A name that is missing here (one you added) takes any key the schema knows.
-REQUIRED = object()
-SCHEME_KEYS: dict[str, dict[str, Any]] = {
-    "standard": {},
-    "w_asymmetric": {"sigma_F": REQUIRED},
-    "w_asymmetric_heads": {"sigma_F": REQUIRED, "heads": REQUIRED},
-    "syre": {"sigma_F": REQUIRED, "epsilon": 0.01},
-    "sparse": {"density": REQUIRED},
-    "residual": {},
-}
-INIT_KEYS: dict[str, dict[str, Any]] = {"lecun": {}, "torch": {}, "kaiming": {}, "normal": {"std": REQUIRED}}
-SCHEDULE_KEYS: dict[str, dict[str, Any]] = {
-    "constant": {},
-    "cosine": {"warmup_epochs": 0},
-    "warmup": {"warmup_epochs": REQUIRED},
-    "exponential": {"gamma": REQUIRED, "growth_epochs": REQUIRED},
-}
-NETWORK_KEYS: dict[str, dict[str, Any]] = {
-    "mlp": {"widths": REQUIRED, "norm": "layernorm", "activation": "gelu"},
-    "coherence_student": {"width": 128},
-    "resnet20": {"width_multiplier": 1, "norm_groups": 1, "channels": 3},
-    "vgg": {"width": REQUIRED, "depth": REQUIRED, "channels": 3},
-    "vit": {"patch": 4, "dim": 384, "depth": 8, "heads": 6, "mlp_ratio": 4, "channels": 3},
-}
-DATASET_KEYS: dict[str, dict[str, Any]] = {
-    "digits": {"split": "random"},
-    "gmm": {
-        "k": REQUIRED,
-        "sigma_sep": REQUIRED,
-        "d": 128,
-        "n_classes": 5,
-        "n_train": 50_000,
-        "n_val": 5_000,
-        "n_test": 10_000,
-    },
-    "coherence": {"embedding": REQUIRED, "t": REQUIRED, "d": 20, "n_train": 1024, "n_test": 2048},
-    "mnist": {"split": "random", "n_samples": None},
-    "mnist_coherence": {"split": "random", "target_nu": 0.111, "explained_variance": 0.9},
-    "cifar10": {"split": "random", "n_samples": None},
-    "cifar10_jpeg": {"split": "random", "n_samples": None},
-}
-# Schemes that fix a number of weights, given as n_fixed or as fixed_fraction.
-COUNTING_SCHEMES = ("w_asymmetric", "w_asymmetric_heads")
+Config = dict[str, Any]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
+Block = dict[str, Any]
 
 
-def parse_config(config: Config) -> Project:
+class Top(Settings):
+    """The whole config."""
+
+    results: str = Field("results", min_length=1, description="Folder that everything is written to.")
+    data_dir: str | None = Field(
+        None,
+        description="Folder looked in first for downloaded data sets; null means the environment variable SYMLAB_DATA, "
+        "then a download.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where networks are trained; auto takes a CUDA GPU if there is one."
+    )
+    checkpoint_minutes: Annotated[float, Field(gt=0)] = Field(
+        10,
+        description="Minutes of training between two checkpoints, from which a killed job goes on with the same bits.",
+    )
+    style: Style = Field(Style(), description="Look of the figures.")
+    datasets: dict[Name, Block] = Field({}, description="Data sets by name; `sweep` makes one for each combination.")
+    studies: dict[Name, Block] = Field(min_length=1, description="Studies by name.")
+
+
+class Trained(Settings):
+    """The keys of a study that trains networks; it needs `dataset`, `network`, `recipe`, `seeds` and `variants`."""
+
+    dataset: str | list[str] = Field(
+        description="Name (or list of names) of a data set; every variant is trained on each, and on each member of a "
+        "swept one."
+    )
+    network: Block = Field(description="The network's name and keys; a variant may change some.")
+    init: Block = Field({"name": "lecun"}, description="Initial values of the weights.")
+    recipe: Block = Field(description="How the networks are trained; a variant may change some keys.")
+    seeds: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
+        description="Networks trained for each variant and mask seed; consecutive seeds form the pairs."
+    )
+    mask_seeds: Positive = Field(1, description="Draws of F and D; pairs are formed within a draw.")
+    seeds_per_job: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
+        4, description="Seeds that one training job handles."
+    )
+    snapshots: list[Annotated[int, Field(ge=0)]] = Field(
+        [], description="Epochs whose networks are kept and matched besides the last one; 0 is the initialisation."
+    )
+    variants: dict[Name, Block] = Field(min_length=1, description="Network families by name.")
+
+
+class VariantKeys(Settings):
+    """The keys of a variant; `sweep` makes one variant for each combination of the swept values."""
+
+    scheme: Block = Field(description="How the weights come about: F and D of W_eff = F + D * W, by name.")
+    network: Block = Field({}, description="Keys of the study's network that this variant changes.")
+    init: Block | None = Field(None, description="Instead of the study's init.")
+    recipe: Block = Field({}, description="Keys of the study's recipe that this variant changes.")
+
+
+def parse_config(config: Mapping[str, Any]) -> Project:
     """Validate a config and expand it.
 
     Raises:
-        UserError: the first thing that is wrong, with the dotted key, the value and what is allowed.
+        UserError: the first thing that is wrong: the dotted key, the value and what is allowed.
     """
-    # Snakemake hands over ordered dicts and command-line values; a deep copy keeps the caller's config as it was.
-    check_mapping(config)
-    filled = _validated(copy.deepcopy({key: value for key, value in config.items()}))
-    check_results(filled["results"])
-    check_palette(filled["style"]["palette"])
-    datasets: dict[str, Config] = {}
-    for family, spec in filled["datasets"].items():
-        for name, dataset in _expand_dataset(family, spec).items():
-            _refuse_twice(name, datasets, f"datasets.{family}")
-            datasets[name] = dataset
-    studies = {name: _study(name, spec, filled["datasets"], datasets) for name, spec in filled["studies"].items()}
-    of_project = {key: filled[key] for key in ("data_dir", "device", "checkpoint_minutes", "style")}
-    # Snakemake knows files by the letters of their paths: ./results and results are two folders to it.
-    of_project["results"] = os.path.normpath(filled["results"])
-    return Project(**of_project, datasets=datasets, studies=studies)
+    # Snakemake hands over its own mappings; a deep copy keeps the caller's config as it was.
+    top = check(Top, copy.deepcopy(dict(config)), "")
+    families = {name: _expand_dataset(name, block) for name, block in top.datasets.items()}
+    datasets: dict[str, Source] = {}
+    for name, members in families.items():
+        for member, source in members.items():
+            _refuse_twice(member, datasets, f"datasets.{name}")
+            datasets[member] = source
+    return Project(
+        # Snakemake knows files by the letters of their paths: ./results and results are two folders to it.
+        results=os.path.normpath(top.results),
+        data_dir=top.data_dir,
+        device=top.device,
+        checkpoint_minutes=top.checkpoint_minutes,
+        style=top.style,
+        datasets=datasets,
+        studies={name: _study(name, block, families, datasets) for name, block in top.studies.items()},
+    )
 
 
-def _validated(config: Config) -> Config:
-    validator = _validator()
-    error = jsonschema.exceptions.best_match(validator.iter_errors(config))
-    if error is not None:
-        raise UserError(_sentence(error))
-    return config
+def check(kind: type[Kind], block: Any, where: str, elsewhere: Mapping[str, str] | None = None) -> Kind:
+    """The settings that a block of the config gives; ``elsewhere`` says of keys that stand in another block in which.
+
+    Raises:
+        UserError: the first thing that is wrong with it.
+    """
+    try:
+        return kind.model_validate(block)
+    except ValidationError as error:
+        first = error.errors()[0]["loc"]
+        raise UserError(_sentence(error, kind, (elsewhere or {}).get(str(first[0]) if first else "", where))) from None
 
 
-@cache
-def _validator() -> Any:
-    schema = yaml.safe_load(SCHEMA_PATH.read_text())
-    base = jsonschema.Draft202012Validator
-    check_properties = base.VALIDATORS["properties"]
+def check_one_of(
+    kinds: Sequence[type[Kind]],
+    block: Any,
+    where: str,
+    key: str = "name",
+    elsewhere: Mapping[str, str] | None = None,
+) -> Kind:
+    """As ``check``, of the one of several kinds that the block names.
 
-    def fill_then_check(validator: Any, properties: Config, instance: Any, schema: Config) -> Any:
-        if isinstance(instance, dict):
-            for key, subschema in properties.items():
-                if "default" in subschema:
-                    instance.setdefault(key, copy.deepcopy(subschema["default"]))
-        yield from check_properties(validator, properties, instance, schema)
-
-    types = base.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
-    return jsonschema.validators.extend(base, {"properties": fill_then_check}, type_checker=types)(schema)
-
-
-def _is_integer(checker: Any, value: Any) -> bool:
-    # JSON schema counts 4.0 as an integer, but range(4.0) does not.
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(checker: Any, value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    Raises:
+        UserError: as for ``check``, or there is no kind of that name.
+    """
+    by_name = kinds_by_name(kinds, key)
+    if not isinstance(block, dict) or key not in block:
+        raise UserError(f"Config: {where} lacks {key}; it is one of {', '.join(by_name)}.")
+    if block[key] not in by_name:
+        place = (elsewhere or {}).get(key, where)
+        raise UserError(f"Config: {place}.{key} = {block[key]!r} is not known; it is one of {', '.join(by_name)}.")
+    return check(by_name[block[key]], block, where, elsewhere)
 
 
-def _sentence(error: jsonschema.ValidationError) -> str:
-    where = ".".join(_plain(part) for part in error.absolute_path) or "the top level"
-    instance = _short(error.instance)
-    if error.validator == "additionalProperties":
-        known = set(error.schema.get("properties", {}))
-        unknown = sorted(set(error.instance) - known, key=str)
-        return f"Config: unknown key {_short(unknown[0])} at {where}; known keys are {', '.join(sorted(known))}."
-    if error.validator == "required":
-        return f"Config: {where} lacks a key: {error.message}."
-    if error.validator == "multipleOf":
-        multiple = error.validator_value
-        return f"Config: {where} = {instance} must be a multiple of {multiple}, because seeds form pairs."
-    if error.validator == "pattern":
-        return (
-            f"Config: the name {instance} at {where} may hold only lower-case letters, digits and underscores, "
-            "and starts with a letter."
-        )
-    if error.validator == "type" and isinstance(error.instance, str) and re.fullmatch(r"\d+e[+-]?\d+", error.instance):
-        return f"Config: {where} = {error.instance!r} is text in YAML; write the number as {float(error.instance):g}."
-    if error.validator == "type" and error.validator_value == "string" and _is_integer(None, error.instance):
-        return f"Config: {where} = {error.instance!r} must be text; put it in quotes."
-    description = error.schema.get("description", "")
-    reason = error.message.replace(repr(error.instance), instance)
-    return f"Config: {where} = {instance} is not allowed: {reason}. {description}".strip()
+def _sentence(error: ValidationError, kind: type[Settings], where: str) -> str:
+    first = error.errors()[0]
+    place = ".".join(filter(None, [where, *(str(part) for part in first["loc"])])) or "the top level"
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(kind.model_fields) if len(first["loc"]) == 1 else ""
+        return f"Config: unknown key {place}" + (f"; known keys are {known}." if known else ".")
+    if first["type"] == "missing":
+        return f"Config: {place} is missing."
+    reason = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
+    value = first["input"]
+    if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?e[+-]?\d+", value):
+        return f"Config: {place} = {value!r} is text in YAML; write the number as {float(value):g}."
+    shown = f" = {value!r}" if not isinstance(value, dict) else ""
+    return f"Config: {place}{shown} is not allowed: {reason[0].lower()}{reason[1:].rstrip('.')}."
 
 
-def _short(value: Any) -> str:
-    """A value as Python writes it, cut where it is long."""
-    return _SHORT.repr(value)
-
-
-def _plain(key: Any) -> str:
-    """A key as it is, unless it holds control characters."""
-    return str(key) if str(key).isprintable() else _short(key)
-
-
-def _refuse_twice(name: str, taken: dict[str, Any], where: str) -> None:
+def _refuse_twice(name: str, taken: Mapping[str, Any], where: str) -> None:
     if name in taken:
         raise UserError(f"Config: {where} expands to the name {name!r}, which is taken already; rename one of the two.")
 
 
-def _expand_dataset(family: str, spec: Config) -> dict[str, Config]:
-    from symlab.data import SOURCES
-
-    source = spec["source"]
-    if source not in SOURCES:
-        raise UserError(
-            f"Config: datasets.{family}.source is {source!r}; known sources are {', '.join(sorted(SOURCES))}."
-        )
+def _expand_dataset(family: str, block: Block) -> dict[str, Source]:
     where = f"datasets.{family}"
-    members: dict[str, Config] = {}
-    for name, member, _ in _sweep(family, spec, where):
-        _check_block("dataset", member, where)
+    members: dict[str, Source] = {}
+    for name, member in _sweep(family, block, where):
         _refuse_twice(name, members, where)
-        members[name] = _complete(member, DATASET_KEYS, "source", where, common=("seed",))
-        check_dataset(members[name], where)
+        members[name] = check_one_of(SOURCES, member, where, "source")
     return members
 
 
-def _complete(
-    spec: Config, keys_of: dict[str, dict[str, Any]], naming: str, where: str, common: tuple[str, ...] = ()
-) -> Config:
-    """``spec`` with the defaults of its kind; a key of another kind or a missing one is an error."""
-    name = spec[naming]
-    if name not in keys_of:
-        return spec
-    keys = keys_of[name]
-    for key in spec:
-        if key != naming and key not in keys and key not in common:
-            allowed = ", ".join((*keys, *common)) or "no keys"
-            raise UserError(f"Config: {where}.{key} does not belong to {name}; it takes {allowed}.")
-    for key, default in keys.items():
-        if default is REQUIRED and key not in spec:
-            raise UserError(f"Config: {where} lacks {key}, which {name} needs.")
-    return {**{key: default for key, default in keys.items() if default is not REQUIRED}, **spec}
-
-
-def _sweep(name: str, spec: Config, where: str) -> list[tuple[str, Config, Config]]:
-    """(name, spec without sweep, swept values) for each combination; names get ``_<key><value>`` for each swept key."""
-    spec = dict(spec)
-    sweep = spec.pop("sweep", {})
-    if (combinations := math.prod(map(len, sweep.values()))) > LARGEST_SWEEP:
-        raise UserError(
-            f"Config: {where}.sweep has {combinations} combinations, more than {LARGEST_SWEEP}; list fewer."
-        )
+def _sweep(name: str, block: Block, where: str) -> list[tuple[str, Block]]:
+    """(name, block without sweep) for each combination; names get ``_<key><value>`` for each swept key."""
+    block = dict(block)
+    sweep = block.pop("sweep", {})
+    if not isinstance(sweep, dict) or not all(isinstance(values, list) and values for values in sweep.values()):
+        raise UserError(f"Config: {where}.sweep maps keys to lists of values, such as {{scheme.sigma_F: [0, 1]}}.")
     members = []
     for values in itertools.product(*sweep.values()):
-        chosen = dict(zip(sweep, values, strict=True))
-        member = copy.deepcopy(spec)
-        for key, value in chosen.items():
+        member = copy.deepcopy(block)
+        for key, value in zip(sweep, values, strict=True):
             _assign(member, key, value, f"{where}.sweep")
-        suffix = "".join(_suffix(key, value, where) for key, value in chosen.items())
-        members.append((name + suffix, member, chosen))
+        suffix = "".join(_suffix(key, value, where) for key, value in zip(sweep, values, strict=True))
+        members.append((name + suffix, member))
     return members
 
 
 def _suffix(key: str, value: Any, where: str) -> str:
     shown = "-".join(map(str, value)) if isinstance(value, list) else value
     text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{shown}"
-    if not re.fullmatch(r"[A-Za-z0-9_.+-]+", text):
+    if not re.fullmatch(r"[A-Za-z0-9_.+-]{1,40}", text):
         raise UserError(
-            f"Config: {where}.sweep.{_plain(key)} lists {_short(value)}, which cannot be part of a folder's name; "
-            "sweep over numbers, lists of them, or plain words."
-        )
-    if len(text) > LONGEST_VALUE:
-        raise UserError(
-            f"Config: {where}.sweep.{_plain(key)} lists a value of {len(text)} letters, too long for a folder's name."
+            f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over "
+            "numbers, lists of them, or plain words."
         )
     return f"_{text}"
 
 
-def _assign(target: Config, dotted: str, value: Any, where: str) -> None:
+def _assign(target: Block, dotted: str, value: Any, where: str) -> None:
     *parents, last = dotted.split(".")
     for parent in parents:
         target = target.setdefault(parent, {})
@@ -255,17 +210,84 @@ def _assign(target: Config, dotted: str, value: Any, where: str) -> None:
     target[last] = value
 
 
-def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config]) -> Study:
+def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source]) -> Study:
     where = f"studies.{name}"
-    if "teacher_student" in spec:
-        students = complete_students(spec["teacher_student"], f"{where}.teacher_student")
-        return Study(name=name, figures=tuple(spec["figures"]), teacher_student=students)
-    listed = [spec["dataset"]] if isinstance(spec["dataset"], str) else spec["dataset"]
+    block = dict(block)
+    figures = block.pop("figures", [])
+    settings = _settings(block, where)
+    if not block:
+        study = Study(name, _figures(figures, where), settings)
+    else:
+        keys = check(Trained, block, where)
+        study = Study(
+            name,
+            _figures(figures, where),
+            settings,
+            _variants(keys, families, datasets, where),
+            keys.seeds,
+            keys.mask_seeds,
+            keys.seeds_per_job,
+            tuple(keys.snapshots),
+        )
+    check_study(study, where)
+    return study
+
+
+def _figures(figures: Any, where: str) -> tuple[str, ...]:
+    for figure in figures:
+        if figure not in FIGURES:
+            raise UserError(
+                f"Config: {where}.figures names {figure!r}, which no paper's card has; known figures are "
+                f"{', '.join(FIGURES)}."
+            )
+    return tuple(dict.fromkeys(figures))
+
+
+def _settings(block: Block, where: str) -> dict[str, Chosen]:
+    """The settings of the measures and experiments that a study asks for, which are taken out of its block."""
+    found: dict[str, Chosen] = {}
+    for measure in MEASURES.values():
+        if measure.key in block and (chosen := block.pop(measure.key)) is not None:
+            found[measure.key] = check(measure.settings, chosen, f"{where}.{measure.key}")
+    for group in dict.fromkeys(key.partition(".")[0] for key in EXPERIMENTS):
+        if group not in block:
+            continue
+        of_group = block.pop(group)
+        if group in EXPERIMENTS:
+            found[group] = _grids(EXPERIMENTS[group], of_group, f"{where}.{group}")
+            continue
+        members = {key.partition(".")[2]: each for key, each in EXPERIMENTS.items() if key.startswith(f"{group}.")}
+        for key, chosen in of_group.items():
+            if key not in members:
+                raise UserError(f"Config: unknown key {where}.{group}.{key}; known keys are {', '.join(members)}.")
+            if chosen is not None:
+                found[f"{group}.{key}"] = _grids(members[key], chosen, f"{where}.{group}.{key}")
+    return found
+
+
+def _grids(experiment: Experiment, chosen: Any, where: str) -> Chosen:
+    if not experiment.several:
+        return _check_experiment(experiment, chosen, where)
+    if not isinstance(chosen, list):
+        return [_check_experiment(experiment, chosen, where)]
+    return [_check_experiment(experiment, each, f"{where}[{number}]") for number, each in enumerate(chosen)]
+
+
+def _check_experiment(experiment: Experiment, block: Any, where: str) -> Settings:
+    settings = check(experiment.settings, block, where)
+    if (misfit := settings.misfit()) is not None:
+        raise UserError(f"Config: {where} is not allowed: {misfit}.")
+    return settings
+
+
+def _variants(
+    keys: Trained, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source], where: str
+) -> dict[str, Variant]:
+    listed = [keys.dataset] if isinstance(keys.dataset, str) else keys.dataset
     members: list[tuple[str, str]] = []
     for entry in listed:
         if entry in families:
-            expanded = [member for member, _, _ in _sweep(entry, families[entry], f"datasets.{entry}")]
-            members += [(member, member[len(entry) :]) for member in expanded]
+            members += [(member, member.removeprefix(entry)) for member in families[entry]]
         elif entry in datasets:
             members.append((entry, ""))
         else:
@@ -273,103 +295,102 @@ def _study(name: str, spec: Config, families: Config, datasets: dict[str, Config
                 f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)})."
             )
     variants: dict[str, Variant] = {}
-    for family, variant in spec["variants"].items():
-        for expanded_name, member, _ in _sweep(family, variant, f"{where}.variants.{family}"):
-            _check_block("variant", member, f"{where}.variants.{family}")
+    for family, block in keys.variants.items():
+        here = f"{where}.variants.{family}"
+        for swept, member in _sweep(family, block, here):
+            of_variant = check(VariantKeys, member, here)
             for dataset, suffix in members:
                 # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
-                full = expanded_name + (suffix if len(listed) == 1 else f"_{dataset}")
-                _refuse_twice(full, variants, f"{where}.variants.{family}")
-                variants[full] = _variant(
-                    full, family, member, spec, dataset, datasets[dataset], f"{where}.variants.{family}"
-                )
-    study = Study(
-        name=name,
-        variants=variants,
-        seeds=spec["seeds"],
-        mask_seeds=spec["mask_seeds"],
-        seeds_per_job=spec["seeds_per_job"],
-        snapshots=tuple(spec["snapshots"]),
-        matching=_with_methods(spec["matching"]),
-        interpolation=spec["interpolation"],
-        identification=spec["identification"],
-        centre_gaps=spec["centre_gaps"],
-        ridge=spec["ridge"],
-        theory=spec["theory"],
-        figures=tuple(spec["figures"]),
-    )
-    check_study(study, where)
-    return study
-
-
-def _with_methods(matching: Config | None) -> Config | None:
-    if matching is None or isinstance(matching["method"], list):
-        return matching
-    return {**matching, "method": [matching["method"]]}
+                full = swept + (suffix if len(listed) == 1 else f"_{dataset}")
+                _refuse_twice(full, variants, here)
+                variants[full] = _variant(full, family, of_variant, keys, dataset, datasets[dataset], here, where)
+    return variants
 
 
 def _variant(
-    name: str, family: str, spec: Config, study: Config, dataset: str, dataset_spec: Config, where: str
+    name: str, family: str, block: VariantKeys, study: Trained, dataset: str, source: Source, where: str, above: str
 ) -> Variant:
-    network = {**study["network"], **spec.get("network", {})}
-    init: Config = spec["init"] if "init" in spec else study["init"]
-    recipe = {**study["recipe"], **spec.get("recipe", {})}
-    scheme = spec["scheme"]
-    # Sweeps may have put any value anywhere: the expanded blocks are checked against the schema once more.
-    for block, value in {"network": network, "init": init, "recipe": recipe, "scheme": scheme}.items():
-        _check_block(block, value, f"{where}.{block}")
-    scheme = _scheme(scheme, f"{where}.scheme")
-    network = _complete(network, NETWORK_KEYS, "name", f"{where}.network")
-    if network["name"] not in NETWORKS:
+    """``where`` is the variant in the config, ``above`` its study."""
+    variant = Variant(
+        name=name,
+        family=family,
+        dataset=dataset,
+        source=source,
+        network=check_one_of(
+            NETWORKS,
+            {**study.network, **block.network},
+            f"{above}.network",
+            elsewhere=dict.fromkeys(block.network, f"{where}.network"),
+        ),
+        init=check_one_of(INITS, block.init or study.init, f"{where if block.init else above}.init"),
+        scheme=check_one_of(SCHEMES, block.scheme, f"{where}.scheme"),
+        recipe=check(
+            Recipe,
+            {**study.recipe, **block.recipe},
+            f"{above}.recipe",
+            elsewhere=dict.fromkeys(block.recipe, f"{where}.recipe"),
+        ),
+    )
+    _check_variant(variant, where)
+    return variant
+
+
+def _check_variant(variant: Variant, where: str) -> None:
+    """Refuse a network, scheme, recipe and data set that do not fit together."""
+    network, source, scheme = variant.network, variant.source, variant.scheme
+    of_data = f"data set {variant.dataset} (source {source.source})"
+    if (misfit := network.misfit(source.image)) is not None:
+        raise UserError(f"Config: {where}: {of_data}: {misfit}.")
+    if variant.recipe.augment is not None and source.image is None:
         raise UserError(
-            f"Config: {where}: network.name is {network['name']!r}; known networks are {', '.join(sorted(NETWORKS))}."
+            f"Config: {where}: recipe.augment flips and crops images, but the samples of {of_data} are none; set "
+            "recipe.augment: null."
         )
-    init = _complete(init, INIT_KEYS, "name", f"{where}.init")
-    recipe["schedule"] = _complete(recipe["schedule"], SCHEDULE_KEYS, "name", f"{where}.recipe.schedule")
-    check_variant(network, scheme, recipe, dataset, dataset_spec, where)
-    description = {
-        "family": family,
-        "scheme": scheme["name"],
-        "sigma_F": scheme.get("sigma_F"),
-        "fixed_fraction": _scalar(scheme.get("fixed_fraction")),
-        "activation": network.get("activation"),
-        "norm": network.get("norm"),
-        **_size(network),
-        "dataset": dataset,
-        **{key: dataset_spec.get(key) for key in ("source", "k", "embedding", "t", "target_nu")},
-    }
-    return Variant(name, family, dataset, network, init, scheme, recipe, description)
+    heads = getattr(scheme, "heads", None)
+    if heads is not None and heads != getattr(network, "heads", None):
+        raise UserError(
+            f"Config: {where}.scheme.heads = {heads}, but network {network.name} has "
+            f"{getattr(network, 'heads', 'no attention')} heads; masks can follow the heads only if there are as many."
+        )
+    if isinstance(scheme, WAsymmetric) and source.inputs is not None and isinstance(network, MLP):
+        sizes = {f"linears.{layer}": size for layer, size in enumerate([source.inputs, *network.widths])}
+        try:
+            fixed_counts(scheme, sizes)
+        except UserError as error:
+            raise UserError(f"Config: {where}: {error}") from None
 
 
-def _size(network: Config) -> Config:
-    """Width (None where hidden layers differ or are not told by one number) and depth in weight layers, if known."""
-    if widths := network.get("widths"):
-        return {"width": widths[0] if len(set(widths)) == 1 else None, "depth": len(widths) + 1}
-    return {"width": network.get("width", network.get("width_multiplier")), "depth": network.get("depth")}
+def check_study(study: Study, where: str) -> None:
+    """Refuse measures that contradict each other or the variants, and figures without the tables that they need.
+
+    Raises:
+        UserError: names the key, or the figure and what it lacks.
+    """
+    for measure in study.measures():
+        settings = study.settings[measure.key]
+        for output, key in measure.needs_if.items():
+            maker = next(each for each in MEASURES.values() if output in each.outputs)
+            if getattr(settings, key) and maker.key not in study.settings:
+                raise UserError(
+                    f"Config: {where}.{measure.key}.{key} needs {where}.{maker.key}; add {maker.key}: {{}}, or set "
+                    f"{key}: false."
+                )
+        for variant in study.variants.values():
+            _check_measure(measure.chain, measure.key, settings, variant, where)
+    given = set(study.tables())
+    for figure in study.figures:
+        if lacking := [table for table in FIGURES[figure].tables if table not in given]:
+            raise UserError(
+                f"Config: {where}.figures lists {figure}, which needs {lacking[0]}; the study gives "
+                f"{', '.join(sorted(given)) or 'no table'}. Switch on what gives it, or leave the figure out."
+            )
 
 
-def _scalar(value: Any) -> Any:
-    if isinstance(value, dict):
-        return next(iter(value.values()))
-    return value[0] if isinstance(value, list) else value
-
-
-def _scheme(scheme: Config, where: str) -> Config:
-    name = scheme["name"]
-    if name not in SCHEMES:
-        raise UserError(f"Config: {where}.name is {name!r}; known schemes are {', '.join(sorted(SCHEMES))}.")
-    if name not in COUNTING_SCHEMES:
-        return _complete(scheme, SCHEME_KEYS, "name", where)
-    given = [key for key in ("n_fixed", "fixed_fraction") if key in scheme]
-    if len(given) != 1:
-        raise UserError(f"Config: {where} needs exactly one of n_fixed and fixed_fraction, but has {len(given)}.")
-    return _complete(scheme, SCHEME_KEYS, "name", where, common=(given[0],))
-
-
-def _check_block(block: str, value: Config, where: str) -> None:
-    validator = _validator()
-    subschema = {"$ref": f"#/$defs/{block}", "$defs": validator.schema["$defs"]}
-    error = jsonschema.exceptions.best_match(validator.evolve(schema=subschema).iter_errors(value))
-    if error is not None:
-        sentence = _sentence(error)
-        raise UserError(f"{sentence.rstrip('.')} (in {where}).")
+def _check_measure(chain: bool, key: str, settings: Any, variant: Variant, where: str) -> None:
+    if chain and not variant.network.chain_of_linear_maps:
+        raise UserError(
+            f"Config: {where}.{key} needs networks that are a chain of linear maps, which {variant.network.name} is "
+            f"not; leave {key} out of this study."
+        )
+    if (misfit := settings.misfit(variant.network, variant.scheme)) is not None:
+        raise UserError(f"Config: {where}.{key}, variant {variant.name}: {misfit}.")

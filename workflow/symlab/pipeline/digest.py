@@ -1,50 +1,67 @@
-"""A digest of the code that a job computes with, so that it runs again when that code changes, and only then."""
+"""Digests of the code that a job computes with, so that it runs again when that code changes, and only then.
+
+Snakemake does not see a changed module that a script imports. Rules pass these digests as a parameter, by module, so
+that its reason names the module that changed.
+"""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-PACKAGE = Path(__file__).parent
-SCRIPTS = PACKAGE.parent / "scripts"
-# Imported by jobs, but no part of what they compute: how files are written, errors told and devices chosen, and the
-# registries, whose lines stand for modules that are named separately.
-PLUMBING = {
-    "artifacts",
-    "device",
-    "errors",
-    "job",
-    "locks",
-    "records",
-    "data/__init__",
-    "networks/__init__",
-    "figures/__init__",
-    "__init__",
-}
+from symlab.errors import UserError
+
+PACKAGE = Path(__file__).parents[1]
+# Part of no job's computation: how files are written, errors told, devices chosen and configs read. Registries (the
+# packages' own files) stand for modules that are named separately, and settings count by their values.
+PLUMBING = ("artifacts", "device", "errors", "settings", "measures/job", "papers/card")
 
 
-def library(script: str, *modules: str) -> str:
-    """Digest (16 hex digits) of a workflow script and of the symlab modules that it imports, directly or not.
+def code_of(*modules: str) -> dict[str, str]:
+    """{module: digest (8 hex digits)} of modules of symlab and of those that they import, directly or not.
 
-    Snakemake does not see a changed module that a script imports, and of the script only how new the file is; a rule
-    passes this digest as a parameter. ``modules`` are those that a registry names, e.g. ``symlab.networks.mlp:MLP``,
-    which no import statement shows. Comments, docstrings and layout do not count, so that explaining a thing better
-    trains nothing anew.
+    Args:
+        modules: dotted names, ``symlab.networks.mlp``, or what registries hold, ``symlab.networks.mlp:MLP``.
+
+    Comments, docstrings and layout do not count, so that explaining a thing better trains nothing anew. What is part of
+    no computation counts where it is named.
+
+    Raises:
+        UserError: there is no such module.
     """
-    entries = [_file(module.partition(":")[0]) for module in modules]
-    found = {"": _code(SCRIPTS / script)}
-    waiting = [path for path in (*_imports(SCRIPTS / script), *entries) if path is not None]
+    found: dict[str, str] = {}
+    waiting = []
+    for module in modules:
+        if (file := _file(module.partition(":")[0])) is None:
+            raise UserError(f"A registry names {module}, but symlab has no such module.")
+        waiting.append(file)
     while waiting:
         path = waiting.pop()
-        name = path.relative_to(PACKAGE).with_suffix("").as_posix()
-        if name in PLUMBING or name in found:
-            continue
-        found[name] = _code(path)
-        waiting += _imports(path)
-    text = "".join(f"{name}\x00{found[name]}\x00" for name in sorted(found))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        if (name := path.relative_to(PACKAGE).with_suffix("").as_posix()) not in found:
+            found[name] = _digest(path)
+            waiting += [file for file in _imports(path) if not _is_plumbing(file)]
+    return dict(sorted(found.items()))
+
+
+def merge(*codes: dict[str, str]) -> dict[str, str]:
+    """The digests of several pieces of code together."""
+    return dict(sorted({module: digest for code in codes for module, digest in code.items()}.items()))
+
+
+def digest_of_files(paths: Iterable[Path]) -> str:
+    """Digest (8 hex digits) of files that are read as they are, such as templates."""
+    content = hashlib.sha256()
+    for path in sorted(paths):
+        content.update(path.name.encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()[:8]
+
+
+def _is_plumbing(path: Path) -> bool:
+    name = path.relative_to(PACKAGE).with_suffix("").as_posix()
+    return name in PLUMBING or name.startswith("pipeline/") or name.rpartition("/")[2] in ("__init__", "settings")
 
 
 def _file(module: str) -> Path | None:
@@ -69,9 +86,9 @@ def _imports(path: Path) -> list[Path]:
 
 
 @cache
-def _code(path: Path) -> str:
-    """The file's code without comments, docstrings and layout."""
-    return ast.dump(_tree(path))
+def _digest(path: Path) -> str:
+    """Of the file's code without comments, docstrings and layout."""
+    return hashlib.sha256(ast.dump(_tree(path)).encode()).hexdigest()[:8]
 
 
 @cache

@@ -1,9 +1,8 @@
-"""The report: claims, then each study's figures, tables, and where it all comes from, as one file without scripts."""
+"""The report: what was found, the claims, the figures, the tables and where it all comes from, as one file."""
 
 from __future__ import annotations
 
-import re
-import struct
+import importlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,169 +10,203 @@ from typing import Any
 
 import pandas as pd
 import pyarrow.parquet
-import yaml
+from PIL import Image, UnidentifiedImageError
 
-from symlab.artifacts import ArtifactError, read_header, rebuild
-from symlab.claims import PAPERS
-from symlab.claims.render import claims_view
-from symlab.config import parse_config
-from symlab.figures import FIGURES
-from symlab.html import FOLDER, data_uri, from_rst, render
-from symlab.papers import PAPERS as SOURCES
-from symlab.papers import figure_name
-from symlab.report import provenance
-from symlab.study import Project, Study
+from symlab.artifacts import ArtifactError
+from symlab.measures import KERNEL_CAPTIONS
+from symlab.papers import PAPERS
+from symlab.papers.card import Drawing, Paper
+from symlab.pipeline import provenance
+from symlab.pipeline.html import data_uri, render, render_markdown
+from symlab.pipeline.ledger import (
+    AGREES,
+    HELD,
+    NOT_RUN,
+    SENTENCE,
+    Judged,
+    claims_of,
+    count_verdicts,
+    describe_count,
+    describe_counts,
+    group_claims,
+)
+
+UNDRAWN = "undrawn"
+"""Key of the text in a PNG that says why the figure could not be drawn; the page shows the sentence instead."""
 
 # Larger tables and drawings stay outside the page, which says where they are: a page has to open at once.
 HELD_BYTES = 256 * 1024
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# More cases than these are told by their range; the full list is folded.
+CASES_TOLD = 5
 
 
-def report_page(
+def write_page(
     config: str,
     ledger: pd.DataFrame,
+    studies: Mapping[str, Mapping[str, str]],
     figures: Mapping[str, Sequence[Path]],
     tables: Mapping[str, Sequence[Path]],
-    datasets: Sequence[Path],
+    datasets: Mapping[str, Mapping[str, Any]],
     results: Path,
-    device: str,
+    papers: Sequence[Paper] = PAPERS,
 ) -> str:
-    """The whole page as HTML.
+    """The whole page as HTML, without scripts and without anything to fetch.
 
     Args:
         config: text of the config that was run.
-        ledger: all claims with their verdicts.
-        figures: PNG files (figure_<id>.png, a PDF of the same name beside each) of each study.
+        ledger: all claims with their verdicts (``ledger.evaluate_claims``).
+        studies: of each study ``about``, one line, and ``scale``, a phrase such as "8 seeds, 60 epochs".
+        figures: PNG files (<id>.png, a PDF of the same name beside each) of each study.
         tables: CSV and parquet files of each study.
-        datasets: the prepared data sets.
-        results: folder that all of them are in, with Snakemake's ``benchmarks``.
-        device: what the run was asked to compute on.
+        datasets: header of each prepared data set.
+        results: folder that all of them are in, with claims.csv and config.yaml.
+        papers: the cards to take names, headlines and captions from.
 
-    Everything but the section "This run" depends on these files alone.
+    Everything but the time, the versions and the commit depends on these alone.
 
     Raises:
-        UserError: a file is damaged, or a caption is not valid reStructuredText.
+        ArtifactError: a figure is no image.
     """
-    project = parse_config(yaml.safe_load(config))
-    claims = claims_view(ledger)
-    captions = yaml.safe_load((FOLDER / "tables.yaml").read_text())
+    claims = group_claims(ledger)
+    views = {paper.slug: _view_claims(paper, claims, figures) for paper in papers}
+    counts = count_verdicts(ledger)
+    captions = dict(KERNEL_CAPTIONS)
+    for paper in papers:
+        captions |= paper.captions or {}
     return render(
         "report.html",
-        claims=claims,
-        links=_links(claims, project),
+        summary=describe_counts(counts),
+        papers=[_view_paper(paper, ledger, views[paper.slug]) for paper in papers if views[paper.slug]],
         studies=[
-            {
-                "name": name,
-                "anchor": f"study-{name}",
-                "about": _about(study),
-                "figures": [_figure(path, study, results, claims) for path in figures.get(name, ())],
-            }
-            for name, study in project.studies.items()
+            {"name": name, **facts, "figures": _view_figures(name, figures.get(name, ()), papers, views, results)}
+            for name, facts in studies.items()
         ],
-        tables=[
-            {"study": name, "files": [_table(path, name, results, captions) for path in paths]}
-            for name, paths in tables.items()
-        ],
-        claims_file=_download(results / "claims.csv", results),
+        tables={name: [_view_table(path, name, results, captions) for path in paths] for name, paths in tables.items()},
+        datasets={name: _view_dataset(header) for name, header in datasets.items()},
         config=config,
-        papers=SOURCES,
-        config_file=_download(results / "config.yaml", results),
-        run={
-            "written": _time(provenance.now()),
-            "versions": provenance.versions(),
-            "commit": provenance.commit(),
-            "device": device,
-            "machine": provenance.machine(),
-            "times": _times(project, results),
-            "datasets": [_dataset(path) for path in datasets],
-        },
+        config_file=_attach(results / "config.yaml", results),
+        ledger_file=_attach(results / "claims.csv", results),
+        written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
+        versions=provenance.versions(),
+        commit=provenance.commit(),
     )
 
 
-def figure_anchor(study: str, figure: str) -> str:
-    """Where in the page a study's figure is."""
-    return f"figure-{study}-{figure}"
-
-
-def _is_about(paper: str, claim: str, figure: str) -> bool:
-    return any(each.id == claim and each.is_about([figure]) for each in PAPERS.get(paper, ()))
-
-
-def _links(claims: dict[str, Any], project: Project) -> dict[str, str]:
-    """The anchor of the figure that each judged claim is about, by the claim's own anchor."""
+def _view_paper(paper: Paper, ledger: pd.DataFrame, views: list[dict[str, Any]]) -> dict[str, Any]:
+    """A paper's part of the first screen and of the claims."""
+    counts = count_verdicts(ledger[ledger["paper"] == paper.slug])
+    judged = [view for view in views if view["verdict"] != NOT_RUN]
     return {
-        claim["anchor"]: figure_anchor(claim["study"], figure)
-        for claim in claims["judged"]
-        for figure in project.studies[claim["study"]].figures
-        if _is_about(claim["paper"], claim["claim"], figure)
+        "card": paper,
+        "anchor": f"paper-{paper.slug}",
+        "counts": [(_style(word), describe_count(word, counts[word])) for word in SENTENCE if counts[word]],
+        "n_claims": len(views),
+        "headlines": [view for name in paper.headlines for view in judged if view["claim"].claim == name],
+        "against": [view for view in judged if view["verdict"] not in (HELD, AGREES)],
+        "for": [view for view in judged if view["verdict"] in (HELD, AGREES)],
+        "not_run": [view for view in views if view["verdict"] == NOT_RUN],
     }
 
 
-def _about(study: Study) -> str:
-    if study.teacher_student:
-        asked = ", ".join(role.replace("_", " ") for role, grids in study.teacher_student.items() if grids)
-        return f"Two-layer students of a teacher with orthonormal neurons ({asked}): {study.scale()}."
-    masks = f" for each of {study.mask_seeds} draws of the fixed parts" if study.mask_seeds > 1 else ""
-    epochs = sorted({variant.recipe["epochs"] for variant in study.variants.values()})
-    data, variants = study.datasets(), list(study.variants)
-    return (
-        f"{study.seeds} seeds{masks}, {' or '.join(map(str, epochs))} epochs, "
-        f"{'data set' if len(data) == 1 else 'data sets'} {', '.join(data)}; "
-        f"{len(variants)} {'variant' if len(variants) == 1 else 'variants'}: {', '.join(variants)}."
-    )
+def _view_claims(paper: Paper, claims: Sequence[Judged], figures: Mapping[str, Sequence[Path]]) -> list[dict[str, Any]]:
+    """The paper's claims as the template shows them, each with the drawn figures of its study that it is about."""
+    known = {claim.id: claim for claim in claims_of(paper)} if any(each.paper == paper.slug for each in claims) else {}
+    return [
+        {
+            "claim": claim,
+            "verdict": claim.verdict,
+            "style": _style(claim.verdict),
+            "anchor": f"claim-{claim.study}-{claim.claim}",
+            "title": paper.title_of(claim.figure),
+            "figures": [
+                _figure_anchor(claim.study, path.stem)
+                for path in figures.get(claim.study, ())
+                if claim.claim in known and known[claim.claim].is_about([path.stem])
+            ],
+            "told": _tell_values(claim),
+            "folded": len(claim.cases) > CASES_TOLD,
+        }
+        for claim in claims
+        if claim.paper == paper.slug
+    ]
 
 
-def _figure(path: Path, study: Study, results: Path, claims: dict[str, Any]) -> dict[str, Any]:
-    figure = path.stem.removeprefix("figure_")
-    name, title = figure_name(figure), FIGURES[figure].title
-    # Titles say their number too where matplotlib draws no other; once is enough.
-    title = re.sub(rf" \((?:Thm|Prop|Sec)\. {re.escape(name.partition(' ')[2])}\)$", "", title)
-    width, height = _png_size(path)
-    caption = FOLDER / "figures" / f"{figure}.rst"
-    text = caption.read_text().format(study=study.name) if caption.exists() else ""
+def _tell_values(claim: Judged) -> str:
+    """The values in a sentence: 29.1 ± 5.09 (standard), 20.6 ± 3.18 (W, σ_F = 0); of many, the range."""
+    if len(claim.cases) > CASES_TOLD:
+        return f"{claim.range} ({len(claim.cases)} cases)"
+    return ", ".join(f"{case.measured} ({case.name})" if case.name else case.measured for case in claim.cases)
+
+
+def _view_figures(
+    study: str,
+    paths: Sequence[Path],
+    papers: Sequence[Paper],
+    views: Mapping[str, Sequence[Mapping[str, Any]]],
+    results: Path,
+) -> list[dict[str, Any]]:
+    """The figures of a study with their captions and the claims about them."""
+    cards = {figure.id: (paper, figure.module) for paper in papers for figure in paper.figures}
+    shown = []
+    for path in paths:
+        paper, module = cards[path.stem]
+        drawing: Drawing = next(each for each in importlib.import_module(module).FIGURES if each.id == path.stem)
+        anchor = _figure_anchor(study, path.stem)
+        width, height, undrawn = _look_at_png(path)
+        shown.append(
+            {
+                "anchor": anchor,
+                "paper": paper,
+                "title": paper.title_of(path.stem),
+                "drawing": drawing,
+                "caption": render_markdown(drawing.caption.format(study=study)),
+                "undrawn": undrawn,
+                "source": "" if undrawn else data_uri(path),
+                "width": width,
+                "height": height,
+                "pdf": _attach(path.with_suffix(".pdf"), results, f"{study}_"),
+                "claims": [
+                    view for view in views[paper.slug] if view["verdict"] != NOT_RUN and anchor in view["figures"]
+                ],
+            }
+        )
+    return shown
+
+
+def _look_at_png(path: Path) -> tuple[int, int, str]:
+    """Width, height, and the sentence why it is no drawing (empty if it is one)."""
+    try:
+        with Image.open(path) as image:
+            return *image.size, str(image.info.get(UNDRAWN, ""))
+    except (UnidentifiedImageError, OSError):
+        raise ArtifactError(f"{path} is no image. Delete it and run again.") from None
+
+
+def _view_table(path: Path, study: str, results: Path, captions: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "anchor": figure_anchor(study.name, figure),
-        "name": name,
-        "title": title,
-        "alt": f"{name} of study {study.name}: {title}",
-        "caption": from_rst(text, f"The caption workflow/report/figures/{caption.name}"),
-        "source": data_uri(path),
-        "width": width,
-        "height": height,
-        "pdf": _download(path.with_suffix(".pdf"), results, f"{study.name}_"),
-        "claims": [
-            claim
-            for claim in claims["judged"]
-            if claim["study"] == study.name and _is_about(claim["paper"], claim["claim"], figure)
-        ],
-    }
-
-
-def _png_size(path: Path) -> tuple[int, int]:
-    with path.open("rb") as file:
-        start = file.read(24)
-    if len(start) < 24 or not start.startswith(PNG_SIGNATURE):
-        raise ArtifactError(f"{path} is no PNG image. {rebuild(path)}")
-    return struct.unpack(">II", start[16:24])
-
-
-def _table(path: Path, study: str, results: Path, captions: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        **_download(path, results, f"{study}_"),
+        **_attach(path, results, f"{study}_"),
         "title": path.name,
-        "caption": from_rst(captions.get(path.name, ""), f"The entry {path.name} of workflow/report/tables.yaml"),
-        "rows": f"{_rows(path):,}",
+        "caption": render_markdown(captions.get(path.name, "")),
+        "rows": f"{_count_rows(path):,}",
     }
 
 
-def _rows(path: Path) -> int:
+def _count_rows(path: Path) -> int:
     if path.suffix == ".parquet":
         return pyarrow.parquet.read_metadata(path).num_rows
     with path.open("rb") as file:
         return sum(line.count(b"\n") for line in iter(lambda: file.read(2**20), b"")) - 1
 
 
-def _download(path: Path, results: Path, prefix: str = "") -> dict[str, Any]:
+def _view_dataset(header: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "source": header["provenance"]["source"],
+        "sizes": ", ".join(f"{header['sizes'][part]:,} {part}" for part in ("train", "val", "test")),
+        "sha256": header["content_sha256"],
+    }
+
+
+def _attach(path: Path, results: Path, prefix: str = "") -> dict[str, str]:
     """A file of the results to save from the page; ``uri`` is empty if it is too large to be held by it."""
     size = path.stat().st_size
     return {
@@ -184,45 +217,9 @@ def _download(path: Path, results: Path, prefix: str = "") -> dict[str, Any]:
     }
 
 
-def _times(project: Project, results: Path) -> dict[str, Any] | None:
-    found = provenance.times(results / "benchmarks", project)
-    if found is None:
-        return None
-    return {
-        "started": _time(found.started),
-        "ended": _time(found.ended),
-        "jobs": found.jobs,
-        "total": _duration(found.total_s),
-        "rules": [
-            {
-                "rule": rule.rule,
-                "jobs": rule.jobs,
-                "total": _duration(rule.total_s),
-                "longest": _duration(rule.longest_s),
-                "memory": "not measured" if rule.memory_mb is None else f"{rule.memory_mb:,.0f} MB",
-            }
-            for rule in found.rules
-        ],
-    }
+def _figure_anchor(study: str, figure: str) -> str:
+    return f"figure-{study}-{figure}"
 
 
-def _dataset(path: Path) -> dict[str, Any]:
-    header = read_header(path, "dataset")
-    return {
-        "name": path.stem,
-        "source": header["provenance"]["source"],
-        "sizes": ", ".join(f"{header['sizes'][part]:,} {part}" for part in ("train", "val", "test")),
-        "sha256": header["content_sha256"],
-    }
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+def _style(verdict: str) -> str:
+    return verdict.replace(" ", "-")

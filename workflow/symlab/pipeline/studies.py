@@ -1,11 +1,21 @@
-"""What a config asks for, once it is validated and its sweeps are expanded: a project, its studies, their variants."""
+"""What a config asks for, once its sweeps are expanded: a project, its studies, their variants, and what these give."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-Config = dict[str, Any]
+from symlab.data import Source
+from symlab.measures import Experiment, Measure, Table
+from symlab.networks import Network
+from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES, is_table
+from symlab.plotting.settings import Style
+from symlab.schemes import Scheme
+from symlab.settings import Settings
+from symlab.training.settings import Recipe
+
+Chosen = Settings | list[Settings]
+"""What stands under a key that switches a measure or an experiment on."""
 
 
 @dataclass(frozen=True)
@@ -15,41 +25,36 @@ class Variant:
     name: str
     family: str
     dataset: str
-    network: Config
-    init: Config
-    scheme: Config
-    recipe: Config
-    description: Config
-    """Columns that identify the variant in every table (scheme, sigma_F, fixed_fraction, data set and its keys)."""
+    source: Source
+    network: Network
+    init: Settings
+    scheme: Scheme
+    recipe: Recipe
+
+    def columns(self) -> dict[str, Any]:
+        """What identifies the variant on every row of every table."""
+        return {
+            "family": self.family,
+            **self.scheme.columns(),
+            **self.network.columns(),
+            "dataset": self.dataset,
+            **self.source.columns(),
+        }
 
 
 @dataclass(frozen=True)
 class Study:
-    """Variants trained over the same seeds, the analyses done on them, and the figures drawn from those.
-
-    A study of students and their teacher has no variants: ``teacher_student`` says what it trains.
-    """
+    """Variants trained over the same seeds, or experiments, what is measured of them, and the figures drawn."""
 
     name: str
-    figures: tuple[str, ...]
+    figures: tuple[str, ...] = ()
+    settings: dict[str, Chosen] = field(default_factory=dict)
+    """Of the measures and experiments that are switched on, by their keys."""
     variants: dict[str, Variant] = field(default_factory=dict)
     seeds: int = 0
     mask_seeds: int = 1
     seeds_per_job: int = 2
     snapshots: tuple[int, ...] = ()
-    matching: Config | None = None
-    interpolation: Config | None = None
-    identification: Config | None = None
-    centre_gaps: Config | None = None
-    ridge: Config | None = None
-    theory: Config | None = None
-    teacher_student: Config | None = None
-
-    def analysis(self, key: str) -> Any:
-        """The settings of an analysis by its key, such as ``matching`` or ``teacher_student.widths``; None if off."""
-        block: Any = getattr(self, key.partition(".")[0])
-        inner = key.partition(".")[2]
-        return block[inner] if block and inner else block
 
     def blocks(self) -> list[int]:
         """Indices of the training jobs of each variant."""
@@ -63,43 +68,93 @@ class Study:
 
     def epochs(self, variant: str) -> list[int]:
         """Snapshot epochs of a variant, the last epoch included."""
-        last = self.variants[variant].recipe["epochs"]
+        last = self.variants[variant].recipe.epochs
         return sorted({epoch for epoch in self.snapshots if epoch < last} | {last})
 
-    def scale(self) -> str:
-        """At which scale the study runs, as a phrase."""
-        if self.teacher_student:
-            grids = [
-                grid for role in self.teacher_student if role != "overlap" for grid in self.teacher_student[role] or []
-            ]
-            runs, pairs = (sorted({grid[key] for grid in grids} - {0}) for key in ("runs", "uniform_pairs"))
-            drawn = [self.teacher_student["overlap"]["draws"]] if self.teacher_student["overlap"] else []
-            parts = [_range(runs, "students"), _range(pairs, "uniform pairs"), _range(drawn, "draws of the overlap")]
-            return ", ".join(filter(None, parts)) + " at each point"
-        masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
-        return (
-            f"{self.seeds} seeds{masks}, {max(variant.recipe['epochs'] for variant in self.variants.values())} epochs"
-        )
+    def training_spec(self, variant: str, block: int) -> dict[str, Any]:
+        """All that decides what a training job computes; grows with neither the number of seeds nor of variants."""
+        of_variant = self.variants[variant]
+        return {
+            # Random generators are derived from the names.
+            "study": self.name,
+            "variant": variant,
+            "network": of_variant.network.spec(),
+            "init": of_variant.init.spec(),
+            "scheme": of_variant.scheme.spec(),
+            "recipe": of_variant.recipe.spec(),
+            "epochs": self.epochs(variant),
+            "replicas": self.replicas(block),
+        }
 
     def datasets(self) -> list[str]:
         """Names of the data sets used, in order."""
         return list(dict.fromkeys(variant.dataset for variant in self.variants.values()))
 
+    def networks(self) -> list[dict[str, Any]]:
+        """Specs of the distinct networks, in order."""
+        specs = [variant.network.spec() for variant in self.variants.values()]
+        return [spec for number, spec in enumerate(specs) if spec not in specs[:number]]
+
+    def measures(self) -> list[Measure]:
+        """The measures that are switched on."""
+        return [measure for measure in MEASURES.values() if measure.key in self.settings and self.variants]
+
+    def experiments(self) -> list[Experiment]:
+        """The experiments that are switched on."""
+        return [experiment for key, experiment in EXPERIMENTS.items() if key in self.settings]
+
+    def joined_tables(self) -> list[str]:
+        """Tables that are put together from those of the variants' blocks."""
+        measured = [output for measure in self.measures() for output in measure.outputs if is_table(output)]
+        return (["history.csv"] if self.variants else []) + measured
+
+    def derived_tables(self) -> list[Table]:
+        """Tables made from others, each after those that it is made from."""
+        have = {*self.joined_tables(), *(output for each in self.experiments() for output in each.outputs)}
+        found: list[Table] = []
+        for table in TABLES.values():
+            if (not table.key or table.key in self.settings) and have.issuperset(table.inputs):
+                found.append(table)
+                have.add(table.name)
+        return found
+
+    def tables(self) -> list[str]:
+        """Names of all tables that the study gives."""
+        of_experiments = [output for each in self.experiments() for output in each.outputs if is_table(output)]
+        return [*self.joined_tables(), *of_experiments, *(table.name for table in self.derived_tables())]
+
+    def scale(self) -> str:
+        """At which scale the study runs, as a phrase."""
+        parts = [self._scale_of_training()] if self.variants else []
+        for experiment in self.experiments():
+            chosen = self.settings[experiment.key]
+            parts += [each.scale() for each in (chosen if isinstance(chosen, list) else [chosen])]
+        return "; ".join(dict.fromkeys(filter(None, parts)))
+
+    def about(self) -> str:
+        """What the study trains or computes, in one line."""
+        data, variants = self.datasets(), list(self.variants)
+        trained = (
+            f"{'data set' if len(data) == 1 else 'data sets'} {', '.join(data)}; "
+            f"{len(variants)} {'variant' if len(variants) == 1 else 'variants'}: {', '.join(variants)}"
+        )
+        asked = ", ".join(experiment.key.replace("_", " ") for experiment in self.experiments())
+        parts = [trained] if variants else []
+        return ". ".join([*parts, *([f"experiments: {asked}"] if asked else [])])
+
+    def _scale_of_training(self) -> str:
+        masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
+        return f"{self.seeds} seeds{masks}, {max(v.recipe.epochs for v in self.variants.values())} epochs"
+
 
 @dataclass(frozen=True)
 class Project:
-    """A whole config after validation: data sets and studies with all sweeps expanded and all defaults filled."""
+    """A whole config after validation: data sets and studies with all sweeps expanded."""
 
     results: str
     data_dir: str | None
     device: str
     checkpoint_minutes: float
-    style: Config
-    datasets: dict[str, Config]
+    style: Style
+    datasets: dict[str, Source]
     studies: dict[str, Study]
-
-
-def _range(values: list[int], what: str) -> str:
-    if not values:
-        return ""
-    return f"{values[0]} {what}" if len(values) == 1 else f"{values[0]} to {values[-1]} {what}"

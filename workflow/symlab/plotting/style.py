@@ -20,6 +20,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.plotting.rows import PERMUTATIONS
+from symlab.plotting.settings import Style
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -72,15 +73,6 @@ TICKS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Style:
-    """The config's style: font size in points, resolution of PNG files in dots per inch, name of a seaborn palette."""
-
-    font_size: float = 9
-    dpi: int = 150
-    palette: str = "colorblind"
-
-
-@dataclass(frozen=True)
 class Look:
     """How a line (or box) is drawn wherever it appears."""
 
@@ -121,8 +113,13 @@ def apply_style(style: Style) -> Iterator[None]:
         yield
 
 
-def save(figure: Figure, pdf_path: str | Path, png_path: str | Path, dpi: int) -> None:
-    """Write a figure as PDF and PNG (at ``dpi`` dots per inch), each whole or not at all, without dates in them."""
+def save(
+    figure: Figure, pdf_path: str | Path, png_path: str | Path, dpi: int, texts: dict[str, str] | None = None
+) -> None:
+    """Write a figure as PDF and PNG (at ``dpi`` dots per inch), each whole or not at all, without dates in them.
+
+    ``texts`` are kept in the PNG by their keys.
+    """
     import matplotlib
 
     from symlab.artifacts import atomic
@@ -131,7 +128,7 @@ def save(figure: Figure, pdf_path: str | Path, png_path: str | Path, dpi: int) -
         with atomic(pdf_path) as temporary:
             figure.savefig(temporary, format="pdf", dpi=dpi, metadata={"CreationDate": None})
         with atomic(png_path) as temporary:
-            figure.savefig(temporary, format="png", dpi=dpi, metadata={"Software": None})
+            figure.savefig(temporary, format="png", dpi=dpi, metadata={"Software": None, **(texts or {})})
 
 
 def palette(style: Style, n: int = 10) -> list[Color]:

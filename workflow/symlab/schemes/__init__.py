@@ -22,6 +22,9 @@ class Scheme(Settings):
     name: str
     draw: ClassVar[str]
     """Where F and D of W_eff = F + D * W are drawn, as ``module:function`` of (scheme, shapes, seed)."""
+    parametrise: ClassVar[str] = "symlab.schemes.parametrisation:affine"
+    """How parameters come about from trained tensors, as ``module:function`` of (scheme, parameters, F and D, stacked)
+    giving a ``schemes.parametrisation.Parametrisation`` for each parameter that is not simply trained."""
     moments_known: ClassVar[bool] = True
     """Whether the theorems' bounds know the moments of its D."""
 
@@ -99,4 +102,17 @@ class Residual(Scheme):
     draw: ClassVar[str] = "symlab.schemes.fixed_parts:residual"
 
 
-SCHEMES: tuple[type[Scheme], ...] = (Standard, WAsymmetric, WAsymmetricHeads, Syre, Sparse, Residual)
+class Hadamard(Scheme):
+    """theta = u * w with u and w trained; decay of both acts on theta as an L1 penalty."""
+
+    name: Literal["hadamard"]
+    biases: bool = Field(True, description="Whether biases and norm parameters are products too.")
+    start: Literal["off_mirror", "on_mirror"] = Field(
+        "off_mirror", description="on_mirror: |u| = |w|, from where no sign can ever change."
+    )
+    draw: ClassVar[str] = "symlab.schemes.fixed_parts:standard"
+    parametrise: ClassVar[str] = "symlab.schemes.hadamard:products"
+    moments_known: ClassVar[bool] = False
+
+
+SCHEMES: tuple[type[Scheme], ...] = (Standard, WAsymmetric, WAsymmetricHeads, Syre, Sparse, Residual, Hadamard)

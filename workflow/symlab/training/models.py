@@ -13,7 +13,8 @@ from symlab.artifacts import read_tensors, write_tensors
 from symlab.networks import NETWORKS, build
 from symlab.schemes.fixed_parts import FixedParts, State, weight_shapes
 from symlab.settings import choose
-from symlab.training.replicas import Replica, TrainedBlock
+from symlab.training.objective import Replica
+from symlab.training.replicas import TrainedBlock
 
 
 @dataclass(frozen=True)

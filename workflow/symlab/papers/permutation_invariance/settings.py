@@ -134,14 +134,18 @@ class Samples(Settings):
             raise ValueError("it has students without neurons; raise ratio")
         if len(set(sizes)) < len(sizes):
             raise ValueError("it has the same width twice, after rounding; list each once")
-        if self.needs_pairs and not self.uniform_pairs:
-            raise ValueError("it is about uniform samples of the minima, so it needs uniform_pairs")
         if self.needs_pairs and (narrow := [size for size in sizes if size.m < size.M]):
             raise ValueError(
                 f"it asks for students of m = {narrow[0].m} neurons, fewer than the teacher's M = {narrow[0].M}; such "
                 "students have no minima of zero loss to draw from"
             )
         return self
+
+    def misfit(self, *with_what: Any) -> str | None:
+        # Of the config's keys together; a job that trains is given those alone that it reads.
+        if self.needs_pairs and not self.uniform_pairs:
+            return "it is about uniform samples of the minima, so it needs uniform_pairs"
+        return None
 
     def scale(self) -> str:
         return f"{self.uniform_pairs} uniform pairs" if self.uniform_pairs else ""
@@ -189,12 +193,15 @@ class Grid(Samples):
             raise ValueError("it has both lr and c; give one of them")
         if self.needs_runs and not self.runs:
             raise ValueError("it is about trained students, so it needs runs")
-        if not self.runs and not self.uniform_pairs:
-            raise ValueError("it needs runs (students to train) or uniform_pairs (samples of the minima)")
         points = self.points()
         if len({point.name for point in points}) < len(points):
             raise ValueError("it has the same student twice (equal learning rates); list each once")
         return self
+
+    def misfit(self, *with_what: Any) -> str | None:
+        if not self.runs and not self.uniform_pairs:
+            return "it needs runs (students to train) or uniform_pairs (samples of the minima)"
+        return super().misfit(*with_what)
 
     def scale(self) -> str:
         return ", ".join(filter(None, [f"{self.runs} students" if self.runs else "", super().scale()]))

@@ -16,7 +16,8 @@ from symlab.papers.permutation_invariance.settings import STEPS_PER_EPOCH, Grid,
 from symlab.papers.permutation_invariance.student import Student
 from symlab.schemes import Standard
 from symlab.training.population import STEPS, Population
-from symlab.training.replicas import Replica, train_block
+from symlab.training.objective import Replica
+from symlab.training.replicas import Run, train_block
 from symlab.training.settings import Recipe
 
 if TYPE_CHECKING:
@@ -59,17 +60,18 @@ def train_students(
         loss_and_gradient_on=partial(batch_loss_and_gradient, M=point.M) if grid.batch else None,
     )
     epochs = -(-grid.steps // STEPS_PER_EPOCH)
-    block = train_block(
-        partial(Student, point.d, point.m),
-        problem,
-        [Replica(0, seed) for seed in seeds],
-        Standard(name="standard"),
-        Normal(name="normal", std=point.init_std),
-        Recipe(optimizer="sgd", lr=point.lr, momentum=0.0, weight_decay=0.0, epochs=epochs, batch_size=STEPS_PER_EPOCH),
-        [epochs],
-        (key[0], f"{key[1]}/{point.name}"),
-        checkpoints=checkpoints,
+    run = Run(
+        build=partial(Student, point.d, point.m),
+        objective=problem,
+        scheme=Standard(name="standard"),
+        init=Normal(name="normal", std=point.init_std),
+        recipe=Recipe(
+            optimizer="sgd", lr=point.lr, momentum=0.0, weight_decay=0.0, epochs=epochs, batch_size=STEPS_PER_EPOCH
+        ),
+        snapshots=[epochs],
+        key=(key[0], f"{key[1]}/{point.name}"),
     )
+    block = train_block(run, [Replica(0, seed) for seed in seeds], checkpoints=checkpoints)
     state = block.snapshots[epochs]
     return {"W": state["linear.weight"], "steps": state[STEPS]}
 

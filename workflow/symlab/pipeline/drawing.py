@@ -1,0 +1,58 @@
+"""Draws a study's figures by the files that the papers' cards name."""
+
+from __future__ import annotations
+
+import importlib
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from symlab.errors import UserError
+from symlab.pipeline.registry import FIGURES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from symlab.papers.card import Drawing
+    from symlab.papers.claim import Tables
+    from symlab.plotting.settings import Style
+
+UNDRAWN = "undrawn"
+
+
+def drawing_of(figure: str) -> Drawing:
+    """A figure as its file says it."""
+    module = importlib.import_module(FIGURES[figure].module)
+    return next(drawing for drawing in module.FIGURES if drawing.id == figure)
+
+
+def draw_figures(
+    figures: Sequence[str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
+) -> None:
+    """Draw figures as <id>.png and <id>.pdf; one that its tables do not allow becomes a page that says why.
+
+    The PNG of such a page holds the sentence as its text ``undrawn``, by which the report knows it.
+    """
+    from symlab.plotting.style import apply_style, save
+
+    for figure in figures:
+        texts: dict[str, str] = {}
+        with apply_style(style):
+            try:
+                drawn = drawing_of(figure).draw(tables, style)
+            except UserError as reason:
+                texts = {UNDRAWN: f"{figure} cannot be drawn: {reason}"}
+                drawn = draw_sentence(texts[UNDRAWN])
+            save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi, texts)
+        report(texts.get(UNDRAWN, f"{figure} drawn"))
+
+
+def draw_sentence(sentence: str) -> Figure:
+    """A figure that holds a sentence alone."""
+    from symlab.plotting.style import COLUMN, panels
+
+    figure, axes = panels(1, 1, 2 * COLUMN, 1.5)
+    axes[0, 0].axis("off")
+    axes[0, 0].text(0.5, 0.5, textwrap.fill(sentence, 80), ha="center", va="center")
+    return figure
