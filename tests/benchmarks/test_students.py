@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient
-from symlab.papers.permutation_invariance.settings import Point, Widths
+from symlab.papers.permutation_invariance.settings import Widths
+from symlab.papers.permutation_invariance.student_points import Point
 from symlab.papers.permutation_invariance.student_training import train_students
 from symlab.seeds import torch_generator
 

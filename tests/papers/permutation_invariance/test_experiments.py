@@ -10,8 +10,12 @@ import pytest
 
 import symlab
 from symlab.measures.job import Job
-from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE, experiments
+from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE
+from symlab.papers.permutation_invariance.grid_training import train_grids
 from symlab.papers.permutation_invariance.settings import Overlap, Ratios, Widths
+from symlab.papers.permutation_invariance.student_tables import draw_ratios
+from symlab.papers.permutation_invariance.type_overlap import measure_overlap
+from symlab.pipeline.digest import code_of
 
 LIBRARY = str(Path(symlab.__file__).parents[1])
 GRIDS = [
@@ -27,7 +31,7 @@ def resolve(target):
 
 @pytest.fixture(scope="module")
 def trained():
-    return experiments.train_grids(GRIDS, Job("study"))
+    return train_grids(GRIDS, Job("study"))
 
 
 def test_everything_that_the_card_names_is_there():
@@ -42,7 +46,7 @@ def test_everything_that_the_card_names_is_there():
     [
         (["symlab.papers.permutation_invariance"], ("numpy", "pandas", "torch", "scipy", "matplotlib")),
         ([figure.module for figure in PERMUTATION_INVARIANCE.figures], ("torch", "scipy", "matplotlib", "seaborn")),
-        (["symlab.papers.permutation_invariance.experiments"], ("torch", "scipy", "pandas")),
+        (["symlab.papers.permutation_invariance.grid_training"], ("torch", "scipy", "pandas")),
     ],
     ids=["card", "figures", "experiments"],
 )
@@ -50,6 +54,12 @@ def test_what_is_read_on_every_start_imports_nothing_heavy(modules, heavy):
     code = f"import sys; import {', '.join(modules)}; print([name for name in {heavy} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": LIBRARY}, capture_output=True, text=True)
     assert ran.stdout.strip() == "[]", ran.stdout + ran.stderr
+
+
+def test_what_decides_the_students_counts_as_their_code_and_what_measures_them_does_not():
+    code = {name.rpartition("/")[2] for name in code_of("symlab.papers.permutation_invariance.grid_training")}
+    assert {"student_points", "student_training", "population_loss", "points"} <= code
+    assert not {"student_tables", "student_barriers", "type_matching", "minima"} & code
 
 
 def test_students_of_all_grids_are_one_file(trained):
@@ -77,7 +87,7 @@ def test_tables_hold_a_row_for_every_run_and_pair(trained):
 
 def test_finished_points_are_used_again_when_a_grid_grows(trained, tmp_path, monkeypatch):
     job = Job("study", folder=tmp_path, code={"symlab.a": "1"})
-    experiments.train_grids(GRIDS, job)
+    train_grids(GRIDS, job)
     training = import_module("symlab.papers.permutation_invariance.student_training")
     points, train = [], training.train_students
 
@@ -87,14 +97,14 @@ def test_finished_points_are_used_again_when_a_grid_grows(trained, tmp_path, mon
 
     monkeypatch.setattr(training, "train_students", counted)
     wider = [Widths(M=2, d=3, m=[2, 3, 4], runs=2, steps=250, uniform_pairs=8), GRIDS[1]]
-    ((tensors, _),) = experiments.train_grids(wider, job).values()
+    ((tensors, _),) = train_grids(wider, job).values()
     assert points == [4]
     ((before, _),) = trained.values()
     assert all(np.array_equal(tensors[name], before[name]) for name in before)
 
 
 def test_experiments_without_training_give_their_tables_at_once():
-    (ratios,) = experiments.draw_ratios([Ratios(M=2, d=3, ratio=[1, 2], uniform_pairs=3)], Job("study")).values()
+    (ratios,) = draw_ratios([Ratios(M=2, d=3, ratio=[1, 2], uniform_pairs=3)], Job("study")).values()
     assert len(ratios) == 6 and (ratios.loc[ratios["m"] == 2, "permuted"].abs() < 1e-12).all()
-    (overlap,) = experiments.measure_overlap(Overlap(M=[2, 3], up_to=2, draws=100), Job("study")).values()
+    (overlap,) = measure_overlap(Overlap(M=[2, 3], up_to=2, draws=100), Job("study")).values()
     assert overlap[["M", "m"]].to_numpy().tolist() == [[2, 2], [2, 3], [2, 4], [3, 3], [3, 4], [3, 5], [3, 6]]

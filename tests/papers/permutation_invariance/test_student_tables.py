@@ -6,7 +6,8 @@ import torch
 
 from symlab.papers.permutation_invariance.minima import uniform_minima
 from symlab.papers.permutation_invariance.population_loss import population_loss
-from symlab.papers.permutation_invariance.settings import Dimensions, Point, Sparsity, Teachers, Widths
+from symlab.papers.permutation_invariance.settings import Dimensions, Sparsity, Teachers, Widths
+from symlab.papers.permutation_invariance.student_points import Point
 from symlab.papers.permutation_invariance.student_tables import (
     Students,
     barriers_of_trained,
