@@ -19,6 +19,7 @@ def main(snakemake, report):
     job = Job(
         study,
         variant,
+        snakemake.wildcards.block,
         resolve_device(snakemake.config["device"], snakemake.threads),
         report,
         inputs={f"{Path(path).parent.name}.safetensors": read_output(path) for path in given.get("needed", [])},

@@ -23,6 +23,8 @@ class Job:
 
     study: str
     variant: str = ""
+    block: str = ""
+    """Which block of the variant's seeds, of a measure."""
     device: str = "cpu"
     report: Callable[[str], None] = lambda line: None
     """Appends a line to the job's log."""

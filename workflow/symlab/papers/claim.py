@@ -114,7 +114,7 @@ def stated(
     bound: Bound,
     reason: str,
     tables: str | tuple[str, ...],
-    measure: Callable[[Tables], list[Found]],
+    measure: Callable[[Tables], Sequence[Found]],
     also: tuple[str, ...] = (),
     explanation: str = "",
 ) -> Claim:

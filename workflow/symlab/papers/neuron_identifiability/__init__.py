@@ -103,11 +103,11 @@ NEURON_IDENTIFIABILITY = Paper(
         ),
     ),
     tables=(
-        Table("trade_off.csv", f"{_ROOM}.tables:trade_off_of_pairs", ("matching.csv", "history.csv")),
-        Table("loss_bounds.csv", f"{_ROOM}.tables:bounds_of_curves", ("curves.csv",)),
+        Table("trade_off.csv", f"{_ROOM}.trade_off:tabulate_trade_off", ("matching.csv", "history.csv")),
+        Table("loss_bounds.csv", f"{_ROOM}.loss_bounds:bound_losses", ("curves.csv",)),
         Table(
             "estimators.csv",
-            f"{_ROOM}.tables:agreement_of_estimators",
+            f"{_ROOM}.estimators:compare_estimators",
             ("swap_costs.parquet", "ridge_swap_costs.parquet"),
         ),
     ),

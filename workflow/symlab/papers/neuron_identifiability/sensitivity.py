@@ -10,13 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.errors import UserError
-from symlab.identifiability.bounds import sensitivity_bound
 from symlab.identifiability.realization import (
     input_sensitivities,
     permutation_sensitivity,
     projected,
     realization_costs,
 )
+from symlab.papers.neuron_identifiability.bounds import sensitivity_bound
 from symlab.seeds import torch_generator
 
 # A shift of the centres by at most this share of |F|_F is the rounding of one that is zero: coincident centres, or

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from symlab.errors import UserError
+from symlab.schemes import Residual, Scheme, Sparse, Standard, Syre, WAsymmetric
 from symlab.schemes.fixed_counts import fixed_counts
 
 
@@ -48,47 +49,47 @@ def sensitivity_bound(rho: float, eps: float, mu_D: float) -> float:
     return 2 * rho + eps / (mu_D - eps) * (1 + 2 * rho + 2 * rho**2)
 
 
-def layer_scheme(scheme: dict[str, Any], fan_ins: dict[str, int], name: str) -> dict[str, Any]:
-    """The config block ``scheme`` with the count ``n_fixed`` of the layer ``name``, out of counts for all layers.
+def layer_scheme(scheme: Scheme, fan_ins: dict[str, int], name: str) -> Scheme:
+    """The scheme with the count ``n_fixed`` of the layer ``name``, out of counts for all layers.
 
     Args:
-        scheme: the scheme's config block.
+        scheme: the network's.
         fan_ins: inputs of every linear map of the network, by name in order (as ``fixed_counts`` takes them).
         name: one of them.
 
     Raises:
         UserError: the counts do not fit the network.
     """
-    if not {"n_fixed", "fixed_fraction"}.intersection(scheme):
+    if not isinstance(scheme, WAsymmetric):
         return scheme
-    rest = {key: value for key, value in scheme.items() if key != "fixed_fraction"}
-    return {**rest, "n_fixed": fixed_counts(scheme, fan_ins)[name]}
+    return scheme.model_copy(update={"n_fixed": fixed_counts(scheme, fan_ins)[name], "fixed_fraction": None})
 
 
-def squared_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
-    """Moments of d^2 of one layer under the config block ``scheme`` (Table 1), whose counts are this layer's own.
+def squared_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
+    """Moments of d^2 of one layer under a scheme (Table 1) whose counts are this layer's own.
 
     ``w_asymmetric`` has a fixed number of zeros in every row: each entry has the moments of the Bernoulli mask with the
     same mean, but they are not independent as Thm. 4.4 assumes; for its bound take ``bernstein_moments``.
 
     Raises:
-        UserError: an unknown scheme.
+        UserError: the moments of the scheme's D are not known.
     """
-    name = scheme["name"]
-    if name in ("standard", "residual"):
-        return SquaredMoments(1.0, 0.0, 0.0)
-    if name == "sparse":
-        return _bernoulli(scheme["density"])
-    if name == "w_asymmetric":
-        n_fixed = scheme["n_fixed"] if "n_fixed" in scheme else round(scheme["fixed_fraction"] * fan_in)
-        return _bernoulli(1 - n_fixed / fan_in)
-    if name == "syre":
-        return _inverse_uniform(scheme["epsilon"])
-    raise UserError(f"scheme.name is {name!r}; known schemes are residual, sparse, standard, syre, w_asymmetric.")
+    if not scheme.moments_known:
+        raise UserError(f"The theorems know no moments of D under the scheme {scheme.name}; leave theory out.")
+    match scheme:
+        case Standard() | Residual():
+            return SquaredMoments(1.0, 0.0, 0.0)
+        case Sparse():
+            return _bernoulli(scheme.density)
+        case WAsymmetric():
+            return _bernoulli(1 - fixed_counts(scheme, {"layer": fan_in})["layer"] / fan_in)
+        case Syre():
+            return _inverse_uniform(scheme.epsilon)
+    raise NotImplementedError(f"{scheme.name} says that its moments are known, but they are not written here")
 
 
-def bernstein_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
-    """The moments with which ``gram_deviation_bound`` holds under the config block ``scheme`` of one layer.
+def bernstein_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
+    """The moments with which ``gram_deviation_bound`` holds under the scheme of one layer.
 
     They are ``squared_moments`` where entries are independent. A row of ``w_asymmetric`` leaves n of d inputs, drawn
     without replacement. S_i - mu_D I is the centred sum of their u_l u_l^T, or minus that of the d - n hidden ones.
@@ -98,10 +99,10 @@ def bernstein_moments(scheme: dict[str, Any], fan_in: int) -> SquaredMoments:
     are at most twice the true moments, so Thm. 4.4 holds for these masks too, with C twice as large.
 
     Raises:
-        UserError: an unknown scheme.
+        UserError: the moments of the scheme's D are not known.
     """
     moments = squared_moments(scheme, fan_in)
-    if scheme["name"] != "w_asymmetric" or moments.sigma_D2 == 0:
+    if not isinstance(scheme, WAsymmetric) or moments.sigma_D2 == 0:
         return moments
     return SquaredMoments(moments.mu_D, min(moments.mu_D, 1 - moments.mu_D), 1.0)
 

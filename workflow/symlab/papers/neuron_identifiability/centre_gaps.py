@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,40 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.errors import UserError
+from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.settings import CentreGaps
 from symlab.seeds import torch_generator
 
 CHUNK_ROWS = 512
+
+
+def draw_centre_gaps(settings: CentreGaps, job: Job) -> dict[str, Any]:
+    """Gaps of randomly drawn fixed weights against the layer's width, on the true subspaces of the study's data sets.
+
+    Raises:
+        UserError: a data set has no known subspace, or fixed_fraction leaves no entry of its inputs.
+    """
+    tables = []
+    for name, dataset in job.datasets.items():
+        if "U" not in dataset.extras:
+            raise UserError(
+                f"centre_gaps needs synthetic data with a known subspace, which {name} is not; set it to null."
+            )
+        U = torch.from_numpy(dataset.extras["U"]).double()
+        for fraction in settings.fixed_fraction:
+            # The generators' names hold this tuple as it is written.
+            seed = (job.study, "centres", name)
+            table = centre_gap_table(
+                U,
+                settings.widths,
+                settings.draws,
+                settings.sigma_F,
+                fraction,
+                seed,  # type: ignore[arg-type]
+            )
+            tables.append(table.assign(dataset=name))
+        job.report(f"{name}: k = {U.shape[1]}")
+    return {"centre_gaps.csv": pd.concat(tables, ignore_index=True)}
 
 
 def centre_gap(V: Float[Tensor, "m k"]) -> float:
@@ -97,32 +129,6 @@ def centre_gap_table(
                 | {"gamma_out": centre_gap(F @ basis), "gamma_in": input_gap(F, basis), "row_gap": of_rows}
             )
     return pd.DataFrame(rows)
-
-
-def slope(table: pd.DataFrame) -> float:
-    """Least-squares slope of log(mean gamma_out over draws) against log m; Thm. 4.6 predicts -2/k.
-
-    Raises:
-        UserError: the table holds more than one k, sigma_F or fixed_fraction, or fewer than two widths.
-    """
-    for column in ("k", "sigma_F", "fixed_fraction"):
-        if table[column].nunique() != 1:
-            raise UserError(
-                f"A slope needs rows of one {column}, the table holds {table[column].nunique()}; select one first."
-            )
-    means = table.groupby("m")["gamma_out"].mean()
-    if len(means) < 2:
-        raise UserError(f"A slope needs at least two widths m, the table holds {len(means)}; sample more widths.")
-    x = np.log(means.index.to_numpy(dtype=np.float64))
-    y = np.log(means.to_numpy(dtype=np.float64))
-    return float(np.polynomial.polynomial.polyfit(x, y, 1)[1])
-
-
-def predicted_rate(
-    m: Float[np.ndarray, "*n"] | float, k: int, anchor_m: float, anchor_gamma: float
-) -> Float[np.ndarray, "*n"]:
-    """c_k m^(-2/k), with c_k such that the rate passes through (anchor_m, anchor_gamma) (Eq. 22 and Fig. 11)."""
-    return anchor_gamma * (np.asarray(m, dtype=np.float64) / anchor_m) ** (-2.0 / k)
 
 
 def _least_over_pairs(distances: Callable[[int, int], Tensor], points: Tensor) -> float:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as functional
@@ -16,6 +18,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.errors import UserError
+from symlab.identifiability.recording import hidden_layers, layer_inputs
+from symlab.measures.job import Job
+from symlab.measures.moments import move
+from symlab.papers.neuron_identifiability.settings import Theory
+from symlab.training.models import Models
+
+if TYPE_CHECKING:
+    from symlab.data.dataset import Dataset
+
+SCALES = np.logspace(0, -4, 9).tolist()
+"""Factors of the trainable parts."""
 
 # The largest value on this grid stands for the supremum over lambda: for a chord that goes as lambda (1 - lambda), with
 # its maximum anywhere between two points, it is at most 0.3 % below.
@@ -28,6 +41,26 @@ GELU_CURVATURE = math.sqrt(2 / math.pi)
 LATTICE = (1597, 987)
 
 CHUNK_NEURONS = 64
+
+
+def measure_chords(models: Models, data: Dataset, settings: Theory, job: Job) -> dict[str, Any]:
+    """Chord deviation of each hidden layer on the path between the networks of a pair, against its bounds."""
+    x = torch.from_numpy(data.split("train")[0][: settings.samples]).to(job.device)
+    module, epoch = models.module().to(job.device), models.epochs[-1]
+    tables = []
+    for pair in models.pairs()[: settings.models // 2]:
+        A, B = (move(models.state(epoch, position), job.device) for position in (pair.A, pair.B))
+        inputs_A, inputs_B = (layer_inputs(module, state, x) for state in (A, B))
+        layers = hidden_layers(module)
+        for layer, name in layers.items():
+            F, _ = models.fixed(pair.mask_seed)[f"{name}.weight"]
+            # A layer reads different inputs in the two networks; both count.
+            X = torch.cat([inputs_A[name], inputs_B[name]]).double().cpu()
+            W_A, W_B = (state[f"{name}.weight"].cpu() for state in (A, B))
+            table = chord_table(F, W_A, W_B, X.T @ X / len(X), X, SCALES)
+            tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, layer=layer))
+        job.report(f"pair {pair.key}: {len(layers)} layers at {len(SCALES)} scales of the trainable parts")
+    return {"chord_deviation.csv": pd.concat(tables, ignore_index=True)}
 
 
 def chord_table(

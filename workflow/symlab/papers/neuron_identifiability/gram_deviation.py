@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 from jaxtyping import Float
 from torch import Tensor
 
-from symlab.identifiability.bounds import bernstein_moments, gram_deviation_bound, squared_moments
 from symlab.identifiability.gram import gram_deviations
 from symlab.identifiability.subspace import coherence
+from symlab.papers.neuron_identifiability.bounds import bernstein_moments, gram_deviation_bound, squared_moments
+from symlab.schemes import Scheme
 from symlab.schemes.fixed_parts import sample_fixed_parts
 
 
@@ -18,7 +17,7 @@ def gram_deviation_table(
     D: Float[Tensor, "m d"] | None,
     U: Float[Tensor, "d k"],
     m: int,
-    scheme: dict[str, Any],
+    scheme: Scheme,
     delta: float,
     independent: bool,
     *seed: str | int,
@@ -35,7 +34,7 @@ def gram_deviation_table(
         D: the network's own masks; None stands for D = 1.
         U: an orthonormal basis of the layer's input subspace.
         m: the layer's neurons.
-        scheme: the scheme's config block with this layer's count (``layer_scheme``).
+        scheme: with this layer's count (``layer_scheme``).
         delta: the probability with which the bound may fail, for one neuron and for all.
         independent: whether U is independent of D, that is, whether this is the first layer.
         seed: names the draw of the fresh masks.
@@ -46,7 +45,7 @@ def gram_deviation_table(
         ``bound``), assumption ("" where it holds).
 
     Raises:
-        UserError: an unknown scheme, or ``delta`` is not in (0, 1).
+        UserError: the moments of the scheme's D are not known, or ``delta`` is not in (0, 1).
     """
     d, k = U.shape
     nu = coherence(U)

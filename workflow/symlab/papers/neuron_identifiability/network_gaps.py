@@ -12,9 +12,11 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import hypergeom
 from torch import Tensor
 
-from symlab.identifiability.bounds import SquaredMoments, bernstein_tail
-from symlab.identifiability.centres import centre_gap, input_gap, row_gap
 from symlab.identifiability.subspace import coherence
+from symlab.papers.neuron_identifiability.bounds import SquaredMoments, bernstein_tail
+from symlab.papers.neuron_identifiability.centre_gaps import centre_gap, input_gap, row_gap
+from symlab.schemes import Scheme, Syre, WAsymmetric
+from symlab.schemes.fixed_counts import fixed_counts
 
 # Rows of U, of norm sqrt(nu) at most, that differ by no more than this share of it differ by rounding: pixels that are
 # always black, say.
@@ -32,7 +34,7 @@ def gap_table(
     F: Float[Tensor, "m d"] | None,
     U: Float[Tensor, "d k"],
     m: int,
-    scheme: dict[str, Any],
+    scheme: Scheme,
     delta: float,
     independent: bool,
 ) -> pd.DataFrame:
@@ -46,7 +48,7 @@ def gap_table(
         F: the fixed weights; None stands for 0.
         U: an orthonormal basis of the layer's input subspace.
         m: the layer's neurons.
-        scheme: the scheme's config block with this layer's count (``layer_scheme``).
+        scheme: with this layer's count (``layer_scheme``).
         delta: the failure probability of each theorem.
         independent: whether U is independent of F, that is, whether this is the first layer.
 
@@ -148,12 +150,13 @@ def neurons_needed(d: int, n_fixed: int, delta: float) -> int:
     return math.ceil(math.log(d * (d - 1) / delta) / -max(above.fun, below.fun))
 
 
-def _law(scheme: dict[str, Any], d: int) -> tuple[float, int] | None:
+def _law(scheme: Scheme, d: int) -> tuple[float, int] | None:
     """sigma_F and the number of fixed entries a row of a layer's Gaussian F; None where it has another law."""
-    if scheme["name"] == "syre":
-        return scheme["sigma_F"], d
-    if scheme["name"] == "w_asymmetric":
-        return scheme["sigma_F"], scheme["n_fixed"]
+    if isinstance(scheme, Syre):
+        return scheme.sigma_F, d
+    # Masks that heads share make rows alike.
+    if isinstance(scheme, WAsymmetric) and scheme.moments_known:
+        return scheme.sigma_F, fixed_counts(scheme, {"layer": d})["layer"]
     return None
 
 
