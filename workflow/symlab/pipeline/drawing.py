@@ -45,7 +45,7 @@ def draw_figures(
             except UserError as reason:
                 texts = {UNDRAWN: f"{figure} cannot be drawn: {reason}"}
                 drawn = draw_sentence(texts[UNDRAWN])
-            save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi, texts)
+        save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi, texts)
         report(texts.get(UNDRAWN, f"{figure} drawn"))
 
 

@@ -126,10 +126,8 @@ def gmm_barriers():
 def coherence_barriers():
     rows = []
     for embedding, t, pair in itertools.product(("exact_copy", "random_frame"), range(1, 11), range(4)):
-        row = described("standard", scheme="sparse", embedding=embedding, t=t, dataset=f"coherence_{embedding}_{t}")
-        row |= {"variant": f"sparse_{embedding}_{t}", "mask_seed": pair % 2, "pair": pair // 2}
-        row |= {"aligned": False, "split": "test", "barrier_max": 1.0}
-        rows.append(row | {"barrier_mid": noisy(0.02 * t, pair), "drop_max_pp": np.nan, "drop_mid_pp": np.nan})
+        row = {"study": "study", "embedding": embedding, "t": t, "mask_seed": pair % 2, "pair": pair // 2}
+        rows.append(row | {"barrier_max": 1.0, "barrier_mid": noisy(0.02 * t, pair)})
     return pd.DataFrame(rows)
 
 
@@ -168,7 +166,8 @@ def at_betas(costs, others):
     costs = costs.assign(beta=0.01)
     consecutive = costs[(costs["j"] == costs["i"] + 1) & (costs["i"] % 2 == 0)]
     tables = [consecutive.assign(beta=beta, swap_cost=cost) for beta, cost in others.items()]
-    return pd.concat([tables[0], costs, *tables[1:]], ignore_index=True)
+    table = pd.concat([tables[0], costs, *tables[1:]], ignore_index=True)
+    return table.assign(reported=table["beta"] == 0.01)
 
 
 def ridge_swap_costs():
@@ -189,6 +188,7 @@ def estimators():
     for variant, seed, layer, beta in itertools.product(ARCHITECTURES, range(2), (1, 2, 3), (0.001, 0.01, 1.0)):
         spearman = {"standard": np.nan, "sigma_mlp": np.nan, "w_0": 0.2}.get(variant, 0.8)
         row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "beta": beta}
+        row["reported"] = beta == 0.01
         rows.append(row | {"pairs": "consecutive", "n_pairs": 6, "spearman": -0.5, "sign_agreement": 0.5})
         if beta == 0.01:
             rows.append(row | {"pairs": "block", "n_pairs": 66, "spearman": noisy(spearman, seed), "sign_agreement": 1})
@@ -315,7 +315,7 @@ FIGURES = {
     "4b": {"barriers.csv": resnet_barriers},
     "4d": {"barriers.csv": resnet_barriers},
     "5": {"swap_costs.parquet": gmm_swap_costs, "barriers.csv": gmm_barriers},
-    "6": {"barriers.csv": coherence_barriers},
+    "6": {"coherence_barriers.csv": coherence_barriers},
     "10": {"matching.csv": fractions},
     "11": {"centre_gaps.csv": centre_gaps},
     "13": {"swap_costs.parquet": gmm_swap_costs, "ridge_swap_costs.parquet": gmm_ridge_swap_costs},

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from symlab.errors import UserError
-from symlab.identifiability.bounds import (
+from symlab.identifiability.gram import weighted_gram
+from symlab.identifiability.subspace import coherence
+from symlab.papers.neuron_identifiability.bounds import (
     SquaredMoments,
     bernstein_moments,
     bernstein_tail,
@@ -14,8 +16,7 @@ from symlab.identifiability.bounds import (
     sensitivity_bound,
     squared_moments,
 )
-from symlab.identifiability.gram import weighted_gram
-from symlab.identifiability.subspace import coherence
+from symlab.schemes import Residual, Scheme, Sparse, Standard, Syre, WAsymmetric, WAsymmetricHeads
 
 DRAWS = 400_000
 
@@ -25,23 +26,23 @@ def grams(D, U):
     return torch.stack([weighted_gram(d, U) for d in D])
 
 
-def sampled_squares(scheme: dict, rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
-    if scheme["name"] == "syre":
-        return 1 / rng.uniform(1 - scheme["epsilon"], 1 + scheme["epsilon"], size)
-    density = scheme["density"] if scheme["name"] == "sparse" else 1 - scheme["fixed_fraction"]
+def sampled_squares(scheme: Scheme, rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
+    if isinstance(scheme, Syre):
+        return 1 / rng.uniform(1 - scheme.epsilon, 1 + scheme.epsilon, size)
+    density = scheme.density if isinstance(scheme, Sparse) else 1 - scheme.fixed_fraction
     return (rng.random(size) < density).astype(float)
 
 
 @pytest.mark.parametrize(
     "scheme",
     [
-        {"name": "sparse", "density": 0.15},
-        {"name": "syre", "epsilon": 0.01},
-        {"name": "syre", "epsilon": 0.5},
-        {"name": "w_asymmetric", "fixed_fraction": 0.25},
+        Sparse(name="sparse", density=0.15),
+        Syre(name="syre", sigma_F=1.0, epsilon=0.01),
+        Syre(name="syre", sigma_F=1.0, epsilon=0.5),
+        WAsymmetric(name="w_asymmetric", sigma_F=1.0, fixed_fraction=0.25),
     ],
 )
-def test_the_moments_are_those_of_samples(scheme: dict) -> None:
+def test_the_moments_are_those_of_samples(scheme: Scheme) -> None:
     squares = sampled_squares(scheme, np.random.default_rng(0), (DRAWS,))
     moments = squared_moments(scheme, fan_in=100)
     assert moments.mu_D == pytest.approx(squares.mean(), abs=5 * squares.std() / math.sqrt(DRAWS))
@@ -52,13 +53,13 @@ def test_the_moments_are_those_of_samples(scheme: dict) -> None:
 
 
 def test_a_layer_without_masks_does_not_deviate() -> None:
-    for name in ("standard", "residual"):
-        assert gram_deviation_bound(squared_moments({"name": name}, 10), nu=0.5, k=3, delta=0.1) == 0.0
+    for scheme in (Standard(name="standard"), Residual(name="residual")):
+        assert gram_deviation_bound(squared_moments(scheme, 10), nu=0.5, k=3, delta=0.1) == 0.0
 
 
 def test_a_count_and_its_fraction_have_the_same_moments() -> None:
-    by_count = squared_moments({"name": "w_asymmetric", "n_fixed": 64}, 784)
-    assert by_count == squared_moments({"name": "w_asymmetric", "fixed_fraction": 64 / 784}, 784)
+    by_count = squared_moments(WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=64), 784)
+    assert by_count == squared_moments(WAsymmetric(name="w_asymmetric", sigma_F=1.0, fixed_fraction=64 / 784), 784)
     assert by_count.mu_D == pytest.approx(720 / 784)
 
 
@@ -68,8 +69,8 @@ def test_the_bound_is_its_formula() -> None:
     assert bound == pytest.approx(math.sqrt(2 * 0.25 * 0.2 * L) + 2 / 3 * 0.5 * 0.2 * L)
 
 
-@pytest.mark.parametrize("scheme", [{"name": "sparse", "density": 0.5}, {"name": "syre", "epsilon": 0.5}])
-def test_the_bound_holds_with_its_probability_and_is_not_vacuous(scheme: dict) -> None:
+@pytest.mark.parametrize("scheme", [Sparse(name="sparse", density=0.5), Syre(name="syre", sigma_F=1.0, epsilon=0.5)])
+def test_the_bound_holds_with_its_probability_and_is_not_vacuous(scheme: Scheme) -> None:
     rng = np.random.default_rng(1)
     d, k, delta = 400, 3, 0.1
     U = torch.from_numpy(np.linalg.qr(rng.standard_normal((d, k)))[0])
@@ -88,7 +89,7 @@ def test_the_bound_for_masks_with_exact_counts_holds_and_is_within_twice_the_ind
     d, k, delta = 40, 3, 0.2
     U = torch.from_numpy(np.linalg.qr(rng.standard_normal((d, k)))[0])
     D = torch.from_numpy((rng.random((2000, d)).argsort(axis=1) < n_free).astype(float))
-    scheme = {"name": "w_asymmetric", "n_fixed": d - n_free}
+    scheme = WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=d - n_free)
     proxies, moments = bernstein_moments(scheme, d), squared_moments(scheme, d)
     identity = torch.eye(k, dtype=torch.float64)
     deviations = torch.linalg.matrix_norm(grams(D, U) - moments.mu_D * identity, ord=2)
@@ -105,10 +106,14 @@ def test_the_bound_for_masks_with_exact_counts_holds_and_is_within_twice_the_ind
 
 
 def test_independent_masks_need_no_other_moments_and_full_rows_do_not_deviate() -> None:
-    for scheme in ({"name": "sparse", "density": 0.3}, {"name": "syre", "epsilon": 0.1}, {"name": "standard"}):
+    for scheme in (
+        Sparse(name="sparse", density=0.3),
+        Syre(name="syre", sigma_F=1.0, epsilon=0.1),
+        Standard(name="standard"),
+    ):
         assert bernstein_moments(scheme, 10) == squared_moments(scheme, 10)
-    nothing_hidden = bernstein_moments({"name": "w_asymmetric", "n_fixed": 0}, 10)
-    assert nothing_hidden == squared_moments({"name": "sparse", "density": 1.0}, 10) == SquaredMoments(1.0, 0.0, 0.0)
+    nothing_hidden = bernstein_moments(WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=0), 10)
+    assert nothing_hidden == squared_moments(Sparse(name="sparse", density=1.0), 10) == SquaredMoments(1.0, 0.0, 0.0)
 
 
 def test_the_tail_at_the_bound_is_at_most_delta() -> None:
@@ -127,17 +132,18 @@ def test_the_sensitivity_bound_is_its_formula() -> None:
 
 def test_a_layer_has_its_own_count() -> None:
     fan_ins = {"linears.0": 8, "linears.1": 16}
-    listed = {"name": "w_asymmetric", "sigma_F": 1, "n_fixed": [2, 4]}
-    assert layer_scheme(listed, fan_ins, "linears.1") == {"name": "w_asymmetric", "sigma_F": 1, "n_fixed": 4}
-    fraction = {"name": "w_asymmetric", "sigma_F": 1, "fixed_fraction": 0.5}
-    assert layer_scheme(fraction, fan_ins, "linears.0") == {"name": "w_asymmetric", "sigma_F": 1, "n_fixed": 4}
-    assert layer_scheme({"name": "syre"}, fan_ins, "linears.0") == {"name": "syre"}
+    listed = WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=[2, 4])
+    assert layer_scheme(listed, fan_ins, "linears.1") == WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=4)
+    fraction = WAsymmetric(name="w_asymmetric", sigma_F=1.0, fixed_fraction=0.5)
+    assert layer_scheme(fraction, fan_ins, "linears.0") == WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=4)
+    assert layer_scheme(Syre(name="syre", sigma_F=1.0), fan_ins, "linears.0") == Syre(name="syre", sigma_F=1.0)
 
 
-def test_what_is_no_probability_or_no_scheme_is_refused() -> None:
+def test_what_is_no_probability_and_unknown_moments_are_refused() -> None:
     with pytest.raises(UserError, match="delta is 1"):
         gram_deviation_bound(SquaredMoments(1.0, 0.0, 0.0), 0.5, 2, 1)
-    with pytest.raises(UserError, match="'dropout'"):
-        squared_moments({"name": "dropout"}, 4)
-    with pytest.raises(UserError, match="epsilon"):
-        squared_moments({"name": "syre", "epsilon": 1.0}, 4)
+    shared = WAsymmetricHeads(name="w_asymmetric_heads", sigma_F=1.0, n_fixed=2, heads=2)
+    with pytest.raises(UserError, match="no moments of D under the scheme w_asymmetric_heads"):
+        squared_moments(shared, 4)
+    with pytest.raises(UserError, match="its own count"):
+        squared_moments(WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=[2, 4]), 4)

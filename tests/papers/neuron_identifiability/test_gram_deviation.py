@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 import torch
 
-from symlab.identifiability.bounds import bernstein_moments, gram_deviation_bound, squared_moments
-from symlab.identifiability.gram_deviation import gram_deviation_table
 from symlab.identifiability.subspace import coherence
+from symlab.papers.neuron_identifiability.bounds import bernstein_moments, gram_deviation_bound, squared_moments
+from symlab.papers.neuron_identifiability.gram_deviation import gram_deviation_table
+from symlab.schemes import Residual, Scheme, Sparse, Standard, Syre, WAsymmetric
 from symlab.schemes.fixed_parts import sample_fixed_parts
 
 COLUMNS = (
     "masks k_subspace nu mu_D sigma_D2 b_D deviation_median deviation_max delta bound bound_all share_above assumption"
 )
+
 SCHEMES = [
-    {"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": 40},
-    {"name": "syre", "sigma_F": 1.0, "epsilon": 0.3},
-    {"name": "sparse", "density": 0.6},
+    WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=40),
+    Syre(name="syre", sigma_F=1.0, epsilon=0.3),
+    Sparse(name="sparse", density=0.6),
 ]
 M, D_IN, K = 200, 120, 4
 
@@ -24,12 +26,12 @@ def subspace(d: int = D_IN, k: int = K) -> torch.Tensor:
     return torch.from_numpy(np.linalg.qr(np.random.default_rng(0).standard_normal((d, k)))[0])
 
 
-def own_masks(scheme: dict) -> torch.Tensor | None:
+def own_masks(scheme: Scheme) -> torch.Tensor | None:
     return sample_fixed_parts(scheme, {"w": (M, D_IN)}, "own")["w"][1]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
-def test_masks_that_are_independent_of_the_subspace_stay_below_the_bound(scheme: dict) -> None:
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
+def test_masks_that_are_independent_of_the_subspace_stay_below_the_bound(scheme: Scheme) -> None:
     U, D = subspace(), own_masks(scheme)
     table = gram_deviation_table(D, U, M, scheme, 0.1, True, "seed")
     assert list(table.columns) == COLUMNS.split()
@@ -52,7 +54,7 @@ def test_masks_that_are_independent_of_the_subspace_stay_below_the_bound(scheme:
 
 
 def test_a_subspace_that_the_masks_chose_is_above_the_bound_and_named() -> None:
-    scheme = {"name": "sparse", "density": 0.9}
+    scheme = Sparse(name="sparse", density=0.9)
     D = torch.ones(M, 400)
     D[:, :10] = 0.0
     # A basis on the inputs that every mask hides: S_i = 0, although the subspace is as coherent as any.
@@ -65,8 +67,8 @@ def test_a_subspace_that_the_masks_chose_is_above_the_bound_and_named() -> None:
     assert fresh["share_above"] <= 0.1 and fresh["assumption"] == ""
 
 
-@pytest.mark.parametrize("scheme", [{"name": "standard"}, {"name": "residual"}])
-def test_without_masks_there_is_neither_deviation_nor_bound(scheme: dict) -> None:
+@pytest.mark.parametrize("scheme", [Standard(name="standard"), Residual(name="residual")])
+def test_without_masks_there_is_neither_deviation_nor_bound(scheme: Scheme) -> None:
     table = gram_deviation_table(None, subspace(), M, scheme, 0.1, False, "seed")
     zeros = table[["deviation_median", "deviation_max", "bound", "bound_all", "share_above", "sigma_D2", "b_D"]]
     assert not zeros.to_numpy().any()

@@ -7,11 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.identifiability.estimators import estimators, reported_beta
+from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.estimators import compare_estimators
 
-COLUMNS = ["study", "variant", "sigma_F", "mask_seed", "seed", "layer", "beta", "pairs", "n_pairs", "spearman"]
-COLUMNS += ["sign_agreement"]
+COLUMNS = ["study", "variant", "sigma_F", "mask_seed", "seed", "layer", "beta", "reported"]
+COLUMNS += ["pairs", "n_pairs", "spearman", "sign_agreement"]
 BLOCK, M = 5, 8
+
+
+def estimators(swap_costs, ridge_swap_costs):
+    inputs = {"swap_costs.parquet": swap_costs, "ridge_swap_costs.parquet": ridge_swap_costs}
+    return compare_estimators(inputs, None, Job("s"))
 
 
 def pairs():
@@ -35,7 +41,8 @@ def ridge(costs, seed=1):
     generator = np.random.default_rng(seed)
     first = costs[costs["seed"] == 0]
     consecutive = (first["j"] == first["i"] + 1) & (first["i"] % 2 == 0)
-    tables = [first[consecutive].assign(beta=1.0), first[consecutive | (first["j"] < BLOCK)].assign(beta=0.01)]
+    reported = first[consecutive | (first["j"] < BLOCK)].assign(beta=0.01, reported=True)
+    tables = [first[consecutive].assign(beta=1.0, reported=False), reported]
     table = pd.concat(tables, ignore_index=True)
     return table.assign(swap_cost=table["swap_cost"] + generator.normal(size=len(table)))
 
@@ -67,6 +74,7 @@ def test_a_beta_without_other_pairs_has_no_block():
     table = estimators(costs := mahalanobis(), ridge(costs))
     assert set(table.loc[table["beta"] == 1.0, "pairs"]) == {"consecutive"}
     assert set(table.loc[table["beta"] == 0.01, "pairs"]) == {"consecutive", "block"}
+    assert (table["reported"] == (table["beta"] == 0.01)).all()
 
 
 def test_costs_that_keep_their_order_agree_whatever_their_size():
@@ -112,20 +120,8 @@ def test_all_costs_infinite_are_no_constant_to_compare():
     assert table["spearman"].isna().all()
 
 
-def test_derived_tables_need_no_torch():
-    code = "import sys, symlab.identifiability.estimators, symlab.alignment.trade_off; sys.exit('torch' in sys.modules)"
+def test_derived_tables_need_neither_torch_nor_scipy():
+    modules = ", ".join(f"symlab.papers.neuron_identifiability.{name}" for name in ("estimators", "trade_off"))
+    code = f"import sys, {modules}; sys.exit(bool({{'torch', 'scipy'}} & sys.modules.keys()))"
     workflow = Path(__file__).parents[3] / "workflow"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(workflow)}).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        ({0.001: 5, 0.01: 5, 1.0: 5}, 0.01),
-        ({0.001: 5, 0.01: 5, 0.1: 9}, 0.1),
-        ({0.5: 5, 0.1: 5}, 0.1),
-        ({0.001: 9, 0.01: 5, 0.1: 9}, 0.001),
-    ],
-)
-def test_the_reported_beta_has_the_most_pairs(pairs, expected):
-    assert reported_beta(pd.Series(pairs)) == expected

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from symlab.errors import UserError
 from symlab.identifiability.realization import input_sensitivities
-from symlab.identifiability.sensitivity import _draw, sensitivity_table
+from symlab.papers.neuron_identifiability.sensitivity import _draw, sensitivity_table
 
 COLUMNS = ["side", "permutation", "draw", "cost", "leading", "rho", "eps", "mu_D", "bound", "assumption"]
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from scipy.integrate import dblquad
 from scipy.special import ndtr
 
-from symlab.connectivity.chord import (
+from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.chords import (
     GELU_CURVATURE,
     LAMBDAS,
     _plane,
@@ -21,7 +22,6 @@ from symlab.connectivity.chord import (
     gelu_bound,
     relu_bound,
 )
-from symlab.errors import UserError
 
 COLUMNS = ["inputs", "nonlinearity", "scale", "beta", "chord", "norm_F", "bound", "assumption"]
 ETA = {"relu": functional.relu, "gelu": functional.gelu}

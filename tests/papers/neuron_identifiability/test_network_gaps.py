@@ -6,21 +6,22 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from symlab.identifiability.bounds import bernstein_tail, squared_moments
-from symlab.identifiability.centres import centre_gap, input_gap, row_gap, sample_fixed
-from symlab.identifiability.gaps import centre_gap_bound, gap_table, mask_failure, neurons_needed
 from symlab.identifiability.subspace import coherence
+from symlab.papers.neuron_identifiability.bounds import bernstein_tail, squared_moments
+from symlab.papers.neuron_identifiability.centre_gaps import centre_gap, input_gap, row_gap, sample_fixed
+from symlab.papers.neuron_identifiability.network_gaps import centre_gap_bound, gap_table, mask_failure, neurons_needed
+from symlab.schemes import Residual, Scheme, Sparse, Syre, WAsymmetric
 
 COLUMNS = ["gap", "m", "d_in", "k_subspace", "nu", "gamma", "lower", "upper", "assumption"]
-SYRE = {"name": "syre", "sigma_F": 2.0, "epsilon": 0.01}
+SYRE = Syre(name="syre", sigma_F=2.0, epsilon=0.01)
 
 
 def subspace(d: int, k: int, seed: int = 0) -> torch.Tensor:
     return torch.from_numpy(np.linalg.qr(np.random.default_rng(seed).standard_normal((d, k)))[0])
 
 
-def masked(n_fixed: int) -> dict:
-    return {"name": "w_asymmetric", "sigma_F": 2.0, "n_fixed": n_fixed}
+def masked(n_fixed: int) -> Scheme:
+    return WAsymmetric(name="w_asymmetric", sigma_F=2.0, n_fixed=n_fixed)
 
 
 def test_the_table_compares_the_gaps_with_their_bounds() -> None:
@@ -83,7 +84,7 @@ def test_the_mask_event_is_priced_by_the_size_of_the_union() -> None:
 
 def test_the_mask_event_is_certain_without_masks_and_comes_close_to_that_of_independent_ones() -> None:
     assert mask_failure(50, 50, 0.1, 2) == 0.0
-    q = squared_moments({"name": "sparse", "density": 0.75}, 1)
+    q = squared_moments(Sparse(name="sparse", density=0.75), 1)
     independent = bernstein_tail(q, 0.005, 2, 0.375)
     assert independent**2 < mask_failure(800, 400, 0.005, 2) < math.sqrt(independent)
     assert mask_failure(800, 400, 0.9, 2) == pytest.approx(1.0)
@@ -130,12 +131,12 @@ def test_violated_assumptions_are_named_with_their_size() -> None:
 @pytest.mark.parametrize(
     ("F", "scheme", "assumption"),
     [
-        (None, {"name": "sparse", "density": 0.5}, "F = 0"),
+        (None, Sparse(name="sparse", density=0.5), "F = 0"),
         (torch.zeros(6, 6), masked(2), "F = 0"),
-        (torch.eye(6), {"name": "residual"}, "rows of F are not independent masked Gaussians"),
+        (torch.eye(6), Residual(name="residual"), "rows of F are not independent masked Gaussians"),
     ],
 )
-def test_rows_without_bounds_stay(F: torch.Tensor | None, scheme: dict, assumption: str) -> None:
+def test_rows_without_bounds_stay(F: torch.Tensor | None, scheme: Scheme, assumption: str) -> None:
     table = gap_table(F, subspace(6, 2), 6, scheme, 0.05, True)
     assert list(table.columns) == COLUMNS and len(table) == 2
     assert (table["assumption"] == assumption).all()
@@ -148,6 +149,6 @@ def test_inputs_that_the_subspace_does_not_tell_apart_are_named() -> None:
     U = torch.linalg.qr(torch.randn(30, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
     U = torch.cat([U, torch.full((2, 4), 1e-17, dtype=torch.float64)])
     F = torch.randn(500, 32, generator=torch.Generator().manual_seed(1))
-    into = gap_table(F, U, 500, {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01}, 0.05, True).iloc[1]
+    into = gap_table(F, U, 500, Syre(name="syre", sigma_F=1.0, epsilon=0.01), 0.05, True).iloc[1]
     assert (into["gamma"], into["lower"], into["upper"]) == (0, 0, 0)
     assert into["assumption"] == "two inputs are alike on the subspace: gamma_in = 0"

@@ -4,12 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.alignment.trade_off import trade_off
+from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.trade_off import tabulate_trade_off
 
 COLUMNS = ["study", "variant", "sigma_F", "mask_seed", "pair", "identity_ratio", "train_accuracy", "val_accuracy"]
 COLUMNS += ["train_loss"]
 # Variants may be trained for different times.
 LAST = {"a": 4, "b": 2}
+
+
+def trade_off(matching, history):
+    return tabulate_trade_off({"matching.csv": matching, "history.csv": history}, None, Job("s"))
 
 
 def matching():
