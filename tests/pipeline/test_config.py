@@ -67,7 +67,12 @@ WRONG = [
     (f"{DIGITS}.variants.w.recipe", {"batch_size": 0}, f"{DIGITS}.variants.w.recipe.batch_size = 0"),
     (f"{DIGITS}.variants.w.scheme.name", "masked", "w_asymmetric"),
     (f"{DIGITS}.variants.w.scheme.n_fixed", [8, 4, 99], f"{DIGITS}.variants.w", "n_fixed", "99"),
-    (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": [1], "recipe.lrr": [1]}, "unknown key", f"{DIGITS}.variants.w.recipe.lrr"),
+    (
+        f"{DIGITS}.variants.w.sweep",
+        {"scheme.sigma_F": [1], "recipe.lrr": [1]},
+        "unknown key",
+        f"{DIGITS}.variants.w.recipe.lrr",
+    ),
     (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": 1}, f"{DIGITS}.variants.w.sweep", "lists"),
     (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": [0, 0]}, f"{DIGITS}.variants.w", "w_sigma_F0"),
     (f"{DIGITS}.matching.method", "weights", "activation"),

@@ -46,9 +46,7 @@ def reused(stored, now):
         f"{entry['revision']}, so that results of the old default are not taken for those of the new."
         for name, entry in stored.items()
         for key, value in entry["defaults"].items()
-        if name in now
-        and now[name]["revision"] == entry["revision"]
-        and now[name]["defaults"].get(key, value) != value
+        if name in now and now[name]["revision"] == entry["revision"] and now[name]["defaults"].get(key, value) != value
     ]
 
 

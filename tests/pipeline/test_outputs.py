@@ -13,8 +13,10 @@ HEADER = {"study": "s", "variant": "v", "spec": {"k": 2}}
 
 def test_tables_and_tensors_come_back_as_they_were_given(tmp_path):
     table = pd.DataFrame({"pair": [0, 1], "x": [0.5, np.nan]})
-    paths = {name: f"{tmp_path}/v/{name.partition('.')[0]}/0.{name.partition('.')[2]}" for name in (
-        "matching.csv", "swap_costs.parquet", "moments.safetensors", "permutations.safetensors")}
+    paths = {
+        name: f"{tmp_path}/v/{name.partition('.')[0]}/0.{name.partition('.')[2]}"
+        for name in ("matching.csv", "swap_costs.parquet", "moments.safetensors", "permutations.safetensors")
+    }
     outputs = {
         "matching.csv": table,
         "swap_costs.parquet": table,

@@ -15,9 +15,9 @@ import pytest
 from docutils.core import publish_doctree
 from matplotlib import rcParams
 from matplotlib.image import imread
+from symlab.figures import FIGURES, draw
 
 from symlab.errors import UserError
-from symlab.figures import FIGURES, draw
 from symlab.plotting.style import save
 
 STYLE = {"font_size": 8, "dpi": 100, "palette": "colorblind"}

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
-
 from symlab.figures import draw
+
 from symlab.plotting.points import fails, floor_of
 
 W1, SYRE = r"W, $\sigma_F$ = 1", r"syre, $\sigma_F$ = 1"

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
-
 from symlab.figures import draw
-from symlab.plotting.style import Style, broken, variant_looks
 from symlab.plotting.tables import compared, in_order, named, sigma_sweep, variant_label, variants_of
+
+from symlab.plotting.style import Style, broken, variant_looks
 
 
 def lines(axis) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -13,10 +13,9 @@ from scipy.stats import hypergeom
 from torch import Tensor
 
 from symlab.identifiability.subspace import coherence
-from symlab.papers.neuron_identifiability.bounds import SquaredMoments, bernstein_tail
+from symlab.papers.neuron_identifiability.bounds import SquaredMoments, bernstein_tail, count_fixed
 from symlab.papers.neuron_identifiability.centre_gaps import centre_gap, input_gap, row_gap
 from symlab.schemes import Scheme, Syre, WAsymmetric
-from symlab.schemes.fixed_counts import fixed_counts
 
 # Rows of U, of norm sqrt(nu) at most, that differ by no more than this share of it differ by rounding: pixels that are
 # always black, say.
@@ -156,7 +155,7 @@ def _law(scheme: Scheme, d: int) -> tuple[float, int] | None:
         return scheme.sigma_F, d
     # Masks that heads share make rows alike.
     if isinstance(scheme, WAsymmetric) and scheme.moments_known:
-        return scheme.sigma_F, fixed_counts(scheme, {"layer": d})["layer"]
+        return scheme.sigma_F, count_fixed(scheme, d)
     return None
 
 
