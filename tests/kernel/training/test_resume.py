@@ -181,16 +181,14 @@ def test_checkpoints_come_by_the_clock(tmp_path, recipe):
     assert not path.exists() and not lines
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "another batch"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
 def test_a_damaged_checkpoint_is_reported_and_left_aside(tmp_path, recipe, damage):
     path, lines = tmp_path / "checkpoint.safetensors", []
     with stopper(path, 3, "SIGTERM") as checkpoints, pytest.raises(Interrupted):
         train(recipe, "masked", checkpoints)
     content = bytearray(path.read_bytes())
-    altered = content.replace(b'\\"batch\\": 3', b'\\"batch\\": 1')
-    assert altered != content
     content[-5] ^= 1
-    damaged = {"truncated": content[:-100], "flipped": content, "empty": b"", "another batch": altered}
+    damaged = {"truncated": content[:-100], "flipped": content, "empty": b""}
     path.write_bytes(damaged[damage])
     found = train(recipe, "masked", Checkpoints(path, {"spec": 1}, 60, lines.append))
     assert "begins anew" in lines[0] and str(path) in lines[0]

@@ -24,8 +24,11 @@ class Network(Settings):
     module: ClassVar[str]
     """Where its nn.Module is, as ``module:Class``; it takes n_inputs, n_outputs and these keys but ``name``."""
     reads_images: ClassVar[bool] = False
-    chain_of_linear_maps: ClassVar[bool] = True
-    """Whether realization and swap costs are defined for it: no convolutions, no attention."""
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        """Whether realization and swap costs are defined for it: no convolutions, attention or residual branches."""
+        return True
 
     def columns(self) -> dict[str, Any]:
         return {"activation": None, "norm": None, "width": None, "depth": None}
@@ -53,7 +56,15 @@ class MLP(Network):
     activation: Literal["gelu", "relu", "sigma"] = Field(
         "gelu", description="Nonlinearity; sigma is x * sigmoid(Cx) with C fixed."
     )
+    bias: bool = Field(True, description="Whether linear maps have biases.")
+    residual: bool = Field(
+        False, description="Whether each hidden layer after the first adds its input, where their widths are equal."
+    )
     module: ClassVar[str] = "symlab.networks.mlp:MLP"
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return self.bias and not self.residual
 
     def columns(self) -> dict[str, Any]:
         width = self.widths[0] if len(set(self.widths)) == 1 else None
@@ -80,7 +91,10 @@ class ResNet20(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.resnet:ResNet20"
     reads_images: ClassVar[bool] = True
-    chain_of_linear_maps: ClassVar[bool] = False
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width_multiplier}
@@ -103,7 +117,10 @@ class VGG(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.vgg:VGG"
     reads_images: ClassVar[bool] = True
-    chain_of_linear_maps: ClassVar[bool] = False
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width, "depth": self.depth}
@@ -126,7 +143,10 @@ class ViT(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.vit:ViT"
     reads_images: ClassVar[bool] = True
-    chain_of_linear_maps: ClassVar[bool] = False
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "depth": self.depth}

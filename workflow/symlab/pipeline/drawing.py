@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from symlab.plotting.settings import Style
 
 UNDRAWN = "undrawn"
+"""Key of the text in a PNG that says why the figure could not be drawn; the report shows the sentence instead."""
 
 
 def drawing_of(figure: str) -> Drawing:

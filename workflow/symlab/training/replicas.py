@@ -133,7 +133,11 @@ class _Training:
         mask_seeds = sorted({replica.mask_seed for replica in replicas})
         self.fixed = {seed: sample_fixed_parts(run.scheme, shapes, run.key[0], "mask", seed) for seed in mask_seeds}
         left = checkpoints.load(objective.device) if checkpoints is not None else None
-        self.progress, self.live = left or (Progress(self._stack_size(probe), tuple(run.snapshots)), None)
+        self.live: State | None = None
+        if left is None:
+            self.progress = Progress(self._stack_size(probe), tuple(run.snapshots))
+        else:
+            self.progress, self.live = left
 
     def _stack_size(self, probe: nn.Module) -> int:
         def make(R: int) -> Stack:

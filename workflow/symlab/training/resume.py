@@ -222,7 +222,8 @@ def _unpacked(arrays: dict[str, np.ndarray], header: dict[str, Any], device: tor
         epochs=tuple(header["epochs"]),
         loss=found["loss"].to(device),
         hits=found["hits"].to(device),
-        **{table: _rows(arrays, table, header["columns"][table]) for table in TABLES},
+        history=_rows(arrays, "history", header["columns"]["history"]),
+        probed=_rows(arrays, "probed", header["columns"]["probed"]),
     )
     for epoch in progress.epochs:
         if state := _below(found, f"snapshots/{epoch}/"):

@@ -148,11 +148,17 @@ class TaskSequence(TrainingData):
         """
         if len({(len(task.x_train), len(task.x_val)) for task in tasks}) > 1:
             raise UserError("Tasks in a sequence need equally many training samples, and equally many held-out ones.")
-        names = ("x_train", "y_train", "x_val", "y_val")
-        tensors = {name: torch.cat([getattr(task, name) for task in tasks]) for name in names}
         first = tasks[0]
         return cls(
-            **tensors, task=first.task, image=first.image, black=first.black, tasks=len(tasks), epochs_each=epochs_each
+            x_train=torch.cat([task.x_train for task in tasks]),
+            y_train=torch.cat([task.y_train for task in tasks]),
+            x_val=torch.cat([task.x_val for task in tasks]),
+            y_val=torch.cat([task.y_val for task in tasks]),
+            task=first.task,
+            image=first.image,
+            black=first.black,
+            tasks=len(tasks),
+            epochs_each=epochs_each,
         )
 
     @property

@@ -3,8 +3,8 @@ import pytest
 import torch
 from scipy import stats
 
-from symlab.papers.permutation_invariance.kernel import loss_and_gradient, population_loss
 from symlab.papers.permutation_invariance.minima import types_of, uniform_minima
+from symlab.papers.permutation_invariance.population_loss import loss_and_gradient, population_loss
 from symlab.seeds import numpy_rng
 
 

@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from symlab.papers.permutation_invariance.kernel import batch_loss_and_gradient, kappa, loss_and_gradient, population_loss
+from symlab.papers.permutation_invariance.population_loss import (
+    batch_loss_and_gradient,
+    kappa,
+    loss_and_gradient,
+    population_loss,
+)
 from symlab.seeds import numpy_rng, torch_generator
 
 

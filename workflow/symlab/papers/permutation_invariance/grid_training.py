@@ -1,6 +1,6 @@
-"""The grids of students as experiments: what is trained, and what is drawn without training.
+"""The students of all grids of a role, trained as one experiment.
 
-Free of torch: a job of uniform samples alone has nothing to train.
+Free of torch until there is a student to train: a role may ask for uniform samples alone.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from symlab.papers.permutation_invariance.settings import Grid, Overlap, Point, Ratios, refuse_shared_students
+from symlab.papers.permutation_invariance.settings import Grid
+from symlab.papers.permutation_invariance.student_points import Point
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from symlab.artifacts import Tensors
     from symlab.measures.job import Job
     from symlab.training.resume import Checkpoints
@@ -27,11 +26,10 @@ def train_grids(grids: Sequence[Grid], job: Job) -> dict[str, tuple[Tensors, dic
         point; its header lists the ``points`` with the number of their grid.
 
     Raises:
-        UserError: two grids have the same students.
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
-    refuse_shared_students(grids)
-    tensors, points = {}, []
+    tensors: Tensors = {}
+    points: list[dict[str, Any]] = []
     for number, grid in enumerate(grids):
         for point in grid.points() if grid.runs else []:
             trained = _trained(grid, point, job)
@@ -55,31 +53,3 @@ def _trained(grid: Grid, point: Point, job: Job) -> Tensors:
     of_runs = {"runs": grid.runs, "steps": grid.steps, "stop_below": grid.stop_below, "batch": grid.batch}
     spec = {"study": job.study, "role": grid.role, **of_runs, **asdict(point)}
     return keep_point(job, f"{grid.source}_{point.name}", spec, make)
-
-
-def draw_ratios(grids: Sequence[Ratios], job: Job) -> dict[str, pd.DataFrame]:
-    """Barriers between uniform samples of the minima, one row a pair; ``ratios_barriers.csv``.
-
-    Raises:
-        UserError: two grids have the same students.
-    """
-    import pandas as pd
-
-    from symlab.papers.permutation_invariance.student_tables import barriers_of_uniform
-
-    refuse_shared_students(grids)
-    tables = [barriers_of_uniform(grid, job.study) for grid in grids]
-    return {"ratios_barriers.csv": pd.concat(tables, ignore_index=True)}
-
-
-def measure_overlap(settings: Overlap, job: Job) -> dict[str, pd.DataFrame]:
-    """Overlap of types of two random splits at every width; ``overlap.csv``."""
-    import pandas as pd
-
-    from symlab.papers.permutation_invariance.type_overlap import tabulate_overlap
-
-    tables = []
-    for M in settings.M:
-        tables.append(tabulate_overlap(M, settings.up_to, settings.draws, (job.study, "overlap")))
-        job.report(f"M = {M}: {len(tables[-1])} widths")
-    return {"overlap.csv": pd.concat(tables, ignore_index=True)}

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from symlab.papers.permutation_invariance.overlap import (
+from symlab.papers.permutation_invariance.type_overlap import (
     expected_overlap,
     gaussian_limit,
     overlap_lower_bound,
     poisson_limit,
     sampled_overlap,
+    tabulate_overlap,
 )
 from symlab.seeds import numpy_rng
 
@@ -89,3 +90,11 @@ def test_the_two_limits():
     assert gaussian_limit(0.5) == pytest.approx(0.7179, abs=5e-5) and gaussian_limit(1.0) == 1.0
     # The Gaussian limit is right for few teachers a student only.
     assert abs(gaussian_limit(0.01) - poisson_limit(100.0)) < 1e-3 < abs(gaussian_limit(0.5) - poisson_limit(2.0))
+
+
+def test_the_table_begins_at_one_and_its_draws_agree_with_the_exact_curve():
+    table = tabulate_overlap(4, 3, 2000, ("study", "overlap"))
+    assert table["m"].tolist() == list(range(4, 13)) and table["overlap"][0] == 1
+    z = ((table["overlap_mean"] - table["overlap"]) / table["overlap_se"]).iloc[1:]
+    assert z.abs().max() < 4
+    assert (table["lower_bound"] <= table["overlap"] + 1e-12).all()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from symlab.papers.permutation_invariance.minima import uniform_minima
-from symlab.papers.permutation_invariance.sparsity import is_zero, pq_index
+from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
 from symlab.seeds import numpy_rng
 
 

@@ -7,15 +7,16 @@ import pytest
 import torch
 
 from symlab.errors import Interrupted
-from symlab.papers.permutation_invariance.grid import Point
-from symlab.papers.permutation_invariance.kernel import loss_and_gradient, population_loss
+from symlab.papers.permutation_invariance.population_loss import loss_and_gradient, population_loss
+from symlab.papers.permutation_invariance.settings import Widths
 from symlab.papers.permutation_invariance.student import Student
-from symlab.papers.permutation_invariance.training import kept_or_made, on_sphere, train_students
+from symlab.papers.permutation_invariance.student_points import Point
+from symlab.papers.permutation_invariance.student_training import on_sphere, train_students
 from symlab.seeds import torch_generator
 from symlab.training.resume import Checkpoints
 
 KEY = ("study", "widths")
-GRID = {"steps": 3000, "stop_below": 1e-6, "batch": None}
+GRID = Widths(M=3, d=4, m=5, runs=4, steps=3000, stop_below=1e-6)
 POINT = Point(M=3, d=4, m=5, lr=0.8, init_std=0.05)
 
 
@@ -23,12 +24,12 @@ def plainly(point, seed, grid):
     """One student by an ordinary loop, from the same first weights."""
     generator = torch_generator(KEY[0], f"{KEY[1]}/{point.name}", "init", 0, seed)
     W = torch.empty(point.m, point.d, dtype=torch.float64).normal_(0, point.init_std, generator=generator)
-    for step in range(grid["steps"]):
+    for step in range(grid.steps):
         loss, gradient = loss_and_gradient(W, point.M)
-        if loss < grid["stop_below"]:
+        if loss < grid.stop_below:
             return W, step
         W = W - point.lr * gradient
-    return W, grid["steps"]
+    return W, grid.steps
 
 
 def test_a_stack_of_students_takes_the_steps_of_a_plain_loop():
@@ -36,9 +37,9 @@ def test_a_stack_of_students_takes_the_steps_of_a_plain_loop():
     assert trained["W"].dtype == torch.float64 and trained["W"].shape == (4, 5, 4)
     for seed in range(4):
         W, steps = plainly(POINT, seed, GRID)
-        assert steps < GRID["steps"] and trained["steps"][seed] == steps
+        assert steps < GRID.steps and trained["steps"][seed] == steps
         torch.testing.assert_close(trained["W"][seed], W, rtol=0, atol=1e-12)
-    assert (population_loss(trained["W"], POINT.M) < GRID["stop_below"]).all()
+    assert (population_loss(trained["W"], POINT.M) < GRID.stop_below).all()
 
 
 def test_a_student_depends_on_its_own_seed_alone():
@@ -54,7 +55,7 @@ def test_a_run_that_diverges_keeps_finite_weights_and_leaves_the_others_alone():
     assert trained["W"].isfinite().all()
     loss = population_loss(trained["W"], 3)
     assert (loss > population_loss(torch.zeros(1, 4, dtype=torch.float64), 3)).all()
-    assert (trained["steps"] < GRID["steps"]).all()
+    assert (trained["steps"] < GRID.steps).all()
 
 
 def test_the_students_function_has_the_loss_that_the_formula_gives():
@@ -73,7 +74,7 @@ def test_inputs_lie_on_the_sphere_and_have_covariance_identity_over_d():
 
 
 def test_online_sgd_comes_near_the_teacher_with_other_batches_for_every_seed():
-    grid = {"steps": 2000, "stop_below": 1e-9, "batch": 16}
+    grid = Widths(M=3, d=4, m=5, runs=4, steps=2000, batch=16)
     trained = train_students(Point(M=3, d=4, m=5, lr=0.4, init_std=0.05), range(4), grid, KEY)
     loss = population_loss(trained["W"], 3)
     start = population_loss(torch.zeros(1, 4, dtype=torch.float64), 3)
@@ -104,19 +105,3 @@ def test_training_that_is_stopped_goes_on_with_the_same_bits(tmp_path, monkeypat
     with Checkpoints(path, {"spec": 1}, 10, print) as checkpoints:
         resumed = train_students(POINT, range(4), GRID, KEY, checkpoints=checkpoints)
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
-
-
-def test_finished_students_are_kept_for_the_next_run_of_the_same_job(tmp_path):
-    made = []
-
-    def make(checkpoints):
-        made.append(checkpoints)
-        return {"W": torch.full((2, 3), float(len(made)))}
-
-    args = ("point", {"spec": {"m": 3}}, make, 10, lambda line: None)
-    assert kept_or_made(tmp_path, *args)["W"][0, 0] == kept_or_made(tmp_path, *args)["W"][0, 0] == 1
-    assert kept_or_made(tmp_path, "point", {"spec": {"m": 4}}, *args[2:])["W"][0, 0] == 2
-    (tmp_path / "point.safetensors").write_bytes(b"damaged")
-    lines = []
-    assert kept_or_made(tmp_path, "point", {"spec": {"m": 4}}, make, 10, lines.append)["W"][0, 0] == 3
-    assert "anew" in lines[0]

@@ -4,29 +4,27 @@ import numpy as np
 import pytest
 import torch
 
-from symlab.config_students import complete_students
-from symlab.papers.permutation_invariance.grid import Point, points
-from symlab.papers.permutation_invariance.kernel import population_loss
-from symlab.papers.permutation_invariance.measures import (
+from symlab.papers.permutation_invariance.minima import uniform_minima
+from symlab.papers.permutation_invariance.population_loss import population_loss
+from symlab.papers.permutation_invariance.settings import Dimensions, Sparsity, Teachers, Widths
+from symlab.papers.permutation_invariance.student_points import Point
+from symlab.papers.permutation_invariance.student_tables import (
     Students,
     barriers_of_trained,
     barriers_of_uniform,
     column_entries,
-    overlap_table,
     runs_of_trained,
     runs_of_uniform,
 )
-from symlab.papers.permutation_invariance.minima import uniform_minima
 
 LAMBDAS = [round(0.1 * k, 1) for k in range(11)]
-GRID = {"M": [3], "d": [4], "m": [5], "lr": [0.5], "init_std": 0.1, "runs": 4, "uniform_pairs": 6, "batch": None}
-GRID |= {"lambdas": LAMBDAS}
+GRID = {"M": 3, "d": 4, "m": 5, "lr": 0.5, "init_std": 0.1, "runs": 4, "uniform_pairs": 6, "lambdas": LAMBDAS}
 POINT = Point(3, 4, 5, 0.5, 0.1)
 
 
 def students(W, point=POINT):
     W = torch.as_tensor(W, dtype=torch.float64)
-    return Students(point, W, np.full(len(W), 7), GRID)
+    return Students(point, W, np.full(len(W), 7), Widths(**GRID))
 
 
 def minima(n, seed=0, m=5):
@@ -78,7 +76,7 @@ def test_two_types_doubled_are_no_doubled_type():
 
 def test_barriers_of_trained_pairs_are_those_of_a_plain_computation():
     W = minima(4) + 0.05 * torch.randn(4, 5, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    table = barriers_of_trained(students(W), LAMBDAS)
+    table = barriers_of_trained(students(W))
     assert table["pair"].tolist() == [0, 1]
     for pair in range(2):
         A, B = W[2 * pair], W[2 * pair + 1]
@@ -93,23 +91,23 @@ def test_barriers_of_trained_pairs_are_those_of_a_plain_computation():
 def test_equal_students_in_other_orders_have_no_barrier_once_matched():
     W = minima(2)
     W[1] = W[0][[3, 1, 4, 0, 2]]
-    row = barriers_of_trained(students(W), LAMBDAS).iloc[0]
+    row = barriers_of_trained(students(W)).iloc[0]
     assert row["direct"] > 1e-4
     for column in ("permuted", "permuted_hungarian"):
         assert row[column] == pytest.approx(0, abs=1e-12)
 
 
 def test_uniform_pairs_are_drawn_anew_at_every_point():
-    table = barriers_of_uniform({**GRID, "d": [4, 8]}, "study", "dimensions")
+    table = barriers_of_uniform(Dimensions(**GRID | {"d": [4, 8]}), "study")
     small, large = (table[table["d"] == d].reset_index(drop=True) for d in (4, 8))
     assert len(small) == len(large) == 6
     assert not np.isclose(small["direct"], 2 * large["direct"], rtol=1e-6).any()
-    other = barriers_of_uniform(GRID, "study", "teachers")
+    other = barriers_of_uniform(Teachers(**GRID), "study")
     assert not np.isclose(small["direct"], other["direct"], rtol=1e-6).any()
 
 
 def test_uniform_barriers_of_many_pairs_fall_as_one_over_d():
-    table = barriers_of_uniform({**GRID, "d": [4, 16], "uniform_pairs": 3000}, "study", "dimensions")
+    table = barriers_of_uniform(Dimensions(**GRID | {"d": [4, 16], "uniform_pairs": 3000}), "study")
     groups = table.groupby("d")[["direct", "permuted"]]
     mean, error = groups.mean(), groups.sem()
     ratio = mean.loc[4] / mean.loc[16]
@@ -118,9 +116,9 @@ def test_uniform_barriers_of_many_pairs_fall_as_one_over_d():
 
 
 def test_uniform_samples_exist_from_m_equal_to_M_on():
-    assert barriers_of_uniform({**GRID, "m": [2]}, "study", "widths").empty
-    assert len(runs_of_uniform({**GRID, "m": [2, 3]}, "study", "sparsity")) == 12
-    assert runs_of_uniform({**GRID, "uniform_pairs": 0}, "study", "sparsity").empty
+    assert barriers_of_uniform(Widths(**GRID | {"m": [2]}), "study").empty
+    assert len(runs_of_uniform(Sparsity(**GRID | {"m": [2, 3]}), "study")) == 12
+    assert runs_of_uniform(Sparsity(**GRID | {"uniform_pairs": 0}), "study").empty
 
 
 def test_entries_of_a_column_are_sorted_and_the_expected_ones_are_those_of_a_broken_stick():
@@ -141,22 +139,3 @@ def test_a_column_that_no_run_has_learnt_has_no_entries():
     # A mean needs two.
     assert column_entries(students(torch.cat([W[:1], 10 * W[1:]]), point)).empty
     assert len(column_entries(students(torch.cat([W[:2], 10 * W[2:]]), point))) == 5
-
-
-def test_the_overlap_table_begins_at_one_and_its_draws_agree_with_the_exact_curve():
-    table = overlap_table(4, 3, 2000, ("study", "overlap"))
-    assert table["m"].tolist() == list(range(4, 13)) and table["overlap"][0] == 1
-    z = ((table["overlap_mean"] - table["overlap"]) / table["overlap_se"]).iloc[1:]
-    assert z.abs().max() < 4
-    assert (table["lower_bound"] <= table["overlap"] + 1e-12).all()
-
-
-def test_a_grid_is_all_combinations_of_its_values():
-    grid = complete_students(
-        {"widths": {**GRID, "M": 2, "d": [4, 8], "m": [3, 4], "lr": [0.1, 0.2], "init_std": "one_over_md"}}, "x"
-    )["widths"][0]
-    found = points(grid)
-    assert len(found) == 8 and len({point.name for point in found}) == 8
-    assert {point.init_std for point in found} == {1 / 12, 1 / 16, 1 / 24, 1 / 32}
-    by_ratio = {**grid, "m": None, "ratio": [1.5, 2.25], "lr": None, "c": [2.0]}
-    assert {(point.m, point.lr) for point in points(by_ratio)} == {(3, 8 / 3), (4, 2.0), (3, 16 / 3), (4, 4.0)}
