@@ -7,7 +7,7 @@ from symlab.artifacts import read_table
 
 PATH = "workflow/symlab/connectivity/path.py"
 FIGURE = "workflow/symlab/papers/neuron_identifiability/fig_04_paths.py"
-BROKEN_CLAIM = '''
+BROKEN_CLAIM = """
 from symlab.papers.claim import Claim
 
 
@@ -16,7 +16,7 @@ def _measure_nothing(tables):
 
 
 CLAIMS += (Claim("identifiability-4-broken", "identifiability-4", "", "", "", ("curves.csv",), _measure_nothing),)
-'''
+"""
 DRAWING = {"figures_digits": 1, "figures_students": 1, "report": 1}
 # What follows from the networks of two variants.
 OF_NETWORKS = ("train", "moments", "match", "interpolate", "identify")

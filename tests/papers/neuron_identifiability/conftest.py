@@ -86,6 +86,18 @@ def resnet_barriers():
     return pd.DataFrame(rows)
 
 
+def curves():
+    """Both paths of the architectures of ``barriers``, at seven points."""
+    rows = []
+    grid = itertools.product(ARCHITECTURES, range(4), (False, True), ("train", "test"), np.linspace(0, 1, 7))
+    for variant, pair, aligned, split, position in grid:
+        drop = 0.01 if aligned or variant in IDENTIFIABLE else 0.2
+        accuracy = noisy(0.98 - 4 * drop * position * (1 - position), pair) - 0.1 * (split == "test")
+        columns = {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split, "lambda": position}
+        rows.append(described(variant) | columns | {"loss": 1 - accuracy, "accuracy": accuracy})
+    return pd.DataFrame(rows)
+
+
 VIT_MIDPOINTS = {"standard": 0.3, "w_0": 0.32, "w_1": 0.65}
 
 
@@ -312,7 +324,7 @@ def subspaces():
 
 
 FIGURES = {
-    "4b": {"barriers.csv": resnet_barriers},
+    "4b": {"barriers.csv": resnet_barriers, "curves.csv": curves},
     "4d": {"barriers.csv": resnet_barriers},
     "5": {"swap_costs.parquet": gmm_swap_costs, "barriers.csv": gmm_barriers},
     "6": {"coherence_barriers.csv": coherence_barriers},
@@ -326,6 +338,7 @@ FIGURES = {
 OTHERS = {
     "matching.csv": matching,
     "barriers.csv": barriers,
+    "curves.csv": curves,
     "swap_costs.parquet": swap_costs,
     "subspaces.csv": subspaces,
     "ridge_swap_costs.parquet": ridge_swap_costs,

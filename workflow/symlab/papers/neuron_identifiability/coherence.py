@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+# What the recipe names: the digest of this module's code shall count it.
+import symlab.training.updates  # noqa: F401
 from symlab.artifacts import Tensors
 from symlab.connectivity.barrier import above_line
 from symlab.data import Coherence
@@ -20,7 +22,8 @@ from symlab.data.coherence import load
 from symlab.data.dataset import Dataset
 from symlab.measures.job import Job
 from symlab.measures.points import keep_point
-from symlab.networks import CoherenceStudent, Normal, build
+from symlab.networks import Normal
+from symlab.networks.coherence_student import CoherenceStudent
 from symlab.papers.neuron_identifiability.settings import CoherenceStudents
 from symlab.schemes import Sparse
 from symlab.schemes.fixed_parts import State
@@ -92,7 +95,6 @@ def _point(settings: CoherenceStudents, embedding: Any, t: int, job: Job, checkp
 
 def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, str]) -> Run:
     """What the students of one point are trained on, and how."""
-    network = CoherenceStudent(name="coherence_student", width=settings.width)
     x_train, y_train, x_val, y_val = (torch.from_numpy(a) for name in ("train", "val") for a in dataset.split(name))
     recipe = Recipe(
         lr=settings.lr,
@@ -102,7 +104,7 @@ def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, s
         batch_size=settings.batch_size,
     )
     return Run(
-        lambda: build(network, settings.d, 1),
+        lambda: CoherenceStudent(settings.d, settings.width),
         SumsOfReluData(x_train, y_train, x_val, y_val, task="regression"),
         Sparse(name="sparse", density=settings.density),
         Normal(name="normal", std=settings.std),

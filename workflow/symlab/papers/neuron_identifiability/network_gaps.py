@@ -67,8 +67,7 @@ def gap_table(
     law = _law(scheme, d)
     if law is None:
         return _without_bounds(shape, gamma_out, gamma_in, "rows of F are not independent masked Gaussians")
-    sigma_F, n_fixed = law
-    p = n_fixed / d
+    (sigma_F, n_fixed), p = law, law[1] / d
     allowed, failure = delta / (2 * m**2), mask_failure(d, n_fixed, nu, k)
     violated = [] if failure <= allowed else [f"event (107) may fail with probability {failure:.2g} > {allowed:.2g}"]
     if not independent:
