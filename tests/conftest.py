@@ -1,4 +1,4 @@
-"""A copy of the project in a temporary folder, in which Snakemake is called as a user would, and runs that tests share."""
+"""A copy of the project in a temporary folder, where Snakemake is called as a user would, and runs that tests share."""
 
 from __future__ import annotations
 

@@ -3,11 +3,14 @@
 from itertools import pairwise
 from urllib.parse import unquote
 
+import pytest
 from selenium.webdriver.common.by import By
 
 from symlab.artifacts import read_table
 from symlab.papers import PAPERS
 from symlab.pipeline.ledger import SENTENCE, count_verdicts, describe_count
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_opens_without_complaint_and_fetches_nothing_else(report):

@@ -67,7 +67,12 @@ WRONG = [
     (f"{DIGITS}.variants.w.recipe", {"batch_size": 0}, f"{DIGITS}.variants.w.recipe.batch_size = 0"),
     (f"{DIGITS}.variants.w.scheme.name", "masked", "w_asymmetric"),
     (f"{DIGITS}.variants.w.scheme.n_fixed", [8, 4, 99], f"{DIGITS}.variants.w", "n_fixed", "99"),
-    (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_G": [1]}, f"unknown key {DIGITS}.variants.w.scheme.sigma_G"),
+    (
+        f"{DIGITS}.variants.w.sweep",
+        {"scheme.sigma_F": [1], "recipe.lrr": [1]},
+        "unknown key",
+        f"{DIGITS}.variants.w.recipe.lrr",
+    ),
     (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": 1}, f"{DIGITS}.variants.w.sweep", "lists"),
     (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": [0, 0]}, f"{DIGITS}.variants.w", "w_sigma_F0"),
     (f"{DIGITS}.matching.method", "weights", "activation"),
@@ -81,7 +86,7 @@ WRONG = [
     (f"{STUDENTS}.widths.d", 3, f"{STUDENTS}.widths", "d = 3", "M = 4"),
     (f"{STUDENTS}.overlap.draws", 5, "100"),
 ]
-MISSING = [f"{DIGITS}.{key}" for key in ("network", "recipe", "recipe.epochs", "seeds", "variants", "variants.w.scheme")]
+MISSING = [f"{DIGITS}.{key}" for key in ("network", "recipe", "recipe.epochs", "seeds", "variants")]
 
 
 @pytest.mark.parametrize(("key", "value", "words"), [(key, value, words) for key, value, *words in WRONG])
@@ -121,7 +126,7 @@ def test_sweeps_make_a_variant_for_each_combination():
 
 def test_members_of_a_swept_data_set_and_several_data_sets_name_the_variants():
     config = change({f"{DIGITS}.figures": []})
-    config["datasets"]["gmm"] = {"source": "gmm", "n_train": 100, "sweep": {"k": [2, 8]}}
+    config["datasets"]["gmm"] = {"source": "gmm", "sigma_sep": 1, "sweep": {"k": [2, 8]}}
     block = config["studies"]["digits"]
     block["variants"] = {"standard": {"scheme": {"name": "standard"}}}
     block["dataset"] = "gmm"

@@ -153,3 +153,11 @@ def test_bounds_do_as_they_say(bound, text, inside, outside):
     assert bound.text == text
     assert all(bound.allows(value) for value in inside)
     assert not any(bound.allows(value) for value in [*outside, math.nan])
+
+
+@pytest.mark.parametrize(
+    ("figure", "title"),
+    [("test-4a", "Figure 4a"), ("test-thm4.5", "Theorem 4.5"), ("test-sec4.5", "Section 4.5"), ("test-ridge", "Ridge")],
+)
+def test_figures_are_called_as_a_reader_does(card, figure, title):
+    assert card([]).title_of(figure) == title

@@ -3,8 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from symlab.artifacts import read_table, read_tensors
 
+pytestmark = pytest.mark.slow
 EXTENDING = Path(__file__).parents[2] / "docs" / "extending.md"
 BLOCK = re.compile(r"```\w+\n# file: ([^\n,]+)(?:, (before|in): (\w+))?\n(.*?)```", re.DOTALL)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-
-from symlab.artifacts import read_header, read_table
 from symlab.config import parse_config
 from symlab.papers.permutation_invariance.grid import points
+
+from symlab.artifacts import read_header, read_table
 
 CONFIG = Path(__file__).with_name("students.yaml")
 

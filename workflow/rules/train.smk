@@ -1,6 +1,8 @@
 def code_of_training(wildcards):
+    """The engine, and of networks, schemes and updates those that the variant has."""
     variant = variant_of(wildcards)
-    return code_of("symlab.training.variant", variant.network.module, variant.scheme.draw)
+    scheme, update = variant.scheme, UPDATES[variant.recipe.optimizer]
+    return code_of("symlab.training.variant", variant.network.module, scheme.draw, scheme.parametrise, update)
 
 
 rule train:

@@ -15,9 +15,13 @@ def main(snakemake, report):
     ledger = evaluate_claims(snakemake.params.studies, tables)
     for verdict, rows in ledger.groupby("verdict"):
         report(f"{len(rows)} {verdict}")
-    write_table(snakemake.output.ledger, ledger)
+    # Snakemake removes the outputs of a job that fails, so a ledger with errors is kept beside them, for reading.
+    with_errors = Path(snakemake.output.ledger).with_stem("claims_with_errors")
     if errors := errors_of(ledger):
-        raise UserError(errors)
+        write_table(with_errors, ledger)
+        raise UserError(f"{errors} The ledger is in {with_errors}.")
+    with_errors.unlink(missing_ok=True)
+    write_table(snakemake.output.ledger, ledger)
 
 
 run(main, snakemake)

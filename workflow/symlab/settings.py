@@ -52,7 +52,10 @@ class Settings(BaseModel):
         return ""
 
     def misfit(self, *with_what: Any) -> str | None:
-        """Why these settings do not go with others (a measure's with a network and a scheme); None if they do."""
+        """Why these settings do not go with others; None if they do.
+
+        A measure's with a network and a scheme, an experiment's with those that its list gives before.
+        """
         return None
 
 

@@ -1,4 +1,4 @@
-"""A folder as a user of ``python -m symlab align`` has it: a module of their own, two weights files, data."""
+"""A folder as a user of ``symlab align`` has it: a module of their own, two weights files, data."""
 
 import importlib
 import sys
@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from symlab.__main__ import main
+from symlab.cli import main
 
 BROUGHT = '''
 import torch

@@ -1,4 +1,4 @@
-"""``python -m symlab align``: files in, files out."""
+"""``symlab align``: files in, files out."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from symlab.artifacts import read_tensors
+from symlab.cli import main
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 ROOT = Path(__file__).parents[3]
@@ -44,8 +45,15 @@ def renumbered(state, rng):
     }
 
 
-@pytest.mark.parametrize("method", ["activation", "weight"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("method", "dtype"),
+    [
+        ("activation", torch.float32),
+        ("weight", torch.float32),
+        ("activation", torch.float16),
+        ("weight", torch.bfloat16),
+    ],
+)
 def test_a_planted_permutation_is_recovered(mlps, capsys, method, dtype):
     A = {name: tensor.to(dtype) for name, tensor in mlps.state("mlp", 3).items()}
     mlps.save("A.safetensors", A)
@@ -187,6 +195,17 @@ def test_the_same_seed_gives_the_same_files(mlps):
     # Which folder the results went to is among the options that run.json holds.
     for name in sorted(ALL - {"run.json"}):
         assert (mlps.folder / "one" / name).read_bytes() == (mlps.folder / "two" / name).read_bytes(), name
+
+
+def test_trace_prints_the_groups_and_what_was_not_understood(mlps, capsys):
+    main(["trace", "brought:mlp", "--data", "data.npz"])
+    assert capsys.readouterr().out.splitlines() == [
+        "Sequential: 2 group(s) of neurons",
+        "  0 (8): 0.weight, 0.bias, 2.weight",
+        "  2 (5): 2.weight, 2.bias, 4.weight",
+    ]
+    main(["trace", "brought:Largest", "--data", "data.npz"])
+    assert "Not understood: operation topk" in capsys.readouterr().out
 
 
 def test_what_was_not_understood_is_named(mlps, capsys):

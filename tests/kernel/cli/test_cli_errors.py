@@ -86,9 +86,9 @@ def test_tied_weights_with_two_values(brought, capsys):
     ("model", "words"),
     [
         ("brought", ["it must name a module and a function"]),
-        ("absent.networks:build", ["'absent.networks'", "PYTHONPATH"]),
+        ("absent.networks:build", ["importing absent.networks", "PYTHONPATH"]),
         ("brought:absent", ["brought", "has no such function"]),
-        ("brought:LIMIT", ["is a int and cannot be called"]),
+        ("brought:LIMIT", ["calling brought:LIMIT() without arguments failed with TypeError"]),
         ("brought:raising", ["RuntimeError: no such checkpoint", "line ", "brought.py"]),
         ("brought:returning", ["returned a dict", "nn.Module"]),
         ("broken:build", ["importing broken", "SyntaxError"]),
@@ -109,7 +109,7 @@ def test_factories(mlps, capsys, model, words, monkeypatch):
         ({"x": X[:0]}, ["at least one sample"]),
         ({"x": X * np.nan}, ["x in data.npz", "NaN"]),
         ({"x": X.astype(object)}, ["plain arrays", "object"]),
-        ({"x": X.astype(str)}, ["must hold numbers"]),
+        ({"x": X.astype(str)}, ["must hold real numbers"]),
         ({"x": np.zeros((4, 7), dtype=np.float32)}, ["Sequential", "('n', 7)", "RuntimeError"]),
         ({"x": np.zeros((4, 6), dtype=np.int64)}, ["integers (tokens)"]),
         ({"x": X, "y": np.zeros(5, dtype=np.int64)}, ["(5,)", "x has 4 samples"]),
@@ -137,11 +137,10 @@ def test_files_of_data(mlps, capsys):
     ("options", "words"),
     [
         (("--lambdas", "24"), ["--lambdas is 24", "odd"]),
-        (("--lambdas", "1000001"), ["--lambdas is 1000001", "an odd number from 3 to 10001"]),
         (("--samples", "0"), ["--samples is 0"]),
         (("--task", "regression"), ["one output"]),
-        (("--out", "data.npz"), ["data.npz is a file"]),
-        (("--out", "data.npz/out"), ["data.npz is a file"]),
+        (("--out", "data.npz"), ["data.npz is no folder"]),
+        (("--out", "data.npz/out"), ["data.npz is no folder"]),
     ],
 )
 def test_options(mlps, capsys, options, words):
@@ -227,4 +226,4 @@ def test_help_has_an_example_and_does_not_wait_for_torch(tmp_path):
     for arguments in (("--help",), ("align", "--help")):
         result = command(*arguments, folder=tmp_path)
         assert result.returncode == 0, result.stderr
-        assert "python -m symlab align A.safetensors B.safetensors" in result.stdout
+        assert "symlab align A.safetensors B.safetensors" in result.stdout

@@ -17,7 +17,7 @@ from symlab.identifiability.ridge import ridge_costs, ridge_swap_costs
 from symlab.identifiability.ridge_problems import largest_slope, nonlinear, times_derivative
 from symlab.networks import MLP, Lecun, build
 from symlab.schemes import WAsymmetric
-from symlab.training.replicas import Replica, train_block
+from symlab.training.replicas import Replica, Run, train_block
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
@@ -185,10 +185,8 @@ def trained() -> tuple[NeuronFunctions, torch.Tensor]:
     recipe = Recipe(optimizer="adamw", lr=3e-3, weight_decay=0.01, decay_bias=True, epochs=10, batch_size=128)
     network = MLP(name="mlp", widths=[16, 16], norm="batchnorm")
     scheme = WAsymmetric(name="w_asymmetric", fixed_fraction=0.25, sigma_F=1.0)
-    key = ("study", "variant")
-    block = train_block(
-        lambda: build(network, 16, 2), data, [Replica(0, 0)], scheme, Lecun(name="lecun"), recipe, [10], key
-    )
+    run = Run(lambda: build(network, 16, 2), data, scheme, Lecun(name="lecun"), recipe, [10], ("study", "variant"))
+    block = train_block(run, [Replica(0, 0)])
     state = {name: tensor[0] for name, tensor in block.snapshots[10].items()}
     module = build(network, 16, 2)
     functions = layer_functions(module, state, "linears.1", *block.fixed[0]["linears.1.weight"])

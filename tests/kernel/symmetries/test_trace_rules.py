@@ -418,7 +418,8 @@ def test_a_fault_in_a_rule_is_not_taken_for_an_unknown_operation(monkeypatch):
 
 
 def test_importing_the_alignment_does_not_import_the_exporter():
-    code = "import sys, symlab.alignment.moments, symlab.symmetries.trace; print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
+    code = "import sys, symlab.alignment.moments, symlab.symmetries.trace; "
+    code += "print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -159,11 +159,23 @@ def input_sensitivities(
         return InputSensitivities(costs, gap, torch.full_like(costs, gap))
     of_functions, of_centres = _sizes(W_eff, F)
     sizes = (of_functions + of_centres)[:, None]
-    diagonals = D.double()
+    return _masked_sensitivities(A - V, R, sizes, D.double(), basis, permutations, mu_D)
+
+
+def _masked_sensitivities(
+    displacements: Float[Tensor, "m k"],
+    R: Float[Tensor, "p m k"],
+    sizes: Float[Tensor, "m 1"],
+    diagonals: Float[Tensor, "m d"],
+    basis: Float[Tensor, "d k"],
+    permutations: Int[Tensor, "p d"],
+    mu_D: float,
+) -> InputSensitivities:
+    """``input_sensitivities`` from a_i - v_i on the support as it is, and on the reindexed ones."""
     # U^T P^T diag(d)^2 P U = U^T diag(P^T d)^2 U: the basis may stay and the mask be reindexed backwards.
     backwards = permutations.argsort(dim=1)
-    own = A.new_empty(len(A))
-    reindexed = A.new_empty(len(A), len(permutations))
+    own = R.new_empty(len(diagonals))
+    reindexed = R.new_empty(len(diagonals), len(permutations))
     own_deviations = torch.zeros_like(own)
     deviations = torch.zeros_like(reindexed)
 
@@ -171,7 +183,7 @@ def input_sensitivities(
         d = diagonals[i]
         S = masked_gram(d, basis)
         whitening = _whitening(d, basis, S)
-        own[i] = _squared_costs((A[i] - V[i])[None], sizes[i], whitening)[0]
+        own[i] = _squared_costs(displacements[i][None], sizes[i], whitening)[0]
         # Other threads may raise the maximum meanwhile; a smaller one only costs time.
         own_deviations[i] = deviation(S, mu_D, at_least=float(own_deviations.max()))
         for t, back in enumerate(backwards):
@@ -187,7 +199,7 @@ def input_sensitivities(
             else:
                 reindexed[i, t] = _squared_costs(R[t, i][None], sizes[i], _whitening(d_tau, basis, S_tau))[0]
 
-    for_each_neuron(fill_row, len(A))
+    for_each_neuron(fill_row, len(diagonals))
     _require_finite(own)
     largest_own = float(own_deviations.max())
     return InputSensitivities(

@@ -1,4 +1,4 @@
-"""What a measure or an experiment is given besides its settings: names for its generators, a device, a log, its files."""
+"""What a measure or an experiment is given besides its settings: names for generators, a device, a log, its files."""
 
 from __future__ import annotations
 

@@ -270,12 +270,15 @@ def _grids(experiment: Experiment, chosen: Any, where: str) -> Chosen:
         return _check_experiment(experiment, chosen, where)
     if not isinstance(chosen, list):
         return [_check_experiment(experiment, chosen, where)]
-    return [_check_experiment(experiment, each, f"{where}[{number}]") for number, each in enumerate(chosen)]
+    found: list[Settings] = []
+    for number, each in enumerate(chosen):
+        found.append(_check_experiment(experiment, each, f"{where}[{number}]", *found))
+    return found
 
 
-def _check_experiment(experiment: Experiment, block: Any, where: str) -> Settings:
+def _check_experiment(experiment: Experiment, block: Any, where: str, *before: Settings) -> Settings:
     settings = check(experiment.settings, block, where)
-    if (misfit := settings.misfit()) is not None:
+    if (misfit := settings.misfit(*before)) is not None:
         raise UserError(f"Config: {where} is not allowed: {misfit}.")
     return settings
 

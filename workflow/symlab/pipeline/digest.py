@@ -46,11 +46,6 @@ def code_of(*modules: str) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def merge(*codes: dict[str, str]) -> dict[str, str]:
-    """The digests of several pieces of code together."""
-    return dict(sorted({module: digest for code in codes for module, digest in code.items()}.items()))
-
-
 def digest_of_files(paths: Iterable[Path]) -> str:
     """Digest (8 hex digits) of files that are read as they are, such as templates."""
     content = hashlib.sha256()

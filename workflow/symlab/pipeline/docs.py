@@ -139,7 +139,7 @@ def settings_tables() -> Iterator[str]:
     measured = {measure.key: measure.settings for measure in MEASURES.values()}
     yield from _section("Measures of the trained networks", measured.items())
     asked = [(key, experiment.settings) for key, experiment in EXPERIMENTS.items()]
-    yield from _section("Experiments, which need no networks of the study", asked)
+    yield from _section("Experiments, which need no trained networks", asked)
 
 
 def _named(kinds: Sequence[type[Settings]], key: str = "name") -> list[tuple[str, type[Settings]]]:
@@ -165,11 +165,14 @@ def _leaves(annotation: Any) -> Iterator[Any]:
 
 def _section(title: str, kinds: Any, told_apart_by: str = "") -> Iterator[str]:
     yield from ("", f"## {title}")
+    shown: dict[tuple[str, ...], str] = {}
     for name, kind in kinds:
         if name:
             yield from ("", f"### `{name}`")
         yield from ("", _escape(inspect.getdoc(kind) or ""))
-        yield from settings_table(kind, told_apart_by)
+        table = tuple(settings_table(kind, told_apart_by))
+        yield from ("", f"Keys as of `{shown[table]}`.") if table in shown and table else table
+        shown.setdefault(table, name)
 
 
 def settings_table(kind: type[Settings], without: str = "") -> Iterator[str]:

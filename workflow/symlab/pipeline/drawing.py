@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from symlab.plotting.settings import Style
 
 UNDRAWN = "undrawn"
+"""Key of the text in a PNG that says why the figure could not be drawn; the report shows the sentence instead."""
 
 
 def drawing_of(figure: str) -> Drawing:
@@ -44,7 +45,7 @@ def draw_figures(
             except UserError as reason:
                 texts = {UNDRAWN: f"{figure} cannot be drawn: {reason}"}
                 drawn = draw_sentence(texts[UNDRAWN])
-            save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi, texts)
+        save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi, texts)
         report(texts.get(UNDRAWN, f"{figure} drawn"))
 
 

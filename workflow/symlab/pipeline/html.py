@@ -1,28 +1,20 @@
-"""HTML from the template and from Markdown; files as part of a page.
-
-The Snakefile asks for the digest of the template on every start, so what renders is imported where it is needed.
-"""
+"""HTML from the template and from Markdown; files as part of a page."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import mimetypes
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
+import jinja2
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 
 FOLDER = Path(__file__).parents[2] / "report"
 
 
 def render(template: str, **values: object) -> str:
     """A page from a template of workflow/report; texts are escaped, a value that is missing raises."""
-    import jinja2
-    from markupsafe import Markup
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -36,24 +28,7 @@ def render(template: str, **values: object) -> str:
 
 def render_markdown(text: str) -> Markup:
     """Paragraphs of Markdown as HTML; HTML in them is shown as it is written."""
-    from markupsafe import Markup
-
-    return Markup(_markdown().render(text))
-
-
-@cache
-def _markdown():  # type: ignore[no-untyped-def]
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False})
-
-
-def digest_of_template() -> str:
-    """Digest (16 hex digits) of workflow/report, by which the report's job notices a change."""
-    found = hashlib.sha256()
-    for path in sorted(each for each in FOLDER.iterdir() if each.is_file()):
-        found.update(f"{path.name}\0{path.read_text()}\0".encode())
-    return found.hexdigest()[:16]
+    return Markup(MarkdownIt("commonmark", {"html": False}).render(text))
 
 
 def data_uri(path: Path) -> str:

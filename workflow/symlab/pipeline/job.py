@@ -1,4 +1,4 @@
-"""What every workflow script does around its work: a log, errors as sentences, an orderly end when it is told to stop."""
+"""What every workflow script does around its work: a log, errors as sentences, an orderly end when told to stop."""
 
 from __future__ import annotations
 

@@ -44,14 +44,14 @@ def join_parts(study: str, parts: Iterable[str], of_part: Iterable[str], variant
     import pandas as pd
 
     tables = [read_table(path).assign(variant=name) for path, name in zip(parts, of_part, strict=True)]
+    if shared := {"study", *next(iter(variants.values()))} & set(tables[0]):
+        raise UserError(f"A measure's table has a column {min(shared)!r}, which describes its variant; rename it.")
     described = pd.DataFrame([{"study": study, "variant": name, **columns} for name, columns in variants.items()])
     return described.merge(pd.concat(tables, ignore_index=True), on="variant", validate="one_to_many")
 
 
 def with_study(table: pd.DataFrame, study: str) -> pd.DataFrame:
     """The table with the study's name in its first column."""
-    if table.empty:
-        raise UserError(f"A table of study {study} has no row; give what it is made from something to measure.")
     if "study" not in table:
         table.insert(0, "study", study)
     return table

@@ -17,6 +17,7 @@ from symlab.measures import KERNEL_CAPTIONS
 from symlab.papers import PAPERS
 from symlab.papers.card import Drawing, Paper
 from symlab.pipeline import provenance
+from symlab.pipeline.drawing import UNDRAWN
 from symlab.pipeline.html import data_uri, render, render_markdown
 from symlab.pipeline.ledger import (
     AGREES,
@@ -30,9 +31,6 @@ from symlab.pipeline.ledger import (
     describe_counts,
     group_claims,
 )
-
-UNDRAWN = "undrawn"
-"""Key of the text in a PNG that says why the figure could not be drawn; the page shows the sentence instead."""
 
 # Larger tables and drawings stay outside the page, which says where they are: a page has to open at once.
 HELD_BYTES = 256 * 1024

@@ -58,6 +58,14 @@ NEURON_IDENTIFIABILITY = Paper(
         _figure("prop5.2", "fig_prop5_2_barriers", "loss_bounds.csv"),
         _figure("ridge", "fig_ridge", "estimators.csv"),
     ),
+    headlines=(
+        "identifiability-4a-barrier",
+        "identifiability-4a-connected",
+        "identifiability-4c-aligned",
+        "identifiability-3a-unbroken",
+        "identifiability-3a-identifiable",
+        "identifiability-sec4.5-trade-off",
+    ),
     measures=(
         Measure(
             "theory",

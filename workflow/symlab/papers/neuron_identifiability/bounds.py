@@ -65,6 +65,14 @@ def layer_scheme(scheme: Scheme, fan_ins: dict[str, int], name: str) -> Scheme:
     return scheme.model_copy(update={"n_fixed": fixed_counts(scheme, fan_ins)[name], "fixed_fraction": None})
 
 
+def count_fixed(scheme: WAsymmetric, fan_in: int) -> int:
+    """Fixed entries in each row of one layer, whose count (or fraction) the scheme holds."""
+    amount = scheme.fixed_fraction if scheme.n_fixed is None else scheme.n_fixed
+    if not isinstance(amount, int | float):
+        raise UserError("The moments of one layer need its own count of fixed weights, not the counts of all layers.")
+    return round(amount * fan_in) if scheme.n_fixed is None else int(amount)
+
+
 def squared_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
     """Moments of d^2 of one layer under a scheme (Table 1) whose counts are this layer's own.
 
@@ -82,7 +90,7 @@ def squared_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
         case Sparse():
             return _bernoulli(scheme.density)
         case WAsymmetric():
-            return _bernoulli(1 - fixed_counts(scheme, {"layer": fan_in})["layer"] / fan_in)
+            return _bernoulli(1 - count_fixed(scheme, fan_in) / fan_in)
         case Syre():
             return _inverse_uniform(scheme.epsilon)
     raise NotImplementedError(f"{scheme.name} says that its moments are known, but they are not written here")
@@ -113,10 +121,6 @@ def _bernoulli(p: float) -> SquaredMoments:
 
 def _inverse_uniform(epsilon: float) -> SquaredMoments:
     """Moments of 1/u with u ~ Unif(1 - eps, 1 + eps): E[1/u] = artanh(eps) / eps and E[1/u^2] = 1 / (1 - eps^2)."""
-    if not 0 <= epsilon < 1:
-        raise UserError(
-            f"scheme.epsilon is {epsilon}; the interval (1 - epsilon, 1 + epsilon) must be positive, give it in [0, 1)."
-        )
     if epsilon == 0:
         return SquaredMoments(1.0, 0.0, 0.0)
     mu = math.atanh(epsilon) / epsilon

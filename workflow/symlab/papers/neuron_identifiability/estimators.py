@@ -29,10 +29,10 @@ def compare_estimators(inputs: dict[str, pd.DataFrame], settings: None, job: Job
 
     Returns:
         Columns: the descriptions, then mask_seed, seed, layer, beta, reported, ``pairs``, n_pairs, spearman and
-        sign_agreement. ``pairs`` is "consecutive" for the disjoint (0, 1), (2, 3), ..., and "block", at a beta that has other pairs
-        too, for all pairs of the first neurons that these cover. ``spearman`` is the rank correlation, NaN where the
-        costs of one estimator are constant up to rounding or not all finite; ``sign_agreement`` the share of pairs
-        whose costs have the same sign, NaN where costs are constant up to rounding or not a number.
+        sign_agreement. ``pairs`` is "consecutive" for the disjoint (0, 1), (2, 3), ..., and "block", at a beta that has
+        other pairs too, for all pairs of the first neurons that these cover. ``spearman`` is the rank correlation, NaN
+        where the costs of one estimator are constant up to rounding or not all finite; ``sign_agreement`` the share of
+        pairs whose costs have the same sign, NaN where costs are constant up to rounding or not a number.
     """
     swap_costs, ridge_swap_costs = inputs["swap_costs.parquet"], inputs["ridge_swap_costs.parquet"]
     measured = ["layer", "i", "j", "beta", "reported", "swap_cost"]

@@ -69,7 +69,7 @@ def against_epoch(tables: Tables, style: Style) -> Figure:
 FIGURES = (
     Drawing(
         "identifiability-3a",
-        "Matching objective against sigma_F",
+        "Matching objective against σ_F",
         """\
 Matching objective ⟨P, S⟩_F / d of the study `{study}` after the last epoch, against the scale σ_F of the fixed
 weights in W-asymmetric networks. S holds the correlations between the neurons of two networks of a pair; P is the
@@ -83,7 +83,7 @@ stays at the level of random permutations, they do not.
     ),
     Drawing(
         "identifiability-3b",
-        "Matching objective against sigma_F, ResNets",
+        "Matching objective against σ_F, ResNets",
         """\
 Matching objective ⟨P, S⟩_F / d of the study `{study}` after the last epoch, against the scale σ_F of the fixed
 weights in W-asymmetric ResNets. S holds the correlations between the neurons of two networks of a pair; P is the

@@ -101,7 +101,7 @@ def _cells_by_k(costs: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
 FIGURES = (
     Drawing(
         "identifiability-5",
-        "Swap costs by k and sigma_F (also Fig. 14)",
+        "Swap costs by k and σ_F (also Fig. 14)",
         """\
 Swap costs of all pairs of neurons in the first layer of one W-asymmetric network, study `{study}`: a row for each
 σ_F, a column for each intrinsic dimension k of the Gaussian mixture (the same data as the paper's Figure 14). Shown
@@ -115,15 +115,14 @@ with σ_F = 1 they should get more expensive with k, until only the diagonal is 
     ),
     Drawing(
         "identifiability-15",
-        "Ridge swap costs by k and sigma_F",
+        "Ridge swap costs by k and σ_F",
         """\
 Swap costs of all pairs of neurons in the first layer of one W-asymmetric network, estimated by ridge regression
 (Definition E.3), study `{study}`: a row for each σ_F, a column for each intrinsic dimension k of the Gaussian
 mixture. Shown is sign(Δ)·√|Δ|, in units of weight norm; all heat maps share one colour scale, linear around 0 and
 logarithmic far from it, saturating at the 99th percentile. The median of the pairs stands above each map. The boxes
 below are of the same pairs: quartiles with a line at the median, whiskers from the 5th to the 95th percentile, dots
-beyond. β stands in the title: it is the one at which all pairs of a block were measured; if several were, 0.01 if it
-is among them, else the smallest.
+beyond. β stands in the title: it is the study's `ridge.reported`.
 
 The picture should be that of Figure 5: with σ_F = 0 most swaps near white, with σ_F = 1 more expensive the larger k,
 until only the diagonal is free. Ridge costs are always finite, since a neuron that cannot realize a function may

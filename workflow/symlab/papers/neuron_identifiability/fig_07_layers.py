@@ -177,7 +177,7 @@ The layers should agree. The identity (orange) should follow the optimum (blue) 
     ),
     Drawing(
         "identifiability-8",
-        "Matching objective by layer against sigma_F",
+        "Matching objective by layer against σ_F",
         """\
 Matching objective ⟨P, S⟩_F / d after the last epoch against the scale σ_F of the fixed weights in W-asymmetric
 networks, one panel for each hidden layer, study `{study}`. Error bars are one standard deviation over pairs.

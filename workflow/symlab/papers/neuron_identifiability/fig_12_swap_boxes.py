@@ -130,15 +130,15 @@ W-asymmetric and syre networks with σ_F ≥ 1.
 
 If the study has ridge costs too (Definition E.3: what approximating the other neuron's function costs in squared
 error, divided by β, and in squared weights), the second row shows them for the same networks and pairs. β stands in
-the title: it is the one at which all pairs of a block were measured; if several were, 0.01 if it is among them, else
-the smallest. Every panel has its own scale. The two estimators should put the kinds of networks into the same order;
-ridge costs count errors of outputs, so they may be positive throughout, but should be small where σ_F = 0.
+the title: it is the study's `ridge.reported`. Every panel has its own scale. The two estimators should put the kinds
+of networks into the same order; ridge costs count errors of outputs, so they may be positive throughout, but should
+be small where σ_F = 0.
 """,
         boxes_by_variant,
     ),
     Drawing(
         "identifiability-13",
-        "Swap-cost distributions by k and sigma_F",
+        "Swap-cost distributions by k and σ_F",
         """\
 Distribution of the swap costs of disjoint neighbouring neurons (0, 1), (2, 3), … in W-asymmetric networks on Gaussian
 mixtures, by intrinsic dimension k and scale σ_F, one panel for each layer, study `{study}`. Shown is sign(Δ)·√|Δ|, in
@@ -149,9 +149,8 @@ Without fixed weights costs should stay around zero at every k; with them they s
 
 If the study has ridge costs too (Definition E.3: what approximating the other neuron's function costs in squared
 error, divided by β, and in squared weights), the second row shows them for the same networks and pairs. β stands in
-the title: it is the one at which all pairs of a block were measured; if several were, 0.01 if it is among them, else
-the smallest. Each row has its own scale. Both estimators should show the same growth with k; ridge costs are finite
-where Mahalanobis costs are not.
+the title: it is the study's `ridge.reported`. Each row has its own scale. Both estimators should show the same growth
+with k; ridge costs are finite where Mahalanobis costs are not.
 """,
         boxes_by_k,
     ),

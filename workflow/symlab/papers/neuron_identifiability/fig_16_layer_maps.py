@@ -128,7 +128,7 @@ def _shown(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _blocks(costs: pd.DataFrame, shown: dict[str, pd.DataFrame]) -> dict[tuple[str, str, int], pd.DataFrame]:
     """The first network's costs by the variant's name in Figs. 16-19, data set and layer."""
-    block = costs[(costs["i"] < BLOCK) & (costs["j"] < BLOCK)]
+    block = costs[first_block(costs)]
     return {
         (which, dataset, layer): part
         for which, variants in shown.items()
@@ -136,6 +136,16 @@ def _blocks(costs: pd.DataFrame, shown: dict[str, pd.DataFrame]) -> dict[tuple[s
         for layer, part in choose_network(block[block["variant"] == variant]).groupby("layer")
     }
 
+
+# What the captions of all four say of ridge costs.
+CAPTION_OF_RIDGE = """\
+If the study has ridge costs too (Definition E.3: what approximating the other neuron's function costs in squared
+error, divided by β, and in squared weights), the second row shows them for the same networks and pairs. β stands in
+the title: it is the study's `ridge.reported`. Both rows are cut to the neurons that both estimators have (the study's
+`ridge.block`), and each has its own colour scale, shared by Figures 16 to 19. The rows should tell the same story on
+their own scales; ridge costs count errors of outputs, so without large fixed weights they may all be positive, but
+should be small beside those of σ_F ≥ 1.
+"""
 
 FIGURES = (
     Drawing(
@@ -149,19 +159,13 @@ stands above each panel.
 
 Without masks and fixed weights every swap is free, so the panels should be blank.
 
-If the study has ridge costs too (Definition E.3: what approximating the other neuron's function costs in squared
-error, divided by β, and in squared weights), the second row shows them for the same networks and pairs. β stands in
-the title: it is the one at which all pairs of a block were measured; if several were, 0.01 if it is among them, else
-the smallest. Both rows are cut to the neurons that both estimators have (the study's `ridge.block`), and each has its
-own colour scale, shared by Figures 16 to 19. The rows should tell the same story on their own scales; ridge costs
-count errors of outputs, so without large fixed weights they may all be positive, but should be small beside those of
-σ_F ≥ 1.
-""",
+"""
+        + CAPTION_OF_RIDGE,
         maps_standard,
     ),
     Drawing(
         "identifiability-17",
-        "Swap costs, W-asymmetric network, sigma_F = 0",
+        "Swap costs, W-asymmetric network, σ_F = 0",
         """\
 Swap costs between the first neurons of each layer (at most 128) of one W-asymmetric network without fixed weights
 (σ_F = 0), study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight norm, on the colour scale that Figures 16 to 19
@@ -170,19 +174,13 @@ infinite cost. The median of the pairs stands above each panel.
 
 Mahalanobis costs should be small and of both signs: the masks alone hardly tell neurons apart.
 
-If the study has ridge costs too (Definition E.3: what approximating the other neuron's function costs in squared
-error, divided by β, and in squared weights), the second row shows them for the same networks and pairs. β stands in
-the title: it is the one at which all pairs of a block were measured; if several were, 0.01 if it is among them, else
-the smallest. Both rows are cut to the neurons that both estimators have (the study's `ridge.block`), and each has its
-own colour scale, shared by Figures 16 to 19. The rows should tell the same story on their own scales; ridge costs
-count errors of outputs, so without large fixed weights they may all be positive, but should be small beside those of
-σ_F ≥ 1.
-""",
+"""
+        + CAPTION_OF_RIDGE,
         maps_w_zero,
     ),
     Drawing(
         "identifiability-18",
-        "Swap costs, W-asymmetric network, sigma_F >= 1",
+        "Swap costs, W-asymmetric network, σ_F ≥ 1",
         """\
 Swap costs between the first neurons of each layer (at most 128) of one W-asymmetric network with large fixed weights
 (the smallest σ_F ≥ 1 of the study), study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight norm, on the colour
@@ -191,14 +189,8 @@ four. Black marks an infinite cost. The median of the pairs stands above each pa
 
 All swaps but the diagonal should be blue: a neuron cannot take another's place cheaply.
 
-If the study has ridge costs too (Definition E.3: what approximating the other neuron's function costs in squared
-error, divided by β, and in squared weights), the second row shows them for the same networks and pairs. β stands in
-the title: it is the one at which all pairs of a block were measured; if several were, 0.01 if it is among them, else
-the smallest. Both rows are cut to the neurons that both estimators have (the study's `ridge.block`), and each has its
-own colour scale, shared by Figures 16 to 19. The rows should tell the same story on their own scales; ridge costs
-count errors of outputs, so without large fixed weights they may all be positive, but should be small beside those of
-σ_F ≥ 1.
-""",
+"""
+        + CAPTION_OF_RIDGE,
         maps_w_large,
     ),
     Drawing(
@@ -212,14 +204,8 @@ infinite cost. The median of the pairs stands above each panel.
 
 As with large W-asymmetric fixed weights, all swaps but the diagonal should be blue.
 
-If the study has ridge costs too (Definition E.3: what approximating the other neuron's function costs in squared
-error, divided by β, and in squared weights), the second row shows them for the same networks and pairs. β stands in
-the title: it is the one at which all pairs of a block were measured; if several were, 0.01 if it is among them, else
-the smallest. Both rows are cut to the neurons that both estimators have (the study's `ridge.block`), and each has its
-own colour scale, shared by Figures 16 to 19. The rows should tell the same story on their own scales; ridge costs
-count errors of outputs, so without large fixed weights they may all be positive, but should be small beside those of
-σ_F ≥ 1.
-""",
+"""
+        + CAPTION_OF_RIDGE,
         maps_syre,
     ),
 )

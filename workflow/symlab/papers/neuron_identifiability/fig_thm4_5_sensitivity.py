@@ -123,41 +123,33 @@ def _fit(axes: np.ndarray, shown: pd.DataFrame) -> None:
     scale_log(axes, "x")
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-thm4.5",
-        "Cost of output permutations (Thm. 4.5)",
-        """\
-Cost Δ_out(π) of reassigning neurons, divided by the leading term ‖δ_out‖² / μ_D that the fixed weights give, against
-ρ, the scale of the trainable part over that of the fixed one, study `{study}` (Theorem 4.5). The upper row has
-transpositions, the lower one random permutations; there is a column for each layer. Each point is one permutation of
-one network. The vertical line through it reaches from 1 − bound to 1 + bound, where the bound is that of Equation 87
-at the point's own ρ and ε; there is none where ε is not below μ_D. The axis is linear up to 2 and logarithmic beyond.
-Hollow points: an assumption of the theorem fails, mostly ρ > 1 or ε > μ_D / 2. The column `assumption` of
+def _caption(theorem: str, cost: str, shift: str, equation: int) -> str:
+    return f"""\
+Cost {cost}, divided by the leading term ‖{shift}‖² / μ_D that the fixed weights give, against ρ, the scale of the
+trainable part over that of the fixed one, study `{{study}}` (Theorem {theorem}). The upper row has transpositions, the
+lower one random permutations; there is a column for each layer. Each point is one permutation of one network. The
+vertical line through it reaches from 1 − bound to 1 + bound, where the bound is that of Equation {equation} at the
+point's own ρ and ε; there is none where ε is not below μ_D. The axis is linear up to 2 and logarithmic beyond. Hollow
+points: an assumption of the theorem fails, mostly ρ > 1 or ε > μ_D / 2. The column `assumption` of
 `tables/sensitivity.csv` says which for each point. Networks without fixed weights have no leading term and are named
 above.
 
 Filled points have to lie on their vertical lines, and should come close to 1 as ρ becomes small. A point below 0 is a
 permutation that saves weight norm, which large fixed weights should rule out.
-""",
+"""
+
+
+FIGURES = (
+    Drawing(
+        "identifiability-thm4.5",
+        "Cost of output permutations (Thm. 4.5)",
+        _caption("4.5", "Δ_out(π) of reassigning neurons", "δ_out", 87),
         of_outputs,
     ),
     Drawing(
         "identifiability-thm4.7",
         "Cost of input permutations (Thm. 4.7)",
-        """\
-Cost Δ_in(τ) of reindexing a layer's inputs, divided by the leading term ‖δ_in‖² / μ_D that the fixed weights give,
-against ρ, the scale of the trainable part over that of the fixed one, study `{study}` (Theorem 4.7). The upper row
-has transpositions, the lower one random permutations; there is a column for each layer. Each point is one permutation
-of one network. The vertical line through it reaches from 1 − bound to 1 + bound, where the bound is that of Equation
-147 at the point's own ρ and ε; there is none where ε is not below μ_D. The axis is linear up to 2 and logarithmic
-beyond. Hollow points: an assumption of the theorem fails, mostly ρ > 1 or ε > μ_D / 2. The column `assumption` of
-`tables/sensitivity.csv` says which for each point. Networks without fixed weights have no leading term and are named
-above.
-
-Filled points have to lie on their vertical lines, and should come close to 1 as ρ becomes small. A point below 0 is a
-permutation that saves weight norm, which large fixed weights should rule out.
-""",
+        _caption("4.7", "Δ_in(τ) of reindexing a layer's inputs", "δ_in", 147),
         of_inputs,
     ),
 )

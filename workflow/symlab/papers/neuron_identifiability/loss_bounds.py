@@ -27,10 +27,10 @@ def bound_losses(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> p
 
     Returns:
         One row a curve: what tells it apart, ``barrier_max`` (the largest gap over the path, never negative),
-        ``lambda_max`` (where; 0 if no network is worse than the line), ``bound_at_max`` (the bound there), ``excess_max`` (the largest gap
-        minus bound, in units of the larger of the bound and 1, between the ends, where both are 0; not positive if the
-        bound holds) and ``assumption`` ("" where it holds: the squared loss of regression, which has no accuracy, is
-        not Lipschitz, and has no bound).
+        ``lambda_max`` (where; 0 if no network is worse than the line), ``bound_at_max`` (the bound there),
+        ``excess_max`` (the largest gap minus bound, in units of the larger of the bound and 1, between the ends, where
+        both are 0; not positive if the bound holds) and ``assumption`` ("" where it holds: the squared loss of
+        regression, which has no accuracy, is not Lipschitz, and has no bound).
 
     Raises:
         UserError: the curves have no chord, or a curve lacks an end or a point between, or has a lambda twice.

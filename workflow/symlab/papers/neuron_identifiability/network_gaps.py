@@ -13,10 +13,9 @@ from scipy.stats import hypergeom
 from torch import Tensor
 
 from symlab.identifiability.subspace import coherence
-from symlab.papers.neuron_identifiability.bounds import SquaredMoments, bernstein_tail
+from symlab.papers.neuron_identifiability.bounds import SquaredMoments, bernstein_tail, count_fixed
 from symlab.papers.neuron_identifiability.centre_gaps import centre_gap, input_gap, row_gap
 from symlab.schemes import Scheme, Syre, WAsymmetric
-from symlab.schemes.fixed_counts import fixed_counts
 
 # Rows of U, of norm sqrt(nu) at most, that differ by no more than this share of it differ by rounding: pixels that are
 # always black, say.
@@ -68,8 +67,7 @@ def gap_table(
     law = _law(scheme, d)
     if law is None:
         return _without_bounds(shape, gamma_out, gamma_in, "rows of F are not independent masked Gaussians")
-    sigma_F, n_fixed = law
-    p = n_fixed / d
+    (sigma_F, n_fixed), p = law, law[1] / d
     allowed, failure = delta / (2 * m**2), mask_failure(d, n_fixed, nu, k)
     violated = [] if failure <= allowed else [f"event (107) may fail with probability {failure:.2g} > {allowed:.2g}"]
     if not independent:
@@ -156,7 +154,7 @@ def _law(scheme: Scheme, d: int) -> tuple[float, int] | None:
         return scheme.sigma_F, d
     # Masks that heads share make rows alike.
     if isinstance(scheme, WAsymmetric) and scheme.moments_known:
-        return scheme.sigma_F, fixed_counts(scheme, {"layer": d})["layer"]
+        return scheme.sigma_F, count_fixed(scheme, d)
     return None
 
 

@@ -65,6 +65,11 @@ ALL_STAGES = (
 
 
 def sweep_rows(matching: pd.DataFrame) -> pd.DataFrame:
+    """The last epoch's rows of the W-asymmetric sweep over sigma_F, with their labels.
+
+    Raises:
+        UserError: it has a single value of sigma_F.
+    """
     sweep = sigma_sweep(matching)
     if sweep["sigma_F"].nunique() < 2:
         raise UserError(
@@ -75,12 +80,18 @@ def sweep_rows(matching: pd.DataFrame) -> pd.DataFrame:
 
 
 def need_epochs(matching: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is.
+
+    Raises:
+        UserError: it has networks of a single epoch.
+    """
     if matching["epoch"].nunique() < 2:
         raise UserError(f"it needs networks of several epochs, so list some in {where(matching)}.snapshots.")
     return matching
 
 
 def draw_objectives(axis: Axes, rows: pd.DataFrame, x: str, style: Style) -> None:
+    """A line for each kind of permutation, its mean over pairs with their deviation."""
     axis.axhline(0, color="0.85", linewidth=0.7, zorder=0)
     for permutation, look in permutation_looks(style).items():
         stats = mean_std(rows[rows["permutation"] == permutation], x, "objective")

@@ -32,7 +32,7 @@ def measure_theorems(models: Models, data: Dataset, settings: Theory, job: Job) 
     of_input = covariance_of(batches)
     module = models.module().to(job.device)
     scheme = choose(SCHEMES, models.header["scheme"])
-    fan_ins = {name: module.get_submodule(name).in_features for name in linear_maps(module)}
+    fan_ins = {name: module.get_parameter(f"{name}.weight").shape[1] for name in linear_maps(module)}
     tables: dict[str, list[pd.DataFrame]] = {"gram_deviation.csv": [], "sensitivity.csv": [], "network_gaps.csv": []}
     for position, replica in list(enumerate(models.replicas))[: settings.models]:
         state = move(models.state(models.epochs[-1], position), job.device)

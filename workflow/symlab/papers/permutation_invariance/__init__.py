@@ -20,11 +20,11 @@ _GRIDS: tuple[tuple[type[settings.Grid], tuple[str, ...]], ...] = (
     (settings.Teachers, ("barriers",)),
 )
 _EXPERIMENTS = (
-    Experiment("teacher_student.overlap", settings.Overlap, f"{_ROOM}.experiments:measure_overlap", ("overlap.csv",)),
+    Experiment("teacher_student.overlap", settings.Overlap, f"{_ROOM}.type_overlap:measure_overlap", ("overlap.csv",)),
     Experiment(
         "teacher_student.ratios",
         settings.Ratios,
-        f"{_ROOM}.experiments:draw_ratios",
+        f"{_ROOM}.student_tables:draw_ratios",
         ("ratios_barriers.csv",),
         several=True,
     ),
@@ -32,7 +32,7 @@ _EXPERIMENTS = (
         Experiment(
             f"teacher_student.{grid.role}",
             grid,
-            f"{_ROOM}.experiments:train_grids",
+            f"{_ROOM}.grid_training:train_grids",
             (f"{grid.role}.safetensors",),
             several=True,
             unused=("uniform_pairs", "lambdas"),
@@ -84,6 +84,12 @@ PERMUTATION_INVARIANCE = Paper(
         Figure("permutation-13", f"{_ROOM}.fig_13_barriers_by_rate", ("learning_rates_barriers.csv",)),
         Figure("permutation-14", f"{_ROOM}.fig_14_depths", ("barriers.csv",)),
         Figure("permutation-15", f"{_ROOM}.fig_15_paths_by_width", ("curves.csv",)),
+    ),
+    headlines=(
+        "permutation-2-below-direct",
+        "permutation-2-uniform-peak",
+        "permutation-2-trained-peak-at-2M",
+        "permutation-4-zero-at-M",
     ),
     experiments=_EXPERIMENTS,
     tables=_MADE_OF_GRIDS,

@@ -5,24 +5,13 @@ Every start of the workflow reads this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from symlab.errors import UserError
+from symlab.papers.permutation_invariance.student_points import Point, Size, expand_points, expand_sizes
 from symlab.settings import Positive, Settings
 
-# Training stops, and writes checkpoints, at multiples of so many steps.
-STEPS_PER_EPOCH = 250
-# How the standard deviation of the initial weights follows from width and dimension.
-INIT_STD = {
-    "one_over_md": lambda m, d: 1 / (m * d),
-    "one_over_sqrt_d": lambda m, d: 1 / math.sqrt(d),
-}
 Value = TypeVar("Value")
 
 
@@ -57,33 +46,6 @@ Amounts = Annotated[
     BeforeValidator(_listed, json_schema_input_type=Amount | list[Amount]),
 ]
 """A number above 0, or a list of such."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """Students of one width and their teacher: M teacher neurons, d inputs, m student neurons."""
-
-    M: int
-    d: int
-    m: int
-
-
-@dataclass(frozen=True)
-class Point(Size):
-    """Students that are trained at one learning rate from weights of one standard deviation."""
-
-    lr: float
-    init_std: float
-
-    @property
-    def c(self) -> float:
-        """The learning rate in units of d / m, in which the stability limit of dense minima is nearly constant."""
-        return self.lr * self.m / self.d
-
-    @property
-    def name(self) -> str:
-        """Names the point in artifacts and seeds its generators."""
-        return f"M{self.M}_d{self.d}_m{self.m}_lr{self.lr:.6g}"
 
 
 class Overlap(Settings):
@@ -141,10 +103,17 @@ class Samples(Settings):
             )
         return self
 
-    def misfit(self, *with_what: Any) -> str | None:
+    def misfit(self, *with_what: Samples) -> str | None:
         # Of the config's keys together; a job that trains is given those alone that it reads.
         if self.needs_pairs and not self.uniform_pairs:
             return "it is about uniform samples of the minima, so it needs uniform_pairs"
+        twice = sorted(self.covered() & set[tuple[str, Size]]().union(*(grid.covered() for grid in with_what)), key=str)
+        if twice:
+            source, size = twice[0]
+            return (
+                f"it has students of M = {size.M}, d = {size.d}, m = {size.m} ({source}) as a grid before it, whose "
+                "rows would be taken together; leave them out of one, or put one grid into another study"
+            )
         return None
 
     def scale(self) -> str:
@@ -152,10 +121,7 @@ class Samples(Settings):
 
     def sizes(self) -> list[Size]:
         """All combinations of teachers, dimensions and widths."""
-        return [Size(M, d, m) for M, d in product(self.M, self.d) for m in self._widths(M)]
-
-    def _widths(self, M: int) -> list[int]:
-        return self.m if self.m is not None else [round(ratio * M) for ratio in self.ratio or []]
+        return expand_sizes(self.M, self.d, self.m, self.ratio)
 
     def covered(self) -> set[tuple[str, Size]]:
         """The rows that it gives to tables, by source and size."""
@@ -198,7 +164,7 @@ class Grid(Samples):
             raise ValueError("it has the same student twice (equal learning rates); list each once")
         return self
 
-    def misfit(self, *with_what: Any) -> str | None:
+    def misfit(self, *with_what: Samples) -> str | None:
         if not self.runs and not self.uniform_pairs:
             return "it needs runs (students to train) or uniform_pairs (samples of the minima)"
         return super().misfit(*with_what)
@@ -213,13 +179,7 @@ class Grid(Samples):
 
     def points(self) -> list[Point]:
         """All combinations of teachers, dimensions, widths and learning rates."""
-        found = []
-        for size in self.sizes():
-            M, d, m = size.M, size.d, size.m
-            rates = self.lr if self.lr is not None else [c * d / m for c in self.c or [1.0]]
-            std = INIT_STD[self.init_std](m, d) if isinstance(self.init_std, str) else float(self.init_std)
-            found += [Point(M, d, m, float(lr), std) for lr in rates]
-        return found
+        return expand_points(self.sizes(), self.lr, self.c, self.init_std)
 
     def covered(self) -> set[tuple[str, Size]]:
         return super().covered() | {(self.source, size) for size in self.sizes() if self.runs}
@@ -284,20 +244,3 @@ class Teachers(Grid):
 
     role: ClassVar[str] = "teachers"
     needs_pairs: ClassVar[bool] = True
-
-
-def refuse_shared_students(grids: Sequence[Samples]) -> None:
-    """Refuse the same students in two grids of a role, which figures and claims could not tell apart.
-
-    Raises:
-        UserError: names the students.
-    """
-    seen: set[tuple[str, Size]] = set()
-    for grid in grids:
-        for source, size in sorted(grid.covered() & seen, key=str):
-            raise UserError(
-                f"Config: teacher_student.{grid.role} has students of M = {size.M}, d = {size.d}, m = {size.m} "
-                f"({source}) in two grids, whose rows would be taken together; leave them out of one, or put one grid "
-                "into another study."
-            )
-        seen |= grid.covered()

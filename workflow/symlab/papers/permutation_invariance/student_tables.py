@@ -15,9 +15,10 @@ from torch import Tensor
 from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
 from symlab.papers.permutation_invariance.population_loss import population_loss
 from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
-from symlab.papers.permutation_invariance.settings import Grid, Point, Samples, Size
+from symlab.papers.permutation_invariance.settings import Grid, Ratios, Samples
 from symlab.papers.permutation_invariance.stability import stability_limit
 from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
+from symlab.papers.permutation_invariance.student_points import Point, Size
 from symlab.papers.permutation_invariance.type_matching import Sort, hungarian, match_by_type
 from symlab.seeds import numpy_rng
 
@@ -68,8 +69,14 @@ def tabulate_entries(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.Data
     return pd.concat([column_entries(students) for students in open_students(inputs, grids)])
 
 
+def draw_ratios(grids: Sequence[Ratios], job: Job) -> dict[str, pd.DataFrame]:
+    """Barriers between uniform samples of the minima, one row a pair; ``ratios_barriers.csv``."""
+    tables = [barriers_of_uniform(grid, job.study) for grid in grids]
+    return {"ratios_barriers.csv": pd.concat(tables, ignore_index=True)}
+
+
 def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
-    """The students that ``experiments.train_grids`` has trained, point by point.
+    """The students that ``grid_training.train_grids`` has trained, point by point.
 
     Args:
         grids: all grids of the role, in the order that they were trained in.

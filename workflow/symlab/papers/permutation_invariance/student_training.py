@@ -12,8 +12,9 @@ from torch import Tensor
 
 from symlab.networks import Normal
 from symlab.papers.permutation_invariance.population_loss import batch_loss_and_gradient, loss_and_gradient
-from symlab.papers.permutation_invariance.settings import STEPS_PER_EPOCH, Grid, Point
+from symlab.papers.permutation_invariance.settings import Grid
 from symlab.papers.permutation_invariance.student import Student
+from symlab.papers.permutation_invariance.student_points import STEPS_PER_EPOCH, Point
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
 from symlab.training.population import STEPS, Population

@@ -7,12 +7,26 @@ P = (M + sum_j min(alpha_j, alpha'_j)) / m; its expectation is T(m, M).
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from symlab.seeds import numpy_rng
+
+if TYPE_CHECKING:
+    from symlab.measures.job import Job
+    from symlab.papers.permutation_invariance.settings import Overlap
+
+
+def measure_overlap(settings: Overlap, job: Job) -> dict[str, pd.DataFrame]:
+    """Overlap of types of two random splits at every width; ``overlap.csv``."""
+    tables = []
+    for M in settings.M:
+        tables.append(tabulate_overlap(M, settings.up_to, settings.draws, (job.study, "overlap")))
+        job.report(f"M = {M}: {len(tables[-1])} widths")
+    return {"overlap.csv": pd.concat(tables, ignore_index=True)}
 
 
 def tabulate_overlap(M: int, up_to: float, draws: int, seed: tuple[str, ...]) -> pd.DataFrame:
