@@ -97,5 +97,5 @@ def test_texts_count_by_name_and_content(tmp_path):
 
 
 def test_a_module_that_is_not_there_is_told():
-    with pytest.raises(UserError, match="names symlab.absent:f"):
+    with pytest.raises(UserError, match=r"names symlab\.absent:f"):
         code_of("symlab.absent:f")
