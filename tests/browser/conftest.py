@@ -46,7 +46,7 @@ def chromium():
 
 @pytest.fixture(scope="session")
 def report_path(finished_run):
-    return finished_run.results("report.html")[0]
+    return finished_run.results / "report.html"
 
 
 @pytest.fixture(params=HEIGHTS, ids="{}px".format)

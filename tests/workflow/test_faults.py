@@ -21,7 +21,7 @@ def use_mnist(config):
 def test_a_data_folder_that_does_not_exist_is_named(fresh):
     fresh.edit_config(use_mnist)
     said = fresh.refuse(MNIST, SYMLAB_DATA=str(fresh.folder / "nowhere"))
-    assert "nowhere' named by SYMLAB_DATA does not exist" in said
+    assert "nowhere' named by SYMLAB_DATA is no folder" in said
 
 
 def test_a_data_file_with_another_content_is_refused(fresh):

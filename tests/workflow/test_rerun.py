@@ -65,6 +65,15 @@ def test_one_more_sigma_trains_only_that_variant(finished):
     assert finished.plan() == dict.fromkeys(OF_NETWORKS, 1) | OF_TABLES
 
 
+def test_a_key_of_an_experiment_runs_it_alone(finished):
+    block = {"runs": 6}
+    finished.edit_config(lambda config: config["studies"]["students"]["teacher_student"]["widths"].update(block))
+    assert finished.plan() == {
+        **{"teacher_student_widths": 1, "tables_students": 1, "figures_students": 1},
+        **{"claims": 1, "report": 1},
+    }
+
+
 def test_an_edited_module_reruns_what_uses_it_and_the_reason_names_it(finished):
     finished.edit(PATH, lambda text: f"{text}\nUNUSED = 1\n")
     assert finished.plan() == {"interpolate": 2} | OF_TABLES
