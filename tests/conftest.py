@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 import pytest
 import yaml
 from filelock import FileLock
@@ -24,6 +25,8 @@ from symlab.artifacts import read_header, read_table
 ROOT = Path(__file__).parents[1]
 TINY = Path("workflow/presets/tiny.yaml")
 SMOKE = Path("workflow/presets/smoke.yaml")
+# A variant of the tiny preset, of which training can be made to take long enough to be disturbed.
+VARIANT = "digits/w_sigma_F1"
 
 
 @dataclass
@@ -182,3 +185,55 @@ def finished(finished_run: Project, tmp_path: Path) -> Iterator[Project]:
     shutil.copytree(finished_run.folder, tmp_path / "copy", symlinks=True)
     yield Project(tmp_path / "copy", finished_run.config)
     shutil.rmtree(tmp_path / "copy")
+
+
+def train_longer(project: Project) -> Project:
+    """Training that takes a while and may write checkpoints several times a second."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["checkpoint_minutes"] = 0.002
+        config["studies"]["digits"]["recipe"]["epochs"] = 100
+
+    project.edit_config(change)
+    return project
+
+
+@dataclass
+class Training:
+    """A project whose training of one variant takes a while, and what that variant's job writes."""
+
+    project: Project
+    models: str = f"results/tiny/{VARIANT}/models/0.safetensors"
+
+    @property
+    def log_path(self) -> Path:
+        return self.project.results / f"logs/train/{VARIANT}/0.log"
+
+    def log(self) -> str:
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    def checkpoints(self) -> list[Path]:
+        return self.project.find("checkpoints/digits/*/0")
+
+    def scripts(self) -> list[psutil.Process]:
+        """The processes that train, whoever has started them."""
+        own = f"{self.project.folder}/.snakemake/scripts/"
+        lines = [(each, " ".join(each.info["cmdline"] or ())) for each in psutil.process_iter(["cmdline"])]
+        return [each for each, line in lines if line.startswith(sys.executable) and own in line and "train.py" in line]
+
+    def assert_same(self, other: Training) -> None:
+        self.project.assert_same_results(other.project, f"{VARIANT}/[hm]*/*")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Training:
+    """Training that nothing has disturbed."""
+    training = Training(train_longer(copy_project(tmp_path_factory.mktemp("trained") / "project")))
+    training.project.run(training.models)
+    return training
+
+
+@pytest.fixture
+def untrained(fresh: Project) -> Training:
+    """The same before training."""
+    return Training(train_longer(fresh))

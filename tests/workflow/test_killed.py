@@ -2,8 +2,6 @@
 
 import random
 import re
-import shutil
-import signal
 import time
 from pathlib import Path
 
@@ -26,14 +24,13 @@ def wait_for(found, seconds=180):
     raise AssertionError(f"nothing of this kind in {seconds} seconds")
 
 
-def find_scripts(process, word="scripts/"):
+def find_scripts(process):
     """The workflow scripts that a Snakemake runs just now."""
     try:
         children = psutil.Process(process.pid).children(recursive=True)
-        lines = [(child, " ".join(child.cmdline())) for child in children]
+        return [child for child in children if any(".snakemake/scripts/" in word for word in child.cmdline())]
     except psutil.NoSuchProcess:
         return []
-    return [child for child, line in lines if ".snakemake/scripts/" in line and word in line]
 
 
 def test_snakemake_killed_at_three_moments(fresh, finished_run):
@@ -65,7 +62,7 @@ def test_scripts_killed_while_they_write(fresh, finished_run, tmp_path):
     victims.mkdir()
     rng = random.Random(0)
     chosen = {path: rng.choice(("before", "after")) for path in rng.sample(written, len(SEEDS))}
-    chosen["results/tiny/checkpoints/students/teacher_student.widths/M4_d4_m4_lr0.5.safetensors"] = "after"
+    chosen["results/tiny/checkpoints/students/teacher_student.widths/gd_M4_d4_m4_lr1.safetensors"] = "after"
     for path, when in chosen.items():
         (victims / path.replace("/", "%")).write_text(when)
     fresh.run("all", "--retries", "4", PYTHONPATH=str(KILLER), SYMLAB_TEST_VICTIMS=str(victims))
@@ -74,66 +71,30 @@ def test_scripts_killed_while_they_write(fresh, finished_run, tmp_path):
     assert not [path for path in fresh.find("**/.*") if ".part" in path.name]
 
 
-MODELS = "results/tiny/digits/w_sigma_F1/models/0.safetensors"
-
-
-def train_longer(project):
-    """Training that takes a while and may write checkpoints several times a second."""
-
-    def change(config):
-        config["checkpoint_minutes"] = 0.002
-        config["studies"]["digits"]["recipe"]["epochs"] = 100
-
-    project.edit_config(change)
-    return project
-
-
-@pytest.fixture(scope="module")
-def trained(clone, tmp_path_factory):
-    project = train_longer(clone(tmp_path_factory.mktemp("trained")))
-    project.run(MODELS)
-    yield project
-    shutil.rmtree(project.folder)
-
-
-@pytest.fixture
-def untrained(fresh):
-    return train_longer(fresh)
-
-
-def log_of(project):
-    path = project.results / "logs/train/digits/w_sigma_F1/0.log"
-    return path.read_text() if path.exists() else ""
-
-
 def test_training_killed_at_three_moments(untrained, trained):
     # Snakemake takes up a failed job at once, so that one run sees all kills.
-    process = untrained.start(MODELS, "--retries", str(len(SEEDS)))
-    seen = set()
+    process = untrained.project.start(untrained.models, "--retries", str(len(SEEDS)))
     for seed in SEEDS:
-        # The log begins anew with each try.
-        wait_for(lambda: [job for job in find_scripts(process, "train.py") if job.pid not in seen])
-        wait_for(lambda: untrained.find("checkpoints/**/*.safetensors") and re.search(r"epoch \d+/", log_of(untrained)))
+        wait_for(lambda: untrained.checkpoints() and re.search(r"epoch \d+/", untrained.log()))
         time.sleep(random.Random(seed).uniform(0, 0.1))
-        (script,) = find_scripts(process, "train.py")
-        seen.add(script.pid)
+        (script,) = untrained.scripts()
         script.kill()
         psutil.wait_procs([script], timeout=30)
-        wait_for(lambda: "epoch" not in log_of(untrained) or "going on" in log_of(untrained))
-    assert process.wait(timeout=300) == 0, (untrained.folder / "terminal.log").read_text()
-    assert "going on at" in log_of(untrained)
-    untrained.assert_same_results(trained, "digits/*/*/*")
-    assert not untrained.find("checkpoints/**/*.safetensors")
+        untrained.log_path.unlink()
+    assert process.wait(timeout=300) == 0, (untrained.project.folder / "terminal.log").read_text()
+    assert "going on at" in untrained.log() and not untrained.checkpoints()
+    untrained.assert_same(trained)
 
 
 def test_training_told_to_stop_goes_on_where_it_was(untrained, trained):
-    process = untrained.start(MODELS)
-    wait_for(lambda: "epoch 20/100" in log_of(untrained))
-    (script,) = find_scripts(process, "train.py")
-    script.send_signal(signal.SIGTERM)
+    process = untrained.project.start(untrained.models)
+    wait_for(lambda: "epoch 20/100" in untrained.log())
+    (script,) = untrained.scripts()
+    script.terminate()
     assert process.wait(timeout=60) != 0
-    assert "Training was stopped at replica 0, epoch" in (untrained.folder / "terminal.log").read_text()
-    assert untrained.find("checkpoints/**/*.safetensors") and not untrained.find("digits/*/models/*")
-    untrained.run(MODELS)
-    assert "going on at replica 0, epoch" in log_of(untrained) and "epoch 10/100" not in log_of(untrained)
-    untrained.assert_same_results(trained, "digits/*/*/*")
+    said = (untrained.project.folder / "terminal.log").read_text()
+    assert "Training was stopped at replica 0, epoch" in said
+    assert untrained.checkpoints() and not untrained.project.find("digits/*/models/*")
+    untrained.project.run(untrained.models)
+    assert "going on at replica 0, epoch" in untrained.log() and "epoch 10/100" not in untrained.log()
+    untrained.assert_same(trained)
