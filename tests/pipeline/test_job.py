@@ -74,6 +74,22 @@ def test_a_fault_of_the_program_leaves_its_traceback_in_the_log(job):
     assert "Traceback" in log_of(job) and log_of(job).rstrip().endswith("KeyError: 'x'")
 
 
+def test_a_log_that_cannot_be_written_is_told_and_one_that_fails_later_stops_nothing(job, tmp_path, capsys):
+    (tmp_path / "logs").write_text("a file where the folder should be")
+    with pytest.raises(SystemExit, match=r"^Error: .*logs/job\.log cannot be written"):
+        run(make, job)
+    (tmp_path / "logs").unlink()
+
+    def fill_the_disk(job, report):
+        # Every byte written there is one too many for the device.
+        os.remove(job.log[0])
+        os.symlink("/dev/full", job.log[0])
+        make(job, report)
+
+    run(fill_the_disk, job)
+    assert (tmp_path / "b.txt").exists() and "No space left on device. Not logged: " in capsys.readouterr().err
+
+
 WAITING = """
 import sys, time
 from pathlib import Path

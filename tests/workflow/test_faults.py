@@ -74,7 +74,7 @@ def test_a_damaged_artifact_is_refused_by_name_and_made_again_as_told(finished, 
     said = finished.refuse(target, "--force")
     assert f"results/tiny/{name}" in said and f"Delete results/tiny/{name} and give the same command again." in said
     path.unlink()
-    finished.run(target)
+    finished.run(target, "--force")
     finished.assert_same_results(finished_run)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from symlab.artifacts import cannot_write
 from symlab.errors import Interrupted, UserError
 
 Report = Callable[[str], None]
@@ -29,12 +30,19 @@ def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
     """
     _end_with_snakemake()
     log = Path(snakemake.log[0])
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text("")
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+    except OSError as error:
+        sys.exit(f"Error: {cannot_write(log, error)}")
 
     def write(text: str) -> None:
-        with log.open("a") as file:
-            file.write(text)
+        try:
+            with log.open("a") as file:
+                file.write(text)
+        except OSError as error:
+            # The disk may be full; what the job came to is then told on the terminal alone, and its work goes on.
+            print(f"{log}: {error.strerror}. Not logged: {text}", end="", file=sys.stderr, flush=True)
 
     def report(line: str) -> None:
         write(f"{datetime.now():%H:%M:%S} {line}\n")
