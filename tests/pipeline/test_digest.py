@@ -2,6 +2,7 @@
 
 import pytest
 
+from symlab.errors import UserError
 from symlab.pipeline import digest as module
 from symlab.pipeline.digest import code_of, digest_of_files
 
@@ -23,9 +24,8 @@ FILES = {
 
 
 def clear():
-    module._digest.cache_clear()
-    module._imports.cache_clear()
-    module._tree.cache_clear()
+    for cached in (module.code_of, module._read, module._file, module._is_plumbing):
+        cached.cache_clear()
 
 
 @pytest.fixture
@@ -94,3 +94,8 @@ def test_texts_count_by_name_and_content(tmp_path):
     assert digest_of_files(tmp_path.glob("*")) == before
     (tmp_path / "a.html").rename(tmp_path / "b.html")
     assert digest_of_files(tmp_path.glob("*")) != before
+
+
+def test_a_module_that_is_not_there_is_told():
+    with pytest.raises(UserError, match=r"names symlab\.absent:f"):
+        code_of("symlab.absent:f")

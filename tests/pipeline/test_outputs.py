@@ -43,7 +43,12 @@ def test_parts_get_the_columns_of_their_variants(tmp_path):
     assert table["sigma_F"].isna().tolist() == [True, True, True, False] and set(table["study"]) == {"s"}
 
 
-def test_a_table_without_rows_is_told():
+def test_a_column_that_describes_variants_is_refused_in_a_part(tmp_path):
+    write_table(tmp_path / "a.csv", pd.DataFrame({"norm": [1.0]}))
+    with pytest.raises(UserError, match="norm"):
+        join_parts("s", [tmp_path / "a.csv"], ["a"], {"a": {"norm": "none"}})
+
+
+def test_the_study_comes_first_once():
     assert list(with_study(pd.DataFrame({"x": [1]}), "s")) == ["study", "x"]
-    with pytest.raises(UserError, match="A table of study s has no row"):
-        with_study(pd.DataFrame({"x": []}), "s")
+    assert list(with_study(pd.DataFrame({"x": [1], "study": ["s"]}), "s")) == ["x", "study"]

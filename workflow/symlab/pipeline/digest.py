@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).parents[1]
 PLUMBING = ("artifacts", "device", "errors", "settings", "measures/job", "papers/card")
 
 
+@cache
 def code_of(*modules: str) -> dict[str, str]:
     """{module: digest (8 hex digits)} of modules of symlab and of those that they import, directly or not.
 
@@ -41,8 +42,8 @@ def code_of(*modules: str) -> dict[str, str]:
     while waiting:
         path = waiting.pop()
         if (name := path.relative_to(PACKAGE).with_suffix("").as_posix()) not in found:
-            found[name] = _digest(path)
-            waiting += [file for file in _imports(path) if not _is_plumbing(file)]
+            found[name], imported = _read(path)
+            waiting += [file for file in imported if not _is_plumbing(file)]
     return dict(sorted(found.items()))
 
 
@@ -54,11 +55,13 @@ def digest_of_files(paths: Iterable[Path]) -> str:
     return content.hexdigest()[:8]
 
 
+@cache
 def _is_plumbing(path: Path) -> bool:
     name = path.relative_to(PACKAGE).with_suffix("").as_posix()
     return name in PLUMBING or name.startswith("pipeline/") or name.rpartition("/")[2] in ("__init__", "settings")
 
 
+@cache
 def _file(module: str) -> Path | None:
     """The file of a dotted module of symlab; None if there is no such module."""
     path = PACKAGE.joinpath(*module.split(".")[1:])
@@ -67,36 +70,33 @@ def _file(module: str) -> Path | None:
 
 
 @cache
-def _imports(path: Path) -> list[Path]:
-    """Files of the symlab modules that a file imports anywhere, its packages included."""
-    modules = []
-    for node in ast.walk(_tree(path)):
+def _read(path: Path) -> tuple[str, list[Path]]:
+    """Digest of a file's code without comments, docstrings and layout, and the modules of symlab that it imports."""
+    tree = ast.parse(path.read_text())
+    modules: list[str] = []
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             # A name taken from a package may be a module of its own.
             modules += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    files = [_file(module) for module in modules if module.partition(".")[0] == "symlab"]
-    return [file for file in files if file is not None]
-
-
-@cache
-def _digest(path: Path) -> str:
-    """Of the file's code without comments, docstrings and layout."""
-    return hashlib.sha256(ast.dump(_tree(path)).encode()).hexdigest()[:8]
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    """The file's syntax tree without docstrings."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [statement for statement in node.body if not _is_string(statement)]
-    return tree
+    files = [_file(module) for module in modules if module.partition(".")[0] == "symlab"]
+    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:8]
+    return digest, [file for file in files if file is not None]
 
 
-def _is_string(statement: ast.stmt) -> bool:
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all statements in it; expressions, by far the most of a tree, hold none."""
+    yield node
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inner = getattr(node, field, ())
+        for each in inner if isinstance(inner, list) else ():
+            yield from _statements(each)
+
+
+def _is_string(statement: ast.AST) -> bool:
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)

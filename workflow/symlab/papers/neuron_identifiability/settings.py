@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from symlab.schemes import Scheme
 from symlab.settings import Fraction, Positive, Settings
 
 
@@ -35,6 +36,10 @@ class Theory(Settings):
         2, description="Networks of each job that are looked at; consecutive ones form the pairs of Theorem 5.1."
     )
 
+    def misfit(self, *with_what: Any) -> str | None:
+        scheme = next(each for each in with_what if isinstance(each, Scheme))
+        return None if scheme.moments_known else f"the moments of D under scheme.name = {scheme.name} are not known"
+
 
 class Ridge(Settings):
     """Realization and swap costs by ridge regression beside those of identification, which they are compared with.
@@ -63,6 +68,14 @@ class Ridge(Settings):
         "consecutive pairs are.",
     )
     models: Positive = Field(1, description="Networks of each job whose costs are computed.")
+
+    def misfit(self, *with_what: Any) -> str | None:
+        # Costs by ridge regression are of neurons that are functions of their own pre-activation alone.
+        for network in with_what:
+            for key, joint in (("norm", "layernorm"), ("activation", "sigma")):
+                if getattr(network, key, None) == joint:
+                    return f"with network.{key} = {joint} a neuron's output depends on the other neurons too"
+        return None
 
     @model_validator(mode="after")
     def _reported_is_solved(self) -> Self:
