@@ -154,7 +154,8 @@ def test_time_spent_before_a_stop_counts(monkeypatch, tmp_path, recipe):
     spent = read_header(path, "checkpoint")["seconds"]
     assert spent > 0
     history = train(recipe, "standard", Checkpoints(path, {"spec": 1}, 60, lambda line: None)).history
-    assert history["time_s"].iloc[0] > spent / len(REPLICAS)
+    # A stack of three is trained with a copy of its first member: the seconds are shared by four.
+    assert history["time_s"].iloc[0] > spent / (len(REPLICAS) + 1)
 
 
 def test_everything_that_decides_the_bits_is_in_the_key():

@@ -55,10 +55,10 @@ class Models:
         return build(network, self.header["n_inputs"], self.header["n_outputs"]).eval()
 
     def state(self, epoch: int, position: int) -> State:
-        """Effective state of one replica."""
+        """Effective state of one replica; of one trained in float64 in float32, in which samples are."""
         prefix = f"{epoch}/"
         return {
-            name.removeprefix(prefix): tensor[position]
+            name.removeprefix(prefix): tensor[position].float() if tensor.is_floating_point() else tensor[position]
             for name, tensor in self.tensors.items()
             if name.startswith(prefix)
         }
