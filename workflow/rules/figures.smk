@@ -1,4 +1,11 @@
-"""One job a study: its figures, each as PNG and PDF."""
+"""One job a study: its figures, each as PNG and PDF, with its caption for Snakemake's own report."""
+
+
+def in_report(study, figure):
+    path = files.figure(RESULTS, study, figure)
+    caption = Path(files.figure(RESULTS, study, figure, ".rst")).absolute()
+    return report(path, category=study, subcategory="figures", caption=str(caption))
+
 
 for each in STUDIES.values():
     if each.figures:
@@ -9,11 +16,9 @@ for each in STUDIES.values():
             input:
                 tables_of(each.name),
             output:
-                png=[
-                    report(path, category=each.name, subcategory="figures", caption="../report/figure.rst")
-                    for path in figures_of(each.name)
-                ],
+                png=[in_report(each.name, figure) for figure in each.figures],
                 pdf=[files.figure(RESULTS, each.name, figure, ".pdf") for figure in each.figures],
+                captions=[files.figure(RESULTS, each.name, figure, ".rst") for figure in each.figures],
             log:
                 log_of("figures", each.name),
             benchmark:
