@@ -1,12 +1,5 @@
 """One job a study: its figures, each as PNG and PDF, with its caption for Snakemake's own report."""
 
-
-def in_report(study, figure):
-    path = files.figure(RESULTS, study, figure)
-    caption = Path(files.figure(RESULTS, study, figure, ".rst")).absolute()
-    return report(path, category=study, subcategory="figures", caption=str(caption))
-
-
 for each in STUDIES.values():
     if each.figures:
 
