@@ -24,8 +24,11 @@ include: "workflow/rules/claims.smk"
 
 
 onsuccess:
-    # Every output is there: what training kept to go on from is of no more use.
-    shutil.rmtree(f"{RESULTS}/checkpoints", ignore_errors=True)
+    # What a job kept to go on from is of no more use where its output is there.
+    for kept, output in (pair for study in STUDIES.values() for pair in checkpoints_of(study)):
+        if Path(output).exists():
+            shutil.rmtree(kept, ignore_errors=True)
+            Path(kept).unlink(missing_ok=True)
     if Path(rules.report.output.page).exists():
         print(f"The report: {rules.report.output.page}")
 

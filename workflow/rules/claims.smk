@@ -50,7 +50,7 @@ rule report:
         # Where and how it was computed is no part of what was.
         config={key: value for key, value in config.items() if key not in ("device", "data_dir", "checkpoint_minutes")},
         studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
-        code=code_of("symlab.pipeline.report", "symlab.pipeline.html"),
+        code=code_of("symlab.pipeline.report", "symlab.pipeline.html", "symlab.pipeline.ledger", *cards_drawn()),
         pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),
     message:
         "Report"

@@ -45,6 +45,7 @@ wildcard_constraints:
     variant=one_of(name for study in STUDIES.values() for name in study.variants),
     dataset=one_of(PROJECT.datasets),
     block=r"\d+",
+    shape=one_of(shape for study in STUDIES.values() for shape in study.shapes()),
 
 
 def log_of(rule, *wildcards):
@@ -62,6 +63,11 @@ def retried(amount):
 
 def variant_of(wildcards):
     return STUDIES[wildcards.study].variants[wildcards.variant]
+
+
+def shape_of(wildcards):
+    """A variant with networks of that shape."""
+    return STUDIES[wildcards.study].shapes()[wildcards.shape]
 
 
 def data_of_variant(wildcards):
@@ -103,7 +109,9 @@ def inputs_of(measure, wildcards):
             files.part(RESULTS, wildcards.study, wildcards.variant, output, wildcards.block) for output in needed
         ],
     }
-    return given | ({"symmetries": files.symmetries(RESULTS, wildcards.study)} if measure.symmetries else {})
+    if measure.symmetries:
+        given["symmetries"] = files.symmetries(RESULTS, wildcards.study, variant_of(wildcards).shape)
+    return given
 
 
 def settings_of(measure, wildcards):
@@ -157,7 +165,23 @@ def in_report(study, figure):
     return report(path, category=study, subcategory="figures", caption=str(caption))
 
 
+def cards_drawn():
+    """The modules of their cards."""
+    return {figure.module.rpartition(".")[0] for paper in papers_drawn() for figure in paper.figures}
+
+
+def checkpoints_of(study):
+    """(what a job has kept, an output of it) for each training job and experiment of a study."""
+    for variant in study.variants:
+        for block in study.blocks():
+            kept = files.checkpoints(RESULTS, study.name, variant, block)
+            yield kept, files.part(RESULTS, study.name, variant, "models.safetensors", block)
+    for experiment in study.experiments():
+        kept = files.checkpoints(RESULTS, study.name, experiment.key)
+        yield kept, files.experiment(RESULTS, study.name, experiment.outputs[0])
+
+
 def papers_drawn():
-    """The papers of which a study draws a figure; all of them if none is drawn."""
+    """The papers of which a study draws a figure."""
     drawn = {paper_of(figure).slug: paper_of(figure) for study in STUDIES.values() for figure in study.figures}
     return list(drawn.values())

@@ -27,13 +27,13 @@ rule train:
 
 rule trace:
     input:
-        data=lambda wildcards: data_of_study(wildcards.study),
+        data=lambda wildcards: files.dataset(RESULTS, shape_of(wildcards).dataset),
     output:
-        files.symmetries(RESULTS, "{study}"),
+        files.symmetries(RESULTS, "{study}", "{shape}"),
     log:
-        log_of("trace", "{study}"),
+        log_of("trace", "{study}", "{shape}"),
     benchmark:
-        benchmark_of("trace", "{study}")
+        benchmark_of("trace", "{study}", "{shape}")
     conda:
         ENVIRONMENT
     threads: 1
@@ -41,11 +41,9 @@ rule trace:
         mem_mb=retried(4000),
         runtime=retried(30),
     params:
-        networks=lambda wildcards: STUDIES[wildcards.study].networks(),
-        code=lambda wildcards: code_of(
-            "symlab.symmetries.trace", *(v.network.module for v in STUDIES[wildcards.study].variants.values())
-        ),
+        network=lambda wildcards: shape_of(wildcards).network.spec(),
+        code=lambda wildcards: code_of("symlab.measures.symmetries", shape_of(wildcards).network.module),
     message:
-        "Permutation symmetries of the networks of {wildcards.study}"
+        "Permutation symmetries of {wildcards.shape} in {wildcards.study}"
     script:
         "../scripts/trace.py"

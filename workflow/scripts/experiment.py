@@ -9,13 +9,13 @@ from symlab.data.dataset import open_dataset
 from symlab.measures.job import Job
 from symlab.pipeline.job import run
 from symlab.pipeline.outputs import with_study, write_outputs
-from symlab.pipeline.registry import EXPERIMENTS, is_table
+from symlab.pipeline.registry import EXPERIMENTS, is_table, settings_of_spec
 
 
 def main(snakemake, report):
     torch.set_num_threads(snakemake.threads)
     experiment, spec = EXPERIMENTS[snakemake.params.experiment], snakemake.params.settings
-    study, read = snakemake.wildcards.study, experiment.settings.from_spec
+    study = snakemake.wildcards.study
     job = Job(
         study,
         report=report,
@@ -24,8 +24,7 @@ def main(snakemake, report):
         checkpoint_minutes=snakemake.config["checkpoint_minutes"],
         datasets={Path(path).stem: open_dataset(path) for path in snakemake.input.data},
     )
-    settings = [read(each) for each in spec] if isinstance(spec, list) else read(spec)
-    found = resolve_name(experiment.function)(settings, job)
+    found = resolve_name(experiment.function)(settings_of_spec(experiment.key, spec), job)
     outputs = {name: with_study(found[name], study) if is_table(name) else found[name] for name in experiment.outputs}
     write_outputs(dict(zip(experiment.outputs, snakemake.output, strict=True)), outputs, {"study": study, "spec": spec})
 

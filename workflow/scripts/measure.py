@@ -24,7 +24,7 @@ def main(snakemake, report):
         resolve_device(snakemake.config["device"], snakemake.threads),
         report,
         inputs={f"{Path(path).parent.name}.safetensors": read_output(path) for path in given.get("needed", [])},
-        symmetries=json.loads(Path(given.symmetries).read_text()) if measure.symmetries else (),
+        symmetries=json.loads(Path(given.symmetries).read_text()) if measure.symmetries else None,
     )
     models = open_models(given.models)
     if (models.header["study"], models.header["variant"]) != (study, variant):

@@ -7,7 +7,7 @@ from symlab.artifacts import write_table
 from symlab.measures.job import Job
 from symlab.pipeline.job import run
 from symlab.pipeline.outputs import join_parts, read_output, with_study
-from symlab.pipeline.registry import EXPERIMENTS, TABLES
+from symlab.pipeline.registry import TABLES, settings_of_spec
 
 
 def main(snakemake, report):
@@ -21,17 +21,10 @@ def main(snakemake, report):
     for name, spec in params.derived.items():
         table = TABLES[name]
         inputs = {each: have[each] for each in (*table.inputs, *table.if_present) if each in have}
-        have[name] = with_study(resolve_name(table.function)(inputs, settings_of(table, spec), job), params.study)
+        settings = settings_of_spec(table.key, spec) if table.key else None
+        have[name] = with_study(resolve_name(table.function)(inputs, settings, job), params.study)
         write_table(paths[name], have[name])
     report(", ".join(f"{name}: {len(have[name])} rows" for name in paths))
-
-
-def settings_of(table, spec):
-    """The settings that a table's function is given: none, one, or a list of them."""
-    if spec is None:
-        return None
-    read = EXPERIMENTS[table.key].settings.from_spec
-    return [read(each) for each in spec] if isinstance(spec, list) else read(spec)
 
 
 run(main, snakemake)

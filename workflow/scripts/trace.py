@@ -1,14 +1,14 @@
-"""Trace the permutation symmetries of a study's networks once, for all jobs that need them."""
+"""Trace the permutation symmetries of a network once, for all jobs that need them."""
 
 import json
 
 from symlab.artifacts import write_text
-from symlab.measures.symmetries import trace_networks
+from symlab.measures.symmetries import trace_network
 from symlab.pipeline.job import run
 
 
 def main(snakemake, report):
-    found = trace_networks(snakemake.params.networks, snakemake.input.data, report)
+    found = trace_network(snakemake.params.network, snakemake.input.data, report)
     write_text(snakemake.output[0], json.dumps(found))
 
 

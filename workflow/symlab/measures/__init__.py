@@ -1,4 +1,4 @@
-"""Measures of trained networks, experiments without a chain, and tables made from tables: what a line in a card says.
+"""Measures of a study's networks, experiments beside them, and tables made from tables: what a line in a card says.
 
 A paper's card (``symlab.papers``) registers its own; those of the kernel are in ``KERNEL``. The workflow knows nothing
 else of them: rules, files, the keys of a study in a config and the digests of code follow from these lines.
@@ -31,7 +31,7 @@ class Measure:
     needs_if: Mapping[str, str] = field(default_factory=dict)
     """Those that it needs only where a key of its settings is true: ``{"permutations.safetensors": "aligned"}``."""
     symmetries: bool = False
-    """Whether it is given the network's permutation symmetries (``job.symmetries``), traced once a study."""
+    """Whether it traces the networks (``job.trace``), whose symmetries are found once for each of a study."""
     gpu: bool = False
     minutes: int = 60
     memory_mb: int = 4000
@@ -41,7 +41,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question without a data set and a chain: ``(settings, job) -> {output: table or tensors}``, one job."""
+    """A question that needs none of a study's networks: ``(settings, job) -> {output: table or tensors}``, one job."""
 
     key: str
     """Dotted key of a study that asks for it: ``teacher_student.widths``. Lists of settings are its grids."""
@@ -93,7 +93,6 @@ KERNEL: tuple[Measure, ...] = (
         "symlab.measures.match:match_pairs",
         ("permutations.safetensors", "matching.csv"),
         needs=("moments.safetensors",),
-        symmetries=True,
         minutes=30,
     ),
     Measure(
@@ -103,7 +102,6 @@ KERNEL: tuple[Measure, ...] = (
         "symlab.measures.interpolate:walk_paths",
         ("curves.csv",),
         needs_if={"permutations.safetensors": "aligned"},
-        symmetries=True,
         gpu=True,
     ),
     Measure(

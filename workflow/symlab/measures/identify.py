@@ -11,9 +11,8 @@ from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.recording import hidden_layers, representation_covariances
 from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.measures.job import Job
-from symlab.measures.moments import move
 from symlab.measures.settings import Identification
-from symlab.training.models import Models
+from symlab.training.models import Models, move
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset

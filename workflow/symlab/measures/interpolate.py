@@ -11,10 +11,9 @@ import torch
 from symlab.alignment.permute import permute
 from symlab.connectivity.path import curve
 from symlab.measures.job import Job
-from symlab.measures.moments import move
 from symlab.measures.settings import Interpolation
 from symlab.symmetries.symmetry_spec import SymmetrySpec
-from symlab.training.models import Models
+from symlab.training.models import Models, move
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset

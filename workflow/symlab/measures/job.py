@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,8 @@ class Job:
     """Appends a line to the job's log."""
     inputs: dict[str, tuple[Tensors, dict[str, Any]]] = field(default_factory=dict)
     """Tensors and header of the files that the measure needs, by output: ``job.inputs["moments.safetensors"]``."""
-    symmetries: Sequence[dict[str, Any]] = ()
-    """The stored symmetries of the study's networks (``measures.symmetries``)."""
+    symmetries: dict[str, Any] | None = None
+    """The networks' stored symmetries (``measures.symmetries``), of a measure that traces; None if there are none."""
     datasets: dict[str, Dataset] = field(default_factory=dict)
     """The study's data sets by name, of an experiment that asks for them."""
     folder: Path | None = None
@@ -44,10 +44,8 @@ class Job:
         """The networks' forward pass and symmetries: read back where they are stored, else traced at inputs like x."""
         from symlab.symmetries.stored_forward import restore
 
-        wanted = {key: models.header[key] for key in ("network", "n_inputs", "n_outputs")}
-        for each in self.symmetries:
-            if all(each[key] == value for key, value in wanted.items()):
-                return restore(each["stored"])
+        if self.symmetries is not None:
+            return restore(self.symmetries)
         from symlab.symmetries.trace import trace
 
         return trace(models.module().to(x.device), x[:2])

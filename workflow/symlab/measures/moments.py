@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from symlab.alignment.forward import batch_rows
 from symlab.alignment.moments import record_pair_moments
 from symlab.measures.job import Job
 from symlab.measures.settings import Matching
-from symlab.training.models import Models
+from symlab.training.models import Models, move
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset
@@ -35,8 +34,3 @@ def correlate_activations(models: Models, data: Dataset, settings: Matching, job
         for group, found in groups.items()
     }
     return {"moments.safetensors": (correlations, {"samples": len(x), "symmetries": traced.spec.to_json()})}
-
-
-def move(state: dict[str, Tensor], device: str) -> dict[str, Tensor]:
-    """The tensors of a state on a device."""
-    return {name: tensor.to(device) for name, tensor in state.items()}

@@ -18,7 +18,7 @@ from symlab.data import SOURCES, Source
 from symlab.errors import UserError
 from symlab.measures import Experiment
 from symlab.networks import INITS, MLP, NETWORKS
-from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, maker_of
 from symlab.pipeline.studies import Chosen, Project, Study, Variant
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES, WAsymmetric
@@ -372,7 +372,7 @@ def check_study(study: Study, where: str) -> None:
     for measure in study.measures():
         settings = study.settings[measure.key]
         for output, key in measure.needs_if.items():
-            maker = next(each for each in MEASURES.values() if output in each.outputs)
+            maker = maker_of(output)
             if getattr(settings, key) and maker.key not in study.settings:
                 raise UserError(
                     f"Config: {where}.{measure.key}.{key} needs {where}.{maker.key}; add {maker.key}: {{}}, or set "

@@ -13,9 +13,9 @@ from symlab.errors import UserError
 from symlab.pipeline.registry import FIGURES
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
-    from symlab.papers.card import Drawing
+    from symlab.papers.card import Drawing, Figure
     from symlab.papers.claim import Tables
     from symlab.plotting.settings import Style
 
@@ -23,10 +23,9 @@ UNDRAWN = "undrawn"
 """Key of the text in a PNG that says why the figure could not be drawn; the report shows the sentence instead."""
 
 
-def drawing_of(figure: str) -> Drawing:
-    """A figure as its file says it."""
-    module = importlib.import_module(FIGURES[figure].module)
-    return next(drawing for drawing in module.FIGURES if drawing.id == figure)
+def drawing_of(figure: Figure) -> Drawing:
+    """A figure of a card as its file says it."""
+    return next(drawing for drawing in importlib.import_module(figure.module).FIGURES if drawing.id == figure.id)
 
 
 def draw_figures(
@@ -41,7 +40,7 @@ def draw_figures(
 
     for figure in figures:
         texts: dict[str, str] = {}
-        drawing = drawing_of(figure)
+        drawing = drawing_of(FIGURES[figure])
         with apply_style(style):
             try:
                 drawn = drawing.draw(tables, style)
@@ -54,7 +53,7 @@ def draw_figures(
         report(texts.get(UNDRAWN, f"{figure} drawn"))
 
 
-def draw_sentence(sentence: str) -> Figure:
+def draw_sentence(sentence: str) -> Drawn:
     """A figure that holds a sentence alone."""
     from symlab.plotting.style import COLUMN, panels
 

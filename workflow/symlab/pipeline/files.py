@@ -16,9 +16,9 @@ def part(results: str, study: str, variant: str, output: str, block: str | int) 
     return f"{results}/{study}/{variant}/{kind.stem}/{block}{kind.suffix}"
 
 
-def symmetries(results: str, study: str) -> str:
-    """The permutation symmetries of a study's networks."""
-    return f"{results}/{study}/symmetries.json"
+def symmetries(results: str, study: str, shape: str) -> str:
+    """The permutation symmetries of a study's networks of one shape."""
+    return f"{results}/{study}/symmetries/{shape}.json"
 
 
 def table(results: str, study: str, name: str) -> str:

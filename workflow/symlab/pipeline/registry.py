@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from symlab.measures import KERNEL, KERNEL_TABLES, Experiment, Measure, Table
 from symlab.papers import PAPERS
 from symlab.papers.card import Figure, Paper
@@ -25,6 +27,13 @@ def paper_of(figure: str) -> Paper:
         KeyError: no card has that figure.
     """
     return {each.id: paper for paper in PAPERS for each in paper.figures}[figure]
+
+
+def settings_of_spec(key: str, spec: Any) -> Any:
+    """The settings under a key of a study, a list of them where there are several, from their specs."""
+    kinds = {measure.key: measure.settings for measure in MEASURES.values()}
+    kinds |= {experiment.key: experiment.settings for experiment in EXPERIMENTS.values()}
+    return [kinds[key].from_spec(each) for each in spec] if isinstance(spec, list) else kinds[key].from_spec(spec)
 
 
 def maker_of(output: str) -> Measure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,9 +14,9 @@ from PIL import Image, UnidentifiedImageError
 from symlab.artifacts import ArtifactError
 from symlab.measures import KERNEL_CAPTIONS
 from symlab.papers import PAPERS
-from symlab.papers.card import Drawing, Paper
+from symlab.papers.card import Paper
 from symlab.pipeline import provenance
-from symlab.pipeline.drawing import UNDRAWN
+from symlab.pipeline.drawing import UNDRAWN, drawing_of
 from symlab.pipeline.html import data_uri, render, render_markdown
 from symlab.pipeline.ledger import (
     AGREES,
@@ -144,11 +143,11 @@ def _view_figures(
     results: Path,
 ) -> list[dict[str, Any]]:
     """The figures of a study with their captions and the claims about them."""
-    cards = {figure.id: (paper, figure.module) for paper in papers for figure in paper.figures}
+    cards = {figure.id: (paper, figure) for paper in papers for figure in paper.figures}
     shown = []
     for path in paths:
-        paper, module = cards[path.stem]
-        drawing: Drawing = next(each for each in importlib.import_module(module).FIGURES if each.id == path.stem)
+        paper, figure = cards[path.stem]
+        drawing = drawing_of(figure)
         anchor = _figure_anchor(study, path.stem)
         width, height, undrawn = _look_at_png(path)
         shown.append(

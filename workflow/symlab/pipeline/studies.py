@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +33,12 @@ class Variant:
     scheme: Scheme
     recipe: Recipe
 
+    @property
+    def shape(self) -> str:
+        """A name for its network at its data set's inputs, which other variants may share: ``mlp-1f0c93ab``."""
+        told = json.dumps([self.network.spec(), self.dataset], sort_keys=True)
+        return f"{self.network.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
     def columns(self) -> dict[str, Any]:
         """What identifies the variant on every row of every table."""
         return {
@@ -53,7 +61,7 @@ class Study:
     variants: dict[str, Variant] = field(default_factory=dict)
     seeds: int = 0
     mask_seeds: int = 1
-    seeds_per_job: int = 2
+    seeds_per_job: int = 1
     snapshots: tuple[int, ...] = ()
 
     def blocks(self) -> list[int]:
@@ -90,10 +98,9 @@ class Study:
         """Names of the data sets used, in order."""
         return list(dict.fromkeys(variant.dataset for variant in self.variants.values()))
 
-    def networks(self) -> list[dict[str, Any]]:
-        """Specs of the distinct networks, in order."""
-        specs = [variant.network.spec() for variant in self.variants.values()]
-        return [spec for number, spec in enumerate(specs) if spec not in specs[:number]]
+    def shapes(self) -> dict[str, Variant]:
+        """For each shape of the study's networks one of the variants that have it."""
+        return {variant.shape: variant for variant in self.variants.values()}
 
     def measures(self) -> list[Measure]:
         """The measures that are switched on."""

@@ -104,3 +104,8 @@ def open_models(path: str | Path) -> Models:
     """
     arrays, header = read_tensors(path, "models")
     return Models({name: torch.from_numpy(array) for name, array in arrays.items()}, header)
+
+
+def move(state: State, device: str) -> State:
+    """The tensors of a state on a device."""
+    return {name: tensor.to(device) for name, tensor in state.items()}

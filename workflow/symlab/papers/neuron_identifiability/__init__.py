@@ -92,6 +92,7 @@ NEURON_IDENTIFIABILITY = Paper(
             f"{_ROOM}.ridge_costs:measure_ridge_costs",
             ("ridge_swap_costs.parquet", "ridge_costs.csv"),
             gpu=True,
+            minutes=240,
             chain=True,
         ),
     ),

@@ -20,9 +20,8 @@ from torch import Tensor
 from symlab.errors import UserError
 from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.measures.job import Job
-from symlab.measures.moments import move
 from symlab.papers.neuron_identifiability.settings import Theory
-from symlab.training.models import Models
+from symlab.training.models import Models, move
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset

@@ -14,9 +14,8 @@ from symlab.identifiability.neuron_functions import layer_functions
 from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.identifiability.ridge import ridge_swap_costs
 from symlab.measures.job import Job
-from symlab.measures.moments import move
 from symlab.papers.neuron_identifiability.settings import Ridge
-from symlab.training.models import Models
+from symlab.training.models import Models, move
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset

@@ -10,7 +10,6 @@ import torch
 from symlab.identifiability.recording import hidden_layers, linear_maps, representation_covariances
 from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.measures.job import Job
-from symlab.measures.moments import move
 from symlab.papers.neuron_identifiability.bounds import layer_scheme, squared_moments
 from symlab.papers.neuron_identifiability.gram_deviation import gram_deviation_table
 from symlab.papers.neuron_identifiability.network_gaps import gap_table
@@ -18,7 +17,7 @@ from symlab.papers.neuron_identifiability.sensitivity import sensitivity_table
 from symlab.papers.neuron_identifiability.settings import Theory
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
-from symlab.training.models import Models
+from symlab.training.models import Models, move
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset

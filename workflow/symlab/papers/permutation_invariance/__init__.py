@@ -1,4 +1,4 @@
-"""Two-layer ReLU students of a teacher with orthonormal neurons (Zhan, Li, Wu: permutation invariance and LMC)."""
+"""The paper's card: two-layer ReLU students of a teacher with orthonormal neurons."""
 
 from symlab.measures import Experiment, Table
 from symlab.papers.card import Figure, Paper
