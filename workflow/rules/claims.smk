@@ -1,9 +1,3 @@
-def papers_drawn():
-    """The papers of which a study draws a figure; all of them if none is drawn."""
-    drawn = {paper_of(figure).slug: paper_of(figure) for study in STUDIES.values() for figure in study.figures}
-    return list(drawn.values())
-
-
 rule claims:
     input:
         rules.tables.input,

@@ -48,11 +48,11 @@ wildcard_constraints:
 
 
 def log_of(rule, *wildcards):
-    return "/".join([RESULTS, "logs", rule, *wildcards]) + ".log"
+    return f"{RESULTS}/logs/{'/'.join([rule, *wildcards])}.log"
 
 
 def benchmark_of(rule, *wildcards):
-    return "/".join([RESULTS, "benchmarks", rule, *wildcards]) + ".tsv"
+    return f"{RESULTS}/benchmarks/{'/'.join([rule, *wildcards])}.tsv"
 
 
 def retried(amount):
@@ -83,3 +83,81 @@ def figures_of(study):
 
 def tables_of(study):
     return [files.table(RESULTS, study, table) for table in STUDIES[study].tables()]
+
+
+def code_of_training(wildcards):
+    """The engine, and of networks, schemes and updates those that the variant has."""
+    variant = variant_of(wildcards)
+    scheme, update = variant.scheme, UPDATES[variant.recipe.optimizer]
+    return code_of("symlab.training.variant", variant.network.module, scheme.draw, scheme.parametrise, update)
+
+
+def inputs_of(measure, wildcards):
+    """Data, models, and the outputs of other measures that it needs with these settings."""
+    settings = STUDIES[wildcards.study].settings[measure.key]
+    needed = [*measure.needs, *(output for output, key in measure.needs_if.items() if getattr(settings, key))]
+    given = {
+        "data": data_of_variant(wildcards),
+        "models": files.part(RESULTS, wildcards.study, wildcards.variant, "models.safetensors", wildcards.block),
+        "needed": [
+            files.part(RESULTS, wildcards.study, wildcards.variant, output, wildcards.block) for output in needed
+        ],
+    }
+    return given | ({"symmetries": files.symmetries(RESULTS, wildcards.study)} if measure.symmetries else {})
+
+
+def settings_of(measure, wildcards):
+    return spec_of(STUDIES[wildcards.study].settings[measure.key])
+
+
+def settings_of_experiment(experiment, wildcards):
+    """What the job reads: keys that only tables read leave it as it is."""
+    chosen = STUDIES[wildcards.study].settings[experiment.key]
+    specs = [
+        {key: value for key, value in each.spec().items() if key not in experiment.unused}
+        for each in (chosen if isinstance(chosen, list) else [chosen])
+    ]
+    return specs if isinstance(chosen, list) else specs[0]
+
+
+def parts_of(study):
+    """The parts of each table that is put together, by its name."""
+    return {
+        table: [
+            files.part(RESULTS, study.name, variant, table, block)
+            for variant in study.variants
+            for block in study.blocks()
+        ]
+        for table in study.joined_tables()
+    }
+
+
+def experiments_of(study):
+    """What the study's experiments give, by its name."""
+    return {
+        output: files.experiment(RESULTS, study.name, output)
+        for experiment in study.experiments()
+        for output in experiment.outputs
+    }
+
+
+def made_tables(study):
+    """Tables of the study that its tables job writes."""
+    return [*study.joined_tables(), *(table.name for table in study.derived_tables())]
+
+
+def derived_specs(study):
+    """For each derived table the settings that its function is given."""
+    return {table.name: spec_of(study.settings[table.key]) if table.key else None for table in study.derived_tables()}
+
+
+def in_report(study, figure):
+    path = files.figure(RESULTS, study, figure)
+    caption = Path(files.figure(RESULTS, study, figure, ".rst")).absolute()
+    return report(path, category=study, subcategory="figures", caption=str(caption))
+
+
+def papers_drawn():
+    """The papers of which a study draws a figure; all of them if none is drawn."""
+    drawn = {paper_of(figure).slug: paper_of(figure) for study in STUDIES.values() for figure in study.figures}
+    return list(drawn.values())

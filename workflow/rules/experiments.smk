@@ -1,16 +1,5 @@
 """One rule for each experiment that the papers' cards register (symlab.measures.Experiment)."""
 
-
-def settings_of_experiment(experiment, wildcards):
-    """What the job reads: keys that only tables read leave it as it is."""
-    chosen = STUDIES[wildcards.study].settings[experiment.key]
-    specs = [
-        {key: value for key, value in each.spec().items() if key not in experiment.unused}
-        for each in (chosen if isinstance(chosen, list) else [chosen])
-    ]
-    return specs if isinstance(chosen, list) else specs[0]
-
-
 for each in EXPERIMENTS.values():
 
     rule:

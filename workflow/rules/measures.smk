@@ -1,24 +1,5 @@
 """One rule for each measure that the kernel and the papers' cards register (symlab.measures.Measure)."""
 
-
-def inputs_of(measure, wildcards):
-    """Data, models, and the outputs of other measures that it needs with these settings."""
-    settings = STUDIES[wildcards.study].settings[measure.key]
-    needed = [*measure.needs, *(output for output, key in measure.needs_if.items() if getattr(settings, key))]
-    given = {
-        "data": data_of_variant(wildcards),
-        "models": files.part(RESULTS, wildcards.study, wildcards.variant, "models.safetensors", wildcards.block),
-        "needed": [
-            files.part(RESULTS, wildcards.study, wildcards.variant, output, wildcards.block) for output in needed
-        ],
-    }
-    return given | ({"symmetries": files.symmetries(RESULTS, wildcards.study)} if measure.symmetries else {})
-
-
-def settings_of(measure, wildcards):
-    return spec_of(STUDIES[wildcards.study].settings[measure.key])
-
-
 for each in MEASURES.values():
 
     rule:

@@ -1,37 +1,5 @@
 """One job a study: its tables, put together from the variants' blocks or made from other tables."""
 
-
-def parts_of(study):
-    """The parts of each table that is put together, by its name."""
-    return {
-        table: [
-            files.part(RESULTS, study.name, variant, table, block)
-            for variant in study.variants
-            for block in study.blocks()
-        ]
-        for table in study.joined_tables()
-    }
-
-
-def experiments_of(study):
-    """What the study's experiments give, by its name."""
-    return {
-        output: files.experiment(RESULTS, study.name, output)
-        for experiment in study.experiments()
-        for output in experiment.outputs
-    }
-
-
-def made_tables(study):
-    """Tables of the study that its tables job writes."""
-    return [*study.joined_tables(), *(table.name for table in study.derived_tables())]
-
-
-def derived_specs(study):
-    """For each derived table the settings that its function is given."""
-    return {table.name: spec_of(study.settings[table.key]) if table.key else None for table in study.derived_tables()}
-
-
 for each in STUDIES.values():
     if made_tables(each):
 

@@ -1,10 +1,3 @@
-def code_of_training(wildcards):
-    """The engine, and of networks, schemes and updates those that the variant has."""
-    variant = variant_of(wildcards)
-    scheme, update = variant.scheme, UPDATES[variant.recipe.optimizer]
-    return code_of("symlab.training.variant", variant.network.module, scheme.draw, scheme.parametrise, update)
-
-
 rule train:
     input:
         data=data_of_variant,

@@ -10,8 +10,8 @@ from symlab.plotting.settings import Style
 
 def main(snakemake, report):
     tables = {Path(path).name: read_table(path) for path in snakemake.input}
-    folder = Path(snakemake.output.png[0]).parent
-    draw_figures(snakemake.params.figures, tables, Style.from_spec(snakemake.params.style), folder, report)
+    params, folder = snakemake.params, Path(snakemake.output.png[0]).parent
+    draw_figures(params.study, params.figures, tables, Style.from_spec(params.style), folder, report)
 
 
 run(main, snakemake)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from pkgutil import resolve_name
 
+from symlab.artifacts import ArtifactError, rebuild
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
 from symlab.measures.job import Job
@@ -25,8 +26,11 @@ def main(snakemake, report):
         inputs={f"{Path(path).parent.name}.safetensors": read_output(path) for path in given.get("needed", [])},
         symmetries=json.loads(Path(given.symmetries).read_text()) if measure.symmetries else (),
     )
+    models = open_models(given.models)
+    if (models.header["study"], models.header["variant"]) != (study, variant):
+        raise ArtifactError(f"{given.models} holds networks of another variant. {rebuild(given.models)}")
     settings = measure.settings.from_spec(snakemake.params.settings)
-    outputs = resolve_name(measure.function)(open_models(given.models), open_dataset(given.data), settings, job)
+    outputs = resolve_name(measure.function)(models, open_dataset(given.data), settings, job)
     header = {"study": study, "variant": variant, "spec": snakemake.params.settings}
     write_outputs(dict(zip(measure.outputs, snakemake.output, strict=True)), outputs, header)
 

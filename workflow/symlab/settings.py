@@ -39,10 +39,6 @@ class Settings(BaseModel):
         """The settings that a spec was made of, by today's defaults."""
         return cls.model_validate(_without_revisions(spec))
 
-    def __getitem__(self, key: str) -> Any:
-        """A value by its key."""
-        return getattr(self, key)
-
     def columns(self) -> dict[str, Any]:
         """What tables say of these settings on every row; nothing unless a kind of settings says otherwise."""
         return {}

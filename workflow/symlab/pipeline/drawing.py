@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from symlab.artifacts import write_text
 from symlab.errors import UserError
 from symlab.pipeline.registry import FIGURES
 
@@ -29,23 +30,27 @@ def drawing_of(figure: str) -> Drawing:
 
 
 def draw_figures(
-    figures: Sequence[str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
+    study: str, figures: Sequence[str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
 ) -> None:
     """Draw figures as <id>.png and <id>.pdf; one that its tables do not allow becomes a page that says why.
 
-    The PNG of such a page holds the sentence as its text ``undrawn``, by which the report knows it.
+    The PNG of such a page holds the sentence as its text ``undrawn``, by which the report knows it. <id>.rst is the
+    caption in reStructuredText, which Snakemake's own report shows.
     """
     from symlab.plotting.style import apply_style, save
 
     for figure in figures:
         texts: dict[str, str] = {}
+        drawing = drawing_of(figure)
         with apply_style(style):
             try:
-                drawn = drawing_of(figure).draw(tables, style)
+                drawn = drawing.draw(tables, style)
             except UserError as reason:
                 texts = {UNDRAWN: f"{figure} cannot be drawn: {reason}"}
                 drawn = draw_sentence(texts[UNDRAWN])
         save(drawn, folder / f"{figure}.pdf", folder / f"{figure}.png", style.dpi, texts)
+        caption = drawing.caption.format(study=study).replace("`", "``")
+        write_text(folder / f"{figure}.rst", f"**{drawing.title}**\n\n{caption}\n")
         report(texts.get(UNDRAWN, f"{figure} drawn"))
 
 
