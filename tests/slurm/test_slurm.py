@@ -85,7 +85,7 @@ def hold_training(training, cluster):
 
     SLURM wakes what it is about to end, so the time that it takes to strike does not count.
     """
-    cluster.wait(lambda: "epoch 1/" in training.log(), "training")
+    cluster.wait(lambda: "epoch 1/" in training.log(), "training", 150)
     (script,) = training.scripts()
     script.suspend()
     (job,) = cluster.jobs()
