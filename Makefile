@@ -1,21 +1,24 @@
-# make demo · make test · make lint · make bench: each creates .venv from the lock if it is missing or out of date.
+# make demo · test · test-slow · lint · docs · bench: each creates .venv from the lock if it is missing or out of date.
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := workflow tests examples
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test test-slow lint format docs bench clean
 demo: .venv/.installed
 	$(BIN)/snakemake all --logger rich
 
 test: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit --numprocesses auto
-	$(BIN)/python -m pytest tests/workflow tests/browser tests/slurm --numprocesses 2 --dist loadfile --durations 15
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
+
+test-slow: .venv/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations 15
 
 lint: .venv/.installed
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/snakemake --lint
 
 format: .venv/.installed
@@ -23,13 +26,17 @@ format: .venv/.installed
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/snakefmt Snakefile workflow/rules
 
+docs: .venv/.installed
+	$(BIN)/python -m symlab.pipeline.docs
+
 bench: .venv/.installed
 	$(BIN)/python -m pytest tests/benchmarks -s
 
-.venv/.installed: envs/requirements.lock
+.venv/.installed: envs/requirements.lock pyproject.toml
 	@echo "Installing the pinned environment into .venv: a minute or two, about 2 GB with torch."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement envs/requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 clean:

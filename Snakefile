@@ -1,7 +1,7 @@
 """symlab: from data to verdicts. Stages are in workflow/rules, the library in workflow/symlab."""
 
-import os
-import sys
+import shutil
+from pathlib import Path
 
 from snakemake.utils import min_version
 
@@ -13,42 +13,24 @@ if "studies" not in config:
     configfile: "config.yaml"
 
 
-LIBRARY_PATH = os.path.join(workflow.basedir, "workflow")
-sys.path.insert(0, LIBRARY_PATH)
-
-
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/train.smk"
-include: "workflow/rules/align.smk"
-include: "workflow/rules/interpolate.smk"
-include: "workflow/rules/identify.smk"
-include: "workflow/rules/students.smk"
+include: "workflow/rules/measures.smk"
+include: "workflow/rules/experiments.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
-include: "workflow/rules/report.smk"
-
-
-# Once a training job has finished for Snakemake too, its checkpoint is of no more use.
-JOBS = Jobs(finished=forget_checkpoints)
-logger.addHandler(JOBS)
-
-
-onstart:
-    try:
-        hold_results(RESULTS)
-    except UserError as error:
-        raise WorkflowError(str(error)) from None
 
 
 onsuccess:
-    if os.path.exists(rules.report.output[0]):
-        print(outcome(RESULTS))
-
-
-onerror:
-    JOBS.tell_at_exit()
+    # What a job kept to go on from is of no more use where its output is there.
+    for kept, output in (pair for study in STUDIES.values() for pair in checkpoints_of(study)):
+        if Path(output).exists():
+            shutil.rmtree(kept, ignore_errors=True)
+            Path(kept).unlink(missing_ok=True)
+    if Path(rules.report.output.page).exists():
+        print(f"The report: {rules.report.output.page}")
 
 
 rule all:

@@ -1,4 +1,6 @@
-"""A copy of the project in a temporary folder, and one finished smoke run that tests of the workflow start from."""
+"""A copy of the project in a temporary folder, where Snakemake is called as a user would, and runs that tests share."""
+
+from __future__ import annotations
 
 import json
 import os
@@ -6,10 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import psutil
 import pytest
 import yaml
 from filelock import FileLock
@@ -18,7 +23,10 @@ from safetensors import safe_open
 from symlab.artifacts import read_header, read_table
 
 ROOT = Path(__file__).parents[1]
+TINY = Path("workflow/presets/tiny.yaml")
 SMOKE = Path("workflow/presets/smoke.yaml")
+# A variant of the tiny preset, of which training can be made to take long enough to be disturbed.
+VARIANT = "digits/w_sigma_F1"
 
 
 @dataclass
@@ -26,22 +34,43 @@ class Project:
     """A project folder in which snakemake can be called as a user would."""
 
     folder: Path
-    config: Path = SMOKE
+    config: Path = TINY
 
-    def command(self, *arguments):
+    def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", str(self.config)]
 
-    def environment(self, **variables):
-        kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SYMLAB_DATA")}
-        return kept | variables
+    def environment(self, **variables: str) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if key != "SYMLAB_DATA"}
+        # Users install symlab into the environment of their clone, and the Snakefile refuses one from elsewhere. Tests
+        # share one environment among many copies, whose modules they also edit, so each copy is put before it.
+        path = os.pathsep.join([str(self.folder / "workflow"), *variables.pop("PYTHONPATH", "").split(os.pathsep)])
+        return kept | {"PYTHONPATH": path.rstrip(os.pathsep)} | variables
 
-    def snakemake(self, *arguments, data_dir=None, **variables):
-        environment = self.environment(**variables, **({"SYMLAB_DATA": str(data_dir)} if data_dir else {}))
+    def snakemake(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*arguments), cwd=self.folder, env=environment, text=True, capture_output=True, timeout=1800
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment(**variables),
+            text=True,
+            capture_output=True,
+            timeout=1800,
         )
 
-    def start(self, *arguments, **variables):
+    def run(self, *arguments: str, **variables: str) -> str:
+        """What a Snakemake that has to succeed says."""
+        result = self.snakemake(*arguments, **variables)
+        said = result.stdout + result.stderr
+        assert result.returncode == 0, said[-5000:]
+        return said
+
+    def refuse(self, *arguments: str, **variables: str) -> str:
+        """What a Snakemake says that has to fail with sentences alone."""
+        result = self.snakemake(*arguments, **variables)
+        said = result.stdout + result.stderr
+        assert result.returncode != 0 and "Traceback" not in said, said[-5000:]
+        return said
+
+    def start(self, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
         """Snakemake in the background, in a process group of its own, its output in terminal.log."""
         with (self.folder / "terminal.log").open("w") as terminal:
             return subprocess.Popen(
@@ -53,35 +82,46 @@ class Project:
                 stderr=subprocess.STDOUT,
             )
 
-    def planned(self, *targets):
-        """Jobs of each rule that a run would execute now."""
-        result = self.snakemake(*targets, "--dry-run", "--quiet", "host")
-        assert result.returncode == 0, result.stderr
-        output = result.stdout + result.stderr
-        if "Nothing to be done" in output:
+    def plan(self) -> dict[str, int]:
+        """Jobs of each rule that a run would execute now; grouping rules without a script left out."""
+        said = self.run("all", "--dry-run", "--quiet", "host")
+        if "Nothing to be done" in said:
             return {}
-        stats = output.split("Job stats:")[-1].split("total")[0]
-        return {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", stats, flags=re.MULTILINE)}
+        stats = said.split("Job stats:")[-1].split("total")[0]
+        counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", stats, flags=re.MULTILINE)}
+        return {rule: count for rule, count in counts.items() if rule not in ("all", "tables", "figures")}
 
-    def edit_config(self, change):
+    def edit(self, name: str | Path, change: Callable[[str], str]) -> None:
+        """Change the text of a file of the copy."""
+        path = self.folder / name
+        before = path.read_text()
+        after = change(before)
+        assert after != before, f"nothing changed in {name}"
+        path.write_text(after)
+
+    def edit_config(self, change: Callable[[dict[str, Any]], Any]) -> None:
         path = self.folder / self.config
         config = yaml.safe_load(path.read_text())
         change(config)
         path.write_text(yaml.safe_dump(config, sort_keys=False))
 
-    def results(self, pattern):
-        return sorted((self.folder / "results" / "smoke").glob(pattern))
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / self.config.stem
 
-    def assert_same_results(self, other, pattern="**/*"):
+    def find(self, pattern: str) -> list[Path]:
+        return sorted(self.results.glob(pattern))
+
+    def assert_same_results(self, other: Project, pattern: str = "**/*") -> None:
         """Every table and tensor file of the other project is here with the same values (times apart)."""
         names = [
-            path.relative_to(other.folder)
-            for path in other.results(pattern)
+            path.relative_to(other.results)
+            for path in other.find(pattern)
             if path.suffix in (".csv", ".parquet", ".safetensors") and "checkpoints" not in path.parts
         ]
         assert names
         for name in names:
-            here, there = self.folder / name, other.folder / name
+            here, there = self.results / name, other.results / name
             if name.suffix == ".safetensors":
                 kind = json.loads(safe_open(there, framework="numpy").metadata()["symlab"])["kind"]
                 assert read_header(here, kind)["content_sha256"] == read_header(there, kind)["content_sha256"], name
@@ -90,46 +130,110 @@ class Project:
                 pd.testing.assert_frame_equal(*tables, check_exact=True, obj=str(name))
 
 
-def copy_project(folder):
+def copy_project(folder: Path, config: Path = TINY) -> Project:
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("Snakefile", "config.yaml", "envs", "profiles", "workflow"):
         source = ROOT / name
         if source.is_dir() and not source.is_symlink():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name, follow_symlinks=False)
-    return Project(folder)
+    return Project(folder, config)
+
+
+def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
+    """The project after a whole run of a preset, made once for all processes of the tests."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"finished_{config.stem}"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            result = copy_project(folder, config).snakemake("all")
+            if result.returncode != 0:
+                # The other processes shall not take it for finished.
+                shutil.rmtree(folder)
+                pytest.fail((result.stdout + result.stderr)[-5000:])
+    return Project(folder, config)
 
 
 @pytest.fixture(scope="session")
-def clone():
+def clone() -> Callable[..., Project]:
     """Makes a copy of the project, as cloned, in a folder."""
     return copy_project
 
 
 @pytest.fixture
-def fresh(tmp_path):
+def fresh(tmp_path: Path) -> Project:
     """The project as cloned."""
-    return copy_project(tmp_path)
+    return copy_project(tmp_path / "fresh")
 
 
 @pytest.fixture(scope="session")
-def finished_run(tmp_path_factory):
-    """The project after a smoke run, which all processes of the tests share; not to be changed (use ``finished``)."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            folder.mkdir()
-            result = copy_project(folder).snakemake("all")
-            if result.returncode != 0:
-                # The other processes shall not take it for finished.
-                shutil.rmtree(folder)
-                pytest.fail(result.stderr[-5000:])
-    return Project(folder)
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project after a run of the tiny preset; not to be changed (use ``finished``)."""
+    return finish(TINY, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project after a run of the smoke preset, for slow tests; not to be changed."""
+    return finish(SMOKE, tmp_path_factory)
 
 
 @pytest.fixture
-def finished(finished_run, tmp_path):
-    """A copy of the finished run with its timestamps and Snakemake's records."""
+def finished(finished_run: Project, tmp_path: Path) -> Iterator[Project]:
+    """A copy of the finished tiny run with its timestamps and Snakemake's records."""
     shutil.copytree(finished_run.folder, tmp_path / "copy", symlinks=True)
-    return Project(tmp_path / "copy")
+    yield Project(tmp_path / "copy", finished_run.config)
+    shutil.rmtree(tmp_path / "copy")
+
+
+def train_longer(project: Project) -> Project:
+    """Training that takes a while and may write checkpoints several times a second."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["checkpoint_minutes"] = 0.002
+        config["studies"]["digits"]["recipe"]["epochs"] = 100
+
+    project.edit_config(change)
+    return project
+
+
+@dataclass
+class Training:
+    """A project whose training of one variant takes a while, and what that variant's job writes."""
+
+    project: Project
+    models: str = f"results/tiny/{VARIANT}/models/0.safetensors"
+
+    @property
+    def log_path(self) -> Path:
+        return self.project.results / f"logs/train/{VARIANT}/0.log"
+
+    def log(self) -> str:
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    def checkpoints(self) -> list[Path]:
+        return self.project.find("checkpoints/digits/*/0")
+
+    def scripts(self) -> list[psutil.Process]:
+        """The processes that train, whoever has started them."""
+        own = f"{self.project.folder}/.snakemake/scripts/"
+        lines = [(each, " ".join(each.info["cmdline"] or ())) for each in psutil.process_iter(["cmdline"])]
+        return [each for each, line in lines if line.startswith(sys.executable) and own in line and "train.py" in line]
+
+    def assert_same(self, other: Training) -> None:
+        self.project.assert_same_results(other.project, f"{VARIANT}/[hm]*/*")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Training:
+    """Training that nothing has disturbed."""
+    training = Training(train_longer(copy_project(tmp_path_factory.mktemp("trained") / "project")))
+    training.project.run(training.models)
+    return training
+
+
+@pytest.fixture
+def untrained(fresh: Project) -> Training:
+    """The same before training."""
+    return Training(train_longer(fresh))

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from symlab.permutation_invariance.barrier import barriers, minima_barriers, permuted
-from symlab.permutation_invariance.matching import match_by_type
-from symlab.permutation_invariance.minima import Minima, uniform_minima
+from symlab.papers.permutation_invariance.minima import Minima, uniform_minima
+from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
+from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.seeds import numpy_rng
 
 Pairs = tuple[Minima, Minima, np.ndarray]

@@ -15,13 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symlab.permutation_invariance.grid import Point
-from symlab.permutation_invariance.kernel import loss_and_gradient
-from symlab.permutation_invariance.training import train_students
+from symlab.papers.permutation_invariance.population_loss import loss_and_gradient
+from symlab.papers.permutation_invariance.settings import Widths
+from symlab.papers.permutation_invariance.student_points import Point
+from symlab.papers.permutation_invariance.student_training import train_students
 from symlab.seeds import torch_generator
 
 RUNS = 40
-GRID = {"steps": 1000, "stop_below": 1e-9, "batch": None}
+GRID = Widths(M=6, d=8, m=12, runs=RUNS, steps=1000)
 KEY = ("benchmark", "students")
 GOAL_RATIO = 5.0
 
@@ -38,9 +39,9 @@ def one_after_the_other(point: Point) -> Tensor:
 def plain(point: Point, seed: int) -> Tensor:
     generator = torch_generator(KEY[0], f"{KEY[1]}/{point.name}", "init", 0, seed)
     W = torch.empty(point.m, point.d, dtype=torch.float64).normal_(0, point.init_std, generator=generator)
-    for _ in range(GRID["steps"]):
+    for _ in range(GRID.steps):
         loss, gradient = loss_and_gradient(W, point.M)
-        if loss < GRID["stop_below"]:
+        if loss < GRID.stop_below:
             break
         W = W - point.lr * gradient
     return W

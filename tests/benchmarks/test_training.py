@@ -19,6 +19,7 @@ from __future__ import annotations
 import multiprocessing
 import statistics
 import time
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,28 +29,26 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
-from symlab.networks import build
-from symlab.training import replicas as engine
+from symlab.data import Coherence
+from symlab.data.coherence import load
+from symlab.networks import MLP, Lecun, Network, ResNet20, build
+from symlab.papers.neuron_identifiability.coherence import student_run
+from symlab.papers.neuron_identifiability.settings import CoherenceStudents
+from symlab.schemes import Standard, WAsymmetric
+from symlab.training import stack_size
 from symlab.training.augmentation import Augmentation
+from symlab.training.objective import Replica
 from symlab.training.precision import arithmetic
-from symlab.training.replicas import Replica, train_block
+from symlab.training.replicas import Run, train_block
+from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
 IMAGES, BATCH, SIZES, N_FIXED = 54_016, 64, [784, 512, 512, 512, 10], [64, 64, 64, 256]
+WIDE = MLP(name="mlp", widths=SIZES[1:-1])
 REPLICAS, JOBS, ROUNDS = 4, 2, 3
-SCHEME = {"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": N_FIXED}
-RECIPE = {
-    "optimizer": "adamw",
-    "lr": 1e-3,
-    "weight_decay": 0.01,
-    "momentum": 0.9,
-    "decay_bias": True,
-    "epochs": 1,
-    "batch_size": BATCH,
-    "schedule": {"name": "constant"},
-    "augment": None,
-    "precision": "float32",
-}
+SCHEME = WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=N_FIXED)
+LECUN = Lecun(name="lecun")
+RECIPE: dict[str, Any] = {"epochs": 1, "batch_size": BATCH}
 
 
 def images() -> tuple[Tensor, Tensor]:
@@ -62,11 +61,8 @@ def engine_work(seeds: list[int]) -> Any:
     pixels, labels = images()
     x = (pixels.float() / 255 - 0.13) / 0.31
     data = TrainingData(x, labels, x[:0], labels[:0], "classification")
-    network = {"name": "mlp", "widths": SIZES[1:-1]}
-    replicas = [Replica(0, seed) for seed in seeds]
-    return lambda: train_block(
-        lambda: build(network, SIZES[0], SIZES[-1]), data, replicas, SCHEME, {"name": "lecun"}, RECIPE, [1], ("s", "v")
-    )
+    run = Run(lambda: build(WIDE, SIZES[0], SIZES[-1]), data, SCHEME, LECUN, Recipe(**RECIPE), [1], ("s", "v"))
+    return lambda: train_block(run, [Replica(0, seed) for seed in seeds])
 
 
 def products_work(seeds: list[int]) -> Any:
@@ -185,20 +181,19 @@ def test_training_four_replicas(benchmark: Any) -> None:
     assert figures["loop_over_engine"] > 1
 
 
-SMALL = {"name": "mlp", "widths": [128, 128, 128]}
+SMALL = MLP(name="mlp", widths=[128, 128, 128])
 
 
 def small(stacked: bool) -> float:
     """Seconds to train ten digits-size MLPs for four epochs on one thread."""
     x, y = torch.randn(1437, 64, generator=torch.Generator().manual_seed(0)), torch.arange(1437) % 10
     data = TrainingData(x, y, x[:0], y[:0], "classification")
-    limit, engine.STACK_BELOW_PARAMETERS = engine.STACK_BELOW_PARAMETERS, 10**9 if stacked else 0
+    scheme, recipe = SCHEME.model_copy(update={"n_fixed": 8}), Recipe(**RECIPE | {"epochs": 4})
+    run = Run(lambda: build(SMALL, 64, 10), data, scheme, LECUN, recipe, [4], ("s", "v"))
+    limit, stack_size.STACK_BELOW_PARAMETERS = stack_size.STACK_BELOW_PARAMETERS, 10**9 if stacked else 0
     began = time.perf_counter()
-    train_block(
-        lambda: build(SMALL, 64, 10), data, [Replica(0, s) for s in range(10)], SCHEME | {"n_fixed": 8},
-        {"name": "lecun"}, RECIPE | {"epochs": 4}, [4], ("s", "v"),
-    )  # fmt: skip
-    engine.STACK_BELOW_PARAMETERS = limit
+    train_block(run, [Replica(0, s) for s in range(10)])
+    stack_size.STACK_BELOW_PARAMETERS = limit
     return time.perf_counter() - began
 
 
@@ -212,6 +207,54 @@ def test_stacking_small_networks(benchmark: Any) -> None:
     print(f"\none by one over together, 64-128-128-128-10: {ratio:.2f}")
 
 
+STUDENTS = CoherenceStudents(embedding=["exact_copy"], t=[3])
+
+
+def student_products() -> float:
+    """CPU milliseconds of the products of one training: 200 steps of 512 samples, 20 inputs, 128 neurons."""
+    samples, d, m = STUDENTS.batch_size, STUDENTS.d, STUDENTS.width
+    x, W, gradient = torch.randn(samples, d), torch.randn(m, d), torch.randn(samples, m)
+    began = time.process_time()
+    for _ in range(STUDENTS.epochs * STUDENTS.n_train // samples):
+        torch.mm(x, W.T)
+        torch.mm(gradient.T, x)
+    return 1000 * (time.process_time() - began)
+
+
+def test_coherence_students_against_their_products(benchmark: Any) -> None:
+    """CPU milliseconds of a student among twenty on one thread, by hand and by autograd, and of its bare products."""
+    torch.set_num_threads(1)
+    dataset = load(Coherence(source="coherence", embedding="exact_copy", t=3), None)
+    by_hand = student_run(STUDENTS, dataset, ("s", "v"))
+    tensors = [torch.from_numpy(array) for name in ("train", "val") for array in dataset.split(name)]
+    by_autograd = replace(by_hand, objective=TrainingData(*tensors, task="regression"))
+
+    def milliseconds(run: Run) -> float:
+        began = time.process_time()
+        train_block(run, [Replica(0, seed) for seed in range(20)])
+        return 1000 * (time.process_time() - began) / 20
+
+    def measure() -> dict[str, float]:
+        rounds = [
+            (milliseconds(by_hand), milliseconds(by_autograd), statistics.mean(student_products() for _ in range(20)))
+            for _ in range(ROUNDS + 2)
+        ]
+        hand, autograd, products = (statistics.median(column) for column in zip(*rounds, strict=True))
+        return {
+            "hand_ms": hand,
+            "autograd_ms": autograd,
+            "products_ms": products,
+            "hand_over_products": statistics.median(h / p for h, _, p in rounds),
+            "autograd_over_products": statistics.median(a / p for _, a, p in rounds),
+        }
+
+    milliseconds(by_hand)
+    figures = benchmark.pedantic(measure, rounds=1)
+    torch.set_num_threads(2)
+    benchmark.extra_info.update(figures)
+    print("\n" + "\n".join(f"{name}: {value:.2f}" for name, value in figures.items()))
+
+
 RESNET_BATCH, PADDING = 128, {"flip": True, "crop": 4}
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
@@ -222,30 +265,29 @@ def colour_images(n: int) -> TrainingData:
     return TrainingData(x, y, x[:0], y[:0], "classification", image=(3, 32, 32), black=(-2.0, -2.0, -2.0))
 
 
-def seconds_per_epoch(network: dict, data: TrainingData, R: int, device: str, **changes: Any) -> float:
+def seconds_per_epoch(network: Network, data: TrainingData, R: int, device: str, **changes: Any) -> float:
     """The engine's seconds of the last epoch, divided by the number of replicas trained together."""
-    recipe: dict[str, Any] = RECIPE | changes
-    block = train_block(
-        lambda: build(network, data.x_train.shape[1], 10), data, [Replica(0, seed) for seed in range(R)],
-        {"name": "standard"}, {"name": "lecun"}, recipe, [recipe["epochs"]], ("s", "v"), device, print,
-    )  # fmt: skip
+    recipe, scheme = Recipe(**RECIPE | changes), Standard(name="standard")
+    shape = (data.x_train.shape[1], 10)
+    run = Run(lambda: build(network, *shape), data, scheme, LECUN, recipe, [recipe.epochs], ("s", "v"), device)
+    block = train_block(run, [Replica(0, seed) for seed in range(R)], print)
     return block.history.query("epoch == epoch.max()")["time_s"].mean()
 
 
 def loop_seconds_per_epoch(
-    network: dict, data: TrainingData, batch_size: int, device: str, augment: dict | None = None
+    network: Network, data: TrainingData, batch_size: int, device: str, augment: dict | None = None
 ) -> float:
     """A plain module's seconds for its second epoch; for its first on a CPU, where nothing warms up."""
     target = torch.device(device)
-    data = data.to(target)
-    n = len(data.x_train)
+    x_train, y_train = data.x_train.to(target), data.y_train.to(target)
+    n = len(x_train)
     augmentation = Augmentation(data.image, data.black, **augment, device=target) if augment and data.image else None
     model = build(network, data.x_train.shape[1], 10).to(target)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
     for epoch in range(2 if device == "cuda" else 1):
         began = time.perf_counter()
         for rows in torch.randperm(n).to(target).split(batch_size):
-            x, y = data.x_train[rows], data.y_train[rows]
+            x, y = x_train[rows], y_train[rows]
             if augmentation is not None:
                 x = augmentation(x, augmentation.draw(len(rows), epoch).to(target))
             optimizer.zero_grad()
@@ -258,7 +300,7 @@ def loop_seconds_per_epoch(
 
 def test_resnet20_on_one_thread(benchmark: Any) -> None:
     """ms per image of ResNet20 (width 1), forward pass, gradients and AdamW: plain loop, float32 and bf16 engine."""
-    data, network = colour_images(4 * RESNET_BATCH), {"name": "resnet20"}
+    data, network = colour_images(4 * RESNET_BATCH), ResNet20(name="resnet20")
     options = {"batch_size": RESNET_BATCH, "augment": PADDING}
     torch.set_num_threads(1)
 
@@ -293,12 +335,11 @@ def test_mlps_on_a_gpu(benchmark: Any) -> None:
     pixels, labels = images()
     x = pixels.float() / 255
     data = TrainingData(x, labels, x[:0], labels[:0], "classification")
-    network = {"name": "mlp", "widths": SIZES[1:-1]}
 
     def measure() -> dict[str, float]:
         with arithmetic("tf32", torch.device("cuda")):
-            loops = [loop_seconds_per_epoch(network, data, BATCH, "cuda") for _ in range(ROUNDS)]
-        engines = [seconds_per_epoch(network, data, 16, "cuda", epochs=2, precision="tf32") for _ in range(ROUNDS)]
+            loops = [loop_seconds_per_epoch(WIDE, data, BATCH, "cuda") for _ in range(ROUNDS)]
+        engines = [seconds_per_epoch(WIDE, data, 16, "cuda", epochs=2, precision="tf32") for _ in range(ROUNDS)]
         loop_s, engine_s = statistics.median(loops), statistics.median(engines)
         return {
             "loop_model_epochs_per_s": 1 / loop_s,
@@ -311,7 +352,7 @@ def test_mlps_on_a_gpu(benchmark: Any) -> None:
     print("\n" + "\n".join(f"{name}: {value:.2f}" for name, value in figures.items()))
 
 
-def flop_per_image(network: dict) -> int:
+def flop_per_image(network: Network) -> int:
     """Multiplications and additions of convolutions and linear maps in forward and backward pass."""
     model = build(network, 3 * 32 * 32, 10)
     with FlopCounterMode(display=False) as counter:
@@ -322,7 +363,7 @@ def flop_per_image(network: dict) -> int:
 @NEEDS_GPU
 def test_wide_resnet20_on_a_gpu(benchmark: Any) -> None:
     """TFLOP/s of ResNet20 x8 in bf16, batch 128, augmented."""
-    network, data = {"name": "resnet20", "width_multiplier": 8}, colour_images(200 * RESNET_BATCH)
+    network, data = ResNet20(name="resnet20", width_multiplier=8), colour_images(200 * RESNET_BATCH)
     options = {"epochs": 2, "batch_size": RESNET_BATCH, "augment": PADDING, "precision": "bf16"}
     flop = flop_per_image(network)
 

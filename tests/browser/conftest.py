@@ -1,4 +1,4 @@
-"""A headless Chromium that reaches nothing but files, and the pages of a finished smoke run."""
+"""A headless Chromium that reaches nothing but files, and the report of a finished run."""
 
 import json
 import shutil
@@ -12,8 +12,7 @@ from selenium.webdriver.chrome.service import Service
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 CHROMEDRIVER = shutil.which("chromedriver")
-WIDE, NARROW = 1280, 400
-HEIGHTS = {WIDE: 900, NARROW: 860}
+HEIGHTS = {1280: 900, 400: 860}
 
 
 @dataclass
@@ -45,31 +44,21 @@ def chromium():
     driver.quit()
 
 
-@pytest.fixture(params=[WIDE, NARROW], ids="{}px".format)
-def width(request):
-    return request.param
+@pytest.fixture(scope="session")
+def report_path(finished_run):
+    return finished_run.results / "report.html"
 
 
-@pytest.fixture(params=["report.html", "claims.html"])
-def page(chromium, request, width, finished_run):
-    """The page, just loaded in a window of the given width."""
-    return opened(chromium, finished_run.folder / "results/smoke" / request.param, width)
-
-
-@pytest.fixture
-def report(chromium, width, finished_run):
-    return opened(chromium, finished_run.folder / "results/smoke/report.html", width)
-
-
-def opened(driver, path, width):
-    driver.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": HEIGHTS[width], "deviceScaleFactor": 1, "mobile": width == NARROW},
-    )
-    driver.get("about:blank")
+@pytest.fixture(params=HEIGHTS, ids="{}px".format)
+def report(chromium, request, report_path):
+    """The report, just loaded in a window of the given width."""
+    width = request.param
+    metrics = {"width": width, "height": HEIGHTS[width], "deviceScaleFactor": 1, "mobile": width == 400}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    chromium.get("about:blank")
     for log in ("browser", "performance"):
-        driver.get_log(log)
-    driver.get(path.as_uri())
-    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+        chromium.get_log(log)
+    chromium.get(report_path.as_uri())
+    events = [json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")]
     requests = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    return Page(driver, path, width, driver.get_log("browser"), requests)
+    return Page(chromium, report_path, width, chromium.get_log("browser"), requests)

@@ -1,28 +1,58 @@
-from symlab.html import digest_of_texts
-
-
 rule claims:
     input:
-        tables=claim_tables,
+        rules.tables.input,
     output:
-        csv=ensure(f"{RESULTS}/claims.csv", non_empty=True),
-        html=f"{RESULTS}/claims.html",
+        ledger=f"{RESULTS}/claims.csv",
     log:
-        f"{RESULTS}/logs/claims.log",
+        log_of("claims"),
     benchmark:
-        f"{RESULTS}/benchmarks/claims.tsv"
+        benchmark_of("claims")
+    group:
+        "verdicts"
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=lambda wildcards, attempt: 10 * attempt,
+        mem_mb=retried(6000),
+        runtime=retried(10),
     params:
-        studies=scales,
-        library=code_of("claims.py"),
-        pages=digest_of_texts("pages"),
-        origins=origins,
+        studies={name: {"figures": list(s.figures), "scale": s.scale()} for name, s in STUDIES.items()},
+        tables={name: tables_of(name) for name in STUDIES},
+        code=code_of("symlab.pipeline.ledger", *{f.module for paper in papers_drawn() for f in paper.figures}),
     message:
         "Claims"
     script:
         "../scripts/claims.py"
+
+
+rule report:
+    input:
+        claims=rules.claims.output.ledger,
+        figures=rules.figures.input,
+        tables=rules.tables.input,
+        data=sorted({path for study in STUDIES for path in data_of_study(study)}),
+    output:
+        page=f"{RESULTS}/report.html",
+        config=f"{RESULTS}/config.yaml",
+    log:
+        log_of("report"),
+    benchmark:
+        benchmark_of("report")
+    group:
+        "verdicts"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=retried(2000),
+        runtime=retried(10),
+    params:
+        # Where and how it was computed is no part of what was.
+        config={key: value for key, value in config.items() if key not in ("device", "data_dir", "checkpoint_minutes")},
+        studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
+        code=code_of("symlab.pipeline.report", "symlab.pipeline.html", "symlab.pipeline.ledger", *cards_drawn()),
+        pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),
+    message:
+        "Report"
+    script:
+        "../scripts/report.py"

@@ -1,27 +1,26 @@
-"""Paths, wildcards and the functions that give each job its inputs and the config keys it reads."""
+"""What the rules share: the validated config, paths, and the functions that give jobs their inputs and digests of code."""
 
 import re
+from functools import partial
 from pathlib import Path
 
-from snakemake.logging import logger
-from symlab.analyses import ANALYSIS_OF, PARTS, ROLE_OF
-from symlab.artifacts import remove
-from symlab.claims import tables_of_claims
-from symlab.config import parse_config
-from symlab.config_files import check_files
+import symlab
 from symlab.device import gpu_is_likely
 from symlab.errors import UserError
-from symlab.figures import FIGURES
-from symlab.figures.needs import check_figures
-from symlab.hooks import Jobs, hold_results, outcome
-from symlab.job import expose_library
-from symlab.library import library
-from symlab.lineage import Lineage, library_of_source, library_of_training, student_files, students_spec, training_spec
+from symlab.pipeline import files
+from symlab.pipeline.config import parse_config
+from symlab.pipeline.digest import code_of, digest_of_files
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, paper_of
+from symlab.training.settings import UPDATES
+
+if not Path(symlab.__file__).is_relative_to(Path(workflow.basedir, "workflow").resolve()):
+    raise WorkflowError(
+        f"This Snakefile is in {workflow.basedir}, but symlab is imported from {symlab.__path__[0]}; run "
+        "pip install -e . here, or use this folder's own environment (make .venv/.installed)."
+    )
 
 try:
-    check_files(workflow.configfiles)
     PROJECT = parse_config(config)
-    check_figures(PROJECT)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -30,11 +29,10 @@ config["device"] = PROJECT.device
 config["data_dir"] = PROJECT.data_dir
 config["checkpoint_minutes"] = PROJECT.checkpoint_minutes
 
-expose_library(LIBRARY_PATH)
-
-LINEAGE = Lineage(PROJECT)
 RESULTS = PROJECT.results
+STUDIES = PROJECT.studies
 GPU = int(gpu_is_likely(PROJECT.device))
+ENVIRONMENT = "../../envs/environment.yaml"
 
 
 def one_of(names):
@@ -43,160 +41,147 @@ def one_of(names):
 
 
 wildcard_constraints:
-    study=one_of(PROJECT.studies),
-    variant=one_of(name for study in PROJECT.studies.values() for name in study.variants),
+    study=one_of(STUDIES),
+    variant=one_of(name for study in STUDIES.values() for name in study.variants),
     dataset=one_of(PROJECT.datasets),
     block=r"\d+",
-    figure=one_of(FIGURES),
-    table=one_of(PARTS),
-    role=one_of(ROLE_OF.values()),
+    shape=one_of(shape for study in STUDIES.values() for shape in study.shapes()),
 
 
-def data_path(dataset):
-    return f"{RESULTS}/data/{dataset}.safetensors"
+def log_of(rule, *wildcards):
+    return f"{RESULTS}/logs/{'/'.join([rule, *wildcards])}.log"
+
+
+def benchmark_of(rule, *wildcards):
+    return f"{RESULTS}/benchmarks/{'/'.join([rule, *wildcards])}.tsv"
+
+
+def retried(amount):
+    """A resource that grows by ``amount`` at each try."""
+    return lambda wildcards, attempt: amount * attempt
+
+
+def variant_of(wildcards):
+    return STUDIES[wildcards.study].variants[wildcards.variant]
+
+
+def shape_of(wildcards):
+    """A variant with networks of that shape."""
+    return STUDIES[wildcards.study].shapes()[wildcards.shape]
 
 
 def data_of_variant(wildcards):
-    return data_path(PROJECT.studies[wildcards.study].variants[wildcards.variant].dataset)
+    return files.dataset(RESULTS, variant_of(wildcards).dataset)
 
 
-def data_of_study(wildcards):
-    return [data_path(name) for name in PROJECT.studies[wildcards.study].datasets()]
+def data_of_study(study):
+    return [files.dataset(RESULTS, name) for name in STUDIES[study].datasets()]
 
 
-def spec_of_training(wildcards):
-    return training_spec(PROJECT.studies[wildcards.study], wildcards.variant, int(wildcards.block))
+def spec_of(settings):
+    """The spec of settings, or of each of a list of them."""
+    return [each.spec() for each in settings] if isinstance(settings, list) else settings.spec()
 
 
-def origins(wildcards, input, output):
-    """For each input and output what it is to be made from; jobs refuse inputs that are made from something else."""
-    return {path: LINEAGE.origin(path) for path in map(str, (*input, *output))}
+def figures_of(study):
+    return [files.figure(RESULTS, study, figure) for figure in STUDIES[study].figures]
 
 
-def checkpoint_of(models):
-    """Where the training job that writes ``models`` keeps its checkpoint."""
-    study, variant, _, block = Path(models).parts[-4:]
-    return f"{RESULTS}/checkpoints/{study}/{variant}/{block}"
-
-
-def checkpoints_of_students(students):
-    """The folder in which the job that trains ``students`` keeps those it has finished."""
-    study, _, role, block = Path(students).parts[-4:]
-    return f"{RESULTS}/checkpoints/{study}/{role}/{Path(block).stem}"
-
-
-def forget_checkpoints(outputs):
-    for path in map(Path, outputs):
-        parts = path.relative_to(RESULTS).parts if path.is_relative_to(RESULTS) else ()
-        if len(parts) == 4 and parts[2] == "models":
-            remove(checkpoint_of(path))
-        elif len(parts) == 4 and parts[1] == "students":
-            for kept in Path(checkpoints_of_students(path)).glob("*.safetensors"):
-                remove(kept)
-
-
-def scheme_of_variant(wildcards):
-    return PROJECT.studies[wildcards.study].variants[wildcards.variant].scheme
-
-
-def code_of(script):
-    """A params function: digests of code take a second in all, so each is taken only where a job needs it."""
-    return lambda wildcards: library(script)
-
-
-def code_of_source(wildcards):
-    return library_of_source(PROJECT, wildcards.dataset)
+def tables_of(study):
+    return [files.table(RESULTS, study, table) for table in STUDIES[study].tables()]
 
 
 def code_of_training(wildcards):
-    return library_of_training(PROJECT.studies[wildcards.study], wildcards.variant)
+    """The engine, and of networks, schemes and updates those that the variant has."""
+    variant = variant_of(wildcards)
+    scheme, update = variant.scheme, UPDATES[variant.recipe.optimizer]
+    return code_of("symlab.training.variant", variant.network.module, scheme.draw, scheme.parametrise, update)
 
 
-def library_of_figure(wildcards):
-    return library("figure.py", FIGURES[wildcards.figure].draw)
+def inputs_of(measure, wildcards):
+    """Data, models, and the outputs of other measures that it needs with these settings."""
+    settings = STUDIES[wildcards.study].settings[measure.key]
+    needed = [*measure.needs, *(output for output, key in measure.needs_if.items() if getattr(settings, key))]
+    given = {
+        "data": data_of_variant(wildcards),
+        "models": files.part(RESULTS, wildcards.study, wildcards.variant, "models.safetensors", wildcards.block),
+        "needed": [
+            files.part(RESULTS, wildcards.study, wildcards.variant, output, wildcards.block) for output in needed
+        ],
+    }
+    if measure.symmetries:
+        given["symmetries"] = files.symmetries(RESULTS, wildcards.study, variant_of(wildcards).shape)
+    return given
 
 
-def analysis(name):
-    """A params function for the settings of one analysis of the job's study."""
-    return lambda wildcards: PROJECT.studies[wildcards.study].analysis(name)
+def settings_of(measure, wildcards):
+    return spec_of(STUDIES[wildcards.study].settings[measure.key])
 
 
-def spec_of_students(wildcards):
-    return students_spec(PROJECT.studies[wildcards.study], wildcards.role, int(wildcards.block))
-
-
-def students_of_role(wildcards, role=None):
-    role = role or wildcards.role
-    files = student_files(PROJECT.studies[wildcards.study], role)
-    return [f"{RESULTS}/{wildcards.study}/students/{role}/{name}" for name in files]
-
-
-def grids_of_role(wildcards):
-    return PROJECT.studies[wildcards.study].analysis(f"teacher_student.{wildcards.role}")
-
-
-def permutations_if_aligned(wildcards):
-    aligned = PROJECT.studies[wildcards.study].interpolation["aligned"]
-    return f"{RESULTS}/{{study}}/{{variant}}/permutations/{{block}}.safetensors" if aligned else []
-
-
-def parts_of_table(wildcards):
-    study = PROJECT.studies[wildcards.study]
-    name, suffix = PARTS[wildcards.table], wildcards.table.rpartition(".")[2]
-    return [
-        f"{RESULTS}/{study.name}/{variant}/{name}/{block}.{suffix}"
-        for variant in study.variants
-        for block in study.blocks()
+def settings_of_experiment(experiment, wildcards):
+    """What the job reads: keys that only tables read leave it as it is."""
+    chosen = STUDIES[wildcards.study].settings[experiment.key]
+    specs = [
+        {key: value for key, value in each.spec().items() if key not in experiment.unused}
+        for each in (chosen if isinstance(chosen, list) else [chosen])
     ]
+    return specs if isinstance(chosen, list) else specs[0]
 
 
-def descriptions(wildcards):
-    return {name: variant.description for name, variant in PROJECT.studies[wildcards.study].variants.items()}
+def parts_of(study):
+    """The parts of each table that is put together, by its name."""
+    return {
+        table: [
+            files.part(RESULTS, study.name, variant, table, block)
+            for variant in study.variants
+            for block in study.blocks()
+        ]
+        for table in study.joined_tables()
+    }
 
 
-def variant_of_part(wildcards):
-    study = PROJECT.studies[wildcards.study]
-    return [variant for variant in study.variants for _ in study.blocks()]
+def experiments_of(study):
+    """What the study's experiments give, by its name."""
+    return {
+        output: files.experiment(RESULTS, study.name, output)
+        for experiment in study.experiments()
+        for output in experiment.outputs
+    }
 
 
-def tables_of_study(name):
-    """Names of the tables that a study's analyses give."""
-    study = PROJECT.studies[name]
-    trained = ["history.csv"] if study.variants else []
-    return trained + [table for table, key in ANALYSIS_OF.items() if study.analysis(key)]
+def made_tables(study):
+    """Tables of the study that its tables job writes."""
+    return [*study.joined_tables(), *(table.name for table in study.derived_tables())]
 
 
-def table_paths(study, names):
-    """Paths of some tables of a study, whose config was checked to give them."""
-    return [f"{RESULTS}/{study}/tables/{name}" for name in names]
+def derived_specs(study):
+    """For each derived table the settings that its function is given."""
+    return {table.name: spec_of(study.settings[table.key]) if table.key else None for table in study.derived_tables()}
 
 
-def figure_tables(wildcards):
-    """The tables that a figure needs, and those it also shows if the study has them."""
-    spec = FIGURES[wildcards.figure]
-    also = [table for table in spec.optional if table in tables_of_study(wildcards.study)]
-    return table_paths(wildcards.study, (*spec.tables, *also))
+def in_report(study, figure):
+    path = files.figure(RESULTS, study, figure)
+    caption = Path(files.figure(RESULTS, study, figure, ".rst")).absolute()
+    return report(path, category=study, subcategory="figures", caption=str(caption))
 
 
-def figure_paths():
-    return [
-        f"{RESULTS}/{name}/figures/figure_{figure}.png"
-        for name, study in PROJECT.studies.items()
-        for figure in study.figures
-    ]
+def cards_drawn():
+    """The modules of their cards."""
+    return {figure.module.rpartition(".")[0] for paper in papers_drawn() for figure in paper.figures}
 
 
-def claim_tables(wildcards):
-    """The tables that claims about the drawn figures read; a claim whose table no analysis gives is "not run"."""
-    return [
-        path
-        for name, study in PROJECT.studies.items()
-        for path in table_paths(
-            name, [table for table in tables_of_claims(study.figures) if table in tables_of_study(name)]
-        )
-    ]
+def checkpoints_of(study):
+    """(what a job has kept, an output of it) for each training job and experiment of a study."""
+    for variant in study.variants:
+        for block in study.blocks():
+            kept = files.checkpoints(RESULTS, study.name, variant, block)
+            yield kept, files.part(RESULTS, study.name, variant, "models.safetensors", block)
+    for experiment in study.experiments():
+        kept = files.checkpoints(RESULTS, study.name, experiment.key)
+        yield kept, files.experiment(RESULTS, study.name, experiment.outputs[0])
 
 
-def scales(wildcards):
-    """For each study its figures and a phrase that says at which scale it ran."""
-    return {name: {"figures": list(study.figures), "scale": study.scale()} for name, study in PROJECT.studies.items()}
+def papers_drawn():
+    """The papers of which a study draws a figure."""
+    drawn = {paper_of(figure).slug: paper_of(figure) for study in STUDIES.values() for figure in study.figures}
+    return list(drawn.values())

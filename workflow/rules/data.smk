@@ -1,21 +1,22 @@
 rule data:
     output:
-        data=f"{RESULTS}/data/{{dataset}}.safetensors",
+        files.dataset(RESULTS, "{dataset}"),
     log:
-        f"{RESULTS}/logs/data/{{dataset}}.log",
+        log_of("data", "{dataset}"),
     benchmark:
-        f"{RESULTS}/benchmarks/data/{{dataset}}.tsv"
+        benchmark_of("data", "{dataset}")
+    group:
+        "data"
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=lambda wildcards, attempt: 30 * attempt,
+        mem_mb=retried(2000),
+        runtime=retried(30),
     params:
-        spec=lambda wildcards: PROJECT.datasets[wildcards.dataset],
-        library=code_of_source,
-        origins=origins,
+        spec=lambda wildcards: PROJECT.datasets[wildcards.dataset].spec(),
+        code=lambda wildcards: code_of(PROJECT.datasets[wildcards.dataset].loader),
     message:
         "Data set {wildcards.dataset}"
     script:
-        "../scripts/prepare_data.py"
+        "../scripts/data.py"

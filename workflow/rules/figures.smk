@@ -1,30 +1,41 @@
-rule figure:
-    input:
-        tables=figure_tables,
-    output:
-        png=f"{RESULTS}/{{study}}/figures/figure_{{figure}}.png",
-        pdf=f"{RESULTS}/{{study}}/figures/figure_{{figure}}.pdf",
-    log:
-        f"{RESULTS}/logs/figure/{{study}}/{{figure}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/figure/{{study}}/{{figure}}.tsv"
-    conda:
-        "../../envs/environment.yaml"
-    threads: 1
-    resources:
-        mem_mb=lambda wildcards, attempt: 6000 * attempt,
-        runtime=lambda wildcards, attempt: 10 * attempt,
-    params:
-        style=PROJECT.style,
-        library=library_of_figure,
-        origins=origins,
-    message:
-        "Figure {wildcards.figure} of {wildcards.study}"
-    script:
-        "../scripts/figure.py"
+"""One job a study: its figures, each as PNG and PDF, with its caption for Snakemake's own report."""
+
+for each in STUDIES.values():
+    if each.figures:
+
+        rule:
+            name:
+                f"figures_{each.name}"
+            input:
+                tables_of(each.name),
+            output:
+                png=[in_report(each.name, figure) for figure in each.figures],
+                pdf=[files.figure(RESULTS, each.name, figure, ".pdf") for figure in each.figures],
+                captions=[files.figure(RESULTS, each.name, figure, ".rst") for figure in each.figures],
+            log:
+                log_of("figures", each.name),
+            benchmark:
+                benchmark_of("figures", each.name)
+            group:
+                "tables"
+            conda:
+                ENVIRONMENT
+            threads: 1
+            resources:
+                mem_mb=retried(6000),
+                runtime=retried(30),
+            params:
+                study=each.name,
+                figures=list(each.figures),
+                style=PROJECT.style.spec(),
+                code=code_of("symlab.pipeline.drawing", *(FIGURES[figure].module for figure in each.figures)),
+            message:
+                f"Figures of {each.name}"
+            script:
+                "../scripts/figures.py"
 
 
 rule figures:
     input:
-        figure_paths(),
+        [figures_of(study) for study in STUDIES],
     localrule: True

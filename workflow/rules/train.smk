@@ -2,26 +2,48 @@ rule train:
     input:
         data=data_of_variant,
     output:
-        models=f"{RESULTS}/{{study}}/{{variant}}/models/{{block}}.safetensors",
-        history=ensure(f"{RESULTS}/{{study}}/{{variant}}/history/{{block}}.csv", non_empty=True),
+        models=files.part(RESULTS, "{study}", "{variant}", "models.safetensors", "{block}"),
+        history=files.part(RESULTS, "{study}", "{variant}", "history.csv", "{block}"),
     log:
-        f"{RESULTS}/logs/train/{{study}}/{{variant}}/{{block}}.log",
+        log_of("train", "{study}", "{variant}", "{block}"),
     benchmark:
-        f"{RESULTS}/benchmarks/train/{{study}}/{{variant}}/{{block}}.tsv"
+        benchmark_of("train", "{study}", "{variant}", "{block}")
     conda:
-        "../../envs/environment.yaml"
+        ENVIRONMENT
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 720 * attempt,
+        mem_mb=retried(4000),
+        runtime=retried(720),
         gpu=GPU,
     params:
-        spec=spec_of_training,
-        # No output: Snakemake removes those of a job that failed or was killed.
-        checkpoint=lambda wildcards, output: checkpoint_of(output.models),
-        library=code_of_training,
-        origins=origins,
+        spec=lambda wildcards: STUDIES[wildcards.study].training_spec(wildcards.variant, int(wildcards.block)),
+        code=code_of_training,
+        checkpoint=files.checkpoints(RESULTS, "{study}", "{variant}", "{block}"),
     message:
         "Train {wildcards.study}/{wildcards.variant}, block {wildcards.block}"
     script:
         "../scripts/train.py"
+
+
+rule trace:
+    input:
+        data=lambda wildcards: files.dataset(RESULTS, shape_of(wildcards).dataset),
+    output:
+        files.symmetries(RESULTS, "{study}", "{shape}"),
+    log:
+        log_of("trace", "{study}", "{shape}"),
+    benchmark:
+        benchmark_of("trace", "{study}", "{shape}")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=retried(4000),
+        runtime=retried(30),
+    params:
+        network=lambda wildcards: shape_of(wildcards).network.spec(),
+        code=lambda wildcards: code_of("symlab.measures.symmetries", shape_of(wildcards).network.module),
+    message:
+        "Permutation symmetries of {wildcards.shape} in {wildcards.study}"
+    script:
+        "../scripts/trace.py"

@@ -1,22 +1,27 @@
 """Check every claim against the studies' tables and write the ledger."""
 
-from collections import defaultdict
 from pathlib import Path
 
-from symlab.artifacts import read_table, write_table, write_text
-from symlab.claims import ledger, to_html
-from symlab.job import run
+from symlab.artifacts import read_table, write_table
+from symlab.errors import UserError
+from symlab.pipeline.job import run
+from symlab.pipeline.ledger import errors_of, evaluate_claims
 
 
 def main(snakemake, report):
-    tables = defaultdict(dict)
-    for path in map(Path, snakemake.input.tables):
-        tables[path.parents[1].name][path.name] = read_table(path)
-    verdicts = ledger(snakemake.params.studies, tables)
-    for verdict, rows in verdicts.groupby("verdict"):
+    tables = {
+        study: {Path(path).name: read_table(path) for path in paths} for study, paths in snakemake.params.tables.items()
+    }
+    ledger = evaluate_claims(snakemake.params.studies, tables)
+    for verdict, rows in ledger.groupby("verdict"):
         report(f"{len(rows)} {verdict}")
-    write_table(snakemake.output.csv, verdicts)
-    write_text(snakemake.output.html, to_html(verdicts))
+    # Snakemake removes the outputs of a job that fails, so a ledger with errors is kept beside them, for reading.
+    with_errors = Path(snakemake.output.ledger).with_stem("claims_with_errors")
+    if errors := errors_of(ledger):
+        write_table(with_errors, ledger)
+        raise UserError(f"{errors} The ledger is in {with_errors}.")
+    with_errors.unlink(missing_ok=True)
+    write_table(snakemake.output.ledger, ledger)
 
 
 run(main, snakemake)

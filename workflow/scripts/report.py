@@ -1,11 +1,14 @@
-"""Write the report from the finished files of a run."""
+"""Write the report from the finished files of a run, and the config that the run had."""
 
+import json
 from collections import defaultdict
 from pathlib import Path
 
-from symlab.artifacts import read_table, write_text
-from symlab.job import run
-from symlab.report.page import report_page
+import yaml
+
+from symlab.artifacts import read_header, read_table, write_text
+from symlab.pipeline.job import run
+from symlab.pipeline.report import write_page
 
 
 def by_study(paths):
@@ -17,16 +20,20 @@ def by_study(paths):
 
 
 def main(snakemake, report):
-    page = report_page(
-        config=Path(snakemake.input.config).read_text(),
-        ledger=read_table(snakemake.input.claims),
-        figures=by_study(snakemake.input.figures),
-        tables=by_study(snakemake.input.tables),
-        datasets=[Path(path) for path in snakemake.input.datasets],
-        results=Path(snakemake.output[0]).parent,
-        device=snakemake.config["device"],
+    given = snakemake.input
+    # Through JSON: what Snakemake holds are its own subclasses of dict, which YAML would write as Python objects.
+    config = yaml.safe_dump(json.loads(json.dumps(snakemake.params.config)), sort_keys=False)
+    write_text(snakemake.output.config, config)
+    page = write_page(
+        config=config,
+        ledger=read_table(given.claims),
+        studies=snakemake.params.studies,
+        figures=by_study(given.figures),
+        tables=by_study(given.tables),
+        datasets={Path(path).stem: read_header(path, "dataset") for path in given.data},
+        results=Path(snakemake.output.page).parent,
     )
-    write_text(snakemake.output[0], page)
+    write_text(snakemake.output.page, page)
     report(f"{len(page.encode()) / 1e6:.1f} MB")
 
 

@@ -7,23 +7,23 @@ file carries a digest of its content, so a truncated, altered or foreign file is
 from __future__ import annotations
 
 import errno
-import glob
 import hashlib
 import json
 import os
-import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from symlab import __version__
 from symlab.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Tensors = dict[str, np.ndarray]
 
@@ -36,17 +36,16 @@ class ArtifactError(UserError):
 def atomic(path: str | Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that becomes ``path`` when the block succeeds and vanishes when it fails.
 
+    Its name is the same at each try, so what a killed job left is overwritten by the next one.
+
     Raises:
         ArtifactError: the file cannot be written (a full disk, a read-only folder); what was there before is kept.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.stem}.{socket.gethostname()}.{os.getpid()}.part{path.suffix}")
+    temporary = _temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_parts_of_the_dead(path)
         yield temporary
-        # safetensors makes files that only their owner can read; all others follow the umask, and so shall these.
-        temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:
         raise cannot_write(path, error) from error
@@ -60,46 +59,20 @@ def cannot_write(path: str | Path, error: Exception) -> ArtifactError:
     number, why = getattr(error, "errno", None), getattr(error, "strerror", None) or str(error)
     # safetensors says in words what it met.
     full = number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in why
-    shut = number in (errno.EROFS, errno.EACCES, errno.EPERM)
-    advice = "Make room" if full else "Make the folder writable" if shut else "Choose another folder"
+    advice = "Make room" if full else "Make the folder writable or choose another"
     return ArtifactError(f"{path} cannot be written: {why}. {advice} and run again; what is finished is kept.")
 
 
 def remove(path: str | Path) -> None:
-    """Remove a file, and all that was left of it under temporary names; nothing else may be writing it."""
-    path = Path(path)
+    """Remove a file, and what was left of it under its temporary name; nothing else may be writing it."""
     # What cannot be removed does no harm: it is replaced when the file is written again.
     with suppress(OSError):
-        for part in (path, *_parts(path, "*")):
+        for part in (Path(path), _temporary(Path(path))):
             part.unlink(missing_ok=True)
 
 
-def _remove_parts_of_the_dead(path: Path) -> None:
-    """Remove what processes of this machine left under temporary names when they were killed while writing."""
-    for part in _parts(path, f"{glob.escape(socket.gethostname())}.*"):
-        pid = part.name.removesuffix(f".part{path.suffix}").rpartition(".")[2]
-        if pid.isdecimal() and not _alive(int(pid)):
-            part.unlink(missing_ok=True)
-
-
-def _parts(path: Path, owner: str) -> list[Path]:
-    return list(path.parent.glob(f".{glob.escape(path.stem)}.{owner}.part{glob.escape(path.suffix)}"))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.stem}.part{path.suffix}")
 
 
 def content_digest(tensors: Tensors) -> str:
@@ -115,13 +88,21 @@ def content_digest(tensors: Tensors) -> str:
 def write_tensors(path: str | Path, tensors: Tensors, kind: str, header: dict[str, Any]) -> None:
     """Write named arrays with a header (any JSON value) that says what the file is.
 
-    ``kind`` names the sort of artifact ("models", "moments", ...); ``read_tensors`` refuses a file of another kind.
+    Args:
+        kind: the sort of artifact ("models", "moments", ...); ``read_tensors`` refuses a file of another kind.
+        header: its key ``spec``, if there is one, says what the content was made by; see ``read_tensors``.
+
+    Raises:
+        ArtifactError: the file cannot be written.
     """
     arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     full = {**header, "symlab": __version__, "kind": kind, "content_sha256": content_digest(arrays)}
-    full["header_sha256"] = _header_digest(full)
     with atomic(path) as temporary:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         save_file(arrays, temporary, metadata={"symlab": json.dumps(full, sort_keys=True)})
+        # safetensors makes files that only their owner can read.
+        temporary.chmod(mode)
 
 
 def read_header(path: str | Path, kind: str) -> dict[str, Any]:
@@ -131,18 +112,26 @@ def read_header(path: str | Path, kind: str) -> dict[str, Any]:
         ArtifactError: the file is missing, damaged, written by something else, or of another kind.
     """
     with _opened(path) as file:
-        return _checked_header(path, file.metadata(), kind)
+        return _checked_header(path, (file.metadata() or {}).get("symlab"), kind)
 
 
-def read_tensors(path: str | Path, kind: str, names: Iterable[str] | None = None) -> tuple[Tensors, dict[str, Any]]:
+def read_tensors(
+    path: str | Path, kind: str, names: Iterable[str] | None = None, spec: dict[str, Any] | None = None
+) -> tuple[Tensors, dict[str, Any]]:
     """All tensors of an artifact (or only ``names``) and its header.
 
+    Args:
+        spec: what the content must have been made by: the header's ``spec``. None takes any.
+
     Raises:
-        ArtifactError: as for ``read_header``; also when the content does not match its digest (checked when the whole
-            file is read) or a name is missing.
+        ArtifactError: as for ``read_header``; also when the content was made by another spec, does not match its
+            digest (checked when the whole file is read), or a name is missing.
     """
     with _opened(path) as file:
-        header = _checked_header(path, file.metadata(), kind)
+        header = _checked_header(path, (file.metadata() or {}).get("symlab"), kind)
+        # Through JSON, in which the header's spec was kept: it knows no tuples.
+        if spec is not None and header.get("spec") != json.loads(json.dumps(spec)):
+            raise ArtifactError(f"{path} was made with other settings than are asked for now. {rebuild(path)}")
         available = set(file.keys())
         wanted = available if names is None else set(names)
         if missing := wanted - available:
@@ -153,24 +142,40 @@ def read_tensors(path: str | Path, kind: str, names: Iterable[str] | None = None
     return tensors, header
 
 
-def write_table(path: str | Path, table: pd.DataFrame) -> None:
-    """Write a tidy table as .csv (small) or .parquet (large), by the file's suffix."""
+def write_table(path: str | Path, table: pd.DataFrame, spec: dict[str, Any] | None = None) -> None:
+    """Write a tidy table as .csv (small) or .parquet (large), by the file's suffix.
+
+    A parquet file also holds the version and ``spec``, what the table was made by, and a checksum of every page.
+
+    Raises:
+        ArtifactError: the file cannot be written.
+    """
     with atomic(path) as temporary:
-        if Path(path).suffix == ".parquet":
-            table.to_parquet(temporary, index=False)
-        else:
+        if Path(path).suffix != ".parquet":
             table.to_csv(temporary, index=False)
+            return
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        arrow = pa.Table.from_pandas(table, preserve_index=False)
+        header = json.dumps({"symlab": __version__, "kind": "table", "spec": spec}, sort_keys=True)
+        arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"symlab": header.encode()})
+        parquet.write_table(arrow, temporary, write_page_checksum=True)
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
     """Read a table that ``write_table`` wrote.
 
     Raises:
-        ArtifactError: the file is missing or cannot be parsed.
+        ArtifactError: the file is missing, or is truncated, altered or no table.
     """
+    import pandas as pd
+
     try:
+        if Path(path).suffix == ".parquet":
+            return pd.read_parquet(path, page_checksum_verification=True)
         # A layer may be called 1.10, as modules in a list are; read as a number it would be layer 1.1.
-        return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path, dtype={"point": str})
+        return pd.read_csv(path, dtype={"point": str})
     except FileNotFoundError:
         raise ArtifactError(f"{path} does not exist. {rebuild(path)}") from None
     except (ValueError, OSError, LookupError, TypeError, NotImplementedError) as error:
@@ -180,7 +185,11 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a small text file atomically."""
+    """Write a small text file atomically.
+
+    Raises:
+        ArtifactError: the file cannot be written.
+    """
     with atomic(path) as temporary:
         temporary.write_text(text)
 
@@ -196,24 +205,15 @@ def _opened(path: str | Path) -> Iterator[Any]:
         raise ArtifactError(f"{path} is truncated or not a safetensors file ({error}). {rebuild(path)}") from None
 
 
-def _header_digest(header: dict[str, Any]) -> str:
-    named = {key: value for key, value in header.items() if key != "header_sha256"}
-    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
-
-
-def _checked_header(path: str | Path, metadata: dict[str, str] | None, kind: str) -> dict[str, Any]:
+def _checked_header(path: str | Path, text: str | None, kind: str) -> dict[str, Any]:
     try:
-        header = json.loads((metadata or {})["symlab"])
-        if not isinstance(header, dict):
-            raise ValueError
-    except (KeyError, ValueError):
-        raise ArtifactError(f"{path} was not written by symlab (it has no symlab header). {rebuild(path)}") from None
+        header = json.loads(text or "")
+    except ValueError:
+        header = None
+    if not isinstance(header, dict):
+        raise ArtifactError(f"{path} was not written by symlab (it has no symlab header). {rebuild(path)}")
     if header.get("kind") != kind:
         raise ArtifactError(f"{path} is a {header.get('kind')!r} artifact where {kind!r} is needed. {rebuild(path)}")
-    if header.get("header_sha256") != _header_digest(header):
-        raise ArtifactError(
-            f"{path} was altered after it was written (its header's digest does not match). {rebuild(path)}"
-        )
     return header
 
 

@@ -18,6 +18,7 @@ from symlab.errors import UserError
 from symlab.symmetries.symmetry_spec import Axes, Group, blocks, shape
 
 if TYPE_CHECKING:
+    from symlab.symmetries.stored_forward import StoredForward
     from symlab.symmetries.trace import Traced
 
 # Activations are float32: a neuron that is constant in exact arithmetic still varies by a few units in the last place
@@ -141,7 +142,7 @@ def _spread(
 
 
 def record_pair_moments(
-    traced: Traced,
+    traced: Traced | StoredForward,
     states_A: Mapping[Key, Mapping[str, Tensor]],
     states_B: Mapping[Key, Mapping[str, Tensor]],
     batches: Iterable[Float[Tensor, "n d"]],

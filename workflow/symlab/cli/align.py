@@ -1,16 +1,15 @@
-"""``python -m symlab align``: match two trained networks, verify the match, and walk the line between them."""
+"""``symlab align``: match two trained networks, verify the match, and walk the line between them."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import logging
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,15 @@ from symlab.cli.figure import path_figure
 from symlab.cli.inputs import Data, Weights, foreign, load_module, read_data, read_weights
 from symlab.cli.network import Network, prepare
 from symlab.cli.summary import summary
+from symlab.cli.trace import trace_quietly
 from symlab.connectivity.barrier import barriers
 from symlab.connectivity.path import curve
 from symlab.device import resolve_device
 from symlab.errors import UserError
-from symlab.figures.style import Style, applied, save
+from symlab.plotting.style import Style, apply_style, save
 from symlab.seeds import numpy_rng
 from symlab.symmetries.symmetry_spec import SymmetrySpec
-from symlab.symmetries.trace import Traced, trace
+from symlab.symmetries.trace import Traced
 
 RESULTS = (
     "permuted.safetensors",
@@ -62,116 +62,131 @@ MOST_POINTS = 10_001
 LOSSES = {"classification": "cross-entropy", "regression": "squared error"}
 
 
-def align(
-    *,
-    A: str,
-    B: str,
-    model: str,
-    data: str,
-    out: str,
-    method: str,
-    restarts: int,
-    task: str,
-    lambdas: int,
-    repair: bool,
-    samples: int | None,
-    batch_size: int | None,
-    seed: int,
-    device: str,
-    overwrite: bool,
-) -> None:
-    """Align B to A as ``python -m symlab align --help`` says; print a summary.
+@dataclass(frozen=True)
+class Options:
+    """What ``symlab align --help`` lists, by the same names."""
+
+    A: str
+    B: str
+    model: str
+    data: str
+    out: str
+    method: str
+    restarts: int
+    task: str
+    lambdas: int
+    repair: bool
+    samples: int | None
+    batch_size: int | None
+    seed: int
+    device: str
+    overwrite: bool
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two networks and the data, ready to compute; ``rows`` samples at a time."""
+
+    network: Network
+    state_A: dict[str, Tensor]
+    state_B: dict[str, Tensor]
+    x: Tensor
+    y: Tensor | None
+    rows: int
+
+
+def align(options: Options) -> None:
+    """Align B to A as ``symlab align --help`` says; print a summary.
 
     Raises:
-        UserError: something in the arguments or files is wrong; nothing is written then.
+        UserError: something in the options or files is wrong; nothing is written then.
     """
-    settings = {"symlab": __version__, "torch": torch.__version__, **locals()}
-    folder = Path(out)
-    _check_folder(folder, overwrite)
-    if not 3 <= lambdas <= MOST_POINTS or lambdas % 2 == 0:
-        raise UserError(
-            f"--lambdas is {lambdas}; it must be an odd number from 3 to {MOST_POINTS}, so that the middle is on it."
-        )
-    for name, value in (("--restarts", restarts), ("--samples", samples), ("--batch-size", batch_size)):
-        if value is not None and value < 1:
-            raise UserError(f"{name} is {value}; it must be at least 1.")
-    weights_A, weights_B = read_weights(A), read_weights(B)
-    given = _sampled(read_data(data, task), samples, seed)
-    resolved = resolve_device(device, torch.get_num_threads())
-    network = prepare(load_module(model), weights_A, weights_B, resolved)
-    x = given.x.to(resolved)
-    y = None if given.y is None else given.y.to(resolved)
-    state_A, state_B = network.state(weights_A.tensors), network.state(weights_B.tensors)
-    output = _output(network, state_A, x[:2])
-    _check_targets(y, output, task, data)
-    rows = batch_size or max(1, min(batch_rows(x), LARGEST_OUTPUT // output[0].numel()))
-
-    traced = _traced(network, x[:rows])
+    _check_options(options)
+    weights_A, weights_B = read_weights(options.A), read_weights(options.B)
+    pair = _prepare_pair(options, weights_A, weights_B)
+    network = pair.network
+    traced = trace_quietly(network.module, pair.x[: pair.rows])
     spec = traced.spec
     if not spec.groups:
+        reasons = " ".join(spec.unsupported)
         raise UserError(
-            " ".join(
-                (
-                    f"no neurons of {type(network.module).__name__} can be renumbered without changing its function.",
-                    *spec.unsupported,
-                )
-            )
+            f"no neurons of {type(network.module).__name__} can be renumbered without changing its function. {reasons}"
         )
-    correlations = _correlations(traced, network.by_all_names(state_A), network.by_all_names(state_B), x, rows)
-    if method == "activation":
-        permutations = match_all(correlations, spec.groups)
-    else:
-        of_state = replace(spec, axes={name: spec.axes[name] for name in network.names})
-        permutations = weight_matching(
-            of_state, state_A, state_B, numpy_rng("align", seed, "restarts"), restarts
-        ).permutations
-    matching = _matching(correlations, permutations, spec, seed)
-
+    correlations = _correlations(traced, pair)
+    permutations = _match(options, spec, correlations, pair)
+    matching = _matching(correlations, permutations, spec, options.seed)
     permuted = permute(weights_B.tensors, _of_file(spec, network, weights_B), permutations)
     aligned = network.state(permuted)
-    check_alignment(network.module, state_B, aligned, x[: min(rows, CHECKED_SAMPLES)])
+    check_alignment(network.module, pair.state_B, aligned, pair.x[: min(pair.rows, CHECKED_SAMPLES)])
+    path = _path(options, pair, {False: pair.state_B, True: aligned})
+    of_path = None if path is None else barriers(path, ["aligned"])
 
-    path = of_path = None
-    if y is not None:
-        path = _path(network, state_A, {False: state_B, True: aligned}, lambdas, x, y, task, rows, repair)
-        of_path = barriers(path, ["aligned"])
+    folder = Path(options.out)
     with _all_or_nothing(folder) as staged:
         tensors = {name: tensor.contiguous() for name, tensor in permuted.items()}
         save_file(tensors, staged / "permuted.safetensors", metadata=weights_B.metadata or None)
-        write_tensors(
-            staged / "permutations.safetensors",
-            {group: pi.astype(np.int64) for group, pi in permutations.items()},
-            "permutations",
-            {"method": method, "seed": seed, "A_sha256": _sha256(A), "B_sha256": _sha256(B)},
-        )
+        _write_permutations(options, permutations, staged / "permutations.safetensors")
         write_text(staged / "spec.json", _as_json(spec))
-        write_text(staged / "run.json", json.dumps(settings, indent=1) + "\n")
+        run = {"symlab": __version__, "torch": torch.__version__, **asdict(options)}
+        write_text(staged / "run.json", json.dumps(run, indent=1) + "\n")
         write_table(staged / "matching.csv", matching)
         if path is not None and of_path is not None:
             write_table(staged / "curve.csv", path)
             write_table(staged / "barriers.csv", of_path)
-            _draw(path, LOSSES[task], staged)
-    print(
-        summary(
-            (Path(A).name, Path(B).name), type(network.module).__name__, spec, matching, of_path, len(x), method, repair
+            _draw(path, LOSSES[options.task], staged)
+    names = (Path(options.A).name, Path(options.B).name)
+    name = type(network.module).__name__
+    print(summary(names, name, spec, matching, of_path, len(pair.x), options.method, options.repair))
+    print(f"\nWritten to {folder}: {', '.join(name for name in RESULTS if (folder / name).exists())}")
+
+
+def _check_options(options: Options) -> None:
+    if not 3 <= options.lambdas <= MOST_POINTS or options.lambdas % 2 == 0:
+        raise UserError(
+            f"--lambdas is {options.lambdas}; it must be an odd number from 3 to {MOST_POINTS}, so that the middle is "
+            "on it."
         )
-    )
-    written = [name for name in RESULTS if (folder / name).exists()]
-    print(f"\nWritten to {folder}: {', '.join(written)}")
-
-
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    if not os.path.isdir(nearest):
-        raise UserError(f"--out is {folder}, but {nearest} is a file; name a folder.")
-    if not os.access(nearest, os.W_OK):
-        raise UserError(f"--out is {folder}, but you may not write to {nearest}; name another folder.")
+    least = {"--restarts": options.restarts, "--samples": options.samples, "--batch-size": options.batch_size}
+    for name, value in least.items():
+        if value is not None and value < 1:
+            raise UserError(f"{name} is {value}; it must be at least 1.")
+    folder = Path(options.out)
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise UserError(f"--out is {folder}, but {nearest} is no folder that you may write to; name another one.")
     existing = [name for name in RESULTS if os.path.lexists(folder / name)]
-    if existing and not overwrite:
+    if existing and not options.overwrite:
         raise UserError(
             f"--out is {folder}, where {existing[0]} lies already; name another folder, or say --overwrite to replace "
             "the results in it."
         )
+
+
+def _prepare_pair(options: Options, weights_A: Weights, weights_B: Weights) -> Pair:
+    given = _sampled(read_data(options.data, options.task), options.samples, options.seed)
+    device = resolve_device(options.device, torch.get_num_threads())
+    network = prepare(load_module(options.model), weights_A, weights_B, device)
+    x, y = given.x.to(device), None if given.y is None else given.y.to(device)
+    state_A, state_B = network.state(weights_A.tensors), network.state(weights_B.tensors)
+    output = _output(network, state_A, x[:2])
+    if y is not None:
+        _check_targets(y, output, options.task, options.data)
+    rows = options.batch_size or max(1, min(batch_rows(x), LARGEST_OUTPUT // output[0].numel()))
+    return Pair(network, state_A, state_B, x, y, rows)
+
+
+def _match(options: Options, spec: SymmetrySpec, correlations: dict[str, np.ndarray], pair: Pair) -> Permutations:
+    if options.method == "activation":
+        return match_all(correlations, spec.groups)
+    of_state = replace(spec, axes={name: spec.axes[name] for name in pair.network.names})
+    rng = numpy_rng("align", options.seed, "restarts")
+    return weight_matching(of_state, pair.state_A, pair.state_B, rng, options.restarts).permutations
+
+
+def _write_permutations(options: Options, permutations: Permutations, path: Path) -> None:
+    header = {"method": options.method, "seed": options.seed}
+    header |= {"A_sha256": _sha256(options.A), "B_sha256": _sha256(options.B)}
+    write_tensors(path, {group: pi.astype(np.int64) for group, pi in permutations.items()}, "permutations", header)
 
 
 @contextmanager
@@ -225,9 +240,7 @@ def _output(network: Network, state: dict[str, Tensor], x: Tensor) -> Tensor:
     return output
 
 
-def _check_targets(y: Tensor | None, output: Tensor, task: str, data: str) -> None:
-    if y is None:
-        return
+def _check_targets(y: Tensor, output: Tensor, task: str, data: str) -> None:
     if task == "regression":
         if output[0].numel() != 1:
             raise UserError(
@@ -245,22 +258,10 @@ def _check_targets(y: Tensor | None, output: Tensor, task: str, data: str) -> No
         )
 
 
-def _traced(network: Network, x: Tensor) -> Traced:
-    """The network's graph and symmetries."""
-    # What torch.export says about its inner workings, on the terminal, is nothing that a user can act on.
-    logging.disable(logging.ERROR)
-    try:
-        with redirect_stderr(io.StringIO()):
-            return trace(network.module, x)
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-def _correlations(
-    traced: Traced, state_A: dict[str, Tensor], state_B: dict[str, Tensor], x: Tensor, rows: int
-) -> dict[str, np.ndarray]:
+def _correlations(traced: Traced, pair: Pair) -> dict[str, np.ndarray]:
     """Correlations of both networks' neurons over all of x, by group."""
-    batches = tqdm(x.split(rows), desc="comparing neurons", unit="batch", leave=False, disable=None)
+    batches = tqdm(pair.x.split(pair.rows), desc="comparing neurons", unit="batch", leave=False, disable=None)
+    state_A, state_B = pair.network.by_all_names(pair.state_A), pair.network.by_all_names(pair.state_B)
     moments = record_pair_moments(traced, {0: state_A}, {0: state_B}, batches)[0]
     return {group: moment.correlation() for group, moment in moments.items()}
 
@@ -292,26 +293,20 @@ def _of_file(spec: SymmetrySpec, network: Network, weights: Weights) -> Symmetry
     return SymmetrySpec(axes, spec.groups)
 
 
-def _path(
-    network: Network,
-    state_A: dict[str, Tensor],
-    ends: dict[bool, dict[str, Tensor]],
-    n_points: int,
-    x: Tensor,
-    y: Tensor,
-    task: str,
-    rows: int,
-    repair: bool,
-) -> pd.DataFrame:
-    """Loss and accuracy from A to each end: ``aligned``, ``lambda``, ``loss``, ``accuracy``."""
-    lambdas = np.linspace(0, 1, n_points).tolist()
-    parts = [lambdas[start : start + POINTS_AT_ONCE] for start in range(0, n_points, POINTS_AT_ONCE)]
+def _path(options: Options, pair: Pair, ends: dict[bool, dict[str, Tensor]]) -> pd.DataFrame | None:
+    """Loss and accuracy from A to each end: ``aligned``, ``lambda``, ``loss``, ``accuracy``; None without targets."""
+    if pair.y is None:
+        return None
+    lambdas = np.linspace(0, 1, options.lambdas).tolist()
+    parts = [lambdas[start : start + POINTS_AT_ONCE] for start in range(0, len(lambdas), POINTS_AT_ONCE)]
     steps = [(aligned, part) for aligned in ends for part in parts]
-    doing = "computing the network on the line from A to B"
+    measured = partial(
+        curve, x=pair.x, y=pair.y, task=options.task, batch_size=pair.rows, statistics_x=pair.x, repair=options.repair
+    )
     tables = []
     for aligned, part in tqdm(steps, desc="walking from A to B", leave=False, disable=None):
-        with foreign(doing):
-            table = curve(network.module, state_A, ends[aligned], part, x, y, task, rows, statistics_x=x, repair=repair)
+        with foreign("computing the network on the line from A to B"):
+            table = measured(pair.network.module, pair.state_A, ends[aligned], part)
         tables.append(table.assign(aligned=aligned))
     return pd.concat(tables, ignore_index=True)[["aligned", "lambda", "loss", "accuracy"]]
 
@@ -339,5 +334,5 @@ def _as_json(spec: SymmetrySpec) -> str:
 
 def _draw(path: pd.DataFrame, loss: str, folder: Path) -> None:
     style = Style()
-    with applied(style):
+    with apply_style(style):
         save(path_figure(path, loss, style), folder / "curve.pdf", folder / "curve.png", style.dpi)

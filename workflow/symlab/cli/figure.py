@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from symlab.figures.style import COLUMN, PAGE, Look, Style, handles, legend, palette, panels
+from symlab.plotting.style import COLUMN, PAGE, Look, Style, handles, legend, palette, panels
 
 POSITION = r"position $\lambda$ (0: A, 1: B)"
 

@@ -1,4 +1,4 @@
-"""What ``python -m symlab align`` says at its end."""
+"""What ``symlab align`` says at its end."""
 
 from __future__ import annotations
 

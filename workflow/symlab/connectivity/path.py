@@ -70,13 +70,8 @@ def curve(
     Raises:
         UserError: states, data and task do not fit together.
     """
-    if task not in ("classification", "regression"):
-        raise UserError(f"task is {task!r}; it must be classification or regression.")
-    if len(x) != len(y) or len(x) == 0:
-        raise UserError(f"a curve needs as many targets as inputs, at least one; got {len(y)} and {len(x)}.")
-    if repair:
-        if statistics_x is None:
-            raise UserError("REPAIR needs training inputs at every point of a path: pass them as statistics_x.")
+    _check(x, y, task, statistics_x, repair)
+    if repair and statistics_x is not None:
         module, state_A, state_B = with_goal_statistics(module, state_A, state_B, statistics_x)
     statistics = [running_statistics(module, interpolate(state_A, state_B, lam), statistics_x) for lam in lambdas]
 
@@ -87,7 +82,6 @@ def curve(
         # The layer stays where it is, so that a network may use its weight elsewhere too.
         layer: Any = module.get_submodule(name)
         layer.forward = partial(_known, at_lambda, name)
-
     rows = batch_size or batch_rows(x)
     loss, correct, squares = torch.zeros(3, len(lambdas), dtype=torch.float64, device=x.device)
     has_ends = 0.0 in lambdas and 1.0 in lambdas
@@ -100,22 +94,40 @@ def curve(
             # States are made batch by batch, not kept: 3 % of the time, and memory for one state, not for all lambdas.
             out = outputs(module, {**interpolate(state_A, state_B, lam), **statistics[index]}, x_batch)
             on_path[lam] = out
+            loss[index] += _summed_loss(out, y_batch, task)
             if task == "classification":
-                loss[index] += functional.cross_entropy(out, y_batch, reduction="sum")
                 correct[index] += (out.argmax(dim=-1) == y_batch).sum()
-            else:
-                if out.numel() != len(x_batch):
-                    raise UserError(f"regression needs a network with one output, not {out.shape[-1]}.")
-                loss[index] += functional.mse_loss(out.flatten(), y_batch, reduction="sum")
         if has_ends:
             chords = {lam: torch.lerp(on_path[0.0], on_path[1.0], lam) for lam in on_path}
             squares += torch.stack([(on_path[lam] - chords[lam]).square().sum() for lam in lambdas])
-    means = {"loss": loss / len(x), "accuracy": correct / len(x), "chord": (squares / len(x)).sqrt()}
-    table = pd.DataFrame({"lambda": lambdas} | {name: values.tolist() for name, values in means.items()})
-    if not has_ends:
-        table["chord"] = math.nan
+    return _table(lambdas, len(x), loss, correct, squares if has_ends else None, task)
+
+
+def _check(x: Tensor, y: Tensor, task: str, statistics_x: Tensor | None, repair: bool) -> None:
+    if task not in ("classification", "regression"):
+        raise UserError(f"task is {task!r}; it must be classification or regression.")
+    if len(x) != len(y) or len(x) == 0:
+        raise UserError(f"a curve needs as many targets as inputs, at least one; got {len(y)} and {len(x)}.")
+    if repair and statistics_x is None:
+        raise UserError("REPAIR needs training inputs at every point of a path: pass them as statistics_x.")
+
+
+def _summed_loss(out: Float[Tensor, "n c"], y: Tensor, task: str) -> Tensor:
+    if task == "classification":
+        return functional.cross_entropy(out, y, reduction="sum")
+    if out.numel() != len(y):
+        raise UserError(f"regression needs a network with one output, not {out.shape[-1]}.")
+    return functional.mse_loss(out.flatten(), y, reduction="sum")
+
+
+def _table(
+    lambdas: Sequence[float], n: int, loss: Tensor, correct: Tensor, squares: Tensor | None, task: str
+) -> pd.DataFrame:
+    """Means over n samples of what was summed at every lambda; ``squares`` None where there is no chord."""
+    table = pd.DataFrame({"lambda": lambdas, "loss": (loss / n).tolist(), "accuracy": (correct / n).tolist()})
     # A network without finite outputs has no accuracy; argmax would credit it with class 0.
-    return table.assign(accuracy=table["accuracy"].where(table["loss"].notna() & (task == "classification")))
+    accuracy = table["accuracy"].where(table["loss"].notna() & (task == "classification"))
+    return table.assign(accuracy=accuracy, chord=math.nan if squares is None else (squares / n).sqrt().tolist())
 
 
 def _known(outputs_of: Mapping[str, Tensor], name: str, _x: Tensor) -> Tensor:

@@ -1,36 +1,171 @@
-"""Data sets: one module a source, one registry. A new source is one file and one line in ``SOURCES``."""
+"""Data sets by the names of their sources in a config: a class of settings each, which names the module that loads it.
+
+The Snakefile reads this registry on every start, so the modules are named and not imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from symlab.data import cifar10, cifar10_jpeg, coherence, digits, gmm, mnist, mnist_coherence
-from symlab.data.dataset import Dataset, normalise, open_dataset, save
-from symlab.data.folder import resolve_data_dir
-from symlab.errors import UserError
+from pydantic import Field, model_validator
 
-SOURCES: dict[str, Callable[[dict[str, Any], Path | None], Dataset]] = {
-    "digits": digits.load,
-    "gmm": gmm.load,
-    "coherence": coherence.load,
-    "mnist": mnist.load,
-    "mnist_coherence": mnist_coherence.load,
-    "cifar10": cifar10.load,
-    "cifar10_jpeg": cifar10_jpeg.load,
-}
+from symlab.settings import Fraction, Positive, Settings
 
-__all__ = ["SOURCES", "Dataset", "load", "normalise", "open_dataset", "resolve_data_dir", "save"]
+if TYPE_CHECKING:
+    from symlab.data.dataset import Dataset
 
 
-def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
-    """The data set that a spec describes; ``data_dir`` is where files of real data are looked for first.
+class Source(Settings):
+    """A data set's keys, and facts about it that decide which networks go with it."""
+
+    source: str
+    seed: int = Field(0, ge=0, description="Seed of the split and of synthetic samples.")
+    loader: ClassVar[str]
+    """``module:function`` of (these settings, data_dir), which gives a Dataset."""
+    image: ClassVar[tuple[int, int, int] | None] = None
+    """(channels, height, width) of its images; None where the inputs are no images."""
+    has_subspace: ClassVar[bool] = False
+    """Whether the subspace that its inputs span is known (``extras["U"]``)."""
+
+    @property
+    def inputs(self) -> int | None:
+        """Input dimension."""
+        return None if self.image is None else self.image[0] * self.image[1] * self.image[2]
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether its targets are classes."""
+        return True
+
+    def columns(self) -> dict[str, Any]:
+        keys = ("k", "embedding", "t", "target_nu")
+        return {"source": self.source, **{key: getattr(self, key, None) for key in keys}}
+
+
+class Digits(Source):
+    """1,797 handwritten digits of 8 x 8 pixels, from scikit-learn."""
+
+    source: Literal["digits"]
+    split: Literal["random"] = Field("random", description="80/10/10 of all images; there is no official test set.")
+    loader: ClassVar[str] = "symlab.data.digits:load"
+    image: ClassVar[tuple[int, int, int] | None] = (1, 8, 8)
+
+
+class Gmm(Source):
+    """Gaussian classes in a k-dimensional subspace of R^d."""
+
+    source: Literal["gmm"]
+    k: Positive = Field(description="Intrinsic dimension.")
+    sigma_sep: Annotated[float, Field(gt=0)] = Field(description="Standard deviation of the class means.")
+    d: Positive = Field(128, description="Ambient dimension.")
+    n_classes: int = Field(5, ge=2, description="Number of classes.")
+    n_train: Positive = Field(50_000, description="Training samples.")
+    n_val: int = Field(5_000, ge=0, description="Validation samples.")
+    n_test: Positive = Field(10_000, description="Test samples.")
+    loader: ClassVar[str] = "symlab.data.gmm:load"
+    has_subspace: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.k > self.d:
+            raise ValueError(f"k = {self.k} exceeds d = {self.d}")
+        return self
+
+    @property
+    def inputs(self) -> int | None:
+        return self.d
+
+
+class Coherence(Source):
+    """Data along a subspace of chosen coherence nu = 1/t, labelled by a teacher."""
+
+    source: Literal["coherence"]
+    embedding: Literal["exact_copy", "random_frame"] = Field(description="Family of the embedding.")
+    t: Positive = Field(description="Number of copies, nu = 1/t.")
+    d: Positive = Field(20, description="Ambient dimension, at least 2 t.")
+    n_train: Positive = Field(1024, description="Training samples.")
+    n_test: Positive = Field(2048, description="Test samples.")
+    loader: ClassVar[str] = "symlab.data.coherence:load"
+    has_subspace: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.t > self.d // 2:
+            raise ValueError(f"t = {self.t} exceeds half of d = {self.d}")
+        return self
+
+    @property
+    def inputs(self) -> int | None:
+        return self.d
+
+    @property
+    def has_classes(self) -> bool:
+        return False
+
+
+class Images(Source):
+    """Real images in a training and a test part."""
+
+    split: Literal["random", "official"] = Field(
+        "random",
+        description="random: 80/10/10 of all images; official: the official test set, the training files split 90/10.",
+    )
+    n_samples: int | None = Field(
+        None,
+        ge=10,
+        multiple_of=10,
+        description="Use this many images (a multiple of 10), equally many of each class; null for all.",
+    )
+
+
+class Mnist(Images):
+    """70,000 handwritten digits of 28 x 28 pixels."""
+
+    source: Literal["mnist"]
+    loader: ClassVar[str] = "symlab.data.mnist:load"
+    image: ClassVar[tuple[int, int, int] | None] = (1, 28, 28)
+
+
+class MnistCoherence(Source):
+    """MNIST, rotated so that its input subspace has a chosen coherence."""
+
+    source: Literal["mnist_coherence"]
+    split: Literal["random", "official"] = Field("random", description="As for mnist.")
+    target_nu: Fraction = Field(0.111, description="Coherence of the input subspace after rotation.")
+    explained_variance: Fraction = Field(0.9, description="Explained variance that defines the input subspace.")
+    loader: ClassVar[str] = "symlab.data.mnist_coherence:load"
+
+    @property
+    def inputs(self) -> int | None:
+        return 784
+
+
+class Cifar10(Images):
+    """60,000 photographs of 32 x 32 pixels in ten classes."""
+
+    source: Literal["cifar10"]
+    loader: ClassVar[str] = "symlab.data.cifar10:load"
+    image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
+
+
+class Cifar10Jpeg(Images):
+    """CIFAR-10 recompressed as JPEG, in parquet files."""
+
+    source: Literal["cifar10_jpeg"]
+    loader: ClassVar[str] = "symlab.data.cifar10_jpeg:load"
+    image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
+
+
+SOURCES: tuple[type[Source], ...] = (Digits, Gmm, Coherence, Mnist, MnistCoherence, Cifar10, Cifar10Jpeg)
+
+
+def load(source: Source, data_dir: Path | None) -> Dataset:
+    """The data set that the settings describe; ``data_dir`` is where files of real data are looked for first.
 
     Raises:
-        UserError: the source is not in the registry, or its files are missing, damaged or not what they should be.
+        UserError: its files are missing, damaged or not what they should be.
     """
-    source = spec.get("source")
-    if source not in SOURCES:
-        raise UserError(f"There is no data source {source!r}: set data.source to one of {', '.join(sorted(SOURCES))}.")
-    return SOURCES[source](spec, data_dir)
+    dataset: Dataset = resolve_name(source.loader)(source, data_dir)
+    return dataset

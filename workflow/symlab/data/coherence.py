@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from symlab.data import Coherence
 from symlab.data.dataset import Dataset
-from symlab.errors import UserError
 from symlab.seeds import numpy_rng
-
-EMBEDDINGS = ("exact_copy", "random_frame")
 
 
 def exact_copy(d: int, t: int) -> Float64[np.ndarray, "d 2"]:
@@ -36,23 +34,16 @@ def random_frame(d: int, t: int, rng: np.random.Generator) -> Float64[np.ndarray
     return frame
 
 
-def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
+def load(spec: Coherence, data_dir: Path | None) -> Dataset:
     """Regression of ReLU(a + b) on x = U_t (a, b), (a, b) ~ N(0, I_2); extras hold ``U`` = U_t [d, 2].
 
     The latents depend on ``seed`` alone and are shared by all t and both embeddings. There is no validation data: the
     val split is empty.
-
-    Raises:
-        UserError: t does not fit into d, or the embedding is unknown.
     """
-    d, t, seed, embedding = spec["d"], spec["t"], spec["seed"], spec["embedding"]
-    if not 1 <= t <= d // 2:
-        raise UserError(f"Coherence data in {d} dimensions needs 1 <= data.t <= {d // 2}, not {t}.")
-    if embedding not in EMBEDDINGS:
-        raise UserError(f"There is no embedding {embedding!r}; write {' or '.join(EMBEDDINGS)} as data.embedding.")
+    d, t, seed, embedding = spec.d, spec.t, spec.seed, spec.embedding
     frame = exact_copy(d, t) if embedding == "exact_copy" else random_frame(d, t, numpy_rng("coherence", "frame", seed))
     arrays: dict[str, Any] = {}
-    for name, n in (("train", spec["n_train"]), ("val", 0), ("test", spec["n_test"])):
+    for name, n in (("train", spec.n_train), ("val", 0), ("test", spec.n_test)):
         latents = numpy_rng("coherence", name, seed).standard_normal((n, 2))
         arrays[f"x_{name}"] = (latents @ frame.T).astype(np.float32)
         arrays[f"y_{name}"] = np.maximum(latents.sum(axis=1), 0).astype(np.float32)

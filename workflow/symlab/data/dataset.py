@@ -179,6 +179,7 @@ def save(path: str | Path, dataset: Dataset) -> None:
     tensors = {f"{axis}_{name}": getattr(dataset, f"{axis}_{name}") for axis in "xy" for name in SPLITS}
     tensors |= {f"extras/{name}": array for name, array in dataset.extras.items()}
     header = {name: getattr(dataset, name) for name in _FIELDS}
+    header["n_inputs"] = dataset.n_inputs
     header["sizes"] = {name: len(getattr(dataset, f"y_{name}")) for name in SPLITS}
     write_tensors(path, tensors, kind="dataset", header=header)
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from symlab.artifacts import content_digest
+from symlab.data import Digits
 from symlab.data.dataset import Dataset, mean_and_std
 from symlab.data.splits import random_split, tenth
 from symlab.seeds import numpy_rng
 
 
-def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
+def load(spec: Digits, data_dir: Path | None) -> Dataset:
     """Random 80/10/10 split (seeded by ``seed``) of all images, 64 inputs 0..16, standardised by the train split."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
     x, y = images.astype(np.float32), labels.astype(np.int64)
-    train, val, test = random_split(len(x), tenth(len(x)), tenth(len(x)), numpy_rng("split", "digits", spec["seed"]))
+    train, val, test = random_split(len(x), tenth(len(x)), tenth(len(x)), numpy_rng("split", "digits", spec.seed))
     mean, std = mean_and_std(x[train])
     return Dataset(
         x_train=x[train],
@@ -32,11 +32,11 @@ def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
         n_classes=10,
         mean=mean,
         std=std,
-        image=(1, 8, 8),
+        image=spec.image,
         provenance={
             "source": "digits",
-            "split": spec["split"],
-            "seed": spec["seed"],
+            "split": spec.split,
+            "seed": spec.seed,
             "inputs_sha256": content_digest({"images": x, "labels": y}),
         },
     )

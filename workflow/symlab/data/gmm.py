@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from symlab.data import Gmm
 from symlab.data.dataset import Dataset
 from symlab.data.rotation import haar_frame
-from symlab.errors import UserError
 from symlab.seeds import numpy_rng
 
 
@@ -44,26 +44,21 @@ def sample(
     return latents @ shape.embedding.T, y
 
 
-def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
+def load(spec: Gmm, data_dir: Path | None) -> Dataset:
     """The mixture with ``k``, ``d``, ``n_classes``, ``sigma_sep`` and ``seed``; extras hold ``U`` = P [d, k].
 
     Each split has its own generator, so changing the size of one leaves the others as they were.
-
-    Raises:
-        UserError: k exceeds d.
     """
-    k, d, n_classes, seed = spec["k"], spec["d"], spec["n_classes"], spec["seed"]
-    if not 1 <= k <= d:
-        raise UserError(f"A gmm needs 1 <= k <= d, not data.k = {k} and data.d = {d}: choose a smaller k.")
-    shape = geometry(k, d, n_classes, spec["sigma_sep"], numpy_rng("gmm", "geometry", seed))
+    k, d, n_classes, seed = spec.k, spec.d, spec.n_classes, spec.seed
+    shape = geometry(k, d, n_classes, spec.sigma_sep, numpy_rng("gmm", "geometry", seed))
     arrays: dict[str, Any] = {}
-    for name in ("train", "val", "test"):
-        x, y = sample(shape, spec[f"n_{name}"], numpy_rng("gmm", name, seed))
+    for name, n in (("train", spec.n_train), ("val", spec.n_val), ("test", spec.n_test)):
+        x, y = sample(shape, n, numpy_rng("gmm", name, seed))
         arrays |= {f"x_{name}": x.astype(np.float32), f"y_{name}": y}
     return Dataset(
         **arrays,
         task="classification",
         n_classes=n_classes,
         extras={"U": shape.embedding.astype(np.float32)},
-        provenance={"source": "gmm", "k": k, "d": d, "sigma_sep": spec["sigma_sep"], "seed": seed},
+        provenance={"source": "gmm", "k": k, "d": d, "sigma_sep": spec.sigma_sep, "seed": seed},
     )

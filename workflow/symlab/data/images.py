@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from symlab.data import Images
 from symlab.data.dataset import Dataset, mean_and_std
 from symlab.data.splits import Indices, balanced_subset, random_split, tenth
 from symlab.seeds import numpy_rng
@@ -21,7 +22,7 @@ class Labelled(NamedTuple):
 
 def split_images(
     files: tuple[Labelled, Labelled],
-    spec: dict[str, Any],
+    spec: Images,
     name: str,
     n_classes: int,
     image: tuple[int, int, int],
@@ -54,18 +55,18 @@ def split_images(
         mean=mean,
         std=std,
         image=image,
-        provenance={"source": name, "split": spec["split"], "seed": spec["seed"], **provenance},
+        provenance={"source": name, "split": spec.split, "seed": spec.seed, "n_samples": spec.n_samples, **provenance},
     )
 
 
 def _indices(
-    y: Int64[np.ndarray, " n"], n_train_files: int, spec: dict[str, Any], name: str, n_classes: int
+    y: Int64[np.ndarray, " n"], n_train_files: int, spec: Images, name: str, n_classes: int
 ) -> tuple[Indices, Indices, Indices]:
-    official = spec["split"] == "official"
+    official = spec.split == "official"
     pool = np.arange(n_train_files if official else len(y))
-    if (n_samples := spec.get("n_samples")) is not None:
-        pool = balanced_subset(y[pool], n_samples, n_classes, numpy_rng("subset", name, spec["seed"]))
-    rng = numpy_rng("split", name, spec["seed"])
+    if spec.n_samples is not None:
+        pool = balanced_subset(y[pool], spec.n_samples, n_classes, numpy_rng("subset", name, spec.seed))
+    rng = numpy_rng("split", name, spec.seed)
     if official:
         train, val, _ = random_split(len(pool), tenth(len(pool)), 0, rng)
         return pool[train], pool[val], np.arange(n_train_files, len(y))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from symlab.data import idx
+from symlab.data import Images, idx
 from symlab.data.dataset import Dataset
 from symlab.data.download import fetch
 from symlab.data.folder import find_file
@@ -19,7 +19,6 @@ MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
-LARGEST_DOWNLOAD = 2**24
 
 
 class IdxFile(NamedTuple):
@@ -59,10 +58,10 @@ FILES = {
 }
 
 
-def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
+def load(spec: Images, data_dir: Path | None) -> Dataset:
     """MNIST as flattened uint8 images [n, 784], normalised by mean and std over the pixels of the train split.
 
-    ``split``, ``n_samples`` (null for all) and ``seed`` as in ``split_images``; the files hold 60,000 training and
+    ``split``, ``n_samples`` (None for all) and ``seed`` as in ``split_images``; the files hold 60,000 training and
     10,000 test images.
 
     Raises:
@@ -71,27 +70,23 @@ def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
     """
     files = (_images_and_labels("train", data_dir), _images_and_labels("test", data_dir))
     inputs = {file.name: file.sha256 for file in FILES.values()}
-    provenance = {"n_samples": spec.get("n_samples"), "inputs_sha256": inputs}
     _, height, width = FILES["train_images"].shape
-    return split_images(files, spec, "mnist", N_CLASSES, (1, height, width), provenance)
+    return split_images(files, spec, "mnist", N_CLASSES, (1, height, width), {"inputs_sha256": inputs})
 
 
 def _images_and_labels(part: str, data_dir: Path | None) -> Labelled:
     images_file, labels_file = FILES[f"{part}_images"], FILES[f"{part}_labels"]
     images = idx.read(_locate(images_file, data_dir), images_file.shape, images_file.sha256)
-    labels_path = _locate(labels_file, data_dir)
-    labels = idx.read(labels_path, labels_file.shape, labels_file.sha256)
-    idx.check_labels(labels, N_CLASSES, str(labels_path))
+    labels = idx.read(_locate(labels_file, data_dir), labels_file.shape, labels_file.sha256)
     return Labelled(images.reshape(len(images), -1), labels.astype(np.int64))
 
 
 def _locate(file: IdxFile, data_dir: Path | None) -> Path:
-    if data_dir is not None:
-        names = (file.name + suffix for suffix in (".gz", ""))
-        if found := find_file(data_dir, (folder + name for name in names for folder in ("", "mnist/"))):
-            return found
+    names = (file.name + suffix for suffix in (".gz", ""))
+    if found := find_file(data_dir, (folder + name for name in names for folder in ("", "mnist/"))):
+        return found
     try:
-        return fetch(file.name + ".gz", MIRRORS, f"md5:{file.gz_md5}", LARGEST_DOWNLOAD)
+        return fetch(file.name + ".gz", MIRRORS, f"md5:{file.gz_md5}")
     except UserError as error:
         raise UserError(
             f"MNIST was not found and {error}: put {', '.join(f'{each.name}.gz' for each in FILES.values())} "

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from symlab.data import mnist
+from symlab.data import Mnist, MnistCoherence, mnist
 from symlab.data.dataset import Dataset, covariance
 from symlab.data.rotation import coherence, principal_basis, rotation_to_coherence
 from symlab.seeds import numpy_rng
 
 
-def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
+def load(spec: MnistCoherence, data_dir: Path | None) -> Dataset:
     """The ``mnist`` data set of the same ``split`` and ``seed``, its normalised inputs multiplied by an orthogonal Q.
 
     The subspace is that of the top principal directions of the train inputs which explain ``explained_variance`` of
@@ -25,10 +24,10 @@ def load(spec: dict[str, Any], data_dir: Path | None) -> Dataset:
     Raises:
         UserError: as for ``mnist``; also when ``target_nu`` is outside [k/784, 1].
     """
-    plain = mnist.load(spec, data_dir)
-    basis = principal_basis(covariance(plain), spec["explained_variance"])
-    rng = numpy_rng("mnist_coherence", "rotation", spec["seed"])
-    rotation = rotation_to_coherence(basis, spec["target_nu"], rng)
+    plain = mnist.load(Mnist(source="mnist", split=spec.split, seed=spec.seed), data_dir)
+    basis = principal_basis(covariance(plain), spec.explained_variance)
+    rng = numpy_rng("mnist_coherence", "rotation", spec.seed)
+    rotation = rotation_to_coherence(basis, spec.target_nu, rng)
     rotated = rotation @ basis
     return replace(
         plain,

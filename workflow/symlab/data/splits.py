@@ -26,15 +26,12 @@ def balanced_subset(
 ) -> Int64[np.ndarray, " n_samples"]:
     """Sorted indices of ``n_samples`` random samples, equally many of each of the labels 0..n_classes-1.
 
-    With the same generator state a smaller subset is part of every larger one.
+    ``n_samples`` is a multiple of ``n_classes``. With the same generator state a smaller subset is part of every larger
+    one.
 
     Raises:
-        UserError: n_samples is not a positive multiple of n_classes, or a class has too few samples.
+        UserError: a class has too few samples.
     """
-    if n_samples < 1 or n_samples % n_classes:
-        raise UserError(
-            f"data.n_samples = {n_samples} must be a positive multiple of {n_classes}: every class gets equally many."
-        )
     available = n_classes * int(np.bincount(y, minlength=n_classes).min())
     if n_samples > available:
         raise UserError(

@@ -19,7 +19,6 @@ from symlab.identifiability.gram import (
     for_each_neuron,
     masked_gram,
     orthonormal,
-    weighted_gram,
     with_diagonal,
 )
 
@@ -62,14 +61,6 @@ class InputSensitivities(NamedTuple):
     deviations: Float[Tensor, " p"]
 
 
-class SwapTerms(NamedTuple):
-    """The three terms of Eq. (16) for all transpositions, each [m, m], symmetric with a zero diagonal."""
-
-    centre: Float[Tensor, "m m"]
-    cross: Float[Tensor, "m m"]
-    mismatch: Float[Tensor, "m m"]
-
-
 def projected(
     W_eff: Float[Tensor, "m d"], F: Float[Tensor, "m d"] | None, U: Float[Tensor, "d k"]
 ) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m k"]]:
@@ -83,18 +74,6 @@ def projected(
     basis = U.double()
     A = W_eff.double() @ basis
     return A, torch.zeros_like(A) if F is None else F.double() @ basis
-
-
-def gram(D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> Float[Tensor, "m k k"]:
-    """S_i = U^T diag(d_i)^2 U of every row d_i of D, float64 (Eq. 9).
-
-    Memory is O(m k^2); ``realization_costs`` never holds them all.
-    """
-    basis = U.double()
-    S = basis.new_empty(len(D), basis.shape[1], basis.shape[1])
-    for i, d in enumerate(D.double()):
-        S[i] = weighted_gram(d, basis)
-    return S
 
 
 def realization_costs(
@@ -150,77 +129,6 @@ def permutation_sensitivity(C2: Float[Tensor, "m m"], permutation: Int[Tensor, "
     return float((C2[torch.arange(len(C2), device=C2.device), permutation] - own).sum())
 
 
-def swap_terms(
-    W_eff: Float[Tensor, "m d"],
-    F: Float[Tensor, "m d"] | None,
-    D: Float[Tensor, "m d"] | None,
-    U: Float[Tensor, "d k"],
-) -> SwapTerms:
-    """Centre, cross and metric-mismatch terms of the cost of every transposition (Eq. 16), for full-rank S_i only.
-
-    With r_i = a_i - v_i: |v_j - v_i|^2 in S_i^-1 + S_j^-1; 2 <v_j - v_i, S_i^-1 r_j - S_j^-1 r_i>; and
-    |r_j|^2 in S_i^-1 - S_j^-1 plus |r_i|^2 in S_j^-1 - S_i^-1.
-
-    Raises:
-        UserError: the weights are not finite, or a Gram matrix is singular.
-    """
-    A, V = projected(W_eff, F, U)
-    R = A - V
-    basis = U.double()
-    rows = torch.ones_like(W_eff, dtype=torch.float64) if D is None else D.double()
-    centre, cross, metric = (A.new_empty(len(A), len(A)) for _ in range(3))
-    for i, weights in enumerate(rows.square()):
-        inverse, info = torch.linalg.inv_ex((basis.T * weights) @ basis)
-        if int(info) != 0 or float(inverse.trace().abs() * weights.max()) >= 1 / CHOLESKY_LIMIT:
-            raise UserError(
-                f"Neuron {i} cannot realize every function on the input subspace (its S_i is singular), and Eq. (16) "
-                "is for full-rank S_i; use swap_costs(realization_costs(...)) instead."
-            )
-        between = V - V[i]
-        centre[i] = ((between @ inverse) * between).sum(dim=1)
-        cross[i] = ((between @ inverse) * R).sum(dim=1)
-        metric[i] = ((R @ inverse) * R).sum(dim=1)
-    return SwapTerms(
-        centre=centre + centre.T,
-        cross=2 * (cross + cross.T),
-        mismatch=(metric + metric.T) - (metric.diagonal()[:, None] + metric.diagonal()[None, :]),
-    )
-
-
-def swap_costs_by_difference(
-    W_eff: Float[Tensor, "m d"],
-    F: Float[Tensor, "m d"] | None,
-    D: Float[Tensor, "m d"] | None,
-    U: Float[Tensor, "d k"],
-) -> Float[Tensor, "m m"]:
-    """Costs of all transpositions by Eq. (16), the sum of ``swap_terms``; equal to ``swap_costs`` for full-rank S_i.
-
-    Raises:
-        UserError: the weights are not finite, or a Gram matrix is singular.
-    """
-    terms = swap_terms(W_eff, F, D, U)
-    return terms.centre + terms.cross + terms.mismatch
-
-
-def input_sensitivity(
-    W_eff: Float[Tensor, "m d"],
-    F: Float[Tensor, "m d"] | None,
-    D: Float[Tensor, "m d"] | None,
-    U: Float[Tensor, "d k"],
-    permutation: Int[Tensor, " d"],
-) -> float:
-    """D_in(tau) = |H(P_tau^T .)|^2 - |H|^2, the change of the layer's cost when its inputs are reindexed (Eqs. 23, 24).
-
-    The reindexed support has the basis P_tau U (row l is row tau(l) of U); the coefficients a_i stay, the centres
-    become F P_tau U and the Gram matrices U^T P_tau^T diag(d_i)^2 P_tau U. Infinite where a function is lost.
-
-    Raises:
-        UserError: the weights are not finite, or do not have the form F + D * W.
-    """
-    # No eps is asked for, so any mu_D will do.
-    return float(input_sensitivities(W_eff, F, D, U, permutation[None], mu_D=1.0).costs[0])
-
-
 def input_sensitivities(
     W_eff: Float[Tensor, "m d"],
     F: Float[Tensor, "m d"] | None,
@@ -229,7 +137,11 @@ def input_sensitivities(
     permutations: Int[Tensor, "p d"],
     mu_D: float,
 ) -> InputSensitivities:
-    """``input_sensitivity`` of every row of ``permutations``, and how far the Gram matrices are from mu_D I (Eq. 18).
+    """D_in(tau) of every row tau of ``permutations``, and how far the Gram matrices are from mu_D I (Eqs. 18, 23, 24).
+
+    D_in(tau) = |H(P_tau^T .)|^2 - |H|^2 is the change of the layer's cost when its inputs are reindexed. The reindexed
+    support has the basis P_tau U (row l is row tau(l) of U); the coefficients a_i stay, the centres become F P_tau U
+    and the Gram matrices U^T P_tau^T diag(d_i)^2 P_tau U. Infinite where a function is lost.
 
     Each neuron's Gram matrix serves its cost and its deviation; transpositions change it by a matrix of rank 2. While
     it runs, torch's number of threads is 1 in this process: they work on different neurons.
@@ -247,11 +159,23 @@ def input_sensitivities(
         return InputSensitivities(costs, gap, torch.full_like(costs, gap))
     of_functions, of_centres = _sizes(W_eff, F)
     sizes = (of_functions + of_centres)[:, None]
-    diagonals = D.double()
+    return _masked_sensitivities(A - V, R, sizes, D.double(), basis, permutations, mu_D)
+
+
+def _masked_sensitivities(
+    displacements: Float[Tensor, "m k"],
+    R: Float[Tensor, "p m k"],
+    sizes: Float[Tensor, "m 1"],
+    diagonals: Float[Tensor, "m d"],
+    basis: Float[Tensor, "d k"],
+    permutations: Int[Tensor, "p d"],
+    mu_D: float,
+) -> InputSensitivities:
+    """``input_sensitivities`` from a_i - v_i on the support as it is, and on the reindexed ones."""
     # U^T P^T diag(d)^2 P U = U^T diag(P^T d)^2 U: the basis may stay and the mask be reindexed backwards.
     backwards = permutations.argsort(dim=1)
-    own = A.new_empty(len(A))
-    reindexed = A.new_empty(len(A), len(permutations))
+    own = R.new_empty(len(diagonals))
+    reindexed = R.new_empty(len(diagonals), len(permutations))
     own_deviations = torch.zeros_like(own)
     deviations = torch.zeros_like(reindexed)
 
@@ -259,7 +183,7 @@ def input_sensitivities(
         d = diagonals[i]
         S = masked_gram(d, basis)
         whitening = _whitening(d, basis, S)
-        own[i] = _squared_costs((A[i] - V[i])[None], sizes[i], whitening)[0]
+        own[i] = _squared_costs(displacements[i][None], sizes[i], whitening)[0]
         # Other threads may raise the maximum meanwhile; a smaller one only costs time.
         own_deviations[i] = deviation(S, mu_D, at_least=float(own_deviations.max()))
         for t, back in enumerate(backwards):
@@ -275,7 +199,7 @@ def input_sensitivities(
             else:
                 reindexed[i, t] = _squared_costs(R[t, i][None], sizes[i], _whitening(d_tau, basis, S_tau))[0]
 
-    for_each_neuron(fill_row, len(A))
+    for_each_neuron(fill_row, len(diagonals))
     _require_finite(own)
     largest_own = float(own_deviations.max())
     return InputSensitivities(
@@ -283,11 +207,6 @@ def input_sensitivities(
         deviation=largest_own,
         deviations=deviations.amax(dim=0).clamp_min(largest_own),
     )
-
-
-def signed_sqrt(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """sign(x) sqrt(|x|), the scale on which the paper plots swap costs: units of weight norm."""
-    return x.sign() * x.abs().sqrt()
 
 
 def _isotropic_costs(A: Tensor, V: Tensor | None) -> Tensor:

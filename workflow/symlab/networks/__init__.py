@@ -1,41 +1,206 @@
-"""The networks symlab can train and the schemes for their fixed parts, by the names used in the config: a line each."""
+"""The networks symlab can train, by their names in a config: a class of settings each, which names the module.
+
+The Snakefile reads this registry on every start, so the modules, which import torch, are named and not imported.
+"""
 
 from __future__ import annotations
 
+import math
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from symlab.errors import UserError
+from pydantic import Field
+
+from symlab.settings import Positive, Settings
 
 if TYPE_CHECKING:
     from torch import nn
 
-# Named, not imported: the Snakefile checks a config against these names and must not wait for torch.
-SCHEMES = {
-    "standard": "symlab.networks.symmetry:standard",
-    "w_asymmetric": "symlab.networks.symmetry:w_asymmetric",
-    "w_asymmetric_heads": "symlab.networks.head_masks:w_asymmetric_heads",
-    "syre": "symlab.networks.symmetry:syre",
-    "sparse": "symlab.networks.symmetry:sparse",
-    "residual": "symlab.networks.symmetry:residual",
-}
-NETWORKS = {
-    "mlp": "symlab.networks.mlp:MLP",
-    "coherence_student": "symlab.networks.coherence_student:CoherenceStudent",
-    "resnet20": "symlab.networks.resnet:ResNet20",
-    "vgg": "symlab.networks.vgg:VGG",
-    "vit": "symlab.networks.vit:ViT",
-}
+
+class Network(Settings):
+    """A network's keys, and facts about it that decide which data sets and measures it goes with."""
+
+    name: str
+    module: ClassVar[str]
+    """Where its nn.Module is, as ``module:Class``; it takes n_inputs, n_outputs and these keys but ``name``."""
+    reads_images: ClassVar[bool] = False
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        """Whether realization and swap costs are defined for it: no convolutions, attention or residual branches."""
+        return True
+
+    def columns(self) -> dict[str, Any]:
+        return {"activation": None, "norm": None, "width": None, "depth": None}
+
+    def misfit(self, image: tuple[int, int, int] | None) -> str | None:
+        """Why it cannot read images of that (channels, height, width), as the end of a sentence; None if it can."""
+        if not self.reads_images:
+            return None
+        if image is None:
+            return f"network.name = {self.name} reads images, but its samples are none; use mlp"
+        channels = getattr(self, "channels", image[0])
+        if channels != image[0]:
+            return f"network.channels = {channels}, but its images have {image[0]}"
+        return None
 
 
-def build(network: dict[str, Any], n_inputs: int, n_outputs: int) -> nn.Module:
-    """The module that the config block ``network`` describes, with parameters of torch's own initialisation.
+class MLP(Network):
+    """Linear layers, each but the last followed by a norm and an activation."""
+
+    name: Literal["mlp"]
+    widths: list[Positive] = Field(min_length=1, description="Neurons of each hidden layer.")
+    norm: Literal["layernorm", "batchnorm", "none"] = Field(
+        "layernorm", description="Normalisation after each hidden linear map."
+    )
+    activation: Literal["gelu", "relu", "sigma"] = Field(
+        "gelu", description="Nonlinearity; sigma is x * sigmoid(Cx) with C fixed."
+    )
+    bias: bool = Field(True, description="Whether linear maps have biases.")
+    residual: bool = Field(
+        False, description="Whether each hidden layer after the first adds its input, where their widths are equal."
+    )
+    module: ClassVar[str] = "symlab.networks.mlp:MLP"
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return self.bias and not self.residual
+
+    def columns(self) -> dict[str, Any]:
+        width = self.widths[0] if len(set(self.widths)) == 1 else None
+        return {"activation": self.activation, "norm": self.norm, "width": width, "depth": len(self.widths) + 1}
+
+
+class CoherenceStudent(Network):
+    """sum_i relu(w_i x + b_i), the one-hidden-layer student of the coherence experiment."""
+
+    name: Literal["coherence_student"]
+    width: Positive = Field(128, description="Hidden neurons.")
+    module: ClassVar[str] = "symlab.networks.coherence_student:CoherenceStudent"
+
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "width": self.width}
+
+
+class ResNet20(Network):
+    """ResNet20 with GroupNorm."""
+
+    name: Literal["resnet20"]
+    width_multiplier: Positive = Field(1, description="The block groups have 16, 32 and 64 times this many channels.")
+    norm_groups: Positive = Field(1, description="Channel groups of every GroupNorm; they divide 16 width_multiplier.")
+    channels: Positive = Field(3, description="Colour channels of the images.")
+    module: ClassVar[str] = "symlab.networks.resnet:ResNet20"
+    reads_images: ClassVar[bool] = True
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
+
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "width": self.width_multiplier}
+
+    def misfit(self, image: tuple[int, int, int] | None) -> str | None:
+        if 16 * self.width_multiplier % self.norm_groups:
+            return (
+                f"network.norm_groups = {self.norm_groups} does not divide the {16 * self.width_multiplier} channels "
+                "of resnet20's first block group"
+            )
+        return super().misfit(image)
+
+
+class VGG(Network):
+    """VGG of a given width and depth."""
+
+    name: Literal["vgg"]
+    width: Positive = Field(description="Channels of the first stage.")
+    depth: Literal[8, 11, 13, 16] = Field(description="Weight layers.")
+    channels: Positive = Field(3, description="Colour channels of the images.")
+    module: ClassVar[str] = "symlab.networks.vgg:VGG"
+    reads_images: ClassVar[bool] = True
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
+
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "width": self.width, "depth": self.depth}
+
+    def misfit(self, image: tuple[int, int, int] | None) -> str | None:
+        if image is not None and image[1] < 32:
+            return f"network.name = vgg halves images five times, but its images have {image[1]} pixels a side, not 32"
+        return super().misfit(image)
+
+
+class ViT(Network):
+    """Vision transformer."""
+
+    name: Literal["vit"]
+    patch: Positive = Field(4, description="Side of a patch in pixels.")
+    dim: Positive = Field(384, description="Width of the residual stream.")
+    depth: Positive = Field(8, description="Number of blocks.")
+    heads: Positive = Field(6, description="Attention heads of each block; they divide dim.")
+    mlp_ratio: Positive = Field(4, description="Hidden width of each block's MLP as a multiple of dim.")
+    channels: Positive = Field(3, description="Colour channels of the images.")
+    module: ClassVar[str] = "symlab.networks.vit:ViT"
+    reads_images: ClassVar[bool] = True
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
+
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "depth": self.depth}
+
+    def misfit(self, image: tuple[int, int, int] | None) -> str | None:
+        if self.dim % self.heads:
+            return f"network.heads = {self.heads} does not divide network.dim = {self.dim}"
+        if image is not None and math.gcd(image[1], self.patch) != self.patch:
+            return f"network.patch = {self.patch} does not divide the {image[1]} pixels of a side of its images"
+        return super().misfit(image)
+
+
+NETWORKS: tuple[type[Network], ...] = (MLP, CoherenceStudent, ResNet20, VGG, ViT)
+
+
+class Init(Settings):
+    """How W and biases are drawn."""
+
+    name: str
+
+
+class Lecun(Init):
+    """W from N(0, 1/d_in), biases from Unif(+-1/sqrt(d_in))."""
+
+    name: Literal["lecun"]
+
+
+class TorchDefault(Init):
+    """W and biases from Unif(+-1/sqrt(d_in)), PyTorch's default."""
+
+    name: Literal["torch"]
+
+
+class Kaiming(Init):
+    """W from N(0, 2/d_in), biases 0."""
+
+    name: Literal["kaiming"]
+
+
+class Normal(Init):
+    """W from N(0, std^2), biases 0."""
+
+    name: Literal["normal"]
+    std: Annotated[float, Field(gt=0)] = Field(description="Standard deviation of W.")
+
+
+INITS: tuple[type[Init], ...] = (Lecun, TorchDefault, Kaiming, Normal)
+
+
+def build(network: Network, n_inputs: int, n_outputs: int) -> nn.Module:
+    """The module that a network's settings describe, with parameters of torch's own initialisation.
 
     Raises:
-        UserError: the network's name is not in ``NETWORKS``.
+        UserError: the network cannot read such inputs.
     """
-    options = dict(network)
-    name = options.pop("name")
-    if name not in NETWORKS:
-        raise UserError(f"network.name is {name!r}; known networks are {', '.join(sorted(NETWORKS))}.")
-    return resolve_name(NETWORKS[name])(n_inputs=n_inputs, n_outputs=n_outputs, **options)
+    options = network.model_dump(exclude={"name"})
+    return resolve_name(network.module)(n_inputs=n_inputs, n_outputs=n_outputs, **options)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import nn
 
-from symlab.networks.symmetry import State
+from symlab.networks import Init, Normal
+from symlab.schemes.fixed_parts import State
 
 
-def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.Generator) -> State:
+def sample_parameters(module: nn.Module, init: Init, generator: torch.Generator) -> State:
     """Trainable tensors of one replica: W of every linear map and convolution and its bias are drawn.
 
     ``init.name``: ``lecun`` draws W from N(0, 1/d_in) and biases from Unif(+-1/sqrt(d_in)); ``torch`` draws both from
@@ -31,14 +31,14 @@ def sample_parameters(module: nn.Module, init: dict[str, Any], generator: torch.
             continue
         weight = state[f"{name}.weight"]
         bound = 1 / math.sqrt(weight[0].numel())
-        if init["name"] == "torch":
+        if init.name == "torch":
             weight.uniform_(-bound, bound, generator=generator)
         else:
-            std = {"lecun": bound, "kaiming": math.sqrt(2) * bound}.get(init["name"]) or init["std"]
+            std = init.std if isinstance(init, Normal) else math.sqrt(2) * bound if init.name == "kaiming" else bound
             weight.normal_(0, std, generator=generator)
         if child.bias is not None:
             bias = state[f"{name}.bias"]
-            if init["name"] in ("normal", "kaiming"):
+            if init.name in ("normal", "kaiming"):
                 bias.zero_()
             else:
                 bias.uniform_(-bound, bound, generator=generator)

@@ -48,6 +48,8 @@ class MLP(nn.Module):
         n_outputs: number of logits.
         norm: "layernorm", "batchnorm" or "none".
         activation: "gelu", "relu" or "sigma" (the sigma-MLP).
+        bias: whether linear maps have biases.
+        residual: whether a hidden layer after the first adds its input to its output, where their widths are equal.
     """
 
     def __init__(
@@ -57,17 +59,21 @@ class MLP(nn.Module):
         n_outputs: int,
         norm: str = "layernorm",
         activation: str = "gelu",
+        bias: bool = True,
+        residual: bool = False,
     ):
         super().__init__()
+        self.residual = residual
         sizes = [n_inputs, *widths, n_outputs]
-        self.linears = nn.ModuleList(nn.Linear(fan_in, fan_out) for fan_in, fan_out in pairwise(sizes))
+        self.linears = nn.ModuleList(nn.Linear(fan_in, fan_out, bias=bias) for fan_in, fan_out in pairwise(sizes))
         self.norms = nn.ModuleList(NORMS[norm](width) for width in widths)
         self.activations = nn.ModuleList(ACTIVATIONS[activation](width) for width in widths)
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
         *hidden, readout = self.linears
-        for linear, norm, activation in zip(hidden, self.norms, self.activations, strict=True):
-            x = activation(norm(linear(x)))
+        for layer, (linear, norm, activation) in enumerate(zip(hidden, self.norms, self.activations, strict=True)):
+            features = activation(norm(linear(x)))
+            x = x + features if self.residual and layer and features.shape == x.shape else features
         return readout(x)
 
     def group_names(self) -> dict[str, str]:

@@ -15,6 +15,10 @@ from itertools import accumulate, pairwise
 from math import prod
 
 
+class Unsupported(Exception):
+    """No rule covers this use of an operation; the message says what about it, or is empty."""
+
+
 class IndexSet:
     """``size`` indices; a node of a union-find forest whose roots are atoms, products or concatenations."""
 
@@ -139,12 +143,16 @@ def cut(node: IndexSet, sizes: Sequence[int]) -> list[IndexSet]:
 
 
 def unify(a: IndexSet, b: IndexSet) -> None:
-    """Make two sets of equal size one: index i of one is index i of the other."""
+    """Make two sets of equal size one: index i of one is index i of the other.
+
+    Raises:
+        Unsupported: their sizes differ.
+    """
     a, b = a.root(), b.root()
     if a is b or a.size == 1:
         return
     if a.size != b.size:
-        raise ValueError(f"index sets of sizes {a.size} and {b.size} cannot be the same.")
+        raise Unsupported(f"axes of {a.size} and {b.size} entries that it pairs")
     if is_fixed(a) or is_fixed(b) or (a.children and b.children and not _unify_parts(a, b)):
         fix(a)
         fix(b)
@@ -315,7 +323,13 @@ def _open_split(node: IndexSet, present: Sequence[IndexSet | int]) -> Split | No
 
 
 def view(value: Value, sizes: Sequence[int]) -> Value:
-    """The value with its entries, in order, in new dimensions; regions that do not factor become fixed."""
+    """The value with its entries, in order, in new dimensions; regions that do not factor become fixed.
+
+    Raises:
+        Unsupported: the new dimensions hold another number of entries.
+    """
+    if prod(sizes) != prod(dim.size for dim in value.dims):
+        raise Unsupported("a number of entries that changes")
     items: list[IndexSet | int] = []
     for dim in value.dims:
         items += [dim.size] if dim.factors is None else dim.factors

@@ -13,6 +13,7 @@ from symlab.symmetries.axis_atoms import (
     ONE,
     Dim,
     IndexSet,
+    Unsupported,
     Value,
     bound_set,
     concat,
@@ -28,10 +29,6 @@ from symlab.symmetries.dependence import Event, LabelledTensor
 
 Labels = Sequence[Hashable]
 Sizes = tuple[int, ...]
-
-
-class Unsupported(Exception):
-    """No rule covers this use of an operation; the message says what about it, or is empty."""
 
 
 class Unknown(int):
@@ -68,7 +65,12 @@ class Recorder:
             statistics: labels of intermediate results that the operation keeps to itself.
             record: whether this is an event.
             contracts: whether parameters are weights of a linear map.
+
+        Raises:
+            Unsupported: an operand has another number of dimensions than labels, or paired axes differ in length.
         """
+        if any(len(value.dims) != len(labels) for value, labels in operands):
+            raise Unsupported("its number of dimensions")
         sizes: dict[Hashable, int] = {}
         sets: dict[Hashable, IndexSet] = {}
         for value, labels in operands:
@@ -832,4 +834,7 @@ def triangle(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes])
 
 
 def _input(arguments: dict[str, Any]) -> Value:
-    return arguments["self"] if "self" in arguments else arguments["input"]
+    value = arguments.get("self", arguments.get("input"))
+    if not isinstance(value, Value):
+        raise Unsupported("no tensor as its input")
+    return value

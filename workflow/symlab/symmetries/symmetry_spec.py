@@ -91,7 +91,7 @@ class SymmetrySpec:
     def to_json(self) -> dict[str, Any]:
         """The spec without its points as JSON values, to be kept beside permutations."""
         return {
-            "axes": {name: [_axis_to_json(axis) for axis in axes] for name, axes in self.axes.items()},
+            "axes": {name: [axis_to_json(axis) for axis in axes] for name, axes in self.axes.items()},
             "groups": {name: {"size": group.size, "within": list(group.within)} for name, group in self.groups.items()},
         }
 
@@ -99,20 +99,22 @@ class SymmetrySpec:
     def from_json(value: dict[str, Any]) -> SymmetrySpec:
         """The spec that ``to_json`` wrote."""
         return SymmetrySpec(
-            {name: tuple(_axis_from_json(axis) for axis in axes) for name, axes in value["axes"].items()},
+            {name: tuple(axis_from_json(axis) for axis in axes) for name, axes in value["axes"].items()},
             {name: Group(group["size"], tuple(group["within"])) for name, group in value["groups"].items()},
         )
 
 
-def _axis_to_json(axis: Axis) -> Any:
+def axis_to_json(axis: Axis) -> Any:
+    """An axis as a JSON value."""
     if isinstance(axis, Product | Concat):
-        return ["product" if isinstance(axis, Product) else "concat", *map(_axis_to_json, axis.parts)]
+        return ["product" if isinstance(axis, Product) else "concat", *map(axis_to_json, axis.parts)]
     return axis
 
 
-def _axis_from_json(value: Any) -> Axis:
+def axis_from_json(value: Any) -> Axis:
+    """The axis that ``axis_to_json`` wrote."""
     if isinstance(value, list):
-        return (Product if value[0] == "product" else Concat)(tuple(map(_axis_from_json, value[1:])))
+        return (Product if value[0] == "product" else Concat)(tuple(map(axis_from_json, value[1:])))
     return value
 
 

@@ -14,6 +14,7 @@ from symlab.errors import UserError
 from symlab.symmetries.axis_atoms import (
     Dim,
     IndexSet,
+    Unsupported,
     Value,
     atoms,
     bound_set,
@@ -34,7 +35,7 @@ from symlab.symmetries.forward_graph import (
     shape_list,
     subgraph,
 )
-from symlab.symmetries.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unknown, Unsupported, elementwise
+from symlab.symmetries.operations import CARRIERS, RESULTS_USED, RULES, Recorder, Unknown, elementwise
 from symlab.symmetries.symmetry_spec import Axes, Axis, Concat, Group, Point, Product, SymmetrySpec, groups_of, validate
 
 # Stand-ins for sizes that are not known, such as the batch's: primes, so that no view can split them.
@@ -96,6 +97,13 @@ class Traced:
         with torch.no_grad():
             return dict(zip(wanted, module(*arguments), strict=True))
 
+    def nodes(self, names: Iterable[str]) -> list[tuple[fx.Node, str | Tensor | None]]:
+        """The operations that compute some values, in order, and of placeholders what they stand for."""
+        exported = self._graphs[self.batch]
+        wanted = set(names)
+        needed = ancestors(node for node in exported.graph.nodes if node.name in wanted)
+        return [(node, exported.sources.get(node.name)) for node in exported.graph.nodes if node in needed]
+
 
 def trace(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> Traced:
     """Follow every axis of a network's parameters through its forward pass in evaluation mode.
@@ -134,11 +142,6 @@ def _check_inputs(module: nn.Module, inputs: tuple[Any, ...]) -> None:
             f"the example inputs have shapes {shape_list(inputs)}: there must be at least one input, the first one "
             "with the batch as its first dimension, and none may be empty."
         )
-
-
-def symmetry_spec(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> SymmetrySpec:
-    """The permutation symmetries of a network, see ``trace``."""
-    return trace(module, example).spec
 
 
 def _constant(tensor: Tensor) -> Value:
@@ -234,7 +237,7 @@ class _Propagation:
             results = result if isinstance(result, list) else [result]
             if [tuple(dim.size for dim in value.dims) for value in results] != shapes:
                 raise Unsupported("its shape")
-        except (Unsupported, AttributeError, LookupError, TypeError, ValueError) as problem:
+        except Unsupported as problem:
             # Overloads are many: one that a rule was not written for is as good as an unknown operation.
             detail = f" ({problem})" if str(problem) else ""
             where = place(node) or type(self.module).__name__

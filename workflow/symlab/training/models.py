@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from symlab.artifacts import read_tensors, write_tensors
-from symlab.networks import build
-from symlab.networks.symmetry import FixedParts, State, weight_shapes
-from symlab.training.replicas import Replica, TrainedBlock
+from symlab.networks import NETWORKS, build
+from symlab.schemes.fixed_parts import FixedParts, State, weight_shapes
+from symlab.settings import choose
+from symlab.training.objective import Replica
+from symlab.training.replicas import TrainedBlock
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,14 @@ class Models:
 
     def module(self) -> nn.Module:
         """A module of the networks' shape, in evaluation mode; its own parameters mean nothing."""
-        return build(self.header["network"], self.header["n_inputs"], self.header["n_outputs"]).eval()
+        network = choose(NETWORKS, self.header["network"])
+        return build(network, self.header["n_inputs"], self.header["n_outputs"]).eval()
 
     def state(self, epoch: int, position: int) -> State:
-        """Effective state of one replica."""
+        """Effective state of one replica; of one trained in float64 in float32, in which samples are."""
         prefix = f"{epoch}/"
         return {
-            name.removeprefix(prefix): tensor[position]
+            name.removeprefix(prefix): tensor[position].float() if tensor.is_floating_point() else tensor[position]
             for name, tensor in self.tensors.items()
             if name.startswith(prefix)
         }
@@ -78,7 +81,7 @@ class Models:
 
 
 def save_models(path: str | Path, block: TrainedBlock, header: dict[str, Any]) -> None:
-    """Write a trained block; ``header`` holds at least ``network``, ``n_inputs`` and ``n_outputs``."""
+    """Write a trained block; ``header`` holds at least ``network`` (a spec), ``n_inputs`` and ``n_outputs``."""
     tensors = {f"{epoch}/{name}": tensor for epoch, state in block.snapshots.items() for name, tensor in state.items()}
     for mask_seed, parts in block.fixed.items():
         for weight, (F, D) in parts.items():
@@ -101,3 +104,8 @@ def open_models(path: str | Path) -> Models:
     """
     arrays, header = read_tensors(path, "models")
     return Models({name: torch.from_numpy(array) for name, array in arrays.items()}, header)
+
+
+def move(state: State, device: str) -> State:
+    """The tensors of a state on a device."""
+    return {name: tensor.to(device) for name, tensor in state.items()}

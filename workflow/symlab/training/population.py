@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float64, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
-from symlab.networks.symmetry import State
+from symlab.errors import UserError
+from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
+from symlab.training.objective import Replica, Replicas, Stack
+from symlab.training.settings import Recipe
 
 LossAndGradient = tuple[Float64[Tensor, " r"], Float64[Tensor, "r m d"]]
 # Counts the steps of each replica beside its weights.
 STEPS = "steps"
-
-
-class Seeded(Protocol):
-    """A replica's seeds."""
-
-    @property
-    def mask_seed(self) -> int: ...
-
-    @property
-    def seed(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -56,21 +48,53 @@ class Population:
         return self.steps
 
     @property
-    def n_val(self) -> int:
-        """There are no validation data."""
-        return 0
+    def validates(self) -> bool:
+        """There are no held-out samples."""
+        return False
 
     @property
     def device(self) -> torch.device:
         """The CPU: these networks are far too small for a GPU to gain."""
         return torch.device("cpu")
 
-    def inputs(self, members: Sequence[Seeded], key: tuple[str, str], epoch: int) -> Tensor:
-        """The fresh inputs of an epoch's steps [r, s, b, d]; gradient descent needs none [r, s]."""
+    def prepared(self, recipe: Recipe, device: torch.device, key: tuple[str, str]) -> Population:
+        """Itself.
+
+        Raises:
+            UserError: the recipe asks for more than plain gradient steps, an epoch of them at once.
+        """
+        plain = Recipe(
+            optimizer="sgd", momentum=0, weight_decay=0, lr=recipe.lr, epochs=recipe.epochs, batch_size=self.steps
+        )
+        if recipe != plain:
+            raise UserError(f"study {key[0]}, variant {key[1]}: a population's loss is descended by plain steps alone.")
+        return self
+
+    def check(self, module: nn.Module, recipe: Recipe, key: tuple[str, str]) -> None:
+        """Nothing to object to: batches are drawn as large as they must be."""
+
+    def stack_size(
+        self, make: Callable[[int], Stack], module: nn.Module, recipe: Recipe, replicas: int
+    ) -> tuple[int, str | None]:
+        """All replicas at once: those that have stopped leave the stack anyway."""
+        return replicas, None
+
+    def stack(self, replicas: Replicas) -> OnPopulation:
+        """Replicas of one weight matrix."""
+        return OnPopulation(self, replicas.W)
+
+    def batches(
+        self, members: Sequence[Replica], batch_size: int | None, key: tuple[str, str], epoch: int
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """The fresh inputs of all steps of an epoch at once [r, s, b, d]; gradient descent needs none [r, s]."""
         if self.draw is None:
-            return torch.zeros(1).expand(len(members), self.steps)
+            return iter([(torch.zeros(1).expand(len(members), self.steps),)])
         generators = [torch_generator(*key, "inputs", member.mask_seed, member.seed, epoch) for member in members]
-        return torch.stack([self.draw(self.steps, generator) for generator in generators])
+        return iter([(torch.stack([self.draw(self.steps, generator) for generator in generators]),)])
+
+    def validate(self, stack: Stack, R: int, epoch: int) -> tuple[list[float], list[float]]:
+        """NaN: there are no held-out samples."""
+        return [float("nan")] * R, [float("nan")] * R
 
 
 class OnPopulation:
@@ -79,20 +103,21 @@ class OnPopulation:
     Replicas that have stopped leave the stack at the end of their epoch, so that the others' steps get cheaper.
     """
 
-    def __init__(self, problem: Population, W: State, recipe: dict[str, Any]):
-        assert recipe["optimizer"] == "sgd" and recipe["momentum"] == 0 and recipe["weight_decay"] == 0
+    def __init__(self, problem: Population, W: State):
         (self.name,) = W
         self.problem = problem
         self.W = W[self.name].double().clone()
+        self.trained_numbers = self.W[0].numel()
         self.steps = torch.zeros(len(self.W), dtype=torch.int64)
         self.going = torch.ones(len(self.W), dtype=torch.bool)
         self.loss = torch.full((len(self.W),), torch.nan, dtype=torch.float64)
 
     @torch.no_grad()
     def step(
-        self, lr: float | Tensor, batch: Tensor, *views: Tensor
+        self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Tensor | None = None
     ) -> tuple[Float64[Tensor, " r"], Int64[Tensor, " r"]]:
-        """Take an epoch's steps, whose inputs ``batch`` holds; the loss of each replica before its last one."""
+        """Take an epoch's steps, whose inputs are given; the loss of each replica before its last one."""
+        (batch,) = inputs
         hits = torch.zeros_like(self.steps)
         members = self.going.nonzero().squeeze(1)
         if len(members) == 0:
@@ -121,9 +146,6 @@ class OnPopulation:
         if number == 0:
             return self.problem.loss_and_gradient(W)[0], gradient
         return loss.clamp(min=self.problem.stop_below), gradient
-
-    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError("a population has no validation data")
 
     def state(self) -> State:
         """Weights and steps taken."""

@@ -5,85 +5,94 @@ another on one thread, because there a batched matrix product gains nothing over
 run a whole stack in each step, on a GPU as large as its memory allows. The choice depends on the network and the
 device, never on how many replicas are asked for, so that on a CPU a seed gives the same bits alone and in a block (on a
 GPU, the same up to rounding).
+
+Training is an objective (what is descended: ``TrainingData``, ``TaskSequence``, ``Population``), a scheme (what the
+weights are composed of), an update and a schedule (``recipe``), and probes (what is measured on the way). The loop
+knows none of them by kind.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.errors import UserError
+from symlab.networks import Init
 from symlab.networks.initialise import sample_parameters
-from symlab.networks.symmetry import (
+from symlab.schemes import Scheme
+from symlab.schemes.fixed_parts import (
     FixedParts,
-    Shapes,
     State,
     sample_buffers,
     sample_fixed_parts,
     weight_shapes,
 )
 from symlab.seeds import torch_generator
-from symlab.training.augmentation import Augmentation
 from symlab.training.cuda_graph import captured_on_gpu
-from symlab.training.population import OnPopulation, Population
+from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies, flat_step, steps_of_epoch
 from symlab.training.precision import arithmetic
-from symlab.training.recipe import VECTOR, learning_rate
+from symlab.training.probes import COLUMNS, Moment, Probe, before_training, measure_due
 from symlab.training.resume import Checkpoints, Progress, restore
-from symlab.training.stack_size import Trial, measured_stack_size
-from symlab.training.stacks import EVALUATION_BATCH, OneByOne, Stack, Together, TrainingData
-
-# A step of a small network is bound by call overhead, which a stack shares: 1.4 times as fast for the digits MLP of
-# 43,000 parameters (tests/benchmarks/test_training.py). Where the gain ends on the way to 930,000 is not measured.
-STACK_BELOW_PARAMETERS = 100_000
-CPU_STACK = 10
+from symlab.training.schedule import learning_rate
+from symlab.training.settings import Recipe
 
 
-@dataclass(frozen=True, order=True)
-class Replica:
-    """One network of a variant: F and D come from ``mask_seed``, init and data order from ``seed``."""
+@dataclass(frozen=True)
+class Run:
+    """All that decides the networks of a variant, seeds apart.
 
-    mask_seed: int
-    seed: int
+    build: makes the module; its own parameters are overwritten.
+    objective: what is descended, e.g. ``TrainingData``.
+    snapshots: epochs whose effective states are kept; 0 is the initialisation.
+    key: (study, variant), which every random generator is derived from, so that adding variants changes nothing. The
+        mask generator leaves the variant out: a sweep over sigma_F shares masks and scaled values.
+    device: of training; some objectives stay on the CPU.
+    probes: what is measured while networks train.
+    """
+
+    build: Callable[[], nn.Module]
+    objective: Objective
+    scheme: Scheme
+    init: Init
+    recipe: Recipe
+    snapshots: Sequence[int]
+    key: tuple[str, str]
+    device: str = "cpu"
+    probes: Sequence[Probe] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the variant, in log lines."""
+        return f"{self.key[0]}/{self.key[1]}"
 
 
 @dataclass(frozen=True)
 class TrainedBlock:
-    """Effective states at the snapshot epochs (stacked over replicas, on the CPU), fixed parts, and the history."""
+    """Effective states at the snapshot epochs (stacked over replicas, on the CPU), fixed parts, history and probes."""
 
     replicas: tuple[Replica, ...]
     snapshots: dict[int, State]
     fixed: dict[int, FixedParts]
     history: pd.DataFrame
+    probed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COLUMNS)))
 
 
 def train_block(
-    build: Callable[[], nn.Module],
-    data: TrainingData | Population,
+    run: Run,
     replicas: Sequence[Replica],
-    scheme: dict[str, Any],
-    init: dict[str, Any],
-    recipe: dict[str, Any],
-    snapshots: Sequence[int],
-    key: tuple[str, str],
-    device: str = "cpu",
     report: Callable[[str], None] = lambda line: None,
     checkpoints: Checkpoints | None = None,
 ) -> TrainedBlock:
-    """Train every replica and keep its effective state at the epochs in ``snapshots`` (0 is the initialisation).
+    """Train every replica and keep its effective state at the epochs in ``run.snapshots``.
 
     Args:
-        build: makes the module; called for each stack, its own parameters are overwritten.
-        data: samples, or a population whose loss needs none; the latter is descended on the CPU, whatever the device.
-        key: (study, variant), which every random generator is derived from, so that adding variants changes nothing.
-            The mask generator leaves the variant out: a sweep over sigma_F shares masks and scaled values.
         report: receives one line an epoch.
         checkpoints: where progress is kept, and whence training goes on if it was left; None keeps nothing.
 
@@ -91,191 +100,142 @@ def train_block(
         Stacked states in the order of ``replicas``, F and D for each mask seed, and a history with one row for each
         replica and epoch: training loss and accuracy averaged over the epoch's batches as they were trained on,
         validation loss and accuracy after the epoch, and ``time_s``, the epoch's seconds divided by the stack's size.
+        ``probed`` has one row for each quantity of a probe, replica and moment (columns ``probes.COLUMNS``).
 
     Raises:
         UserError: a replica's loss stopped being finite (names study, variant, seed and epoch), or the recipe asks for
-            what the data or the device do not allow.
+            what the objective or the device do not allow.
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
-    with arithmetic(recipe["precision"], torch.device(device)):
-        if isinstance(data, TrainingData):
-            data = data.to(torch.device(device))
-        return _train_block(build, data, replicas, scheme, init, recipe, snapshots, key, report, checkpoints)
+    device = torch.device(run.device)
+    with arithmetic(run.recipe.precision, device):
+        objective = run.objective.prepared(run.recipe, device, run.key)
+        return _Training(run, objective, tuple(replicas), report, checkpoints).block()
 
 
-def _train_block(
-    build: Callable[[], nn.Module],
-    data: TrainingData | Population,
-    replicas: Sequence[Replica],
-    scheme: dict[str, Any],
-    init: dict[str, Any],
-    recipe: dict[str, Any],
-    snapshots: Sequence[int],
-    key: tuple[str, str],
-    report: Callable[[str], None],
-    checkpoints: Checkpoints | None,
-) -> TrainedBlock:
-    target = data.device
-    augmentation = _augmentation(recipe["augment"], data, key)
-    probe = build()
-    _check_batches(probe, data.n, recipe["batch_size"], key)
-    shapes = weight_shapes(probe)
-    study, variant = key
-    mask_seeds = sorted({replica.mask_seed for replica in replicas})
-    fixed = {seed: sample_fixed_parts(scheme, shapes, study, "mask", seed) for seed in mask_seeds}
+class _Training:
+    """A block in training: what its stacks have in common."""
 
-    def make(members: Sequence[Replica], together: bool) -> Stack:
-        module = build()
-        W = _stack(
-            [
-                sample_parameters(module, init, torch_generator(study, variant, "init", r.mask_seed, r.seed))
-                for r in members
-            ]
-        )
-        if isinstance(data, Population):
-            return OnPopulation(data, W, recipe)
-        plain_buffers = {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
-        buffers = _stack([{**plain_buffers, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
-        parts = {name: _stack_parts([fixed[r.mask_seed][name] for r in members], target) for name in shapes}
-        module = module.to(target).train()
-        W, buffers = _move(W, target), _move(buffers, target)
-        if together:
-            return Together(module, W, buffers, parts, recipe, data, augmentation)
-        single = {name: (None if F is None else F[0], None if D is None else D[0]) for name, (F, D) in parts.items()}
-        return OneByOne(module, _first(W), _first(buffers), single, recipe, data, augmentation)
+    def __init__(
+        self,
+        run: Run,
+        objective: Objective,
+        replicas: tuple[Replica, ...],
+        report: Callable[[str], None],
+        checkpoints: Checkpoints | None,
+    ):
+        self.run, self.objective, self.replicas = run, objective, replicas
+        self.report, self.checkpoints = report, checkpoints
+        self.steps_per_epoch = steps_of_epoch(objective, run.recipe)
+        probe = run.build()
+        objective.check(probe, run.recipe, run.key)
+        shapes = weight_shapes(probe)
+        mask_seeds = sorted({replica.mask_seed for replica in replicas})
+        self.fixed = {seed: sample_fixed_parts(run.scheme, shapes, run.key[0], "mask", seed) for seed in mask_seeds}
+        left = checkpoints.load(objective.device) if checkpoints is not None else None
+        self.live: State | None = None
+        if left is None:
+            self.progress = Progress(self._stack_size(probe), tuple(run.snapshots))
+        else:
+            self.progress, self.live = left
 
-    left = checkpoints.load(target) if checkpoints is not None else None
-    progress, live = left or (
-        Progress(_stack_size(make, probe, shapes, replicas, data, recipe, key, report), tuple(snapshots)),
-        None,
-    )
-    size = progress.size
-    together = size > 1
-    for start in range(progress.start, len(replicas), size):
-        members = list(replicas[start : start + size])
-        # Kernels that reduce over a stack of odd size end on a half-filled vector register, which rounds differently:
-        # an odd stack gets a copy of its first member, so that a seed's bits do not depend on its company.
-        padding = len(members) % 2 if together else 0
-        members += members[:padding]
-        kept = len(members) - padding
-        stack = make(members, together)
-        if live is not None:
-            restore(stack.live(), live)
-            live = None
-        last = start + size >= len(replicas)
-        _train_stack(stack, members, kept, data, recipe, augmentation, progress, key, report, checkpoints, last)
-        # The memory of one stack is free before the next one is made.
-        del stack
-    merged = {
-        epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]}
-        for epoch, parts in progress.snapshots.items()
-    }
-    history = pd.DataFrame(progress.history).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
-    return TrainedBlock(tuple(replicas), merged, fixed, history)
+    def _stack_size(self, probe: nn.Module) -> int:
+        def make(R: int) -> Stack:
+            return self._stack([self.replicas[0]] * R)
 
+        size, told = self.objective.stack_size(make, probe, self.run.recipe, len(self.replicas))
+        if told:
+            self.report(f"{self.run.name}: {told}")
+        return size
 
-def _stack_size(
-    make: Callable[[Sequence[Replica], bool], Stack],
-    probe: nn.Module,
-    shapes: Shapes,
-    replicas: Sequence[Replica],
-    data: TrainingData | Population,
-    recipe: dict[str, Any],
-    key: tuple[str, str],
-    report: Callable[[str], None],
-) -> int:
-    """How many replicas take a step together."""
-    if isinstance(data, Population):
-        return len(replicas)
-    device = data.device
-    if device.type != "cuda":
-        return CPU_STACK if _stacks_on_cpu(probe, shapes) else 1
+    def _stack(self, members: Sequence[Replica]) -> Stack:
+        """Networks as they are before the first step."""
+        run, (study, variant) = self.run, self.run.key
+        module = run.build()
+        generators = [torch_generator(study, variant, "init", r.mask_seed, r.seed) for r in members]
+        W = _stacked([sample_parameters(module, run.init, generator) for generator in generators])
+        plain = {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
+        buffers = _stacked([{**plain, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
+        fixed = _stacked_parts([self.fixed[r.mask_seed] for r in members])
+        return self.objective.stack(Replicas(members, module.train(), W, buffers, fixed, run.scheme, run.recipe))
 
-    def trial(R: int) -> Trial:
-        stack = make([replicas[0]] * R, R > 1)
-        return Trial(stack, R, data, recipe["batch_size"], augmented=recipe["augment"] is not None)
+    def block(self) -> TrainedBlock:
+        """Train stack after stack."""
+        progress, size = self.progress, self.progress.size
+        for start in range(progress.start, len(self.replicas), size):
+            members = list(self.replicas[start : start + size])
+            kept = len(members)
+            # Kernels that reduce over a stack of odd size end on a half-filled vector register, which rounds
+            # differently: an odd stack gets a copy of its first member, so that a seed's bits do not depend on its
+            # company.
+            members += members[: kept % 2 if size > 1 else 0]
+            stack = self._stack(members)
+            if self.live is not None:
+                restore(stack.live(), self.live)
+                self.live = None
+            self._train(stack, members, kept, last_stack=start + size >= len(self.replicas))
+            # The memory of one stack is free before the next one is made.
+            del stack
+        merged = {
+            epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]}
+            for epoch, parts in progress.snapshots.items()
+        }
+        history = pd.DataFrame(progress.history).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
+        probed = pd.DataFrame(progress.probed, columns=list(COLUMNS))
+        return TrainedBlock(self.replicas, merged, self.fixed, history, probed)
 
-    size = measured_stack_size(trial, may_be_slower=_convolves(shapes), device=device)
-    report(f"{key[0]}/{key[1]}: stacks of up to {size} on the GPU")
-    return size
+    def _train(self, stack: Stack, members: Sequence[Replica], kept: int, last_stack: bool) -> None:
+        run, progress, device = self.run, self.progress, self.objective.device
+        take_step = captured_on_gpu(flat_step(stack, run.recipe.gradient_noise > 0), device)
+        if progress.loss is None or progress.hits is None:
+            progress.loss = torch.zeros(len(members), dtype=torch.float64, device=device)
+            progress.hits = torch.zeros(len(members), dtype=torch.int64, device=device)
+            if 0 in progress.snapshots:
+                progress.snapshots[0].append(_kept(stack, kept))
+            measure_due(run.probes, stack, members[:kept], *before_training(len(members), device), progress.probed)
+        while (epoch := progress.epoch) <= run.recipe.epochs:
+            began = time.perf_counter() - progress.seconds
+            batches = self.objective.batches(members, run.recipe.batch_size, run.key, epoch)
+            for batch in islice(batches, progress.batch, None):
+                step = (epoch - 1) * self.steps_per_epoch + progress.batch
+                rate = learning_rate(run.recipe, step, self.steps_per_epoch)
+                loss, correct = take_step(rate, *batch, *self._noise(stack, members, step))
+                progress.loss += loss * batch[0].shape[1]
+                progress.hits += correct
+                progress.batch += 1
+                ends_epoch = progress.batch == self.steps_per_epoch
+                if run.probes:
+                    now = Moment(step + 1, epoch, ends_epoch)
+                    measure_due(run.probes, stack, members[:kept], now, loss, progress.probed)
+                if self.checkpoints is not None:
+                    last = last_stack and epoch == run.recipe.epochs and ends_epoch
+                    self.checkpoints.after_step(progress, time.perf_counter() - began, stack.live, last)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            self._end_epoch(stack, members, kept, (time.perf_counter() - began) / len(members))
+        progress.next_stack()
 
+    def _noise(self, stack: Stack, members: Sequence[Replica], step: int) -> list[Float[Tensor, "r p"]]:
+        """Of one step for all trained numbers; each replica draws its own."""
+        std = self.run.recipe.gradient_noise
+        if not std:
+            return []
+        generators = [torch_generator(*self.run.key, "noise", r.mask_seed, r.seed, step) for r in members]
+        drawn = [std * torch.randn(stack.trained_numbers, generator=generator) for generator in generators]
+        return [torch.stack(drawn).to(self.objective.device)]
 
-def _stacks_on_cpu(module: nn.Module, shapes: Shapes) -> bool:
-    """Whether a stacked step is faster and rounds as every other stack does.
-
-    Layers whose width is no multiple of a vector register leave a remainder in it, which CPU kernels round differently;
-    where in a stack that happens depends on the other replicas, so such networks run one by one. A stack's
-    grouped convolutions are slower than plain ones: two ResNet20 of width 1 took 1.7 times as long.
-    """
-    widths = [shape[0] for shape in shapes.values()]
-    hidden = widths[:-1] or widths
-    small = sum(parameter.numel() for parameter in module.parameters()) < STACK_BELOW_PARAMETERS
-    return small and not _convolves(shapes) and all(width % VECTOR == 0 for width in hidden)
-
-
-def _convolves(shapes: Shapes) -> bool:
-    return any(len(shape) == 4 for shape in shapes.values())
-
-
-def _augmentation(
-    augment: dict[str, Any] | None, data: TrainingData | Population, key: tuple[str, str]
-) -> Augmentation | None:
-    if augment is None:
-        return None
-    if isinstance(data, Population) or data.image is None:
-        raise UserError(
-            f"study {key[0]}, variant {key[1]}: recipe.augment flips and crops images, but the data set's inputs are "
-            "no images; set recipe.augment to null."
-        )
-    return Augmentation(data.image, data.black, augment["flip"], augment["crop"], data.device)
-
-
-def _train_stack(
-    stack: Stack,
-    members: Sequence[Replica],
-    kept: int,
-    data: TrainingData | Population,
-    recipe: dict[str, Any],
-    augmentation: Augmentation | None,
-    progress: Progress,
-    key: tuple[str, str],
-    report: Callable[[str], None],
-    checkpoints: Checkpoints | None,
-    last_stack: bool,
-) -> None:
-    n, batch_size = data.n, recipe["batch_size"]
-    steps_per_epoch = -(-n // batch_size)
-    device = data.device
-    take_step = captured_on_gpu(stack.step, device)
-    snapshots = progress.snapshots
-    if progress.loss is None or progress.hits is None:
-        progress.loss = torch.zeros(len(members), dtype=torch.float64, device=device)
-        progress.hits = torch.zeros(len(members), dtype=torch.int64, device=device)
-        if 0 in snapshots:
-            snapshots[0].append(_kept(stack, kept))
-    while (epoch := progress.epoch) <= recipe["epochs"]:
-        began = time.perf_counter() - progress.seconds
-        batches = _batches(data, members, batch_size, augmentation, key, epoch)
-        for batch in islice(batches, progress.batch, None):
-            step = (epoch - 1) * steps_per_epoch + progress.batch
-            loss, correct = take_step(learning_rate(recipe, step, steps_per_epoch), *batch)
-            progress.loss += loss * batch[0].shape[1]
-            progress.hits += correct
-            progress.batch += 1
-            if checkpoints is not None:
-                last = last_stack and epoch == recipe["epochs"] and progress.batch == steps_per_epoch
-                checkpoints.after_step(progress, time.perf_counter() - began, stack.live, last)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        time_s = (time.perf_counter() - began) / len(members)
-        val_loss, val_accuracy = _validate(stack, data, len(members))
+    def _end_epoch(self, stack: Stack, members: Sequence[Replica], kept: int, time_s: float) -> None:
+        progress, epoch, key = self.progress, self.progress.epoch, self.run.key
+        assert progress.loss is not None and progress.hits is not None
+        val_loss, val_accuracy = self.objective.validate(stack, len(members), epoch)
         # The training loss is taken before each step; the last step shows in the validation loss or in the weights.
-        checked = progress.loss if data.n_val == 0 else progress.loss + progress.loss.new_tensor(val_loss)
+        checked = progress.loss + progress.loss.new_tensor(val_loss) if self.objective.validates else progress.loss
         _check_finite(checked, members, key, epoch)
-        if epoch in snapshots:
-            snapshots[epoch].append(_kept(stack, kept))
-            _check_finite(_sizes(snapshots[epoch][-1]), members[:kept], key, epoch)
-        train_accuracy = _accuracy(data.task, progress.hits, n)
+        if epoch in progress.snapshots:
+            progress.snapshots[epoch].append(_kept(stack, kept))
+            _check_finite(_sizes(progress.snapshots[epoch][-1]), members[:kept], key, epoch)
+        n = self.objective.n
+        train_accuracy = accuracies(self.objective.task, progress.hits, n)
         for r, replica in enumerate(members[:kept]):
             progress.history.append(
                 {
@@ -289,12 +249,11 @@ def _train_stack(
                     "time_s": time_s,
                 }
             )
-        report(
-            f"{key[0]}/{key[1]} seeds {members[0].seed}..{members[-1].seed} epoch {epoch}/{recipe['epochs']}: "
+        self.report(
+            f"{self.run.name} seeds {members[0].seed}..{members[-1].seed} epoch {epoch}/{self.run.recipe.epochs}: "
             f"train loss {progress.loss.mean().item() / n:.4f}, {time_s * len(members):.2f} s"
         )
         progress.next_epoch()
-    progress.next_stack()
 
 
 def _sizes(state: State) -> Tensor:
@@ -308,52 +267,6 @@ def _kept(stack: Stack, kept: int) -> State:
     return {name: tensor[:kept] for name, tensor in stack.state().items()}
 
 
-def _batches(
-    data: TrainingData | Population,
-    members: Sequence[Replica],
-    batch_size: int,
-    augmentation: Augmentation | None,
-    key: tuple[str, str],
-    epoch: int,
-) -> Iterator[tuple[Tensor, ...]]:
-    """What the steps of an epoch are given: [r, b] rows of the data and, augmented, views of them; or fresh inputs."""
-    if isinstance(data, Population):
-        drawn = [data.inputs(members, key, epoch)]
-    else:
-        orders = [torch_generator(*key, "order", r.mask_seed, r.seed, epoch) for r in members]
-        drawn = [torch.stack([torch.randperm(data.n, generator=order) for order in orders]).to(data.device)]
-    if augmentation is not None:
-        views = [augmentation.draw(data.n, *key, "augment", r.mask_seed, r.seed, epoch) for r in members]
-        drawn.append(torch.stack(views).to(data.device))
-    return zip(*(tensor.split(batch_size, dim=1) for tensor in drawn), strict=True)
-
-
-def _validate(stack: Stack, data: TrainingData | Population, R: int) -> tuple[list[float], list[float]]:
-    n = data.n_val
-    if isinstance(data, Population) or n == 0:
-        return [float("nan")] * R, [float("nan")] * R
-    total_loss = torch.zeros(R, dtype=torch.float64, device=data.x_val.device)
-    total_hits = torch.zeros(R, dtype=torch.int64, device=data.x_val.device)
-    for x, y in zip(data.x_val.split(EVALUATION_BATCH), data.y_val.split(EVALUATION_BATCH), strict=True):
-        loss, correct = stack.evaluate(x, y)
-        total_loss += loss
-        total_hits += correct
-    return (total_loss / n).tolist(), _accuracy(data.task, total_hits, n)
-
-
-def _accuracy(task: str, correct: Int[Tensor, " r"], n: int) -> list[float]:
-    return [float("nan")] * len(correct) if task == "regression" else (correct / n).tolist()
-
-
-def _check_batches(module: nn.Module, n: int, batch_size: int, key: tuple[str, str]) -> None:
-    normalises = any(isinstance(child, nn.modules.batchnorm._BatchNorm) for child in module.modules())
-    if normalises and 1 in (n % batch_size, batch_size, n):
-        raise UserError(
-            f"study {key[0]}, variant {key[1]}: with {n} training samples and recipe.batch_size {batch_size} "
-            "some batch holds one sample, which a batch norm cannot normalise; choose another batch size."
-        )
-
-
 def _check_finite(total_loss: Tensor, members: Sequence[Replica], key: tuple[str, str], epoch: int) -> None:
     for replica, finite in zip(members, total_loss.isfinite().tolist(), strict=True):
         if not finite:
@@ -364,23 +277,15 @@ def _check_finite(total_loss: Tensor, members: Sequence[Replica], key: tuple[str
             )
 
 
-def _stack(states: list[State]) -> State:
+def _stacked(states: list[State]) -> State:
     return {name: torch.stack([state[name] for state in states]) for name in states[0]}
 
 
-def _stack_parts(
-    parts: list[tuple[Tensor | None, Tensor | None]], device: torch.device
-) -> tuple[Tensor | None, Tensor | None]:
-    def joined(which: int) -> Tensor | None:
-        tensors = [part[which] for part in parts]
-        return None if tensors[0] is None else torch.stack(tensors).to(device)  # type: ignore[arg-type]
+def _stacked_parts(parts: list[FixedParts]) -> FixedParts:
+    def joined(tensors: list[Tensor | None]) -> Tensor | None:
+        return None if tensors[0] is None else torch.stack(tensors)  # type: ignore[arg-type]
 
-    return joined(0), joined(1)
-
-
-def _move(state: State, device: torch.device) -> State:
-    return {name: tensor.to(device) for name, tensor in state.items()}
-
-
-def _first(state: State) -> State:
-    return {name: tensor[0] for name, tensor in state.items()}
+    return {
+        name: (joined([part[name][0] for part in parts]), joined([part[name][1] for part in parts]))
+        for name in parts[0]
+    }

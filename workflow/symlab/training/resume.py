@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -18,10 +18,14 @@ from torch import Tensor
 
 from symlab.artifacts import ArtifactError, read_tensors, write_tensors
 from symlab.errors import Interrupted
-from symlab.networks.symmetry import State
+from symlab.schemes.fixed_parts import State
 
 # SIGTERM is what SLURM and Snakemake send before they kill, SIGINT what Ctrl-C sends to every job of a terminal.
 STOPPING = (signal.SIGTERM, signal.SIGINT)
+# Lists of rows that a checkpoint holds.
+TABLES = ("history", "probed")
+# A column of one of them and, if it holds text, all its texts.
+Column = tuple[str, list[str] | None]
 
 
 @dataclass
@@ -32,7 +36,7 @@ class Progress:
     epoch: counted from 1; batch: batches of it that were trained on; seconds: spent on them.
     loss, hits: sums over these batches for each replica of the stack, on the training device; None before a stack.
     snapshots: kept states of finished stacks and of this one, in the order of the replicas.
-    history: rows of the finished epochs of all stacks.
+    history: rows of the finished epochs of all stacks; probed: rows of all probes.
     """
 
     size: int
@@ -45,6 +49,7 @@ class Progress:
     hits: Int64[Tensor, " r"] | None = None
     snapshots: dict[int, list[State]] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+    probed: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.snapshots = {epoch: self.snapshots.get(epoch, []) for epoch in sorted(self.epochs)}
@@ -186,21 +191,39 @@ def _packed(progress: Progress, live: State) -> tuple[dict[str, np.ndarray], dic
         if parts:
             tensors |= {f"snapshots/{epoch}/{name}": torch.cat([part[name] for part in parts]) for name in parts[0]}
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-    columns = list(progress.history[0]) if progress.history else []
-    arrays |= {f"history/{column}": np.array([row[column] for row in progress.history]) for column in columns}
+    columns: dict[str, list[Column]] = {}
+    for table in TABLES:
+        rows = getattr(progress, table)
+        columns[table] = []
+        for column in rows[0] if rows else []:
+            values = [row[column] for row in rows]
+            # Text goes into the header once, and its number into the array.
+            texts = sorted(set(values)) if isinstance(values[0], str) else None
+            columns[table].append((column, texts))
+            arrays[f"{table}/{column}"] = np.array(
+                values if texts is None else [texts.index(value) for value in values]
+            )
     names = ("size", "epochs", "start", "epoch", "batch", "seconds")
     return arrays, {name: getattr(progress, name) for name in names} | {"columns": columns}
 
 
+def _rows(arrays: dict[str, np.ndarray], table: str, columns: Sequence[Column]) -> list[dict[str, Any]]:
+    values = {
+        column: [each if texts is None else texts[each] for each in arrays[f"{table}/{column}"].tolist()]
+        for column, texts in columns
+    }
+    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+
+
 def _unpacked(arrays: dict[str, np.ndarray], header: dict[str, Any], device: torch.device) -> tuple[Progress, State]:
-    found = {name: torch.from_numpy(array) for name, array in arrays.items() if not name.startswith("history/")}
-    of_history = {column: arrays[f"history/{column}"].tolist() for column in header["columns"]}
+    found = {name: torch.from_numpy(array) for name, array in arrays.items() if name.partition("/")[0] not in TABLES}
     progress = Progress(
         **{name: header[name] for name in ("size", "start", "epoch", "batch", "seconds")},
         epochs=tuple(header["epochs"]),
         loss=found["loss"].to(device),
         hits=found["hits"].to(device),
-        history=[dict(zip(of_history, row, strict=True)) for row in zip(*of_history.values(), strict=True)],
+        history=_rows(arrays, "history", header["columns"]["history"]),
+        probed=_rows(arrays, "probed", header["columns"]["probed"]),
     )
     for epoch in progress.epochs:
         if state := _below(found, f"snapshots/{epoch}/"):

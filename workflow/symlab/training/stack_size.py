@@ -1,6 +1,6 @@
-"""How many replicas train together on a GPU: what its memory holds, measured on a stack of two.
+"""How many replicas train together: on a CPU by a rule, on a GPU what its memory holds, measured on a stack of two.
 
-The number depends on the network, the recipe and the GPU, never on how many replicas are asked for.
+The number depends on the network, the recipe and the device, never on how many replicas are asked for.
 """
 
 from __future__ import annotations
@@ -8,16 +8,68 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
+from symlab.schemes.fixed_parts import Shapes, weight_shapes
 from symlab.training.cuda_graph import WARM_UP, captured_on_gpu
-from symlab.training.stacks import EVALUATION_BATCH, Stack, TrainingData
+from symlab.training.objective import flat_step
+from symlab.training.optimizer import VECTOR
+from symlab.training.settings import Recipe
 
+if TYPE_CHECKING:
+    from symlab.training.stacks import OneByOne, Together, TrainingData
+
+EVALUATION_BATCH = 2048
+# A step of a small network is bound by call overhead, which a stack shares. The rule is drawn from measurements and not
+# measured in each job: a stack rounds otherwise than a single network does, so a choice by the clock would change a
+# seed's bits from run to run. CPU ms a step and replica, one by one and in stacks of 2, 4, 8 (all stacks have equal
+# bits; tests/benchmarks/test_training.py): 32-32 of 3,500 parameters 0.74, 1.26, 0.69, 0.46; the gmm MLP 64-64-64 of
+# 13,000 1.56, 2.40, 1.27, 1.01; the digits MLP 128-128-128 of 43,000 2.25, 2.42, 1.74, 1.24; 256-256-256 of 150,000
+# 3.21, 4.20, 3.30, 3.43.
+STACK_BELOW_PARAMETERS = 100_000
+CPU_STACK = 10
 LARGEST = 64
 SHARE_OF_FREE_MEMORY = 0.8
 TIMED_STEPS = 10
 TIMED_STACK = 8
+
+
+def choose_stack_size(
+    make: Callable[[int], Any], module: nn.Module, data: TrainingData, recipe: Recipe
+) -> tuple[int, str | None]:
+    """How many replicas train together on the device of ``data``, and what the log is told of it.
+
+    Args:
+        make: sets up a stack of so many networks.
+        module: one of them.
+    """
+    shapes = weight_shapes(module)
+    if data.device.type != "cuda":
+        return (CPU_STACK if stacks_on_cpu(module, shapes) else 1), None
+    size = measured_stack_size(
+        lambda R: Trial(make(R), R, data, recipe), may_be_slower=_convolves(shapes), device=data.device
+    )
+    return size, f"stacks of up to {size} on the GPU"
+
+
+def stacks_on_cpu(module: nn.Module, shapes: Shapes) -> bool:
+    """Whether a stacked step is faster and rounds as every other stack does.
+
+    Layers whose width is no multiple of a vector register leave a remainder in it, which CPU kernels round differently;
+    where in a stack that happens depends on the other replicas, so such networks run one by one. A stack's
+    grouped convolutions are slower than plain ones: two ResNet20 of width 1 took 1.7 times as long.
+    """
+    widths = [shape[0] for shape in shapes.values()]
+    hidden = widths[:-1] or widths
+    small = sum(parameter.numel() for parameter in module.parameters()) < STACK_BELOW_PARAMETERS
+    return small and not _convolves(shapes) and all(width % VECTOR == 0 for width in hidden)
+
+
+def _convolves(shapes: Shapes) -> bool:
+    return any(len(shape) == 4 for shape in shapes.values())
 
 
 def fitting(free: int, of_two: int) -> int:
@@ -29,15 +81,17 @@ def fitting(free: int, of_two: int) -> int:
 class Trial:
     """A stack of R networks on which everything that training does is tried, at a learning rate of 0."""
 
-    def __init__(self, stack: Stack, R: int, data: TrainingData, batch_size: int, augmented: bool):
+    def __init__(self, stack: OneByOne | Together, R: int, data: TrainingData, recipe: Recipe):
         self.stack, self.data = stack, data
-        self.take_step = captured_on_gpu(stack.step, data.x_train.device)
-        batch = torch.arange(min(batch_size, len(data.x_train)), device=data.x_train.device).expand(R, -1)
-        self.batch = [batch, torch.zeros_like(batch)] if augmented else [batch]
+        noisy = recipe.gradient_noise > 0
+        self.take_step = captured_on_gpu(flat_step(stack, noisy), data.device)
+        batch = torch.arange(min(recipe.batch_size or data.n, data.n), device=data.device).expand(R, -1)
+        self.batch = [batch] if recipe.augment is None else [batch, torch.zeros_like(batch)]
+        self.noise = [torch.zeros(R, stack.trained_numbers, device=data.device)] if noisy else []
 
     def step(self, smaller: int = 0) -> None:
         """A step with a full batch, or one that lacks a few samples."""
-        self.take_step(0.0, *(drawn[:, smaller:] for drawn in self.batch))
+        self.take_step(0.0, *(drawn[:, smaller:] for drawn in self.batch), *self.noise)
 
     def everything(self) -> None:
         """Steps up to the first captured one, a smaller batch and an evaluation."""
@@ -49,7 +103,7 @@ class Trial:
 
     def seconds_per_step(self) -> float:
         """Of steps with full batches, after one of everything."""
-        device = self.data.x_train.device
+        device = self.data.device
         self.everything()
         torch.cuda.synchronize(device)
         began = time.perf_counter()

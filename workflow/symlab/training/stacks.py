@@ -1,21 +1,26 @@
-"""Networks that take one optimizer step together: a single replica, or a stack of them as one set of tensors."""
+"""Training on samples: the objective, and networks that take a step on them, one replica or a stack of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as functional
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from symlab.networks.symmetry import FixedParts, State, effective
+from symlab.errors import UserError
+from symlab.schemes.fixed_parts import State
+from symlab.schemes.parametrisation import names_of, parametrise, start
+from symlab.seeds import torch_generator
 from symlab.training.augmentation import Augmentation
+from symlab.training.objective import Replica, Replicas, Stack, accuracies
+from symlab.training.optimizer import Optimizer
 from symlab.training.precision import forward_pass
-from symlab.training.recipe import Optimizer
-
-EVALUATION_BATCH = 2048
+from symlab.training.settings import Recipe
+from symlab.training.stack_size import EVALUATION_BATCH, choose_stack_size
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class TrainingData:
 
     image: (channels, height, width) of flattened images, None where inputs are no images.
     black: the normalised value of a black pixel for each channel.
+    augmentation: of training images; set by ``prepared``.
     """
 
     x_train: Float[Tensor, "n d"]
@@ -33,26 +39,145 @@ class TrainingData:
     task: str
     image: tuple[int, int, int] | None = None
     black: tuple[float, ...] = ()
+    augmentation: Augmentation | None = None
 
     @property
     def n(self) -> int:
-        """Training samples."""
+        """Training samples of an epoch."""
         return len(self.x_train)
 
     @property
-    def n_val(self) -> int:
-        """Held-out samples."""
-        return len(self.x_val)
+    def validates(self) -> bool:
+        """Whether there are held-out samples."""
+        return len(self.x_val) > 0
 
     @property
     def device(self) -> torch.device:
         """Where the tensors are."""
         return self.x_train.device
 
-    def to(self, device: torch.device) -> TrainingData:
-        """The same data on another device."""
+    def prepared(self, recipe: Recipe, device: torch.device, key: tuple[str, str]) -> TrainingData:
+        """The same samples on the device of training, in float64 if asked for, with the recipe's augmentation.
+
+        Raises:
+            UserError: augmentation is asked for, but inputs are no images.
+        """
+        augmentation = None
+        if recipe.augment is not None:
+            if self.image is None:
+                raise UserError(
+                    f"study {key[0]}, variant {key[1]}: recipe.augment flips and crops images, but the data set's "
+                    "inputs are no images; set recipe.augment to null."
+                )
+            augmentation = Augmentation(self.image, self.black, recipe.augment.flip, recipe.augment.crop, device)
         tensors = {name: getattr(self, name).to(device) for name in ("x_train", "y_train", "x_val", "y_val")}
-        return replace(self, **tensors)
+        if recipe.precision == "float64":
+            tensors = {name: t.double() if t.is_floating_point() else t for name, t in tensors.items()}
+        return replace(self, augmentation=augmentation, **tensors)
+
+    def check(self, module: nn.Module, recipe: Recipe, key: tuple[str, str]) -> None:
+        """Raise a UserError if a batch of a single sample would reach a batch norm."""
+        normalises = any(isinstance(child, nn.modules.batchnorm._BatchNorm) for child in module.modules())
+        size = recipe.batch_size or self.n
+        if normalises and 1 in (self.n % size, size, self.n):
+            raise UserError(
+                f"study {key[0]}, variant {key[1]}: with {self.n} training samples and recipe.batch_size {size} "
+                "some batch holds one sample, which a batch norm cannot normalise; choose another batch size."
+            )
+
+    def stack_size(
+        self, make: Callable[[int], Stack], module: nn.Module, recipe: Recipe, replicas: int
+    ) -> tuple[int, str | None]:
+        """By the network on a CPU, by what fits and is faster on a GPU; never by the number of replicas."""
+        return choose_stack_size(make, module, self, recipe)
+
+    def stack(self, replicas: Replicas) -> OneByOne | Together:
+        """A plain module for one replica, one set of tensors for several."""
+        return OneByOne(replicas, self) if len(replicas.members) == 1 else Together(replicas, self)
+
+    def batches(
+        self, members: Sequence[Replica], batch_size: int | None, key: tuple[str, str], epoch: int
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Rows [r, b] of the data in an order of each replica's own and, augmented, the views of them."""
+        drawn = [self._orders(members, batch_size, key, epoch).to(self.device)]
+        if self.augmentation is not None:
+            views = [self.augmentation.draw(self.n, *key, "augment", r.mask_seed, r.seed, epoch) for r in members]
+            drawn.append(torch.stack(views).to(self.device))
+        return zip(*(tensor.split(batch_size or self.n, dim=1) for tensor in drawn), strict=True)
+
+    def _orders(self, members: Sequence[Replica], batch_size: int | None, key: tuple[str, str], epoch: int) -> Tensor:
+        if batch_size is None:
+            return torch.arange(self.n).expand(len(members), -1)
+        generators = [torch_generator(*key, "order", r.mask_seed, r.seed, epoch) for r in members]
+        return torch.stack([torch.randperm(self.n, generator=generator) for generator in generators])
+
+    def held_out(self, epoch: int) -> tuple[Tensor, Tensor]:
+        """Inputs and targets to validate on after an epoch."""
+        return self.x_val, self.y_val
+
+    def validate(self, stack: Any, R: int, epoch: int) -> tuple[list[float], list[float]]:
+        """Held-out loss and accuracy of each replica; NaN without held-out samples."""
+        x_val, y_val = self.held_out(epoch)
+        if len(x_val) == 0:
+            return [float("nan")] * R, [float("nan")] * R
+        total_loss = torch.zeros(R, dtype=torch.float64, device=self.device)
+        total_hits = torch.zeros(R, dtype=torch.int64, device=self.device)
+        for x, y in zip(x_val.split(EVALUATION_BATCH), y_val.split(EVALUATION_BATCH), strict=True):
+            loss, correct = stack.evaluate(x, y)
+            total_loss += loss
+            total_hits += correct
+        return (total_loss / len(x_val)).tolist(), accuracies(self.task, total_hits, len(x_val))
+
+
+@dataclass(frozen=True)
+class TaskSequence(TrainingData):
+    """Tasks one after the other on the same weights and optimizer state: their samples one below the other.
+
+    An epoch trains and validates on the samples of one task alone; ``recipe.epochs`` counts the epochs of all tasks.
+    """
+
+    tasks: int = 1
+    epochs_each: int = 1
+
+    @classmethod
+    def of(cls, tasks: Sequence[TrainingData], epochs_each: int) -> TaskSequence:
+        """Tasks of equally many samples, each trained on for so many epochs.
+
+        Raises:
+            UserError: they differ in their numbers of samples.
+        """
+        if len({(len(task.x_train), len(task.x_val)) for task in tasks}) > 1:
+            raise UserError("Tasks in a sequence need equally many training samples, and equally many held-out ones.")
+        first = tasks[0]
+        return cls(
+            x_train=torch.cat([task.x_train for task in tasks]),
+            y_train=torch.cat([task.y_train for task in tasks]),
+            x_val=torch.cat([task.x_val for task in tasks]),
+            y_val=torch.cat([task.y_val for task in tasks]),
+            task=first.task,
+            image=first.image,
+            black=first.black,
+            tasks=len(tasks),
+            epochs_each=epochs_each,
+        )
+
+    @property
+    def n(self) -> int:
+        """Training samples of a task."""
+        return len(self.x_train) // self.tasks
+
+    def task_of(self, epoch: int) -> int:
+        """Number of the task of an epoch, from 0; the last one goes on for ever."""
+        return min((epoch - 1) // self.epochs_each, self.tasks - 1)
+
+    def _orders(self, members: Sequence[Replica], batch_size: int | None, key: tuple[str, str], epoch: int) -> Tensor:
+        return super()._orders(members, batch_size, key, epoch) + self.task_of(epoch) * self.n
+
+    def held_out(self, epoch: int) -> tuple[Tensor, Tensor]:
+        """Those of the epoch's task."""
+        v = len(self.x_val) // self.tasks
+        rows = slice(self.task_of(epoch) * v, (self.task_of(epoch) + 1) * v)
+        return self.x_val[rows], self.y_val[rows]
 
 
 def losses(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Float[Tensor, "*r"]:
@@ -70,91 +195,60 @@ def hits(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Bool[T
     return outputs.argmax(dim=-1) == targets
 
 
-class Stack(Protocol):
-    """Networks that take one optimizer step together."""
-
-    def step(
-        self, lr: float | Tensor, batch: Int[Tensor, "r b"], *views: Int[Tensor, "r b"]
-    ) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
-        """Train on the rows ``batch`` of the training data, or on ``views`` of them where data are augmented.
-
-        Loss and number of hits of each replica before the step.
-        """
-
-    def evaluate(self, x: Tensor, y: Tensor) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
-        """Summed loss and number of hits of each replica in evaluation mode."""
-
-    def state(self) -> State:
-        """Effective state with a leading replica axis, on the CPU."""
-
-    def live(self) -> State:
-        """All tensors that steps change, themselves and not copies: weights, buffers and the optimizer's state."""
-
-
 class OneByOne:
     """A single replica as a plain module whose parameters hold W_eff.
 
     Where D is a mask of zeros and ones and F vanishes off it, W_eff equals W wherever W counts: the optimizer moves
-    W_eff itself then, and the fixed entries are put back after each step. Otherwise it moves W beside W_eff.
+    W_eff itself then, and the fixed entries are put back after each step. Otherwise it moves what W_eff is composed of.
 
     Convolutions run channels-last: 1.2 times as fast on a CPU (ResNet20 of width 1), and what tensor cores ask for.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        W: State,
-        buffers: State,
-        fixed: FixedParts,
-        recipe: dict,
-        data: TrainingData,
-        augmentation: Augmentation | None = None,
-    ):
-        self.module, self.data, self.augmentation = module, data, augmentation
-        self.precision, self.device = recipe["precision"], data.x_train.device
-        module.load_state_dict(buffers, strict=False)
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.parameters = dict(module.named_parameters())
-        self.W: State = {}
-        self.fixed: FixedParts = {}
+    def __init__(self, replicas: Replicas, data: TrainingData):
+        self.data, self.precision, self.device = data, replicas.recipe.precision, data.device
+        self.module = _placed(replicas.module, self.precision, self.device)
+        self.module.load_state_dict({name: buffer[0] for name, buffer in replicas.buffers.items()}, strict=False)
+        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.parameters = dict(self.module.named_parameters())
+        W = {name: _laid_out(value[0], self.parameters[name]) for name, value in replicas.W.items()}
+        fixed = {
+            name: tuple(None if part is None else _laid_out(part[0], self.parameters[name]) for part in parts)
+            for name, parts in replicas.fixed.items()
+        }
+        self.composed = parametrise(replicas.scheme, list(W), fixed, stacked=False)  # type: ignore[arg-type]
         self.pinned: dict[str, tuple[Tensor, Tensor]] = {}
+        for name in list(self.composed):
+            if (parts := self.composed[name].pinned()) is not None:
+                self.pinned[name] = _pinned_entries(*parts)
+                del self.composed[name]
+        self.trained = start(W, self.composed)
         for name, parameter in self.parameters.items():
-            F, D = fixed.get(name, (None, None))
-            if D is not None and _is_mask(F, D):
-                F, D = _laid_out(F, parameter), _laid_out(D, parameter)
-                places = (_flat(D) == 0).nonzero().squeeze(1)
-                values = torch.zeros(len(places)) if F is None else _flat(F)[places]
-                self.pinned[name] = places, values.to(parameter)
-            elif F is not None or D is not None:
-                self.W[name] = _laid_out(W[name], parameter)
-                self.fixed[name] = (_laid_out(F, parameter), _laid_out(D, parameter))
-                continue
-            parameter.data.copy_(W[name])
-            self.W[name] = parameter
+            if name not in self.composed:
+                parameter.data.copy_(W[name])
+                self.trained[name] = parameter
+        self.factors = {name: [self.trained[each] for each in names_of(name, by)] for name, by in self.composed.items()}
         self._compose()
-        self.optimizer = Optimizer(recipe, self.W, fixed, R=1)
+        self.optimizer = Optimizer(replicas.recipe, self.trained, replicas.fixed, R=1)
+        self.trained_numbers = self.optimizer.size
 
     def _compose(self) -> None:
         for name, (places, values) in self.pinned.items():
             _flat(self.parameters[name].data).index_copy_(0, places, values)
-        for name, (F, D) in self.fixed.items():
-            target, W = self.parameters[name].data, self.W[name]
-            if F is None:
-                torch.mul(D, W, out=target)  # type: ignore[arg-type]
-            elif D is None:
-                torch.add(F, W, out=target)
-            else:
-                torch.addcmul(F, D, W, out=target)
+        for name, by in self.composed.items():
+            by.compose_into(self.parameters[name].data, *self.factors[name])
 
     def _outputs(self, x: Float[Tensor, "b d"]) -> Float[Tensor, "b c"]:
         with forward_pass(self.precision, self.device):
             outputs = self.module(x)
-        return outputs.float()
+        return _widened(outputs)
 
-    def step(self, lr: float | Tensor, batch: Int[Tensor, "1 b"], *views: Int[Tensor, "1 b"]) -> tuple[Tensor, Tensor]:
-        x, y = self.data.x_train[batch[0]], self.data.y_train[batch[0]]
-        if self.augmentation is not None:
-            x = self.augmentation(x, views[0][0])
+    def step(
+        self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Float[Tensor, "1 p"] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        rows = inputs[0][0]
+        x, y = self.data.x_train[rows], self.data.y_train[rows]
+        if self.data.augmentation is not None:
+            x = self.data.augmentation(x, inputs[1][0])
         outputs = self._outputs(x)
         loss = (
             functional.cross_entropy(outputs, y)
@@ -162,19 +256,20 @@ class OneByOne:
             else losses("regression", outputs, y)
         )
         loss.backward()
-        for name, (_, D) in self.fixed.items():
-            # Chain rule: dL/dW = D * dL/dW_eff.
+        for name, by in self.composed.items():
             gradient = self.parameters[name].grad
             assert gradient is not None
-            self.W[name].grad = gradient if D is None else gradient.mul_(D)
-        self.optimizer.step(lr)
+            for factor, pulled in zip(self.factors[name], by.pull_back(gradient, *self.factors[name]), strict=True):
+                factor.grad = pulled
+        self.optimizer.step(lr, noise)
         self._compose()
-        for tensor in (*self.parameters.values(), *self.W.values()):
+        for tensor in (*self.parameters.values(), *self.trained.values()):
             tensor.grad = None
         return loss.detach()[None], hits(self.data.task, outputs.detach(), y).sum()[None]
 
     @torch.no_grad()
     def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Summed loss and number of hits of each replica in evaluation mode."""
         self.module.eval()
         outputs = self._outputs(x)
         self.module.train()
@@ -184,8 +279,10 @@ class OneByOne:
         return {name: _contiguous_copy(tensor)[None] for name, tensor in self.module.state_dict().items()}
 
     def live(self) -> State:
-        W = {f"W/{name}": self.W[name] for name in self.fixed}
-        return {**self.module.state_dict(), **W, **self.optimizer.live()}
+        composed = {
+            f"W/{each}": self.trained[each] for name, by in self.composed.items() for each in names_of(name, by)
+        }
+        return {**self.module.state_dict(), **composed, **self.optimizer.live()}
 
 
 class Together:
@@ -194,25 +291,32 @@ class Together:
     Convolutions stay in torch's default layout: within vmap a GroupNorm of channels-last tensors is not implemented.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        W: State,
-        buffers: State,
-        fixed: FixedParts,
-        recipe: dict,
-        data: TrainingData,
-        augmentation: Augmentation | None = None,
-    ):
-        self.module, self.data, self.buffers, self.augmentation = module, data, buffers, augmentation
-        self.precision, self.device = recipe["precision"], data.x_train.device
-        self.W = {name: tensor.clone().requires_grad_() for name, tensor in W.items()}
-        self.fixed = {name: parts for name, parts in fixed.items() if parts != (None, None)}
-        self.R = len(next(iter(self.W.values())))
-        self.optimizer = Optimizer(recipe, self.W, fixed, self.R)
+    def __init__(self, replicas: Replicas, data: TrainingData):
+        self.data, self.precision, self.device = data, replicas.recipe.precision, data.device
+        self.R = len(replicas.members)
+        self.module = _placed(replicas.module, self.precision, self.device)
+        W, self.buffers = ({name: self._on(t) for name, t in part.items()} for part in (replicas.W, replicas.buffers))
+        fixed = {
+            name: tuple(None if part is None else self._on(part) for part in parts)
+            for name, parts in replicas.fixed.items()
+        }
+        self.composed = parametrise(replicas.scheme, list(W), fixed, stacked=True)  # type: ignore[arg-type]
+        self.names = {name: names_of(name, self.composed[name]) if name in self.composed else [name] for name in W}
+        started = start(W, self.composed)
+        self.trained = {name: tensor.clone().requires_grad_() for name, tensor in started.items()}
+        self.optimizer = Optimizer(replicas.recipe, self.trained, replicas.fixed, self.R)
+        self.trained_numbers = self.optimizer.size
+
+    def _on(self, tensor: Tensor) -> Tensor:
+        tensor = tensor.to(self.device)
+        return tensor.double() if self.precision == "float64" and tensor.is_floating_point() else tensor
 
     def _parameters(self) -> State:
-        return {name: effective(W, *self.fixed.get(name, (None, None))) for name, W in self.W.items()}
+        found: State = {}
+        for name, names in self.names.items():
+            factors = [self.trained[each] for each in names]
+            found[name] = self.composed[name].compose(*factors) if name in self.composed else factors[0]
+        return found
 
     def _outputs(self, parameters: State, x: Float[Tensor, "r b d"]) -> Float[Tensor, "r b c"]:
         def forward(parameters: State, buffers: State, x: Tensor) -> Tensor:
@@ -220,23 +324,27 @@ class Together:
 
         with forward_pass(self.precision, self.device):
             outputs = torch.func.vmap(forward)(parameters, self.buffers, x)
-        return outputs.float()
+        return _widened(outputs)
 
-    def step(self, lr: float | Tensor, batch: Int[Tensor, "r b"], *views: Int[Tensor, "r b"]) -> tuple[Tensor, Tensor]:
-        x, y = self.data.x_train[batch], self.data.y_train[batch]
-        if self.augmentation is not None:
-            x = self.augmentation(x, views[0])
+    def step(
+        self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Float[Tensor, "r p"] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        rows = inputs[0]
+        x, y = self.data.x_train[rows], self.data.y_train[rows]
+        if self.data.augmentation is not None:
+            x = self.data.augmentation(x, inputs[1])
         outputs = self._outputs(self._parameters(), x)
         loss = losses(self.data.task, outputs, y)
         # Replicas share no parameter, so the gradient of the sum is each replica's own gradient.
         loss.sum().backward()
-        self.optimizer.step(lr)
-        for tensor in self.W.values():
+        self.optimizer.step(lr, noise)
+        for tensor in self.trained.values():
             tensor.grad = None
         return loss.detach(), hits(self.data.task, outputs.detach(), y).sum(dim=-1)
 
     @torch.no_grad()
     def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Summed loss and number of hits of each replica in evaluation mode."""
         self.module.eval()
         outputs = self._outputs(self._parameters(), x.expand(self.R, *x.shape))
         self.module.train()
@@ -249,7 +357,17 @@ class Together:
         return {name: _contiguous_copy(tensor) for name, tensor in merged.items()}
 
     def live(self) -> State:
-        return {**self.W, **self.buffers, **self.optimizer.live()}
+        return {**self.trained, **self.buffers, **self.optimizer.live()}
+
+
+def _placed(module: nn.Module, precision: str, device: torch.device) -> nn.Module:
+    module = module.to(device)
+    return module.double() if precision == "float64" else module
+
+
+def _widened(outputs: Tensor) -> Tensor:
+    """bfloat16 outputs as float32; the loss is never taken in less."""
+    return outputs if outputs.dtype == torch.float64 else outputs.float()
 
 
 def _contiguous_copy(tensor: Tensor) -> Tensor:
@@ -266,6 +384,7 @@ def _flat(tensor: Tensor) -> Tensor:
     return (tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor).view(-1)
 
 
-def _is_mask(F: Tensor | None, D: Tensor) -> bool:
-    """Whether D holds zeros and ones only and F is 0 wherever D is 1."""
-    return bool(((D == 0) | (D == 1)).all()) and (F is None or bool((F * D == 0).all()))
+def _pinned_entries(F: Tensor | None, D: Tensor) -> tuple[Tensor, Tensor]:
+    """Places in memory and values of the entries that D leaves out."""
+    places = (_flat(D) == 0).nonzero().squeeze(1)
+    return places, D.new_zeros(len(places)) if F is None else _flat(F)[places]

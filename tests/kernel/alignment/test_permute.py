@@ -1,0 +1,93 @@
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symlab.alignment.permute import AlignmentError, check_alignment, permute
+from symlab.networks import MLP, build
+from symlab.symmetries.symmetry_spec import identity, inverse, random_permutations
+from symlab.symmetries.trace import trace
+
+
+@cache
+def traced(norm, activation, widths):
+    module = build(MLP(name="mlp", widths=list(widths), norm=norm, activation=activation), 6, 4)
+    return module, trace(module, torch.zeros(2, 6)).spec
+
+
+def network(norm="layernorm", activation="gelu", seed=1, widths=(12, 10, 8)):
+    """A module, its spec, and a state of it in which no two neurons, norm entries or statistics are alike."""
+    module, spec = traced(norm, activation, widths)
+    generator = torch.Generator().manual_seed(seed)
+    state = {}
+    for name, tensor in module.state_dict().items():
+        if not tensor.is_floating_point():
+            state[name] = tensor
+        elif tensor.dim() == 2:
+            state[name] = torch.randn(tensor.shape, generator=generator) / tensor.shape[1] ** 0.5
+        else:
+            state[name] = 0.5 + torch.rand(tensor.shape, generator=generator)
+            if name.endswith("running_mean"):
+                state[name] -= 1.0
+    return module, spec, state
+
+
+@settings(deadline=None, derandomize=True, max_examples=15)
+@given(
+    # Few shapes, as each is traced anew.
+    widths=st.sampled_from([(1,), (9, 2), (3, 7, 5)]),
+    activation=st.sampled_from(["gelu", "sigma"]),
+    seed=st.integers(0, 1000),
+)
+def test_permute_then_inverse_is_the_identity_and_the_function_stays(widths, activation, seed):
+    module, spec, state = network("batchnorm", activation, seed, widths)
+    there = random_permutations(spec, np.random.default_rng(seed))
+    permuted = permute(state, spec, there)
+    check_alignment(module, state, permuted, torch.randn(9, 6, generator=torch.Generator().manual_seed(seed)))
+    back = permute(permuted, spec, inverse(there, spec.groups))
+    assert back.keys() == state.keys()
+    assert all(torch.equal(back[name], tensor) for name, tensor in state.items())
+
+
+def test_position_i_holds_neuron_pi_i():
+    _, spec, state = network()
+    pi = random_permutations(spec, np.random.default_rng(3))
+    permuted = permute(state, spec, pi)
+    expected = state["linears.1.weight"][torch.as_tensor(pi["hidden2"])][:, torch.as_tensor(pi["hidden1"])]
+    assert torch.equal(permuted["linears.1.weight"], expected)
+
+
+@pytest.mark.parametrize("name", ["linears.0.weight", "linears.1.bias", "norms.1.weight", "activations.2.C"])
+def test_a_corrupted_permutation_is_caught(name):
+    module, spec, state = network("layernorm", "sigma")
+    permuted = permute(state, spec, random_permutations(spec, np.random.default_rng(5)))
+    swapped = [1, 0, *range(2, len(permuted[name]))]
+    permuted[name] = permuted[name][swapped]
+    with pytest.raises(AlignmentError, match="changed the network"):
+        check_alignment(module, state, permuted, torch.randn(32, 6, generator=torch.Generator().manual_seed(6)))
+
+
+@pytest.mark.parametrize("side", ["state", "permuted", "both"])
+def test_outputs_that_are_not_finite_are_refused(side):
+    module, _, state = network()
+    broken = {**state, "linears.3.bias": torch.full_like(state["linears.3.bias"], torch.nan)}
+    x = torch.ones(3, 6)
+    before, after = {"state": (broken, state), "permuted": (state, broken), "both": (broken, broken)}[side]
+    with pytest.raises(AlignmentError):
+        check_alignment(module, before, after, x)
+
+
+@pytest.mark.parametrize("pi", [[0, 0, 2], [0, 1], [1, 2, 3], [0.0, 1.0, 2.5]])
+def test_permutations_that_are_not_bijections_are_refused(pi):
+    module = build(MLP(name="mlp", widths=[3]), 2, 2)
+    with pytest.raises(AlignmentError, match="not a bijection"):
+        permute(module.state_dict(), trace(module, torch.zeros(2, 2)).spec, {"hidden1": np.array(pi)})
+
+
+def test_missing_groups_are_refused():
+    _, spec, state = network()
+    with pytest.raises(AlignmentError, match="hidden1"):
+        permute(state, spec, {"hidden1": identity(spec)["hidden1"]})

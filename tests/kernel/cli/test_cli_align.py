@@ -1,0 +1,262 @@
+"""``symlab align``: files in, files out."""
+
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from symlab.artifacts import read_tensors
+from symlab.cli import main
+from symlab.symmetries.symmetry_spec import SymmetrySpec
+
+ROOT = Path(__file__).parents[3]
+ALL = {
+    "permuted.safetensors",
+    "permutations.safetensors",
+    "spec.json",
+    "matching.csv",
+    "curve.csv",
+    "barriers.csv",
+    "run.json",
+    "curve.png",
+    "curve.pdf",
+}
+
+
+def renumbered(state, rng):
+    """The MLP with its two hidden layers renumbered by hand."""
+    first, second = rng.permutation(8), rng.permutation(5)
+    return state | {
+        "0.weight": state["0.weight"][first],
+        "0.bias": state["0.bias"][first],
+        "2.weight": state["2.weight"][second][:, first],
+        "2.bias": state["2.bias"][second],
+        "4.weight": state["4.weight"][:, second],
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "dtype"),
+    [
+        ("activation", torch.float32),
+        ("weight", torch.float32),
+        ("activation", torch.float16),
+        ("weight", torch.bfloat16),
+    ],
+)
+def test_a_planted_permutation_is_recovered(mlps, capsys, method, dtype):
+    A = {name: tensor.to(dtype) for name, tensor in mlps.state("mlp", 3).items()}
+    mlps.save("A.safetensors", A)
+    mlps.save("B.safetensors", renumbered(A, np.random.default_rng(4)))
+    mlps.align("mlp", "--method", method, "--restarts", "2")
+
+    assert {path.name for path in (mlps.folder / "out").iterdir()} == ALL
+    permuted = mlps.load("out/permuted.safetensors")
+    assert permuted.keys() == A.keys()
+    for name, tensor in A.items():
+        assert permuted[name].dtype == dtype
+        assert torch.equal(permuted[name], tensor)
+    permutations, _ = read_tensors(mlps.folder / "out" / "permutations.safetensors", "permutations")
+    assert sorted(len(pi) for pi in permutations.values()) == [5, 8]
+
+    matching = pd.read_csv(mlps.folder / "out" / "matching.csv")
+    assert list(matching.columns) == ["group", "size", "permutation", "objective"]
+    assert matching.loc[matching["permutation"] == "match", "objective"].to_numpy() == pytest.approx(1)
+    curve = pd.read_csv(mlps.folder / "out" / "curve.csv")
+    assert list(curve.columns) == ["aligned", "lambda", "loss", "accuracy"]
+    assert curve.groupby("aligned")["lambda"].apply(list).to_dict() == dict.fromkeys(
+        (False, True), pytest.approx(np.linspace(0, 1, 25))
+    )
+    barriers = pd.read_csv(mlps.folder / "out" / "barriers.csv").set_index("aligned")
+    assert barriers.loc[True, "barrier_max"] == pytest.approx(0, abs=1e-5)
+    assert barriers.loc[False, "barrier_max"] > 1e-3
+
+    summary = capsys.readouterr().out
+    assert "2 groups of neurons" in summary
+    assert "1.000" in summary
+    assert "permuted.safetensors" in summary
+
+
+def test_the_spec_says_what_was_permuted_and_reads_back(mlps):
+    mlps.align("mlp")
+    described = json.loads((mlps.folder / "out" / "spec.json").read_text())
+    spec = SymmetrySpec.from_json(described)
+    assert sorted(group.size for group in spec.groups.values()) == [5, 8]
+    assert spec.axes["0.weight"][0] == spec.axes["2.weight"][1] != spec.axes["2.weight"][0]
+    assert described["unsupported"] == []
+    assert all(group["recorded_at"] for group in described["groups"].values())
+
+
+def residual_pair(brought, n=30):
+    for seed, name in enumerate(("A", "B")):
+        brought.save(f"{name}.safetensors", brought.state("Normed", seed))
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(n, 1, 4, 4)).astype(np.float32)
+    np.savez(brought.folder / "data.npz", x=x, y=rng.integers(0, 3, n))
+    return torch.from_numpy(x)
+
+
+@pytest.mark.parametrize("options", [(), ("--repair",), ("--method", "weight", "--samples", "20", "--batch-size", "7")])
+def test_a_residual_network_with_batch_norms_keeps_its_function(brought, options):
+    x = residual_pair(brought)
+    brought.align("Normed", "--lambdas", "5", *options)
+    B, permuted = brought.load("B.safetensors"), brought.load("out/permuted.safetensors")
+    assert not torch.equal(permuted["stem.weight"], B["stem.weight"])
+    torch.testing.assert_close(brought.output("Normed", permuted, x), brought.output("Normed", B, x))
+    curve = pd.read_csv(brought.folder / "out" / "curve.csv")
+    assert len(curve) == 10 and curve["loss"].notna().all()
+    # Both paths start at A, and end in the same function.
+    ends = curve.pivot(index="lambda", columns="aligned", values="loss").loc[[0.0, 1.0]]
+    assert ends[True].to_numpy() == pytest.approx(ends[False].to_numpy(), rel=1e-4)
+
+
+def test_repair_changes_the_path_between_the_ends(brought):
+    residual_pair(brought)
+    losses = []
+    for out, options in (("plain", ()), ("repaired", ("--repair",))):
+        brought.align("Normed", "--lambdas", "3", *options, out=out)
+        losses.append(pd.read_csv(brought.folder / out / "curve.csv")["loss"].to_numpy())
+    assert abs(losses[0] - losses[1])[[1, 4]].min() > 1e-4
+
+
+@pytest.mark.parametrize("factory", ["language_model", "last_token"])
+def test_tokens_with_tied_weights_and_a_mask(brought, factory, capsys):
+    states = [brought.state(factory, seed) for seed in (0, 1)]
+    for name, state in zip("AB", states, strict=True):
+        # What safetensors' save_model does: of tied weights one name is kept.
+        brought.save(f"{name}.safetensors", {key: tensor for key, tensor in state.items() if key != "embedding.weight"})
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 11, (30, 5))
+    with_labels = {"y": rng.integers(0, 11, 30)} if factory == "last_token" else {}
+    np.savez(brought.folder / "data.npz", x=x.astype(np.int32), **with_labels)
+    brought.align(factory, "--lambdas", "3")
+
+    permuted = brought.load("out/permuted.safetensors")
+    assert permuted.keys() == states[0].keys() - {"embedding.weight"}
+    assert not torch.equal(permuted["up.weight"], states[1]["up.weight"])
+    permuted["embedding.weight"] = permuted["head.weight"]
+    before, after = (brought.output(factory, state, torch.from_numpy(x)) for state in (states[1], permuted))
+    torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-4)
+    assert (brought.folder / "out" / "curve.csv").exists() == bool(with_labels)
+    if with_labels:
+        assert pd.read_csv(brought.folder / "out" / "curve.csv")["loss"].notna().all()
+    else:
+        assert "no targets y" in capsys.readouterr().out
+
+
+def test_regression_has_a_loss_and_no_accuracy(brought):
+    for seed, name in enumerate(("A", "B")):
+        brought.save(f"{name}.safetensors", brought.state("regressor", seed))
+    rng = np.random.default_rng(0)
+    np.savez(brought.folder / "data.npz", x=rng.normal(size=(20, 6)), y=rng.normal(size=(20, 1)))
+    brought.align("regressor", "--task", "regression")
+    barriers = pd.read_csv(brought.folder / "out" / "barriers.csv")
+    assert barriers["barrier_max"].notna().all() and barriers["drop_max_pp"].isna().all()
+
+
+def test_without_targets_only_the_match_is_made(mlps, capsys):
+    mlps.save("data.safetensors", {"x": torch.randn(20, 6)})
+    mlps.align("mlp", data="data.safetensors")
+    assert {path.name for path in (mlps.folder / "out").iterdir()} == {
+        name for name in ALL if not name.startswith(("curve", "barriers"))
+    }
+    assert "No curve: the data hold no targets y." in capsys.readouterr().out
+    run = json.loads((mlps.folder / "out" / "run.json").read_text())
+    assert run["method"] == "activation" and run["data"].endswith("data.safetensors") and not run["repair"]
+
+
+def test_results_are_replaced_only_when_asked(mlps, capsys):
+    mlps.align("mlp")
+    (mlps.folder / "out" / "notes.txt").write_text("mine")
+    before = (mlps.folder / "out" / "permuted.safetensors").stat().st_mtime_ns
+    with pytest.raises(SystemExit, match="--overwrite"):
+        mlps.align("mlp")
+    assert (mlps.folder / "out" / "permuted.safetensors").stat().st_mtime_ns == before
+    mlps.save("data.safetensors", {"x": torch.randn(20, 6)})
+    mlps.align("mlp", "--overwrite", data="data.safetensors")
+    # A curve of other data would be taken for this run's.
+    assert not (mlps.folder / "out" / "curve.csv").exists()
+    assert (mlps.folder / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_the_same_seed_gives_the_same_files(mlps):
+    for out in ("one", "two"):
+        mlps.align("mlp", "--method", "weight", "--samples", "30", "--seed", "5", out=out)
+    # Which folder the results went to is among the options that run.json holds.
+    for name in sorted(ALL - {"run.json"}):
+        assert (mlps.folder / "one" / name).read_bytes() == (mlps.folder / "two" / name).read_bytes(), name
+
+
+def test_trace_prints_the_groups_and_what_was_not_understood(mlps, capsys):
+    main(["trace", "brought:mlp", "--data", "data.npz"])
+    assert capsys.readouterr().out.splitlines() == [
+        "Sequential: 2 group(s) of neurons",
+        "  0 (8): 0.weight, 0.bias, 2.weight",
+        "  2 (5): 2.weight, 2.bias, 4.weight",
+    ]
+    main(["trace", "brought:Largest", "--data", "data.npz"])
+    assert "Not understood: operation topk" in capsys.readouterr().out
+
+
+def test_what_was_not_understood_is_named(mlps, capsys):
+    for seed, name in enumerate(("A", "B")):
+        mlps.save(f"{name}.safetensors", mlps.state("Largest", seed))
+    mlps.align("Largest")
+    described = json.loads((mlps.folder / "out" / "spec.json").read_text())
+    assert [group["size"] for group in described["groups"].values()] == [8]
+    assert len(described["unsupported"]) == 1 and "topk" in described["unsupported"][0]
+    assert described["unsupported"][0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("factory", ["mlp", "Counting"])
+def test_a_last_batch_of_another_size_and_a_single_sample(mlps, factory):
+    for seed, name in enumerate(("A", "B")):
+        mlps.save(f"{name}.safetensors", mlps.state(factory, seed))
+    mlps.align(factory, "--batch-size", "19")
+    mlps.align(factory, "--samples", "1", "--overwrite")
+    assert len(pd.read_csv(mlps.folder / "out" / "curve.csv")) == 50
+
+
+def test_metadata_of_the_file_are_kept(mlps):
+    save_file(mlps.load("B.safetensors"), mlps.folder / "B.safetensors", metadata={"format": "pt"})
+    mlps.align("mlp")
+    with safe_open(mlps.folder / "out" / "permuted.safetensors", framework="numpy") as file:
+        assert file.metadata() == {"format": "pt"}
+
+
+@pytest.mark.slow
+def test_the_example_runs_as_its_readme_says(tmp_path):
+    for name in ("examples", "workflow/symlab"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    commands = (tmp_path / "examples/align/README.md").read_text().split("```")[1]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment |= {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}
+    result = subprocess.run(
+        ["bash", "-e", "-c", commands], cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+
+    folder = tmp_path / "examples/align"
+    barriers = pd.read_csv(folder / "aligned" / "barriers.csv").set_index("aligned")
+    assert barriers.loc[True, "barrier_max"] < 0.5 * barriers.loc[False, "barrier_max"]
+    assert barriers.loc[True, "drop_max_pp"] < barriers.loc[False, "drop_max_pp"] - 5
+    # Read with nothing of symlab's.
+    namespace = runpy.run_path(str(folder / "model.py"))
+    x, outputs = load_file(folder / "data.safetensors")["x"][:200], []
+    for file in ("B.safetensors", "aligned/permuted.safetensors"):
+        network = namespace["DigitsResNet"]().eval()
+        network.load_state_dict(load_file(folder / file))
+        with torch.no_grad():
+            outputs.append(network(x))
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-4, atol=1e-4)

@@ -1,0 +1,239 @@
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as functional
+from torch import nn
+
+from symlab.alignment.forward import batch_rows, outputs
+from symlab.connectivity.norm_statistics import running_statistics
+from symlab.connectivity.path import curve, interpolate
+from symlab.errors import UserError
+from symlab.networks import MLP, CoherenceStudent, build
+
+LAMBDAS = [0.0, 0.3, 0.5, 1.0]
+
+
+def two_states(module, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        {
+            name: torch.rand(tensor.shape, generator=generator) - 0.3 if tensor.is_floating_point() else tensor
+            for name, tensor in module.state_dict().items()
+        }
+        for _ in range(2)
+    ]
+
+
+def data(n=300, d=6, classes=4):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(n, d, generator=generator), torch.randint(classes, (n,), generator=generator)
+
+
+def test_interpolation_is_exact_at_its_ends_and_linear_between():
+    module = build(MLP(name="mlp", widths=[5, 5], norm="batchnorm"), 6, 4)
+    state_A, state_B = two_states(module)
+    for lam, end in ((0.0, state_A), (1.0, state_B)):
+        assert all(torch.equal(tensor, end[name]) for name, tensor in interpolate(state_A, state_B, lam).items())
+    between = interpolate(state_A, state_B, 0.3)
+    for name, a in state_A.items():
+        if a.is_floating_point():
+            expected = 0.7 * a.double() + 0.3 * state_B[name].double()
+            torch.testing.assert_close(between[name].double(), expected, atol=1e-6, rtol=0)
+    assert between["norms.0.num_batches_tracked"].dtype == torch.int64
+
+
+def test_interpolation_refuses_networks_of_different_shapes():
+    states = [build(MLP(name="mlp", widths=[width]), 6, 4).state_dict() for width in (5, 6)]
+    with pytest.raises(UserError, match="different shapes"):
+        interpolate(*states, 0.5)
+
+
+class Skip(nn.Module):
+    """Its input goes into two linear layers and around them, and one of its layers runs twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.later, self.left, self.right = nn.Linear(6, 4), nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x):
+        h = torch.relu(self.left(x)) * self.right(x) + x
+        return self.later(h + 0.1 * functional.pad(self.later(x), (0, 2)))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        build(MLP(name="mlp", widths=[8, 7]), 6, 4),
+        build(MLP(name="mlp", widths=[8], norm="none", activation="sigma"), 6, 4),
+        Skip(),
+    ],
+    ids=["mlp", "sigma", "skip"],
+)
+@pytest.mark.parametrize("batch_size", [64, 1000])
+def test_curve_equals_evaluating_every_interpolated_network(module, batch_size):
+    state_A, state_B = two_states(module)
+    x, y = data()
+    table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size)
+    assert table["lambda"].tolist() == LAMBDAS
+    for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
+        logits = outputs(module, interpolate(state_A, state_B, lam), x)
+        assert row.loss == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
+        assert row.accuracy == pytest.approx(float((logits.argmax(-1) == y).double().mean()))
+
+
+@pytest.mark.parametrize("batch_size", [64, 1000])
+def test_chord_is_the_distance_of_the_outputs_from_the_line_between_those_of_the_ends(batch_size):
+    module = build(MLP(name="mlp", widths=[8, 7]), 6, 4)
+    state_A, state_B = two_states(module)
+    x, y = data()
+    table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size)
+    out_A, out_B = (outputs(module, state, x).double().numpy() for state in (state_A, state_B))
+    for lam, chord in zip(LAMBDAS, table["chord"], strict=True):
+        out = outputs(module, interpolate(state_A, state_B, lam), x).double().numpy()
+        xi = out - ((1 - lam) * out_A + lam * out_B)
+        assert chord == pytest.approx(np.sqrt(np.mean(np.sum(xi**2, axis=1))), rel=1e-5, abs=1e-6)
+    assert table["chord"].iloc[0] == table["chord"].iloc[-1] == 0
+    assert table["chord"].iloc[1:-1].min() > 0.01
+    assert curve(module, state_A, state_B, [0.0, 0.5], x, y, "classification")["chord"].isna().all()
+
+
+def test_a_network_linear_in_its_weights_has_no_chord_deviation():
+    module = nn.Linear(6, 4)
+    table = curve(module, *two_states(module), LAMBDAS, *data(), "classification")
+    assert table["chord"].max() < 1e-6
+
+
+def test_input_layer_without_bias_and_no_linear_layer_on_the_input():
+    x, y = data()
+    for module in (
+        nn.Sequential(nn.Linear(6, 5, bias=False), nn.ReLU(), nn.Linear(5, 4)),
+        nn.Sequential(nn.Tanh(), nn.Linear(6, 4)),
+        nn.Linear(6, 4),
+    ):
+        state_A, state_B = two_states(module)
+        table = curve(module, state_A, state_B, [0.5], x, y, "classification")
+        logits = outputs(module, interpolate(state_A, state_B, 0.5), x)
+        assert table["loss"][0] == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
+
+
+def test_regression_has_a_mean_squared_error_and_no_accuracy():
+    module = build(CoherenceStudent(name="coherence_student", width=9), 6, 1)
+    state_A, state_B = two_states(module)
+    x, _ = data()
+    y = torch.randn(len(x), generator=torch.Generator().manual_seed(2))
+    table = curve(module, state_A, state_B, LAMBDAS, x, y, "regression", batch_size=100)
+    for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
+        error = outputs(module, interpolate(state_A, state_B, lam), x)[:, 0] - y
+        assert row.loss == pytest.approx(float(error.square().mean()), rel=1e-5)
+        assert np.isnan(row.accuracy)
+
+
+def test_curve_leaves_the_module_and_the_states_alone():
+    module = build(MLP(name="mlp", widths=[8], norm="batchnorm"), 6, 4)
+    states = two_states(module)
+    copies = [{name: tensor.clone() for name, tensor in state.items()} for state in (*states, module.state_dict())]
+    x, y = data()
+    curve(module, *states, LAMBDAS, x, y, "classification", statistics_x=x)
+    assert module.training
+    assert all(norm.momentum == 0.1 for norm in module.norms)
+    for state, copy in zip((*states, module.state_dict()), copies, strict=True):
+        assert all(torch.equal(state[name], tensor) for name, tensor in copy.items())
+
+
+def test_batchnorm_statistics_are_those_of_the_interpolated_network():
+    module = build(MLP(name="mlp", widths=[8, 7], norm="batchnorm"), 6, 4)
+    state_A, state_B = two_states(module)
+    x, y = data()
+    table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size=64, statistics_x=x)
+    for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
+        reference = build(MLP(name="mlp", widths=[8, 7], norm="batchnorm"), 6, 4)
+        reference.load_state_dict(interpolate(state_A, state_B, lam))
+        for norm in reference.norms:
+            # The running statistics become those of the only batch.
+            norm.momentum = 1.0
+        with torch.no_grad():
+            reference(x)
+            logits = reference.eval()(x)
+        assert row.loss == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
+
+
+def test_running_statistics_of_the_first_layer_in_closed_form_even_on_sorted_inputs():
+    module = build(MLP(name="mlp", widths=[3], norm="batchnorm"), 1, 2)
+    state = two_states(module)[0]
+    x = torch.linspace(-2, 2, 4000)[:, None]
+    found = running_statistics(module, state, x, batch_size=500)
+    h = functional.linear(x, state["linears.0.weight"], state["linears.0.bias"])
+    torch.testing.assert_close(found["norms.0.running_mean"], h.mean(0), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(found["norms.0.running_var"], h.var(0), atol=1e-4, rtol=5e-3)
+    assert int(found["norms.0.num_batches_tracked"]) == 8
+    assert running_statistics(build(MLP(name="mlp", widths=[3]), 1, 2), {}, None) == {}
+
+
+class SmallConvolutional(nn.Module):
+    """Two convolutions with batch norm on flat images of 2 x 6 x 6."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(2, 5, 3, padding=1), nn.BatchNorm2d(5)
+        self.conv2, self.norm2 = nn.Conv2d(5, 6, 3, stride=2, bias=False), nn.BatchNorm2d(6)
+        self.readout = nn.Linear(6, 4)
+
+    def forward(self, x):
+        x = torch.relu(self.norm1(self.conv1(x.unflatten(1, (2, 6, 6)))))
+        return self.readout(torch.relu(self.norm2(self.conv2(x))).mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize("batch_size", [64, None])
+def test_batchnorm_statistics_of_convolutions_are_those_of_the_interpolated_network(batch_size):
+    module = SmallConvolutional()
+    state_A, state_B = two_states(module)
+    x, y = data(d=72)
+    table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size, statistics_x=x)
+    for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
+        reference = SmallConvolutional()
+        reference.load_state_dict(interpolate(state_A, state_B, lam))
+        reference.norm1.momentum = reference.norm2.momentum = 1.0
+        with torch.no_grad():
+            reference(x)
+            logits = reference.eval()(x)
+        assert row.loss == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
+        assert row.accuracy == pytest.approx(float((logits.argmax(-1) == y).double().mean()))
+
+
+def test_running_statistics_of_a_convolution_in_closed_form():
+    module = SmallConvolutional()
+    state = two_states(module)[0]
+    x, _ = data(n=600, d=72)
+    found = running_statistics(module, state, x, batch_size=200)
+    h = functional.conv2d(x.unflatten(1, (2, 6, 6)), state["conv1.weight"], state["conv1.bias"], padding=1)
+    torch.testing.assert_close(found["norm1.running_mean"], h.mean((0, 2, 3)), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found["norm1.running_var"], h.var((0, 2, 3)), atol=1e-4, rtol=1e-2)
+    assert int(found["norm2.num_batches_tracked"]) == 3
+
+
+def test_rows_of_a_batch_fall_with_the_size_of_an_input():
+    rows = [batch_rows(torch.zeros(1, d)) for d in (1, 784, 1024, 3072, 12288, 10**7)]
+    assert rows == [1024, 1024, 1024, 32, 16, 16]
+
+
+def test_a_diverged_network_has_no_accuracy():
+    module = build(MLP(name="mlp", widths=[5]), 6, 4)
+    state_A, state_B = two_states(module)
+    state_B["linears.1.bias"] = torch.full((4,), torch.nan)
+    x, y = data()
+    table = curve(module, state_A, state_B, [0.5, 1.0], x, torch.zeros_like(y), "classification")
+    assert table["loss"].isna().all() and table["accuracy"].isna().all()
+
+
+def test_settings_that_do_not_fit_are_refused():
+    x, y = data()
+    module = build(MLP(name="mlp", widths=[5], norm="batchnorm"), 6, 4)
+    states = two_states(module)
+    with pytest.raises(UserError, match="statistics_x"):
+        curve(module, *states, LAMBDAS, x, y, "classification")
+    with pytest.raises(UserError, match="ranking"):
+        curve(module, *states, LAMBDAS, x, y, "ranking", statistics_x=x)
+    with pytest.raises(UserError, match="as many targets"):
+        curve(module, *states, LAMBDAS, x, y[:-1], "classification", statistics_x=x)
+    with pytest.raises(UserError, match="one output"):
+        curve(module, *states, LAMBDAS, x, y.float(), "regression", statistics_x=x)

@@ -1,0 +1,233 @@
+"""F and D of every scheme, and initial values."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symlab.errors import UserError
+from symlab.networks import NETWORKS, Kaiming, Lecun, Normal, TorchDefault, build
+from symlab.networks.initialise import sample_parameters
+from symlab.schemes import SCHEMES
+from symlab.schemes.fixed_parts import effective, sample_buffers, sample_fixed_parts, weight_shapes
+from symlab.seeds import torch_generator
+from symlab.settings import choose
+
+SHAPES = {"a": (40, 64), "b": (10, 40)}
+
+
+def drawn(scheme, shapes, *seed):
+    return sample_fixed_parts(choose(SCHEMES, scheme), shapes, *seed)
+
+
+def network(spec, n_inputs, n_outputs):
+    return build(choose(NETWORKS, spec), n_inputs, n_outputs)
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(n_fixed=st.integers(0, 39), sigma_F=st.sampled_from([0.0, 0.5, 2.0]), seed=st.integers(0, 5))
+def test_w_asymmetric_fixes_exactly_n_fixed_entries_in_every_row(n_fixed, sigma_F, seed):
+    parts = sample_fixed_parts(
+        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": sigma_F, "n_fixed": n_fixed}), SHAPES, "s", seed
+    )
+    for name, (F, D) in parts.items():
+        assert F.shape == D.shape == SHAPES[name]
+        assert set(D.unique().tolist()) <= {0.0, 1.0}
+        assert torch.equal((D == 0).sum(dim=1), torch.full((len(D),), n_fixed))
+        assert (F[D == 1] == 0).all()
+        if sigma_F == 0:
+            assert (F == 0).all()
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 5), st.sampled_from([1, 3]), st.sampled_from([1, 3])),
+    fraction=st.floats(0, 0.99),
+    seed=st.integers(0, 5),
+)
+def test_w_asymmetric_convolutions_fix_exactly_n_fixed_entries_for_every_input_channel(shape, fraction, seed):
+    n_fixed = int(fraction * shape[0] * shape[2] * shape[3])
+    scheme = {"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": n_fixed}
+    F, D = drawn(scheme, {"a": shape}, "s", seed)["a"]
+    assert F.shape == D.shape == shape and F.is_contiguous() and D.is_contiguous()
+    for channel in range(shape[1]):
+        assert (D[:, channel] == 0).sum() == n_fixed
+    assert torch.equal(F != 0, D == 0)
+
+
+def test_fixed_entries_of_a_convolution_spread_over_output_channels_and_kernel():
+    scheme = {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}
+    _, D = drawn(scheme, {"a": (4, 4000, 3, 3)}, "s")["a"]
+    # Each place is fixed for a quarter of the input channels: binomial standard deviation 0.0068.
+    assert ((D == 0).float().mean(dim=1) - 0.25).abs().max() < 5 * 0.0068
+
+
+def test_masks_and_initial_values_of_linear_networks_are_what_they_have_always_been():
+    module = network({"name": "mlp", "widths": [12, 16]}, 9, 4)
+    parts = sample_fixed_parts(
+        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 1.5, "n_fixed": 3}), weight_shapes(module), "s", 1
+    )
+    state = sample_parameters(module, Lecun(name="lecun"), torch.Generator().manual_seed(3))
+    initial = torch.Generator().manual_seed(3)
+    for layer, (fan_out, fan_in) in enumerate([(12, 9), (16, 12), (4, 16)]):
+        generator = torch_generator("s", 1, "fixed", f"linears.{layer}.weight")
+        order = torch.rand(fan_out, fan_in, generator=generator).argsort(dim=1)
+        M = torch.zeros(fan_out, fan_in).scatter_(1, order[:, :3], 1.0)
+        B = torch.randn(fan_out, fan_in, generator=generator) * 1.5
+        F, D = parts[f"linears.{layer}.weight"]
+        assert torch.equal(F, M * B) and torch.equal(D, 1 - M)
+        bound = 1 / math.sqrt(fan_in)
+        W = torch.empty(fan_out, fan_in).normal_(0, bound, generator=initial)
+        assert torch.equal(state[f"linears.{layer}.weight"], W)
+        bias = torch.empty(fan_out).uniform_(-bound, bound, generator=initial)
+        assert torch.equal(state[f"linears.{layer}.bias"], bias)
+
+
+def test_w_asymmetric_values_are_normal_and_columns_uniform():
+    F, D = sample_fixed_parts(
+        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 3.0, "n_fixed": 20}), {"a": (4000, 80)}, "s"
+    )["a"]
+    values = F[D == 0]
+    assert values.std().item() == pytest.approx(3.0, rel=0.02) and abs(values.mean().item()) < 0.05
+    # Each column is fixed in a quarter of the rows: binomial standard deviation 0.0068.
+    assert ((D == 0).float().mean(dim=0) - 0.25).abs().max() < 5 * 0.0068
+
+
+def test_fraction_counts_and_lists_are_taken_layer_by_layer():
+    parts = sample_fixed_parts(
+        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": [0.125, 0.5]}), SHAPES, "s"
+    )
+    assert [(D == 0).sum(dim=1).unique().tolist() for _, D in parts.values()] == [[8], [20]]
+
+
+@pytest.mark.parametrize(
+    ("n_fixed", "sentence"), [(40, "must be below that number"), ([1, 2, 3], "lists 3 values but the network has 2")]
+)
+def test_counts_that_do_not_fit_are_refused(n_fixed, sentence):
+    with pytest.raises(UserError, match=sentence):
+        drawn({"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": n_fixed}, SHAPES, "s")
+
+
+def test_syre():
+    F, D = sample_fixed_parts(
+        choose(SCHEMES, {"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}), {"a": (300, 300)}, "s"
+    )["a"]
+    assert F.std().item() == pytest.approx(2.0, rel=0.02)
+    uniform = D**-2
+    assert uniform.min() >= 0.9 - 1e-5 and uniform.max() <= 1.1 + 1e-5
+    assert uniform.std().item() == pytest.approx(0.2 / math.sqrt(12), rel=0.02)
+
+
+def test_sparse_residual_and_standard():
+    F, D = drawn({"name": "sparse", "density": 0.15}, {"a": (300, 300)}, "s")["a"]
+    assert F is None and set(D.unique().tolist()) == {0.0, 1.0} and D.mean().item() == pytest.approx(0.15, abs=0.005)
+    residual = drawn({"name": "residual"}, {"square": (7, 7), "wide": (7, 9)}, "s")
+    assert torch.equal(residual["square"][0], torch.eye(7)) and residual["wide"] == (None, None)
+    assert drawn({"name": "standard"}, SHAPES, "s") == {
+        "a": (None, None),
+        "b": (None, None),
+    }
+    with pytest.raises(UserError, match="known are hadamard, residual, sparse, standard, syre, w_asymmetric"):
+        drawn({"name": "wasym"}, SHAPES, "s")
+
+
+def test_the_other_schemes_take_convolutions():
+    shapes = {"conv": (32, 32, 3, 3), "pointwise": (32, 32, 1, 1)}
+    for F, D in drawn({"name": "residual"}, shapes, "s").values():
+        assert F is None and D is None
+    F, D = drawn({"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}, shapes, "s")["conv"]
+    assert F.shape == D.shape == shapes["conv"] and F.std().item() == pytest.approx(2.0, rel=0.03)
+    F, D = drawn({"name": "sparse", "density": 0.3}, shapes, "s")["conv"]
+    assert F is None and D.shape == shapes["conv"] and D.mean().item() == pytest.approx(0.3, abs=0.02)
+
+
+def test_masks_differ_between_seeds_and_layers():
+    scheme = {"name": "sparse", "density": 0.5}
+    first, second = (drawn(scheme, {"a": (9, 9), "b": (9, 9)}, "s", seed) for seed in (0, 1))
+    assert not torch.equal(first["a"][1], second["a"][1]) and not torch.equal(first["a"][1], first["b"][1])
+    assert torch.equal(first["a"][1], drawn(scheme, {"a": (9, 9)}, "s", 0)["a"][1])
+
+
+def test_effective_is_f_plus_d_times_w():
+    W, F, D = torch.tensor([2.0, 3.0]), torch.tensor([10.0, 20.0]), torch.tensor([0.0, 2.0])
+    assert effective(W, F, D).tolist() == [10, 26]
+    assert effective(W, None, D).tolist() == [0, 6]
+    assert effective(W, F, None).tolist() == [12, 23]
+    assert effective(W, None, None).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("init", "std"),
+    [
+        (Lecun(name="lecun"), 1 / 20),
+        (TorchDefault(name="torch"), 1 / math.sqrt(3 * 400)),
+        (Kaiming(name="kaiming"), math.sqrt(2) / 20),
+        (Normal(name="normal", std=0.05), 0.05),
+    ],
+)
+def test_initialisation_has_the_stated_spread(init, std):
+    module = network({"name": "mlp", "widths": [300]}, 400, 10)
+    state = sample_parameters(module, init, torch.Generator().manual_seed(0))
+    assert state["linears.0.weight"].std().item() == pytest.approx(std, rel=0.02)
+    bias = state["linears.0.bias"]
+    if init.name in ("kaiming", "normal"):
+        assert (bias == 0).all()
+    else:
+        assert bias.abs().max() <= 1 / 20 and bias.std().item() == pytest.approx(1 / 20 / math.sqrt(3), rel=0.1)
+    assert (state["norms.0.weight"] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("init", "std"),
+    [
+        (Lecun(name="lecun"), 1 / 12),
+        (TorchDefault(name="torch"), 1 / 12 / math.sqrt(3)),
+        (Kaiming(name="kaiming"), math.sqrt(2) / 12),
+        (Normal(name="normal", std=0.05), 0.05),
+    ],
+)
+def test_initialisation_of_a_convolution_counts_what_one_output_reads(init, std):
+    module = torch.nn.Sequential(torch.nn.Conv2d(32, 40, 3, groups=2))
+    state = sample_parameters(module, init, torch.Generator().manual_seed(0))
+    assert state["0.weight"].std().item() == pytest.approx(std, rel=0.03)
+    if init.name in ("kaiming", "normal"):
+        assert (state["0.bias"] == 0).all()
+    else:
+        assert state["0.bias"].abs().max() <= 1 / 12
+
+
+def test_sigma_mlp_multiplies_by_a_gate_of_the_fixed_matrix():
+    module = network({"name": "mlp", "widths": [6], "norm": "none", "activation": "sigma"}, 4, 3)
+    buffers = sample_buffers(module, "s", 0)
+    assert list(buffers) == ["activations.0.C"] and buffers["activations.0.C"].shape == (6, 6)
+    module.load_state_dict(buffers, strict=False)
+    x = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
+    C = buffers["activations.0.C"]
+    expected = torch.stack([row * torch.sigmoid(C @ row) for row in x])
+    torch.testing.assert_close(module.activations[0](x), expected)
+
+
+def test_weight_shapes_and_unknown_networks():
+    module = network({"name": "mlp", "widths": [5, 6]}, 4, 3)
+    assert weight_shapes(module) == {"linears.0.weight": (5, 4), "linears.1.weight": (6, 5), "linears.2.weight": (3, 6)}
+    conv = torch.nn.Sequential(torch.nn.Conv2d(6, 8, (3, 1), groups=2), torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    assert weight_shapes(conv) == {"0.weight": (8, 3, 3, 1), "2.weight": (2, 16)}
+    with pytest.raises(UserError, match="known are coherence_student, mlp, resnet20, vgg, vit"):
+        network({"name": "cnn"}, 4, 3)
+    with pytest.raises(UserError, match="has one output"):
+        network({"name": "coherence_student", "width": 5}, 4, 3)
+
+
+def test_coherence_student_sums_its_hidden_layer():
+    module = network({"name": "coherence_student", "width": 5}, 4, 1)
+    x = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
+    hidden = x @ module.linears[0].weight.T + module.linears[0].bias
+    torch.testing.assert_close(module(x)[:, 0], hidden.clamp(min=0).sum(dim=1))
+
+
+def test_hidden_layers_have_the_names_of_the_tables():
+    module = network({"name": "mlp", "widths": [5, 6]}, 4, 3)
+    assert module.group_names() == {"linears.0": "hidden1", "linears.1": "hidden2"}
+    assert network({"name": "coherence_student", "width": 5}, 4, 1).group_names() == {"linears.0": "hidden1"}

@@ -1,0 +1,136 @@
+"""The GPU path: CUDA graphs, reduced precision and stacks chosen by memory, each against the eager float32 path."""
+
+import pytest
+import torch
+
+from symlab.networks import NETWORKS, build
+from symlab.settings import choose
+from symlab.training import replicas as engine
+from symlab.training import stack_size
+from symlab.training.cuda_graph import CapturedStep
+from symlab.training.objective import Replica
+from symlab.training.stacks import TrainingData
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+MLP = {"name": "mlp", "widths": [64, 64]}
+RESNET = {"name": "resnet20"}
+SCHEME = {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}
+BOTH = pytest.mark.parametrize("network", [MLP, RESNET], ids=["mlp", "resnet20"])
+SIZES = pytest.mark.parametrize("size", [1, 4], ids=["one by one", "together"])
+REPLICAS = [(0, seed) for seed in range(4)]
+
+
+@pytest.fixture
+def data():
+    """Ten batches of 16 and one of 8: two epochs are 20 full steps and two smaller ones in between."""
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(168, 3 * 8 * 8, generator=generator)
+    y = x[:, :10].argmax(dim=1)
+    return TrainingData(x, y, x[:32], y[:32], "classification", image=(3, 8, 8), black=(-1.0, 0.0, 1.0))
+
+
+@pytest.fixture
+def run(monkeypatch, train, data):
+    def on_gpu(network, size, replicas=REPLICAS, captured=True, **options):
+        monkeypatch.setattr(stack_size, "measured_stack_size", lambda *_, **__: size)
+        if not captured:
+            monkeypatch.setattr(engine, "captured_on_gpu", lambda step, device: step)
+        options = {"scheme": SCHEME, "augment": {"flip": True, "crop": 1}, "device": "cuda", "lr": 1e-4} | options
+        block = train(lambda: build(choose(NETWORKS, network), 192, 10), data, replicas, **options)
+        monkeypatch.undo()
+        return block
+
+    return on_gpu
+
+
+def relative_difference(a, b):
+    """Largest ||a - b|| / ||b|| of a replica's whole state.
+
+    Not of single tensors: AdamW takes full steps along gradients that are nothing but rounding.
+    """
+    a, b = (torch.cat([state[name].double().flatten(1) for name in sorted(state)], dim=1) for state in (a, b))
+    return ((a - b).norm(dim=1) / b.norm(dim=1)).max().item()
+
+
+@BOTH
+@SIZES
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_captured_steps_equal_eager_ones(run, network, size, optimizer):
+    eager, captured = (run(network, size, captured=c, optimizer=optimizer) for c in (False, True))
+    # The same kernels; the learning rate is rounded to float32 in a graph.
+    assert relative_difference(captured.snapshots[2], eager.snapshots[2]) < 1e-5
+    losses = (torch.tensor(block.history["train_loss"].values) for block in (captured, eager))
+    torch.testing.assert_close(*losses, rtol=1e-5, atol=0)
+
+
+@BOTH
+@SIZES
+@pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 2e-3), ("bf16", 2e-2)])
+def test_reduced_precision_stays_near_float32(run, network, size, precision, tolerance):
+    exact, rounded = (run(network, size, precision=p) for p in ("float32", precision))
+    for column in ("train_loss", "val_loss"):
+        a, b = (torch.tensor(block.history[column].values) for block in (rounded, exact))
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=0)
+
+
+@BOTH
+def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(run, network):
+    gpu, cpu = (run(network, 4, device=device) for device in ("cuda", "cpu"))
+    assert torch.equal(gpu.snapshots[0]["readout.weight" if network is RESNET else "linears.0.weight"],
+                       cpu.snapshots[0]["readout.weight" if network is RESNET else "linears.0.weight"])  # fmt: skip
+    assert relative_difference(gpu.snapshots[2], cpu.snapshots[2]) < 1e-2
+
+
+@BOTH
+def test_seeds_alone_and_in_a_block_agree_up_to_rounding(run, network):
+    block, alone = run(network, 4), run(network, 4, [(0, 2)])
+    place = block.replicas.index(Replica(0, 2))
+    of_block = {name: tensor[place : place + 1] for name, tensor in block.snapshots[2].items()}
+    assert relative_difference(alone.snapshots[2], of_block) < 1e-3
+
+
+@BOTH
+def test_fixed_weights_never_move_on_a_gpu(run, network):
+    block = run(network, 4)
+    for name, (F, D) in block.fixed[0].items():
+        for after in block.snapshots[2][name]:
+            assert torch.equal(after[D == 0], F[D == 0])
+
+
+def test_every_full_step_after_the_warm_up_is_a_replay(monkeypatch, run):
+    replays = []
+    call = CapturedStep.__call__
+
+    def counting(self, *inputs):
+        outputs = call(self, *inputs)
+        replays.append(self.replay is not None)
+        return outputs
+
+    monkeypatch.setattr(CapturedStep, "__call__", counting)
+    run(MLP, 4)
+    assert sum(replays) == 22 - 3
+
+
+@BOTH
+def test_the_stack_size_depends_on_the_gpu_only(train, data, network):
+    sizes = []
+    measured = stack_size.measured_stack_size
+
+    def keeping(*arguments, **options):
+        sizes.append(measured(*arguments, **options))
+        return sizes[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack_size, "measured_stack_size", keeping)
+        for replicas in ([(0, 0)], REPLICAS):
+            train(
+                lambda: build(choose(NETWORKS, network), 192, 10),
+                data,
+                replicas,
+                device="cuda",
+                epochs=1,
+                snapshots=(1,),
+            )
+    assert sizes[0] == sizes[1] or network is RESNET
+    assert all(size == 1 or size % 2 == 0 for size in sizes)

@@ -1,0 +1,138 @@
+"""Training convolutional networks: against a plain loop, fixed entries, augmentation, memory layout."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from symlab.errors import UserError
+from symlab.networks import INITS, NETWORKS, build
+from symlab.schemes.fixed_parts import effective, weight_shapes
+from symlab.seeds import torch_generator
+from symlab.settings import choose
+from symlab.training import replicas as engine
+from symlab.training import stack_size
+from symlab.training.augmentation import Augmentation
+from symlab.training.objective import Replica
+
+KEY = ("study", "variant")
+AUGMENT = {"flip": True, "crop": 2}
+SCHEMES = [
+    {"name": "standard"},
+    {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25},
+    {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01},
+    {"name": "sparse", "density": 0.5},
+]
+BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
+
+
+def run_stacked(monkeypatch, stacked):
+    monkeypatch.setattr(stack_size, "stacks_on_cpu", lambda module, shapes: stacked)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_engine_equals_a_plain_loop(monkeypatch, train, conv_net, images, stacked, scheme, optimizer):
+    run_stacked(monkeypatch, stacked)
+    lr = 1e-3 if optimizer == "adamw" else 1e-2
+    block = train(conv_net, images, [(0, 3), (0, 4)], scheme, optimizer=optimizer, lr=lr, augment=AUGMENT)
+    fixed = block.fixed[0]
+    module = conv_net()
+    W = engine.sample_parameters(module, choose(INITS, {"name": "lecun"}), torch_generator(*KEY, "init", 0, 3))
+    W = {name: tensor.requires_grad_() for name, tensor in W.items()}
+    kind = torch.optim.AdamW if optimizer == "adamw" else torch.optim.SGD
+    options = {} if optimizer == "adamw" else {"momentum": 0.9}
+    steps = kind(W.values(), lr=lr, weight_decay=0.01, **options)
+    augmentation = Augmentation(images.image, images.black, **AUGMENT, device=torch.device("cpu"))
+
+    def weights():
+        return {name: effective(tensor, *fixed.get(name, (None, None))) for name, tensor in W.items()}
+
+    for name, tensor in weights().items():
+        torch.testing.assert_close(block.snapshots[0][name][0], tensor.detach())
+    for epoch in (1, 2):
+        order = torch.randperm(72, generator=torch_generator(*KEY, "order", 0, 3, epoch))
+        views = augmentation.draw(72, *KEY, "augment", 0, 3, epoch)
+        for rows, batch_views in zip(order.split(16), views.split(16), strict=True):
+            steps.zero_grad()
+            outputs = torch.func.functional_call(module, weights(), (augmentation(images.x_train[rows], batch_views),))
+            nn.functional.cross_entropy(outputs, images.y_train[rows]).backward()
+            steps.step()
+    for name, tensor in weights().items():
+        torch.testing.assert_close(block.snapshots[2][name][0], tensor.detach(), rtol=1e-3, atol=2e-5)
+
+
+@BOTH_WAYS
+def test_fixed_entries_of_convolutions_never_move_and_others_do(monkeypatch, train, conv_net, images, stacked):
+    run_stacked(monkeypatch, stacked)
+    block = train(conv_net, images, [(0, 0), (1, 0)], SCHEMES[1])
+    for position, mask_seed in enumerate([0, 1]):
+        for name, (F, D) in block.fixed[mask_seed].items():
+            before, after = (block.snapshots[epoch][name][position] for epoch in (0, 2))
+            assert F.shape == D.shape == after.shape
+            assert torch.equal(after[D == 0], F[D == 0])
+            assert (before[D == 1] != after[D == 1]).float().mean() > 0.99
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("company", [[(0, 3)], [(0, 9), (1, 1), (0, 3)]], ids=["alone", "in a block"])
+def test_a_seed_is_trained_the_same_in_any_company(monkeypatch, train, conv_net, images, stacked, company):
+    run_stacked(monkeypatch, stacked)
+    reference = train(conv_net, images, [(0, s) for s in range(5)], SCHEMES[2], augment=AUGMENT)
+    block = train(conv_net, images, company, SCHEMES[2], augment=AUGMENT)
+    place = block.replicas.index(Replica(0, 3))
+    for name, tensor in block.snapshots[2].items():
+        result, expected = tensor[place], reference.snapshots[2][name][3]
+        if stacked:
+            torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-5)
+        else:
+            assert torch.equal(result, expected), name
+
+
+def test_augmentation_differs_between_seeds_and_epochs(train, conv_net, images):
+    plain, augmented = (train(conv_net, images, [(0, 0)], augment=augment) for augment in (None, AUGMENT))
+    assert (plain.snapshots[2]["conv1.weight"] != augmented.snapshots[2]["conv1.weight"]).any()
+    augmentation = Augmentation(images.image, images.black, **AUGMENT, device=torch.device("cpu"))
+    draws = [augmentation.draw(72, *KEY, "augment", *replica) for replica in ((0, 0, 1), (0, 0, 2), (0, 1, 1))]
+    assert not any(torch.equal(draws[0], other) for other in draws[1:])
+
+
+def test_convolutional_networks_are_never_stacked_on_the_cpu(conv_net):
+    module = conv_net()
+    assert sum(parameter.numel() for parameter in module.parameters()) < stack_size.STACK_BELOW_PARAMETERS
+    assert not stack_size.stacks_on_cpu(module, weight_shapes(module))
+
+
+@BOTH_WAYS
+def test_saved_states_are_contiguous(monkeypatch, train, conv_net, images, stacked):
+    run_stacked(monkeypatch, stacked)
+    block = train(conv_net, images, [(0, 0), (0, 1)], SCHEMES[2])
+    assert all(tensor.is_contiguous() for state in block.snapshots.values() for tensor in state.values())
+
+
+def test_the_trained_state_gives_the_history_s_validation_loss(train, images):
+    network = {"name": "resnet20"}
+    x = images.x_train.unflatten(1, (3, 48))[..., :36].flatten(1)
+    data = copy.copy(images)
+    for name, value in {"x_train": x, "x_val": x[:20], "image": (3, 6, 6)}.items():
+        object.__setattr__(data, name, value)
+    block = train(
+        lambda: build(choose(NETWORKS, network), 108, 16),
+        data,
+        epochs=1,
+        snapshots=(1,),
+        augment={"flip": True, "crop": 1},
+    )
+    module = build(choose(NETWORKS, network), 108, 16)
+    module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[1].items()})
+    loss = nn.functional.cross_entropy(module(data.x_val), data.y_val).item()
+    assert block.history["val_loss"].iloc[0] == pytest.approx(loss, rel=1e-4)
+
+
+def test_only_images_can_be_augmented(train, conv_net, images):
+    data = copy.copy(images)
+    object.__setattr__(data, "image", None)
+    with pytest.raises(UserError, match=r"study study, variant variant: recipe.augment .* set recipe.augment to null"):
+        train(conv_net, data, augment=AUGMENT)

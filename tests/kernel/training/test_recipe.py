@@ -1,0 +1,326 @@
+"""Every kind of update against a plain loop with torch.optim and autograd, one by one and stacked, also resumed."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from symlab.errors import UserError
+from symlab.networks import MLP, Lecun, build
+from symlab.networks.initialise import sample_parameters
+from symlab.schemes import Hadamard, Residual, Standard
+from symlab.seeds import torch_generator
+from symlab.training import stack_size
+from symlab.training.objective import Replica
+from symlab.training.probes import AtEpochs, AtSteps, OnceWhere, Probe, log_spaced
+from symlab.training.replicas import Run, train_block
+from symlab.training.resume import Checkpoints
+from symlab.training.settings import Recipe
+from symlab.training.stacks import TaskSequence, TrainingData
+
+KEY = ("study", "variant")
+BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
+DEEP = MLP(name="mlp", widths=[16, 16, 16], norm="none", activation="relu")
+SGD = {"optimizer": "sgd", "momentum": 0, "weight_decay": 0, "lr": 0.05}
+RECIPES = {
+    "adam": {"optimizer": "adam", "weight_decay": 0.1},
+    "adam without momentum": {"optimizer": "adam", "betas": [0, 0.99], "weight_decay": 0.1},
+    "adamw with other moments": {"betas": [0.5, 0.9], "eps": 1e-3, "weight_decay": 0.5},
+    "sgd with momentum": {"optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.1, "lr": 0.05},
+    "rate by the norm": {**SGD, "lr": 5.0, "lr_by": {"name": "weight_norm", "power": 2.5}},
+    "relative steps": {**SGD, "lr": 0.01, "lr_by": {"name": "relative"}},
+    "relative steps up to a rate": {**SGD, "lr": 0.02, "lr_by": {"name": "relative", "largest": 0.1}},
+    "gradient noise": {**SGD, "gradient_noise": 0.1},
+    "gradient noise in adam": {"optimizer": "adam", "betas": [0, 0.999], "weight_decay": 0, "gradient_noise": 0.01},
+    "penalties": {**SGD, "penalties": {"linears.1.*": 0.3, "linears.*.weight": 0.1}},
+    "on a sphere": {**SGD, "sphere": 3.0},
+    "full batch": {"batch_size": None, "lr": 0.01},
+    "float64": {"precision": "float64", "lr": 0.01},
+    "all at once": {
+        **SGD, "lr": 2.0, "lr_by": {"name": "weight_norm", "power": 2}, "gradient_noise": 0.1, "sphere": 4.0,
+        "penalties": {"*": 0.1}, "batch_size": None, "precision": "float64",
+    },
+}  # fmt: skip
+
+
+def make_data(n=90, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 12, generator=generator)
+    y = x[:, :5].argmax(dim=1)
+    return TrainingData(x, y, x[:20], y[:20], "classification")
+
+
+def make_run(changes, objective=None, network=DEEP, scheme=None, probes=()):
+    recipe = Recipe(**{"epochs": 3, "batch_size": 32, **changes})
+    make = lambda: build(network, 12, 5)  # noqa: E731
+    scheme = scheme or Standard(name="standard")
+    return Run(
+        make, objective or make_data(), scheme, Lecun(name="lecun"), recipe, (0, recipe.epochs), KEY, probes=probes
+    )
+
+
+@pytest.fixture
+def train(monkeypatch):
+    def train(run, stacked, replicas=((0, 3), (0, 2)), checkpoints=None):
+        monkeypatch.setattr(stack_size, "STACK_BELOW_PARAMETERS", 10**9 if stacked else 0)
+        return train_block(run, [Replica(*replica) for replica in replicas], checkpoints=checkpoints)
+
+    return train
+
+
+def start_of(run, seed):
+    parameters = sample_parameters(run.build(), run.init, torch_generator(*KEY, "init", 0, seed))
+    dtype = torch.float64 if run.recipe.precision == "float64" else torch.float32
+    return {name: value.to(dtype).requires_grad_() for name, value in parameters.items()}
+
+
+def norm(tensors):
+    return math.sqrt(sum(tensor.double().square().sum().item() for tensor in tensors))
+
+
+def plain_steps(run, theta, seed, compose=lambda theta: theta, rows_of=None):
+    """Train ``theta`` by the book; yields the loss before each step and theta after it."""
+    recipe, data = run.recipe, run.objective
+    module, values = run.build(), list(theta.values())
+    x, y = (data.x_train.double() if recipe.precision == "float64" else data.x_train), data.y_train
+    options = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
+    if recipe.optimizer == "sgd":
+        optimizer = torch.optim.SGD(values, momentum=recipe.momentum, **options)
+    else:
+        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[recipe.optimizer]
+        optimizer = kind(values, betas=tuple(recipe.betas), eps=recipe.eps, **options)
+    step = 0
+    for epoch in range(1, recipe.epochs + 1):
+        rows = torch.arange(data.n)
+        if recipe.batch_size:
+            rows = torch.randperm(data.n, generator=torch_generator(*KEY, "order", 0, seed, epoch))
+        rows = rows if rows_of is None else rows_of(epoch, rows)
+        for batch in rows.split(recipe.batch_size or data.n):
+            optimizer.zero_grad()
+            outputs = torch.func.functional_call(module.to(x.dtype), compose(theta), (x[batch],))
+            loss = nn.functional.cross_entropy(outputs, y[batch])
+            penalised = loss
+            for name, tensor in theta.items():
+                if recipe.penalties == {"*": 0.1}:
+                    strength = 0.1
+                elif recipe.penalties:
+                    strength = 0.3 if name.startswith("linears.1.") else 0.1 if name.endswith("weight") else 0
+                else:
+                    continue
+                penalised = penalised + strength / 2 * tensor.square().sum()
+            penalised.backward()
+            noise = torch_generator(*KEY, "noise", 0, seed, step)
+            if recipe.gradient_noise:
+                drawn = recipe.gradient_noise * torch.randn(sum(v.numel() for v in values), generator=noise)
+                for tensor, part in zip(values, drawn.split([v.numel() for v in values]), strict=True):
+                    tensor.grad += part.view(tensor.shape)
+            rate = recipe.lr
+            if recipe.lr_by is not None and recipe.lr_by.name == "weight_norm":
+                rate = recipe.lr / norm(values) ** recipe.lr_by.power
+            elif recipe.lr_by is not None:
+                rate = recipe.lr * norm(values) / norm([tensor.grad for tensor in values])
+                rate = min(rate, recipe.lr_by.largest or rate)
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.step()
+            if recipe.sphere:
+                scale = recipe.sphere / norm(values)
+                for tensor in values:
+                    tensor.data *= scale
+            step += 1
+            yield loss.item(), theta
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("changes", RECIPES.values(), ids=RECIPES)
+def test_the_engine_takes_the_steps_of_a_plain_loop(train, changes, stacked):
+    run = make_run(changes)
+    block = train(run, stacked)
+    for place, seed in enumerate((3, 2)):
+        *_, (_, theta) = plain_steps(run, start_of(run, seed), seed)
+        exact = run.recipe.precision == "float64"
+        for name, tensor in theta.items():
+            found = block.snapshots[3][name][place]
+            assert found.dtype == tensor.dtype
+            tolerances = {"rtol": 1e-9, "atol": 1e-12} if exact else {"rtol": 1e-3, "atol": 2e-5}
+            torch.testing.assert_close(found, tensor.detach(), **tolerances)
+            assert (found - block.snapshots[0][name][place]).abs().max() > 1e-4
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("name", ["adam without momentum", "all at once", "gradient noise in adam"])
+def test_a_seed_has_the_same_bits_in_any_company_and_when_resumed(train, tmp_path, name, stacked):
+    run = make_run(RECIPES[name])
+    block = train(run, stacked, [(0, seed) for seed in range(5)])
+    stop = []
+
+    def report(line):
+        stop.append(line)
+        if len(stop) == 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(run, stacked, checkpoints=Checkpoints(tmp_path / "checkpoint", {}, 0, report))
+    resumed = train(run, stacked, checkpoints=Checkpoints(tmp_path / "checkpoint", {}, 60, stop.append))
+    assert any("going on" in line for line in stop)
+    for parameter, tensor in resumed.snapshots[3].items():
+        assert torch.equal(tensor, block.snapshots[3][parameter][[3, 2]])
+
+
+@BOTH_WAYS
+def test_products_are_trained_by_both_factors(train, stacked):
+    run = make_run({**SGD, "weight_decay": 0.05, "momentum": 0.5}, scheme=Hadamard(name="hadamard"))
+    block = train(run, stacked)
+    for place, seed in enumerate((3, 2)):
+        factors = {}
+        for name, value in start_of(run, seed).items():
+            w = 1.25 * value.detach().square().mean().sqrt().sqrt() * torch.ones_like(value)
+            factors |= {f"{name}/u": (value.detach() / w).requires_grad_(), f"{name}/w": w.requires_grad_()}
+
+        def compose(factors):
+            return {name[:-2]: factors[name] * factors[name[:-1] + "w"] for name in factors if name.endswith("/u")}
+
+        *_, (_, factors) = plain_steps(run, factors, seed, compose)
+        for name, tensor in compose(factors).items():
+            torch.testing.assert_close(block.snapshots[3][name][place], tensor.detach(), rtol=1e-3, atol=2e-5)
+
+
+@BOTH_WAYS
+def test_products_change_signs_unless_they_start_on_the_mirror(train, stacked):
+    flips = {}
+    for begin in ("off_mirror", "on_mirror"):
+        scheme = Hadamard(name="hadamard", start=begin)
+        network = DEEP.model_copy(update={"bias": False})
+        recipe = {**SGD, "lr": 0.3, "epochs": 60, "precision": "float64"}
+        block = train(make_run(recipe, scheme=scheme, network=network), stacked)
+        before, after = (torch.cat([t.flatten() for t in block.snapshots[epoch].values()]) for epoch in (0, 60))
+        flips[begin] = (before.sign() * after.sign() < 0).float().mean().item()
+    assert flips["on_mirror"] == 0 and flips["off_mirror"] > 0.01
+
+
+def test_zeros_become_products_that_can_move(train):
+    network = MLP(name="mlp", widths=[16])
+    block = train(make_run({**SGD, "epochs": 5}, network=network, scheme=Hadamard(name="hadamard")), False)
+    assert (block.snapshots[0]["norms.0.bias"] == 0).all() and (block.snapshots[5]["norms.0.bias"] != 0).all()
+
+
+@BOTH_WAYS
+def test_identity_plus_w_without_biases(train, stacked):
+    network = DEEP.model_copy(update={"bias": False})
+    run = make_run({**SGD, "penalties": {"linears.*.weight": 0.1}}, network=network, scheme=Residual(name="residual"))
+    block = train(run, stacked)
+    assert list(block.snapshots[3]) == [f"linears.{layer}.weight" for layer in range(4)]
+    eye = {name: torch.eye(16) if tensor.shape[1:] == (16, 16) else 0 for name, tensor in block.snapshots[3].items()}
+    theta = start_of(run, 3)
+
+    def compose(theta):
+        return {name: eye[name] + tensor for name, tensor in theta.items()}
+
+    run_of_plain = make_run({**SGD, "penalties": {"*": 0.1}}, network=network)
+    *_, (_, theta) = plain_steps(run_of_plain, theta, 3, compose)
+    for name, tensor in compose(theta).items():
+        torch.testing.assert_close(block.snapshots[3][name][0], tensor.detach(), rtol=1e-3, atol=2e-5)
+
+
+@BOTH_WAYS
+def test_tasks_in_sequence_carry_weights_and_momenta_on(train, stacked):
+    tasks = [make_data(64, seed) for seed in (1, 2, 3)]
+    sequence = TaskSequence.of(tasks, epochs_each=2)
+    run = make_run({"optimizer": "adam", "weight_decay": 0, "lr": 0.01, "epochs": 6}, sequence)
+    block = train(run, stacked)
+
+    def rows_of(epoch, rows):
+        return rows + 64 * ((epoch - 1) // 2)
+
+    steps = list(plain_steps(run, start_of(run, 3), 3, rows_of=rows_of))
+    for name, tensor in steps[-1][1].items():
+        torch.testing.assert_close(block.snapshots[6][name][0], tensor.detach(), rtol=2e-3, atol=1e-4)
+    history = block.history.query("seed == 3")
+    expected = [sum(loss for loss, _ in steps[i : i + 2]) / 2 for i in range(0, 12, 2)]
+    assert history["train_loss"].to_numpy() == pytest.approx(expected, rel=1e-4)
+    module = run.build()
+    module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[6].items()})
+    last = nn.functional.cross_entropy(module(tasks[2].x_val), tasks[2].y_val).item()
+    assert history["val_loss"].iloc[-1] == pytest.approx(last, rel=1e-4)
+
+
+def test_tasks_of_different_sizes_are_refused():
+    with pytest.raises(UserError, match="equally many training samples"):
+        TaskSequence.of([make_data(64), make_data(65)], 1)
+
+
+PROBES = (
+    Probe("size", lambda state: {name: t.flatten(1).norm(dim=1) for name, t in state.items()}, AtEpochs([0, 2])),
+    Probe("first", lambda state: {"entry": state["linears.0.weight"][:, 0, 0]}, AtSteps(log_spaced(9, 3))),
+    Probe("learnt", lambda state: {"entry": state["linears.0.weight"][:, 0, 0]}, OnceWhere(lambda loss: loss < 1.6)),
+)
+
+
+@BOTH_WAYS
+def test_probes_see_the_networks_of_a_plain_loop(train, tmp_path, stacked):
+    run = make_run({**SGD, "lr": 0.3}, probes=PROBES)
+    block = train(run, stacked, [(0, 3), (0, 2), (0, 1)])
+    probed = block.probed
+    for seed in (3, 2, 1):
+        start = start_of(run, seed)
+        entries, losses, norms = [start["linears.0.weight"][0, 0].item()], [], {}
+        for step, (loss, theta) in enumerate(plain_steps(run, start, seed), 1):
+            entries.append(theta["linears.0.weight"][0, 0].item())
+            losses.append(loss)
+            if step == 6:
+                norms = {name: tensor.norm().item() for name, tensor in theta.items()}
+        mine = probed[probed["seed"] == seed]
+        first = mine[mine["probe"] == "first"]
+        assert first["step"].tolist() == [0, 1, 2, 5, 9] and first["epoch"].tolist() == [0, 1, 1, 2, 3]
+        assert first["value"].to_numpy() == pytest.approx([entries[step] for step in (0, 1, 2, 5, 9)], rel=1e-4)
+        assert first["loss"].to_numpy()[1:] == pytest.approx([losses[step - 1] for step in (1, 2, 5, 9)], rel=1e-4)
+        size = mine[(mine["probe"] == "size") & (mine["epoch"] == 2)]
+        assert dict(zip(size["quantity"], size["value"], strict=True)) == pytest.approx(norms, rel=1e-4)
+        learnt = mine[mine["probe"] == "learnt"]
+        below = [step for step, loss in enumerate(losses, 1) if loss < 1.6]
+        assert learnt["step"].tolist() == below[:1] and below
+        assert learnt["value"].to_numpy() == pytest.approx([entries[below[0]]], rel=1e-4)
+    stop = []
+
+    def report(line):
+        stop.append(line)
+        if len(stop) == 5:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(run, stacked, [(0, 3), (0, 2), (0, 1)], Checkpoints(tmp_path / "checkpoint", {}, 0, report))
+    resumed = Checkpoints(tmp_path / "checkpoint", {}, 60, stop.append)
+    assert train(run, stacked, [(0, 3), (0, 2), (0, 1)], resumed).probed.equals(probed)
+
+
+def test_numbers_of_steps_are_spread_over_the_decades():
+    assert sorted(log_spaced(1000, 2)) == [0, 1, 3, 10, 32, 100, 316, 1000]
+    assert sorted(log_spaced(1, 5)) == [0, 1]
+
+
+def test_patterns_of_penalties_match_parameters(train):
+    with pytest.raises(UserError, match=r"recipe.penalties has the pattern 'linear\.\*', which matches no parameter"):
+        train(make_run({"penalties": {"linear.*": 0.1}}), False)
+
+
+@pytest.mark.parametrize("changes", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"optimizer": "adam"}])
+def test_rates_by_the_norm_go_with_plain_steps(changes):
+    with pytest.raises(ValueError, match="lr_by goes with optimizer: sgd, momentum: 0 and weight_decay: 0"):
+        Recipe(**{"epochs": 1, **SGD, "lr_by": {"name": "relative"}, **changes})
+
+
+def test_new_keys_leave_a_recipe_s_spec_as_it_was():
+    assert Recipe(epochs=2, lr=0.1).spec() == {"epochs": 2, "lr": 0.1}
+
+
+def test_residual_layers_add_their_input_where_widths_agree():
+    network = MLP(name="mlp", widths=[6, 6, 8, 8], norm="none", activation="relu", residual=True)
+    module = build(network, 6, 3)
+    assert not network.chain_of_linear_maps and DEEP.chain_of_linear_maps
+    x = torch.randn(7, 6, generator=torch.Generator().manual_seed(0))
+    maps = list(module.linears)
+    expected = torch.relu(maps[0](x))
+    expected = expected + torch.relu(maps[1](expected))
+    expected = torch.relu(maps[2](expected))
+    expected = expected + torch.relu(maps[3](expected))
+    torch.testing.assert_close(module(x), maps[4](expected))

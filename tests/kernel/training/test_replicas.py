@@ -1,0 +1,240 @@
+"""The replica engine against a plain loop, and a seed's independence of its company."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from symlab import schemes
+from symlab.errors import UserError
+from symlab.networks import NETWORKS, Lecun, build
+from symlab.schemes.fixed_parts import effective
+from symlab.settings import choose
+from symlab.training import replicas as engine
+from symlab.training import stack_size
+from symlab.training.objective import Replica
+from symlab.training.replicas import Run, train_block
+from symlab.training.schedule import learning_rate
+from symlab.training.settings import Recipe
+from symlab.training.stacks import TrainingData
+
+KEY = ("study", "variant")
+RECIPE = {"epochs": 2, "batch_size": 32}
+SCHEMES = [
+    {"name": "standard"},
+    {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25},
+    {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01},
+    {"name": "sparse", "density": 0.5},
+    {"name": "residual"},
+]
+BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
+
+
+def make_data(n=200, d=12, classes=5, task="classification"):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(n, d, generator=generator)
+    y = x[:, :classes].argmax(dim=1) if task == "classification" else x[:, 0].relu()
+    return TrainingData(x, y, x[:40], y[:40], task)
+
+
+def train(
+    replicas,
+    scheme=SCHEMES[0],
+    norm="layernorm",
+    activation="gelu",
+    snapshots=(0, 2),
+    data=None,
+    device="cpu",
+    **changes,
+):
+    network = {"name": "mlp", "widths": [16, 16], "norm": norm, "activation": activation}
+    data = data or make_data()
+    outputs = 5 if data.task == "classification" else 1
+    return train_block(
+        Run(
+            lambda: build(choose(NETWORKS, network), data.x_train.shape[1], outputs),
+            data,
+            choose(schemes.SCHEMES, scheme),
+            Lecun(name="lecun"),
+            Recipe(**{**RECIPE, **changes}),
+            snapshots,
+            KEY,
+            device,
+        ),
+        [Replica(*replica) for replica in replicas],
+    )
+
+
+def run_stacked(monkeypatch, stacked):
+    monkeypatch.setattr(stack_size, "STACK_BELOW_PARAMETERS", 10**9 if stacked else 0)
+
+
+class Plain(nn.Module):
+    """Usual research code: W is the parameter, W_eff is rebuilt in every forward pass."""
+
+    def __init__(self, start, fixed):
+        super().__init__()
+        self.names = list(start)
+        self.W = nn.ParameterList([nn.Parameter(start[name].clone()) for name in self.names])
+        self.fixed = fixed
+
+    def weights(self):
+        W = dict(zip(self.names, self.W, strict=True))
+        return {name: effective(tensor, *self.fixed.get(name, (None, None))) for name, tensor in W.items()}
+
+    def forward(self, x):
+        w = self.weights()
+        for layer in range(2):
+            x = x @ w[f"linears.{layer}.weight"].T + w[f"linears.{layer}.bias"]
+            x = nn.functional.layer_norm(x, (16,), w[f"norms.{layer}.weight"], w[f"norms.{layer}.bias"])
+            x = 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+        return x @ w["linears.2.weight"].T + w["linears.2.bias"]
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_engine_equals_a_plain_loop(monkeypatch, stacked, scheme, optimizer):
+    run_stacked(monkeypatch, stacked)
+    data = make_data()
+    block = train([(0, 3)], scheme, optimizer=optimizer, lr=1e-2 if optimizer == "sgd" else 1e-3)
+    start = {name: tensor[0] for name, tensor in block.snapshots[0].items()}
+    # W is recovered from the initial W_eff where D is not 0; elsewhere it has no effect on the function.
+    W = {}
+    for name, tensor in start.items():
+        F, D = block.fixed[0].get(name, (None, None))
+        tensor = tensor if F is None else tensor - F
+        W[name] = (
+            tensor if D is None else torch.where(D == 0, torch.zeros(()), tensor / D.where(D != 0, torch.ones(())))
+        )
+    plain = Plain(W, block.fixed[0])
+    if optimizer == "sgd":
+        steps = torch.optim.SGD(plain.parameters(), lr=1e-2, weight_decay=0.01, momentum=0.9)
+    else:
+        steps = torch.optim.AdamW(plain.parameters(), lr=1e-3, weight_decay=0.01)
+    for epoch in (1, 2):
+        order = torch.randperm(200, generator=engine.torch_generator(*KEY, "order", 0, 3, epoch))
+        for batch in order.split(32):
+            steps.zero_grad()
+            nn.functional.cross_entropy(plain(data.x_train[batch]), data.y_train[batch]).backward()
+            steps.step()
+    final = plain.weights()
+    for name, tensor in block.snapshots[2].items():
+        torch.testing.assert_close(tensor[0], final[name].detach(), rtol=1e-4, atol=2e-5)
+    moved = (block.snapshots[2]["linears.1.weight"] - block.snapshots[0]["linears.1.weight"]).abs().max()
+    assert moved > 1e-3
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "batchnorm", "none"])
+@pytest.mark.parametrize("activation", ["gelu", "relu", "sigma"])
+def test_stacked_training_equals_separate_training(monkeypatch, norm, activation):
+    blocks = []
+    for stacked in (False, True):
+        run_stacked(monkeypatch, stacked)
+        blocks.append(train([(0, 0), (0, 1), (1, 0)], SCHEMES[1], norm, activation))
+    for name, tensor in blocks[0].snapshots[2].items():
+        # A bias in front of a batch norm has no effect; its gradient is rounding noise, which AdamW scales up.
+        if norm == "batchnorm" and (name.endswith(".running_mean") or name in ("linears.0.bias", "linears.1.bias")):
+            continue
+        torch.testing.assert_close(tensor, blocks[1].snapshots[2][name], rtol=1e-3, atol=1e-4)
+    columns = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
+    torch.testing.assert_close(*(torch.tensor(b.history[columns].values) for b in blocks), rtol=5e-3, atol=1e-4)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("norm", ["layernorm", "batchnorm", "none"])
+@pytest.mark.parametrize("company", [[(0, 3)], [(0, 3), (0, 2)], [(0, 9), (1, 1), (0, 3)], [(0, s) for s in range(13)]])
+def test_a_seed_gives_the_same_bits_in_any_company(monkeypatch, stacked, norm, company):
+    run_stacked(monkeypatch, stacked)
+    reference = train([(0, s) for s in range(6)], SCHEMES[2], norm)
+    block = train(company, SCHEMES[2], norm)
+    place = block.replicas.index(Replica(0, 3))
+    for epoch in (0, 2):
+        for name, tensor in block.snapshots[epoch].items():
+            assert torch.equal(tensor[place], reference.snapshots[epoch][name][3]), name
+
+
+@BOTH_WAYS
+def test_fixed_weights_never_move_and_trainable_ones_do(monkeypatch, stacked):
+    run_stacked(monkeypatch, stacked)
+    block = train([(0, 0), (0, 1), (1, 0), (1, 1)], SCHEMES[1])
+    for position, mask_seed in enumerate([0, 0, 1, 1]):
+        for name, (F, D) in block.fixed[mask_seed].items():
+            before, after = (block.snapshots[epoch][name][position] for epoch in (0, 2))
+            assert torch.equal(after[D == 0], F[D == 0])
+            assert (before[D == 1] != after[D == 1]).float().mean() > 0.99
+
+
+def test_a_sweep_over_sigma_shares_masks_and_scales_values():
+    one, two = (train([(0, 0)], {**SCHEMES[1], "sigma_F": sigma}).fixed[0]["linears.0.weight"] for sigma in (1.0, 2.0))
+    assert torch.equal(one[1], two[1])
+    torch.testing.assert_close(2 * one[0], two[0])
+
+
+def test_history_counts_what_the_networks_do():
+    block = train([(0, 0), (0, 1)], epochs=40, snapshots=(40,), lr=1e-2)
+    history = block.history
+    assert list(history.columns) == [
+        "mask_seed", "seed", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "time_s",
+    ]  # fmt: skip
+    assert len(history) == 80 and (history["time_s"] > 0).all()
+    last = history[(history["epoch"] == 40) & (history["seed"] == 1)].iloc[0]
+    module = build(choose(NETWORKS, {"name": "mlp", "widths": [16, 16]}), 12, 5)
+    module.load_state_dict({name: tensor[1] for name, tensor in block.snapshots[40].items()})
+    data = make_data()
+    outputs = module(data.x_val)
+    assert last["val_accuracy"] == pytest.approx((outputs.argmax(1) == data.y_val).float().mean().item())
+    assert last["val_loss"] == pytest.approx(nn.functional.cross_entropy(outputs, data.y_val).item(), rel=1e-4)
+    assert last["train_accuracy"] > 0.95
+
+
+def test_regression_has_a_loss_and_no_accuracy():
+    history = train([(0, 0), (0, 1)], data=make_data(task="regression"), epochs=30).history
+    assert history["train_accuracy"].isna().all() and history["val_accuracy"].isna().all()
+    first, last = (history[history["epoch"] == epoch]["train_loss"].mean() for epoch in (1, 30))
+    assert last < first / 4
+
+
+@BOTH_WAYS
+def test_divergence_names_variant_and_seed(monkeypatch, stacked):
+    run_stacked(monkeypatch, stacked)
+    with pytest.raises(UserError, match=r"study study, variant variant, mask seed 0, seed 4 .* epoch"):
+        train([(0, 4), (0, 5)], norm="none", activation="relu", optimizer="sgd", lr=1e6, epochs=4)
+
+
+def schedule(name, **keys):
+    return Recipe(**RECIPE | {"epochs": 10, "lr": 2.0, "schedule": {"name": name, **keys}})
+
+
+def test_schedules():
+    assert learning_rate(schedule("constant"), 77, 10) == 2.0
+    growth = schedule("exponential", gamma=1.5, growth_epochs=3)
+    assert [learning_rate(growth, step, 10) for step in (0, 9, 10, 29, 30, 90)] == pytest.approx(
+        [2, 2, 3, 4.5, 6.75, 6.75]
+    )
+    warmup = schedule("warmup", warmup_epochs=2)
+    assert [learning_rate(warmup, step, 10) for step in (0, 9, 19, 20, 99)] == pytest.approx([0.1, 1.0, 2.0, 2.0, 2.0])
+    cosine = schedule("cosine")
+    assert [learning_rate(cosine, step, 10) for step in (0, 50, 100)] == pytest.approx([2.0, 1.0, 0.0])
+    warm_cosine = schedule("cosine", warmup_epochs=5)
+    assert [learning_rate(warm_cosine, step, 10) for step in (24, 50, 75)] == pytest.approx([1.0, 2.0, 1.0])
+
+
+def test_undecayed_biases_follow_the_gradient_alone():
+    zero = {"x_train": torch.zeros(64, 12), "y_train": torch.zeros(64, dtype=torch.int64)}
+    data = TrainingData(**zero, x_val=zero["x_train"][:0], y_val=zero["y_train"][:0], task="classification")
+    # With zero inputs W of the first layer has no gradient: with decay it shrinks by (1 - lr wd) a step.
+    block = train([(0, 0)], data=data, decay_bias=False, weight_decay=1.0, lr=0.01, epochs=1, snapshots=(0, 1))
+    before, after = (block.snapshots[epoch]["linears.0.weight"] for epoch in (0, 1))
+    torch.testing.assert_close(after, before * 0.99**2)
+    assert block.history["val_loss"].isna().all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
+def test_a_gpu_gives_what_the_cpu_gives_up_to_rounding(scheme):
+    blocks = [train([(0, 0), (0, 1), (1, 0)], scheme, device=device) for device in ("cpu", "cuda")]
+    for epoch in (0, 2):
+        for name, tensor in blocks[0].snapshots[epoch].items():
+            torch.testing.assert_close(tensor, blocks[1].snapshots[epoch][name], rtol=1e-3, atol=1e-4)

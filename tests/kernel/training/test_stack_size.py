@@ -1,0 +1,95 @@
+"""How many replicas a GPU trains together; the GPU's memory is made up here."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symlab.schemes import Standard
+from symlab.training import stack_size
+from symlab.training.objective import Replica, Replicas
+from symlab.training.settings import Recipe
+from symlab.training.stack_size import LARGEST, Trial, fitting, measured_stack_size
+from symlab.training.stacks import OneByOne
+
+GB = 10**9
+GPU = torch.device("cuda")
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.integers(0, 200 * GB), st.integers(1, 300 * GB))
+def test_the_stack_is_the_largest_even_one_that_fits(free, of_two):
+    def fits(size):
+        return size * of_two / 2 <= 0.8 * free
+
+    size = fitting(free, of_two)
+    assert size == 1 or (size % 2 == 0 and size <= LARGEST and fits(size))
+    if size < LARGEST:
+        assert not fits(size + 2 if size > 1 else 2)
+
+
+def test_sizes_of_a_few_gpus():
+    assert fitting(80 * GB, 4 * GB) == 32
+    assert fitting(80 * GB, 1) == LARGEST
+    assert fitting(10 * GB, 8 * GB) == 2
+    assert fitting(10 * GB, 9 * GB) == 1
+
+
+class MadeUp:
+    """A trial that takes memory and time by the numbers given."""
+
+    def __init__(self, gpu, R):
+        self.gpu, self.R = gpu, R
+
+    def everything(self):
+        if self.gpu.get("full"):
+            raise torch.cuda.OutOfMemoryError("made up")
+        self.gpu["peak"] = max(self.gpu["peak"], self.gpu["each"] * self.R)
+
+    def seconds_per_step(self):
+        return self.gpu["alone_s"] if self.R == 1 else self.gpu["together_s"] * self.R
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    numbers = {"peak": 0, "each": 2 * GB, "alone_s": 1.0, "together_s": 0.5}
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80 * GB, 140 * GB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: numbers["peak"])
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_be_slower", "size"),
+    [
+        ({}, False, 32),
+        ({}, True, 32),
+        ({"together_s": 2.0}, True, 1),
+        ({"together_s": 2.0}, False, 32),
+        ({"each": 60 * GB}, True, 1),
+        ({"full": True}, False, 1),
+    ],
+)
+def test_measured_size(gpu, changes, may_be_slower, size):
+    gpu |= changes
+    assert measured_stack_size(lambda R: MadeUp(gpu, R), may_be_slower, GPU) == size
+
+
+def test_a_trial_takes_all_kinds_of_steps_and_moves_nothing(monkeypatch, recipe, conv_net, images):
+    module = conv_net()
+    W = {name: parameter.detach().clone()[None] for name, parameter in module.named_parameters()}
+    recipe = Recipe(**recipe)
+    stack = OneByOne(Replicas([Replica(0, 0)], module, W, {}, {}, Standard(name="standard"), recipe), images)
+    seen = []
+
+    def step(lr, inputs):
+        seen.append(tuple(inputs[0].shape))
+        return OneByOne.step(stack, lr, inputs)
+
+    monkeypatch.setattr(stack, "step", step)
+    Trial(stack, 1, images, recipe).everything()
+    assert seen == [(1, 16)] * (stack_size.WARM_UP + 1) + [(1, 15)]
+    for name, tensor in stack.state().items():
+        assert torch.equal(tensor, W[name])

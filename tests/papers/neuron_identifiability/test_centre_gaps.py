@@ -1,0 +1,138 @@
+from types import SimpleNamespace
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+
+from symlab.errors import UserError
+from symlab.measures.job import Job
+from symlab.papers.claim import slope
+from symlab.papers.neuron_identifiability import centre_gaps
+from symlab.papers.neuron_identifiability.centre_gaps import (
+    centre_gap,
+    centre_gap_table,
+    draw_centre_gaps,
+    input_gap,
+    row_gap,
+    sample_fixed,
+)
+from symlab.papers.neuron_identifiability.settings import CentreGaps
+
+GAPS = ["gamma_out", "gamma_in", "row_gap"]
+
+
+def orthonormal(d: int, k: int) -> torch.Tensor:
+    return torch.from_numpy(np.linalg.qr(np.random.default_rng(d + k).standard_normal((d, k)))[0])
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(m=st.integers(2, 30), k=st.integers(1, 5), chunk=st.integers(1, 40), seed=st.integers(0, 2**31))
+def test_the_gap_is_the_smallest_of_all_pairs_whatever_the_chunks(m: int, k: int, chunk: int, seed: int) -> None:
+    V = np.random.default_rng(seed).standard_normal((m, k))
+    brute = min(np.linalg.norm(V[i] - V[j]) for i in range(m) for j in range(i)) * np.sqrt(2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(centre_gaps, "CHUNK_ROWS", chunk)
+        assert centre_gap(torch.from_numpy(V)) == pytest.approx(brute, rel=1e-12)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(m=st.integers(1, 6), d=st.integers(2, 14), chunk=st.integers(1, 20), seed=st.integers(0, 2**31))
+def test_the_input_gap_is_the_least_shift_by_a_transposition(m: int, d: int, chunk: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    F, U = rng.standard_normal((m, d)), np.linalg.qr(rng.standard_normal((d, 2)))[0]
+    shifts, rows = [], []
+    for a in range(d):
+        for b in range(a):
+            P = np.eye(d)
+            P[[a, b]] = P[[b, a]]
+            shifts.append(np.linalg.norm(F @ (P - np.eye(d)) @ U))
+            rows.append(np.linalg.norm((P - np.eye(d)) @ U) / np.sqrt(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(centre_gaps, "CHUNK_ROWS", chunk)
+        assert input_gap(torch.from_numpy(F), torch.from_numpy(U)) == pytest.approx(min(shifts), rel=1e-10)
+        assert row_gap(torch.from_numpy(U)) == pytest.approx(min(rows), rel=1e-10)
+
+
+def test_inputs_that_the_subspace_does_not_tell_apart_have_no_gap() -> None:
+    U = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
+    assert row_gap(U) == input_gap(torch.ones(3, 4).cumsum(dim=1), U) == 0.0
+
+
+def test_one_input_has_no_gap() -> None:
+    with pytest.raises(UserError, match="at least two inputs"):
+        row_gap(torch.ones(1, 1))
+
+
+def test_the_gap_of_nearly_coincident_centres_far_from_the_origin_keeps_its_digits() -> None:
+    V = torch.tensor([[1e4, 0.0], [1e4 + 1e-6, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    assert centre_gap(V) == pytest.approx(np.sqrt(2) * 1e-6, rel=1e-5)
+
+
+def test_coincident_centres_have_no_gap() -> None:
+    assert centre_gap(torch.ones(3, 2)) == 0.0
+
+
+def test_one_neuron_has_no_gap() -> None:
+    with pytest.raises(UserError, match="at least two neurons"):
+        centre_gap(torch.ones(1, 2))
+
+
+@pytest.mark.parametrize(("fixed_fraction", "n_fixed"), [(1.0, 40), (0.125, 5), (0.5, 20)])
+def test_sampled_rows_have_the_exact_number_of_fixed_weights(fixed_fraction: float, n_fixed: int) -> None:
+    F = sample_fixed(40, 50, 2.0, fixed_fraction, "test")
+    assert ((F != 0).sum(dim=1) == n_fixed).all()
+    assert float(F[F != 0].std()) == pytest.approx(2.0, rel=0.15)
+
+
+@pytest.mark.parametrize("fixed_fraction", [0.0, 0.001, 1.5])
+def test_a_fraction_that_fixes_nothing_or_too_much_is_refused(fixed_fraction: float) -> None:
+    with pytest.raises(UserError, match="fixed_fraction"):
+        sample_fixed(16, 4, 1.0, fixed_fraction, "test")
+
+
+def test_the_gap_scales_with_sigma_F() -> None:
+    U = orthonormal(32, 3)
+    one, five = (centre_gap(sample_fixed(32, 20, sigma_F, 0.25, "scale") @ U) for sigma_F in (1.0, 5.0))
+    assert five == pytest.approx(5 * one)
+
+
+def test_the_table_is_complete_and_repeats_itself() -> None:
+    U = orthonormal(16, 2)
+    table = centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "table")
+    assert list(table.columns) == ["k", "d", "m", "draw", "sigma_F", "fixed_fraction", *GAPS]
+    assert table.groupby("m").size().to_dict() == {4: 3, 8: 3}
+    assert table["gamma_out"].nunique() == table["gamma_in"].nunique() == 6
+    assert table["row_gap"].nunique() == 1
+    F = sample_fixed(16, 8, 1.0, 0.75, "table", "centres", 8, 2)
+    assert table["gamma_out"].iloc[-1] == centre_gap(F @ U)
+    assert table["gamma_in"].iloc[-1] == input_gap(F, U)
+    assert table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "table"))
+    assert not table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "another seed"))
+
+
+@pytest.mark.parametrize("fixed_fraction", [0.125, 1.0])
+def test_the_slope_for_few_dimensions_is_the_predicted_one(fixed_fraction: float) -> None:
+    table = centre_gap_table(orthonormal(128, 2), [16, 64, 256, 1024], 12, 1.0, fixed_fraction, "slope")
+    assert slope(table.groupby("m")["gamma_out"].mean()) == pytest.approx(-1.0, abs=0.15)
+
+
+def test_the_slope_of_a_power_is_its_exponent() -> None:
+    m = np.array([2.0, 4.0, 8.0])
+    assert slope(pd.Series(0.7 * m**-0.5, index=m)) == pytest.approx(-0.5)
+    assert not np.isfinite(slope(pd.Series([1.0, 0.0], index=[2.0, 4.0])))
+
+
+def test_an_experiment_needs_data_of_known_subspaces() -> None:
+    U = orthonormal(16, 2).numpy().astype("float32")
+    datasets = {"a": SimpleNamespace(extras={"U": U}), "b": SimpleNamespace(extras={"U": U})}
+    chosen = CentreGaps(widths=[4, 8], draws=2, fixed_fraction=[0.5])
+    table = draw_centre_gaps(chosen, Job("study", datasets=datasets))["centre_gaps.csv"]
+    assert table.groupby(["dataset", "m"]).size().eq(2).all() and len(table) == 8
+    # Each data set has draws of its own, whose names hold the tuple of the study and the data set.
+    F = sample_fixed(16, 8, 1.0, 0.5, ("study", "centres", "b"), "centres", 8, 1)
+    assert table["gamma_out"].iloc[-1] == centre_gap(F @ torch.from_numpy(U).double())
+    with pytest.raises(UserError, match="which digits is not"):
+        draw_centre_gaps(chosen, Job("study", datasets={"digits": SimpleNamespace(extras={})}))

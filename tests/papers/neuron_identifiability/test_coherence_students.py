@@ -1,0 +1,140 @@
+"""The coherence students against plain training with autograd, and what is kept of a stopped run."""
+
+import numpy as np
+import pytest
+import torch
+
+from symlab.data import Coherence
+from symlab.data.coherence import load
+from symlab.errors import Interrupted
+from symlab.measures.job import Job
+from symlab.networks import CoherenceStudent, Normal, build
+from symlab.networks.initialise import sample_parameters
+from symlab.papers.neuron_identifiability import coherence
+from symlab.papers.neuron_identifiability.settings import CoherenceStudents
+from symlab.schemes import Hadamard, Sparse, Standard
+from symlab.seeds import torch_generator
+from symlab.training import resume
+from symlab.training.objective import Replica
+from symlab.training.replicas import train_block
+
+KEY = ("study", "sparse_random_frame_t3")
+
+
+def settings(**changes):
+    few = {"n_train": 40, "n_test": 64, "width": 16, "epochs": 3, "batch_size": 16, "seeds": 4, "mask_seeds": 2}
+    return CoherenceStudents(**{"embedding": ["random_frame"], "t": [3], **few, **changes})
+
+
+def dataset(given):
+    source = Coherence(source="coherence", embedding="random_frame", t=3, n_train=given.n_train, n_test=given.n_test)
+    return load(source, None)
+
+
+def plain_student(given, data, mask_seed, seed):
+    """W and b of one student by torch.optim and autograd, on batches in the engine's order."""
+    student = build(CoherenceStudent(name="coherence_student", width=given.width), given.d, 1)
+    generator = torch_generator(*KEY, "init", mask_seed, seed)
+    start = sample_parameters(student, Normal(name="normal", std=given.std), generator)
+    W, b = (start[name].requires_grad_() for name in (coherence.WEIGHT, coherence.BIAS))
+    masks = torch_generator(KEY[0], "mask", mask_seed, "fixed", coherence.WEIGHT)
+    D = (torch.rand(given.width, given.d, generator=masks) < given.density).float()
+    groups = [{"params": [W], "weight_decay": given.weight_decay}, {"params": [b], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=given.lr)
+    x, y = (torch.from_numpy(array) for array in data.split("train"))
+    for epoch in range(1, given.epochs + 1):
+        order = torch.randperm(len(x), generator=torch_generator(*KEY, "order", mask_seed, seed, epoch))
+        for rows in order.split(given.batch_size):
+            optimizer.zero_grad()
+            outputs = torch.relu(x[rows] @ (D * W).T + b).sum(dim=1)
+            (outputs - y[rows]).square().mean().backward()
+            optimizer.step()
+    return (D * W).detach(), b.detach()
+
+
+def test_students_and_barriers_are_those_of_plain_training():
+    given = settings()
+    data = dataset(given)
+    table = coherence.train_coherence_students(given, Job("study"))["coherence_barriers.csv"]
+    assert list(table.columns) == [
+        "embedding", "t", "mask_seed", "pair", "split", "aligned", "barrier_max", "barrier_mid",
+    ]  # fmt: skip
+    x, y = (torch.from_numpy(array) for array in data.split("test"))
+    rows = iter(table.itertuples())
+    for mask_seed in (0, 1):
+        for pair in (0, 1):
+            A, B = (plain_student(given, data, mask_seed, seed) for seed in (2 * pair, 2 * pair + 1))
+            middle = [(a + b) / 2 for a, b in zip(A, B, strict=True)]
+            at_A, at_B, at_middle = (
+                (torch.relu(x @ W.T + b).sum(dim=1) - y).square().mean().item() for W, b in (A, B, middle)
+            )
+            row = next(rows)
+            assert (row.mask_seed, row.pair, row.embedding, row.t) == (mask_seed, pair, "random_frame", 3)
+            assert row.barrier_mid == pytest.approx(at_middle - (at_A + at_B) / 2, rel=1e-3, abs=1e-5)
+            assert row.barrier_max == max(row.barrier_mid, 0)
+
+
+@pytest.mark.parametrize("scheme", [Standard(name="standard"), Sparse(name="sparse", density=0.3)])
+def test_a_student_has_the_same_bits_in_any_company(scheme):
+    given = settings(width=32)
+    run = coherence.student_run(given, dataset(given), KEY)
+    object.__setattr__(run, "scheme", scheme)
+    whole = train_block(run, [Replica(0, seed) for seed in range(13)])
+    for company in ([3], [3, 8], [9, 3, 1]):
+        block = train_block(run, [Replica(0, seed) for seed in company])
+        for name, tensor in block.snapshots[3].items():
+            assert torch.equal(tensor[company.index(3)], whole.snapshots[3][name][3])
+
+
+def test_factors_of_weights_are_trained_by_the_chain_rule():
+    given = settings(epochs=1, batch_size=40)
+    run = coherence.student_run(given, dataset(given), KEY)
+    object.__setattr__(run, "scheme", Hadamard(name="hadamard", biases=False))
+    object.__setattr__(run, "recipe", run.recipe.model_copy(update={"optimizer": "sgd", "momentum": 0.0}))
+    stack = run.objective.prepared(run.recipe, torch.device("cpu"), KEY)
+    block = train_block(run, [Replica(0, 0), Replica(0, 1)])
+    W, b = (block.snapshots[1][name][0] for name in (coherence.WEIGHT, coherence.BIAS))
+    start = sample_parameters(run.build(), run.init, torch_generator(*KEY, "init", 0, 0))
+    w = 1.25 * start[coherence.WEIGHT].square().mean().sqrt().sqrt() * torch.ones_like(start[coherence.WEIGHT])
+    factors = [(start[coherence.WEIGHT] / w).requires_grad_(), w.clone().requires_grad_()]
+    bias = start[coherence.BIAS].clone().requires_grad_()
+    order = torch.randperm(40, generator=torch_generator(*KEY, "order", 0, 0, 1))
+    x, y = stack.x_train[order][:, :-1], stack.y_train[order]
+    ((torch.relu(x @ (factors[0] * factors[1]).T + bias).sum(dim=1) - y) ** 2).mean().backward()
+    optimizer = torch.optim.SGD([{"params": factors, "weight_decay": 0.01}, {"params": [bias]}], lr=0.01)
+    optimizer.step()
+    torch.testing.assert_close(W, (factors[0] * factors[1]).detach(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(b, bias.detach(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_stopped_run_goes_on_within_the_point_with_the_same_rows(tmp_path, monkeypatch):
+    given = settings(t=[1, 3])
+    whole = coherence.train_coherence_students(given, Job("study"))["coherence_barriers.csv"]
+    steps = []
+    after_step = resume.Checkpoints.after_step
+
+    def stopping(self, *arguments):
+        steps.append(self.path)
+        if len(steps) == 14:
+            self._stop(15, None)
+        after_step(self, *arguments)
+
+    monkeypatch.setattr(resume.Checkpoints, "after_step", stopping)
+    job = Job("study", folder=tmp_path)
+    with pytest.raises(Interrupted):
+        coherence.train_coherence_students(given, job)
+    assert steps[0] != steps[-1]
+    table = coherence.train_coherence_students(given, job)["coherence_barriers.csv"]
+    # 9 steps a point; the first one is not made again, and nothing of the second.
+    assert len(steps) == 18
+    assert table.equals(whole)
+    more = coherence.train_coherence_students(settings(t=[1, 2, 3]), job)["coherence_barriers.csv"]
+    assert len(steps) == 27 and np.array_equal(
+        more[more["t"] == 3]["barrier_mid"], table[table["t"] == 3]["barrier_mid"]
+    )
+
+
+@pytest.mark.parametrize("changes", [{"t": [11]}, {"lambdas": 4}, {"seeds": 3}, {"t": [1, 1]}])
+def test_what_cannot_be_is_refused(changes):
+    with pytest.raises(ValueError):
+        settings(**changes)

@@ -1,0 +1,82 @@
+"""The measures of single layers, on the two networks of a hand-made block."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from symlab.identifiability.neuron_functions import layer_functions
+from symlab.identifiability.recording import layer_inputs
+from symlab.identifiability.ridge import ridge_swap_costs
+from symlab.measures.job import Job
+from symlab.networks import MLP, build
+from symlab.papers.neuron_identifiability.chords import SCALES, measure_chords
+from symlab.papers.neuron_identifiability.ridge_costs import choose_pairs, measure_ridge_costs
+from symlab.papers.neuron_identifiability.settings import Ridge, Theory
+from symlab.papers.neuron_identifiability.theory import measure_theorems
+from symlab.schemes import Syre
+from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
+from symlab.training.models import Models
+
+SCHEME = Syre(name="syre", sigma_F=1.0)
+LAYERS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def block():
+    """Two seeds of one mask, untrained, and 40 inputs."""
+    torch.manual_seed(0)
+    network = MLP(name="mlp", widths=[6] * len(LAYERS), norm="batchnorm")
+    parts = sample_fixed_parts(SCHEME, weight_shapes(build(network, 5, 3)), "mask")
+    states = [build(network, 5, 3).state_dict() for _ in range(2)]
+    for state in states:
+        for weight, (F, D) in parts.items():
+            state[weight] = F + D * state[weight]
+    tensors = {f"2/{name}": torch.stack([state[name] for state in states]) for name in states[0]}
+    for weight, (F, D) in parts.items():
+        tensors |= {f"F/0/{weight}": F, f"D/0/{weight}": D}
+    header = {"network": network.spec(), "scheme": SCHEME.spec(), "n_inputs": 5, "n_outputs": 3}
+    models = Models(tensors, header | {"replicas": [(0, 0), (0, 1)], "epochs": [2]})
+    x = np.random.default_rng(0).standard_normal((40, 5)).astype("float32")
+    return models, SimpleNamespace(split=lambda name: (x, None))
+
+
+def test_theorems_are_measured_in_every_layer_and_depend_on_the_block_by_their_draws_alone(block):
+    tables, other = (measure_theorems(*block, Theory(permutations=2), Job("study", "v", name)) for name in ("0", "1"))
+    n_layers = 2 * len(LAYERS)
+    assert {name: len(table) for name, table in tables.items()} == {
+        "gram_deviation.csv": n_layers * 2,
+        "sensitivity.csv": n_layers * 2 * 2 * 2,
+        "network_gaps.csv": n_layers * 2,
+    }
+    pd.testing.assert_frame_equal(tables["network_gaps.csv"], other["network_gaps.csv"])
+    assert not tables["sensitivity.csv"].equals(other["sensitivity.csv"])
+
+
+def test_chords_are_measured_for_each_pair_and_layer(block):
+    table = measure_chords(*block, Theory(samples=30), Job("study", "v", "0"))["chord_deviation.csv"]
+    assert table.groupby(["pair", "layer"]).size().to_dict() == {(0, layer): 4 * len(SCALES) for layer in LAYERS}
+
+
+def test_ridge_costs_say_which_beta_is_reported_and_swap_a_block_there(block):
+    models, data = block
+    chosen = Ridge(beta=[0.1, 1.0], reported=1.0, block=4, samples=30)
+    found = measure_ridge_costs(models, data, chosen, Job("study", "v", "0"))
+    costs, summaries = found["ridge_swap_costs.parquet"], found["ridge_costs.csv"]
+    assert (costs["reported"] == (costs["beta"] == 1.0)).all()
+    pairs = {key: [*zip(rows["i"], rows["j"], strict=True)] for key, rows in costs.groupby(["layer", "reported"])}
+    consecutive, every = [(0, 1), (2, 3), (4, 5)], [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (4, 5)]
+    assert pairs == {(layer, kind): every if kind else consecutive for layer in LAYERS for kind in (False, True)}
+    assert len(summaries) == 2 * len(LAYERS) and (summaries["bound_ratio_max"] <= 1 + 1e-4).all()
+    module, state = models.module(), models.state(2, 0)
+    functions = layer_functions(module, state, "linears.0", *models.fixed(0)["linears.0.weight"])
+    inputs = layer_inputs(module, state, torch.from_numpy(data.split("train")[0][:30]))["linears.0"]
+    Delta, _ = ridge_swap_costs(functions, inputs, choose_pairs(6, 4), 1.0, "lbfgs")
+    np.testing.assert_array_equal(costs.loc[(costs["layer"] == 1) & costs["reported"], "swap_cost"], Delta.numpy())
+
+
+def test_the_reported_beta_is_one_of_those_that_are_solved():
+    with pytest.raises(ValueError, match="report one of them"):
+        Ridge(beta=[0.1, 1.0])

@@ -1,0 +1,179 @@
+"""A config is either expanded as written or refused with one sentence that names the key and the value."""
+
+import copy
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from symlab.errors import UserError
+from symlab.pipeline.config import parse_config
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = [ROOT / "config.yaml", *sorted((ROOT / "workflow/presets").glob("*.yaml"))]
+TINY = yaml.safe_load((ROOT / "workflow/presets/tiny.yaml").read_text())
+DIGITS, STUDENTS = "studies.digits", "studies.students.teacher_student"
+GONE = object()
+
+
+def change(changes):
+    """The tiny preset with values at dotted keys."""
+    config = copy.deepcopy(TINY)
+    for dotted, value in changes.items():
+        *parents, last = dotted.split(".")
+        block = config
+        for parent in parents:
+            block = block.setdefault(parent, {})
+        if value is GONE:
+            del block[last]
+        else:
+            block[last] = value
+    return config
+
+
+def parse(changes):
+    return parse_config(change(changes))
+
+
+def study(**changes):
+    """The study of networks of the tiny preset after changes of its keys."""
+    return parse({f"{DIGITS}.{key}": value for key, value in changes.items()}).studies["digits"]
+
+
+# Key, value, and words of the sentence besides the key and the value, or in their place where they begin with the key.
+WRONG = [
+    ("device", "tpu", "cuda"),
+    ("results", ""),
+    ("checkpoint_minutes", 0),
+    ("style.dpi", 10, "50"),
+    ("datasets.digits.source", "imagenet", "cifar10"),
+    ("datasets.digits.seeed", 3, "unknown key datasets.digits.seeed", "source"),
+    ("datasets.gmm", {"source": "gmm", "k": 0}, "datasets.gmm.k = 0"),
+    ("studies", {}),
+    ("studies.Digits", {}),
+    (f"{DIGITS}.dataset", "mnist", "digits"),
+    (f"{DIGITS}.seeds", 3, "2"),
+    (f"{DIGITS}.seedss", 4, f"unknown key {DIGITS}.seedss", "seeds_per_job"),
+    (f"{DIGITS}.snapshots", [-1], f"{DIGITS}.snapshots.0 = -1"),
+    (f"{DIGITS}.network.name", "mlpp", "vit"),
+    (f"{DIGITS}.network.widths", [0], f"{DIGITS}.network.widths.0 = 0"),
+    (f"{DIGITS}.network", {"name": "resnet20"}, f"{DIGITS}.", "channels", "digits"),
+    (f"{DIGITS}.init", {"name": "zeros"}, f"{DIGITS}.init.name = 'zeros'", "lecun"),
+    (f"{DIGITS}.recipe.epochs", "four"),
+    (f"{DIGITS}.recipe.lr", "1e-3", "0.001"),
+    (f"{DIGITS}.recipe.epoch", 3, f"unknown key {DIGITS}.recipe.epoch", "epochs"),
+    (f"{DIGITS}.recipe.schedule", {"name": "linear"}, f"{DIGITS}.recipe.schedule", "linear", "cosine"),
+    (f"{DIGITS}.variants.w.recipe", {"batch_size": 0}, f"{DIGITS}.variants.w.recipe.batch_size = 0"),
+    (f"{DIGITS}.variants.w.scheme.name", "masked", "w_asymmetric"),
+    (f"{DIGITS}.variants.w.scheme.n_fixed", [8, 4, 99], f"{DIGITS}.variants.w", "n_fixed", "99"),
+    (
+        f"{DIGITS}.variants.w.sweep",
+        {"scheme.sigma_F": [1], "recipe.lrr": [1]},
+        "unknown key",
+        f"{DIGITS}.variants.w.recipe.lrr",
+    ),
+    (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": 1}, f"{DIGITS}.variants.w.sweep", "lists"),
+    (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": [0, 0]}, f"{DIGITS}.variants.w", "w_sigma_F0"),
+    (f"{DIGITS}.matching.method", "weights", "activation"),
+    (f"{DIGITS}.interpolation.lambdas", 4, "odd"),
+    (f"{DIGITS}.identification.models", 0),
+    (f"{DIGITS}.matching", GONE, f"{DIGITS}.interpolation.aligned needs {DIGITS}.matching"),
+    (f"{DIGITS}.figures", ["identifiability-99"], f"{DIGITS}.figures", "identifiability-99", "identifiability-4"),
+    (f"{DIGITS}.figures", ["identifiability-6"], f"{DIGITS}.figures", "identifiability-6", "coherence"),
+    ("studies.students.figures", ["permutation-3"], "studies.students.figures", "permutation-3", "ratios"),
+    (f"{STUDENTS}.width", {}, f"unknown key {STUDENTS}.width", "widths"),
+    (f"{STUDENTS}.widths.d", 3, f"{STUDENTS}.widths", "d = 3", "M = 4"),
+    (f"{STUDENTS}.overlap.draws", 5, "100"),
+]
+MISSING = [f"{DIGITS}.{key}" for key in ("network", "recipe", "recipe.epochs", "seeds", "variants")]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), [(key, value, words) for key, value, *words in WRONG])
+def test_a_wrong_value_is_told_with_its_key(key, value, words):
+    with pytest.raises(UserError) as raised:
+        parse({key: value})
+    sentence = str(raised.value)
+    assert sentence.startswith("Config: ") and "\n" not in sentence
+    instead = any("studies." in word or "datasets." in word for word in words)
+    shown = [] if instead else [key] if isinstance(value, dict) else [key, repr(value)]
+    for word in [*words, *shown]:
+        assert word in sentence
+
+
+@pytest.mark.parametrize("key", MISSING)
+def test_a_missing_key_is_named(key):
+    with pytest.raises(UserError, match=rf"^Config: {re.escape(key)} is missing\.$"):
+        parse({key: GONE})
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_config_that_is_shipped_is_right(path):
+    project = parse_config(yaml.safe_load(path.read_text()))
+    assert project.studies
+
+
+def test_sweeps_make_a_variant_for_each_combination():
+    swept = {"scheme.sigma_F": [0, 1.5], "network.widths": [[8, 8], [32, 32]], "scheme.n_fixed": [[4, 2, 2]]}
+    block = {"scheme": {"name": "w_asymmetric"}, "sweep": swept}
+    variants = study(**{"variants.w": block}).variants
+    assert list(variants) == [
+        f"w_sigma_F{sigma}_widths{widths}_n_fixed4-2-2" for sigma in ("0", "1.5") for widths in ("8-8", "32-32")
+    ]
+    last = variants["w_sigma_F1.5_widths32-32_n_fixed4-2-2"]
+    assert (last.family, last.scheme.sigma_F, last.network.widths) == ("w", 1.5, [32, 32])
+
+
+def test_members_of_a_swept_data_set_and_several_data_sets_name_the_variants():
+    config = change({f"{DIGITS}.figures": []})
+    config["datasets"]["gmm"] = {"source": "gmm", "sigma_sep": 1, "sweep": {"k": [2, 8]}}
+    block = config["studies"]["digits"]
+    block["variants"] = {"standard": {"scheme": {"name": "standard"}}}
+    block["dataset"] = "gmm"
+    project = parse_config(config)
+    assert list(project.datasets) == ["digits", "gmm_k2", "gmm_k8"] and project.datasets["gmm_k8"].k == 8
+    assert {name: v.dataset for name, v in project.studies["digits"].variants.items()} == {
+        "standard_k2": "gmm_k2",
+        "standard_k8": "gmm_k8",
+    }
+    block["dataset"] = ["digits", "gmm_k2"]
+    assert list(parse_config(config).studies["digits"].variants) == ["standard_digits", "standard_gmm_k2"]
+
+
+def test_a_variant_changes_keys_of_the_study():
+    variant = study(**{"variants.w.recipe": {"lr": 0.5}, "variants.w.network": {"activation": "gelu"}}).variants[
+        "w_sigma_F1"
+    ]
+    assert (variant.recipe.lr, variant.recipe.epochs) == (0.5, 4)
+    assert (variant.network.activation, variant.network.widths) == ("gelu", [32, 32])
+
+
+def test_specs_hold_what_was_asked_for_and_no_default():
+    found = study()
+    spec = found.training_spec("w_sigma_F1", 0)
+    assert spec["recipe"] == {"epochs": 4} and spec["network"] == {"name": "mlp", "widths": [32, 32]}
+    assert (spec["study"], spec["variant"], spec["epochs"]) == ("digits", "w_sigma_F1", [0, 1, 4])
+    assert spec["replicas"] == [[0, 0], [0, 1], [0, 2], [0, 3]]
+    assert found.settings["matching"].spec() == {"n_random": 10}
+    # A default that is written out is the default.
+    assert study(**{"recipe.batch_size": 64}).training_spec("w_sigma_F1", 0) == spec
+
+
+def test_a_raised_revision_enters_the_spec(monkeypatch):
+    recipe = study().variants["w_sigma_F1"].recipe
+    monkeypatch.setattr(type(recipe), "revision", 2)
+    assert recipe.spec() == {"revision": 2, "epochs": 4}
+    assert type(recipe).from_spec(recipe.spec()) == recipe
+
+
+def test_seeds_come_in_blocks_of_which_more_seeds_change_only_the_last():
+    few, many = study(seeds=6), study(seeds=8)
+    assert few.blocks() == many.blocks() == [0, 1]
+    assert few.training_spec("w_sigma_F1", 0) == many.training_spec("w_sigma_F1", 0)
+    assert few.replicas(1) == [[0, 4], [0, 5]]
+
+
+def test_the_caller_s_config_stays_as_it_was():
+    config = copy.deepcopy(TINY)
+    parse_config(config)
+    assert config == TINY

@@ -1,0 +1,58 @@
+"""What the papers' cards name exists, once, and goes together."""
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import symlab
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES, is_table, maker_of, paper_of
+
+PACKAGE = Path(symlab.__file__).parent
+LINES = [*MEASURES.values(), *EXPERIMENTS.values(), *TABLES.values()]
+HEAVY = {"torch", "matplotlib", "scipy", "pandas", "seaborn", "sklearn", "numpy"}
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.function)
+def test_a_registered_function_is_in_its_module(line):
+    module, _, function = line.function.partition(":")
+    tree = ast.parse((PACKAGE.parent / Path(*module.split("."))).with_suffix(".py").read_text())
+    assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda figure: figure.id)
+def test_a_figure_has_a_file_and_tables_that_something_makes(figure):
+    assert importlib.util.find_spec(figure.module) is not None
+    assert figure.id.startswith(f"{paper_of(figure.id).prefix}-")
+    assert set(figure.tables) <= {"history.csv", *TABLES, *(output for line in LINES for output in outputs_of(line))}
+
+
+def outputs_of(line):
+    return getattr(line, "outputs", ())
+
+
+def test_outputs_have_one_maker():
+    outputs = [output for line in LINES for output in outputs_of(line)] + list(TABLES)
+    assert len(outputs) == len(set(outputs))
+    for measure in MEASURES.values():
+        for needed in (*measure.needs, *measure.needs_if):
+            assert not is_table(needed) and maker_of(needed).outputs
+
+
+def test_what_the_snakefile_imports_is_light():
+    """Every start of Snakemake, and every job's, pays for it."""
+    code = (
+        "import sys; before = set(sys.modules); import symlab.device, symlab.pipeline.config, symlab.pipeline.digest, "
+        f"symlab.pipeline.files; print(*({HEAVY!r} & (set(sys.modules) - before)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.split() == []

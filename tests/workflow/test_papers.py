@@ -1,0 +1,53 @@
+"""A paper is a folder and its line in the registry: without them, the others' studies run as before."""
+
+import importlib
+import shutil
+
+import pytest
+
+from symlab.papers import PAPERS
+from symlab.papers.card import Paper
+
+REGISTRY = "workflow/symlab/papers/__init__.py"
+
+
+def rooms():
+    """The folder of each paper and its card."""
+    found = {}
+    for paper in PAPERS:
+        module = importlib.import_module(paper.figures[0].module.rpartition(".")[0])
+        found[module.__name__.rpartition(".")[2]] = paper
+    return found
+
+
+ROOMS = rooms()
+
+
+def remove(project, room):
+    """Delete a paper's folder, its line in the registry and the studies that draw its figures."""
+    shutil.rmtree(project.folder / "workflow/symlab/papers" / room)
+    card = importlib.import_module(f"symlab.papers.{room}")
+    (name,) = (name for name, value in vars(card).items() if isinstance(value, Paper))
+    project.edit(REGISTRY, lambda text: "".join(line for line in text.splitlines(True) if name not in line))
+    ids = {figure.id for figure in ROOMS[room].figures}
+    project.edit_config(
+        lambda config: config.update(
+            studies={key: study for key, study in config["studies"].items() if not ids & set(study["figures"])}
+        )
+    )
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_other_module_needs_a_paper(fresh, room):
+    remove(fresh, room)
+    planned = fresh.plan()
+    assert planned["claims"] == planned["report"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_other_papers_run_without_a_paper(fresh, finished_run, room):
+    remove(fresh, room)
+    fresh.run("all")
+    (study,) = (name for name in ("digits", "students") if (fresh.results / name).exists())
+    fresh.assert_same_results(finished_run, f"{study}/**/*")

@@ -1,0 +1,37 @@
+"""Planning the study at the papers' sizes, some hundreds of jobs, takes seconds; a wrong config is told before it."""
+
+import re
+import resource
+from pathlib import Path
+
+import pytest
+
+PAPER = Path("workflow/presets/paper.yaml")
+# Of the processor. It is 5 on a quiet machine; beside other tests a processor does as little as half as much.
+SECONDS = 10
+# As many as there were before tables and figures became one job a study (57ee178).
+JOBS = 901
+
+
+def test_planning_the_papers_takes_seconds(fresh):
+    fresh.config = PAPER
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    said = fresh.run("all", "--dry-run", "--quiet", "host")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    jobs = int(re.search(r"^total +(\d+)", said, flags=re.MULTILINE)[1])
+    print(f"{jobs} jobs planned in {seconds:.1f} s of the processor")
+    assert jobs < JOBS and seconds < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda study: study["recipe"].update(epoch=3), "Config: unknown key studies.digits.recipe.epoch; known keys"),
+        (lambda study: study.update(figures=["identifiability-99"]), "Config: studies.digits.figures names"),
+    ],
+)
+def test_a_wrong_config_is_told_and_starts_nothing(fresh, change, words):
+    fresh.edit_config(lambda config: change(config["studies"]["digits"]))
+    assert words in fresh.refuse("all")
+    assert not fresh.results.exists()

@@ -1,0 +1,32 @@
+"""One rule for each experiment that the papers' cards register (symlab.measures.Experiment)."""
+
+for each in EXPERIMENTS.values():
+
+    rule:
+        name:
+            each.key.replace(".", "_")
+        input:
+            data=lambda wildcards, datasets=each.datasets: data_of_study(wildcards.study) if datasets else [],
+        output:
+            [files.experiment(RESULTS, "{study}", output) for output in each.outputs],
+        log:
+            log_of(each.key, "{study}"),
+        benchmark:
+            benchmark_of(each.key, "{study}")
+        # Among the longest jobs, and nothing waits for them but tables: begun first, they run beside the chain.
+        priority: 10
+        conda:
+            ENVIRONMENT
+        threads: 1
+        resources:
+            mem_mb=retried(each.memory_mb),
+            runtime=retried(each.minutes),
+        params:
+            experiment=each.key,
+            settings=partial(settings_of_experiment, each),
+            code=code_of(each.function),
+            checkpoints=files.checkpoints(RESULTS, "{study}", each.key),
+        message:
+            f"Experiment {each.key} of {{wildcards.study}}"
+        script:
+            "../scripts/experiment.py"

@@ -1,0 +1,17 @@
+"""Draw a study's figures from its tables."""
+
+from pathlib import Path
+
+from symlab.artifacts import read_table
+from symlab.pipeline.drawing import draw_figures
+from symlab.pipeline.job import run
+from symlab.plotting.settings import Style
+
+
+def main(snakemake, report):
+    tables = {Path(path).name: read_table(path) for path in snakemake.input}
+    params, folder = snakemake.params, Path(snakemake.output.png[0]).parent
+    draw_figures(params.study, params.figures, tables, Style.from_spec(params.style), folder, report)
+
+
+run(main, snakemake)

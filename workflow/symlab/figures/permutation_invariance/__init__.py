@@ -1,1 +1,0 @@
-"""The figures of Zhan, Li, Wu, "Analyzing the Role of Permutation Invariance in Linear Mode Connectivity" (2025)."""

@@ -1,0 +1,36 @@
+"""The job that correlates the activations of each pair of networks over the training data in one pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from symlab.alignment.forward import batch_rows
+from symlab.alignment.moments import record_pair_moments
+from symlab.measures.job import Job
+from symlab.measures.settings import Matching
+from symlab.training.models import Models, move
+
+if TYPE_CHECKING:
+    from symlab.data.dataset import Dataset
+
+
+def correlate_activations(models: Models, data: Dataset, settings: Matching, job: Job) -> dict[str, Any]:
+    """Correlations [d, d] of the neurons of both networks of a pair, by ``<epoch>/<pair>/<group>``, float32."""
+    x = torch.from_numpy(data.split("train")[0])
+    traced = job.trace(models, x[:2].to(job.device))
+    keys = {(epoch, pair.key): (epoch, pair) for epoch in models.epochs for pair in models.pairs()}
+    job.report(f"{len(keys)} pairs and snapshots, {len(traced.spec.groups)} groups, {len(x)} samples on {job.device}")
+    moments = record_pair_moments(
+        traced,
+        {key: move(models.state(epoch, pair.A), job.device) for key, (epoch, pair) in keys.items()},
+        {key: move(models.state(epoch, pair.B), job.device) for key, (epoch, pair) in keys.items()},
+        (batch.to(job.device) for batch in x.split(batch_rows(x, job.device))),
+    )
+    correlations = {
+        f"{epoch}/{pair}/{group}": found.correlation().astype("float32")
+        for (epoch, pair), groups in moments.items()
+        for group, found in groups.items()
+    }
+    return {"moments.safetensors": (correlations, {"samples": len(x), "symmetries": traced.spec.to_json()})}

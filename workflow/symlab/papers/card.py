@@ -1,0 +1,79 @@
+"""What a paper's card says: how it is cited, its figures in order, and the measures and experiments that are its own.
+
+Cards name what they register; the Snakefile reads them on every start, so they import nothing heavy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from symlab.measures import Experiment, Measure, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawn
+
+    from symlab.papers.claim import Tables
+    from symlab.plotting.style import Style
+
+
+KINDS = {"thm": "Theorem", "prop": "Proposition", "sec": "Section", "": "Figure"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure's line: its id, the file that draws it, and the tables without which it cannot be drawn."""
+
+    id: str
+    """The paper's prefix and the number: ``identifiability-4``, ``permutation-3``."""
+    module: str
+    """Dotted name of its file, which holds ``FIGURES`` and ``CLAIMS``."""
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure as its file says it: ``FIGURES`` is a tuple of these."""
+
+    id: str
+    title: str
+    caption: str
+    """Markdown paragraphs; ``{study}`` stands for the study's name. Greek letters are Unicode (σ_F)."""
+    draw: Callable[[Tables, Style], Drawn]
+    """Tables by file name (all that the study has) and a style in, a matplotlib figure out."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's card."""
+
+    slug: str
+    """Its name in the ledger of claims."""
+    prefix: str
+    """What the ids of its figures begin with, before the hyphen and the number."""
+    authors: str
+    short: str
+    """The authors as a text cites them."""
+    title: str
+    where: str
+    """Where it appeared, the year included."""
+    link: str
+    figures: tuple[Figure, ...]
+    headlines: tuple[str, ...] = ()
+    """Claims that say what the paper is about in a few numbers: a report tells their values before all else."""
+    measures: tuple[Measure, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
+    tables: tuple[Table, ...] = ()
+    captions: dict[str, str] | None = None
+    """What each of its tables holds, by file name, in Markdown."""
+
+    def number(self, figure: str) -> str:
+        """A figure's number in the paper: permutation-2 is 2."""
+        return figure.removeprefix(f"{self.prefix}-")
+
+    def title_of(self, figure: str) -> str:
+        """A figure as a reader calls it: Figure 4a, Theorem 4.5, Ridge."""
+        number = re.fullmatch(r"(thm|prop|sec|)(\d.*)", self.number(figure))
+        return f"{KINDS[number[1]]} {number[2]}" if number else self.number(figure).capitalize()

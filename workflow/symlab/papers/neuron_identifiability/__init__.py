@@ -1,0 +1,147 @@
+"""The paper's card.
+
+Each threshold of its claims turns a sentence, a figure or a theorem of the paper into a number; the reason beside each
+says how it follows from the paper. All were fixed before the first run of the networks that they are about but one: the
+near-zero bound of Fig. 5 was one-sided and got a lower end after it, which made it stricter.
+"""
+
+from __future__ import annotations
+
+from symlab.measures import Experiment, Measure, Table
+from symlab.papers.card import Figure, Paper
+from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, Ridge, Theory
+
+_ROOM = "symlab.papers.neuron_identifiability"
+
+
+def _figure(number: str, file: str, *tables: str) -> Figure:
+    return Figure(f"identifiability-{number}", f"{_ROOM}.{file}", tables)
+
+
+NEURON_IDENTIFIABILITY = Paper(
+    slug="neuron-identifiability",
+    prefix="identifiability",
+    authors="Bürgin, Herbst, Lin, Jegelka",
+    short="Bürgin et al.",
+    title="Beyond Structural Symmetries: Linear Mode Connectivity via Neuron Identifiability",
+    where="2026",
+    link="https://arxiv.org/abs/2606.04754",
+    # What has no figure number in the paper comes last: theorems first, then the estimators of swap costs.
+    figures=(
+        _figure("3a", "fig_03_objectives", "matching.csv"),
+        _figure("3b", "fig_03_objectives", "matching.csv"),
+        _figure("3c", "fig_03_objectives", "matching.csv"),
+        _figure("4", "fig_04_paths", "curves.csv"),
+        _figure("4b", "fig_04_paths", "curves.csv"),
+        _figure("5", "fig_05_swap_maps", "swap_costs.parquet"),
+        _figure("6", "fig_06_coherence", "coherence_barriers.csv"),
+        _figure("7", "fig_07_layers", "matching.csv"),
+        _figure("8", "fig_07_layers", "matching.csv"),
+        _figure("9", "fig_07_layers", "matching.csv"),
+        _figure("10", "fig_07_layers", "matching.csv"),
+        _figure("11", "fig_11_centre_gaps", "centre_gaps.csv"),
+        _figure("12", "fig_12_swap_boxes", "swap_costs.parquet"),
+        _figure("13", "fig_12_swap_boxes", "swap_costs.parquet"),
+        _figure("15", "fig_05_swap_maps", "ridge_swap_costs.parquet"),
+        _figure("16", "fig_16_layer_maps", "swap_costs.parquet"),
+        _figure("17", "fig_16_layer_maps", "swap_costs.parquet"),
+        _figure("18", "fig_16_layer_maps", "swap_costs.parquet"),
+        _figure("19", "fig_16_layer_maps", "swap_costs.parquet"),
+        _figure("20", "fig_04_paths", "curves.csv"),
+        _figure("21", "fig_21_subspaces", "subspaces.csv"),
+        _figure("thm4.4", "fig_thm4_4_gram", "gram_deviation.csv"),
+        _figure("thm4.5", "fig_thm4_5_sensitivity", "sensitivity.csv"),
+        _figure("thm4.7", "fig_thm4_5_sensitivity", "sensitivity.csv"),
+        _figure("thm4.8", "fig_thm4_8_gaps", "network_gaps.csv"),
+        _figure("sec4.5", "fig_sec4_5_trade_off", "trade_off.csv"),
+        _figure("thm5.1", "fig_thm5_1_chords", "chord_deviation.csv"),
+        _figure("prop5.2", "fig_prop5_2_barriers", "loss_bounds.csv"),
+        _figure("ridge", "fig_ridge", "estimators.csv"),
+    ),
+    headlines=(
+        "identifiability-4a-barrier",
+        "identifiability-4a-connected",
+        "identifiability-4c-aligned",
+        "identifiability-3a-unbroken",
+        "identifiability-3a-identifiable",
+        "identifiability-sec4.5-trade-off",
+    ),
+    measures=(
+        Measure(
+            "theory",
+            "theory",
+            Theory,
+            f"{_ROOM}.theory:measure_theorems",
+            ("gram_deviation.csv", "sensitivity.csv", "network_gaps.csv"),
+            gpu=True,
+            chain=True,
+        ),
+        Measure(
+            "chords",
+            "theory",
+            Theory,
+            f"{_ROOM}.chords:measure_chords",
+            ("chord_deviation.csv",),
+            gpu=True,
+            chain=True,
+        ),
+        Measure(
+            "ridge",
+            "ridge",
+            Ridge,
+            f"{_ROOM}.ridge_costs:measure_ridge_costs",
+            ("ridge_swap_costs.parquet", "ridge_costs.csv"),
+            gpu=True,
+            minutes=240,
+            chain=True,
+        ),
+    ),
+    experiments=(
+        Experiment(
+            "coherence",
+            CoherenceStudents,
+            f"{_ROOM}.coherence:train_coherence_students",
+            ("coherence_barriers.csv",),
+        ),
+        Experiment(
+            "centre_gaps",
+            CentreGaps,
+            f"{_ROOM}.centre_gaps:draw_centre_gaps",
+            ("centre_gaps.csv",),
+            datasets=True,
+        ),
+    ),
+    tables=(
+        Table("trade_off.csv", f"{_ROOM}.trade_off:tabulate_trade_off", ("matching.csv", "history.csv")),
+        Table("loss_bounds.csv", f"{_ROOM}.loss_bounds:bound_losses", ("curves.csv",)),
+        Table(
+            "estimators.csv",
+            f"{_ROOM}.estimators:compare_estimators",
+            ("swap_costs.parquet", "ridge_swap_costs.parquet"),
+        ),
+    ),
+    captions={
+        "trade_off.csv": "Accuracy and identifiability of every pair (Section 4.5). `identity_ratio` is the matching "
+        "objective of the identity as a share of the optimal one, mean over layers; accuracies and loss are means over "
+        "the pair's two networks. All at the end of training.",
+        "loss_bounds.csv": "The largest loss barrier of each pair against the bound of Proposition 5.2.",
+        "centre_gaps.csv": "Smallest distance between two randomly drawn neuron centres, γ_out, for each width m, "
+        "intrinsic dimension k and share of fixed weights; one row a draw.",
+        "coherence_barriers.csv": "Loss barrier of every pair of students on coherent data, for each embedding and "
+        "coherence ν = 1/t.",
+        "ridge_swap_costs.parquet": "Cost of swapping each pair of neurons, by ridge regression. `reported` marks the "
+        "β that figures and claims are about.",
+        "ridge_costs.csv": "Ridge realization costs of every layer against their quadratic bound (Theorem E.4).",
+        "estimators.csv": "How far the two estimators of swap costs agree: rank correlation (Spearman) and share of "
+        "equal signs between Mahalanobis and ridge costs of the same pairs of neurons, for each network, layer and β. "
+        "No correlation is given where the Mahalanobis costs are all equal, as they are without fixed parts.",
+        "gram_deviation.csv": "How far the Gram matrices of a layer's neurons are from isotropy, and the bounds of "
+        "Theorem 4.4.",
+        "sensitivity.csv": "What permuting a layer's neurons and inputs costs, in units of the leading term, and the "
+        "bounds of Theorems 4.5 and 4.7.",
+        "network_gaps.csv": "The gaps γ_out and γ_in of every layer of trained networks and the bounds of Theorems "
+        "4.6 and 4.8.",
+        "chord_deviation.csv": "How far a layer leaves the chord between two networks, and the bounds of Theorems 5.1 "
+        "and D.1.",
+    },
+)

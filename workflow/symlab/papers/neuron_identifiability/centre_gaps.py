@@ -1,0 +1,150 @@
+"""How far exchanging two neurons or two inputs moves the projected centres v_i (main paper, Sec. 4.3 and 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symlab.errors import UserError
+from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.settings import CentreGaps
+from symlab.seeds import torch_generator
+
+CHUNK_ROWS = 512
+
+
+def draw_centre_gaps(settings: CentreGaps, job: Job) -> dict[str, Any]:
+    """Gaps of randomly drawn fixed weights against the layer's width, on the true subspaces of the study's data sets.
+
+    Raises:
+        UserError: a data set has no known subspace, or fixed_fraction leaves no entry of its inputs.
+    """
+    tables = []
+    for name, dataset in job.datasets.items():
+        if "U" not in dataset.extras:
+            raise UserError(
+                f"centre_gaps needs synthetic data with a known subspace, which {name} is not; set it to null."
+            )
+        U = torch.from_numpy(dataset.extras["U"]).double()
+        for fraction in settings.fixed_fraction:
+            # The generators' names hold this tuple as it is written.
+            seed = (job.study, "centres", name)
+            table = centre_gap_table(
+                U,
+                settings.widths,
+                settings.draws,
+                settings.sigma_F,
+                fraction,
+                seed,  # type: ignore[arg-type]
+            )
+            tables.append(table.assign(dataset=name))
+        job.report(f"{name}: k = {U.shape[1]}")
+    return {"centre_gaps.csv": pd.concat(tables, ignore_index=True)}
+
+
+def centre_gap(V: Float[Tensor, "m k"]) -> float:
+    """gamma_out = sqrt(2) min_{i != j} |v_i - v_j| over the rows of V (Eq. 22): the least |delta_out|_F of a swap.
+
+    Raises:
+        UserError: there are fewer than two centres.
+    """
+    if len(V) < 2:
+        raise UserError(
+            f"The gap between projected centres needs at least two neurons, got {len(V)}; give the layer more."
+        )
+    centres = V.double()
+    return float(np.sqrt(2)) * _least_over_pairs(lambda start, stop: _distances(centres, start, stop), centres)
+
+
+def input_gap(F: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> float:
+    """gamma_in = min_{a != b} |F_:b - F_:a| |U_b: - U_a:| (Eq. 27): the least |delta_in|_F of a swap of two inputs.
+
+    Raises:
+        UserError: there are fewer than two inputs.
+    """
+    columns, rows = F.double().T.contiguous(), U.double()
+    return _least_over_pairs(lambda start, stop: _distances(columns, start, stop) * _distances(rows, start, stop), rows)
+
+
+def row_gap(U: Float[Tensor, "d k"]) -> float:
+    """min_{a != b} |U_a: - U_b:|_2, the distance of the two inputs that are hardest to tell apart on the subspace.
+
+    Raises:
+        UserError: there are fewer than two inputs.
+    """
+    rows = U.double()
+    return _least_over_pairs(lambda start, stop: _distances(rows, start, stop), rows)
+
+
+def sample_fixed(d: int, m: int, sigma_F: float, fixed_fraction: float, *seed: str | int) -> Float[Tensor, "m d"]:
+    """F [m, d], float64: N(0, sigma_F^2) in exactly round(fixed_fraction * d) entries of each row, else 0.
+
+    Raises:
+        UserError: ``fixed_fraction`` leaves no entry or is above 1.
+    """
+    n_fixed = round(fixed_fraction * d)
+    if not 1 <= n_fixed <= d:
+        raise UserError(
+            f"fixed_fraction is {fixed_fraction}, which fixes {n_fixed} of {d} inputs a neuron; give 1/{d} to 1."
+        )
+    generator = torch_generator(*seed)
+    F = torch.randn(m, d, generator=generator, dtype=torch.float64) * sigma_F
+    if n_fixed < d:
+        order = torch.rand(m, d, generator=generator).argsort(dim=1)
+        F.scatter_(1, order[:, n_fixed:], 0.0)
+    return F
+
+
+def centre_gap_table(
+    U: Float[Tensor, "d k"],
+    widths: Sequence[int],
+    draws: int,
+    sigma_F: float,
+    fixed_fraction: float,
+    *seed: str | int,
+) -> pd.DataFrame:
+    """Gaps of ``draws`` independent samples of F at every width (Fig. 11; Thms. 4.6 and 4.8).
+
+    Columns k, d, m, draw, sigma_F, fixed_fraction, gamma_out, gamma_in, row_gap; one row a width and draw. The same F
+    gives both gaps.
+
+    Raises:
+        UserError: a width is below 2, or ``fixed_fraction`` leaves no entry or is above 1.
+    """
+    d, k = U.shape
+    basis = U.double().cpu()
+    of_rows = row_gap(basis)
+    rows = []
+    for m in widths:
+        for draw in range(draws):
+            F = sample_fixed(d, m, sigma_F, fixed_fraction, *seed, "centres", m, draw)
+            rows.append(
+                {"k": k, "d": d, "m": m, "draw": draw, "sigma_F": sigma_F, "fixed_fraction": fixed_fraction}
+                | {"gamma_out": centre_gap(F @ basis), "gamma_in": input_gap(F, basis), "row_gap": of_rows}
+            )
+    return pd.DataFrame(rows)
+
+
+def _least_over_pairs(distances: Callable[[int, int], Tensor], points: Tensor) -> float:
+    """The least entry i < j of the matrix whose rows ``start`` to ``stop`` and columns from ``start`` are given."""
+    n = len(points)
+    if n < 2:
+        raise UserError(f"A gap between a layer's inputs needs at least two inputs, got {n}; give the layer more.")
+    smallest = torch.inf
+    for start in range(0, n - 1, CHUNK_ROWS):
+        block = distances(start, min(start + CHUNK_ROWS, n))
+        block.diagonal().fill_(torch.inf)
+        smallest = min(smallest, float(block.min()))
+    return smallest
+
+
+def _distances(points: Tensor, start: int, stop: int) -> Tensor:
+    """Distances of the rows ``start`` to ``stop`` from all rows from ``start``."""
+    # Differences, not a gemm: near-coincident points are the answer, and the expansion would round them away.
+    return torch.cdist(points[start:stop], points[start:], compute_mode="donot_use_mm_for_euclid_dist")

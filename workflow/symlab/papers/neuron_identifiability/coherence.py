@@ -1,0 +1,233 @@
+"""The coherence experiment (Appendix F.5): students with masks alone, on data along subspaces of chosen coherence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+# What the recipe names: the digest of this module's code shall count it.
+import symlab.training.updates  # noqa: F401
+from symlab.artifacts import Tensors
+from symlab.connectivity.barrier import above_line
+from symlab.data import Coherence
+from symlab.data.coherence import load
+from symlab.data.dataset import Dataset
+from symlab.measures.job import Job
+from symlab.measures.points import keep_point
+from symlab.networks import Normal
+from symlab.networks.coherence_student import CoherenceStudent
+from symlab.papers.neuron_identifiability.settings import CoherenceStudents
+from symlab.schemes import Sparse
+from symlab.schemes.fixed_parts import State
+from symlab.schemes.parametrisation import names_of, parametrise, start
+from symlab.training.objective import Replica, Replicas, Stack
+from symlab.training.optimizer import Optimizer
+from symlab.training.replicas import Run, train_block
+from symlab.training.resume import Checkpoints
+from symlab.training.settings import Recipe
+from symlab.training.stacks import TrainingData
+
+# Of ten replicas instead a student takes an eighth longer, of two twice as long: each step calls forty operations.
+STACK = 20
+# Replicas whose neurons fit into a core's cache; an even number, whose products round alike.
+IN_CACHE = 4
+WEIGHT, BIAS = "linears.0.weight", "linears.0.bias"
+
+
+def train_coherence_students(settings: CoherenceStudents, job: Job) -> dict[str, pd.DataFrame]:
+    """Train the students of every embedding and t, and measure the barriers of their pairs on the test samples.
+
+    Returns:
+        ``coherence_barriers.csv``: one row a pair, with ``embedding``, ``t``, ``mask_seed``, ``pair``, ``split``,
+        ``aligned`` (False), and ``barrier_max`` and ``barrier_mid`` of the mean squared error.
+
+    Raises:
+        Interrupted: a signal asked to stop, and a checkpoint was written.
+    """
+    lambdas = np.linspace(0, 1, settings.lambdas)
+    common = settings.model_dump(exclude={"embedding", "t"})
+    tables = []
+    for embedding, t in product(settings.embedding, settings.t):
+
+        def make(checkpoints: Checkpoints | None, embedding: Any = embedding, t: int = t) -> Tensors:
+            return _point(settings, embedding, t, job, checkpoints)
+
+        # Not the whole lists: what was finished before a level is added is of use after.
+        spec = {"study": job.study, "embedding": embedding, "t": t, **common}
+        losses = keep_point(job, f"{embedding}_t{t}", spec, make)["losses"]
+        gaps = above_line(lambdas, losses)
+        pairs = list(product(range(settings.mask_seeds), range(settings.seeds // 2)))
+        tables.append(
+            pd.DataFrame(pairs, columns=["mask_seed", "pair"]).assign(
+                embedding=embedding,
+                t=t,
+                split="test",
+                aligned=False,
+                barrier_max=gaps.max(axis=1),
+                barrier_mid=gaps[:, settings.lambdas // 2],
+            )
+        )
+        job.report(f"{embedding}, t = {t}: mean midpoint barrier {gaps[:, settings.lambdas // 2].mean():.4g}")
+    columns = ["embedding", "t", "mask_seed", "pair", "split", "aligned", "barrier_max", "barrier_mid"]
+    return {"coherence_barriers.csv": pd.concat(tables, ignore_index=True)[columns]}
+
+
+def _point(settings: CoherenceStudents, embedding: Any, t: int, job: Job, checkpoints: Checkpoints | None) -> Tensors:
+    """``losses`` [pairs, lambdas] on the test samples."""
+    source = Coherence(
+        source="coherence", embedding=embedding, t=t, d=settings.d, n_train=settings.n_train, n_test=settings.n_test
+    )
+    dataset = load(source, None)
+    run = student_run(settings, dataset, (job.study, f"sparse_{embedding}_t{t}"))
+    replicas = [Replica(mask, seed) for mask in range(settings.mask_seeds) for seed in range(settings.seeds)]
+    block = train_block(run, replicas, checkpoints=checkpoints)
+    x, y = (torch.from_numpy(array) for array in dataset.split("test"))
+    state = block.snapshots[settings.epochs]
+    lambdas = np.linspace(0, 1, settings.lambdas).tolist()
+    return {"losses": losses_between_pairs(state[WEIGHT], state[BIAS], x, y, lambdas).numpy()}
+
+
+def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, str]) -> Run:
+    """What the students of one point are trained on, and how."""
+    x_train, y_train, x_val, y_val = (torch.from_numpy(a) for name in ("train", "val") for a in dataset.split(name))
+    recipe = Recipe(
+        lr=settings.lr,
+        weight_decay=settings.weight_decay,
+        decay_bias=False,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+    )
+    return Run(
+        lambda: CoherenceStudent(settings.d, settings.width),
+        SumsOfReluData(x_train, y_train, x_val, y_val, task="regression"),
+        Sparse(name="sparse", density=settings.density),
+        Normal(name="normal", std=settings.std),
+        recipe,
+        [settings.epochs],
+        key,
+    )
+
+
+def losses_between_pairs(
+    W: Float[Tensor, "r m d"],
+    b: Float[Tensor, "r m"],
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    lambdas: Sequence[float],
+) -> Float64[Tensor, "p l"]:
+    """Mean squared error of f(x) = sum_i relu(w_i x + b_i) on the line between networks 2p and 2p + 1, for every p."""
+    losses = torch.empty(len(W) // 2, len(lambdas), dtype=torch.float64)
+    for pair in range(len(losses)):
+        # What neurons read is linear in the weights: two products serve all lambdas.
+        A, B = (torch.addmm(b[r], x, W[r].T) for r in (2 * pair, 2 * pair + 1))
+        for index, lam in enumerate(lambdas):
+            outputs = torch.lerp(A, B, lam).clamp_min_(0).sum(dim=1)
+            losses[pair, index] = (outputs - y).square().mean(dtype=torch.float64)
+    return losses
+
+
+@dataclass(frozen=True)
+class SumsOfReluData(TrainingData):
+    """The squared error of f(x) = sum_i relu(w_i x + b_i) on samples; its gradient is written by hand.
+
+    Three passes over what the neurons compute are left, while it is in the cache; autograd and torch's elementwise
+    operations took two thirds of the time.
+    """
+
+    def prepared(self, recipe: Recipe, device: torch.device, key: tuple[str, str]) -> SumsOfReluData:
+        """The same samples with a column of ones, which the biases are the weights of; on the CPU."""
+        data = super().prepared(recipe, torch.device("cpu"), key)
+        ones = torch.ones_like(data.x_train[:, :1])
+        return replace(self, x_train=torch.cat([data.x_train, ones], dim=1), y_train=data.y_train)
+
+    def stack_size(
+        self, make: Callable[[int], Stack], module: nn.Module, recipe: Recipe, replicas: int
+    ) -> tuple[int, str | None]:
+        """A few, whatever the number of replicas."""
+        return STACK, None
+
+    def stack(self, replicas: Replicas) -> SumsOfRelu:  # type: ignore[override]
+        return SumsOfRelu(replicas, self)
+
+
+class SumsOfRelu:
+    """Students of one hidden layer, all of their steps without autograd and in place."""
+
+    def __init__(self, replicas: Replicas, data: SumsOfReluData):
+        self.data, self.R = data, len(replicas.members)
+        dtype = data.x_train.dtype
+        W = {name: value.to(dtype) for name, value in replicas.W.items()}
+        self.composed = parametrise(replicas.scheme, list(W), replicas.fixed, stacked=True)
+        self.trained = start(W, self.composed)
+        self.names = {name: names_of(name, self.composed[name]) if name in self.composed else [name] for name in W}
+        self.optimizer = Optimizer(replicas.recipe, self.trained, replicas.fixed, self.R)
+        self.trained_numbers = self.optimizer.size
+        m, d = W[WEIGHT].shape[1:]
+        # Weights with the bias as their last column. Their gradient is transposed: that product is a third faster.
+        self.weights = torch.empty(self.R, m, d + 1, dtype=dtype)
+        self.gradient = torch.empty(self.R, d + 1, m, dtype=dtype)
+        self.neurons: dict[tuple[int, int], Tensor] = {}
+        self.hits = torch.zeros(self.R, dtype=torch.int64)
+        self._compose()
+
+    def _views(self, joined: Tensor) -> State:
+        return {WEIGHT: joined[:, :, :-1], BIAS: joined[:, :, -1]}
+
+    def _compose(self) -> None:
+        for name, target in self._views(self.weights).items():
+            factors = [self.trained[each] for each in self.names[name]]
+            if name in self.composed:
+                self.composed[name].compose_into(target, *factors)
+            else:
+                target.copy_(factors[0])
+
+    def _neurons(self, R: int, samples: int) -> Tensor:
+        """Room for what the neurons of so many replicas hold; the same at every step."""
+        if (R, samples) not in self.neurons:
+            self.neurons[R, samples] = self.weights.new_empty(R, samples, self.weights.shape[1])
+        return self.neurons[R, samples]
+
+    @torch.no_grad()
+    def step(self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        rows = inputs[0]
+        samples = rows.shape[1]
+        # Selecting takes a quarter of the time of indexing.
+        x = self.data.x_train.index_select(0, rows.reshape(-1)).unflatten(0, rows.shape)
+        y = self.data.y_train[rows]
+        errors = torch.empty_like(y)
+        parts = (tensor.split(IN_CACHE) for tensor in (x, y, errors, self.weights, self.gradient))
+        for x_part, y_part, error, W, dW in zip(*parts, strict=True):
+            # [r, b, m]: what the neurons read, then what they give, then where they are active.
+            neurons = torch.bmm(x_part, W.mT, out=self._neurons(len(W), samples)).clamp_min_(0)
+            torch.sum(neurons, dim=-1, out=error).sub_(y_part)
+            torch.bmm(x_part.mul_(error.unsqueeze(-1)).mT, neurons.sign_(), out=dW)
+        self.gradient.mul_(2 / samples)
+        loss = errors.square_().mean(dim=-1)
+        for name, gradient in self._views(self.gradient.mT).items():
+            factors = [self.trained[each] for each in self.names[name]]
+            gradients = [gradient.contiguous()]
+            if name in self.composed:
+                gradients = self.composed[name].pull_back(gradients[0], *factors)
+            for factor, of_factor in zip(factors, gradients, strict=True):
+                factor.grad = of_factor
+        self.optimizer.step(lr, noise)
+        self._compose()
+        return loss, self.hits
+
+    @torch.no_grad()
+    def state(self) -> State:
+        return {
+            name: view.clone(memory_format=torch.contiguous_format) for name, view in self._views(self.weights).items()
+        }
+
+    def live(self) -> State:
+        # The composed weights too: a step begins with them.
+        return {**self.trained, "composed": self.weights, **self.optimizer.live()}

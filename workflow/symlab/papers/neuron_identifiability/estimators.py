@@ -1,0 +1,77 @@
+"""How far two estimators of swap costs agree: Mahalanobis distances against ridge regression (Appendix G.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from symlab.measures.job import Job
+from symlab.plotting.rows import MODEL, consecutive
+
+SWAP = [*MODEL, "layer", "i", "j"]
+"""What tells the swap of two neurons of a network from others."""
+
+# Costs that differ by less than this share of the largest ridge cost are equal up to rounding. Both estimators measure
+# squared weight norms of the same networks, so the ridge costs give the scale. Rounding in float64 leaves 1e-12 of it
+# and less; where neurons do differ, costs spread over a thousandth of it and more. 1e-6 lies far from both.
+ROUNDING = 1e-6
+
+
+def compare_estimators(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> pd.DataFrame:
+    """Agreement of both estimators on the pairs of neurons that both have, for each network, layer and beta.
+
+    Args:
+        inputs: ``swap_costs.parquet``, Mahalanobis costs: columns variant, mask_seed, seed, layer, i, j (i < j),
+            swap_cost. ``ridge_swap_costs.parquet``: the same with columns beta and reported, and the variants'
+            descriptions.
+        settings: of no use here.
+        job: whose log is told how many correlations are undefined.
+
+    Returns:
+        Columns: the descriptions, then mask_seed, seed, layer, beta, reported, ``pairs``, n_pairs, spearman and
+        sign_agreement. ``pairs`` is "consecutive" for the disjoint (0, 1), (2, 3), ..., and "block", at a beta that has
+        other pairs too, for all pairs of the first neurons that these cover. ``spearman`` is the rank correlation, NaN
+        where the costs of one estimator are constant up to rounding or not all finite; ``sign_agreement`` the share of
+        pairs whose costs have the same sign, NaN where costs are constant up to rounding or not a number.
+    """
+    swap_costs, ridge_swap_costs = inputs["swap_costs.parquet"], inputs["ridge_swap_costs.parquet"]
+    measured = ["layer", "i", "j", "beta", "reported", "swap_cost"]
+    described = [column for column in ridge_swap_costs.columns if column not in (*MODEL[1:], *measured)]
+    both = ridge_swap_costs[[*SWAP, "beta", "reported", "swap_cost"]].merge(
+        swap_costs[[*SWAP, "swap_cost"]], on=SWAP, suffixes=("_ridge", "_mahalanobis"), validate="many_to_one"
+    )
+    place = [*MODEL, "layer", "beta", "reported"]
+    rows = []
+    for key, group in both.groupby(place, sort=False):
+        for pairs, chosen in _kinds_of_pairs(group).items():
+            agreement = _agreement(chosen["swap_cost_mahalanobis"].to_numpy(), chosen["swap_cost_ridge"].to_numpy())
+            rows.append((*key, pairs, len(chosen), *agreement))
+    table = pd.DataFrame(rows, columns=[*place, "pairs", "n_pairs", "spearman", "sign_agreement"])
+    job.report(f"{len(table)} comparisons, {int(table['spearman'].isna().sum())} without a correlation")
+    descriptions = ridge_swap_costs[described].drop_duplicates("variant")
+    return descriptions.merge(table, on="variant", validate="one_to_many")
+
+
+def _kinds_of_pairs(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    disjoint = consecutive(rows)
+    kinds = {"consecutive": rows[disjoint]}
+    if not disjoint.all():
+        kinds["block"] = rows[rows["j"] <= rows.loc[~disjoint, "j"].max()]
+    return {name: chosen for name, chosen in kinds.items() if len(chosen)}
+
+
+def _agreement(mahalanobis: np.ndarray, ridge: np.ndarray) -> tuple[float, float]:
+    """Spearman correlation and share of equal signs."""
+    if np.isnan(mahalanobis).any() or not np.isfinite(ridge).all():
+        return np.nan, np.nan
+    rounding = ROUNDING * np.abs(ridge).max()
+    # Infinities of one sign differ by NaN, which is no constant: their signs are what they are.
+    with np.errstate(invalid="ignore"):
+        if np.ptp(mahalanobis) <= rounding or np.ptp(ridge) <= rounding:
+            return np.nan, np.nan
+    signs = float(np.mean(np.sign(mahalanobis) == np.sign(ridge)))
+    if not np.isfinite(mahalanobis).all():
+        return np.nan, signs
+    # As scipy.stats.spearmanr, whose import costs a second of CPU.
+    ranks = np.column_stack([pd.Series(costs).rank().to_numpy() for costs in (mahalanobis, ridge)])
+    return float(np.corrcoef(ranks, rowvar=False)[1, 0]), signs

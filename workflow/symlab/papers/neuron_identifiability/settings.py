@@ -1,0 +1,138 @@
+"""Settings of the paper's measures and experiments; every key of a study that switches one on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from symlab.schemes import Scheme
+from symlab.settings import Fraction, Positive, Settings
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    if len(set(values)) < len(values):
+        raise ValueError("each value once")
+    return values
+
+
+Scale = Annotated[float, Field(gt=0)]
+
+
+class Theory(Settings):
+    """The theorems' bounds against what they bound, measured on the trained networks."""
+
+    explained_variance: Fraction = Field(0.9, description="Explained variance that defines the input subspaces.")
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.05, description="Probability with which the bounds on random matrices may fail."
+    )
+    permutations: Positive = Field(
+        20, description="Transpositions and random permutations drawn on each side of each layer."
+    )
+    samples: Annotated[int, Field(ge=2)] = Field(
+        2000, description="Training samples on which chord deviations are measured."
+    )
+    models: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
+        2, description="Networks of each job that are looked at; consecutive ones form the pairs of Theorem 5.1."
+    )
+
+    def misfit(self, *with_what: Any) -> str | None:
+        scheme = next(each for each in with_what if isinstance(each, Scheme))
+        return None if scheme.moments_known else f"the moments of D under scheme.name = {scheme.name} are not known"
+
+
+class Ridge(Settings):
+    """Realization and swap costs by ridge regression beside those of identification, which they are compared with.
+
+    For networks with batch norm or none.
+    """
+
+    beta: Annotated[list[Scale], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        [0.001, 0.01, 0.1, 1.0], description="Weights of the norm against the error."
+    )
+    reported: Scale = Field(
+        0.01,
+        description="The beta whose costs are computed for all pairs of the first neurons, and that figures show.",
+    )
+    solver: Literal["lbfgs", "adamw"] = Field(
+        "lbfgs",
+        description="lbfgs: preconditioned second-order steps until converged; adamw: the paper's 15,000 iterations, "
+        "for comparison.",
+    )
+    samples: Annotated[int, Field(ge=2)] = Field(
+        6000, description="Costs are fitted on the first that many training samples."
+    )
+    block: Annotated[int, Field(ge=3)] = Field(
+        128,
+        description="Neurons of each layer whose pairs are all swapped at the reported beta; otherwise only "
+        "consecutive pairs are.",
+    )
+    models: Positive = Field(1, description="Networks of each job whose costs are computed.")
+
+    def misfit(self, *with_what: Any) -> str | None:
+        # Costs by ridge regression are of neurons that are functions of their own pre-activation alone.
+        for network in with_what:
+            for key, joint in (("norm", "layernorm"), ("activation", "sigma")):
+                if getattr(network, key, None) == joint:
+                    return f"with network.{key} = {joint} a neuron's output depends on the other neurons too"
+        return None
+
+    @model_validator(mode="after")
+    def _reported_is_solved(self) -> Self:
+        if self.reported not in self.beta:
+            raise ValueError(f"reported = {self.reported:g} is not among beta = {self.beta}; report one of them")
+        return self
+
+
+class CentreGaps(Settings):
+    """Gaps of randomly drawn centres on the data sets' true subspaces (synthetic data only)."""
+
+    widths: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=2), AfterValidator(_distinct)] = Field(
+        [16, 32, 64, 128, 256, 512, 1024, 2048], description="Neurons m of the layer."
+    )
+    draws: Positive = Field(12, description="Draws of F at every width.")
+    sigma_F: Scale = Field(1.0, description="Standard deviation of the fixed weights.")
+    fixed_fraction: Annotated[list[Fraction], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        [0.125, 1.0], description="Shares of the weights that are fixed."
+    )
+
+
+class CoherenceStudents(Settings):
+    """Students with random masks and nothing fixed, on data whose two latents are spread over t inputs each (Fig. 6).
+
+    Every combination of an embedding and a t is a point: ``seeds`` students for each of ``mask_seeds`` masks, whose
+    consecutive seeds form the pairs that are averaged.
+    """
+
+    embedding: Annotated[
+        list[Literal["exact_copy", "random_frame"]], Field(min_length=1), AfterValidator(_distinct)
+    ] = Field(description="Ways of placing the latents in the input space.")
+    t: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        description="Inputs over which each latent is spread; the coherence is 1/t."
+    )
+    d: Positive = Field(20, description="Inputs, at least 2 t.")
+    n_train: Positive = Field(1024, description="Training samples.")
+    n_test: Positive = Field(2048, description="Test samples.")
+    width: Positive = Field(128, description="Hidden neurons.")
+    density: Fraction = Field(0.15, description="Share of the weights that are trained; the others are 0.")
+    std: Scale = Field(0.05, description="Standard deviation of the initial weights.")
+    lr: Scale = Field(0.01, description="Learning rate of AdamW.")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.01, description="Decay of weights; biases have none.")
+    epochs: Positive = Field(100, description="Passes over the training data.")
+    batch_size: Positive = Field(512, description="Samples of each step.")
+    seeds: Annotated[int, Field(ge=2, multiple_of=2)] = Field(20, description="Students of each mask.")
+    mask_seeds: Positive = Field(5, description="Masks.")
+    lambdas: Annotated[int, Field(ge=3)] = Field(
+        3, description="Points on the line between two students, an odd number so that the midpoint is one."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if max(self.t) > self.d // 2:
+            raise ValueError(f"t is at most d / 2 = {self.d // 2}")
+        if self.lambdas % 2 == 0:
+            raise ValueError("lambdas is an odd number, so that the midpoint is one of them")
+        return self
+
+    def scale(self) -> str:
+        return f"{self.seeds // 2 * self.mask_seeds} pairs of students"

@@ -1,0 +1,210 @@
+"""How swap costs are drawn, as sign(x) sqrt(|x|): heat maps of a network's neurons, and boxes over networks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from symlab.errors import UserError
+from symlab.papers.claim import Tables
+from symlab.plotting.rows import MODEL, need, signed_sqrt, where
+from symlab.plotting.style import PAGE, Look, legend, name_axes, name_row, panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+COST = r"signed $\sqrt{|\Delta_{(ij)}^{\mathrm{out}}|}$ (weight norm)"
+COST_IN_TWO_LINES = COST.replace(" (", "\n(")
+BOXES = "box: quartiles and median, whiskers: 5th to 95th percentile"
+QUANTILE = 0.99
+LINEAR = 0.2
+"""Share of the colour limit within which colours are linear; beyond it asinh leaves small costs their sign's colour."""
+INFINITE = "black"
+
+
+MAHALANOBIS_NAME, RIDGE_NAME = "Mahalanobis", "ridge"
+
+
+def choose_reported(ridge: pd.DataFrame) -> pd.DataFrame:
+    """The ridge costs at the beta that the study reports."""
+    return ridge[ridge["reported"]]
+
+
+def split_estimators(tables: Tables) -> dict[str, pd.DataFrame]:
+    """Swap costs by estimator: Mahalanobis alone, or it and the ridge costs at the reported beta.
+
+    Where ridge costs are given, a variant's Mahalanobis costs are those of the networks that have ridge costs.
+    """
+    costs = need(tables, "swap_costs.parquet")
+    ridge = tables.get("ridge_swap_costs.parquet")
+    if ridge is None or ridge.empty:
+        return {MAHALANOBIS_NAME: costs}
+    ridge = choose_reported(ridge)
+    measured = pd.MultiIndex.from_frame(ridge[MODEL].drop_duplicates())
+    both = pd.MultiIndex.from_frame(costs[MODEL]).isin(measured) | ~costs["variant"].isin(ridge["variant"])
+    return {MAHALANOBIS_NAME: costs[both], RIDGE_NAME: ridge}
+
+
+def beta_name(costs: dict[str, pd.DataFrame]) -> str:
+    """The beta of the ridge costs as a title says it, empty where there are none."""
+    return rf"ridge: $\beta$ = {costs[RIDGE_NAME]['beta'].iloc[0]:g}" if RIDGE_NAME in costs else ""
+
+
+def join_lines(*texts: str) -> str:
+    """The texts that are not empty, each in a line of its own."""
+    return "\n".join(filter(None, texts))
+
+
+def need_k(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows with an intrinsic dimension k.
+
+    Raises:
+        UserError: there are none.
+    """
+    rows = table[table["k"].notna()]
+    if rows.empty:
+        raise UserError(
+            f"{where(table)}.dataset has no intrinsic dimension k; use a gmm data set with sweep: {{k: [2, 8, 32]}}."
+        )
+    return rows
+
+
+def choose_network(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the network with the smallest mask seed and, of those, the smallest seed."""
+    rows = rows[rows["mask_seed"] == rows["mask_seed"].min()]
+    return rows[rows["seed"] == rows["seed"].min()]
+
+
+def cost_matrix(rows: pd.DataFrame, size: int | None = None) -> Float[np.ndarray, "m m"]:
+    """Signed square roots of one layer's swap costs, symmetric, 0 on the diagonal, of the first ``size`` neurons."""
+    size = count_complete(rows) if size is None else size
+    rows = rows[rows["j"] < size]
+    i, j = rows["i"].to_numpy(), rows["j"].to_numpy()
+    matrix = np.zeros((size, size))
+    matrix[i, j] = matrix[j, i] = signed_sqrt(rows["swap_cost"])
+    return matrix
+
+
+def count_complete(rows: pd.DataFrame) -> int:
+    """How many of a layer's first neurons have the costs of all their pairs; ridge costs beyond are of some only.
+
+    Raises:
+        UserError: only two have, of more neurons.
+    """
+    counts = np.bincount(rows["j"].to_numpy(dtype=np.int64), minlength=1)
+    fewer = np.flatnonzero(counts < np.arange(len(counts)))
+    size = int(fewer[0]) if len(fewer) else len(counts)
+    if size <= 2 < len(counts):
+        raise UserError(
+            f"{where(rows)} has no swap costs of all pairs of a layer's first neurons; set its ridge.block to their "
+            "number."
+        )
+    return size
+
+
+def robust_limit(matrices: list[np.ndarray]) -> float:
+    """A robust largest magnitude: the QUANTILE of the finite off-diagonal values' magnitudes."""
+    values = np.concatenate([matrix[np.triu_indices(len(matrix), 1)] for matrix in matrices])
+    finite = np.abs(values[np.isfinite(values)])
+    limit = float(np.quantile(finite, QUANTILE)) if len(finite) else 0.0
+    return limit or 1.0
+
+
+def map_panels(cells: list[tuple[str, str]], same_size: bool, further: int = 0) -> tuple[Figure, np.ndarray]:
+    """A figure with a panel for each row and column name of the cells, and ``further`` rows below them."""
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    size = min(2.0, (PAGE - 1.4) / len(columns))
+    n_rows = len(rows) + further
+    width, height = 1.4 + size * len(columns), 0.6 + (size + 0.2) * n_rows
+    return panels(n_rows, len(columns), width, height, sharex=same_size, sharey=same_size)
+
+
+def draw_maps(
+    figure: Figure,
+    axes: np.ndarray,
+    estimators: dict[str, dict[tuple[str, str], np.ndarray]],
+    limits: dict[str, float] | None = None,
+) -> None:
+    """Heat maps by estimator and (row name, column name); an estimator's have one colour scale and one bar.
+
+    Without limits an estimator's is that of its own matrices.
+    """
+    cells = [cell for matrices in estimators.values() for cell in matrices]
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    from matplotlib import colormaps
+    from matplotlib.colors import AsinhNorm
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator
+
+    colors = colormaps["RdBu"].with_extremes(bad=INFINITE)
+    name_axes(axes, "neuron $j$", "neuron $i$")
+    infinite = False
+    for estimator, matrices in estimators.items():
+        limit = limits[estimator] if limits else robust_limit(list(matrices.values()))
+        for (row, column), matrix in matrices.items():
+            axis: Axes = axes[rows.index(row), columns.index(column)]
+            drawn = np.ma.masked_invalid(matrix)
+            infinite |= bool(np.isinf(matrix).any())
+            norm = AsinhNorm(limit * LINEAR, -limit, limit)
+            image = axis.imshow(drawn, cmap=colors, norm=norm, interpolation="nearest", origin="upper")
+            pairs = matrix[np.triu_indices(len(matrix), 1)]
+            heading = f"{column}\n" if row == rows[0] else ""
+            axis.set_title(f"{heading}median {np.median(pairs):.2g}".replace("-", "\N{MINUS SIGN}"))
+            axis.spines[:].set_visible(True)
+        own_rows = list(dict.fromkeys(row for row, _ in matrices))
+        for row in own_rows:
+            if row:
+                name_row(axes[rows.index(row), -1], row)
+        bar = figure.colorbar(
+            image, ax=axes[[rows.index(row) for row in own_rows]], extend="both", aspect=25, format="{x:g}"
+        )
+        bar.locator = MaxNLocator(7, symmetric=True)
+        bar.minorticks_off()
+        bar.set_label(COST if len(own_rows) > 1 or len(estimators) == 1 else COST_IN_TWO_LINES)
+    for (row, column), axis in np.ndenumerate(axes):
+        if (rows[row], columns[column]) not in cells:
+            axis.remove()
+    if infinite:
+        legend(figure, [Patch(facecolor=INFINITE, label="infinite cost")], "")
+
+
+def draw_box(
+    axis: Axes,
+    costs: pd.Series,
+    position: float,
+    width: float,
+    look: Look,
+    orientation: Literal["vertical", "horizontal"],
+) -> None:
+    """A box of finite costs, with the share of infinite ones beside it where there are any."""
+    values = signed_sqrt(costs)
+    finite = values[np.isfinite(values)]
+    axis.boxplot(
+        [finite],
+        positions=[position],
+        widths=width,
+        orientation=orientation,
+        whis=(5, 95),
+        patch_artist=True,
+        manage_ticks=False,
+        boxprops={"facecolor": look.color, "linewidth": 0.6},
+        medianprops={"color": "black", "linewidth": 1.2},
+        whiskerprops={"linewidth": 0.7},
+        capprops={"linewidth": 0.7},
+        flierprops={"marker": ".", "markersize": 1.5, "markerfacecolor": "0.4", "markeredgecolor": "none"},
+    )
+    if len(finite) < len(values):
+        share = rf"{100 * (1 - len(finite) / len(values)):.2g} % $\infty$"
+        if orientation == "horizontal":
+            axis.annotate(
+                share, (1, position), xycoords=axis.get_yaxis_transform(), ha="right", va="bottom", fontsize="x-small"
+            )
+        else:
+            axis.annotate(
+                share, (position, 1), xycoords=axis.get_xaxis_transform(), ha="center", va="top", fontsize="x-small"
+            )

@@ -1,0 +1,55 @@
+"""The measure of the theorems on single layers: bounds and what they bound, for the networks at the end of training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+
+from symlab.identifiability.recording import hidden_layers, linear_maps, representation_covariances
+from symlab.identifiability.subspace import covariance_of, principal_subspace
+from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.bounds import layer_scheme, squared_moments
+from symlab.papers.neuron_identifiability.gram_deviation import gram_deviation_table
+from symlab.papers.neuron_identifiability.network_gaps import gap_table
+from symlab.papers.neuron_identifiability.sensitivity import sensitivity_table
+from symlab.papers.neuron_identifiability.settings import Theory
+from symlab.schemes import SCHEMES
+from symlab.settings import choose
+from symlab.training.models import Models, move
+
+if TYPE_CHECKING:
+    from symlab.data.dataset import Dataset
+
+BATCH = 1024
+
+
+def measure_theorems(models: Models, data: Dataset, settings: Theory, job: Job) -> dict[str, Any]:
+    """Gram deviations (Thm. 4.4), costs of permutations (4.5, 4.7) and gaps (4.6, 4.8) of every hidden layer."""
+    batches = torch.from_numpy(data.split("train")[0]).to(job.device).split(BATCH)
+    of_input = covariance_of(batches)
+    module = models.module().to(job.device)
+    scheme = choose(SCHEMES, models.header["scheme"])
+    fan_ins = {name: module.get_parameter(f"{name}.weight").shape[1] for name in linear_maps(module)}
+    tables: dict[str, list[pd.DataFrame]] = {"gram_deviation.csv": [], "sensitivity.csv": [], "network_gaps.csv": []}
+    for position, replica in list(enumerate(models.replicas))[: settings.models]:
+        state = move(models.state(models.epochs[-1], position), job.device)
+        covariances = {"hidden0": of_input} | representation_covariances(module, state, batches)
+        for layer, name in hidden_layers(module).items():
+            covariance = covariances[f"hidden{layer - 1}"].covariance()
+            U = principal_subspace(covariance, settings.explained_variance).U.cpu()
+            W_eff = state[f"{name}.weight"].cpu()
+            F, D = models.fixed(replica.mask_seed)[f"{name}.weight"]
+            own, m = layer_scheme(scheme, fan_ins, name), len(W_eff)
+            seed = (job.study, job.variant, job.block, "theory", replica.mask_seed, replica.seed, layer)
+            mu_D = squared_moments(own, len(U)).mu_D
+            found = {
+                "gram_deviation.csv": gram_deviation_table(D, U, m, own, settings.delta, layer == 1, *seed),
+                "sensitivity.csv": sensitivity_table(W_eff, F, D, U, mu_D, settings.permutations, *seed),
+                "network_gaps.csv": gap_table(F, U, m, own, settings.delta, layer == 1),
+            }
+            for table, rows in found.items():
+                tables[table].append(rows.assign(mask_seed=replica.mask_seed, seed=replica.seed, layer=layer))
+            job.report(f"mask {replica.mask_seed} seed {replica.seed} layer {layer}: k = {U.shape[1]}")
+    return {table: pd.concat(parts, ignore_index=True) for table, parts in tables.items()}

@@ -1,0 +1,41 @@
+"""What identifiability costs in accuracy: both for every pair of networks (main paper, Section 4.5)."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from symlab.measures.job import Job
+from symlab.plotting.rows import MODEL, PAIR, last_epoch
+
+OF_NETWORKS = ["train_accuracy", "val_accuracy", "train_loss"]
+
+
+def tabulate_trade_off(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> pd.DataFrame:
+    """How close the identity is to the optimal matching, and how well the two networks do, after the last epoch.
+
+    Args:
+        inputs: ``matching.csv``: columns variant, mask_seed, pair, epoch, point, permutation, objective, and variants'
+            descriptions. ``history.csv``: columns variant, mask_seed, seed, epoch, train_accuracy, val_accuracy
+            (fractions) and train_loss. Seeds 2p and 2p + 1 of a mask seed form its pair p.
+        settings, job: of no use here.
+
+    Returns:
+        Columns: the descriptions, then mask_seed, pair, ``identity_ratio`` (objective of the identity over that of the
+        optimal permutation, both means over layers, as in Fig. 3), ``train_accuracy``, ``val_accuracy`` and
+        ``train_loss`` (means of the two networks; NaN where the history lacks one; as in the history, training figures
+        are means over the last epoch, while the network changes). One row a pair.
+    """
+    matching, history = inputs["matching.csv"], inputs["history.csv"]
+    pair = ["variant", *PAIR]
+    measured = [*pair[1:], "epoch", "point", "permutation", "objective"]
+    objectives = last_epoch(matching).pivot(index=[*pair, "point"], columns="permutation", values="objective")
+    means = objectives.groupby(level=pair, sort=False).mean(skipna=False)
+    table = (means["identity"] / means["optimal"]).rename("identity_ratio").reset_index()
+    ends = last_epoch(history).set_index(MODEL)[OF_NETWORKS]
+    first, second = (
+        ends.reindex(pd.MultiIndex.from_frame(table.assign(seed=2 * table["pair"] + end)[[*pair[:2], "seed"]]))
+        for end in (0, 1)
+    )
+    table[OF_NETWORKS] = (first.to_numpy() + second.to_numpy()) / 2
+    descriptions = matching.drop(columns=measured).drop_duplicates("variant")
+    return descriptions.merge(table, on="variant", validate="one_to_many")

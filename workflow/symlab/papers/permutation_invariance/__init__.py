@@ -1,0 +1,108 @@
+"""The paper's card: two-layer ReLU students of a teacher with orthonormal neurons."""
+
+from symlab.measures import Experiment, Table
+from symlab.papers.card import Figure, Paper
+from symlab.papers.permutation_invariance import settings
+
+_ROOM = "symlab.papers.permutation_invariance"
+_TABLES = {
+    "runs": f"{_ROOM}.student_tables:tabulate_runs",
+    "barriers": f"{_ROOM}.student_tables:tabulate_barriers",
+    "entries": f"{_ROOM}.student_tables:tabulate_entries",
+}
+_GRIDS: tuple[tuple[type[settings.Grid], tuple[str, ...]], ...] = (
+    (settings.Widths, ("runs", "barriers")),
+    (settings.Sparsity, ("runs",)),
+    (settings.LearningRates, ("runs", "barriers")),
+    (settings.DoubledTypes, ("runs",)),
+    (settings.Column, ("entries",)),
+    (settings.Dimensions, ("barriers",)),
+    (settings.Teachers, ("barriers",)),
+)
+_EXPERIMENTS = (
+    Experiment("teacher_student.overlap", settings.Overlap, f"{_ROOM}.type_overlap:measure_overlap", ("overlap.csv",)),
+    Experiment(
+        "teacher_student.ratios",
+        settings.Ratios,
+        f"{_ROOM}.student_tables:draw_ratios",
+        ("ratios_barriers.csv",),
+        several=True,
+    ),
+    *(
+        Experiment(
+            f"teacher_student.{grid.role}",
+            grid,
+            f"{_ROOM}.grid_training:train_grids",
+            (f"{grid.role}.safetensors",),
+            several=True,
+            unused=("uniform_pairs", "lambdas"),
+        )
+        for grid, _ in _GRIDS
+    ),
+)
+_MADE_OF_GRIDS = tuple(
+    Table(f"{grid.role}_{kind}.csv", _TABLES[kind], (f"{grid.role}.safetensors",), f"teacher_student.{grid.role}")
+    for grid, kinds in _GRIDS
+    for kind in kinds
+)
+_BARRIERS = (
+    "Loss barriers between students, one row a pair. `source` is gd or sgd for trained students, uniform for "
+    "uniform samples of the global minima; `direct` is the barrier as they are, `permuted` after Algorithm 1 with "
+    "both students sorted, `permuted_one_sorted` and `permuted_unsorted` with one or none sorted, "
+    "`permuted_hungarian` after linear assignment. All are in units of the population loss. `kept` says that "
+    "neither run diverged or, from m = M on, ended with a loss above 1e-5."
+)
+_RUNS = (
+    "Students, one row a run or uniform sample: learning rate `lr` and `c` = lr m / d, final population loss, "
+    "whether it diverged and whether it was kept, number of zero rows (norm below 0.01), PQ indices of row norms "
+    "(`pq_rows`) and of all entries (`pq_entries`, in `pq_entries_cleaned` without those below 1e-3), how unevenly "
+    "neurons are spread over types, the type with most rows (`doubled_type`, 0 if several have), and the stability "
+    "limit of gradient descent, 2 over the largest eigenvalue of the Hessian."
+)
+
+PERMUTATION_INVARIANCE = Paper(
+    slug="permutation-invariance",
+    prefix="permutation",
+    authors="Zhan, Li, Wu",
+    short="Zhan et al.",
+    title="Analyzing the Role of Permutation Invariance in Linear Mode Connectivity",
+    where="AISTATS 2025",
+    link="https://arxiv.org/abs/2503.06001",
+    figures=(
+        Figure("permutation-1", f"{_ROOM}.fig_01_overlap", ("overlap.csv",)),
+        Figure("permutation-2", f"{_ROOM}.fig_02_widths", ("widths_barriers.csv",)),
+        Figure("permutation-3", f"{_ROOM}.fig_03_ratios", ("ratios_barriers.csv",)),
+        Figure("permutation-4", f"{_ROOM}.fig_04_descents", ("widths_barriers.csv",)),
+        Figure("permutation-5", f"{_ROOM}.fig_05_sparsity", ("sparsity_runs.csv",)),
+        Figure("permutation-6", f"{_ROOM}.fig_06_learning_rates", ("learning_rates_runs.csv",)),
+        Figure("permutation-7", f"{_ROOM}.fig_07_network_widths", ("barriers.csv",)),
+        Figure("permutation-8", f"{_ROOM}.fig_08_network_paths", ("curves.csv",)),
+        Figure("permutation-9", f"{_ROOM}.fig_09_minima", ("doubled_types_runs.csv", "column_entries.csv")),
+        Figure("permutation-10", f"{_ROOM}.fig_02_widths", ("widths_barriers.csv",)),
+        Figure("permutation-11", f"{_ROOM}.fig_11_dimensions", ("dimensions_barriers.csv",)),
+        Figure("permutation-12", f"{_ROOM}.fig_12_teachers", ("teachers_barriers.csv",)),
+        Figure("permutation-13", f"{_ROOM}.fig_13_barriers_by_rate", ("learning_rates_barriers.csv",)),
+        Figure("permutation-14", f"{_ROOM}.fig_14_depths", ("barriers.csv",)),
+        Figure("permutation-15", f"{_ROOM}.fig_15_paths_by_width", ("curves.csv",)),
+    ),
+    headlines=(
+        "permutation-2-below-direct",
+        "permutation-2-uniform-peak",
+        "permutation-2-trained-peak-at-2M",
+        "permutation-4-zero-at-M",
+    ),
+    experiments=_EXPERIMENTS,
+    tables=_MADE_OF_GRIDS,
+    captions={
+        "overlap.csv": "Overlap of the types of two students drawn uniformly from the global minima, for each "
+        "teacher's width M and student's width m: `overlap_mean` and its standard error over draws, the exact "
+        "expectation `overlap`, the lower bound of Theorem 5a, and two limits at this ratio m/M, the one printed in "
+        "Theorem 5b (`gaussian_limit`) and the one that is reached (`poisson_limit`).",
+        "ratios_barriers.csv": _BARRIERS,
+        **{table.name: _RUNS for table in _MADE_OF_GRIDS if table.name.endswith("_runs.csv")},
+        **{table.name: _BARRIERS for table in _MADE_OF_GRIDS if table.name.endswith("_barriers.csv")},
+        "column_entries.csv": "Sorted entries of the column of W that sums to the one neuron of the teacher: mean and "
+        "standard deviation over runs, those of one run, and the expectation for the uniform distribution on the "
+        "simplex.",
+    },
+)

@@ -1,0 +1,31 @@
+"""The students on whom the claims about the learning rate are made (Figs. 6 and 13).
+
+The paper does not say at which M, d and m. The threshold is at a rate of 2, as in its Fig. 6, for M = 6, d = 8, m = 12.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from symlab.papers.permutation_invariance.selection import keep, select_teacher, select_trained
+
+M, D, WIDTH = 6, 8, 12
+BELOW, THRESHOLD = 1.9, 2.0
+# Below this rate a fixed number of steps leaves a loss that raises the barrier.
+CONVERGED = 0.3
+# Decimal rates need not be the same number after a product and a quotient.
+CLOSE = 1e-6
+LACKING = f"needs trained students with M = {M}, d = {D}, m = {WIDTH}"
+SETTING = f"For M = {M}, d = {D}, m = {WIDTH}, where a small trial found the paper's threshold."
+
+
+def select_setting(table: pd.DataFrame) -> pd.DataFrame:
+    """Trained students of the setting, kept or not."""
+    rows = select_teacher(select_trained(table), M, D)
+    rows = rows[rows["m"] == WIDTH]
+    return rows.assign(lr=rows["lr"].round(6))
+
+
+def keep_setting(table: pd.DataFrame) -> pd.DataFrame:
+    """Those that were kept."""
+    return keep(select_setting(table))

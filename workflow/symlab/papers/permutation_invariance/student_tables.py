@@ -1,0 +1,222 @@
+"""Tables of students: a row for each of them, and a row for each pair whose barriers are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
+from symlab.papers.permutation_invariance.population_loss import population_loss
+from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
+from symlab.papers.permutation_invariance.settings import Grid, Ratios, Samples
+from symlab.papers.permutation_invariance.stability import stability_limit
+from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
+from symlab.papers.permutation_invariance.student_points import Point, Size
+from symlab.papers.permutation_invariance.type_matching import Sort, hungarian, match_by_type
+from symlab.seeds import numpy_rng
+
+if TYPE_CHECKING:
+    from symlab.artifacts import Tensors
+    from symlab.measures.job import Job
+
+# A run that is to reach zero loss and ends above has stopped at another minimum, or was stopped too early.
+KEPT_BELOW = 1e-5
+# Entries below are what is left of a neuron's other coordinates, which convergence has not yet taken away.
+CLEANED_BELOW = 1e-3
+# Entries of W up to which the Hessian is computed; that of wider students takes longer than their training.
+LARGEST_HESSIAN = 150
+# Which lists Algorithm 1 sorts, by the column of the barriers that it leaves.
+SORTED: dict[str, Sort] = {"permuted": "both", "permuted_one_sorted": "second", "permuted_unsorted": "none"}
+
+
+Inputs = Mapping[str, "tuple[Tensors, dict[str, Any]]"]
+"""Tensors and header of the one file of trained students that a table is made from, by its name."""
+
+
+@dataclass(frozen=True)
+class Students:
+    """The students of one point: weights W [r, m, d], the steps they took, and the grid that they belong to."""
+
+    point: Point
+    W: Float64[Tensor, "r m d"]
+    steps: np.ndarray
+    grid: Grid
+
+
+def tabulate_runs(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+    """Losses, sparsity and types of the students of one role, and of uniform samples of the minima beside them."""
+    tables = [runs_of_trained(students) for students in open_students(inputs, grids)]
+    tables += [runs_of_uniform(grid, job.study) for grid in grids]
+    return pd.concat(tables, ignore_index=True)
+
+
+def tabulate_barriers(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+    """Barriers between pairs of trained students of one role, and between uniform samples of the minima."""
+    tables = [barriers_of_trained(students) for students in open_students(inputs, grids)]
+    tables += [barriers_of_uniform(grid, job.study) for grid in grids]
+    return pd.concat(tables, ignore_index=True)
+
+
+def tabulate_entries(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
+    """How trained students split the weight of one teacher neuron among theirs."""
+    return pd.concat([column_entries(students) for students in open_students(inputs, grids)])
+
+
+def draw_ratios(grids: Sequence[Ratios], job: Job) -> dict[str, pd.DataFrame]:
+    """Barriers between uniform samples of the minima, one row a pair; ``ratios_barriers.csv``."""
+    tables = [barriers_of_uniform(grid, job.study) for grid in grids]
+    return {"ratios_barriers.csv": pd.concat(tables, ignore_index=True)}
+
+
+def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
+    """The students that ``grid_training.train_grids`` has trained, point by point.
+
+    Args:
+        grids: all grids of the role, in the order that they were trained in.
+    """
+    ((tensors, header),) = inputs.values()
+    for described in header["points"]:
+        point = Point(**{name: described[name] for name in Point.__dataclass_fields__})
+        place = f"{described['source']}/{point.name}"
+        W = torch.from_numpy(tensors[f"{place}/W"])
+        yield Students(point, W, tensors[f"{place}/steps"], grids[described["grid"]])
+
+
+def runs_of_trained(students: Students) -> pd.DataFrame:
+    """One row a student: loss, steps, sparsity and types (columns as in the card's captions)."""
+    point = students.point
+    columns = {"source": students.grid.source, **_of_point(point), "init_std": point.init_std}
+    measured = _measured(students.W, point)
+    return pd.DataFrame({**columns, "seed": np.arange(len(students.W)), "steps": students.steps, **measured})
+
+
+def runs_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
+    """The same of uniform samples of the minima, two for each of the grid's ``uniform_pairs``; nothing below m = M."""
+    tables = [pd.DataFrame()]
+    for size in _with_minima(grid):
+        W = _drawn(size, 2 * grid.uniform_pairs, (study, grid.role), "runs").dense()
+        columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
+        tables.append(pd.DataFrame({**columns, "seed": np.arange(len(W)), **_measured(W, size)}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def barriers_of_trained(students: Students) -> pd.DataFrame:
+    """One row for each pair of consecutive seeds: direct barrier, and those after each matching, in the loss's unit."""
+    point, M = students.point, students.point.M
+    W_A, W_B = students.W[0::2], students.W[1::2]
+    kept = _kept(population_loss(students.W, M).numpy(), point)
+    types_A, values_A = types_of(W_A, M)
+    types_B, values_B = types_of(W_B, M)
+    table = pd.DataFrame({"source": students.grid.source, **_of_point(point), "pair": np.arange(len(W_A))})
+    table["kept"] = kept[0::2] & kept[1::2]
+    table["loss_A"], table["loss_B"] = population_loss(W_A, M).numpy(), population_loss(W_B, M).numpy()
+    at = np.array(students.grid.lambdas, dtype=float)
+    table["direct"] = barriers(W_A, W_B, M, at)
+    for column, sort in SORTED.items():
+        pi = match_by_type(types_A, values_A, types_B, values_B, sort)
+        table[column] = barriers(W_A, permuted(W_B, pi), M, at)
+    table["permuted_hungarian"] = barriers(W_A, permuted(W_B, hungarian(W_A, W_B)), M, at)
+    return table
+
+
+def barriers_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
+    """The same between independent uniform samples of the minima; nothing below m = M, where there are none."""
+    n, at = grid.uniform_pairs, np.array(grid.lambdas, dtype=float)
+    tables = [pd.DataFrame()]
+    for size in _with_minima(grid):
+        A, B = (_drawn(size, n, (study, grid.role), end) for end in "AB")
+        columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
+        table = pd.DataFrame({**columns, "pair": np.arange(n), "kept": True, "loss_A": 0.0, "loss_B": 0.0})
+        table["direct"] = minima_barriers(A, B, None, at)
+        for column, sort in SORTED.items():
+            table[column] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values, sort), at)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def column_entries(students: Students) -> pd.DataFrame:
+    """Entries of column 1 by rank, over the runs that were kept, beside those expected of a uniform sample (M = 1).
+
+    No rows if fewer than two runs were kept.
+
+    The k-th largest of m parts of a broken stick is (1/m) sum_{i >= k} 1/i on average.
+    """
+    point = students.point
+    kept = _kept(population_loss(students.W, point.M).numpy(), point)
+    entries = -np.sort(-students.W[..., 0].numpy()[kept], axis=1)
+    rank = np.arange(1, point.m + 1)
+    if len(entries) < 2:
+        # There is no mean with an error; the claims and the figure say that they lack it.
+        rank, entries = rank[:0], np.zeros((2, 0))
+    return pd.DataFrame(
+        {
+            **{name: value for name, value in _of_point(point).items() if name in ("M", "d", "m")},
+            "init_std": point.init_std,
+            "runs": len(entries),
+            "rank": rank,
+            "mean": entries.mean(axis=0),
+            "std": entries.std(axis=0, ddof=1),
+            "first": entries[0],
+            "expected": np.cumsum(1 / rank[::-1])[::-1] / point.m,
+        }
+    )
+
+
+def _of_point(point: Point) -> dict[str, Any]:
+    return {"M": point.M, "d": point.d, "m": point.m, "lr": point.lr, "c": point.c}
+
+
+def _with_minima(grid: Samples) -> list[Size]:
+    """The sizes at which uniform samples are asked for and exist."""
+    return [size for size in grid.sizes() if size.m >= size.M] if grid.uniform_pairs else []
+
+
+def _drawn(size: Size, n: int, key: tuple[str, str], what: str) -> Minima:
+    rng = numpy_rng(*key, "uniform", size.M, size.d, size.m, what)
+    return uniform_minima(size.M, size.d, size.m, n, rng)
+
+
+def _kept(loss: np.ndarray, size: Size) -> np.ndarray:
+    """Runs that say something about the minima: none that diverged, from m = M on none that missed zero loss."""
+    return ~_diverged(loss, size) & ((loss <= KEPT_BELOW) | (size.m < size.M))
+
+
+def _diverged(loss: np.ndarray, size: Size) -> np.ndarray:
+    without_neurons = float(population_loss(torch.zeros(1, size.d, dtype=torch.float64), size.M))
+    return ~(loss <= without_neurons)
+
+
+def _measured(W: Float64[Tensor, "r m d"], size: Size) -> dict[str, Any]:
+    loss = population_loss(W, size.M).numpy()
+    diverged = _diverged(loss, size)
+    types, _ = types_of(W, size.M)
+    counts = (types[:, :, None] == np.arange(size.M)).sum(axis=1)
+    largest = counts.max(axis=1)
+    entries = W.reshape(len(W), -1)
+    cleaned = torch.where(entries.abs() < CLEANED_BELOW, 0, entries)
+    small = size.m * size.d <= LARGEST_HESSIAN
+    return {
+        "loss": loss,
+        "diverged": diverged,
+        "kept": _kept(loss, size),
+        "zero_rows": is_zero(W).sum(dim=-1).numpy(),
+        "pq_rows": pq_index(W.norm(dim=-1)),
+        "pq_entries": pq_index(entries),
+        "pq_entries_cleaned": pq_index(cleaned),
+        "type_variance": counts.var(axis=1),
+        "doubled_type": np.where((counts == largest[:, None]).sum(axis=1) == 1, counts.argmax(axis=1) + 1, 0),
+        "stability_limit": _stability_limits(W, diverged) if small else np.nan,
+    }
+
+
+def _stability_limits(W: Float64[Tensor, "r m d"], diverged: np.ndarray) -> np.ndarray:
+    limits = np.full(len(W), np.nan)
+    limits[~diverged] = np.asarray(stability_limit(W[torch.from_numpy(~diverged)]))
+    return limits

@@ -1,0 +1,83 @@
+"""Students trained from many seeds by the replica engine: gradient descent on the population loss, or online SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from symlab.networks import Normal
+from symlab.papers.permutation_invariance.population_loss import batch_loss_and_gradient, loss_and_gradient
+from symlab.papers.permutation_invariance.settings import Grid
+from symlab.papers.permutation_invariance.student import Student
+from symlab.papers.permutation_invariance.student_points import STEPS_PER_EPOCH, Point
+from symlab.schemes import Standard
+from symlab.training.objective import Replica
+from symlab.training.population import STEPS, Population
+from symlab.training.replicas import Run, train_block
+from symlab.training.settings import Recipe
+
+if TYPE_CHECKING:
+    from symlab.training.resume import Checkpoints
+
+# In units of the loss of the student without neurons: whatever grows beyond it never came back.
+DIVERGED = 1e6
+
+Trained = dict[str, Tensor]
+
+
+def train_students(
+    point: Point,
+    seeds: Sequence[int],
+    grid: Grid,
+    key: tuple[str, str],
+    checkpoints: Checkpoints | None = None,
+) -> Trained:
+    """Train one student a seed from W ~ N(0, init_std^2) until its population loss is below ``grid.stop_below``.
+
+    Args:
+        seeds: of the students; a student depends on its own alone.
+        grid: its ``steps``, ``stop_below`` and ``batch`` (gradient descent has no momentum).
+        key: (study, role), which the generators are derived from, with the point.
+
+    Returns:
+        ``W`` [r, m, d] (float64), and ``steps`` [r] that were taken. A run that diverged keeps its last weights.
+
+    Raises:
+        Interrupted: a signal asked to stop, and a checkpoint was written.
+    """
+    without_neurons = torch.zeros(1, 1, point.d, dtype=torch.float64)
+    loss = partial(loss_and_gradient, M=point.M)
+    problem = Population(
+        loss,
+        steps=STEPS_PER_EPOCH,
+        stop_below=grid.stop_below,
+        stop_above=DIVERGED * float(loss(without_neurons)[0]),
+        draw=partial(on_sphere, grid.batch, point.d) if grid.batch else None,
+        loss_and_gradient_on=partial(batch_loss_and_gradient, M=point.M) if grid.batch else None,
+    )
+    epochs = -(-grid.steps // STEPS_PER_EPOCH)
+    run = Run(
+        build=partial(Student, point.d, point.m),
+        objective=problem,
+        scheme=Standard(name="standard"),
+        init=Normal(name="normal", std=point.init_std),
+        recipe=Recipe(
+            optimizer="sgd", lr=point.lr, momentum=0.0, weight_decay=0.0, epochs=epochs, batch_size=STEPS_PER_EPOCH
+        ),
+        snapshots=[epochs],
+        key=(key[0], f"{key[1]}/{point.name}"),
+    )
+    block = train_block(run, [Replica(0, seed) for seed in seeds], checkpoints=checkpoints)
+    state = block.snapshots[epochs]
+    return {"W": state["linear.weight"], "steps": state[STEPS]}
+
+
+def on_sphere(b: int, d: int, steps: int, generator: torch.Generator) -> Float64[Tensor, "s b d"]:
+    """Inputs drawn uniformly from the unit sphere of R^d."""
+    x = torch.randn(steps, b, d, dtype=torch.float64, generator=generator)
+    return x / x.norm(dim=-1, keepdim=True)

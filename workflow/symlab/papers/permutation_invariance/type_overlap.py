@@ -1,0 +1,85 @@
+"""The share of neurons that two uniformly distributed minima have in common by type (Theorem 5).
+
+Of m neurons, type j has alpha_j + 1 with alpha ~ Multinomial(m - M; 1/M, ..., 1/M). The overlap of two students is
+P = (M + sum_j min(alpha_j, alpha'_j)) / m; its expectation is T(m, M).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from symlab.seeds import numpy_rng
+
+if TYPE_CHECKING:
+    from symlab.measures.job import Job
+    from symlab.papers.permutation_invariance.settings import Overlap
+
+
+def measure_overlap(settings: Overlap, job: Job) -> dict[str, pd.DataFrame]:
+    """Overlap of types of two random splits at every width; ``overlap.csv``."""
+    tables = []
+    for M in settings.M:
+        tables.append(tabulate_overlap(M, settings.up_to, settings.draws, (job.study, "overlap")))
+        job.report(f"M = {M}: {len(tables[-1])} widths")
+    return {"overlap.csv": pd.concat(tables, ignore_index=True)}
+
+
+def tabulate_overlap(M: int, up_to: float, draws: int, seed: tuple[str, ...]) -> pd.DataFrame:
+    """Overlap P at every width m from M to ``up_to`` M: exact T(m, M), its bound and limits (Theorem 5), and by draws.
+
+    Args:
+        seed: names that the draws' generators are derived from, with M and m.
+    """
+    rows = []
+    for m in range(M, round(up_to * M) + 1):
+        drawn, error = sampled_overlap(m, M, draws, numpy_rng(*seed, M, m))
+        rows.append(
+            {"M": M, "m": m, "draws": draws, "overlap_mean": drawn, "overlap_se": error}
+            | {"overlap": expected_overlap(m, M), "lower_bound": overlap_lower_bound(m, M)}
+            | {"poisson_limit": poisson_limit(m / M), "gaussian_limit": gaussian_limit(M / m)}
+        )
+    return pd.DataFrame(rows)
+
+
+def expected_overlap(m: int, M: int) -> float:
+    """T(m, M) = 1 - M / (2m) E |X - Y| with X and Y independent, Binomial(m - M, 1/M); exact up to rounding."""
+    below = stats.binom.cdf(np.arange(m - M), m - M, 1 / M)
+    return 1 - M / m * _half_mean_difference(below)
+
+
+def sampled_overlap(m: int, M: int, draws: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Mean and standard error of the overlap of ``draws`` pairs of minima."""
+    alpha, other = rng.multinomial(m - M, np.full(M, 1 / M), size=(2, draws))
+    overlap = (M + np.minimum(alpha, other).sum(axis=1)) / m
+    return float(overlap.mean()), float(overlap.std(ddof=1) / math.sqrt(draws))
+
+
+def overlap_lower_bound(m: int, M: int) -> float:
+    """Theorem 5 (a): T(m, M) >= 1 - sqrt(2 (m - M) (M - 1)) / (2m)."""
+    return 1 - math.sqrt(2 * (m - M) * (M - 1)) / (2 * m)
+
+
+def gaussian_limit(t: float) -> float:
+    """The limit of T as m and M grow with M / m = t that Theorem 5 (b) states, 1 - sqrt(t (1 - t) / pi).
+
+    It takes the number of neurons of a type for Gaussian, which it is for small t only: see ``poisson_limit``.
+    """
+    return 1 - math.sqrt(t * (1 - t) / math.pi)
+
+
+def poisson_limit(ratio: float) -> float:
+    """The limit of T as m and M grow with m / M = ratio, where X and Y become Poisson with mean ratio - 1."""
+    mean = ratio - 1
+    # The terms left out are below 1e-16, the probability of a larger count.
+    below = stats.poisson.cdf(np.arange(1 + int(stats.poisson.isf(1e-16, mean))), mean)
+    return 1 - _half_mean_difference(below) / ratio
+
+
+def _half_mean_difference(F: np.ndarray) -> float:
+    """E |X - Y| / 2 = sum_k F(k) (1 - F(k)) of two independent counts with the distribution function F."""
+    return float((F * (1 - F)).sum())

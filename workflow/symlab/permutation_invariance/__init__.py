@@ -1,1 +1,0 @@
-"""Two-layer ReLU students of a teacher with orthonormal neurons (Zhan, Li, Wu: permutation invariance and LMC)."""

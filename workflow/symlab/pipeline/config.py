@@ -1,0 +1,399 @@
+"""From a config to validated, expanded studies; nothing else in symlab reads the config.
+
+The Snakefile imports this module on every start, so it imports neither torch nor pandas.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from symlab.data import SOURCES, Source
+from symlab.errors import UserError
+from symlab.measures import Experiment
+from symlab.networks import INITS, MLP, NETWORKS
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, maker_of
+from symlab.pipeline.studies import Chosen, Project, Study, Variant
+from symlab.plotting.settings import Style
+from symlab.schemes import SCHEMES, WAsymmetric
+from symlab.schemes.fixed_counts import fixed_counts
+from symlab.settings import Kind, Positive, Settings, kinds_by_name
+from symlab.training.settings import Recipe
+
+Config = dict[str, Any]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
+Block = dict[str, Any]
+
+
+class Top(Settings):
+    """The whole config."""
+
+    results: str = Field("results", min_length=1, description="Folder that everything is written to.")
+    data_dir: str | None = Field(
+        None,
+        description="Folder looked in first for downloaded data sets; null means the environment variable SYMLAB_DATA, "
+        "then a download.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Where networks are trained; auto takes a CUDA GPU if there is one."
+    )
+    checkpoint_minutes: Annotated[float, Field(gt=0)] = Field(
+        10,
+        description="Minutes of training between two checkpoints, from which a killed job goes on with the same bits.",
+    )
+    style: Style = Field(Style(), description="Look of the figures.")
+    datasets: dict[Name, Block] = Field({}, description="Data sets by name; `sweep` makes one for each combination.")
+    studies: dict[Name, Block] = Field(min_length=1, description="Studies by name.")
+
+
+class Trained(Settings):
+    """The keys of a study that trains networks; it needs `dataset`, `network`, `recipe`, `seeds` and `variants`."""
+
+    dataset: str | list[str] = Field(
+        description="Name (or list of names) of a data set; every variant is trained on each, and on each member of a "
+        "swept one."
+    )
+    network: Block = Field(description="The network's name and keys; a variant may change some.")
+    init: Block = Field({"name": "lecun"}, description="Initial values of the weights.")
+    recipe: Block = Field(description="How the networks are trained; a variant may change some keys.")
+    seeds: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
+        description="Networks trained for each variant and mask seed; consecutive seeds form the pairs."
+    )
+    mask_seeds: Positive = Field(1, description="Draws of F and D; pairs are formed within a draw.")
+    seeds_per_job: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
+        4, description="Seeds that one training job handles."
+    )
+    snapshots: list[Annotated[int, Field(ge=0)]] = Field(
+        [], description="Epochs whose networks are kept and matched besides the last one; 0 is the initialisation."
+    )
+    variants: dict[Name, Block] = Field(min_length=1, description="Network families by name.")
+
+
+class VariantKeys(Settings):
+    """The keys of a variant; `sweep` makes one variant for each combination of the swept values."""
+
+    scheme: Block = Field(description="How the weights come about: F and D of W_eff = F + D * W, by name.")
+    network: Block = Field({}, description="Keys of the study's network that this variant changes.")
+    init: Block | None = Field(None, description="Instead of the study's init.")
+    recipe: Block = Field({}, description="Keys of the study's recipe that this variant changes.")
+
+
+def parse_config(config: Mapping[str, Any]) -> Project:
+    """Validate a config and expand it.
+
+    Raises:
+        UserError: the first thing that is wrong: the dotted key, the value and what is allowed.
+    """
+    # Snakemake hands over its own mappings; a deep copy keeps the caller's config as it was.
+    top = check(Top, copy.deepcopy(dict(config)), "")
+    families = {name: _expand_dataset(name, block) for name, block in top.datasets.items()}
+    datasets: dict[str, Source] = {}
+    for name, members in families.items():
+        for member, source in members.items():
+            _refuse_twice(member, datasets, f"datasets.{name}")
+            datasets[member] = source
+    return Project(
+        # Snakemake knows files by the letters of their paths: ./results and results are two folders to it.
+        results=os.path.normpath(top.results),
+        data_dir=top.data_dir,
+        device=top.device,
+        checkpoint_minutes=top.checkpoint_minutes,
+        style=top.style,
+        datasets=datasets,
+        studies={name: _study(name, block, families, datasets) for name, block in top.studies.items()},
+    )
+
+
+def check(kind: type[Kind], block: Any, where: str, elsewhere: Mapping[str, str] | None = None) -> Kind:
+    """The settings that a block of the config gives; ``elsewhere`` says of keys that stand in another block in which.
+
+    Raises:
+        UserError: the first thing that is wrong with it.
+    """
+    try:
+        return kind.model_validate(block)
+    except ValidationError as error:
+        first = error.errors()[0]["loc"]
+        raise UserError(_sentence(error, kind, (elsewhere or {}).get(str(first[0]) if first else "", where))) from None
+
+
+def check_one_of(
+    kinds: Sequence[type[Kind]],
+    block: Any,
+    where: str,
+    key: str = "name",
+    elsewhere: Mapping[str, str] | None = None,
+) -> Kind:
+    """As ``check``, of the one of several kinds that the block names.
+
+    Raises:
+        UserError: as for ``check``, or there is no kind of that name.
+    """
+    by_name = kinds_by_name(kinds, key)
+    if not isinstance(block, dict) or key not in block:
+        raise UserError(f"Config: {where} lacks {key}; it is one of {', '.join(by_name)}.")
+    if block[key] not in by_name:
+        place = (elsewhere or {}).get(key, where)
+        raise UserError(f"Config: {place}.{key} = {block[key]!r} is not known; it is one of {', '.join(by_name)}.")
+    return check(by_name[block[key]], block, where, elsewhere)
+
+
+def _sentence(error: ValidationError, kind: type[Settings], where: str) -> str:
+    first = error.errors()[0]
+    place = ".".join(filter(None, [where, *(str(part) for part in first["loc"])])) or "the top level"
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(kind.model_fields) if len(first["loc"]) == 1 else ""
+        return f"Config: unknown key {place}" + (f"; known keys are {known}." if known else ".")
+    if first["type"] == "missing":
+        return f"Config: {place} is missing."
+    reason = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
+    value = first["input"]
+    if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?e[+-]?\d+", value):
+        return f"Config: {place} = {value!r} is text in YAML; write the number as {float(value):g}."
+    shown = f" = {value!r}" if not isinstance(value, dict) else ""
+    return f"Config: {place}{shown} is not allowed: {reason[0].lower()}{reason[1:].rstrip('.')}."
+
+
+def _refuse_twice(name: str, taken: Mapping[str, Any], where: str) -> None:
+    if name in taken:
+        raise UserError(f"Config: {where} expands to the name {name!r}, which is taken already; rename one of the two.")
+
+
+def _expand_dataset(family: str, block: Block) -> dict[str, Source]:
+    where = f"datasets.{family}"
+    members: dict[str, Source] = {}
+    for name, member in _sweep(family, block, where):
+        _refuse_twice(name, members, where)
+        members[name] = check_one_of(SOURCES, member, where, "source")
+    return members
+
+
+def _sweep(name: str, block: Block, where: str) -> list[tuple[str, Block]]:
+    """(name, block without sweep) for each combination; names get ``_<key><value>`` for each swept key."""
+    block = dict(block)
+    sweep = block.pop("sweep", {})
+    if not isinstance(sweep, dict) or not all(isinstance(values, list) and values for values in sweep.values()):
+        raise UserError(f"Config: {where}.sweep maps keys to lists of values, such as {{scheme.sigma_F: [0, 1]}}.")
+    members = []
+    for values in itertools.product(*sweep.values()):
+        member = copy.deepcopy(block)
+        for key, value in zip(sweep, values, strict=True):
+            _assign(member, key, value, f"{where}.sweep")
+        suffix = "".join(_suffix(key, value, where) for key, value in zip(sweep, values, strict=True))
+        members.append((name + suffix, member))
+    return members
+
+
+def _suffix(key: str, value: Any, where: str) -> str:
+    shown = "-".join(map(str, value)) if isinstance(value, list) else value
+    text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{shown}"
+    if not re.fullmatch(r"[A-Za-z0-9_.+-]{1,40}", text):
+        raise UserError(
+            f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over "
+            "numbers, lists of them, or plain words."
+        )
+    return f"_{text}"
+
+
+def _assign(target: Block, dotted: str, value: Any, where: str) -> None:
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        target = target.setdefault(parent, {})
+        if not isinstance(target, dict):
+            raise UserError(f"Config: {where} names {dotted!r}, but {parent!r} holds no keys.")
+    target[last] = value
+
+
+def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source]) -> Study:
+    where = f"studies.{name}"
+    block = dict(block)
+    figures = block.pop("figures", [])
+    settings = _settings(block, where)
+    if not block:
+        study = Study(name, _figures(figures, where), settings)
+    else:
+        keys = check(Trained, block, where)
+        study = Study(
+            name,
+            _figures(figures, where),
+            settings,
+            _variants(keys, families, datasets, where),
+            keys.seeds,
+            keys.mask_seeds,
+            keys.seeds_per_job,
+            tuple(keys.snapshots),
+        )
+    check_study(study, where)
+    return study
+
+
+def _figures(figures: Any, where: str) -> tuple[str, ...]:
+    for figure in figures:
+        if figure not in FIGURES:
+            raise UserError(
+                f"Config: {where}.figures names {figure!r}, which no paper's card has; known figures are "
+                f"{', '.join(FIGURES)}."
+            )
+    return tuple(dict.fromkeys(figures))
+
+
+def _settings(block: Block, where: str) -> dict[str, Chosen]:
+    """The settings of the measures and experiments that a study asks for, which are taken out of its block."""
+    found: dict[str, Chosen] = {}
+    for measure in MEASURES.values():
+        if measure.key in block and (chosen := block.pop(measure.key)) is not None:
+            found[measure.key] = check(measure.settings, chosen, f"{where}.{measure.key}")
+    for group in dict.fromkeys(key.partition(".")[0] for key in EXPERIMENTS):
+        if group not in block:
+            continue
+        of_group = block.pop(group)
+        if group in EXPERIMENTS:
+            found[group] = _grids(EXPERIMENTS[group], of_group, f"{where}.{group}")
+            continue
+        members = {key.partition(".")[2]: each for key, each in EXPERIMENTS.items() if key.startswith(f"{group}.")}
+        for key, chosen in of_group.items():
+            if key not in members:
+                raise UserError(f"Config: unknown key {where}.{group}.{key}; known keys are {', '.join(members)}.")
+            if chosen is not None:
+                found[f"{group}.{key}"] = _grids(members[key], chosen, f"{where}.{group}.{key}")
+    return found
+
+
+def _grids(experiment: Experiment, chosen: Any, where: str) -> Chosen:
+    if not experiment.several:
+        return _check_experiment(experiment, chosen, where)
+    if not isinstance(chosen, list):
+        return [_check_experiment(experiment, chosen, where)]
+    found: list[Settings] = []
+    for number, each in enumerate(chosen):
+        found.append(_check_experiment(experiment, each, f"{where}[{number}]", *found))
+    return found
+
+
+def _check_experiment(experiment: Experiment, block: Any, where: str, *before: Settings) -> Settings:
+    settings = check(experiment.settings, block, where)
+    if (misfit := settings.misfit(*before)) is not None:
+        raise UserError(f"Config: {where} is not allowed: {misfit}.")
+    return settings
+
+
+def _variants(
+    keys: Trained, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source], where: str
+) -> dict[str, Variant]:
+    listed = [keys.dataset] if isinstance(keys.dataset, str) else keys.dataset
+    members: list[tuple[str, str]] = []
+    for entry in listed:
+        if entry in families:
+            members += [(member, member.removeprefix(entry)) for member in families[entry]]
+        elif entry in datasets:
+            members.append((entry, ""))
+        else:
+            raise UserError(
+                f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)})."
+            )
+    variants: dict[str, Variant] = {}
+    for family, block in keys.variants.items():
+        here = f"{where}.variants.{family}"
+        for swept, member in _sweep(family, block, here):
+            of_variant = check(VariantKeys, member, here)
+            for dataset, suffix in members:
+                # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
+                full = swept + (suffix if len(listed) == 1 else f"_{dataset}")
+                _refuse_twice(full, variants, here)
+                variants[full] = _variant(full, family, of_variant, keys, dataset, datasets[dataset], here, where)
+    return variants
+
+
+def _variant(
+    name: str, family: str, block: VariantKeys, study: Trained, dataset: str, source: Source, where: str, above: str
+) -> Variant:
+    """``where`` is the variant in the config, ``above`` its study."""
+    variant = Variant(
+        name=name,
+        family=family,
+        dataset=dataset,
+        source=source,
+        network=check_one_of(
+            NETWORKS,
+            {**study.network, **block.network},
+            f"{above}.network",
+            elsewhere=dict.fromkeys(block.network, f"{where}.network"),
+        ),
+        init=check_one_of(INITS, block.init or study.init, f"{where if block.init else above}.init"),
+        scheme=check_one_of(SCHEMES, block.scheme, f"{where}.scheme"),
+        recipe=check(
+            Recipe,
+            {**study.recipe, **block.recipe},
+            f"{above}.recipe",
+            elsewhere=dict.fromkeys(block.recipe, f"{where}.recipe"),
+        ),
+    )
+    _check_variant(variant, where)
+    return variant
+
+
+def _check_variant(variant: Variant, where: str) -> None:
+    """Refuse a network, scheme, recipe and data set that do not fit together."""
+    network, source, scheme = variant.network, variant.source, variant.scheme
+    of_data = f"data set {variant.dataset} (source {source.source})"
+    if (misfit := network.misfit(source.image)) is not None:
+        raise UserError(f"Config: {where}: {of_data}: {misfit}.")
+    if variant.recipe.augment is not None and source.image is None:
+        raise UserError(
+            f"Config: {where}: recipe.augment flips and crops images, but the samples of {of_data} are none; set "
+            "recipe.augment: null."
+        )
+    heads = getattr(scheme, "heads", None)
+    if heads is not None and heads != getattr(network, "heads", None):
+        raise UserError(
+            f"Config: {where}.scheme.heads = {heads}, but network {network.name} has "
+            f"{getattr(network, 'heads', 'no attention')} heads; masks can follow the heads only if there are as many."
+        )
+    if isinstance(scheme, WAsymmetric) and source.inputs is not None and isinstance(network, MLP):
+        sizes = {f"linears.{layer}": size for layer, size in enumerate([source.inputs, *network.widths])}
+        try:
+            fixed_counts(scheme, sizes)
+        except UserError as error:
+            raise UserError(f"Config: {where}: {error}") from None
+
+
+def check_study(study: Study, where: str) -> None:
+    """Refuse measures that contradict each other or the variants, and figures without the tables that they need.
+
+    Raises:
+        UserError: names the key, or the figure and what it lacks.
+    """
+    for measure in study.measures():
+        settings = study.settings[measure.key]
+        for output, key in measure.needs_if.items():
+            maker = maker_of(output)
+            if getattr(settings, key) and maker.key not in study.settings:
+                raise UserError(
+                    f"Config: {where}.{measure.key}.{key} needs {where}.{maker.key}; add {maker.key}: {{}}, or set "
+                    f"{key}: false."
+                )
+        for variant in study.variants.values():
+            _check_measure(measure.chain, measure.key, settings, variant, where)
+    given = set(study.tables())
+    for figure in study.figures:
+        if lacking := [table for table in FIGURES[figure].tables if table not in given]:
+            raise UserError(
+                f"Config: {where}.figures lists {figure}, which needs {lacking[0]}; the study gives "
+                f"{', '.join(sorted(given)) or 'no table'}. Switch on what gives it, or leave the figure out."
+            )
+
+
+def _check_measure(chain: bool, key: str, settings: Any, variant: Variant, where: str) -> None:
+    if chain and not variant.network.chain_of_linear_maps:
+        raise UserError(
+            f"Config: {where}.{key} needs networks that are a chain of linear maps, which {variant.network.name} is "
+            f"not; leave {key} out of this study."
+        )
+    if (misfit := settings.misfit(variant.network, variant.scheme)) is not None:
+        raise UserError(f"Config: {where}.{key}, variant {variant.name}: {misfit}.")

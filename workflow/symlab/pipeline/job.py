@@ -1,0 +1,77 @@
+"""What every workflow script does around its work: a log, errors as sentences, an orderly end when told to stop."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from symlab.artifacts import cannot_write
+from symlab.errors import Interrupted, UserError
+
+Report = Callable[[str], None]
+
+# From <linux/prctl.h>: the signal that a process gets when its parent dies.
+PR_SET_PDEATHSIG = 1
+
+
+def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
+    """Call ``main(snakemake, report)``; ``report(line)`` appends a line with the time to the job's log.
+
+    A ``UserError`` ends the job with its sentence, on the terminal and in the log, and exit status 1; a signal that
+    training answered with a checkpoint ends it with 128 + its number. Anything else is a fault of the program: its
+    traceback goes to the log and the error is raised again.
+    """
+    _end_with_snakemake()
+    log = Path(snakemake.log[0])
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+    except OSError as error:
+        sys.exit(f"Error: {cannot_write(log, error)}")
+
+    def write(text: str) -> None:
+        try:
+            with log.open("a") as file:
+                file.write(text)
+        except OSError as error:
+            # The disk may be full; what the job came to is then told on the terminal alone, and its work goes on.
+            print(f"{log}: {error.strerror}. Not logged: {text}", end="", file=sys.stderr, flush=True)
+
+    def report(line: str) -> None:
+        write(f"{datetime.now():%H:%M:%S} {line}\n")
+
+    try:
+        main(snakemake, report)
+        report("done")
+    except UserError as error:
+        print(f"Error: {error}", file=sys.stderr, flush=True)
+        report(f"Error: {error}")
+        sys.exit(1)
+    except Interrupted as stop:
+        print(stop, file=sys.stderr, flush=True)
+        report(str(stop))
+        sys.exit(128 + stop.by)
+    except Exception:
+        write(traceback.format_exc())
+        raise
+
+
+def _end_with_snakemake() -> None:
+    """Stop in an orderly way when told to, and when the Snakemake that waits for this job is killed."""
+    # An exception lets files under a temporary name be removed; training puts a handler of its own in this one's place.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    by = signal.Signals(number)
+    raise Interrupted(by, f"The job was stopped by {by.name}; the next run does it.")

@@ -1,0 +1,46 @@
+"""All that the kernel's lines and the papers' cards register, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symlab.measures import KERNEL, KERNEL_TABLES, Experiment, Measure, Table
+from symlab.papers import PAPERS
+from symlab.papers.card import Figure, Paper
+
+MEASURES: dict[str, Measure] = {
+    measure.name: measure for measure in (*KERNEL, *(each for paper in PAPERS for each in paper.measures))
+}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.key: experiment for paper in PAPERS for experiment in paper.experiments
+}
+TABLES: dict[str, Table] = {
+    table.name: table for table in (*KERNEL_TABLES, *(each for paper in PAPERS for each in paper.tables))
+}
+FIGURES: dict[str, Figure] = {figure.id: figure for paper in PAPERS for figure in paper.figures}
+
+
+def paper_of(figure: str) -> Paper:
+    """The paper that a figure is from.
+
+    Raises:
+        KeyError: no card has that figure.
+    """
+    return {each.id: paper for paper in PAPERS for each in paper.figures}[figure]
+
+
+def settings_of_spec(key: str, spec: Any) -> Any:
+    """The settings under a key of a study, a list of them where there are several, from their specs."""
+    kinds = {measure.key: measure.settings for measure in MEASURES.values()}
+    kinds |= {experiment.key: experiment.settings for experiment in EXPERIMENTS.values()}
+    return [kinds[key].from_spec(each) for each in spec] if isinstance(spec, list) else kinds[key].from_spec(spec)
+
+
+def maker_of(output: str) -> Measure:
+    """The measure that writes a file, such as ``moments.safetensors``."""
+    return next(measure for measure in MEASURES.values() if output in measure.outputs)
+
+
+def is_table(output: str) -> bool:
+    """Whether an output is a table and not a file of tensors."""
+    return not output.endswith(".safetensors")

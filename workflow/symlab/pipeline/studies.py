@@ -1,0 +1,167 @@
+"""What a config asks for, once its sweeps are expanded: a project, its studies, their variants, and what these give."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from symlab.data import Source
+from symlab.measures import Experiment, Measure, Table
+from symlab.networks import Network
+from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES, is_table
+from symlab.plotting.settings import Style
+from symlab.schemes import Scheme
+from symlab.settings import Settings
+from symlab.training.settings import Recipe
+
+Chosen = Settings | list[Settings]
+"""What stands under a key that switches a measure or an experiment on."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One network family on one data set: everything that decides what a training job does, but the seeds."""
+
+    name: str
+    family: str
+    dataset: str
+    source: Source
+    network: Network
+    init: Settings
+    scheme: Scheme
+    recipe: Recipe
+
+    @property
+    def shape(self) -> str:
+        """A name for its network at its data set's inputs, which other variants may share: ``mlp-1f0c93ab``."""
+        told = json.dumps([self.network.spec(), self.dataset], sort_keys=True)
+        return f"{self.network.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+    def columns(self) -> dict[str, Any]:
+        """What identifies the variant on every row of every table."""
+        return {
+            "family": self.family,
+            **self.scheme.columns(),
+            **self.network.columns(),
+            "dataset": self.dataset,
+            **self.source.columns(),
+        }
+
+
+@dataclass(frozen=True)
+class Study:
+    """Variants trained over the same seeds, or experiments, what is measured of them, and the figures drawn."""
+
+    name: str
+    figures: tuple[str, ...] = ()
+    settings: dict[str, Chosen] = field(default_factory=dict)
+    """Of the measures and experiments that are switched on, by their keys."""
+    variants: dict[str, Variant] = field(default_factory=dict)
+    seeds: int = 0
+    mask_seeds: int = 1
+    seeds_per_job: int = 1
+    snapshots: tuple[int, ...] = ()
+
+    def blocks(self) -> list[int]:
+        """Indices of the training jobs of each variant."""
+        return list(range(-(-self.seeds // self.seeds_per_job)))
+
+    def replicas(self, block: int) -> list[list[int]]:
+        """[mask seed, seed] of each replica of a block; depends on the block and, in the last one, on ``seeds``."""
+        first = block * self.seeds_per_job
+        seeds = range(first, min(first + self.seeds_per_job, self.seeds))
+        return [[mask_seed, seed] for mask_seed in range(self.mask_seeds) for seed in seeds]
+
+    def epochs(self, variant: str) -> list[int]:
+        """Snapshot epochs of a variant, the last epoch included."""
+        last = self.variants[variant].recipe.epochs
+        return sorted({epoch for epoch in self.snapshots if epoch < last} | {last})
+
+    def training_spec(self, variant: str, block: int) -> dict[str, Any]:
+        """All that decides what a training job computes; grows with neither the number of seeds nor of variants."""
+        of_variant = self.variants[variant]
+        return {
+            # Random generators are derived from the names.
+            "study": self.name,
+            "variant": variant,
+            "network": of_variant.network.spec(),
+            "init": of_variant.init.spec(),
+            "scheme": of_variant.scheme.spec(),
+            "recipe": of_variant.recipe.spec(),
+            "epochs": self.epochs(variant),
+            "replicas": self.replicas(block),
+        }
+
+    def datasets(self) -> list[str]:
+        """Names of the data sets used, in order."""
+        return list(dict.fromkeys(variant.dataset for variant in self.variants.values()))
+
+    def shapes(self) -> dict[str, Variant]:
+        """For each shape of the study's networks one of the variants that have it."""
+        return {variant.shape: variant for variant in self.variants.values()}
+
+    def measures(self) -> list[Measure]:
+        """The measures that are switched on."""
+        return [measure for measure in MEASURES.values() if measure.key in self.settings and self.variants]
+
+    def experiments(self) -> list[Experiment]:
+        """The experiments that are switched on."""
+        return [experiment for key, experiment in EXPERIMENTS.items() if key in self.settings]
+
+    def joined_tables(self) -> list[str]:
+        """Tables that are put together from those of the variants' blocks."""
+        measured = [output for measure in self.measures() for output in measure.outputs if is_table(output)]
+        return (["history.csv"] if self.variants else []) + measured
+
+    def derived_tables(self) -> list[Table]:
+        """Tables made from others, each after those that it is made from."""
+        have = {*self.joined_tables(), *(output for each in self.experiments() for output in each.outputs)}
+        found: list[Table] = []
+        for table in TABLES.values():
+            if (not table.key or table.key in self.settings) and have.issuperset(table.inputs):
+                found.append(table)
+                have.add(table.name)
+        return found
+
+    def tables(self) -> list[str]:
+        """Names of all tables that the study gives."""
+        of_experiments = [output for each in self.experiments() for output in each.outputs if is_table(output)]
+        return [*self.joined_tables(), *of_experiments, *(table.name for table in self.derived_tables())]
+
+    def scale(self) -> str:
+        """At which scale the study runs, as a phrase."""
+        parts = [self._scale_of_training()] if self.variants else []
+        for experiment in self.experiments():
+            chosen = self.settings[experiment.key]
+            parts += [each.scale() for each in (chosen if isinstance(chosen, list) else [chosen])]
+        return "; ".join(dict.fromkeys(filter(None, parts)))
+
+    def about(self) -> str:
+        """What the study trains or computes, in one line."""
+        data, variants = self.datasets(), list(self.variants)
+        trained = (
+            f"{'data set' if len(data) == 1 else 'data sets'} {', '.join(data)}; "
+            f"{len(variants)} {'variant' if len(variants) == 1 else 'variants'}: {', '.join(variants)}"
+        )
+        asked = ", ".join(experiment.key.replace("_", " ") for experiment in self.experiments())
+        parts = [trained] if variants else []
+        return ". ".join([*parts, *([f"experiments: {asked}"] if asked else [])])
+
+    def _scale_of_training(self) -> str:
+        masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
+        return f"{self.seeds} seeds{masks}, {max(v.recipe.epochs for v in self.variants.values())} epochs"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A whole config after validation: data sets and studies with all sweeps expanded."""
+
+    results: str
+    data_dir: str | None
+    device: str
+    checkpoint_minutes: float
+    style: Style
+    datasets: dict[str, Source]
+    studies: dict[str, Study]

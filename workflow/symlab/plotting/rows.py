@@ -1,0 +1,389 @@
+"""Which rows of a table figures and claims are about: variants and their names, pairs, last epochs, paths, sweeps.
+
+Every selection is written here once, so that a figure and its claims are about the same rows. Only pandas and numpy are
+imported: a claims job does not pay for matplotlib.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
+
+Mask = Callable[[pd.DataFrame], pd.Series]
+"""Which rows of a table are chosen."""
+
+PAIR = ["mask_seed", "pair"]
+MODEL = ["variant", "mask_seed", "seed"]
+SERIES = ["family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm"]
+SIZES = ["width", "depth"]
+PERMUTATIONS = ("optimal", "identity", "random")
+BLOCK = 128
+"""Neurons of a layer in the paper's heat maps of swap costs: its first ones."""
+_SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
+_SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
+_POINT_NAMES = (
+    (r"hidden(\d+)", r"after layer \1"),
+    (r"stream(\d+)", r"BG \1 residual stream"),
+    (r"inner(\d+\.\d+)", r"layer \1 inner"),
+    (r"stream", r"residual stream"),
+    (r"mlp(\d+)", r"MLP \1 inner"),
+)
+_ADD_W = "a w_asymmetric variant with sweep: {scheme.sigma_F: [0, 1]}"
+
+
+# Tables
+
+
+def need(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+    """The table of a name.
+
+    Raises:
+        UserError: it is missing or empty.
+    """
+    table = tables.get(name)
+    if table is None or table.empty:
+        raise UserError(f"it needs {name} with at least one row, so switch on in its study what gives that table.")
+    return table
+
+
+def where(table: pd.DataFrame) -> str:
+    """The study of a table as the config's key, e.g. ``studies.digits``."""
+    return f"studies.{table['study'].iloc[0]}"
+
+
+# Masks of architectures, by the description columns that every table carries
+
+
+def every_row(table: pd.DataFrame) -> pd.Series:
+    """All rows."""
+    return pd.Series(True, index=table.index)
+
+
+def of_scheme(name: str, low: float = -math.inf, high: float = math.inf) -> Mask:
+    """Networks of a scheme with elementwise activations; given bounds, only those with low <= sigma_F <= high."""
+
+    def mask(table: pd.DataFrame) -> pd.Series:
+        chosen = (table["scheme"] == name) & (table["activation"] != "sigma")
+        if low == -math.inf and high == math.inf:
+            return chosen
+        return chosen & table["sigma_F"].between(low, high)
+
+    return mask
+
+
+standard = of_scheme("standard")
+w_asymmetric = of_scheme("w_asymmetric")
+
+
+def sigma_mlp(table: pd.DataFrame) -> pd.Series:
+    """Networks whose nonlinearity is x * sigmoid(Cx)."""
+    return table["activation"] == "sigma"
+
+
+def any_of(*masks: Mask) -> Mask:
+    """Rows that at least one of the masks chooses."""
+
+    def mask(table: pd.DataFrame) -> pd.Series:
+        chosen = masks[0](table)
+        for other in masks[1:]:
+            chosen = chosen | other(table)
+        return chosen
+
+    return mask
+
+
+def apart_from_fractions(of: Mask) -> Mask:
+    """Of the rows that ``of`` chooses, those of families that do not sweep fixed_fraction; all if there are none.
+
+    A study may sweep the fraction of fixed weights beside its other networks. That sweep is the matter of Fig. 10 and
+    says nothing for or against claims about others.
+    """
+
+    def mask(table: pd.DataFrame) -> pd.Series:
+        chosen = of(table)
+        variants = table[chosen].drop_duplicates("variant")
+        fractions = variants.groupby("family")["fixed_fraction"].nunique()
+        plain = chosen & table["family"].isin(fractions.index[fractions <= 1])
+        return plain if plain.any() else chosen
+
+    return mask
+
+
+def smallest_sigma(of: Mask) -> Mask:
+    """Of the rows that ``of`` chooses, those with the smallest sigma_F."""
+
+    def mask(table: pd.DataFrame) -> pd.Series:
+        chosen = of(table)
+        return chosen & (table["sigma_F"] == table.loc[chosen, "sigma_F"].min())
+
+    return mask
+
+
+def smallest_large(sigma_F: pd.Series) -> float | None:
+    """The smallest sigma_F >= 1, the paper's centre-dominated regime; None if there is none."""
+    large = sigma_F[sigma_F >= 1]
+    return None if large.empty else float(large.min())
+
+
+# Rows of networks and pairs
+
+
+def last_epoch(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each variant's last epoch."""
+    return table[table["epoch"] == table.groupby("variant")["epoch"].transform("max")]
+
+
+def same_dataset(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``table`` measured on the data set that ``rows`` (of one variant) were measured on."""
+    return table[table["dataset"] == rows["dataset"].iloc[0]]
+
+
+def one_matching(paths: pd.DataFrame) -> pd.DataFrame:
+    """The rows of unaligned paths and of those aligned by the first method that the table lists.
+
+    Tables of runs that knew one method have no column ``matching`` and are given back whole.
+    """
+    if "matching" not in paths:
+        return paths
+    aligned = paths["aligned"].astype(bool)
+    methods = paths.loc[aligned, "matching"].unique()
+    return paths[~aligned | paths["matching"].isin(methods[:1])]
+
+
+def one_path(paths: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
+    """The rows of one split's aligned or unaligned path; of several ways of matching, that of the first."""
+    rows = paths[(paths["split"] == split) & (paths["aligned"].astype(bool) == aligned)]
+    return one_matching(rows)
+
+
+def assumptions_hold(rows: pd.DataFrame) -> pd.Series:
+    """Rows in which all assumptions hold: their ``assumption`` is empty, which a CSV file gives back as NaN."""
+    return rows["assumption"].isna() | (rows["assumption"].astype(str).str.strip() == "")
+
+
+def consecutive(pairs: pd.DataFrame) -> pd.Series:
+    """The disjoint consecutive pairs (0, 1), (2, 3), ... of neurons i < j, as in the paper's distributions."""
+    return (pairs["j"] == pairs["i"] + 1) & (pairs["i"] % 2 == 0)
+
+
+def first_block(pairs: pd.DataFrame) -> pd.Series:
+    """The pairs of the first ``BLOCK`` neurons, as in the paper's heat maps."""
+    return (pairs["i"] < BLOCK) & (pairs["j"] < BLOCK)
+
+
+def signed_sqrt(values: pd.Series | np.ndarray) -> np.ndarray:
+    """sign(x) sqrt(|x|), the transform swap costs are shown in."""
+    x = np.asarray(values, dtype=np.float64)
+    return np.sign(x) * np.sqrt(np.abs(x))
+
+
+# Names of variants
+
+
+def name_variant(row: pd.Series, latex: bool) -> str:
+    """The name of a variant from its description columns, in mathematical type for legends or plain for the ledger.
+
+    Its scheme, sigma_F and kind of nonlinearity decide it: ``W, $\\sigma_F$ = 1`` or ``W sigma_F = 1``.
+    """
+    sigma_net = row.get("activation") == "sigma"
+    sigma_name = r"$\sigma$-MLP" if latex else "sigma-MLP"
+    plain = row["scheme"] == "standard"
+    name = sigma_name if sigma_net and plain else str(_SCHEME_NAMES.get(row["scheme"], row["scheme"]))
+    if pd.notna(row["sigma_F"]):
+        name += (r", $\sigma_F$" if latex else " sigma_F") + f" = {row['sigma_F']:g}"
+    return name + (f", {sigma_name}" if sigma_net and not plain else "")
+
+
+def split_variants(table: pd.DataFrame, which: Mask) -> list[tuple[str, pd.DataFrame]]:
+    """(plain name, rows) of each variant that ``which`` chooses, in the table's order; names are unique."""
+    chosen = table[which(table)]
+    telling = [column for column in ("dataset", "norm", "fixed_fraction") if chosen[column].nunique() > 1]
+    groups = [(str(variant), rows) for variant, rows in chosen.groupby("variant", sort=False)]
+    names = []
+    for _, rows in groups:
+        row = rows.iloc[0]
+        further = [f"{column} = {_short(row[column])}" for column in telling if pd.notna(row[column])]
+        names.append(", ".join([name_variant(row, latex=False), *further]))
+    return [
+        (name if names.count(name) == 1 else f"{name} ({variant})", rows)
+        for name, (variant, rows) in zip(names, groups, strict=True)
+    ]
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def variants_of(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a variant: index ``variant``, columns ``SERIES``, dataset, k and, where the table tells them, ``SIZES``.
+
+    Rows come in the order of legends: standard, W-asymmetric and syre by sigma_F, sigma-MLP, then all other schemes.
+    """
+    columns = [*SERIES, "dataset", "k", *(size for size in SIZES if size in table)]
+    variants = table.drop_duplicates("variant").set_index("variant")[columns]
+    ranks = {scheme: rank for rank, scheme in enumerate(_SCHEME_ORDER)}
+    rank = variants["scheme"].map(ranks).fillna(len(ranks) + 1).where(variants["activation"] != "sigma", len(ranks))
+    ordered = variants.assign(rank=rank).sort_values(["rank", "sigma_F"], kind="stable", na_position="first")
+    return ordered.drop(columns="rank")
+
+
+def add_labels(variants: pd.DataFrame) -> pd.DataFrame:
+    """The variants with a ``label`` for legends that only variants differing in nothing but their data set share."""
+    found = variants.assign(label=[name_variant(row, latex=True) for _, row in variants.iterrows()])
+    for column in (each for each in ("family", "fixed_fraction", "norm", *SIZES) if each in found):
+        by_label = found.groupby("label")
+        twice = by_label["dataset"].transform(lambda names: names.duplicated().any())
+        differs = by_label[column].transform(lambda values: values.nunique(dropna=False) > 1)
+        unclear = twice.astype(bool) & differs.astype(bool)
+        found["label"] = [
+            f"{label} ({f'{column} {value:g}' if column in SIZES else value})" if add else label
+            for label, value, add in zip(found["label"], found[column], unclear, strict=True)
+        ]
+    return found
+
+
+def label_rows(table: pd.DataFrame, variants: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the given variants (of ``add_labels``) with their ``label``."""
+    chosen = table[table["variant"].isin(variants.index)]
+    return chosen.assign(label=chosen["variant"].map(variants["label"]))
+
+
+def label_all(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of all variants with their ``label``, and the variants with theirs."""
+    variants = add_labels(variants_of(table))
+    return label_rows(table, variants), variants
+
+
+def list_layers(rows: pd.DataFrame, of: pd.DataFrame) -> str:
+    """The labels of some rows, with their layers and data sets where those are not all that the label has in ``of``."""
+    every, some = (_places(table) for table in (of, rows))
+    names = []
+    for label, layers_of in some.items():
+        if layers_of == every[label]:
+            names.append(label)
+        elif len(set(layers_of.values())) == 1 and layers_of.keys() == every[label].keys():
+            names.append(f"{label} in layer {_listed(next(iter(layers_of.values())))}")
+        else:
+            several = len(every[label]) > 1
+            for dataset, layers in layers_of.items():
+                name = f"{label} on {dataset}" if several else label
+                names.append(name if layers == every[label][dataset] else f"{name} in layer {_listed(layers)}")
+    # A name is not broken into two lines.
+    return "; ".join(name.replace(" ", "\N{NO-BREAK SPACE}") for name in names)
+
+
+def _places(rows: pd.DataFrame) -> dict[str, dict[str, tuple[int, ...]]]:
+    """The layers of each label on each data set."""
+    places: dict[str, dict[str, tuple[int, ...]]] = {}
+    for (label, dataset), part in rows.groupby(["label", "dataset"], sort=False):
+        places.setdefault(str(label), {})[str(dataset)] = tuple(sorted(part["layer"].unique()))
+    return places
+
+
+def _listed(layers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, layers))
+
+
+# Sweeps over sigma_F
+
+
+def sigma_sweep(table: pd.DataFrame) -> pd.DataFrame:
+    """The W-asymmetric variants that differ in sigma_F (and data set) alone: the largest such set, the first of equals.
+
+    They have their ``label``.
+
+    Raises:
+        UserError: there are no W-asymmetric variants.
+    """
+    variants = variants_of(table)
+    plain = variants[w_asymmetric(variants)]
+    if plain.empty:
+        raise UserError(f"{where(table)}.variants has no W-asymmetric variant; add {_ADD_W}.")
+    group = plain.groupby(["family", "fixed_fraction", "norm"], dropna=False, sort=False)["sigma_F"]
+    counts = group.transform("nunique")
+    return add_labels(plain[group.ngroup() == group.ngroup()[counts.idxmax()]])
+
+
+def compared_variants(table: pd.DataFrame) -> pd.DataFrame:
+    """The variants a comparison shows, with labels: all schemes, of the W-asymmetric ones those of ``sigma_sweep``.
+
+    A sweep over the number of fixed weights is left out, it has its own figure.
+    """
+    variants = variants_of(table)
+    w = w_asymmetric(variants)
+    return add_labels(variants[~w | variants.index.isin(sigma_sweep(table).index)] if w.any() else variants)
+
+
+def sigma_regimes(table: pd.DataFrame) -> tuple[pd.DataFrame, list[float]]:
+    """The W-asymmetric sweep and its two telling values of sigma_F: 0 and the smallest >= 1.
+
+    Raises:
+        UserError: one of the two is missing.
+    """
+    sweep = sigma_sweep(table)
+    large = smallest_large(sweep["sigma_F"])
+    if large is None or not (sweep["sigma_F"] == 0).any():
+        raise UserError(
+            f"{where(table)}.variants needs W-asymmetric variants with sigma_F 0 and with sigma_F of at least 1; "
+            f"add {_ADD_W}."
+        )
+    return sweep, [0.0, large]
+
+
+# Averages
+
+
+def average_layers(matching: pd.DataFrame) -> pd.DataFrame:
+    """The matching table, with labels, with each pair's objective averaged over its layers."""
+    pair = ["study", "variant", "dataset", "label", "sigma_F", *PAIR, "epoch", "permutation"]
+    return matching.groupby(pair, dropna=False, sort=False, as_index=False)["objective"].mean()
+
+
+def mean_std(table: pd.DataFrame, x: str, value: str) -> pd.DataFrame:
+    """Columns x, mean, std of ``value`` at each x in rising order; std has n - 1 in it and is 0 for a single row."""
+    return table.groupby(x)[value].agg(["mean", "std"]).fillna({"std": 0.0}).reset_index()
+
+
+# Recording points
+
+
+def sort_points(names: Iterable[str]) -> list[str]:
+    """Distinct recording points from input to output.
+
+    The names that symlab's networks give (hidden2, stream1, inner1.3) tell their places. If there are others, those of
+    traced networks, all keep the order in which they come.
+    """
+    distinct = list(dict.fromkeys(names))
+    places = {name: place for name in distinct if (place := _place(name)) is not None}
+    return sorted(distinct, key=places.__getitem__) if len(places) == len(distinct) else distinct
+
+
+def _place(name: str) -> tuple[float, ...] | None:
+    ends = {"all": -2.0, "input": -1.0, "output": math.inf}
+    if name in ends:
+        return (ends[name],)
+    found = re.fullmatch(r"hidden(\d+)|stream(\d+)|inner(\d+)\.(\d+)", name)
+    return None if found is None else tuple(float(number) for number in found.groups() if number is not None)
+
+
+def block_group(point: str) -> int | None:
+    """The number of the block group of residual blocks that a recording point (stream1, inner1.3) lies in."""
+    found = re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point)
+    return None if found is None else int(found.group(1))
+
+
+def name_point(point: str) -> str:
+    """The name for people of a recording point after which neurons are compared; a traced one's is its own."""
+    if point == "all":
+        return "all layers"
+    for pattern, name in _POINT_NAMES:
+        if found := re.fullmatch(pattern, point):
+            return found.expand(name)
+    # Two dollar signs would be read as mathematics.
+    return point.replace("$", r"\$")

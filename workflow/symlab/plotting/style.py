@@ -1,0 +1,326 @@
+"""One look for all figures: sizes and fonts, the colour of every variant and permutation, labels, legends, files.
+
+matplotlib is imported by the functions that need it: a figure's file, which imports this module, holds its claims too,
+and a claims job does not pay for what it does not draw.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
+from symlab.plotting.rows import PERMUTATIONS
+from symlab.plotting.settings import Style
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.typing import LineStyleType
+
+Color = tuple[float, float, float]
+Shared = Literal["none", "all", "row", "col"] | bool
+
+COLUMN, PAGE = 3.4, 6.9
+"""Widths in inches of a column and of a page of the paper."""
+CHARACTER = 0.62
+"""Width of a character as a multiple of the font size, on average."""
+ERROR_ALPHA = 0.18
+OVER_PAIRS = "mean ± std over pairs"
+COLORBLIND = (
+    "#0173b2",
+    "#de8f05",
+    "#029e73",
+    "#d55e00",
+    "#cc78bc",
+    "#ca9161",
+    "#fbafe4",
+    "#949494",
+    "#ece133",
+    "#56b4e9",
+)
+"""seaborn's palette of that name. It is written out, since seaborn costs a second and a half of CPU to import."""
+TICKS: dict[str, Any] = {
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.edgecolor": ".15",
+    "axes.labelcolor": ".15",
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "grid.color": ".8",
+    "grid.linestyle": "-",
+    "text.color": ".15",
+    "xtick.color": ".15",
+    "ytick.color": ".15",
+    "xtick.direction": "out",
+    "ytick.direction": "out",
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
+}
+"""seaborn's style of that name."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line (or box) is drawn wherever it appears."""
+
+    color: Color
+    linestyle: LineStyleType = "-"
+    marker: str = "o"
+
+
+@contextmanager
+def apply_style(style: Style) -> Iterator[None]:
+    """matplotlib's settings for the length of a block; the ones from before come back after it."""
+    size = style.font_size
+    settings: Any = {
+        **TICKS,
+        "font.size": size,
+        "axes.labelsize": size,
+        "axes.titlesize": size,
+        "xtick.labelsize": size - 1,
+        "ytick.labelsize": size - 1,
+        "legend.fontsize": size - 1,
+        "legend.title_fontsize": size - 1,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.7,
+        "xtick.major.width": 0.7,
+        "ytick.major.width": 0.7,
+        "xtick.major.size": 3,
+        "ytick.major.size": 3,
+        "lines.linewidth": 1.3,
+        "lines.markersize": 3.5,
+        "font.family": ["sans-serif"],
+        "font.sans-serif": ["DejaVu Sans"],
+    }
+    import matplotlib
+
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def save(
+    figure: Figure, pdf_path: str | Path, png_path: str | Path, dpi: int, texts: dict[str, str] | None = None
+) -> None:
+    """Write a figure as PDF and PNG (at ``dpi`` dots per inch), each whole or not at all, without dates in them.
+
+    ``texts`` are kept in the PNG by their keys.
+    """
+    import matplotlib
+
+    from symlab.artifacts import atomic
+
+    with matplotlib.rc_context({"pdf.fonttype": 42}):
+        with atomic(pdf_path) as temporary:
+            figure.savefig(temporary, format="pdf", dpi=dpi, metadata={"CreationDate": None})
+        with atomic(png_path) as temporary:
+            figure.savefig(temporary, format="png", dpi=dpi, metadata={"Software": None, **(texts or {})})
+
+
+def palette(style: Style, n: int = 10) -> list[Color]:
+    """The first n colours of the style's palette.
+
+    Raises:
+        UserError: seaborn knows no palette of that name.
+    """
+    from matplotlib.colors import to_rgb
+
+    if style.palette == "colorblind":
+        return [to_rgb(color) for color in islice(cycle(COLORBLIND), n)]
+    import seaborn as sns
+
+    try:
+        return [to_rgb(color) for color in sns.color_palette(style.palette, n)]
+    except ValueError:
+        raise UserError(
+            f"style.palette is {style.palette!r}, which is not a seaborn palette; try colorblind."
+        ) from None
+
+
+def ordered_colors(n: int) -> list[Color]:
+    """n colours from dark to light for the values of an ordered quantity such as k."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
+
+    # The lightest is left out; it can hardly be seen on white.
+    return [to_rgb(color) for color in colormaps["viridis"](np.linspace(0, 1, n + 3)[1 : n + 1])]
+
+
+def permutation_looks(style: Style) -> dict[str, Look]:
+    """The look of the optimal, the identity and random permutations."""
+    colors = palette(style)
+    looks = (Look(colors[9], "-", "o"), Look(colors[1], "-", "s"), Look(colors[7], "--", "^"))
+    return dict(zip(PERMUTATIONS, looks, strict=True))
+
+
+def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
+    """The look of each variant by label: a hue and line a scheme, W-asymmetric with sigma_F = 0 apart from the rest.
+
+    Several variants of a hue are its shades, darker in their order (that of sigma_F). Other schemes than the paper's
+    take the remaining colours in turn.
+    """
+    colors = palette(style)
+    base: dict[str, Look] = {
+        "standard": Look(colors[0], "-", "o"),
+        "w_asymmetric at 0": Look(colors[3], (0, (5, 2)), "s"),
+        "w_asymmetric": Look(colors[2], "-", "^"),
+        "syre": Look(colors[4], (0, (5, 1, 1, 1)), "D"),
+        "sigma": Look(colors[5], (0, (1, 1)), "v"),
+    }
+    others = cycle(colors[index] for index in (9, 1, 7, 6))
+    labels: dict[str, list[str]] = {}
+    for variant in variants.drop_duplicates("label").itertuples():
+        at_zero = variant.scheme == "w_asymmetric" and variant.sigma_F == 0
+        key = "sigma" if variant.activation == "sigma" else "w_asymmetric at 0" if at_zero else str(variant.scheme)
+        if key not in base:
+            base[key] = Look(next(others), "-", "P")
+        labels.setdefault(key, []).append(str(variant.label))
+    looks = {}
+    for key, members in labels.items():
+        for label, shade in zip(members, _shades(len(members)), strict=True):
+            looks[label] = replace(base[key], color=_shaded(base[key].color, shade))
+    return {label: looks[label] for label in variants["label"].unique()}
+
+
+def _shades(n: int) -> list[float]:
+    return [0.0] if n == 1 else [float(shade) for shade in np.linspace(-0.5, 0.45, n)]
+
+
+def _shaded(color: Color, shade: float) -> Color:
+    """A colour mixed with white (shade < 0) or black (shade > 0)."""
+    target = 1.0 if shade < 0 else 0.0
+    red, green, blue = ((1 - abs(shade)) * part + abs(shade) * target for part in color)
+    return red, green, blue
+
+
+def panels(
+    n_rows: int, n_columns: int, width: float, height: float, sharex: Shared = True, sharey: Shared = True
+) -> tuple[Figure, np.ndarray]:
+    """A figure of the given size in inches with a grid of axes [n_rows, n_columns]; pyplot does not know of it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="compressed")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
+
+
+def name_axes(axes: np.ndarray, x: str, y: str) -> None:
+    """Label every axis of a grid; labels that a neighbour's shared axis already shows are kept but hidden."""
+    n_rows = len(axes)
+    for row, column in np.ndindex(axes.shape):
+        axis: Any = axes[row, column]
+        axis.set_xlabel(x)
+        axis.set_ylabel(y)
+        axis.xaxis.label.set_visible(row == n_rows - 1)
+        axis.yaxis.label.set_visible(column == 0)
+
+
+def leave_out(axes: np.ndarray, used: Sequence[int]) -> None:
+    """Take all panels but the first ``used`` of each row off a grid; the lowest left in a column shows the x axis."""
+    for row, column in np.ndindex(axes.shape):
+        axis: Any = axes[row, column]
+        if column >= used[row]:
+            axis.remove()
+        elif all(column >= below for below in used[row + 1 :]):
+            axis.xaxis.label.set_visible(True)
+            axis.tick_params(labelbottom=True)
+
+
+def break_text(text: str, width: float, style: Style) -> str:
+    """Text in lines that fit into a width in inches, broken after a space, dot, underscore, colon or dash."""
+    limit = max(8, int(72 * width / (CHARACTER * style.font_size)))
+    lines = [""]
+    for piece in re.findall(rf"[ ._:/-]*[^ ._:/-]{{1,{limit}}}[ ._:/-]*|[ ._:/-]+", text):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > limit:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def wrap_sentences(sentences: Sequence[str], width: float, style: Style) -> str:
+    """Sentences that are not empty, each beginning a line, in lines that fit into a width in inches."""
+    limit = max(20, int(72 * width / (CHARACTER * (style.font_size - 1))))
+    return "\n".join(
+        textwrap.fill(text, limit, break_long_words=False, break_on_hyphens=False) for text in sentences if text
+    )
+
+
+def name_row(axis: Axes, name: str) -> None:
+    """Write a row's name to the right of its last panel."""
+    axis.annotate(name, (1.0, 0.5), (6, 0), "axes fraction", "offset points", rotation=270, ha="left", va="center")
+
+
+def mean_line(axis: Axes, stats: pd.DataFrame, look: Look, label: str, *, band: bool) -> None:
+    """Draw columns x (the first), mean and std as a line with a band, or with error bars where the points are few."""
+    x, mean, std = stats.iloc[:, 0].to_numpy(dtype=float), stats["mean"].to_numpy(), stats["std"].to_numpy()
+    axis.plot(x, mean, color=look.color, linestyle=look.linestyle, marker=look.marker, label=label)
+    if band:
+        axis.fill_between(x, mean - std, mean + std, color=look.color, alpha=ERROR_ALPHA, linewidth=0)
+    else:
+        axis.errorbar(x, mean, yerr=std, fmt="none", ecolor=look.color, capsize=2, elinewidth=0.8)
+
+
+def set_ticks(axis: Axis, values: Iterable[float]) -> None:
+    """Tick an axis at the given values and nowhere else, with plain numbers as labels."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_major_locator(FixedLocator(list(values)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
+
+
+def line_entry(label: str, **look: Any) -> Artist:
+    """The legend entry of a line or a marker, grey unless ``look`` (keywords of matplotlib's Line2D) has a colour."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **{"color": "0.4", **look})
+
+
+def mark_entry(label: str, marker: str, **look: Any) -> Artist:
+    """The legend entry of a marker without a line."""
+    return line_entry(label, linestyle="", marker=marker, **look)
+
+
+def handles(looks: dict[str, Look], *, marker: bool = True) -> list[Artist]:
+    """Legend entries of lines."""
+    return [
+        line_entry(label, color=look.color, linestyle=look.linestyle, marker=look.marker if marker else "")
+        for label, look in looks.items()
+    ]
+
+
+def patches(looks: dict[str, Look]) -> list[Artist]:
+    """Legend entries of filled boxes."""
+    from matplotlib.patches import Patch
+
+    return [Patch(facecolor=look.color, edgecolor="black", linewidth=0.5, label=label) for label, look in looks.items()]
+
+
+def legend(figure: Figure, entries: Sequence[Artist], title: str) -> None:
+    """One legend above all panels, read row by row, in as few rows as the figure's width allows."""
+    # At other resolutions than the one measured at, hinted letters may be a little wider.
+    n, room = len(entries), 0.97 * figure.bbox.width
+    for n_rows in range(1, n + 1):
+        columns = -(-n // n_rows)
+        # matplotlib fills a legend column by column.
+        by_row = [entries[index] for column in range(columns) for index in range(column, n, columns)]
+        drawn = figure.legend(handles=by_row, loc="outside upper center", ncols=columns, title=title)
+        drawn.get_title().set_multialignment("center")
+        if columns == 1 or drawn.get_window_extent().width <= room:
+            return
+        drawn.remove()

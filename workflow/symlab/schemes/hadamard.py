@@ -1,0 +1,60 @@
+"""The Hadamard parametrisation theta = u * w (spred): both factors are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from symlab.schemes import Hadamard
+from symlab.schemes.fixed_parts import FixedParts
+
+# Where a tensor starts at zero w cannot follow its size; it must not be zero too, or u = w = 0 stays for ever.
+OF_ZEROS = 0.3
+# w = 1.25 sqrt(rms(theta)) differs from u = theta / w wherever theta is not exactly 1.56 rms.
+ABOVE = 1.25
+
+
+class Product:
+    """theta = u * w, which is at theta's initial value.
+
+    A parameter with u = w or u = -w lies on a mirror that gradient steps never leave: its sign could never change, and
+    one at u = w = 0 is dead. So w starts as one number for the whole tensor, ``1.25 sqrt(rms(theta))`` (0.3 for a
+    tensor of zeros), and u = theta / w. ``on_mirror`` starts at |u| = |w| = sqrt|theta| instead, a negative control.
+
+    Args:
+        stacked: whether tensors have a replica axis, each replica having a w of its own.
+    """
+
+    suffixes = ("u", "w")
+
+    def __init__(self, on_mirror: bool, stacked: bool):
+        self.on_mirror, self.stacked = on_mirror, stacked
+
+    def start(self, value: Tensor) -> list[Tensor]:
+        if self.on_mirror:
+            w = value.abs().sqrt()
+            return [value.sign() * w, w]
+        axes = tuple(range(1 if self.stacked else 0, value.dim()))
+        rms = value.square().mean(dim=axes, keepdim=True).sqrt() if axes else value.abs()
+        w = torch.where(rms > 0, ABOVE * rms.sqrt(), OF_ZEROS).expand_as(value).clone()
+        return [value / w, w]
+
+    def compose(self, *trained: Tensor) -> Tensor:
+        return trained[0] * trained[1]
+
+    def compose_into(self, target: Tensor, *trained: Tensor) -> None:
+        torch.mul(trained[0], trained[1], out=target)
+
+    def pull_back(self, gradient: Tensor, *trained: Tensor) -> list[Tensor]:
+        return [gradient * trained[1], gradient * trained[0]]
+
+    def pinned(self) -> None:
+        return None
+
+
+def products(scheme: Hadamard, parameters: Sequence[str], fixed: FixedParts, stacked: bool) -> dict[str, Product]:
+    """A product for every parameter, or for weights of linear maps and convolutions alone."""
+    names = parameters if scheme.biases else fixed
+    return {name: Product(scheme.start == "on_mirror", stacked) for name in names}

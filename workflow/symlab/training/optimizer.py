@@ -1,0 +1,116 @@
+"""The update of a training recipe, with what is done to gradients before it and to weights after it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+from pkgutil import resolve_name
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symlab.errors import UserError
+from symlab.schemes.parametrisation import parameter_of
+from symlab.training.settings import UPDATES, Recipe, WeightNorm
+
+# float32 lanes of the widest CPU vector register (AVX-512).
+VECTOR = 16
+
+
+class Optimizer:
+    """Moves trained tensors, of one replica each or of ``R`` stacked ones (leading axis), along their ``grad``.
+
+    The updates are elementwise, so a step on stacked tensors equals separate steps. Biases and norm parameters
+    (everything whose parameter is not in ``weights``) are decayed only where ``recipe.decay_bias`` says so.
+
+    Raises:
+        UserError: a pattern of ``recipe.penalties`` matches no parameter.
+    """
+
+    def __init__(self, recipe: Recipe, trained: dict[str, Tensor], weights: Collection[str], R: int):
+        self.recipe, self.R = recipe, R
+        self.trained = list(trained.values())
+        self.penalties = _penalties(recipe, trained)
+        groups: dict[tuple[float, bool], list[Tensor]] = {}
+        for name, tensor in trained.items():
+            decay = recipe.weight_decay if recipe.decay_bias or parameter_of(name) in weights else 0.0
+            # The fused CPU kernel rounds the last elements that fill no vector register differently; with several
+            # replicas in one tensor a seed's bits would depend on its place: such tensors (a few biases) are not fused.
+            fused = tensor.is_cuda or R == 1 or (tensor.numel() // R) % VECTOR == 0
+            groups.setdefault((decay, fused), []).append(tensor)
+        update = resolve_name(UPDATES[recipe.optimizer])
+        self.updates = [update(recipe, tensors, *group) for group, tensors in groups.items()]
+
+    @property
+    def size(self) -> int:
+        """Trained numbers of each replica."""
+        return sum(tensor.numel() for tensor in self.trained) // self.R
+
+    @torch.no_grad()
+    def step(self, lr: float | Tensor, noise: Float[Tensor, "r size"] | None = None) -> None:
+        """Move every tensor along its ``grad``; in a CUDA graph ``lr`` is a scalar tensor on the GPU.
+
+        Args:
+            noise: added to the gradients, after those of the penalties.
+        """
+        for tensor, strength in self.penalties:
+            tensor.grad.add_(tensor, alpha=strength)  # type: ignore[union-attr]
+        if noise is not None:
+            self._add(noise)
+        if self.recipe.lr_by is not None:
+            self._scale([tensor.grad for tensor in self.trained], self._rate_factor(lr))
+        for update in self.updates:
+            update.step([tensor.grad for tensor in update.tensors], lr)
+        if self.recipe.sphere is not None:
+            self._scale(self.trained, self.recipe.sphere / self._norms(self.trained))
+
+    def _add(self, noise: Float[Tensor, "r size"]) -> None:
+        sizes = [tensor.numel() // self.R for tensor in self.trained]
+        for tensor, part in zip(self.trained, noise.split(sizes, dim=1), strict=True):
+            assert tensor.grad is not None
+            tensor.grad.add_(part.reshape(tensor.shape))
+
+    def _rate_factor(self, lr: float | Tensor) -> Float[Tensor, " r"]:
+        """What ``lr`` is multiplied by for each replica."""
+        rule = self.recipe.lr_by
+        norms = self._norms(self.trained)
+        if isinstance(rule, WeightNorm):
+            return norms**-rule.power
+        assert rule is not None
+        factor = norms / self._norms([tensor.grad for tensor in self.trained])
+        return factor if rule.largest is None else factor.clamp(max=rule.largest / lr)  # type: ignore[arg-type]
+
+    def _norms(self, tensors: list[Any]) -> Float[Tensor, " r"]:
+        """Of all tensors of a replica together."""
+        return torch.stack([tensor.reshape(self.R, -1).square().sum(dim=1) for tensor in tensors]).sum(dim=0).sqrt()
+
+    def _scale(self, tensors: list[Any], factors: Float[Tensor, " r"]) -> None:
+        for tensor in tensors:
+            tensor.mul_(factors.reshape(-1, *[1] * (tensor.dim() - 1)) if self.R > 1 else factors)
+
+    def live(self) -> dict[str, Tensor]:
+        """Momenta and step counts, themselves and not copies, by names that do not depend on the process."""
+        return {
+            f"optimizer/{number}/{k}/{i}": tensor
+            for number, update in enumerate(self.updates)
+            for k, tensors in enumerate(update.state())
+            for i, tensor in enumerate(tensors)
+        }
+
+
+def _penalties(recipe: Recipe, trained: dict[str, Tensor]) -> list[tuple[Tensor, float]]:
+    paths = [parameter_of(name) for name in trained]
+    for pattern in recipe.penalties:
+        if not any(fnmatchcase(path, pattern) for path in paths):
+            raise UserError(
+                f"recipe.penalties has the pattern {pattern!r}, which matches no parameter of the network "
+                f"({', '.join(dict.fromkeys(paths))})."
+            )
+    found = []
+    for path, tensor in zip(paths, trained.values(), strict=True):
+        fitting = [strength for pattern, strength in recipe.penalties.items() if fnmatchcase(path, pattern)]
+        if fitting:
+            found.append((tensor, fitting[0]))
+    return found

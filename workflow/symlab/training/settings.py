@@ -1,0 +1,115 @@
+"""The keys of a training recipe; free of torch, so that a config is checked at once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from symlab.settings import Positive, Settings
+
+
+class Constant(Settings):
+    """The learning rate stays."""
+
+    name: Literal["constant"]
+
+
+class Cosine(Settings):
+    """To 0 at the last step by half a cosine, after a linear warm-up."""
+
+    name: Literal["cosine"]
+    warmup_epochs: Annotated[float, Field(ge=0)] = Field(0, description="Epochs of linear warm-up.")
+
+
+class Warmup(Settings):
+    """Linear over the warm-up, then constant."""
+
+    name: Literal["warmup"]
+    warmup_epochs: Annotated[float, Field(ge=0)] = Field(description="Epochs of linear warm-up.")
+
+
+class Exponential(Settings):
+    """lr gamma^epoch over the first epochs, then constant."""
+
+    name: Literal["exponential"]
+    gamma: Annotated[float, Field(gt=0)] = Field(description="Factor of the learning rate at each epoch.")
+    growth_epochs: Positive = Field(description="Epochs with the factor, constant afterwards.")
+
+
+SCHEDULES: tuple[type[Settings], ...] = (Constant, Cosine, Warmup, Exponential)
+Schedule = Annotated[Constant | Cosine | Warmup | Exponential, Field(discriminator="name")]
+
+
+class Augment(Settings):
+    """Random changes to each training image whenever it is used."""
+
+    flip: bool = Field(True, description="Whether to mirror each image left to right with probability 1/2.")
+    crop: int = Field(4, ge=0, description="Pixels of zeros put around an image before it is cropped back at random.")
+
+
+class WeightNorm(Settings):
+    """The learning rate over ``|theta|^power``, theta being all trained tensors of a network at the step."""
+
+    name: Literal["weight_norm"]
+    power: Annotated[float, Field(gt=0)] = Field(description="Power of the norm; L - 2 for a network of degree L.")
+
+
+class Relative(Settings):
+    """The learning rate times ``|theta| / |gradient|``: each step changes theta by that share of its norm."""
+
+    name: Literal["relative"]
+    largest: Annotated[float, Field(gt=0)] | None = Field(None, description="The rate is at most this; null: no limit.")
+
+
+RATES: tuple[type[Settings], ...] = (WeightNorm, Relative)
+UPDATES: dict[str, str] = {
+    "adamw": "symlab.training.updates:AdamW",
+    "sgd": "symlab.training.updates:SGD",
+    "adam": "symlab.training.updates:Adam",
+}
+"""Where each optimizer's arithmetic is, as ``module:class``."""
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Recipe(Settings):
+    """How a network is trained."""
+
+    optimizer: Literal["adamw", "sgd", "adam"] = Field(
+        "adamw", description="adam couples its decay (L2 added to the gradient), adamw does not."
+    )
+    lr: Annotated[float, Field(gt=0)] = Field(0.001, description="Learning rate.")
+    weight_decay: float = Field(0.01, ge=0, description="Decay of what is trained (W, not W_eff).")
+    momentum: float = Field(0.9, ge=0, le=1, description="sgd: momentum.")
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = Field(
+        [0.9, 0.999], description="adam, adamw: decay rates of the moments; the first may be 0."
+    )
+    eps: Annotated[float, Field(gt=0)] = Field(1e-8, description="adam, adamw: added to the root of the second moment.")
+    decay_bias: bool = Field(True, description="Whether biases and norm parameters are decayed too.")
+    penalties: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        {},
+        description="Patterns on parameters' paths to lambda: lambda/2 |theta|^2 of what is trained there is added to "
+        "the loss that is descended (not to the one that is reported). Of several patterns the first counts.",
+    )
+    gradient_noise: float = Field(0, ge=0, description="Standard deviation of noise added to each gradient entry.")
+    lr_by: Annotated[WeightNorm | Relative, Field(discriminator="name")] | None = Field(
+        None, description="sgd without momentum and decay: a rate that follows the weights' norm; null for none."
+    )
+    sphere: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Norm to which all trained tensors together are scaled after each step; null for none."
+    )
+    epochs: Positive = Field(description="Passes over the training data.")
+    batch_size: Positive | None = Field(64, description="Samples of each step; null for all of them, in their order.")
+    schedule: Schedule = Field(Constant(name="constant"), description="Course of the learning rate.")
+    augment: Augment | None = Field(None, description="Random changes to training images; null for none.")
+    precision: Literal["float32", "tf32", "bf16", "float64"] = Field(
+        "float32",
+        description="Arithmetic of training; tf32 needs a GPU, bf16 (autocast) halves the time of convolutions on "
+        "processors that have it.",
+    )
+
+    @model_validator(mode="after")
+    def _rate_of_plain_steps(self) -> Self:
+        if self.lr_by is not None and (self.optimizer != "sgd" or self.momentum or self.weight_decay):
+            raise ValueError("lr_by goes with optimizer: sgd, momentum: 0 and weight_decay: 0 (penalties may decay)")
+        return self
