@@ -65,6 +65,15 @@ def test_one_more_sigma_trains_only_that_variant_and_a_key_of_an_experiment_runs
     assert finished.plan() == dict.fromkeys(OF_NETWORKS, 1) | OF_TABLES | of_students
 
 
+def test_one_more_width_is_traced_and_leaves_the_other_networks_alone(finished):
+    def widen(config):
+        wide = {"scheme": {"name": "standard"}, "network": {"widths": [48, 48]}}
+        config["studies"]["digits"]["variants"]["wide"] = wide
+
+    finished.edit_config(widen)
+    assert finished.plan() == dict.fromkeys((*OF_NETWORKS, "trace"), 1) | OF_TABLES
+
+
 def test_an_edited_module_reruns_what_uses_it_and_the_reason_names_it(finished):
     finished.edit(PATH, lambda text: f"{text}\nUNUSED = 1\n")
     said = finished.run("all", "--dry-run")
