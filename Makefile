@@ -7,8 +7,9 @@ SOURCES := workflow tests examples
 demo: .venv/.installed
 	$(BIN)/snakemake all --logger rich
 
+# Where Python is told to keep no compiled modules, each of the tests' many processes compiles all of them again.
 test: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
 
 test-slow: .venv/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations 15

@@ -40,7 +40,9 @@ class Project:
         return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", str(self.config)]
 
     def environment(self, **variables: str) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if key != "SYMLAB_DATA"}
+        # The modules of a copy are compiled by its first process, not by each.
+        unwanted = ("SYMLAB_DATA", "PYTHONDONTWRITEBYTECODE")
+        kept = {key: value for key, value in os.environ.items() if key not in unwanted}
         # Users install symlab into the environment of their clone, and the Snakefile refuses one from elsewhere. Tests
         # share one environment among many copies, whose modules they also edit, so each copy is put before it.
         path = os.pathsep.join([str(self.folder / "workflow"), *variables.pop("PYTHONPATH", "").split(os.pathsep)])

@@ -29,7 +29,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from symlab.alignment.forward import outputs
 from symlab.alignment.matching import match, match_all, objective
 from symlab.alignment.moments import record_pair_moments
-from symlab.networks import build
+from symlab.networks import NETWORKS, build
+from symlab.settings import choose
 from symlab.symmetries.trace import Traced, trace
 
 N_IMAGES, THREADS, ROUNDS = 54_000, 2, 3
@@ -40,7 +41,7 @@ MAX_RATIO_TO_FORWARD, MAX_MEMORY_GROWTH_MB = 1.3, 20.0
 
 def networks() -> tuple[nn.Module, nn.Module]:
     torch.manual_seed(0)
-    config = {"name": "mlp", "widths": [512, 512, 512]}
+    config = choose(NETWORKS, {"name": "mlp", "widths": [512, 512, 512]})
     return build(config, 784, 10).eval(), build(config, 784, 10).eval()
 
 
@@ -168,7 +169,7 @@ def test_peak_memory(benchmark):
 
 def resnets() -> tuple[Traced, nn.Module, dict[str, Tensor], dict[str, Tensor]]:
     torch.manual_seed(0)
-    nets = [build({"name": "resnet20"}, COLOUR_INPUTS, 10).eval() for _ in range(2)]
+    nets = [build(choose(NETWORKS, {"name": "resnet20"}), COLOUR_INPUTS, 10).eval() for _ in range(2)]
     return trace(nets[0], torch.zeros(2, COLOUR_INPUTS)), nets[0], nets[0].state_dict(), nets[1].state_dict()
 
 

@@ -1,14 +1,21 @@
 """Pages say what is: generated parts are fresh, links and pictures lead somewhere, the config in them is valid."""
 
+import json
 import re
 
+import pandas as pd
 import pytest
 import yaml
 
+from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
+from symlab.papers.card import Sentence
+from symlab.papers.claim import Claim, Measurement, at_most
+from symlab.pipeline import docs
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.docs import REFERENCE, ROOT, generate, pages, regenerate
+from symlab.pipeline.ledger import evaluate_claims
 
 PAGES = {str(path.relative_to(ROOT)): path for path in [*pages(), ROOT / "examples" / "align" / "README.md"]}
 
@@ -42,8 +49,8 @@ def test_every_kept_run_is_told_and_every_kept_figure_shown():
     text = "".join(path.read_text() for path in pages())
     for run in REFERENCE.iterdir():
         assert re.search(rf"generated: verdicts [\w-]+ {run.name} ", text)
-        assert {path.name for path in run.iterdir() if path.suffix != ".png"} == {"claims.csv", "provenance.json"}
-        assert [path for path in run.glob("*.png") if f"reference/{run.name}/{path.name}" not in text] == []
+        pictures = {path.name for path in run.iterdir()} - {"claims.csv", "provenance.json"}
+        assert {name for name in pictures if f"reference/{run.name}/{name}" not in text} == set()
 
 
 def test_the_example_config_is_valid():
@@ -51,10 +58,38 @@ def test_the_example_config_is_valid():
     assert len(parse_config(yaml.safe_load(example)).studies["widths"].variants) == 4
 
 
-@pytest.mark.parametrize("what", ["nothing", "verdicts neuron-identifiability", "verdicts nobody demo"])
+@pytest.mark.parametrize("what", ["nothing", "found neuron-identifiability", "verdicts nobody demo"])
 def test_a_part_that_there_is_not_is_refused(what):
     with pytest.raises(UserError, match="Nothing is generated"):
         list(generate(what))
+
+
+def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeypatch):
+    def claim(name, found, kind="finding"):
+        return Claim(
+            id=f"test-1-{name}", statement=f"{name} | holds", bound=at_most(1), origin="paper",
+            reason="so", tables=("a.csv",), measure=lambda tables: found, kind=kind,
+        )  # fmt: skip
+
+    sentence = Sentence("Ones have {x}.", {"x": ("test-1-one", "")})
+    claims = [claim("one", [Measurement(0.5, 4, error=0.1)]), claim("two", [Measurement(2.0, 1)], "theorem")]
+    paper = card(claims, found=(sentence,), scale="eight pairs")
+    studies = {"s": {"figures": ["test-1"], "scale": "4 pairs"}}
+    write_table(
+        tmp_path / "demo" / "claims.csv", evaluate_claims(studies, {"s": {"a.csv": pd.DataFrame({"x": [1]})}}, [paper])
+    )
+    provenance = {"command": "make demo", "date": "today", "wall_time": "1 s", "machine": "a desk"}
+    (tmp_path / "demo" / "provenance.json").write_text(json.dumps(provenance))
+    monkeypatch.setattr(docs, "REFERENCE", tmp_path)
+    monkeypatch.setattr(docs, "PAPERS", [paper])
+    assert list(generate("found test-paper demo")) == [
+        "- Ones have 0.50 ± 0.10.", "", "Here: s: 4 pairs. The paper: eight pairs.",
+    ]  # fmt: skip
+    text = "\n".join(generate("verdicts test-paper demo"))
+    assert "1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text
+    assert "| 1 | s | one \\| holds | 0.50 ± 0.10 | at most 1 (paper) | held |" in text
+    assert "| **failed** (theorem) |" in text
+    assert "| 1 | 0 | 0 | 0 | s: 4 pairs |" in "\n".join(generate("results"))
 
 
 def test_what_is_around_generated_parts_is_kept():

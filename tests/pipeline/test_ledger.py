@@ -7,136 +7,185 @@ import pytest
 
 from symlab.artifacts import read_table, write_table
 from symlab.papers import PAPERS
-from symlab.papers.claim import Claim, Verdict, above, at_least, at_most, below, between
+from symlab.papers.card import Sentence
+from symlab.papers.claim import Claim, Measurement, above, at_least, at_most, below, between
 from symlab.pipeline.ledger import (
     COLUMNS,
     claims_of,
-    count_verdicts,
+    count_findings,
     describe_counts,
     errors_of,
     evaluate_claims,
     format_number,
+    format_value,
     group_claims,
+    kept_verdicts,
+    tell,
 )
 
 TABLE = pd.DataFrame({"x": [1.0]})
 TABLES = {"s": {"a.csv": TABLE}}
-STUDIES = {"s": {"figures": ["test-1"], "scale": "2 seeds"}}
+STUDIES = {"s": {"figures": ["test-1"], "scale": "1 pair"}}
 
 
-def claim(name, evaluate, figure="test-1", tables=("a.csv",), also=(), explanation=""):
-    return Claim(f"{figure}-{name}", figure, f"{name}: x", "at most 1", "why", tables, evaluate, also, explanation)
+def claim(name, found, figure="test-1", tables=("a.csv",), **fields):
+    measure = found if callable(found) else lambda tables: found
+    fields = {"bound": at_most(1), "origin": "ours", "reason": "because"} | fields
+    return Claim(id=f"{figure}-{name}", statement=f"{name} holds", tables=tables, measure=measure, **fields)
 
 
-def held(tables):
-    return Verdict(1.0, True, 2, 0.5)
-
-
-def broken(tables):
-    return Verdict(tables["a.csv"]["no such column"].mean(), True, 1)
+def judged(card, *claims, **fields):
+    return evaluate_claims(STUDIES, TABLES, [card(claims, **fields)])
 
 
 def test_each_claim_has_one_row_a_case_with_every_column(card):
-    cases = [Verdict(1.0, True, 2, case="layer 1"), Verdict(3.0, False, 2, case="layer 2")]
-    paper = card([claim("one", held), claim("two", lambda tables: cases)])
-    ledger = evaluate_claims(STUDIES, TABLES, [paper])
+    cases = [Measurement(1.0, 2, 0.5, "layer 1", error=0.0), Measurement(3.0, 2, case="layer 2", unit="masks")]
+    ledger = judged(card, claim("one", cases, quantity="mean x", kind="theorem", why={"layer 2": "it is deep"}))
     assert list(ledger) == COLUMNS
-    assert list(ledger["verdict"]) == ["held", "held", "failed"]
-    assert list(ledger["case"]) == ["", "layer 1", "layer 2"]
-    first = ledger.iloc[0]
-    assert (first["paper"], first["study"], first["scale"]) == ("test-paper", "s", "2 seeds")
-    assert (first["value"], first["spread"], first["n"], first["threshold"]) == (1.0, 0.5, 2, "at most 1")
+    first, second = ledger.to_dict("records")
+    assert (first["paper"], first["study"], first["scale"], first["kind"]) == ("test-paper", "s", "1 pair", "theorem")
+    assert (first["value"], first["spread"], first["error"], first["n"], first["unit"]) == (1.0, 0.5, 0.0, 2, "pairs")
+    assert (first["threshold"], first["origin"], first["quantity"]) == ("at most 1", "ours", "mean x")
+    assert (first["verdict"], first["why"]) == ("held", "")
+    assert (second["verdict"], second["why"], second["unit"]) == ("failed", "it is deep", "masks")
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "error", "verdict"),
+    [
+        (at_most(1), 0.5, None, "held"),
+        (at_most(1), 0.5, 0.2, "held"),
+        (at_most(1), 0.5, 0.3, "undecided"),
+        (at_most(1), 1.5, 0.3, "undecided"),
+        (at_most(1), 1.5, 0.2, "failed"),
+        (between(1, 3), 2.0, 0.6, "undecided"),
+        (between(1, 3), 3.5, 0.6, "undecided"),
+        (at_least(0), math.inf, 0.1, "held"),
+        (at_least(0), math.nan, None, "failed"),
+    ],
+)
+def test_a_threshold_within_two_standard_errors_decides_nothing(card, bound, value, error, verdict):
+    ledger = judged(card, claim("one", [Measurement(value, 4, error=error)], bound=bound, why={"": "so"}))
+    assert list(ledger["verdict"]) == [verdict]
+    # What is undefined is not explained.
+    assert list(ledger["why"]) == ["so" if verdict == "failed" and not math.isnan(value) else ""]
 
 
 def test_an_error_is_a_row_of_its_own_hides_no_claim_and_is_named(card, caplog):
-    paper = card([claim("bad", broken), claim("told", broken, explanation="because"), claim("good", held)])
-    ledger = evaluate_claims(STUDIES, TABLES, [paper])
-    assert list(ledger["verdict"]) == ["error", "error", "held"]
-    assert set(ledger["detail"][:2]) == {"KeyError: 'no such column'"} and set(ledger["why"]) == {""}
+    broken = claim("bad", lambda tables: tables["a.csv"]["no such column"])
+    ledger = judged(card, broken, claim("good", [Measurement(1.0, 2)]))
+    assert list(ledger["verdict"]) == ["error", "held"] and ledger["detail"][0] == "KeyError: 'no such column'"
     assert "Traceback" in caplog.text
-    said = errors_of(ledger)
-    assert said.startswith("2 claims could not be evaluated: test-1-bad in study s (KeyError: 'no such column');")
-    assert errors_of(ledger[2:]) == ""
-    assert describe_counts(count_verdicts(ledger)) == "1 held, 0 failed, 2 errors, 0 not run"
+    assert errors_of(ledger).startswith("1 claim could not be evaluated: test-1-bad in study s (KeyError: ")
+    assert errors_of(ledger[1:]) == ""
+    counts = count_findings(group_claims(ledger))
+    assert describe_counts(counts) == "1 error, 1 held, 0 failed, 0 undecided, 0 not run"
 
 
-def test_what_is_not_run_says_why(card):
-    paper = card(
-        [
-            claim("no-table", held, tables=("a.csv", "b.csv")),
-            claim("no-rows", held, tables=("c.csv",)),
-            claim("no-networks", lambda tables: []),
-            claim("no-case", lambda tables: Verdict(math.nan, None, 0, case="k = 2", detail="one width alone")),
-            claim("no-study", held, figure="test-2"),
-        ],
-        figures=("1", "2"),
-    )
-    ledger = evaluate_claims(STUDIES, {"s": {"a.csv": TABLE, "c.csv": TABLE[:0]}}, [paper])
+def test_what_is_not_run_says_why_and_which_key_would_switch_it_on(card):
+    good = [Measurement(1.0, 2)]
+    claims = [
+        claim("ridge", good, tables=("a.csv", "ridge_costs.csv", "estimators.csv")),
+        claim("train", good, tables=("history.csv",)),
+        claim("no-networks", ["there is one width alone"]),
+        claim("nothing", []),
+        claim("no-study", good, figure="test-2"),
+    ]
+    ledger = judged(card, *claims, figures=("1", "2"))
     assert set(ledger["verdict"]) == {"not run"}
     assert list(ledger["detail"]) == [
-        "needs b.csv, which the study does not have",
-        "needs c.csv, which the study does not have",
+        "the study does not ask for ridge and identification, so there is no ridge_costs.csv and no estimators.csv",
+        "the study trains no networks, so there is no history.csv",
+        "there is one width alone",
         "the study has no such networks",
-        "one width alone",
         "no study of this config draws the figure",
     ]
     assert list(ledger["study"]) == ["s"] * 4 + [""]
 
 
-def test_a_reported_statement_agrees_or_disagrees_and_only_numbers_are_explained(card):
-    cases = [Verdict(1.0, True, 2), Verdict(2.0, False, 2), Verdict(math.nan, None, 0), Verdict(math.nan, False, 2)]
-    paper = card([claim("told", lambda tables: cases, explanation="because")])
-    ledger = evaluate_claims(STUDIES, TABLES, [paper])
-    assert list(ledger["verdict"]) == ["agrees", "disagrees", "not run", "disagrees"]
-    assert list(ledger["why"]) == ["", "because", "", ""]
-
-
 def test_claims_stand_in_the_order_of_the_card_and_panels_with_their_whole(card):
-    claims = [claim(f, held, figure=f"test-{f}") for f in ("thm1", "10", "3")]
-    claims.append(claim("panel", held, figure="test-3a", also=("test-3",)))
+    claims = [claim("x", [Measurement(1.0, 2)], figure=f"test-{f}") for f in ("thm1", "10", "3")]
+    claims.append(claim("panel", [Measurement(1.0, 2)], figure="test-3a", also=("test-3",)))
     paper = card(claims, figures=("3", "10", "thm1"))
     assert [each.figure for each in claims_of(paper)] == ["test-3", "test-3a", "test-10", "test-thm1"]
-    studies = {"s": {"figures": ["test-3"], "scale": ""}}
-    ledger = evaluate_claims(studies, TABLES, [paper])
+    ledger = evaluate_claims({"s": {"figures": ["test-3"], "scale": ""}}, TABLES, [paper])
     assert list(ledger["verdict"]) == ["held", "held", "not run", "not run"]
 
 
 def test_a_paper_of_which_nothing_is_drawn_is_left_out(card):
-    other = card([claim("other", held, figure="other-1")], prefix="other")
-    assert set(evaluate_claims(STUDIES, TABLES, [card([claim("one", held)]), other])["paper"]) == {"test-paper"}
+    other = card([claim("other", [], figure="other-1")], prefix="other")
+    assert set(evaluate_claims(STUDIES, TABLES, [card([claim("one", [])]), other])["paper"]) == {"test-paper"}
     assert evaluate_claims({}, {}, [other]).empty
 
 
-def test_the_cards_that_there_are_have_claims_and_headlines_among_them():
+def test_the_cards_that_there_are_have_claims_whose_figures_and_sentences_exist():
     ids = [each.id for paper in PAPERS for each in claims_of(paper)]
     assert len(ids) == len(set(ids))
     for paper in PAPERS:
-        own = claims_of(paper)
-        assert own and set(paper.headlines) <= {each.id for each in own}
-        assert all(each.figure.startswith(f"{paper.prefix}-") and each.id.startswith(paper.prefix) for each in own)
-        figures = [figure.id for figure in paper.figures]
-        assert all(each.is_about(figures) for each in own)
+        own, figures = claims_of(paper), [figure.id for figure in paper.figures]
+        assert own and all(each.id.startswith(paper.prefix) and each.is_about(figures) for each in own)
+        assert {name for sentence in paper.found for name, _ in sentence.values.values()} <= {each.id for each in own}
+        assert set(paper.pictures) <= set(figures)
 
 
-def test_cases_are_gathered_worst_first_also_from_a_file(card, tmp_path):
-    cases = [Verdict(float(layer), layer != 2, 2, None, f"layer {layer}") for layer in (1, 2, 3)]
-    ledger = evaluate_claims(STUDIES, TABLES, [card([claim("one", held), claim("two", lambda tables: cases)])])
-    two, one = group_claims(ledger)
-    assert (two.verdict, two.against, two.range) == ("failed", 1, "1 to 3")
-    assert [case.name for case in two.cases] == ["layer 2", "layer 1", "layer 3"]
-    assert (one.verdict, one.range, one.headline, one.quantity) == ("held", "1 ± 0.5", "one", "x")
-    write_table(tmp_path / "claims.csv", ledger)
-    again = group_claims(read_table(tmp_path / "claims.csv"))
-    assert [(each.claim, each.range, each.why) for each in again] == [
-        (each.claim, each.range, "") for each in (two, one)
+def test_cases_are_gathered_worst_first_and_findings_counted_in_rows_also_from_a_file(card, tmp_path):
+    cases = [Measurement(x, 2, case=f"layer {x:g}", error=error) for x, error in ((0.5, 0.1), (0.9, 0.1), (3, 0.1))]
+    claims = [
+        claim("one", [Measurement(0.5, 2)]),
+        claim("two", cases),
+        claim("three", cases[:2]),
+        claim("exact", [Measurement(2.0, 1)], kind="theorem"),
+    ]
+    write_table(tmp_path / "claims.csv", judged(card, *claims))
+    grouped = group_claims(read_table(tmp_path / "claims.csv"))
+    two = grouped[0]
+    assert (two.verdict, two.against, two.range) == ("failed", 1, "0.5 to 3")
+    assert [case.name for case in two.cases] == ["layer 3", "layer 0.9", "layer 0.5"]
+    assert (two.cases[0].measured, two.cases[0].units) == ("3.00 ± 0.10", "n = 2 pairs")
+    assert count_findings(grouped) == {"error": 0, "failed": 1, "undecided": 1, "held": 1, "not run": 0}
+    assert count_findings(grouped, ("theorem",))["failed"] == 1
+
+
+def test_sentences_are_told_of_what_was_measured_alone(card):
+    cases = [Measurement(0.291, 4, case="standard", error=0.025), Measurement(0.5, 1, case="W")]
+    sentences = [
+        Sentence("They lose {a:%}, with masks {b}.", {"a": ("test-1-one", "standard"), "b": ("test-1-one", "W")}),
+        Sentence("Not told: {c}.", {"c": ("test-1-one", "syre")}),
+    ]
+    assert tell(sentences, group_claims(judged(card, claim("one", cases)))) == [
+        "They lose 29.1 ± 2.5 %, with masks 0.5."
     ]
 
 
+def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):
+    ledger = judged(card, claim("one", [Measurement(1.0, 2, case="a"), Measurement(2.0, 2, case="b")]), claim("no", []))
+    write_table(tmp_path / "mnist" / "claims.csv", ledger)
+    write_table(tmp_path / "theory" / "claims.csv", ledger[ledger["verdict"] != "failed"])
+    assert kept_verdicts(tmp_path) == {"test-1-one": {"mnist": "failed", "theory": "held"}, "test-1-no": {}}
+
+
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.12345, "0.123"), (123456.7, "123,457"), (math.inf, "infinite"), (math.nan, "undefined")]
+    ("value", "text"),
+    [
+        *[(0.12345, "0.123"), (-123456.7, "−123,457"), (-2e-5, "−2 × 10⁻⁵")],
+        *[(math.inf, "infinite"), (math.nan, "undefined")],
+    ],
 )
 def test_numbers_are_written_for_people(value, text):
-    assert format_number(value) == text
+    assert format_number(value) == text == format_value(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (29.123, 5.09, "29.1 ± 5.1"),
+        (0.05141, 0.00983, "0.0514 ± 0.0098"),
+        (12345, 678, "12,340 ± 680"),
+        (1, 0, "1 ± 0"),
+    ],
+)
+def test_a_value_has_the_digits_that_its_error_leaves_it(value, error, text):
+    assert format_value(value, error) == text
 
 
 @pytest.mark.parametrize(

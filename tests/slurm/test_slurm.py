@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +22,7 @@ class Submission:
 
     folder: Path
     process: subprocess.Popen
+    cluster: Any
 
     def said(self):
         return (self.folder / "terminal.log").read_text()
@@ -30,11 +32,14 @@ class Submission:
         return "\n".join(Path(name).read_text() for name in re.findall(r"log: .*, (/\S+\.log) \(check", self.said()))
 
     def ended(self, seconds):
-        """Exit status; what Snakemake said is the failure's message if it does not end in time."""
+        """Exit status; what Snakemake and the cluster say is the failure's message if it does not end in time."""
         try:
             return self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
-            pytest.fail(f"Snakemake did not end in {seconds} s:\n{self.said()[-5000:]}")
+            queue = self.cluster.ask("squeue", "--states=all", "--format=%i %T %r %S %R")
+            nodes = self.cluster.ask("sinfo", "--Node", "--long")
+            said = "\n".join((self.said()[-3000:], queue, nodes, self.cluster.log()))
+            pytest.fail(f"Snakemake did not end in {seconds} s:\n{said}")
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def submit(cluster):
     running = []
 
     def submit_one(project, *arguments):
-        running.append(submission(project, *arguments))
+        running.append(submission(cluster, project, *arguments))
         return running[-1]
 
     yield submit_one
@@ -53,7 +58,7 @@ def submit(cluster):
             one.process.wait(timeout=60)
 
 
-def submission(project, *arguments):
+def submission(cluster, project, *arguments):
     command = [sys.executable, "-m", "snakemake", *arguments, "--configfile", str(project.config)]
     # The shipped profile, whose partitions are those of the test's cluster; that one keeps no accounting database.
     command += ["--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue"]
@@ -67,7 +72,7 @@ def submission(project, *arguments):
             stdout=terminal,
             stderr=subprocess.STDOUT,
         )
-    return Submission(project.folder, process)
+    return Submission(project.folder, process, cluster)
 
 
 @pytest.fixture
@@ -144,11 +149,12 @@ def test_a_drained_node_ends_its_job_and_a_failed_one_hands_it_back(waiting, tra
     assert cluster.node_state() == "draining" and cluster.states()[job] == "RUNNING"
     cluster.set_node("down")
     cluster.wait(lambda: cluster.states()[job] == "PENDING", "in the queue again")
-    # SLURM waits two minutes before it starts a job again, so that nothing of it is left on the node by then.
     cluster.wait(lambda: not cluster.is_on_node(job), "off the node")
+    cluster.restart_node(job)
     cluster.set_node("resume")
-    cluster.ask("scontrol", "update", f"jobid={job}", "starttime=now")
-    assert run.ended(150) == 0, run.said()[-5000:]
+    cluster.wait(lambda: cluster.node_state() == "idle", "idle: the node", 120)
+    cluster.wait(lambda: cluster.is_hurried(job), "started again", 120)
+    assert run.ended(300) == 0, run.said()[-5000:]
     assert cluster.states()[job] == "COMPLETED" and "Error" not in run.said()
     assert_trained_as_before(waiting, trained)
 

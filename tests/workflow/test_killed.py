@@ -62,7 +62,7 @@ def test_scripts_killed_while_they_write(fresh, finished_run, tmp_path):
     victims.mkdir()
     rng = random.Random(0)
     chosen = {path: rng.choice(("before", "after")) for path in rng.sample(written, len(SEEDS))}
-    chosen["results/tiny/checkpoints/students/teacher_student.widths/gd_M4_d4_m4_lr1.safetensors"] = "after"
+    chosen["results/tiny/checkpoints/students/teacher_student.widths/gd_M4_d4_m4_lr1_std0.0625.safetensors"] = "after"
     for path, when in chosen.items():
         (victims / path.replace("/", "%")).write_text(when)
     fresh.run("all", "--retries", "4", PYTHONPATH=str(KILLER), SYMLAB_TEST_VICTIMS=str(victims))

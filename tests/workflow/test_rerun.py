@@ -8,41 +8,55 @@ from symlab.artifacts import read_table
 PATH = "workflow/symlab/connectivity/path.py"
 FIGURE = "workflow/symlab/papers/neuron_identifiability/fig_04_paths.py"
 BROKEN_CLAIM = """
-from symlab.papers.claim import Claim
+from symlab.papers.claim import Claim, at_most
 
 
 def _measure_nothing(tables):
     return tables["curves.csv"]["no such column"]
 
 
-CLAIMS += (Claim("identifiability-4-broken", "identifiability-4", "", "", "", ("curves.csv",), _measure_nothing),)
+CLAIMS += (
+    Claim(
+        id="identifiability-4-broken",
+        statement="",
+        bound=at_most(1),
+        origin="ours",
+        reason="",
+        tables=("curves.csv",),
+        measure=_measure_nothing,
+    ),
+)
 """
-DRAWING = {"figures_digits": 1, "figures_students": 1, "report": 1}
-# What follows from the networks of two variants.
-OF_NETWORKS = ("train", "moments", "match", "interpolate", "identify")
-OF_TABLES = {"tables_digits": 1, "figures_digits": 1, "claims": 1, "report": 1}
+DRAWING = {
+    **dict.fromkeys(("figures_digits", "figures_students", "figures_origin", "figures_collapse", "figures_mirrors"), 1),
+    "report": 1,
+}
+# A new key of training's settings.
+KEY = '    patience: int | None = Field(None, description="Epochs without progress.")\n'
+# What follows from the networks of a block, as its jobs say.
+OF_NETWORKS = ("Train", "Moments", "Match", "Interpolate", "Identify")
 
 
-def test_a_second_run_has_nothing_to_do(finished_run):
-    assert "Nothing to be done" in finished_run.run("all")
+def remark(text):
+    return text.replace('"""', '"""Once more: ', 1) + "\n# A remark.\n"
+
+
+def test_a_second_run_with_remarks_and_a_new_key_that_has_a_default_has_nothing_to_do(finished):
+    finished.edit(PATH, remark)
+    finished.edit(
+        "workflow/symlab/training/settings.py",
+        lambda text: re.sub(r'(class Recipe\(Settings\):\n    """.*?"""\n\n)', rf"\g<1>{KEY}", text, flags=re.DOTALL),
+    )
+    assert "Nothing to be done" in finished.run("all")
 
 
 def test_remarks_docstrings_newer_files_and_another_folder_are_nothing_to_do(finished, fresh):
     """A clone, a checkout or a pull makes files newer, whatever they hold; results may be taken along."""
     shutil.copytree(finished.folder / "results", fresh.folder / "results")
-    fresh.edit(PATH, lambda text: text.replace('"""', '"""Once more: ', 1) + "\n# A remark.\n")
+    fresh.edit(PATH, remark)
     for script in (fresh.folder / "workflow/scripts").glob("*.py"):
         script.touch()
     assert fresh.plan() == {}
-
-
-def test_a_new_key_with_a_default_is_nothing_to_do(finished):
-    key = '    patience: int | None = Field(None, description="Epochs without progress.")\n'
-    finished.edit(
-        "workflow/symlab/training/settings.py",
-        lambda text: re.sub(r'(class Recipe\(Settings\):\n    """.*?"""\n\n)', rf"\g<1>{key}", text, flags=re.DOTALL),
-    )
-    assert finished.plan() == {}
 
 
 def test_a_style_change_redraws_figures_and_nothing_else(finished):
@@ -50,28 +64,29 @@ def test_a_style_change_redraws_figures_and_nothing_else(finished):
     assert finished.plan() == DRAWING
 
 
-def test_more_seeds_train_only_the_new_block(finished):
-    finished.edit_config(lambda config: config["studies"]["digits"].update(seeds=8))
-    assert finished.plan() == dict.fromkeys(OF_NETWORKS, 2) | OF_TABLES
-
-
-def test_one_more_sigma_trains_only_that_variant_and_a_key_of_an_experiment_runs_it_alone(finished):
+def test_only_new_blocks_variants_and_shapes_are_computed_and_a_key_of_an_experiment_runs_it_alone(finished):
     def change(config):
-        config["studies"]["digits"]["variants"]["w"]["sweep"]["scheme.sigma_F"].append(2)
+        digits = config["studies"]["digits"]
+        digits.update(seeds=8)
+        digits["variants"]["w"]["sweep"]["scheme.sigma_F"].append(2)
+        digits["variants"]["wide"] = {"scheme": {"name": "standard"}, "network": {"widths": [48, 48]}}
         config["studies"]["students"]["teacher_student"]["widths"]["runs"] = 6
 
+    known = finished.find("digits/symmetries/*")
     finished.edit_config(change)
-    of_students = dict.fromkeys(("teacher_student_widths", "tables_students", "figures_students"), 1)
-    assert finished.plan() == dict.fromkeys(OF_NETWORKS, 1) | OF_TABLES | of_students
-
-
-def test_one_more_width_is_traced_and_leaves_the_other_networks_alone(finished):
-    def widen(config):
-        wide = {"scheme": {"name": "standard"}, "network": {"widths": [48, 48]}}
-        config["studies"]["digits"]["variants"]["wide"] = wide
-
-    finished.edit_config(widen)
-    assert finished.plan() == dict.fromkeys((*OF_NETWORKS, "trace"), 1) | OF_TABLES
+    jobs = re.findall(r"^ *Job \d+: (.*)", finished.run("all", "--dry-run"), re.MULTILINE)
+    (traced,) = (job for job in jobs if job.startswith("Permutation symmetries of "))
+    assert len(known) == 1 and known[0].stem not in traced
+    blocks = {"w_sigma_F0": [1], "w_sigma_F1": [1], "w_sigma_F2": [0, 1], "wide": [0, 1]}
+    of_networks = [
+        f"{measure} digits/{variant}, block {block}"
+        for measure in OF_NETWORKS
+        for variant, new in blocks.items()
+        for block in new
+    ]
+    of_studies = [f"{what} of {study}" for what in ("Tables", "Figures") for study in ("digits", "students")]
+    rest = ["Experiment teacher_student.widths of students", "Claims", "Report", traced]
+    assert sorted(jobs) == sorted(of_networks + of_studies + rest)
 
 
 def test_an_edited_module_reruns_what_uses_it_and_the_reason_names_it(finished):

@@ -50,8 +50,15 @@ rule report:
         # Where and how it was computed is no part of what was.
         config={key: value for key, value in config.items() if key not in ("device", "data_dir", "checkpoint_minutes")},
         studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
-        code=code_of("symlab.pipeline.report", "symlab.pipeline.html", "symlab.pipeline.ledger", *cards_drawn()),
+        code=code_of(
+            "symlab.pipeline.report",
+            "symlab.pipeline.drawing",
+            "symlab.pipeline.html",
+            "symlab.pipeline.ledger",
+            *cards_drawn(),
+        ),
         pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),
+        kept=digest_of_files(Path(workflow.basedir, "results/reference").glob("*/claims.csv")),
     message:
         "Report"
     script:

@@ -92,10 +92,11 @@ def tables_of(study):
 
 
 def code_of_training(wildcards):
-    """The engine, and of networks, schemes and updates those that the variant has."""
+    """The engine, of networks, schemes and updates those that the variant has, and the files that its scheme reads."""
     variant = variant_of(wildcards)
     scheme, update = variant.scheme, UPDATES[variant.recipe.optimizer]
-    return code_of("symlab.training.variant", variant.network.module, scheme.draw, scheme.parametrise, update)
+    code = code_of("symlab.training.variant", variant.network.module, scheme.draw, scheme.parametrise, update)
+    return code | {file: digest_of_files([Path(file)]) for file in scheme.files()}
 
 
 def inputs_of(measure, wildcards):

@@ -21,6 +21,7 @@ for each in EXPERIMENTS.values():
         resources:
             mem_mb=retried(each.memory_mb),
             runtime=retried(each.minutes),
+            gpu=GPU if each.gpu else 0,
         params:
             experiment=each.key,
             settings=partial(settings_of_experiment, each),

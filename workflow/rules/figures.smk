@@ -1,4 +1,4 @@
-"""One job a study: its figures, each as PNG and PDF, with its caption for Snakemake's own report."""
+"""One job a study: its figures, each as SVG and PDF, and what is said of it for both reports."""
 
 for each in STUDIES.values():
     if each.figures:
@@ -9,9 +9,9 @@ for each in STUDIES.values():
             input:
                 tables_of(each.name),
             output:
-                png=[in_report(each.name, figure) for figure in each.figures],
+                svg=[in_report(each.name, figure) for figure in each.figures],
                 pdf=[files.figure(RESULTS, each.name, figure, ".pdf") for figure in each.figures],
-                captions=[files.figure(RESULTS, each.name, figure, ".rst") for figure in each.figures],
+                texts=[files.figure(RESULTS, each.name, figure, ".rst") for figure in each.figures],
             log:
                 log_of("figures", each.name),
             benchmark:

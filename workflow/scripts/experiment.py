@@ -6,6 +6,7 @@ from pkgutil import resolve_name
 import torch
 
 from symlab.data.dataset import open_dataset
+from symlab.device import resolve_device
 from symlab.measures.job import Job
 from symlab.pipeline.job import run
 from symlab.pipeline.outputs import with_study, write_outputs
@@ -18,6 +19,7 @@ def main(snakemake, report):
     study = snakemake.wildcards.study
     job = Job(
         study,
+        device=resolve_device(snakemake.config["device"], snakemake.threads) if experiment.gpu else "cpu",
         report=report,
         folder=Path(snakemake.params.checkpoints),
         code=snakemake.params.code,

@@ -10,7 +10,7 @@ from symlab.plotting.settings import Style
 
 def main(snakemake, report):
     tables = {Path(path).name: read_table(path) for path in snakemake.input}
-    params, folder = snakemake.params, Path(snakemake.output.png[0]).parent
+    params, folder = snakemake.params, Path(snakemake.output.svg[0]).parent
     draw_figures(params.study, params.figures, tables, Style.from_spec(params.style), folder, report)
 
 

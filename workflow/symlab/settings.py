@@ -44,7 +44,7 @@ class Settings(BaseModel):
         return {}
 
     def scale(self) -> str:
-        """At which scale an experiment runs, as a phrase; nothing unless its settings say."""
+        """At which scale an experiment runs: "20 students, 50 pairs"; nothing unless its settings say."""
         return ""
 
     def misfit(self, *with_what: Any) -> str | None:

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symlab.alignment.forward import outputs
 from symlab.alignment.permute import AlignmentError, check_alignment, permute
 from symlab.networks import MLP, build
 from symlab.symmetries.symmetry_spec import identity, inverse, random_permutations
@@ -91,3 +92,24 @@ def test_missing_groups_are_refused():
     _, spec, state = network()
     with pytest.raises(AlignmentError, match="hidden1"):
         permute(state, spec, {"hidden1": identity(spec)["hidden1"]})
+
+
+def test_a_submodule_under_two_names_is_put_back_as_it_was():
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = torch.nn.Linear(4, 4)
+            self.again = torch.nn.Sequential(self.part, torch.nn.Tanh())
+            self.tied = torch.nn.Linear(4, 4)
+            self.tied.weight = self.part.weight
+
+        def forward(self, x):
+            return self.tied(self.again(self.part(x)))
+
+    module, x = Twice(), torch.ones(2, 4)
+    other = Twice()
+    before = module(x)
+    for state in (dict(other.named_parameters()), other.state_dict()):
+        torch.testing.assert_close(outputs(module, state, x), other(x).detach())
+    assert isinstance(module.part.weight, torch.nn.Parameter) and module.tied.weight is module.part.weight
+    assert torch.equal(module(x), before)

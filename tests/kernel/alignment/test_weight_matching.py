@@ -1,4 +1,6 @@
+from dataclasses import replace
 from itertools import pairwise, permutations, product
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from symlab.alignment.matching import match
+from symlab.alignment import weight_matching as weights
+from symlab.alignment.matching import compose, match, match_all
 from symlab.alignment.permute import check_alignment, permute
 from symlab.alignment.weight_matching import weight_matching
 from symlab.errors import UserError
@@ -170,6 +173,60 @@ def test_planted_permutations_of_modules_are_recovered(name, seed):
     aligned = permute(B, spec, found.permutations)
     assert all(torch.equal(aligned[entry], tensor) for entry, tensor in A.items())
     assert found.similarity == pytest.approx(1.0)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
+def test_similarities_that_are_kept_lead_where_those_computed_anew_do(spec, seed):
+    A, B = random_state(spec, seed), random_state(spec, seed + 1)
+    with patch.object(weights, "LARGE", 0):
+        kept = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=3)
+    anew = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=3)
+    assert all(np.array_equal(pi, anew.permutations[name]) for name, pi in kept.permutations.items())
+    for one, other in zip(kept.histories, anew.histories, strict=True):
+        assert one == pytest.approx(other, rel=1e-12, abs=1e-12)
+
+
+def every_step_anew(spec, A, B, rng):
+    """The coordinate descent without anything left out: every step in every pass, from all tensors in float64."""
+    A, B = ({name: tensor.double() for name, tensor in state.items() if "running" not in name} for state in (A, B))
+    spec = replace(spec, axes={name: spec.axes[name] for name in A})
+    steps = [step for root in spec.groups if not spec.groups[root].within for step in weights._steps(root, spec, A)]
+    current, gained = identity(spec), True
+    while gained:
+        gained = False
+        for index in rng.permutation(len(steps)):
+            moved = permute(B, spec, current)
+            scores = weights._Similarities(spec, A, B, steps).of(index, moved, current)
+            then = compose(current, match_all(scores, spec.groups), spec.groups)
+            if inner(A, permute(B, spec, then)) - inner(A, moved) > weights.SMALLEST_GAIN * norm(A) * norm(B):
+                current, gained = then, True
+    return current
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]), seed=st.integers(0, 1000))
+def test_steps_that_are_left_out_would_have_found_nothing(spec, seed):
+    A, B = random_state(spec, seed), random_state(spec, seed + 1)
+    found = weight_matching(spec, A, B, np.random.default_rng(seed)).permutations
+    expected = every_step_anew(spec, A, B, np.random.default_rng(seed))
+    assert all(np.array_equal(pi, expected[name]) for name, pi in found.items())
+
+
+def test_states_keep_their_types_and_half_precision_is_matched_as_it_is():
+    A = {name: tensor.half() for name, tensor in random_state(ATTENTION, 0).items()}
+    B = {name: tensor.half() for name, tensor in random_state(ATTENTION, 1).items()}
+    in_half = weight_matching(ATTENTION, A, B, np.random.default_rng(0), restarts=2)
+    wide = ({name: tensor.double() for name, tensor in state.items()} for state in (A, B))
+    in_double = weight_matching(ATTENTION, *wide, np.random.default_rng(0), restarts=2)
+    assert in_half.histories == in_double.histories
+    assert all(np.array_equal(pi, in_double.permutations[name]) for name, pi in in_half.permutations.items())
+
+
+def test_no_start_follows_one_that_makes_the_networks_equal():
+    A = random_state(PERCEPTRON, 0)
+    found = weight_matching(PERCEPTRON, A, A, np.random.default_rng(0), restarts=4)
+    assert len(found.histories) == 1 and found.similarity == pytest.approx(1.0)
 
 
 def test_a_group_on_two_axes_is_recovered():

@@ -100,15 +100,15 @@ class Deciding(nn.Linear):
         return -x if x.sum() > 0 else x
 
 
-class Largest(nn.Module):
-    """The tracer does not know topk, so the neurons before it stay in place; the others do not."""
+class Spectrum(nn.Module):
+    """The tracer does not know rfft, so the neurons before it stay in place; the others do not."""
 
     def __init__(self):
         super().__init__()
         self.first, self.second, self.head = nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(3, 3)
 
     def forward(self, x):
-        return self.head(torch.topk(self.second(torch.tanh(self.first(x))), 3, dim=1).values)
+        return self.head(torch.fft.rfft(self.second(torch.tanh(self.first(x)))).real)
 
 
 class Counting(nn.Module):
@@ -121,6 +121,53 @@ class Counting(nn.Module):
     def forward(self, x):
         hidden = torch.tanh(self.hidden(x)).reshape(len(x), 8)
         return self.head(hidden) if len(x) > 3 else self.head(hidden + 0)
+
+
+class Positions(nn.Module):
+    """Buffers as in transformers: positions that no file holds, an empty one, and an old weight norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.nn.utils.weight_norm(nn.Linear(6, 8))
+        self.head = nn.Linear(8, 3)
+        self.place = nn.Buffer(torch.linspace(0, 1, 6), persistent=False)
+        self.register_buffer("missing", None, persistent=False)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.hidden(x + self.place)))
+
+
+def positions():
+    return Positions()
+
+
+class Hashing(nn.Module):
+    """A hidden layer whose activations on different inputs have nothing to do with each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(16, 12), nn.Linear(12, 12), nn.Linear(12, 2)
+
+    def forward(self, x):
+        return self.head(torch.sin(1e2 * self.second(torch.tanh(self.first(x)))))
+
+
+class Caching(nn.Module):
+    """The bias is computed once, as in LeViT."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias, self.hidden, self.head = nn.Parameter(torch.ones(8)), nn.Linear(6, 8), nn.Linear(8, 3)
+        self.cache = {}
+
+    def forward(self, x):
+        if "bias" not in self.cache:
+            self.cache["bias"] = torch.sin(self.bias)
+        return self.head(torch.tanh(self.hidden(x) + self.cache["bias"]))
+
+
+def caching():
+    return Caching()
 
 
 def deciding():

@@ -61,7 +61,7 @@ def case(name, seed=0):
 @pytest.mark.parametrize("end", [0, 1])
 def test_ends_keep_their_function(name, end):
     module, *states, x, _ = case(name)
-    rescaling, *ends = with_goal_statistics(module, *states, x)
+    rescaling, ends = with_goal_statistics(module, states, x)
     measured = running_statistics(rescaling, ends[end], x)
     before = outputs(module, {**states[end], **running_statistics(module, states[end], x)}, x)
     after = outputs(rescaling, {**ends[end], **measured}, x)
@@ -77,7 +77,7 @@ def test_the_output_layer_and_layers_that_run_twice_are_left_alone():
         ("tokens", ["first", "last"]),
     ):
         module, *states, x, _ = case(name)
-        rescaling, _, _ = with_goal_statistics(module, *states, x)
+        rescaling, _ = with_goal_statistics(module, states, x)
         found = [path.removesuffix(".rescaled") for path, _ in rescaling.named_modules() if path.endswith("rescaled")]
         assert found == wrapped
 
@@ -108,7 +108,7 @@ def test_channel_statistics_between_the_ends_are_the_interpolated_ones(lam):
         for _ in range(2)
     )
     x = torch.randn(1000, 12)
-    rescaling, rescaled_A, rescaled_B = with_goal_statistics(module, A, B, x)
+    rescaling, (rescaled_A, rescaled_B) = with_goal_statistics(module, [A, B], x)
     state = interpolate(rescaled_A, rescaled_B, lam)
     state |= running_statistics(rescaling, state, x)
 
@@ -129,7 +129,7 @@ def test_curve_with_repair_evaluates_the_rescaled_networks():
     plain = curve(module, A, B, lambdas, x, y, "classification", statistics_x=x)
     repaired = curve(module, A, B, lambdas, x, y, "classification", statistics_x=x, repair=True)
     assert repaired["loss"][[0, 2]].tolist() == pytest.approx(plain["loss"][[0, 2]].tolist(), rel=5e-3)
-    rescaling, *ends = with_goal_statistics(module, A, B, x)
+    rescaling, ends = with_goal_statistics(module, [A, B], x)
     state = interpolate(*ends, 0.5)
     logits = outputs(rescaling, {**state, **running_statistics(rescaling, state, x)}, x)
     assert repaired["loss"][1] == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
@@ -145,4 +145,4 @@ def test_modules_and_states_are_left_alone_and_inputs_are_needed():
     with pytest.raises(UserError, match="statistics_x"):
         curve(module, A, B, [0.5], x, y, "classification", repair=True)
     with pytest.raises(UserError, match="empty"):
-        with_goal_statistics(module, A, B, x[:0])
+        with_goal_statistics(module, [A, B], x[:0])

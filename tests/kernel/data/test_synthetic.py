@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.stats import multivariate_normal, norm
 
 from symlab.data import Coherence, Gmm, load
-from symlab.data.gmm import geometry, sample
+from symlab.data.gmm import best_accuracy, blur, geometry, sample
+from symlab.errors import UserError
 
 
 def gmm_spec(**changes):
@@ -48,6 +50,46 @@ def test_gmm_separation_scales_the_means_alone():
     np.testing.assert_allclose(far.means, 5 * near.means)
     np.testing.assert_array_equal(far.scales, near.scales)
     np.testing.assert_array_equal(far.rotations, near.rotations)
+
+
+def test_gmm_best_accuracy_is_that_of_the_densities_in_the_ambient_space():
+    shape = geometry(4, 4, 3, 0.7, np.random.default_rng(3))
+    x, y = sample(shape, 3000, np.random.default_rng(4))
+    densities = []
+    for rotation, mean in zip(shape.rotations, shape.means, strict=True):
+        into = shape.embedding @ rotation
+        densities.append(multivariate_normal(into @ mean, into @ np.diag(shape.scales**2) @ into.T).logpdf(x))
+    expected = np.mean(np.argmax(densities, axis=0) == y)
+    assert 0.5 < expected < 0.99
+    assert best_accuracy(shape, 3000, np.random.default_rng(4)) == expected
+
+
+def test_gmm_noise_leaves_the_accuracy_that_two_normal_densities_have():
+    shape = geometry(1, 5, 2, 3.0, np.random.default_rng(1))
+    blurred = blur(shape, 0.8, seed=0)
+    places = shape.rotations[:, 0, 0] * shape.means[:, 0]
+    distance = abs(places[0] - places[1])
+    assert norm.cdf(distance / 2 / abs(shape.scales[0])) > 0.85
+    assert norm.cdf(distance / 2 / blurred.scales[0]) == pytest.approx(0.8, abs=0.01)
+
+
+def test_gmm_is_as_hard_at_every_dimension_and_only_the_noise_is_another():
+    for k in (2, 8):
+        plain = geometry(k, 20, 5, 4.0, np.random.default_rng(7))
+        blurred = blur(plain, 0.6, seed=1)
+        assert best_accuracy(blurred, 20_000, np.random.default_rng(9)) == pytest.approx(0.6, abs=0.015)
+        np.testing.assert_array_equal(blurred.means, plain.means)
+        added = blurred.scales**2 - plain.scales**2
+        np.testing.assert_allclose(added, added[0])
+    dataset = load(gmm_spec(k=8, d=20, sigma_sep=4.0, bayes_accuracy=0.6), None)
+    assert not np.allclose(dataset.x_train, load(gmm_spec(k=8, d=20, sigma_sep=4.0), None).x_train)
+
+
+def test_gmm_names_an_accuracy_out_of_reach():
+    with pytest.raises(UserError, match=r"k = 2 has bayes_accuracy = 0\.99, but its best classifier reaches 0\."):
+        load(gmm_spec(k=2, sigma_sep=0.1, bayes_accuracy=0.99), None)
+    with pytest.raises(ValidationError, match="above chance, which is 1/5"):
+        gmm_spec(bayes_accuracy=0.2)
 
 
 def test_gmm_splits_do_not_depend_on_each_others_size_and_differ():

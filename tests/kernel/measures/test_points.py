@@ -19,16 +19,18 @@ def keep(tmp_path, made):
     def keep(job=None, spec=None):
         def make(checkpoints):
             made.append(checkpoints)
-            return {"x": np.arange(3.0) + len(made)}
+            return {"x": np.arange(3.0) + len(made), "a": np.zeros(1)}
 
         job = job or Job("study", folder=tmp_path, code={"symlab.a": "1"})
-        return keep_point(job, "point", spec or {"runs": 2, "sizes": (1, 2)}, make)["x"]
+        return keep_point(job, "point", spec or {"runs": 2, "sizes": (1, 2)}, make)
 
     return keep
 
 
 def test_a_point_is_made_once(keep, made):
-    assert keep().tolist() == keep().tolist() == [1, 2, 3]
+    first, again = keep(), keep()
+    assert first["x"].tolist() == again["x"].tolist() == [1, 2, 3]
+    assert list(first) == list(again) == ["x", "a"]
     assert len(made) == 1
 
 

@@ -10,6 +10,7 @@ from symlab.networks.initialise import sample_parameters
 from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
 from symlab.settings import choose
+from symlab.symmetries.trace import trace
 
 LECUN = Lecun(name="lecun")
 NETWORK = {"name": "resnet20"}
@@ -155,3 +156,17 @@ def test_replicas_run_side_by_side():
     outputs = torch.func.vmap(lambda state, x: torch.func.functional_call(modules[0], state, (x,)))(stacked, x)
     for output, module, batch in zip(outputs, modules, x, strict=True):
         torch.testing.assert_close(output, module(batch), rtol=1e-4, atol=1e-4)
+
+
+def test_resnet18_has_the_parameters_that_others_count():
+    """11,173,962 for ten classes of 32 x 32 colour images with this stem; a head replaces the readout's 512 inputs."""
+    plain = build(choose(NETWORKS, {"name": "resnet18"}), 3072, 10)
+    assert sum(parameter.numel() for parameter in plain.parameters()) == 11_173_962
+    headed = build(choose(NETWORKS, {"name": "resnet18", "head": 128}), 3072, 10)
+    numbers = sum(parameter.numel() for parameter in headed.parameters())
+    assert numbers == 11_173_962 - 513 * 10 + 513 * 128 + 129 * 10
+    small = build(choose(NETWORKS, {"name": "resnet18", "width": 4, "head": 6, "channels": 1}), 64, 3).eval()
+    x = torch.randn(5, 64)
+    assert small(x).shape == (5, 3)
+    spec = trace(small, x).spec
+    assert not spec.unsupported and len(spec.groups) == 4 + 2 * 4 + 1

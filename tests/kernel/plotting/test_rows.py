@@ -71,10 +71,10 @@ def test_labels_and_order_of_variants():
     ("scheme", "sigma_F", "activation", "latex", "plain"),
     [
         ("standard", np.nan, "gelu", "standard", "standard"),
-        ("standard", np.nan, "sigma", r"$\sigma$-MLP", "sigma-MLP"),
-        ("w_asymmetric", 0.5, "gelu", r"W, $\sigma_F$ = 0.5", "W sigma_F = 0.5"),
-        ("w_asymmetric_heads", 1.0, np.nan, r"W by head, $\sigma_F$ = 1", "W by head sigma_F = 1"),
-        ("syre", 1.0, "sigma", r"syre, $\sigma_F$ = 1, $\sigma$-MLP", "syre sigma_F = 1, sigma-MLP"),
+        ("standard", np.nan, "sigma", r"$\sigma$-MLP", "σ-MLP"),
+        ("w_asymmetric", 0.5, "gelu", r"W, $\sigma_F$ = 0.5", "W σ_F = 0.5"),
+        ("w_asymmetric_heads", 1.0, np.nan, r"W by head, $\sigma_F$ = 1", "W by head σ_F = 1"),
+        ("syre", 1.0, "sigma", r"syre, $\sigma_F$ = 1, $\sigma$-MLP", "syre σ_F = 1, σ-MLP"),
         ("sparse", np.nan, np.nan, "sparse", "sparse"),
     ],
 )
@@ -92,7 +92,7 @@ def test_variants_of_one_name_are_told_apart_by_what_differs():
     names = [name for name, _ in split_variants(table, of_scheme("standard"))]
     assert names == ["standard, norm = layernorm", "standard, norm = batchnorm"]
     twins = pd.concat([VARIANTS, VARIANTS.assign(variant=VARIANTS["variant"] + "_twin")])
-    assert [name for name, _ in split_variants(twins, sigma_mlp)] == ["sigma-MLP (mlp)", "sigma-MLP (mlp_twin)"]
+    assert [name for name, _ in split_variants(twins, sigma_mlp)] == ["σ-MLP (mlp)", "σ-MLP (mlp_twin)"]
 
 
 def test_masks_choose_architectures():

@@ -10,12 +10,25 @@ import pandas as pd
 import pytest
 import seaborn
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from symlab.errors import UserError
 from symlab.plotting.points import floor_of
 from symlab.plotting.settings import Style
-from symlab.plotting.style import TICKS, apply_style, break_text, ordered_colors, palette, panels, save, variant_looks
+from symlab.plotting.style import (
+    TICKS,
+    Look,
+    apply_style,
+    break_text,
+    draw_units,
+    ordered_colors,
+    over_pairs,
+    palette,
+    panels,
+    save,
+    variant_looks,
+)
 
 
 def test_the_written_out_palette_and_style_are_seaborn_s():
@@ -54,24 +67,61 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
     for folder in (tmp_path / "first", tmp_path / "again"):
         figure, axes = panels(1, 2, 3, 2)
         axes[0, 0].plot([1, 2])
-        save(figure, folder / "figure.pdf", folder / "figure.png", 80)
-        contents.append([(folder / name).read_bytes() for name in ("figure.pdf", "figure.png")])
+        files = [folder / f"figure.{kind}" for kind in ("svg", "pdf", "png")]
+        save(figure, *files, dpi=80)
+        contents.append([file.read_bytes() for file in files])
     assert contents[0] == contents[1]
     assert imread(tmp_path / "first" / "figure.png").shape[:2] == (160, 240)
+    assert b"<image" not in contents[0][0]
 
 
-def test_each_variant_has_a_look_of_its_own():
-    rows = [
-        ("standard", np.nan),
-        ("w_asymmetric", 0.0),
-        ("w_asymmetric", 1.0),
-        ("w_asymmetric", 3.0),
-        ("sparse", np.nan),
-    ]
-    variants = pd.DataFrame(rows, columns=["scheme", "sigma_F"]).assign(activation="gelu", label=list("abcde"))
-    looks = variant_looks(variants, Style())
-    assert list(looks) == list("abcde") and len({look.color for look in looks.values()}) == 5
-    assert looks["c"].marker == looks["d"].marker != looks["b"].marker
+def test_a_drawing_of_very_many_points_is_pixels_where_they_are(tmp_path):
+    figure, axes = panels(1, 1, 3, 2)
+    axes[0, 0].scatter(*np.random.default_rng(0).normal(size=(2, 20_000)))
+    save(figure, tmp_path / "dense.svg", dpi=80)
+    svg = (tmp_path / "dense.svg").read_text()
+    # The axes stay vectors.
+    assert len(svg) < 100_000 and svg.count("<image") == 1 and "<path" in svg
+
+
+SIGMAS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
+
+
+def looks_of(*rows):
+    """Looks of (scheme, sigma_F) and, where it is given, width."""
+    variants = pd.DataFrame([(*row, 8)[:3] for row in rows], columns=["scheme", "sigma_F", "width"])
+    looks = variant_looks(variants.assign(activation="gelu", label=[str(row) for row in rows]), Style())
+    assert list(looks) == [str(row) for row in rows]
+    return list(looks.values())
+
+
+def test_a_scheme_and_sigma_F_have_one_colour_in_every_study():
+    every = [("standard", np.nan), *(("w_asymmetric", sigma) for sigma in SIGMAS), ("syre", 1.0), ("sparse", np.nan)]
+    together = looks_of(*every)
+    assert together == [looks_of(variant)[0] for variant in every]
+    assert len({look.color for look in together}) == len(every)
+
+
+def test_colours_of_sigma_F_go_from_light_to_dark_also_between_those_that_are_listed():
+    sums = [sum(look.color) for look in looks_of(*(("w_asymmetric", sigma) for sigma in (0.1, 0.7, 1.0, 1.5, 2.5, 40)))]
+    assert sums == sorted(sums, reverse=True) and len(set(sums)) == len(sums)
+
+
+def test_variants_of_one_scheme_and_sigma_F_are_shades():
+    narrow, wide, other = looks_of(("w_asymmetric", 1.0, 8), ("w_asymmetric", 1.0, 16), ("w_asymmetric", 3.0, 8))
+    assert narrow.color != wide.color and other == looks_of(("w_asymmetric", 3.0))[0]
+
+
+@pytest.mark.parametrize(
+    ("n", "text", "n_lines"), [(4, "mean ± std, 4 pairs", 1), (2, "2 pairs, each drawn", 2), (1, "1 pair", 1)]
+)
+def test_two_pairs_are_lines_and_more_are_a_mean(n, text, n_lines):
+    rows = pd.DataFrame([(pair, x, pair + x) for pair in range(n) for x in (0.0, 1.0)], columns=["pair", "x", "y"])
+    rows = rows.assign(variant="v", mask_seed=0)
+    _, axes = panels(1, 1, 2, 2)
+    draw_units(axes[0, 0], rows, "x", "y", Look((0, 0, 0)), "v", band=True)
+    assert over_pairs(rows) == text and len(axes[0, 0].lines) == n_lines
+    assert axes[0, 0].lines[0].get_ydata()[1] == pytest.approx(1 + (n - 1) / 2 if n > 2 else 1)
 
 
 @pytest.mark.parametrize(
@@ -94,3 +144,15 @@ def test_names_are_broken_at_their_joints(text, width, lines):
 )
 def test_the_edge_of_a_logarithmic_axis_is_below_all_but_rounding(values, floor):
     assert floor_of(values) == pytest.approx(floor)
+
+
+@pytest.mark.parametrize("asked", ["figure.autolayout", "figure.constrained_layout.use"])
+def test_files_of_a_figure_are_laid_out_alike_whatever_matplotlibrc_asks_for(tmp_path, asked):
+    with apply_style(Style()), matplotlib.rc_context({asked: True}):
+        figure = Figure(layout="compressed")
+        axes = figure.subplots()
+        figure.colorbar(axes.imshow([[0, 1], [2, 3]]))
+        save(figure, tmp_path / "a.svg", dpi=50)
+        before = axes.get_position().bounds
+        save(figure, tmp_path / "b.svg", tmp_path / "b.pdf", dpi=50)
+    assert (tmp_path / "b.pdf").stat().st_size and axes.get_position().bounds == before

@@ -129,7 +129,7 @@ def test_sparse_residual_and_standard():
         "a": (None, None),
         "b": (None, None),
     }
-    with pytest.raises(UserError, match="known are hadamard, residual, sparse, standard, syre, w_asymmetric"):
+    with pytest.raises(UserError, match="known are dcs, hadamard, residual, sparse, standard, syre, w_asymmetric"):
         drawn({"name": "wasym"}, SHAPES, "s")
 
 
@@ -214,7 +214,7 @@ def test_weight_shapes_and_unknown_networks():
     assert weight_shapes(module) == {"linears.0.weight": (5, 4), "linears.1.weight": (6, 5), "linears.2.weight": (3, 6)}
     conv = torch.nn.Sequential(torch.nn.Conv2d(6, 8, (3, 1), groups=2), torch.nn.Flatten(), torch.nn.Linear(16, 2))
     assert weight_shapes(conv) == {"0.weight": (8, 3, 3, 1), "2.weight": (2, 16)}
-    with pytest.raises(UserError, match="known are coherence_student, mlp, resnet20, vgg, vit"):
+    with pytest.raises(UserError, match="known are causal_transformer, coherence_student, layernorm_resnet, mlp"):
         network({"name": "cnn"}, 4, 3)
     with pytest.raises(UserError, match="has one output"):
         network({"name": "coherence_student", "width": 5}, 4, 3)

@@ -1,5 +1,6 @@
 """The GPU path: CUDA graphs, reduced precision and stacks chosen by memory, each against the eager float32 path."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -51,6 +52,19 @@ def relative_difference(a, b):
     """
     a, b = (torch.cat([state[name].double().flatten(1) for name in sorted(state)], dim=1) for state in (a, b))
     return ((a - b).norm(dim=1) / b.norm(dim=1)).max().item()
+
+
+@SIZES
+def test_captured_steps_of_mirrors_equal_eager_ones(run, size, tmp_path):
+    np.save(tmp_path / "O.npy", np.linalg.qr(np.random.default_rng(0).normal(size=(64, 4)))[0])
+    mirrors = {
+        "linears.0.*": {"P": "pairs", "pairs": [[0, 9], [4, 3]], "together": True},
+        "linears.1.weight": {"P": "matrix", "file": str(tmp_path / "O.npy"), "axis": 1},
+        "linears.2.weight": {"P": "blocks", "block": [5, 8]},
+    }
+    scheme = {"name": "dcs", "mirrors": mirrors}
+    eager, captured = (run(MLP, size, captured=c, scheme=scheme, optimizer="sgd", augment=None) for c in (False, True))
+    assert relative_difference(captured.snapshots[2], eager.snapshots[2]) < 1e-5
 
 
 @BOTH

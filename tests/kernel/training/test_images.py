@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -136,3 +137,23 @@ def test_only_images_can_be_augmented(train, conv_net, images):
     object.__setattr__(data, "image", None)
     with pytest.raises(UserError, match=r"study study, variant variant: recipe.augment .* set recipe.augment to null"):
         train(conv_net, data, augment=AUGMENT)
+
+
+def test_mirrors_of_convolutions_train_alike_one_by_one_and_stacked(conv_net, images, train, monkeypatch, tmp_path):
+    np.save(tmp_path / "O.npy", np.linalg.qr(np.random.default_rng(0).normal(size=(16, 4)))[0])
+    matrix = {"P": "matrix", "file": str(tmp_path / "O.npy"), "axis": 0}
+    mirrors = {
+        "conv1.*": {"P": "pairs", "pairs": [[3, 14]]},
+        "conv2.weight": matrix,
+        "conv3.weight": {"P": "blocks", "block": [4, 8]},
+        "readout.weight": {**matrix, "together": True},
+    }
+    found = []
+    for stacked in (False, True):
+        run_stacked(monkeypatch, stacked)
+        scheme = {"name": "dcs", "mirrors": mirrors}
+        found.append(train(conv_net, images, scheme=scheme, optimizer="sgd", lr=0.05, weight_decay=0.01).snapshots)
+    alone, together = found
+    for name, tensor in alone[2].items():
+        torch.testing.assert_close(tensor, together[2][name], rtol=1e-3, atol=2e-5)
+    assert not torch.allclose(alone[0]["conv2.weight"], alone[2]["conv2.weight"], atol=1e-4)

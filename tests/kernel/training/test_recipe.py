@@ -1,7 +1,9 @@
 """Every kind of update against a plain loop with torch.optim and autograd, one by one and stacked, also resumed."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,7 +11,7 @@ from torch import nn
 from symlab.errors import UserError
 from symlab.networks import MLP, Lecun, build
 from symlab.networks.initialise import sample_parameters
-from symlab.schemes import Hadamard, Residual, Standard
+from symlab.schemes import Constrained, Hadamard, Residual, Standard
 from symlab.seeds import torch_generator
 from symlab.training import stack_size
 from symlab.training.objective import Replica
@@ -196,6 +198,109 @@ def test_products_change_signs_unless_they_start_on_the_mirror(train, stacked):
         before, after = (torch.cat([t.flatten() for t in block.snapshots[epoch].values()]) for epoch in (0, 60))
         flips[begin] = (before.sign() * after.sign() < 0).float().mean().item()
     assert flips["on_mirror"] == 0 and flips["off_mirror"] > 0.01
+
+
+MIRRORS = {
+    "linears.0.weight": {"P": "blocks", "block": [4, 3]},
+    "linears.0.bias": {"P": "identity"},
+    "linears.1.weight": {"P": "pairs", "pairs": [[0, 9], [4, 3]], "axis": 1, "together": True},
+    "linears.2.*": {"P": "pairs", "pairs": [[1, 15]]},
+    "linears.3.weight": {"P": "matrix", "axis": 1},
+}
+
+
+@pytest.fixture
+def columns(tmp_path):
+    """Three orthonormal columns of 16 entries, and their file."""
+    found = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 3)))[0]
+    np.save(tmp_path / "O.npy", found)
+    return found, str(tmp_path / "O.npy")
+
+
+@pytest.mark.parametrize("mirror", ["identity", "rows", "columns", "pairs", MIRRORS])
+def test_constrained_weights_start_as_drawn_and_are_trained_alike_in_company_and_alone(train, mirror, columns):
+    if isinstance(mirror, str):
+        scheme = Constrained(name="dcs", mirror=mirror)
+    else:
+        of_file = {"linears.3.weight": {**mirror["linears.3.weight"], "file": columns[1]}}
+        scheme = Constrained(name="dcs", mirrors={**mirror, **of_file})
+    run = make_run({**SGD, "weight_decay": 0.05}, scheme=scheme)
+    alone, together = (train(run, stacked).snapshots for stacked in (False, True))
+    drawn = train(make_run(SGD), False).snapshots[0]
+    for name, tensor in drawn.items():
+        torch.testing.assert_close(alone[0][name], tensor, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(alone[3][name], together[3][name], rtol=1e-3, atol=2e-5)
+        assert not torch.allclose(alone[3][name], tensor, atol=1e-3)
+    # The same bits in any company.
+    other = train(run, True, replicas=((0, 2),)).snapshots[3]
+    assert all(torch.equal(tensor[0], together[3][name][1]) for name, tensor in other.items())
+
+
+@BOTH_WAYS
+def test_the_identity_as_a_mirror_is_spred_bit_for_bit(train, stacked):
+    recipe = {**SGD, "momentum": 0.9, "weight_decay": 0.05}
+    schemes = (
+        Hadamard(name="hadamard", biases=False),
+        Constrained(name="dcs", mirror="identity"),
+        Constrained(name="dcs", mirrors={"linears.*.weight": {"P": "identity"}}, decay_rest=False),
+    )
+    spred, *others = (train(make_run(recipe, scheme=scheme), stacked).snapshots[3] for scheme in schemes)
+    for other in others:
+        assert all(torch.equal(tensor, other[name]) for name, tensor in spred.items())
+
+
+@BOTH_WAYS
+def test_decay_draws_to_a_mirror_what_the_labels_do_not_hold_off_it(train, stacked):
+    """Labels tell of the first five inputs alone: of all inputs' weights those of the others vanish."""
+    network = MLP(name="mlp", widths=[16], norm="none", activation="relu", bias=False)
+    recipe = {**SGD, "lr": 0.2, "momentum": 0.9, "weight_decay": 0.06, "batch_size": None, "epochs": 400}
+    scheme = Constrained(name="dcs", mirrors={"linears.0.weight": {"P": "columns"}})
+    run = make_run({**recipe, "precision": "float64"}, make_data(400), network=network, scheme=scheme)
+    sizes = train(run, stacked).snapshots[400]["linears.0.weight"].norm(dim=1)
+    assert (sizes[:, :5] > 0.1).all() and (sizes[:, 5:] < 1e-6).all()
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("decay_rest", [True, False])
+def test_decay_of_the_factors_takes_a_weight_to_the_mirror_of_a_matrix(train, stacked, columns, decay_rest):
+    """Without data in a direction nothing but decay moves it: O^T theta falls to 0, and the rest only if it decays."""
+    off, file = columns
+    data = make_data()
+    silent = TrainingData(0 * data.x_train, data.y_train, 0 * data.x_val, data.y_val, "classification")
+    network = MLP(name="mlp", widths=[16], norm="none", activation="relu", bias=False)
+    recipe = {**SGD, "lr": 0.5, "weight_decay": 0.1, "batch_size": None, "epochs": 400, "precision": "float64"}
+    mirrors = {"linears.0.weight": {"P": "matrix", "file": file, "axis": 0}}
+    scheme = Constrained(name="dcs", mirrors=mirrors, decay_rest=decay_rest)
+    block = train(make_run(recipe, silent, network=network, scheme=scheme), stacked)
+    before, after = (block.snapshots[epoch]["linears.0.weight"].numpy() for epoch in (0, 400))
+    rest = before - off @ (off.T @ before)
+    kept = (1 - 0.05) ** 400 if decay_rest else 1
+    np.testing.assert_allclose(after - off @ (off.T @ after), kept * rest, rtol=1e-6, atol=1e-12)
+    # Both factors fall by as much as the rest, so their product by its square.
+    np.testing.assert_allclose(off.T @ after, (1 - 0.05) ** 800 * (off.T @ before), atol=1e-14)
+    assert np.abs(off.T @ before).max() > 0.1
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("together", [False, True], ids=["lasso", "group lasso"])
+def test_decay_of_the_factors_is_the_penalty_of_the_mirrors_own_coordinates(train, stacked, tmp_path, together):
+    """Whitened inputs: z = O^T theta is shrunk by half of the decay, entry by entry or as a whole; the rest is not."""
+    rng = np.random.default_rng(0)
+    x = np.linalg.qr(rng.normal(size=(60, 12)))[0] * np.sqrt(60)
+    off = np.linalg.qr(rng.normal(size=(12, 4)))[0]
+    theta, z = rng.normal(size=12), np.array([0.1, 0.2, 1.0, -1.0])
+    theta += off @ (z - off.T @ theta)
+    np.save(tmp_path / "O.npy", off)
+    none = torch.zeros(0, 12)
+    data = TrainingData(torch.tensor(x).float(), torch.tensor(x @ theta).float(), none, none[:, 0], "regression")
+    mirrors = {"0.weight": {"P": "matrix", "file": str(tmp_path / "O.npy"), "axis": 1, "together": together}}
+    recipe = {**SGD, "lr": 0.1, "weight_decay": 0.8, "batch_size": None, "epochs": 400, "precision": "float64"}
+    run = make_run(recipe, data, scheme=Constrained(name="dcs", mirrors=mirrors, decay_rest=False))
+    run = replace(run, build=lambda: nn.Sequential(nn.Linear(12, 1, bias=False)))
+    found = train(run, stacked).snapshots[400]["0.weight"].numpy()[:, 0]
+    shrunk = z * max(0, 1 - 0.4 / np.linalg.norm(z)) if together else np.sign(z) * np.maximum(np.abs(z) - 0.4, 0)
+    for each in found:
+        np.testing.assert_allclose(each, theta + off @ (shrunk - z), atol=1e-5)
 
 
 def test_zeros_become_products_that_can_move(train):

@@ -24,6 +24,7 @@ def described(variant, **columns):
     scheme, sigma_F, activation = ARCHITECTURES[variant]
     description = dict.fromkeys(DESCRIPTION, np.nan)
     description |= {"study": "study", "variant": variant, "family": variant.split("_")[0], "norm": "layernorm"}
+    description["source"] = "digits"
     return description | {"scheme": scheme, "sigma_F": sigma_F, "activation": activation, "dataset": "digits"} | columns
 
 
@@ -37,7 +38,8 @@ def matching():
     grid = itertools.product(ARCHITECTURES, (0, 1, 30, 60), range(4), ("hidden1", "hidden2"))
     for variant, epoch, pair, point in grid:
         identity = 0.78 if variant in IDENTIFIABLE else 0.04
-        values = {"optimal": 0.8, "identity": identity if epoch else 0.0, "random": 0.0}
+        started = epoch or variant in IDENTIFIABLE
+        values = {"optimal": 0.8, "identity": identity if started else 0.0, "random": 0.0}
         columns = {"mask_seed": 0, "pair": pair, "epoch": epoch, "point": point}
         for permutation, value in values.items():
             row = described(variant) | columns
@@ -124,11 +126,12 @@ def vit_curves():
 
 
 def gmm_barriers():
+    """Four masks of a pair each: the drop falls with k at sigma_F = 1 and not at 0."""
     rows = []
-    for k, pair in itertools.product((2, 8, 32), range(4)):
-        drop = {2: 40.0, 8: 10.0, 32: 5.0}[k]
-        row = described("w_1", k=k, dataset=f"gmm_k{k}") | {"variant": f"w_1_k{k}"}
-        row |= {"mask_seed": 0, "pair": pair, "aligned": False, "split": "train"}
+    for variant, k, mask in itertools.product(("w_0", "w_1"), (2, 8, 32), range(4)):
+        drop, pair = 50.0 if variant == "w_0" else {2: 40.0, 8: 10.0, 32: 5.0}[k], mask
+        row = described(variant, k=k, source="gmm", dataset=f"gmm_k{k}") | {"variant": f"{variant}_k{k}"}
+        row |= {"mask_seed": mask, "pair": 0, "aligned": False, "split": "train"}
         rows.append(
             row | {"barrier_max": 0.1, "barrier_mid": 0.1, "drop_max_pp": drop, "drop_mid_pp": noisy(drop, pair)}
         )
@@ -137,8 +140,8 @@ def gmm_barriers():
 
 def coherence_barriers():
     rows = []
-    for embedding, t, pair in itertools.product(("exact_copy", "random_frame"), range(1, 11), range(4)):
-        row = {"study": "study", "embedding": embedding, "t": t, "mask_seed": pair % 2, "pair": pair // 2}
+    for embedding, t, pair in itertools.product(("exact_copy", "random_frame"), range(1, 11), range(8)):
+        row = {"study": "study", "embedding": embedding, "t": t, "mask_seed": pair // 2, "pair": pair % 2}
         rows.append(row | {"barrier_max": 1.0, "barrier_mid": noisy(0.02 * t, pair)})
     return pd.DataFrame(rows)
 
@@ -164,13 +167,39 @@ def gmm_swap_costs():
     generator = np.random.default_rng(0)
     i, j = pairs_of(20)
     tables = []
-    for variant, k, seed in itertools.product(("w_0", "w_1"), (2, 8, 32), range(2)):
+    for variant, k, mask in itertools.product(("w_0", "w_1"), (2, 8, 32), range(2)):
         spread = generator.permutation(np.linspace(-1.0, 1.0, len(i)))
         # At sigma_F = 1, costs reach down to zero at k = 2 and stay far from it at k = 32.
         costs = 0.01 * spread if variant == "w_0" else {2: 1.0, 8: 4.0, 32: 20.0}[k] + spread
-        rows = pd.DataFrame({"mask_seed": 0, "seed": seed, "layer": 1, "i": i, "j": j, "swap_cost": costs})
-        tables.append(rows.assign(**described(variant, k=k, dataset=f"gmm_k{k}") | {"variant": f"{variant}_k{k}"}))
+        description = described(variant, k=k, source="gmm", dataset=f"gmm_k{k}") | {"variant": f"{variant}_k{k}"}
+        for layer in (1, 2):
+            rows = pd.DataFrame({"mask_seed": mask, "seed": 0, "layer": layer, "i": i, "j": j, "swap_cost": costs})
+            tables.append(rows.assign(**description))
     return pd.concat(tables, ignore_index=True)
+
+
+def swap_costs_by_width():
+    """At W 1 and k = 2, three masks a width: a quarter of 8 and three quarters of 32 neurons have a cheap swap."""
+    tables = []
+    for m, mask in itertools.product((8, 32), range(3)):
+        i, j = pairs_of(m)
+        cheap = (j == i + 1) & (i % 2 == 0) & (j < {8: 2, 32: 24}[m] + 2 * (mask == 2))
+        rows = pd.DataFrame({"mask_seed": mask, "seed": 0, "layer": 1, "i": i, "j": j, "swap_cost": 1.0 - 0.95 * cheap})
+        description = described("w_1", k=2, source="gmm", dataset="gmm_k2")
+        tables.append(rows.assign(**description | {"variant": f"w_widths{m}"}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def neurons():
+    """Circles of radius 1; what runs A and B learned is far apart, but in networks with fixed weights."""
+    rows = []
+    for variant, seed, neuron in itertools.product(ARCHITECTURES, range(2), range(10)):
+        angle = neuron + (0.05 if variant in IDENTIFIABLE else 2.5) * seed
+        row = described(variant) | {"mask_seed": 0, "seed": seed, "neuron": neuron}
+        row |= {"S_11": 1.0, "S_12": 0.0, "S_22": 1.0}
+        row |= {"v_1": 3.0 * neuron * (variant in IDENTIFIABLE), "v_2": 0.0}
+        rows.append(row | {"a_1": row["v_1"] + np.cos(angle), "a_2": np.sin(angle)})
+    return pd.DataFrame(rows)
 
 
 def at_betas(costs, others):
@@ -285,6 +314,7 @@ def loss_bounds():
     for variant, pair, aligned, split in itertools.product(ARCHITECTURES, range(4), (False, True), ("train", "test")):
         row = described(variant) | {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split}
         row |= {"barrier_max": 0.5, "lambda_max": 0.5, "bound_at_max": noisy(3.0, pair), "excess_max": 0.0}
+        row |= {"gap_mid": -0.1 if aligned else 0.5, "bound_mid": row["bound_at_max"]}
         row["assumption"] = ""
         rows.append(row)
     return pd.DataFrame(rows)
@@ -304,7 +334,7 @@ def trade_off():
 def centre_gaps():
     rows = []
     for k, fraction, m, draw in itertools.product((2, 8, 32), (0.125, 1.0), (16, 64, 256, 1024, 2048), range(4)):
-        exponent = {2: -1.0, 8: -0.25, 32: -0.1}[k]
+        exponent = -2 / k
         row = {"dataset": f"gmm_k{k}", "k": k, "d": 128, "m": m, "draw": draw, "sigma_F": 1.0}
         row |= {"fixed_fraction": fraction, "gamma_out": (1 + 0.1 * draw) * m**exponent, "row_gap": 0.1}
         # Widths that are not large beside log d have far smaller gaps than the rate says.
@@ -317,15 +347,50 @@ def subspaces():
     for variant, seed, epoch, point in itertools.product(
         ARCHITECTURES, range(2), (0, 60), ("input", "hidden1", "hidden2", "output")
     ):
-        nu = 0.6 if variant in IDENTIFIABLE and epoch and point in ("hidden2", "output") else 0.3
+        nu = 0.6 if variant in IDENTIFIABLE and epoch and point.startswith("hidden") else 0.3
         row = described(variant) | {"mask_seed": 0, "seed": seed, "epoch": epoch, "point": point}
         rows.append(row | {"d": 64, "k_subspace": 9, "nu": noisy(nu, seed), "explained": 0.9})
     return pd.DataFrame(rows)
 
 
+# From the least identifiable to the most: the identity's objective, the swap cost, the unaligned drop.
+THESIS = {
+    "sigma_mlp": (0.01, 0.0, 30.0),
+    "standard": (0.02, 0.0, 25.0),
+    "w_0": (0.05, 0.1, 20.0),
+    "w_1": (0.6, 5.0, 5.0),
+    "syre": (0.7, 8.0, 2.0),
+    "w_3": (0.78, 10.0, 1.0),
+}
+
+
+def thesis_matching():
+    table = matching()
+    identity = table["variant"].map(lambda variant: THESIS[variant][0])
+    return table.assign(objective=table["objective"].where(table["permutation"] != "identity", identity))
+
+
+def thesis_swap_costs():
+    table = swap_costs()
+    return table.assign(swap_cost=table["variant"].map(lambda variant: THESIS[variant][1]) + table["seed"] / 100)
+
+
+def thesis_barriers():
+    table = barriers()
+    return table.assign(drop_max_pp=table["variant"].map(lambda variant: THESIS[variant][2]) + table["pair"] / 100)
+
+
 FIGURES = {
+    "thesis": {
+        "matching.csv": thesis_matching,
+        "swap_costs.parquet": thesis_swap_costs,
+        "barriers.csv": thesis_barriers,
+    },
+    "2": {"neurons.csv": neurons},
+    "sec6": {"barriers.csv": gmm_barriers},
+    "thm4.6": {"swap_costs.parquet": swap_costs_by_width},
     "4b": {"barriers.csv": resnet_barriers, "curves.csv": curves},
-    "4d": {"barriers.csv": resnet_barriers},
+    "4d": {"barriers.csv": resnet_barriers, "curves.csv": curves},
     "5": {"swap_costs.parquet": gmm_swap_costs, "barriers.csv": gmm_barriers},
     "6": {"coherence_barriers.csv": coherence_barriers},
     "10": {"matching.csv": fractions},

@@ -10,7 +10,9 @@ import torch
 from symlab.identifiability.neuron_functions import layer_functions
 from symlab.identifiability.recording import layer_inputs
 from symlab.identifiability.ridge import ridge_swap_costs
+from symlab.measures.identify import measure_swap_costs
 from symlab.measures.job import Job
+from symlab.measures.settings import Identification
 from symlab.networks import MLP, build
 from symlab.papers.neuron_identifiability.chords import SCALES, measure_chords
 from symlab.papers.neuron_identifiability.ridge_costs import choose_pairs, measure_ridge_costs
@@ -53,6 +55,42 @@ def test_theorems_are_measured_in_every_layer_and_depend_on_the_block_by_their_d
     }
     pd.testing.assert_frame_equal(tables["network_gaps.csv"], other["network_gaps.csv"])
     assert not tables["sensitivity.csv"].equals(other["sensitivity.csv"])
+
+
+def test_neurons_functions_are_told_on_the_plane_of_the_inputs(block):
+    models, data = block
+    table = measure_swap_costs(models, data, Identification(), Job("study", "v", "0"))["neurons.csv"]
+    x = data.split("train")[0].astype(float)
+    _, _, directions = np.linalg.svd(x - x.mean(0))
+    plane = directions[:2].T
+    F, D = (part.double().numpy() for part in models.fixed(0)["linears.0.weight"])
+    assert table.groupby(["mask_seed", "seed"]).size().tolist() == [6, 6]
+    for seed in (0, 1):
+        rows = table[table["seed"] == seed]
+        W = models.state(2, seed)["linears.0.weight"].double().numpy()
+        # The direction of a principal axis is nobody's choice.
+        signs = np.sign((rows["v_1"] * (F @ plane)[:, 0]).sum()), np.sign((rows["v_2"] * (F @ plane)[:, 1]).sum())
+        for name, expected in (("v", F @ plane), ("a", W @ plane)):
+            np.testing.assert_allclose(rows[[f"{name}_1", f"{name}_2"]], expected * signs, atol=1e-5)
+        for i, (_, row) in enumerate(rows.iterrows()):
+            S = plane.T @ np.diag(D[i] ** 2) @ plane
+            found = (row["S_11"], row["S_12"] * signs[0] * signs[1], row["S_22"])
+            np.testing.assert_allclose(found, (S[0, 0], S[0, 1], S[1, 1]), atol=1e-5)
+
+
+def test_swaps_of_neurons_that_a_nonlinearity_mixes_have_no_cost(block):
+    models, data = block
+    network = MLP(name="mlp", widths=[6, 6], activation="sigma")
+    state = build(network, 5, 3).state_dict()
+    header = models.header | {"network": network.spec(), "replicas": [(0, 0)]}
+    mixed = Models({f"2/{name}": tensor[None] for name, tensor in state.items()}, header)
+    found = measure_swap_costs(mixed, data, Identification(), Job("study", "v", "0"))
+    assert len(found["subspaces.csv"]) and found["swap_costs.parquet"].empty and found["neurons.csv"].empty
+    # Joined to the rows of other networks, these parts change no type.
+    plain = measure_swap_costs(models, data, Identification(), Job("study", "v", "0"))
+    for name in ("swap_costs.parquet", "neurons.csv"):
+        joined = pd.concat([found[name], plain[name]], ignore_index=True)
+        pd.testing.assert_frame_equal(joined, plain[name])
 
 
 def test_chords_are_measured_for_each_pair_and_layer(block):

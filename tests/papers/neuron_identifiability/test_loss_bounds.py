@@ -60,10 +60,10 @@ def test_a_violation_and_a_curve_below_the_line_are_told_apart():
         frac=1, random_state=0
     )
     found = loss_bounds(curves).set_index("pair")
-    assert found.loc[0].tolist() == [
-        *map(pytest.approx, [1.0, 0.5, 0.1 * np.sqrt(2), 1 - 0.1 * np.sqrt(2)]),
-        "",
-    ]
+    bound = 0.1 * np.sqrt(2)
+    assert found.loc[0].tolist() == [*map(pytest.approx, [1.0, 0.5, bound, 1.0, bound, 1 - bound]), ""]
+    # The middle has a gap and a bound of its own, also where no network is worse than the line.
+    assert found.loc[1, ["gap_mid", "bound_mid"]].tolist() == [-1.0, pytest.approx(np.sqrt(2))]
     assert found.loc[1, ["barrier_max", "lambda_max", "bound_at_max"]].tolist() == [0.0, 0.0, 0.0]
     # The largest excess is at the points next to the ends.
     assert found.loc[1, "excess_max"] == pytest.approx(-(1 + np.sqrt(2)) * gap[1])
@@ -98,6 +98,8 @@ def test_curves_are_grouped_by_the_given_columns():
         "barrier_max",
         "lambda_max",
         "bound_at_max",
+        "gap_mid",
+        "bound_mid",
         "excess_max",
         "assumption",
     ]

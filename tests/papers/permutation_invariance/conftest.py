@@ -159,8 +159,11 @@ def column_entries() -> pd.DataFrame:
     rank = np.arange(1, 11)
     expected = [sum(1 / k for k in range(r, 11)) / 10 for r in rank]
     moments = {"mean": draws.mean(axis=0), "std": draws.std(axis=0, ddof=1), "first": draws[0], "expected": expected}
-    columns = {"study": "students", "M": 1, "d": 10, "m": 10, "init_std": 10**-0.5, "runs": 200, "rank": rank}
-    return pd.DataFrame(columns | moments)
+    columns = {"study": "students", "M": 1, "d": 10, "m": 10, "runs": 200, "rank": rank}
+    return pd.concat(
+        pd.DataFrame(columns | moments | {"init_std": std, "mean": share * moments["mean"] + (1 - share) / 10})
+        for std, share in ((0.01, 0.4), (10**-0.5, 1.0))
+    )
 
 
 @pytest.fixture(scope="session")

@@ -10,19 +10,23 @@ import pandas as pd
 import pytest
 from scipy.stats import chisquare
 
-from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE
+from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE, measuring
 from symlab.papers.permutation_invariance.measuring import find_peak, find_trough
 from symlab.papers.permutation_invariance.network_rows import as_in_fig_7
+from symlab.pipeline.ledger import evaluate_claim
 
 MODULES = dict.fromkeys(figure.module for figure in PERMUTATION_INVARIANCE.figures)
 LISTED = [claim for module in MODULES for claim in import_module(module).CLAIMS]
 CLAIMS = {claim.id.removeprefix("permutation-"): claim for claim in LISTED}
 TEACHERS = ((6, 8), (12, 20))
+MATCHED = ("permuted", "permuted_hungarian")
 
 
 def verdicts(claim_id, tables):
-    """One row a verdict of a claim on a study's tables: its value, whether it holds, n, case and detail."""
-    return pd.DataFrame([asdict(verdict) for verdict in CLAIMS[claim_id].evaluate(tables)])
+    """One row a case of a claim on a study's tables: what was measured, its verdict, and whether it ``holds``."""
+    found = evaluate_claim(CLAIMS[claim_id], tables)
+    holds = {"held": True, "failed": False}
+    return pd.DataFrame([{**asdict(each), "verdict": word, "holds": holds.get(word)} for each, word in found])
 
 
 # Tables on which the paper's story is true, reported statements included.
@@ -33,19 +37,17 @@ def overlap():
     for M in (6, 20):
         for m in range(M, 6 * M + 1):
             exact = 1 - 0.25 * (m - M) / M if m <= 2 * M else 0.95 - 0.4 * M / m
-            error = 0.0 if m == M else 0.001
-            rows.append({"study": "s", "M": M, "m": m, "draws": 10000, "overlap_mean": exact + (-1) ** m * 2 * error})
-            rows[-1] |= {"overlap_se": error, "overlap": exact, "lower_bound": exact - 0.1 * (m > M)}
+            rows.append({"study": "s", "M": M, "m": m, "draws": 10000, "overlap": exact})
     return pd.DataFrame(rows)
 
 
 def pairs(columns, direct, permuted, n=4):
-    """Pairs whose barriers scatter by a tenth around the given means."""
+    """Pairs whose matched barriers scatter by a twentieth around the given means; linear assignment leaves as much."""
+    barriers = [permuted * (1.05 if pair % 2 else 0.95) for pair in range(n)]
     return [
-        {"study": "s", "pair": pair, "kept": True, "direct": direct, "permuted": permuted * (1.1 if pair % 2 else 0.9)}
-        | {"permuted_hungarian": permuted}
+        {"study": "s", "pair": pair, "kept": True, "direct": direct, "permuted": each, "permuted_hungarian": each}
         | columns
-        for pair in range(n)
+        for pair, each in enumerate(barriers)
     ]
 
 
@@ -56,14 +58,24 @@ def widths():
             ratio = m / M
             barrier = 6e-4 * ((ratio - 1) if ratio <= 2 else (2 / ratio) ** 2)
             if source == "gd":
-                barrier = 1e-7 if m == M else 0.02 * (1 - ratio) if m < M else 0.4 * barrier
+                barrier = 1e-7 if m == M else 0.02 * (1 - ratio) if m < M else (0.7 if M == 6 else 0.3) * barrier
             elif m < M:
                 continue
             of_width = {"source": source, "M": M, "d": d, "m": m} | ({"c": 1.0, "lr": d / m} if source == "gd" else {})
             rows += pairs(of_width, 0.05, barrier)
             if source == "gd" and m >= M:
                 # Two runs of which one ended at a spurious minimum.
-                rows.append({**rows[-1], "pair": 9, "kept": False, "permuted": 1.0, "direct": 0.0})
+                rows.append({**rows[-1], "pair": 9, "kept": False, "direct": 0.0} | dict.fromkeys(MATCHED, 1.0))
+    return pd.DataFrame(rows)
+
+
+def widths_runs():
+    rows = []
+    for (M, d), source, ratio, run in itertools.product(TEACHERS, ("uniform", "gd"), (1.5, 3, 5), range(4)):
+        rate = {"c": 1.0, "lr": d / (ratio * M)} if source == "gd" else {}
+        rows.append({"study": "s", "source": source, "M": M, "d": d, "m": round(ratio * M), "seed": run, "kept": True})
+        rows[-1] |= {"pq_rows": (0.3 if source == "gd" else 0.2) + 0.01 * run} | rate
+    rows.append(rows[-1] | {"kept": False, "pq_rows": 0.0})
     return pd.DataFrame(rows)
 
 
@@ -106,7 +118,7 @@ def learning_rate_barriers():
     for rate in RATES:
         barrier = 4e-3 if rate < 0.25 else 5e-5 if rate > 1.95 else 3e-4 * (1 + 0.05 * rate)
         rows += pairs({"source": "gd", "M": 6, "d": 8, "m": 12, "lr": rate}, 0.05, barrier)
-    rows.append(rows[20] | {"kept": False, "permuted": 1.0})
+    rows.append(rows[20] | {"kept": False} | dict.fromkeys(MATCHED, 1.0))
     return pd.DataFrame(rows)
 
 
@@ -121,17 +133,17 @@ def doubled_types():
 
 def column():
     rows = []
-    for rank in range(1, 11):
+    for std, rank in itertools.product((0.01, 10**-0.5), range(1, 11)):
         expected = sum(1 / k for k in range(rank, 11)) / 10
-        row = {"study": "s", "M": 1, "d": 10, "m": 10, "init_std": 10**-0.5, "runs": 200, "rank": rank, "std": 0.05}
-        rows.append(row | {"mean": expected + (-1) ** rank * 0.01, "first": expected, "expected": expected})
+        row = {"study": "s", "M": 1, "d": 10, "m": 10, "init_std": std, "runs": 400, "rank": rank, "std": 0.06}
+        rows.append(row | {"mean": expected + (-1) ** rank * 0.006, "first": expected, "expected": expected})
     return pd.DataFrame(rows)
 
 
 def dimensions():
     rows = []
     for source, d, m in itertools.product(("uniform", "gd"), (4, 16, 64, 128), range(4, 16)):
-        if source == "uniform" or d in (16, 64):
+        if source == "uniform" or d > 4:
             permuted = 0 if m == 4 else 0.01 / d
             rate = {"c": 1.0, "lr": d / m} if source == "gd" else {}
             rows += pairs({"source": source, "M": 4, "d": d, "m": m} | rate, 0.5 / d, permuted)
@@ -140,9 +152,10 @@ def dimensions():
 
 def teachers():
     rows = []
-    for M, m in itertools.product((4, 8, 16), (6, 8, 12, 16, 24, 32)):
+    for source, M, m in itertools.product(("uniform", "gd"), (4, 8, 16), (6, 8, 12, 16, 24, 32)):
+        rate = {"c": 1.0, "lr": 64 / m} if source == "gd" else {}
         if m >= M:
-            rows += pairs({"source": "uniform", "M": M, "d": 64, "m": m}, 0.002 * M**2, 0.002 * M**2 / (40 + M))
+            rows += pairs({"source": source, "M": M, "d": 64, "m": m} | rate, 0.002 * M**2, 0.002 * M**2 / (20 + 5 * M))
     return pd.DataFrame(rows)
 
 
@@ -192,6 +205,7 @@ built = functools.cache(lambda build: build())
 TABLES = {
     "overlap.csv": overlap,
     "widths_barriers.csv": widths,
+    "widths_runs.csv": widths_runs,
     "ratios_barriers.csv": ratios,
     "sparsity_runs.csv": sparsity,
     "learning_rates_runs.csv": learning_rate_runs,
@@ -212,8 +226,8 @@ def tables_for(claim_id):
 
 
 def only_table(tables):
-    (table,) = tables.values()
-    return table
+    """The one table that a claim is spoiled in: the last that it reads."""
+    return list(tables.values())[-1]
 
 
 def change(column, value, factor=None, **where):
@@ -230,7 +244,16 @@ def change(column, value, factor=None, **where):
     return spoil
 
 
-scale = functools.partial(change, "permuted", None)
+def scale(factor, **where):
+    """Multiply the barriers after either matching."""
+    spoilers = [change(column, None, factor, **where) for column in MATCHED]
+    return lambda table: [spoil(table) for spoil in spoilers]
+
+
+def set_to(value, **where):
+    """Set the barriers after either matching."""
+    spoilers = [change(column, value, **where) for column in MATCHED]
+    return lambda table: [spoil(table) for spoil in spoilers]
 
 
 def fewer_of_type_3(table):
@@ -240,43 +263,35 @@ def fewer_of_type_3(table):
 
 # How each table is spoiled, so that the claim fails, or disagrees, in at least one case.
 SPOILED = {
-    "1-start": change("overlap_mean", 0.999, M=20, m=20),
-    "1-shape": change("overlap", 0.8, M=6, m=30),
-    "1-minimum": change("overlap", 0.7, M=20, m=49),
-    "1-near-2M": change("overlap", 0.745, M=20, m=44),
-    "1-draws": change("overlap_mean", 0.8541, M=20, m=100),
-    "1-theorem-5a": change("lower_bound", 0.9, M=6, m=12),
     "1-minimum-at-2M": change("overlap", 0.749, M=6, m=13),
-    "2-uniform-peak": scale(3.0, source="uniform", M=6, m=[17, 18]),
-    "2-uniform-decay": scale(8.0, source="uniform", M=6, m=36),
+    "2-peak-at-2M": scale(3.0, source="gd", M=6, m=9),
+    "2-uniform-decay": scale(12.0, source="uniform", M=6, m=36),
     "2-below-direct": scale(4.0, source="uniform", M=12, m=24),
-    "2-theorem-6": change("permuted", 4e-4, source="uniform", M=6, m=list(range(20, 37))),
+    "2-theorem-6": set_to(4e-4, source="uniform", M=6, m=list(range(20, 37))),
     "2-trained-below-uniform": scale(2.6, source="gd", M=6, m=20),
-    "2-trained-below-uniform-2M": scale(2.5, source="gd", M=6, m=12),
+    "2-slightly-below-uniform": scale(0.4, source="gd", M=6, m=36),
+    "2-sparser": change("pq_rows", 0.1, source="gd", M=6, m=30),
     "2-trained-peak": scale(3.0, source="gd", M=6, m=16),
-    "2-trained-peak-at-2M": scale(3.0, source="gd", M=6, m=9),
-    "4-below-M": change("permuted", 0.01, source="gd", M=6, m=5),
-    "4-zero-at-M": change("permuted", 2e-5, source="gd", M=6, m=6, pair=3),
+    "4-below-M": set_to(0.01, source="gd", M=6, m=5),
     "4-second-descent": scale(9.0, source="gd", M=6, m=36),
-    "10-far-below-uniform": scale(1.3, source="gd", M=12, m=60),
-    "3-peak": scale(1.5, M=20, m=60),
-    "3-height": scale(1.2, M=100),
+    "10-far-below-uniform": scale(3, source="gd", M=12, m=60),
+    "3-peak": scale(2.0, M=20, m=60),
+    "3-height": scale(1.5, M=100),
     "5-rate": change("pq_rows", 0.03, source="gd", m=12, c=3.0),
     "5-growth": change("pq_rows", 0.1, source="gd", m=36, c=3.0),
     "5-no-growth": change("pq_rows", 0.12, source="gd", m=36, kept=True, c=0.15 * 8 / 36 * 36 / 8),
     "5-uniform-smallest": change("pq_rows", 0.05, source="uniform", m=24),
-    "6-dense-below": change("zero_rows", 1, lr=1.9, seed=0),
+    "6-dense-below": change("zero_rows", 1, lr=1.9),
     "6-threshold": change("zero_rows", 1, lr=1.8),
     "6-jump": change("pq_rows", 0.1, lr=0.5),
-    "13-collapse": change("permuted", 2e-4, lr=2.1),
-    "13-rise": change("permuted", 3e-4, lr=[1.5, 1.6, 1.7, 1.8, 1.9]),
+    "13-collapse": change("permuted_hungarian", 3e-4, lr=2.1),
+    "13-rise": set_to(1e-4, lr=[1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9]),
     "9-doubled-types": fewer_of_type_3,
     "9-column": change("mean", 0.24, rank=1),
-    "11-fall": scale(5.0, source="gd", d=64, m=9),
-    "11-slope": scale(0.5, source="uniform", d=128),
-    "11-gap": scale(1.5, source="uniform", d=64),
-    "12-growth": scale(0.2, M=16, m=32),
-    "12-gap": scale(1.3, M=8, m=16),
+    "11-fall": scale(20.0, source="gd", d=128),
+    "11-gap": scale(2, source="gd", d=128),
+    "12-growth": scale(0.2, M=16, m=32, source="gd"),
+    "12-gap": scale(2, M=8, m=16),
     "7-peak": change("barrier_max", 2.0, depth=4, source="mnist", matching="weight", split="train", width=160),
     "7-direct": change("barrier_max", 0.1, depth=4, source="mnist", matching="none", split="train", width=160),
     "8-peak": change("barrier_max", 3.0, depth=4, source="mnist", matching="none", split="train", width=20),
@@ -287,17 +302,23 @@ SPOILED = {
     "15-peak": change("barrier_max", 2.0, width=64, matching="weight"),
 }
 
-REPORTED = {"1-minimum-at-2M", "2-trained-peak-at-2M", "5-uniform-smallest", "13-rise", "14-depth", "14-dataset"}
-REPORTED |= {"15-peak"}
-
-MEASURED = ("overlap", "overlap_mean", "direct", "permuted", "pq_rows", "zero_rows", "mean", "barrier_max", "loss")
+MEASURED = (
+    "overlap",
+    "direct",
+    "permuted",
+    "permuted_hungarian",
+    "pq_rows",
+    "zero_rows",
+    "mean",
+    "barrier_max",
+    "loss",
+)
 
 each_claim = pytest.mark.parametrize("claim_id", CLAIMS)
 
 
 def test_every_claim_is_covered_here():
     assert len(LISTED) == len(CLAIMS) and set(SPOILED) == set(CLAIMS)
-    assert {claim_id for claim_id, claim in CLAIMS.items() if claim.reported} == REPORTED
 
 
 def test_every_figure_of_the_paper_has_a_claim_and_every_claim_a_figure():
@@ -313,6 +334,17 @@ def test_holds_where_the_paper_is_right(claim_id):
     assert (found["n"] > 1).all() and not found["case"].duplicated().any()
 
 
+def test_sentences_and_explanations_are_of_cases_that_claims_have():
+    named = [place for sentence in PERMUTATION_INVARIANCE.found for place in sentence.values.values()]
+    named += [(claim.id, case) for claim in LISTED for case in claim.why if case]
+    cases = {}
+    for claim_id, case in named:
+        short = claim_id.removeprefix("permutation-")
+        if short not in cases:
+            cases[short] = {each.replace("_small", "") for each in verdicts(short, tables_for(short))["case"]}
+        assert case in cases[short]
+
+
 @each_claim
 def test_fails_or_disagrees_where_the_table_says_otherwise(claim_id):
     tables = tables_for(claim_id)
@@ -323,11 +355,9 @@ def test_fails_or_disagrees_where_the_table_says_otherwise(claim_id):
     assert False in set(found["holds"])
 
 
-@pytest.mark.parametrize("claim_id", ["1-minimum", "2-theorem-6", "3-peak", "4-below-M", "11-slope", "14-depth"])
+@pytest.mark.parametrize("claim_id", ["1-minimum-at-2M", "2-theorem-6", "3-peak", "4-below-M", "11-fall", "14-depth"])
 def test_is_not_run_on_rows_of_which_nothing_can_be_said(claim_id):
-    tables = tables_for(claim_id)
-    (name,) = tables
-    tables[name] = tables[name].head(1)
+    tables = {name: table.head(1) for name, table in tables_for(claim_id).items()}
     (row,) = verdicts(claim_id, tables).itertuples()
     assert row.holds is None and "need" in row.detail
 
@@ -365,8 +395,8 @@ def test_one_missing_value_is_not_passed_over(claim_id):
         "14": {"width": 20, "split": "train"},
         "15": {"width": 64},
     }[claim_id.partition("-")[0]]
-    place |= {"4-zero-at-M": {"M": 6, "m": 6}, "4-second-descent": {"M": 6, "m": 24}}.get(claim_id, {})
-    place |= {"1-start": {"M": 6, "m": 6}, "13-collapse": {"lr": 2.1}}.get(claim_id, {})
+    place |= {"4-second-descent": {"M": 6, "m": 24}, "2-slightly-below-uniform": {"M": 6, "m": 36}}.get(claim_id, {})
+    place |= {"2-sparser": {"M": 6, "m": 30}, "13-collapse": {"lr": 2.1}}.get(claim_id, {})
     place = {"width": 25} if claim_id == "8-ends" else place
     for name in [name for name in MEASURED if name in table] or ["doubled_type"]:
         first = table[np.logical_and.reduce([table[key] == value for key, value in place.items()] or [table["d"] > 0])]
@@ -376,33 +406,44 @@ def test_one_missing_value_is_not_passed_over(claim_id):
     assert False in set(verdicts(claim_id, tables)["holds"])
 
 
+CASES = [f"M = {M}, d = {d}" for M, d in TEACHERS]
+BOTH = [f"{case}, {matching}" for case in CASES for matching in ("Algorithm 1", "linear assignment")]
+AT_64 = [f"d = 64, {what}" for what in ("uniform samples, matched", "gradient descent, Algorithm 1")]
+AT_64.append("d = 64, gradient descent, linear assignment")
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    """Errors take most of the time; those of planted tables are small and need not be exact."""
+    monkeypatch.setattr(measuring, "RESAMPLES", 20)
+
+
 def test_values_are_those_of_the_table():
     values = {
-        "1-minimum": {"M = 6": 2.0, "M = 20": 2.0},
-        "1-draws": {"M = 6": 2.0, "M = 20": 2.0},
-        "2-uniform-peak": {"M = 6, d = 8": 2.0, "M = 12, d = 20": 2.0},
+        "1-minimum-at-2M": {"M = 6": 2.0, "M = 20": 2.0},
+        "2-peak-at-2M": dict.fromkeys([f"{case}, samples" for case in CASES] + BOTH, 2.0),
         "2-uniform-decay": {"M = 6, d = 8": 1 / 9, "M = 12, d = 20": 0.16},
         "2-theorem-6": {"M = 6, d = 8": -2.0, "M = 12, d = 20": -2.0},
-        "2-trained-below-uniform": {"M = 6, d = 8": 0.4, "M = 12, d = 20": 0.4},
-        "10-far-below-uniform": {"M = 12, d = 20": 0.4},
+        "2-trained-below-uniform": dict(zip(BOTH, (0.7, 0.7, 0.3, 0.3), strict=True)),
+        "2-slightly-below-uniform": dict.fromkeys(BOTH[:2], 0.7),
+        "2-sparser": dict.fromkeys(CASES, 0.1),
+        "10-far-below-uniform": dict.fromkeys(BOTH[2:], 0.3),
         "3-peak": {"M = 4": 2.0, "M = 20": 2.0, "M = 100": 2.0},
         "3-height": {"": 0.0014},
-        "4-below-M": {"M = 6, d = 8": 0.2, "M = 12, d = 20": 1 / 3},
+        "4-below-M": dict(zip(BOTH, (0.2, 0.2, 1 / 3, 1 / 3), strict=True)),
         "5-growth": {"M = 6, d = 8": 0.14},
         "5-uniform-smallest": {"M = 6, d = 8": 0.02},
         "6-threshold": {"": 2.0},
         "6-jump": {"": 0.009 / 0.0705},
-        "11-slope": {"M = 4, direct": -1.0, "M = 4, permuted": -1.0},
-        "11-gap": {"M = 4": 0.0},
-        "11-fall": {"M = 4, uniform samples": 0.5, "M = 4, gradient descent": 0.25},
-        "12-growth": {"d = 64, direct": 4.0, "d = 64, permuted": 4 * 48 / 56},
-        "12-gap": {"d = 64": np.log10(48 / 44)},
+        "11-fall": dict.fromkeys(("M = 4, direct", "M = 4, Algorithm 1", "M = 4, linear assignment"), -1.0),
+        "11-gap": dict.fromkeys(("M = 4, Algorithm 1", "M = 4, linear assignment"), 0.0),
+        "12-gap": dict.fromkeys(AT_64, np.log10(60 / 40)),
         "8-ends": {"mnist, depth 4": 0.05 / 1.2},
         "14-depth": {
             f"{source}_small, {method} matching": 0.0
             for source, method in itertools.product(("mnist", "cifar10"), ("activation", "weight"))
         },
-        "15-peak": {"cifar10, weight matching": 0.5},
+        "15-peak": {"cifar10, weight matching": 2.0},
     }
     for claim_id, expected in values.items():
         found = verdicts(claim_id, tables_for(claim_id)).set_index("case")["value"]
@@ -418,7 +459,7 @@ def test_the_p_value_is_that_of_pearson_s_test():
 
 
 def test_runs_that_were_not_kept_do_not_count():
-    for claim_id in ("2-trained-peak", "4-zero-at-M", "5-no-growth", "6-dense-below", "13-rise"):
+    for claim_id in ("2-trained-peak", "5-no-growth", "6-dense-below", "13-rise"):
         tables = tables_for(claim_id)
         (name,) = tables
         without = {name: tables[name][tables[name]["kept"]]}
@@ -431,8 +472,8 @@ def test_online_training_is_a_case_of_its_own():
     (name,) = tables
     trained = tables[name][(tables[name]["source"] == "gd") & (tables[name]["M"] == 6)]
     tables[name] = pd.concat([trained, trained.assign(source="sgd")])
-    cases = ["M = 6, d = 8, gradient descent", "M = 6, d = 8, online SGD"]
-    assert list(verdicts("2-trained-peak", tables)["case"]) == cases
+    cases = itertools.product(("gradient descent", "online SGD"), ("Algorithm 1", "linear assignment"))
+    assert list(verdicts("2-trained-peak", tables)["case"]) == [f"M = 6, d = 8, {', '.join(case)}" for case in cases]
 
 
 def test_wider_or_other_settings_have_no_learning_rate_threshold():
@@ -472,7 +513,7 @@ def test_a_missing_mean_has_no_peak():
 def test_only_the_first_learning_rate_counts_as_in_the_figures():
     table = widths()
     other = table[table["source"] == "gd"].assign(
-        c=2.0, lr=lambda rows: 2 * rows["lr"], permuted=lambda rows: rows["m"] * 1e-3
+        c=2.0, lr=lambda rows: 2 * rows["lr"], **{name: lambda rows: rows["m"] * 1e-3 for name in MATCHED}
     )
     alone, both = (
         [
@@ -502,17 +543,11 @@ def test_families_of_networks_are_cases_of_their_own():
     assert by_family == {"mlp": True, "other": False}
 
 
-def test_draws_that_all_agree_are_no_evidence_against_the_formula():
-    table = overlap()
-    at = (table["M"] == 6) & (table["m"] == 7)
-    table.loc[at, ["overlap_mean", "overlap_se"]] = [1.0, 0.0]
-    rows = verdicts("1-draws", {"overlap.csv": table})
-    assert set(rows["holds"]) == {True}
-
-
 def test_a_peak_at_the_first_width_is_none_unless_that_is_the_teacher_s():
     table = widths()
-    falling = table[(table["m"] > table["M"]) & (table["source"] == "gd")].assign(permuted=lambda rows: 1 / rows["m"])
+    falling = table[(table["m"] > table["M"]) & (table["source"] == "gd")].assign(
+        **{name: lambda rows: 1 / rows["m"] for name in MATCHED}
+    )
     rows = verdicts("2-trained-peak", {"widths_barriers.csv": falling})
     assert set(rows["holds"]) == {None}
 

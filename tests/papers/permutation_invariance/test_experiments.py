@@ -70,8 +70,8 @@ def test_students_of_all_grids_are_one_file(trained):
         (0, "gd", 3),
         (1, "sgd", 3),
     ]
-    assert tensors["sgd/M2_d3_m3_lr1/W"].shape == (2, 3, 3)
-    assert not np.array_equal(tensors["sgd/M2_d3_m3_lr1/W"], tensors["gd/M2_d3_m3_lr1/W"])
+    assert tensors["sgd/M2_d3_m3_lr1_std0.111111/W"].shape == (2, 3, 3)
+    assert not np.array_equal(tensors["sgd/M2_d3_m3_lr1_std0.111111/W"], tensors["gd/M2_d3_m3_lr1_std0.111111/W"])
 
 
 def test_tables_hold_a_row_for_every_run_and_pair(trained):

@@ -38,9 +38,35 @@ def call(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]
     Raises:
         RuntimeError: the names in ``state`` are not those of the module's parameters and buffers.
     """
+    repeated = _repeated(module)
+    if repeated:
+        return functional_call(module, _by_first_names(module, state, repeated), (x,), tie_weights=False)
     # Buffers that are not saved are in no state; strict would miss them.
     complete = state.keys() == module.state_dict().keys()
     return functional_call(module, dict(state), (x,), tie_weights=not complete, strict=not complete)
+
+
+def _repeated(module: nn.Module) -> dict[str, str]:
+    """For each further path of a submodule that has several the first one: torch would not put its tensors back."""
+    first: dict[nn.Module, str] = {}
+    paths = module.named_modules(remove_duplicate=False)
+    return {path: first[part] for path, part in paths if first.setdefault(part, path) != path}
+
+
+def _by_first_names(module: nn.Module, state: Mapping[str, Tensor], repeated: Mapping[str, str]) -> dict[str, Tensor]:
+    """A state with each place once, by its first name, and tied weights in every place."""
+
+    def first(name: str) -> str:
+        path, dot, last = name.rpartition(".")
+        return repeated.get(path, path) + dot + last
+
+    named = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
+    of_tensor: dict[int, Tensor] = {}
+    for name, own in named:
+        if name in state:
+            of_tensor.setdefault(id(own), state[name])
+    by_name = {first(name): tensor for name, tensor in reversed(list(state.items()))}
+    return {first(name): by_name.get(first(name), of_tensor.get(id(own), own)) for name, own in named}
 
 
 def batch_rows(x: Float[Tensor, "n ..."], device: torch.device | str | None = None) -> int:

@@ -109,7 +109,7 @@ def _match_within(
     score = np.array(correlations[name][rows, columns]) if name in correlations else np.zeros((size, size))
     inside: dict[tuple[int, int], Permutations] = {}
     if any(child in relevant for child in children[name]):
-        for i, j in np.ndindex(size, size):
+        for i, j in [(i, i) for i in range(size)] if groups[name].fixed else np.ndindex(size, size):
             inside[i, j] = {}
             for child in children[name]:
                 if child in relevant:
@@ -118,7 +118,7 @@ def _match_within(
                     )
                     score[i, j] += value
                     inside[i, j] |= found
-    pi = match(score)
+    pi = np.arange(size) if groups[name].fixed else match(score)
     permutations = {name: pi}
     if inside:
         chosen = [inside[i, j] for i, j in enumerate(pi)]
@@ -135,6 +135,18 @@ def joint(
         size = groups[name].size
         flat = (flat[:, None] * size + permutations[name].reshape(-1, size)).reshape(-1)
     return flat
+
+
+def compose(
+    first: Mapping[str, Int[np.ndarray, "*within d"]],
+    then: Mapping[str, Int[np.ndarray, "*within d"]],
+    groups: Mapping[str, Group],
+) -> Permutations:
+    """The permutations that have the effect of ``first``, and ``then`` on its result."""
+    return {
+        name: (joint(name, first, groups)[joint(name, then, groups)] % group.size).reshape(shape(name, groups))
+        for name, group in groups.items()
+    }
 
 
 def objective(S: Float[np.ndarray, "d d"], pi: Int[np.ndarray, " d"]) -> float:

@@ -6,12 +6,12 @@ Activations are never kept: of each batch only the sums that Pearson's correlati
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.errors import UserError
@@ -84,6 +84,39 @@ class PairMoments:
         self.square_b += square_b
         self.cross += torch.bmm(a, b.mT).sum(dim=0, dtype=torch.float64)
 
+    def joined(self, other: PairMoments) -> PairMoments:
+        """The moments of the samples of both."""
+        if not (self.n and other.n):
+            return self if self.n else other
+        both = PairMoments(self.d)
+        for name in ("n", "sum_a", "sum_b", "square_a", "square_b", "cross"):
+            setattr(both, name, getattr(self, name) + getattr(other, name))
+        return both
+
+    def swapped(self) -> PairMoments:
+        """The moments with both networks exchanged."""
+        other = PairMoments(self.d)
+        other.n = self.n
+        if self.n:
+            other.cross = self.cross.T
+            other.sum_a, other.sum_b, other.square_a, other.square_b = (
+                self.sum_b,
+                self.sum_a,
+                self.square_b,
+                self.square_a,
+            )
+        return other
+
+    def renumbered(self, pi_a: Int[np.ndarray, " d"], pi_b: Int[np.ndarray, " d"]) -> PairMoments:
+        """The moments of networks whose neuron i is neuron pi[i] of these."""
+        other = PairMoments(self.d)
+        other.n = self.n
+        if self.n:
+            a, b = (torch.as_tensor(pi, device=self.cross.device) for pi in (pi_a, pi_b))
+            other.sum_a, other.sum_b, other.cross = self.sum_a[a], self.sum_b[b], self.cross[a][:, b]
+            other.square_a, other.square_b = self.square_a[a], self.square_b[b]
+        return other
+
     def correlation(self) -> Float[np.ndarray, "d d"]:
         """S_ij: Pearson correlation of neuron i of A and neuron j of B; 0 where one of them is constant.
 
@@ -146,6 +179,8 @@ def record_pair_moments(
     states_A: Mapping[Key, Mapping[str, Tensor]],
     states_B: Mapping[Key, Mapping[str, Tensor]],
     batches: Iterable[Float[Tensor, "n d"]],
+    groups: Collection[str] | None = None,
+    unsettled: Collection[str] = (),
 ) -> dict[Key, dict[str, PairMoments]]:
     """Moments of both networks' activations for many pairs, in one pass over the data.
 
@@ -157,6 +192,9 @@ def record_pair_moments(
         states_A, states_B: the states to compare, by a key that names the pair (and the snapshot, if there are many).
         batches: the inputs. All points of one batch are in memory at once for both networks: 512 to 2048 inputs at a
             time for a multilayer perceptron, 32 to 128 images for a convolutional network.
+        groups: those to record; by default all that have recording points.
+        unsettled: groups whose neurons have another order in A than in B: activations that are indexed by one of them,
+            beside the group that they are recorded for, are no samples of the same thing and left out.
 
     Returns:
         For each key the moments of every group that has recording points, of d = prod(sizes of within) * size neurons,
@@ -168,12 +206,10 @@ def record_pair_moments(
     if states_A.keys() != states_B.keys():
         raise UserError("states_A and states_B must name the same pairs.")
     spec = traced.spec
-    names = sorted({point.value for points in spec.points.values() for point in points})
+    wanted = [group for group, points in spec.points.items() if points and (groups is None or group in groups)]
+    names = sorted({point.value for group in wanted for point in spec.points[group]})
     moments: dict[Key, dict[str, PairMoments]] = {
-        key: {
-            group: PairMoments(math.prod(shape(group, spec.groups))) for group, points in spec.points.items() if points
-        }
-        for key in states_A
+        key: {group: PairMoments(math.prod(shape(group, spec.groups))) for group in wanted} for key in states_A
     }
     empty = True
     for x in batches:
@@ -183,8 +219,8 @@ def record_pair_moments(
             for group, of_group in of_groups.items():
                 for point in spec.points[group]:
                     for z_a, z_b in zip(
-                        samples(values_a[point.value], point.axes, group, spec.groups),
-                        samples(values_b[point.value], point.axes, group, spec.groups),
+                        samples(values_a[point.value], point.axes, group, spec.groups, unsettled),
+                        samples(values_b[point.value], point.axes, group, spec.groups, unsettled),
                         strict=True,
                     ):
                         of_group.add(z_a, z_b)
@@ -194,23 +230,30 @@ def record_pair_moments(
 
 
 def samples(
-    value: Float[Tensor, ...], axes: Axes, group: str, groups: Mapping[str, Group]
+    value: Float[Tensor, ...],
+    axes: Axes,
+    group: str,
+    groups: Mapping[str, Group],
+    unsettled: Collection[str] = (),
 ) -> Iterator[Float[Tensor, "n d"] | Float[Tensor, "b d p"]]:
     """Activations by neuron of a group, the batch first: as ``symmetry_spec.columns``, but without a copy.
 
     Yields:
-        [n, d] where the neurons are the fastest index in memory, else [b, d, p]; for each block in which the group is.
+        [n, d] where the neurons are the fastest index in memory, else [b, d, p]; for each block in which the group is
+        without ``unsettled`` others.
     """
     wanted = (*groups[group].within, group)
     for block in blocks(value, axes, groups):
         names = [name for name, _ in block.labels]
-        if group not in names:
+        # Where each token goes to an expert of its own, the groups within experts are met without the expert's axis.
+        if not {*wanted} <= {*names} or any(name in unsettled and name not in wanted for name in names):
             continue
         neurons = [names.index(name) for name in wanted]
-        places = [dim for dim in range(1, len(names)) if dim not in neurons]
+        # The batch is the first of the others: heads may be folded into its axis.
+        batch, *places = [dim for dim in range(len(names)) if dim not in neurons]
         d = math.prod(groups[name].size for name in wanted)
-        rows = block.tensor.permute(0, *places, *neurons)
+        rows = block.tensor.permute(batch, *places, *neurons)
         if rows.is_contiguous():
             yield rows.reshape(-1, d)
         else:
-            yield block.tensor.permute(0, *neurons, *places).reshape(len(value), d, -1)
+            yield block.tensor.permute(batch, *neurons, *places).reshape(block.tensor.shape[batch], d, -1)

@@ -57,12 +57,17 @@ def check_alignment(
         AlignmentError: they differ by more, or some output is not finite.
     """
     before, after = outputs(module, state, x), outputs(module, permuted, x)
-    scale = float(before.abs().max())
-    difference = float((after - before).abs().max())
-    allowed = RELATIVE_TOLERANCE_IN_EPS * torch.finfo(before.dtype).eps * scale
+    scale, difference, allowed = differences(before, after)
     # Written so that a NaN on either side fails the comparison.
     if not (np.isfinite(scale) and difference <= allowed):
         raise AlignmentError(
             f"renumbering the neurons changed the network: outputs of size {scale:.3g} differ by {difference:.3g} "
             f"(rounding allows {allowed:.3g}); the symmetry spec does not fit a {type(module).__name__}."
         )
+
+
+def differences(before: Tensor, after: Tensor) -> tuple[float, float, float]:
+    """The largest of some outputs, the largest difference of two evaluations, and the one that rounding allows."""
+    scale = float(before.abs().max())
+    allowed = RELATIVE_TOLERANCE_IN_EPS * torch.finfo(before.dtype).eps * scale
+    return scale, float((after - before).abs().max()), allowed

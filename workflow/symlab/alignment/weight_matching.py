@@ -6,7 +6,8 @@ Coordinate descent as in Git Re-Basin (Ainsworth et al. 2023, Algorithm 1), on a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symlab.alignment.matching import Permutations, joint, match_all
+from symlab.alignment.matching import Permutations, compose, joint, match_all
 from symlab.errors import UserError
 from symlab.symmetries.symmetry_spec import (
     Axes,
@@ -35,6 +36,12 @@ from symlab.symmetries.symmetry_spec import (
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 # Sums of n products in float64 are exact to some n eps at worst; a step must gain more than that to count.
 SMALLEST_GAIN = 1e-12
+# What a correlation of 1 is worth beside a similarity of 1 of all weights: neurons that differ in the former, by more
+# than a part in some thousands, are told apart by it.
+CORRELATION = 100.0
+# A step in tensors of so many entries keeps its similarities for the next pass, as long as there is room for all kept.
+LARGE = 2**20
+KEPT_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,8 @@ class WeightMatching:
     Attributes:
         permutations: by group, as ``permute`` takes them.
         similarity: sum over tensors of <A, permuted B> over the product of the norms of A and B; 1 if they are equal.
-        histories: for each restart the similarity at its start and after every step that was accepted.
+        histories: for each start the similarity there and after every step that was accepted. No other start follows
+            one that ends at 1, which none could exceed.
     """
 
     permutations: Permutations
@@ -58,18 +66,25 @@ def weight_matching(
     state_B: Mapping[str, Tensor],
     rng: np.random.Generator,
     restarts: int = 1,
+    roots: Collection[str] | None = None,
+    correlations: Mapping[str, Float[np.ndarray, "d d"]] | None = None,
 ) -> WeightMatching:
     """Permutations of B that maximise the sum over tensors of <A, permuted B>, by coordinate descent.
 
     One step matches a group and those within it, while all others stay as they are, from the similarity of neuron i of
     A and neuron j of B in all tensors and axes in which they act. That is the best step, except where a group acts on
     two axes of a tensor: there the other axis is held at its present order, and a step that would lower the sum is
-    refused. Passes over all groups in random order end when none of them gains.
+    refused. Passes over all groups in random order end when none of them gains; a step is left out while no tensor
+    changes in which it acts. Sums are in float64, but states stay in their types and B's tensors where they are until
+    they move: beside the states there are, at most, a renumbered copy of B in its type and a few tensors in float64.
 
     Args:
         state_A, state_B: states of one architecture; the running statistics of batch norms do not count.
         rng: order of the steps and starts.
         restarts: the first starts at the identity, the others at random permutations; the best is returned.
+        roots: groups within no others, to be matched with all within them while the rest stays in place; default all.
+        correlations: S of some groups, for B as it is, which come before the weights: these only decide between
+            neurons that S does not tell apart. The histories hold ``CORRELATION`` times what a match gains in S.
 
     Raises:
         UserError: spec and states do not fit together, or some weight is not finite.
@@ -81,31 +96,39 @@ def weight_matching(
         for name, tensor in state_A.items()
         if tensor.is_floating_point() and name.rpartition(".")[2] not in STATISTICS
     ]
-    A, B = ({name: state[name].detach().double() for name in counted} for state in (state_A, state_B))
-    for state in (A, B):
-        for name, tensor in state.items():
-            if not tensor.isfinite().all():
-                raise UserError(f"{name!r} has entries that are not finite, so its neurons cannot be matched.")
-    scale = math.prod(math.sqrt(sum(float(t.square().sum()) for t in state.values())) for state in (A, B)) or 1.0
-    steps = [step for root in spec.groups if not spec.groups[root].within for step in _steps(root, spec, A)]
+    A, B = ({name: state[name].detach() for name in counted} for state in (state_A, state_B))
+    scale = math.prod(math.sqrt(sum(_square(name, state[name]) for name in counted)) for state in (A, B)) or 1.0
+    wanted = [root for root in spec.groups if not spec.groups[root].within and (roots is None or root in roots)]
+    steps = [step for root in wanted for step in _steps(root, spec, A)]
     runs = []
     for restart in range(restarts):
         start = identity(spec) if restart == 0 else random_permutations(spec, rng)
-        runs.append(_descend(spec, A, B, start, steps, scale, rng))
-    best = max(range(restarts), key=lambda run: runs[run][1][-1])
+        runs.append(_descend(spec, A, B, start, steps, scale, rng, correlations or {}))
+        if not correlations and runs[-1][1][-1] > 1 - SMALLEST_GAIN:
+            break
+    best = max(range(len(runs)), key=lambda run: runs[run][1][-1])
     return WeightMatching(runs[best][0], runs[best][1][-1], tuple(tuple(history) for _, history in runs))
+
+
+def _square(name: str, tensor: Tensor) -> float:
+    square = float(tensor.double().square().sum())
+    if not math.isfinite(square):
+        raise UserError(f"{name!r} has entries that are not finite, so its neurons cannot be matched.")
+    return square
 
 
 @dataclass(frozen=True)
 class _Step:
     """A root group and the groups within it that are matched in one step, and the tensors in which they act.
 
-    Groups within the root that are not ``active`` keep their order inside the outer neurons they are in.
+    Groups within the root that are not ``active`` keep their order inside the outer neurons they are in. The step is
+    ``best`` if no tensor has two axes in which its groups act: done once more, it would find nothing.
     """
 
     root: str
     active: frozenset[str]
     tensors: tuple[str, ...]
+    best: bool
 
 
 def _steps(root: str, spec: SymmetrySpec, state: Mapping[str, Tensor]) -> list[_Step]:
@@ -116,11 +139,11 @@ def _steps(root: str, spec: SymmetrySpec, state: Mapping[str, Tensor]) -> list[_
     """
     tree = [name for name, group in spec.groups.items() if name == root or root in group.within]
     tensors = tuple(name for name in state if any(root in groups_of(axis) for axis in spec.axes[name]))
+    parts = [block for name in tensors for block in blocks(state[name], spec.axes[name], spec.groups)]
     together: set[frozenset[str]] = set()
-    for name in tensors:
-        for block in blocks(state[name], spec.axes[name], spec.groups):
-            present = {label for label, _ in block.labels if label in tree}
-            together |= {frozenset((one, other)) for one in present for other in present if one != other}
+    for block in parts:
+        present = {label for label, _ in block.labels if label in tree}
+        together |= {frozenset((one, other)) for one in present for other in present if one != other}
 
     def conflict(one: str, other: str) -> bool:
         nested = one in spec.groups[other].within or other in spec.groups[one].within
@@ -136,7 +159,10 @@ def _steps(root: str, spec: SymmetrySpec, state: Mapping[str, Tensor]) -> list[_
         else:
             # Groups that contain this one are needed for its matching; conflicts of theirs have been seen before.
             rounds.append(outer | {name})
-    return [_Step(root, frozenset(active), tensors) for active in rounds]
+    return [
+        _Step(root, frozenset(active), tensors, all(len(_occurrences(part, active, spec.groups)) < 2 for part in parts))
+        for active in rounds
+    ]
 
 
 def _descend(
@@ -147,67 +173,150 @@ def _descend(
     steps: Sequence[_Step],
     scale: float,
     rng: np.random.Generator,
+    correlations: Mapping[str, Float[np.ndarray, "d d"]],
 ) -> tuple[Permutations, list[float]]:
     """Coordinate descent from one start: permutations, and the similarity after each accepted step."""
-    current = start
-    moved = {name: permuted(tensor, spec.axes[name], current, spec.groups) for name, tensor in B.items()}
-    history = [_inner(A, moved, list(A)) / scale]
+    current, stays = start, identity(spec)
+    # As contiguous as what is renumbered, so that sums are added up in the same order.
+    moved = {name: tensor.contiguous() for name, tensor in B.items()}
+    if any(not np.array_equal(start[group], stays[group]) for group in start):
+        moved = {name: permuted(tensor, spec.axes[name], start, spec.groups) for name, tensor in B.items()}
+    agreement = {name: _inner(A[name], moved[name]) for name in A}
+    history = [sum(agreement.values()) / scale]
+    similarities = _Similarities(spec, A, B, steps)
+    # Steps that may gain: the others would find again what they found, in tensors that have not changed since.
+    open_steps = set(range(len(steps)))
     gained = True
     while gained:
         gained = False
         for index in rng.permutation(len(steps)):
+            if index not in open_steps:
+                continue
+            open_steps.remove(index)
             step = steps[index]
             # Relative to the present order, so that groups which are not matched in this step are the identity.
-            update = match_all(_similarities(step, spec, A, moved), spec.groups)
+            scores = similarities.of(index, moved, current)
+            for group in step.active & correlations.keys():
+                S = CORRELATION * scale * correlations[group][:, joint(group, current, spec.groups)]
+                scores[group] = scores[group] + S if group in scores else S
+            update = match_all(scores, spec.groups)
+            if all(np.array_equal(update[group], stays[group]) for group in step.active):
+                continue
             matched = {group: update[group] for group in step.active}
             after = {name: permuted(moved[name], spec.axes[name], matched, spec.groups) for name in step.tensors}
-            gain = (_inner(A, after, step.tensors) - _inner(A, moved, step.tensors)) / scale
+            agreement_after = {name: _inner(A[name], after[name]) for name in step.tensors}
+            then = compose(current, update, spec.groups)
+            gain = (sum(agreement_after.values()) - sum(agreement[name] for name in step.tensors)) / scale
+            if correlations:
+                worth = [_correlated(correlations, each, spec.groups) for each in (current, then)]
+                gain += CORRELATION * (worth[1] - worth[0])
             if gain > SMALLEST_GAIN:
+                similarities.follow(index, update, then)
                 moved |= after
-                current = _compose(current, update, spec.groups)
+                agreement |= agreement_after
+                current = then
                 history.append(history[-1] + gain)
                 gained = True
+                changed = set(step.tensors)
+                open_steps |= {other for other, each in enumerate(steps) if not changed.isdisjoint(each.tensors)}
+                if step.best:
+                    open_steps.remove(index)
     return current, history
 
 
-def _inner(A: Mapping[str, Tensor], B: Mapping[str, Tensor], names: Sequence[str]) -> float:
-    return sum(float(torch.dot(A[name].reshape(-1), B[name].reshape(-1))) for name in names)
+def _inner(a: Tensor, b: Tensor) -> float:
+    return float(torch.dot(a.double().reshape(-1), b.double().reshape(-1)))
 
 
-def _compose(first: Permutations, then: Permutations, groups: Mapping[str, Group]) -> Permutations:
-    """The permutations that have the effect of ``first``, and ``then`` on its result."""
-    return {
-        name: (joint(name, first, groups)[joint(name, then, groups)] % group.size).reshape(shape(name, groups))
-        for name, group in groups.items()
-    }
+def _correlated(
+    correlations: Mapping[str, Float[np.ndarray, "d d"]], permutations: Permutations, groups: Mapping[str, Group]
+) -> float:
+    return sum(
+        float(S[np.arange(len(S)), joint(group, permutations, groups)].sum()) for group, S in correlations.items()
+    )
 
 
-def _similarities(
-    step: _Step, spec: SymmetrySpec, A: Mapping[str, Tensor], B: Mapping[str, Tensor]
-) -> dict[str, Float[np.ndarray, "d d"]]:
-    """For each active group <A's neuron i, B's neuron j> over all blocks in which it is the innermost active one."""
-    similarities: dict[str, Tensor] = {}
-    for name in step.tensors:
-        axes: Axes = spec.axes[name]
-        for block_A, block_B in zip(
-            blocks(A[name], axes, spec.groups), blocks(B[name], axes, spec.groups), strict=True
-        ):
-            for dims in _occurrences(block_A, step, spec.groups):
-                group = block_A.labels[dims[-1]][0]
+@dataclass
+class _Kept:
+    """What a step's similarities were under some permutations of B."""
+
+    similarities: dict[str, Float[np.ndarray, "d d"]]
+    permutations: Permutations
+
+
+class _Similarities:
+    """For each step's active groups <A's neuron i, B's neuron j> over all blocks in which they are innermost.
+
+    In late passes few neurons move. A step in large tensors therefore keeps its similarities and adds the products of
+    what changed in B since: in rounding they may differ from those that are computed anew.
+    """
+
+    def __init__(
+        self, spec: SymmetrySpec, A: Mapping[str, Tensor], B: Mapping[str, Tensor], steps: Sequence[_Step]
+    ) -> None:
+        self.spec, self.A, self.B, self.steps = spec, A, B, steps
+        self.keeping: set[int] = set()
+        self.kept: dict[int, _Kept] = {}
+        of_root = Counter(step.root for step in steps)
+        room = KEPT_BYTES
+        for index, step in enumerate(steps):
+            needed = 8 * sum(math.prod(shape(group, spec.groups)) ** 2 for group in step.active)
+            # Two steps of one root, or two axes of a tensor, would move what the others' similarities are made of.
+            alone = step.best and of_root[step.root] == 1
+            if alone and needed <= room and sum(A[name].numel() for name in step.tensors) >= LARGE:
+                self.keeping.add(index)
+                room -= needed
+
+    def of(self, index: int, moved: Mapping[str, Tensor], current: Permutations) -> dict[str, Float[np.ndarray, "d d"]]:
+        """The similarities of a step for B as it is now: ``moved``, by the permutations ``current``."""
+        step, axes = self.steps[index], self.spec.axes
+        found: dict[str, Tensor] = {}
+        if (kept := self.kept.get(index)) is None:
+            for name in step.tensors:
+                for group, (a, b) in self._matrices(step, name, self.A[name].double(), moved[name].double()):
+                    S = a @ b.T
+                    found[group] = found[group] + S if group in found else S
+        else:
+            found = {group: torch.from_numpy(S) for group, S in kept.similarities.items()}
+            turned = {group for group, pi in current.items() if not np.array_equal(pi, kept.permutations[group])}
+            for name in step.tensors:
+                if turned.isdisjoint(set().union(*map(groups_of, axes[name]))):
+                    continue
+                before = permuted(self.B[name], axes[name], kept.permutations, self.spec.groups)
+                for group, (a, b, c) in self._matrices(step, name, self.A[name], moved[name], before):
+                    changed = (b != c).any(dim=0).nonzero().flatten()
+                    a, b, c = (each.index_select(1, changed).double() for each in (a, b, c))
+                    found[group] += (a @ (b - c).T).cpu()
+        similarities = {group: S.cpu().numpy() for group, S in found.items()}
+        if index in self.keeping:
+            self.kept[index] = _Kept(similarities, current)
+        return dict(similarities)
+
+    def follow(self, index: int, update: Permutations, then: Permutations) -> None:
+        """Take in that a step was accepted: ``update`` made the permutations ``then``."""
+        if index in self.keeping:
+            similarities = self.kept[index].similarities
+            order = {group: joint(group, update, self.spec.groups) for group in similarities}
+            self.kept[index] = _Kept({group: S[:, order[group]] for group, S in similarities.items()}, then)
+
+    def _matrices(self, step: _Step, name: str, *tensors: Tensor) -> Iterator[tuple[str, list[Float[Tensor, "d n"]]]]:
+        """The tensors by neuron of each innermost active group that acts on them, block by block."""
+        axes: Axes = self.spec.axes[name]
+        for of_all in zip(*(blocks(tensor, axes, self.spec.groups) for tensor in tensors), strict=True):
+            block = of_all[0]
+            for dims in _occurrences(block, step.active, self.spec.groups):
+                group = block.labels[dims[-1]][0]
                 assert group is not None
-                rest = [dim for dim in range(block_A.tensor.dim()) if dim not in dims]
-                d = math.prod(block_A.tensor.shape[dim] for dim in dims)
-                a, b = (block.tensor.permute(*dims, *rest).reshape(d, -1) for block in (block_A, block_B))
-                S = a @ b.T
-                similarities[group] = similarities[group] + S if group in similarities else S
-    return {group: S.cpu().numpy() for group, S in similarities.items()}
+                rest = [dim for dim in range(block.tensor.dim()) if dim not in dims]
+                d = math.prod(block.tensor.shape[dim] for dim in dims)
+                yield group, [each.tensor.permute(*dims, *rest).reshape(d, -1) for each in of_all]
 
 
-def _occurrences(block: Block, step: _Step, groups: Mapping[str, Group]) -> list[tuple[int, ...]]:
-    """Where the step's groups act on a block: for each innermost active group the dimensions (outermost first)."""
+def _occurrences(block: Block, active: Collection[str], groups: Mapping[str, Group]) -> list[tuple[int, ...]]:
+    """Where a step's groups act on a block: for each innermost active group the dimensions (outermost first)."""
     chains = []
     for dim, (name, axis) in enumerate(block.labels):
-        if name in step.active:
+        if name is not None and name in active:
             outer = tuple(dim_of(group, axis, block.labels) for group in groups[name].within)
             chains.append((*outer, dim))
     return [chain for chain in chains if not any(chain == other[: len(chain)] for other in chains if other != chain)]

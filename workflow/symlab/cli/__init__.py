@@ -20,7 +20,7 @@ Renumber the neurons of network B so that they play the roles of network A's, an
 lies on the straight line between the two: two trainings of one architecture, from two seeds,
 usually differ by such a renumbering more than by anything else.
 
-A and B are safetensors files of module.state_dict():
+A and B are safetensors files of module.state_dict(), or folders that hold one (or shards):
 
     from safetensors.torch import save_file
     save_file(module.state_dict(), "A.safetensors")
@@ -29,9 +29,36 @@ Which axes of which weights must be renumbered together is found by tracing the 
 has to be declared. Operations that the tracer does not know are named, and what they touch stays
 in place. Before anything is written, the renumbered network is checked to compute what B does.
 """
+MERGE = """\
+Renumber the neurons of several trainings of one architecture so that all have the order of the first, average
+their weights, and score the average beside the networks, their average without renumbering, and the mean of
+their outputs (a ceiling, for which all networks are computed).
+
+Each network is matched to the mean of the others, in turns, until none moves any more. Batch norm statistics of
+the average are estimated anew on the data. Files and symmetries are as for symlab align.
+"""
+MERGED = """\
+example:
+  symlab merge A.safetensors B.safetensors C.safetensors \\
+      --model my_package.networks:build --data validation.npz --out merged
+
+writes to the folder merged/:
+  merged.safetensors        the average in the order of the first network, with its names and types
+  permutations.safetensors  for each group of neurons and network, the neuron that stands at each position
+  spec.json                 the groups, the axes they act on, and what was not understood
+  scores.csv                loss and accuracy of every network, both averages and the ensemble
+  run.json                  the options and versions of this run
+
+Mistakes are told in a sentence, with exit status 1; nothing is written then.
+"""
 MODEL = (
     "a function without arguments that returns the network as an nn.Module (its weights do not matter); "
     "modules in the current folder are found"
+)
+DATA = (
+    ".npz or .safetensors with x [n, ...] (real numbers, or integer tokens) and, for the curve, y [n] (labels of "
+    "tokens: [n, tokens], -100 is ignored); or MODULE:BATCHES, an iterable of batches (x, y) or a function "
+    "that returns one"
 )
 TRACE = """\
 Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
@@ -43,7 +70,7 @@ example:
       --model my_package.networks:build --data validation.npz --out aligned
 
 writes to the folder aligned/:
-  permuted.safetensors      B, renumbered: the same function, with B's names and types
+  permuted.safetensors      B, renumbered: the same function, with B's names and types (of shards a folder, permuted/)
   permutations.safetensors  for each group of neurons, the neuron of B at each position
   spec.json                 the groups, the axes they act on, and what was not understood
   matching.csv              how well neurons match: optimal, identity, and random permutations
@@ -74,27 +101,82 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
+    _add_merge(
+        commands.add_parser(
+            "merge",
+            help="average several trained networks of your own in one order of their neurons",
+            description=MERGE,
+            epilog=MERGED,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     trace = commands.add_parser(
         "trace", help="print the permutation symmetries of a network of your own", description=TRACE
     )
     trace.add_argument("model", metavar="MODULE:FUNCTION", help=MODEL)
-    trace.add_argument("--data", required=True, metavar="FILE", help=".npz or .safetensors with x [n, ...]")
+    trace.add_argument(
+        "--data", required=True, metavar="FILE", help=".npz or .safetensors with x [n, ...], or MODULE:BATCHES"
+    )
+    trace.add_argument("--folder", metavar="FOLDER", help="builds transformers:CLASS from the config.json in it")
     return main
 
 
 def _add_align(align: argparse.ArgumentParser) -> None:
-    align.add_argument("A", metavar="A.safetensors", help="weights of the network that stays as it is")
-    align.add_argument("B", metavar="B.safetensors", help="weights of the network whose neurons are renumbered")
-    needed = align.add_argument_group("needed")
-    needed.add_argument("--model", required=True, metavar="MODULE:FUNCTION", help=MODEL)
+    align.add_argument("A", metavar="A.safetensors", help="file or folder: weights of the network that stays as it is")
+    align.add_argument(
+        "B", metavar="B.safetensors", help="file or folder: weights of the network whose neurons are renumbered"
+    )
+    _add_needed(align)
+    _add_matching(align)
+    path = align.add_argument_group("the line from A to B")
+    _add_task(path)
+    path.add_argument(
+        "--lambdas", type=int, default=25, metavar="N", help="points on the line, an odd number (default: %(default)s)"
+    )
+    path.add_argument(
+        "--repair",
+        action="store_true",
+        help="rescale activations along both lines, aligned and not (REPAIR, Jordan et al. 2023)",
+    )
+    _add_computing(align)
+
+
+def _add_merge(merge: argparse.ArgumentParser) -> None:
+    merge.add_argument(
+        "networks", nargs="+", metavar="FILE", help="files or folders: two or more networks; the first gives the order"
+    )
+    _add_needed(merge)
+    _add_matching(merge)
+    average = merge.add_argument_group("the average")
+    average.add_argument("--weights", metavar="W,W,...", help="of the networks in the average (default: equal)")
+    _add_task(average)
+    average.add_argument(
+        "--repair",
+        action="store_true",
+        help="rescale the channels of layers with a bias, in both averages (REPAIR, Jordan et al. 2023)",
+    )
+    _add_computing(merge)
+
+
+def _add_needed(command: argparse.ArgumentParser) -> None:
+    needed = command.add_argument_group("needed")
+    needed.add_argument(
+        "--model",
+        required=True,
+        metavar="MODULE:FUNCTION",
+        help=f"{MODEL}; or transformers:CLASS, built from the config.json beside the first weights",
+    )
     needed.add_argument(
         "--data",
         required=True,
         metavar="FILE",
-        help=".npz or .safetensors with x [n, ...] (real numbers, or integer tokens) and, for the curve, y [n]",
+        help=DATA,
     )
     needed.add_argument("--out", required=True, metavar="FOLDER", help="where the results go")
-    matching = align.add_argument_group("matching")
+
+
+def _add_matching(command: argparse.ArgumentParser) -> None:
+    matching = command.add_argument_group("matching")
     matching.add_argument(
         "--method",
         choices=("activation", "weight"),
@@ -108,22 +190,19 @@ def _add_align(align: argparse.ArgumentParser) -> None:
         metavar="N",
         help="starts of --method weight, of which the best is kept (default: %(default)s); activations need one",
     )
-    path = align.add_argument_group("the line from A to B")
-    path.add_argument(
+
+
+def _add_task(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--task",
         choices=("classification", "regression"),
         default="classification",
         help="cross-entropy of class labels, or squared error of real targets (default: %(default)s)",
     )
-    path.add_argument(
-        "--lambdas", type=int, default=25, metavar="N", help="points on the line, an odd number (default: %(default)s)"
-    )
-    path.add_argument(
-        "--repair",
-        action="store_true",
-        help="rescale activations along both lines, aligned and not (REPAIR, Jordan et al. 2023)",
-    )
-    computing = align.add_argument_group("computing")
+
+
+def _add_computing(command: argparse.ArgumentParser) -> None:
+    computing = command.add_argument_group("computing")
     computing.add_argument("--samples", type=int, metavar="N", help="use N random samples of the data (default: all)")
     computing.add_argument("--batch-size", type=int, metavar="N", help="samples at a time (default: by their size)")
     computing.add_argument("--seed", type=int, default=0, metavar="N", help="of all random choices (default: 0)")
@@ -142,6 +221,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from symlab.cli.align import Options, align
 
             align(Options(**chosen))
+        elif command == "merge":
+            from symlab.cli.merge import Options as MergeOptions
+            from symlab.cli.merge import merge
+
+            merge(MergeOptions(**chosen))
         else:
             from symlab.cli.trace import print_symmetries
 

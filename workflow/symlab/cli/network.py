@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from symlab.cli.inputs import Weights
+from symlab.cli.inputs import Weights, converted, is_of_transformers
 from symlab.errors import UserError
 
-# What torch's wrappers put before every name of a state dict.
-WRAPPERS = ("module.", "_orig_mod.", "model.")
+HALVES = (torch.float16, torch.bfloat16)
+
+
+class State(Mapping[str, Tensor]):
+    """Tensors by name, real ones in float32: those in half precision are converted when asked for, and not kept.
+
+    Attributes:
+        stored: the same numbers, in half precision where they came so.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]):
+        self.stored = {
+            name: tensor.float() if tensor.is_floating_point() and tensor.dtype not in HALVES else tensor
+            for name, tensor in tensors.items()
+        }
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor = self.stored[name]
+        return tensor.float() if tensor.is_floating_point() else tensor
+
+    def converted(self) -> State:
+        """The same, all converted at once: for what asks for each tensor many times."""
+        return State(dict(self))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stored)
+
+    def __len__(self) -> int:
+        return len(self.stored)
 
 
 @dataclass(frozen=True)
@@ -22,30 +52,48 @@ class Network:
 
     Attributes:
         module: in evaluation mode, float32, on the device; buffers that no file holds are plain attributes of it.
-        twins: for each name that a file may hold the first name of the same tensor: itself, unless weights are tied.
+        twins: for each name that a file may hold the first name of the same tensor: itself, unless weights are tied
+            or the file has a prefix more or less.
         names: what a state to compute with holds: each tensor once.
+        all_names: the module's names, those of tied weights too.
+        remarks: sentences on prefixes of names.
     """
 
     module: nn.Module
     twins: dict[str, str]
     names: tuple[str, ...]
+    all_names: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
-    def state(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def state(self, tensors: Mapping[str, Tensor]) -> State:
         """The state that a file's tensors describe, in float32, on the module's device."""
         by_twin = {self.twins[name]: tensor for name, tensor in tensors.items() if name in self.twins}
-        return {name: _computable(by_twin[self.twins[name]]).to(self._device()) for name in self.names}
+        return State({name: by_twin[self.twins[name]].to(self._device()) for name in self.names})
 
-    def by_all_names(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def by_all_names(self, state: State) -> State:
         """A state with tied tensors under each of their names, as the traced network wants it."""
-        by_twin = {self.twins[name]: tensor for name, tensor in state.items()}
-        return {name: by_twin[twin] for name, twin in self.twins.items() if twin in by_twin}
+        by_twin = {self.twins[name]: tensor for name, tensor in state.stored.items()}
+        return State({name: by_twin[self.twins[name]] for name in self.all_names if self.twins[name] in by_twin})
 
     def _device(self) -> torch.device:
         return next(tensor.device for tensor in (*self.module.parameters(), *self.module.buffers()))
 
 
-def prepare(module: nn.Module, A: Weights, B: Weights, device: str) -> Network:
-    """Check that two files fit a module, and make it ready to compute with their tensors.
+def as_in_memory(weights: Weights, module: nn.Module) -> Weights:
+    """The weights, read by transformers if they lie in a folder of it whose names do not fit its model as they are.
+
+    Raises:
+        UserError: transformers finds that the folder lacks some.
+    """
+    if not (is_of_transformers(module) and (weights.path / "config.json").is_file()):
+        return weights
+    tensors = _tensors(module)
+    fits = _fits(_renamed(weights, tensors, _twins(tensors)), weights, tensors, _twins(tensors))
+    return weights if fits else converted(weights, module)
+
+
+def prepare(module: nn.Module, files: Sequence[Weights], device: str) -> Network:
+    """Check that files of networks of one architecture fit a module, and make it ready to compute with their tensors.
 
     Raises:
         UserError: a file's names, shapes or values do not fit the module or each other.
@@ -57,24 +105,37 @@ def prepare(module: nn.Module, A: Weights, B: Weights, device: str) -> Network:
         )
     if not tensors:
         raise UserError(f"{type(module).__name__} has no weights that could be aligned.")
-    first: dict[tuple[int, torch.Size], str] = {}
-    twins = {
-        name: first.setdefault((tensor.data_ptr() or id(tensor), tensor.shape), name)
-        for name, tensor in tensors.items()
-    }
-    for name, tensor in A.tensors.items():
+    twins = _twins(tensors)
+    A = files[0]
+    for (name, tensor), B in product(A.tensors.items(), files[1:]):
         if name in B.tensors and B.tensors[name].shape != tensor.shape:
             raise UserError(
                 f"{name!r} has shape {tuple(tensor.shape)} in {A.path}, but {tuple(B.tensors[name].shape)} in "
-                f"{B.path}: both must be trained networks of one architecture."
+                f"{B.path}: all must be trained networks of one architecture."
             )
-    for weights in (A, B):
-        _check_names(weights, type(module).__name__, tensors, twins)
-        _check_values(weights, tensors, twins, set(dict(module.named_parameters(remove_duplicate=False))))
+    of_files = dict(twins)
+    remarks: list[str] = []
+    for weights in files:
+        renamed = _renamed(weights, tensors, twins)
+        by_name = replace(weights, tensors={renamed(name): tensor for name, tensor in weights.tensors.items()})
+        _check_names(by_name, type(module).__name__, tensors, twins)
+        _check_values(by_name, tensors, twins, set(dict(module.named_parameters(remove_duplicate=False))))
+        of_files |= {name: twins[renamed(name)] for name in weights.tensors}
+        remarks += (*weights.remarks, *renamed.remarks)
     module = module.requires_grad_(False).float().eval().to(device)
-    _hide(module, _infinite_constants(A, B))
+    _hide(module, _infinite_constants(files))
+    _forget(module)
     names = [*dict(module.named_parameters()), *dict(module.named_buffers())]
-    return Network(module, twins, tuple(names))
+    return Network(module, of_files, tuple(names), tuple(twins), tuple(remarks))
+
+
+def _twins(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """For each name the first name of the same tensor."""
+    first: dict[tuple[int, torch.Size], str] = {}
+    return {
+        name: first.setdefault((tensor.data_ptr() or id(tensor), tensor.shape), name)
+        for name, tensor in tensors.items()
+    }
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -94,42 +155,99 @@ def _hide(module: nn.Module, constants: Mapping[str, Tensor]) -> None:
     A state must name all buffers, and the line between two networks has no business with those.
     """
     for path, submodule in module.named_modules():
+        # A weight that a norm's hook computed is no leaf, and such a module could not be copied.
+        derived = {name: value.detach() for name, value in vars(submodule).items() if isinstance(value, Tensor)}
+        vars(submodule).update(derived)
         for name in list(submodule._buffers):
             full = f"{path}.{name}" if path else name
             if name not in submodule._non_persistent_buffers_set and full not in constants:
                 continue
             tensor = submodule._buffers.pop(name)
             submodule._non_persistent_buffers_set.discard(name)
-            value = constants[full].to(tensor) if tensor is not None and full in constants else tensor
+            # Detached, for an nn.Buffer would be registered again.
+            value = None if tensor is None else constants.get(full, tensor).to(tensor).detach()
             setattr(submodule, name, value)
 
 
-def _infinite_constants(A: Weights, B: Weights) -> dict[str, Tensor]:
-    """Tensors with infinities that both files hold: masks of attention, which would become NaN when averaged."""
+def _forget(module: nn.Module) -> None:
+    """Give back the memory of the module's own weights, which every state replaces: empty tensors take none."""
+    parameters = list(module.parameters())
+    holders = Counter(parameter.untyped_storage()._cdata for parameter in parameters)
+    for parameter in parameters:
+        # Those in one storage are tied, as the tracer sees by it.
+        if holders[parameter.untyped_storage()._cdata] == 1:
+            parameter.data = torch.empty_like(parameter)
+
+
+def _infinite_constants(files: Sequence[Weights]) -> dict[str, Tensor]:
+    """Tensors with infinities that all files hold: masks of attention, which would become NaN when averaged."""
     return {
         name: tensor
-        for name, tensor in A.tensors.items()
+        for name, tensor in files[0].tensors.items()
         if tensor.is_floating_point()
-        and tensor.float().isinf().any()
-        and torch.equal(tensor, B.tensors.get(name, tensor))
+        and any(map(math.isinf, _extremes(tensor)))
+        and all(torch.equal(tensor, other.tensors.get(name, tensor)) for other in files[1:])
     }
 
 
+@dataclass(frozen=True)
+class _Renamed:
+    """A file's names as the module has them: without a prefix, or with one more."""
+
+    off: str = ""
+    on: str = ""
+    remarks: tuple[str, ...] = ()
+
+    def __call__(self, name: str) -> str:
+        return self.on + name.removeprefix(self.off)
+
+
+def _renamed(weights: Weights, tensors: Mapping[str, Tensor], twins: Mapping[str, str]) -> _Renamed:
+    """How a file's names become the module's: by a prefix that all have, or that all lack, where that makes it fit."""
+    if _fits(_Renamed(), weights, tensors, twins):
+        return _Renamed()
+    # A wrapper may lie within another: module._orig_mod.
+    off = [prefix for prefix in _prefixes(weights.tensors) if all(name.startswith(prefix) for name in weights.tensors)]
+    for prefix in off:
+        told = f"All names in {weights.path} begin with {prefix!r}, which the module's do not: it was taken off."
+        if _fits(found := _Renamed(off=prefix, remarks=(told,)), weights, tensors, twins):
+            return found
+    for prefix in _prefixes(tensors):
+        told = f"The names in {weights.path} lack {prefix!r}, with which the module's begin: it was put before them."
+        if _fits(found := _Renamed(on=prefix, remarks=(told,)), weights, tensors, twins):
+            return found
+    return _Renamed()
+
+
+def _fits(renamed: _Renamed, weights: Weights, tensors: Mapping[str, Tensor], twins: Mapping[str, str]) -> bool:
+    return not any(_misfits(map(renamed, weights.tensors), tensors, twins))
+
+
+def _prefixes(names: Iterable[str]) -> list[str]:
+    """What stands before any of the dots of the names, with the dot, each once."""
+    found = (name[: end + 1] for name in names for end, letter in enumerate(name) if letter == ".")
+    return list(dict.fromkeys(found))
+
+
+def _misfits(
+    names: Iterable[str], tensors: Mapping[str, Tensor], twins: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Names that the module does not have, and tensors of the module that have no name among them."""
+    names = list(names)
+    present = {twins[name] for name in names if name in tensors}
+    return [name for name in names if name not in tensors], [name for name in tensors if twins[name] not in present]
+
+
 def _check_names(weights: Weights, network: str, tensors: Mapping[str, Tensor], twins: Mapping[str, str]) -> None:
-    unknown = [name for name in weights.tensors if name not in tensors]
-    present = {twins[name] for name in weights.tensors if name in tensors}
-    missing = [name for name in tensors if twins[name] not in present]
+    unknown, missing = _misfits(weights.tensors, tensors, twins)
     if not (unknown or missing):
         return
     sides = [f"it lacks {_some(missing)}"] if missing else []
     sides += [f"it holds {_some(unknown)}, which the module does not have"] if unknown else []
-    prefix = next((prefix for prefix in WRAPPERS if all(name.startswith(prefix) for name in weights.tensors)), None)
-    advice = (
-        f"All its names start with {prefix!r}: take that off, or save the module inside the wrapper."
-        if prefix
-        else "It must hold the state_dict() of the module that --model builds."
+    raise UserError(
+        f"{weights.path} does not fit {network}: {', and '.join(sides)}. It must hold the state_dict() of the module "
+        "that --model builds."
     )
-    raise UserError(f"{weights.path} does not fit {network}: {', and '.join(sides)}. {advice}")
 
 
 def _check_values(
@@ -146,17 +264,22 @@ def _check_values(
             )
         if expected.is_floating_point() and not tensor.is_floating_point():
             raise UserError(f"{name!r} in {path} is of type {tensor.dtype}; only real weights can be averaged.")
-        values = tensor.float()
+        low, high = _extremes(tensor)
         # A mask of attention is a buffer that holds infinities.
-        if values.isnan().any() or (name in parameters and values.isinf().any()):
+        if math.isnan(low) or (name in parameters and (math.isinf(low) or math.isinf(high))):
             raise UserError(f"{name!r} in {path} has entries that are NaN or infinite: did the training diverge?")
         other = first.setdefault(twins[name], name)
-        if not torch.equal(tensor, weights.tensors[other]):
+        if other != name and not torch.equal(tensor, weights.tensors[other]):
             raise UserError(f"{path} holds different values for {other!r} and {name!r}, which the module ties.")
 
 
-def _computable(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.is_floating_point() else tensor
+def _extremes(tensor: Tensor) -> tuple[float, float]:
+    """The smallest and largest entry in float32, both NaN if any is: some 20 times as fast as isnan or isinf."""
+    if not tensor.numel():
+        return 0.0, 0.0
+    # Types of 8 bits have no order in torch.
+    low, high = (tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor).aminmax()
+    return float(low.float()), float(high.float())
 
 
 def _some(names: list[str]) -> str:

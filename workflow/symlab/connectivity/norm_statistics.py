@@ -42,8 +42,8 @@ def running_statistics(
         return {}
     if x is None:
         raise UserError(
-            f"a {type(module).__name__} with batch norm needs training inputs at every point of a path: "
-            f"pass them as statistics_x."
+            f"a {type(module).__name__} has batch norms, whose statistics are estimated anew for mean weights: give "
+            "training inputs (data of merge, statistics_x of a path)."
         )
     module = copy.deepcopy(module).eval()
     statistics = {}

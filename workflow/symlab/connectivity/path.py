@@ -19,6 +19,9 @@ from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.repair import with_goal_statistics
 from symlab.errors import UserError
 
+# A target that counts neither in the loss nor in the accuracy, as in torch.
+IGNORED = -100
+
 
 def interpolate(state_A: Mapping[str, Tensor], state_B: Mapping[str, Tensor], lam: float) -> dict[str, Tensor]:
     """W(lambda) = (1 - lambda) W_A + lambda W_B, exactly W_A at 0 and W_B at 1 (of finite weights).
@@ -55,7 +58,8 @@ def curve(
     Args:
         module: a network of the states' shape; its own state is not used.
         lambdas: positions on the path, 0 at A and 1 at B.
-        task: "classification" (cross-entropy, integer y [n]) or "regression" (squared error, y [n]).
+        task: "classification" (cross-entropy, integer y [n], or y [n, tokens] of logits at every token, where -100 is
+            ignored) or "regression" (squared error, y [n]).
         batch_size: inputs in one forward pass; by default ``forward.batch_rows``.
         statistics_x: training inputs, needed by networks with batch norm, and for ``repair``: running statistics are
             estimated anew at every lambda, the ends included, because interpolated statistics are not those of the
@@ -72,7 +76,7 @@ def curve(
     """
     _check(x, y, task, statistics_x, repair)
     if repair and statistics_x is not None:
-        module, state_A, state_B = with_goal_statistics(module, state_A, state_B, statistics_x)
+        module, (state_A, state_B) = with_goal_statistics(module, [state_A, state_B], statistics_x)
     statistics = [running_statistics(module, interpolate(state_A, state_B, lam), statistics_x) for lam in lambdas]
 
     names = _input_layers(module, state_A, x[:1])
@@ -100,7 +104,8 @@ def curve(
         if has_ends:
             chords = {lam: torch.lerp(on_path[0.0], on_path[1.0], lam) for lam in on_path}
             squares += torch.stack([(on_path[lam] - chords[lam]).square().sum() for lam in lambdas])
-    return _table(lambdas, len(x), loss, correct, squares if has_ends else None, task)
+    n = int((y != IGNORED).sum()) if task == "classification" else len(x)
+    return _table(lambdas, n, loss, correct, squares / len(x) if has_ends else None, task)
 
 
 def _check(x: Tensor, y: Tensor, task: str, statistics_x: Tensor | None, repair: bool) -> None:
@@ -114,7 +119,7 @@ def _check(x: Tensor, y: Tensor, task: str, statistics_x: Tensor | None, repair:
 
 def _summed_loss(out: Float[Tensor, "n c"], y: Tensor, task: str) -> Tensor:
     if task == "classification":
-        return functional.cross_entropy(out, y, reduction="sum")
+        return functional.cross_entropy(out.flatten(0, -2), y.flatten(), reduction="sum", ignore_index=IGNORED)
     if out.numel() != len(y):
         raise UserError(f"regression needs a network with one output, not {out.shape[-1]}.")
     return functional.mse_loss(out.flatten(), y, reduction="sum")
@@ -123,11 +128,11 @@ def _summed_loss(out: Float[Tensor, "n c"], y: Tensor, task: str) -> Tensor:
 def _table(
     lambdas: Sequence[float], n: int, loss: Tensor, correct: Tensor, squares: Tensor | None, task: str
 ) -> pd.DataFrame:
-    """Means over n samples of what was summed at every lambda; ``squares`` None where there is no chord."""
+    """Means over n targets of what was summed at every lambda; mean ``squares``, None where there is no chord."""
     table = pd.DataFrame({"lambda": lambdas, "loss": (loss / n).tolist(), "accuracy": (correct / n).tolist()})
     # A network without finite outputs has no accuracy; argmax would credit it with class 0.
     accuracy = table["accuracy"].where(table["loss"].notna() & (task == "classification"))
-    return table.assign(accuracy=accuracy, chord=math.nan if squares is None else (squares / n).sqrt().tolist())
+    return table.assign(accuracy=accuracy, chord=math.nan if squares is None else squares.sqrt().tolist())
 
 
 def _known(outputs_of: Mapping[str, Tensor], name: str, _x: Tensor) -> Tensor:

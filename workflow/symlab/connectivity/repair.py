@@ -7,13 +7,13 @@ for a barrier. REPAIR rescales every channel to the mean and deviation interpola
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from symlab.alignment.forward import outputs
 from symlab.connectivity.norm_statistics import running_statistics
@@ -46,42 +46,50 @@ class _Rescaled(_BatchNorm):
 
 def with_goal_statistics(
     module: nn.Module,
-    state_A: Mapping[str, Tensor],
-    state_B: Mapping[str, Tensor],
+    states: Sequence[Mapping[str, Tensor]],
     x: Float[Tensor, "t d"],
     batch_size: int | None = None,
-) -> tuple[nn.Module, dict[str, Tensor], dict[str, Tensor]]:
-    """A network that rescales the outputs of its hidden linear maps and convolutions, and its states for A and B.
+    foldable: bool = False,
+) -> tuple[nn.Module, list[dict[str, Tensor]]]:
+    """A network that rescales the outputs of its hidden linear maps and convolutions, and its states for some ends.
 
-    Every such layer is followed by a batch norm, whose weight and bias at A are the deviations and means that the
-    layer's outputs have in A. Interpolated states therefore have the interpolated goals; what is left to do at each
-    lambda is to estimate running statistics anew, as for any network with batch norm.
+    Every such layer is followed by a batch norm, whose weight and bias at an end are the deviations and means that
+    the layer's outputs have there. Averaged states therefore have the averaged goals; what is left to do is to estimate
+    running statistics anew, as for any network with batch norm.
 
     Args:
         x: training inputs on which statistics are measured.
+        foldable: rescale those layers alone that have a weight and a bias of their own, so that ``folded`` can.
 
     Returns:
-        The module, and the states, which have the norms' entries beside those of A and B.
-        At lambda 0 and 1 the network's function is that of A and B up to the noise of batches' statistics.
+        The module, and the states, which have the norms' entries beside the ends' own. At an end the network's function
+        is the end's up to the noise of batches' statistics.
 
     Raises:
-        UserError: there are no inputs.
+        UserError: there are no inputs, or no layer can be rescaled where ``foldable`` asks for some.
     """
     if len(x) == 0:
         raise UserError("REPAIR needs training inputs to measure channel statistics on: the data set is empty.")
     rescaling = copy.deepcopy(module)
-    names = _hidden_layers(module, state_A, x[:2])
+    names = _hidden_layers(module, states[0], x[:2])
+    if foldable:
+        names = [name for name in names if _is_foldable(module, name)]
+        if not names:
+            raise UserError(
+                f"REPAIR cannot be written into the weights of a {type(module).__name__}: none of its hidden linear "
+                "maps and convolutions has a bias; leave it out (batch norms get statistics of their own without it)."
+            )
     for name in names:
         layer: Any = module.get_submodule(name)
         linear = isinstance(layer, nn.Linear)
         norm = _Rescaled(layer.out_features if linear else layer.out_channels, channels_last=linear)
-        norm.to(state_A[f"{name}.weight"])
+        norm.to(states[0][f"{name}.weight"])
         # A part of the layer, applied by a hook: the layer stays where it is, with its weight, for whatever reads it.
         rescaled_layer = rescaling.get_submodule(name)
         rescaled_layer.add_module("rescaled", norm)
         rescaled_layer.register_forward_hook(_rescale)
-    states = []
-    for state in (state_A, state_B):
+    ends = []
+    for state in states:
         norms = {
             f"{name}.rescaled.{entry}": tensor
             for name in names
@@ -96,8 +104,36 @@ def with_goal_statistics(
             prefix = f"{name}.rescaled."
             norms[prefix + "weight"] = (measured[prefix + "running_var"] + EPSILON).sqrt()
             norms[prefix + "bias"] = measured[prefix + "running_mean"]
-        states.append({**state, **norms, **measured})
-    return rescaling, states[0], states[1]
+        ends.append({**state, **norms, **measured})
+    return rescaling, ends
+
+
+def folded(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The plain network's state that computes what a state for ``with_goal_statistics(..., foldable=True)`` does.
+
+    Layers take up the affine map that the norm behind them is with its running statistics.
+    """
+    suffix = ".rescaled.weight"
+    plain = {entry: tensor for entry, tensor in state.items() if ".rescaled." not in entry}
+    for name in (entry.removesuffix(suffix) for entry in state if entry.endswith(suffix)):
+        norm = {entry: state[f"{name}.rescaled.{entry}"] for entry in ("weight", "bias", "running_mean", "running_var")}
+        scale = norm["weight"] / (norm["running_var"] + EPSILON).sqrt()
+        weight, bias = state[f"{name}.weight"], state[f"{name}.bias"]
+        plain[f"{name}.weight"] = scale.view(-1, *(1 for _ in weight.shape[1:])) * weight
+        plain[f"{name}.bias"] = scale * (bias - norm["running_mean"]) + norm["bias"]
+    return plain
+
+
+def _is_foldable(module: nn.Module, name: str) -> bool:
+    """Whether a layer has a weight, by rows its outputs, and a bias that no other layer has."""
+    layer = module.get_submodule(name)
+    own = dict(layer.named_parameters(recurse=False))
+    holders = [id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False)]
+    return (
+        not isinstance(layer, _ConvTransposeNd)
+        and own.keys() >= {"weight", "bias"}
+        and all(holders.count(id(parameter)) == 1 for parameter in own.values())
+    )
 
 
 def _rescale(layer: Any, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:

@@ -59,6 +59,11 @@ class Gmm(Source):
     source: Literal["gmm"]
     k: Positive = Field(description="Intrinsic dimension.")
     sigma_sep: Annotated[float, Field(gt=0)] = Field(description="Standard deviation of the class means.")
+    bayes_accuracy: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None,
+        description="Accuracy of the best classifier, which makes the task as hard at every k: isotropic noise within "
+        "the subspace is added until it is reached. null adds none; the task then gets easier as k grows.",
+    )
     d: Positive = Field(128, description="Ambient dimension.")
     n_classes: int = Field(5, ge=2, description="Number of classes.")
     n_train: Positive = Field(50_000, description="Training samples.")
@@ -71,6 +76,8 @@ class Gmm(Source):
     def _fits(self) -> Self:
         if self.k > self.d:
             raise ValueError(f"k = {self.k} exceeds d = {self.d}")
+        if self.bayes_accuracy is not None and self.bayes_accuracy <= 1 / self.n_classes:
+            raise ValueError(f"bayes_accuracy is above chance, which is 1/{self.n_classes}")
         return self
 
     @property
@@ -158,7 +165,23 @@ class Cifar10Jpeg(Images):
     image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 
-SOURCES: tuple[type[Source], ...] = (Digits, Gmm, Coherence, Mnist, MnistCoherence, Cifar10, Cifar10Jpeg)
+class Imdb(Source):
+    """50,000 movie reviews with two labels, as contexts of word ids."""
+
+    source: Literal["imdb"]
+    context: Positive = Field(64, description="Words of a sample: the first of each review that has as many.")
+    vocabulary: int = Field(1000, ge=2, description="Word ids: the most frequent words, and one for all others.")
+    n_samples: int | None = Field(
+        None, ge=10, multiple_of=2, description="Use this many training reviews, half of each label; null for all."
+    )
+    loader: ClassVar[str] = "symlab.data.imdb:load"
+
+    @property
+    def inputs(self) -> int | None:
+        return self.context
+
+
+SOURCES: tuple[type[Source], ...] = (Digits, Gmm, Coherence, Mnist, MnistCoherence, Cifar10, Cifar10Jpeg, Imdb)
 
 
 def load(source: Source, data_dir: Path | None) -> Dataset:

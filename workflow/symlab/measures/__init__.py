@@ -56,6 +56,7 @@ class Experiment:
     """Whether it is given the study's data sets (``job.datasets``), whose files are then inputs of its job."""
     unused: tuple[str, ...] = ()
     """Keys of its settings that only tables made from its outputs read: a change of them computes nothing anew."""
+    gpu: bool = False
     minutes: int = 240
     memory_mb: int = 2000
 
@@ -109,7 +110,7 @@ KERNEL: tuple[Measure, ...] = (
         "identification",
         Identification,
         "symlab.measures.identify:measure_swap_costs",
-        ("subspaces.csv", "swap_costs.parquet"),
+        ("subspaces.csv", "swap_costs.parquet", "neurons.csv"),
         gpu=True,
         chain=True,
     ),
@@ -128,5 +129,7 @@ KERNEL_CAPTIONS: dict[str, str] = {
     "`aligned` says whether the second network's neurons were permuted first.",
     "subspaces.csv": "Dimension and coherence ν of the input subspace of every layer.",
     "swap_costs.parquet": "Cost of swapping each pair of neurons, from the Mahalanobis form on the input subspace.",
+    "neurons.csv": "The first neurons of the first layer on the plane of the inputs' two leading principal directions: "
+    "`v` the fixed centre, `S` the Gram matrix of what the trainable weights reach, `a` what was learned.",
 }
 """What each table holds, in Markdown."""

@@ -38,9 +38,10 @@ def keep_point(job: Job, name: str, spec: dict[str, Any], make: Callable[[Checkp
             job.report(f"{name} is made anew: {error}")
         else:
             if header["key"] == key:
-                return arrays
+                # Files hold tensors by name; tables take their columns in the order in which they were made.
+                return {name: arrays[name] for name in header["names"]}
     unfinished = job.folder / f"{name}_unfinished.safetensors"
     with Checkpoints(unfinished, key, job.checkpoint_minutes, job.report) as checkpoints:
         arrays = make(checkpoints)
-    write_tensors(path, arrays, "checkpoint", {"key": key})
+    write_tensors(path, arrays, "checkpoint", {"key": key, "names": list(arrays)})
     return arrays

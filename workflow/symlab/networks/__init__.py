@@ -5,6 +5,7 @@ The Snakefile reads this registry on every start, so the modules, which import t
 
 from __future__ import annotations
 
+import inspect
 import math
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -30,6 +31,10 @@ class Network(Settings):
         """Whether realization and swap costs are defined for it: no convolutions, attention or residual branches."""
         return True
 
+    def about(self) -> str:
+        """What it is, in a phrase."""
+        return f"{inspect.getdoc(type(self))}".partition("\n")[0].rstrip(".")
+
     def columns(self) -> dict[str, Any]:
         return {"activation": None, "norm": None, "width": None, "depth": None}
 
@@ -53,14 +58,17 @@ class MLP(Network):
     norm: Literal["layernorm", "batchnorm", "none"] = Field(
         "layernorm", description="Normalisation after each hidden linear map."
     )
-    activation: Literal["gelu", "relu", "sigma"] = Field(
-        "gelu", description="Nonlinearity; sigma is x * sigmoid(Cx) with C fixed."
+    activation: Literal["gelu", "relu", "sigma", "identity"] = Field(
+        "gelu", description="Nonlinearity; sigma is x * sigmoid(Cx) with C fixed, identity a linear network."
     )
     bias: bool = Field(True, description="Whether linear maps have biases.")
     residual: bool = Field(
         False, description="Whether each hidden layer after the first adds its input, where their widths are equal."
     )
     module: ClassVar[str] = "symlab.networks.mlp:MLP"
+
+    def about(self) -> str:
+        return f"MLPs of {' + '.join(map(str, self.widths))} neurons"
 
     @property
     def chain_of_linear_maps(self) -> bool:
@@ -106,6 +114,24 @@ class ResNet20(Network):
                 "of resnet20's first block group"
             )
         return super().misfit(image)
+
+
+class ResNet18(Network):
+    """ResNet18 with BatchNorm and a stem for small images."""
+
+    name: Literal["resnet18"]
+    width: Positive = Field(64, description="Channels of the first of four groups; each further one has twice as many.")
+    head: Positive | None = Field(None, description="Neurons of a hidden layer before the readout; null for none.")
+    channels: Positive = Field(3, description="Colour channels of the images.")
+    module: ClassVar[str] = "symlab.networks.resnet:ResNet18"
+    reads_images: ClassVar[bool] = True
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
+
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "width": self.width}
 
 
 class VGG(Network):
@@ -159,7 +185,61 @@ class ViT(Network):
         return super().misfit(image)
 
 
-NETWORKS: tuple[type[Network], ...] = (MLP, CoherenceStudent, ResNet20, VGG, ViT)
+class LayerNormResNet(Network):
+    """Residual network of linear layers with LayerNorm."""
+
+    name: Literal["layernorm_resnet"]
+    width: Positive = Field(64, description="Neurons of every layer.")
+    depth: Positive = Field(5, description="L: L - 1 residual blocks; 1 is LayerNorm and a linear readout.")
+    block_layers: Literal[1, 2] = Field(1, description="Linear layers of each block.")
+    pre_norm: bool = Field(False, description="Whether blocks read normalised inputs, or normalise their sums.")
+    output_bias: bool = Field(True, description="Whether the readout has a bias.")
+    module: ClassVar[str] = "symlab.networks.layernorm_resnet:LayerNormResNet"
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
+
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "width": self.width, "depth": self.depth}
+
+
+class CausalTransformer(Network):
+    """Causal transformer of one head, read at its last token."""
+
+    name: Literal["causal_transformer"]
+    width: Positive = Field(64, description="Width of the residual stream.")
+    depth: Positive = Field(4, description="Number of blocks.")
+    attention_layers: Literal[1, 2] = Field(1, description="Linear maps that W_VO and W_QK are made of.")
+    block_layers: Literal[1, 2] = Field(1, description="Linear layers of each MLP.")
+    pre_norm: bool = Field(False, description="Whether blocks read normalised inputs, or normalise their sums.")
+    output_bias: bool = Field(True, description="Whether the readout has a bias.")
+    patch: Positive | None = Field(None, description="Side of a patch in pixels; null for tokens.")
+    channels: Positive = Field(1, description="Colour channels of the images.")
+    vocabulary: Positive | None = Field(None, description="Number of token ids; null for images.")
+    module: ClassVar[str] = "symlab.networks.causal_transformer:CausalTransformer"
+
+    @property
+    def chain_of_linear_maps(self) -> bool:
+        return False
+
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "width": self.width, "depth": self.depth}
+
+    def misfit(self, image: tuple[int, int, int] | None) -> str | None:
+        if self.patch is None:
+            return None
+        if image is None:
+            return "network.patch cuts images, but its samples are none"
+        if math.gcd(image[1], self.patch) != self.patch:
+            return f"network.patch = {self.patch} does not divide the {image[1]} pixels of a side of its images"
+        return None
+
+
+NETWORKS: tuple[type[Network], ...] = (
+    *(MLP, CoherenceStudent, ResNet20, ResNet18, VGG, ViT),
+    *(LayerNormResNet, CausalTransformer),
+)
 
 
 class Init(Settings):

@@ -36,6 +36,7 @@ ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
     "gelu": lambda width: nn.GELU(),
     "relu": lambda width: nn.ReLU(),
     "sigma": SigmaActivation,
+    "identity": lambda width: nn.Identity(),
 }
 
 
@@ -47,7 +48,7 @@ class MLP(nn.Module):
         widths: neurons of each hidden layer.
         n_outputs: number of logits.
         norm: "layernorm", "batchnorm" or "none".
-        activation: "gelu", "relu" or "sigma" (the sigma-MLP).
+        activation: "gelu", "relu", "sigma" (the sigma-MLP) or "identity" (a linear network).
         bias: whether linear maps have biases.
         residual: whether a hidden layer after the first adds its input to its output, where their widths are equal.
     """

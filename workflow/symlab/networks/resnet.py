@@ -1,6 +1,9 @@
-"""ResNet20 for small images (He et al. 2016, Section 4.2) with group norms, as in the main paper's Appendix F.2."""
+"""ResNets for small images (He et al. 2016): ResNet20 with group norms, as in the main paper's App. F.2; ResNet18."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -19,15 +22,15 @@ class Block(nn.Module):
     The shortcut is the identity, or a normalised 1x1 convolution where the stride or the number of channels changes.
     """
 
-    def __init__(self, n_in: int, n_out: int, stride: int, norm_groups: int):
+    def __init__(self, n_in: int, n_out: int, stride: int, norm: Callable[[int], nn.Module]):
         super().__init__()
         self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.GroupNorm(norm_groups, n_out)
+        self.norm1 = norm(n_out)
         self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
-        self.norm2 = nn.GroupNorm(norm_groups, n_out)
+        self.norm2 = norm(n_out)
         projects = stride != 1 or n_in != n_out
         self.shortcut = nn.Conv2d(n_in, n_out, 1, stride, bias=False) if projects else nn.Identity()
-        self.shortcut_norm = nn.GroupNorm(norm_groups, n_out) if projects else nn.Identity()
+        self.shortcut_norm = norm(n_out) if projects else nn.Identity()
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n m i j"]:
         inner = torch.relu(self.norm1(self.conv1(x)))
@@ -61,12 +64,13 @@ class ResNet20(nn.Module):
             )
         self.image = (channels, side, side)
         self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
-        self.stem_norm = nn.GroupNorm(norm_groups, widths[0])
+        norm = partial(nn.GroupNorm, norm_groups)
+        self.stem_norm = norm(widths[0])
         self.groups = nn.ModuleList()
         n_in = widths[0]
         for group, width in enumerate(widths):
-            first = Block(n_in, width, 1 if group == 0 else 2, norm_groups)
-            self.groups.append(nn.Sequential(first, *(Block(width, width, 1, norm_groups) for _ in range(BLOCKS - 1))))
+            first = Block(n_in, width, 1 if group == 0 else 2, norm)
+            self.groups.append(nn.Sequential(first, *(Block(width, width, 1, norm) for _ in range(BLOCKS - 1))))
             n_in = width
         self.readout = nn.Linear(n_in, n_outputs)
 
@@ -86,3 +90,41 @@ class ResNet20(nn.Module):
                 if isinstance(group.get_submodule(f"{b - 1}.shortcut"), nn.Conv2d):
                     names[f"{path}.shortcut"] = f"stream{g}"
         return names
+
+
+class ResNet18(nn.Module):
+    """ResNet18 with a stem for small images: a 3x3 convolution, four groups of two residual blocks, batch norms.
+
+    Args:
+        n_inputs: channels * side^2; inputs are flat and become [n, channels, side, side].
+        n_outputs: number of logits.
+        width: channels of the first group (64 in the original); each further group has twice as many.
+        head: neurons of a hidden layer before the readout, with ReLU; None for none.
+        channels: colour channels of the images.
+
+    Raises:
+        UserError: the inputs are no square images of ``channels`` channels.
+    """
+
+    def __init__(self, n_inputs: int, n_outputs: int, width: int = 64, head: int | None = None, channels: int = 3):
+        super().__init__()
+        side = side_of("resnet18", n_inputs, channels)
+        self.image = (channels, side, side)
+        self.stem = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        self.stem_norm = nn.BatchNorm2d(width)
+        self.groups = nn.ModuleList()
+        n_in = width
+        for group in range(4):
+            n_out = width * 2**group
+            first = Block(n_in, n_out, 1 if group == 0 else 2, nn.BatchNorm2d)
+            self.groups.append(nn.Sequential(first, Block(n_out, n_out, 1, nn.BatchNorm2d)))
+            n_in = n_out
+        self.hidden = None if head is None else nn.Linear(n_in, head)
+        self.readout = nn.Linear(n_in if head is None else head, n_outputs)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        x = torch.relu(self.stem_norm(self.stem(x.unflatten(1, self.image))))
+        for group in self.groups:
+            x = group(x)
+        x = x.mean(dim=(2, 3))
+        return self.readout(x if self.hidden is None else torch.relu(self.hidden(x)))

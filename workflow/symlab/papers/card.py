@@ -6,7 +6,7 @@ Cards name what they register; the Snakefile reads them on every start, so they 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,20 @@ class Drawing:
     """Markdown paragraphs; ``{study}`` stands for the study's name. Greek letters are Unicode (σ_F)."""
     draw: Callable[[Tables, Style], Drawn]
     """Tables by file name (all that the study has) and a style in, a matplotlib figure out."""
+    seen: Callable[[Tables], str] | None = None
+    """One sentence with numbers: what is to be seen in the picture that these tables give."""
+    differs: str = ""
+    """How the picture differs from the paper's, where it does: in what is drawn or in its scale."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of what a study found. It is told where the study has every value that stands in it."""
+
+    text: str
+    """With {names}, or {name:%} for a share in percent, in the places of the values."""
+    values: Mapping[str, tuple[str, str]]
+    """The claim and case that each name's value, with its standard error, is taken from."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +75,14 @@ class Paper:
     """Where it appeared, the year included."""
     link: str
     figures: tuple[Figure, ...]
-    headlines: tuple[str, ...] = ()
-    """Claims that say what the paper is about in a few numbers: a report tells their values before all else."""
+    found: tuple[Sentence, ...] = ()
+    """What a report and the docs say first, of each study that measured it."""
+    terms: tuple[tuple[str, str], ...] = ()
+    """Words and symbols that the sentences use, each with its meaning in a line."""
+    scale: str = ""
+    """The paper's own sizes, to be set beside those of a study."""
+    pictures: tuple[str, ...] = ()
+    """The figures that a report shows on its first screen."""
     measures: tuple[Measure, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     tables: tuple[Table, ...] = ()

@@ -1,14 +1,23 @@
-"""What a claim of a paper is: a statement, a threshold fixed before any run, and a measurement from tables alone."""
+"""What a claim of a paper is: a statement, a threshold set before the run, and a measurement from tables alone."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 Tables = Mapping[str, pd.DataFrame]
+
+Kind = Literal["finding", "theorem", "check"]
+"""A finding can fail on data, a theorem only by an error in code or paper; a check is true by construction."""
+
+Origin = Literal["paper", "derived", "ours", "pilot"]
+"""Where a threshold comes from: the paper states it, it follows from what the paper states, we chose it before any run,
+or we chose it after a pilot run."""
 
 
 @dataclass(frozen=True)
@@ -17,127 +26,104 @@ class Measurement:
 
     value: float
     n: int
-    """Pairs, models or draws that the value is a mean over."""
+    """Over how many units the value was measured."""
     spread: float | None = None
-    """Standard deviation over those n; where one architecture is compared with another, that of the first alone."""
+    """Standard deviation over those n units."""
     case: str = ""
     detail: str = ""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A measured value and whether the claim holds for it; ``holds`` None: not run for this case.
-
-    For a statement that is only reported, ``holds`` says whether it agrees with the measurement.
-    """
-
-    value: float
-    holds: bool | None
-    n: int
-    spread: float | None = None
-    case: str = ""
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement about one figure, to be checked, or only to be reported beside what is measured.
-
-    ``evaluate`` sees tables and nothing else. It returns a verdict for each case, or nothing (None or an empty list)
-    when the tables do not hold the variants that the claim is about. ``tables`` are the files it reads.
-    """
-
-    id: str
-    figure: str
-    statement: str
-    threshold: str
-    reason: str
-    """Why this threshold, from the paper's statement."""
-    tables: tuple[str, ...]
-    evaluate: Callable[[Tables], list[Verdict] | Verdict | None]
-    also: tuple[str, ...] = ()
-    """Other names under which a study may list the figure: the whole that it is a panel of, or a reprint of it."""
-    explanation: str = ""
-    """Only of a statement that is reported and fails nothing: what explains it where the measurement disagrees."""
-
-    @property
-    def reported(self) -> bool:
-        """Whether the statement is reported ("agrees", "disagrees") and not checked ("held", "failed")."""
-        return bool(self.explanation)
-
-    def is_about(self, figures: Sequence[str]) -> bool:
-        """Whether one of the listed figures is this claim's."""
-        return any(figure in (self.figure, *self.also) for figure in figures)
+    error: float | None = None
+    """Standard error of the value; None where it has none: one unit alone, or a value that is exact."""
+    unit: str = "pairs"
+    """What was drawn independently n times: pairs of networks, masks, students, draws."""
+    open: str = ""
+    """Why the value decides nothing yet: "not reached in 10,000 steps"."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What a value must satisfy, in words and as a test; a NaN satisfies none."""
+    """What a value must satisfy; a NaN satisfies none."""
 
     text: str
-    allows: Callable[[float], bool]
+    low: float = -math.inf
+    high: float = math.inf
+    strict: bool = False
+    """Whether the ends themselves are outside."""
 
+    def allows(self, value: float) -> bool:
+        """Whether the value lies between the ends."""
+        at_end = value in (self.low, self.high) and math.isfinite(value)
+        return self.low <= value <= self.high and not (self.strict and at_end)
 
-def at_most(high: float, unit: str = "") -> Bound:
-    """value <= high."""
-    return Bound(f"at most {high:g} {unit}".rstrip(), lambda value: value <= high)
-
-
-def at_least(low: float, unit: str = "") -> Bound:
-    """value >= low."""
-    return Bound(f"at least {low:g} {unit}".rstrip(), lambda value: value >= low)
-
-
-def between(low: float, high: float, unit: str = "") -> Bound:
-    """low <= value <= high."""
-    return Bound(f"between {low:g} and {high:g} {unit}".rstrip(), lambda value: low <= value <= high)
-
-
-def below(high: float) -> Bound:
-    """value < high."""
-    return Bound(f"below {high:g}", lambda value: value < high)
-
-
-def above(low: float) -> Bound:
-    """value > low."""
-    return Bound(f"above {low:g}", lambda value: value > low)
+    def leaves_open(self, value: float, error: float | None) -> bool:
+        """Whether an end lies within two standard errors of the value, which then decides nothing."""
+        return error is not None and min(abs(value - self.low), abs(value - self.high)) < 2 * error
 
 
 Found = Measurement | str
 """What was measured, or a phrase that says why it could not be."""
 
 
-def stated(
-    id: str,
-    figure: str,
-    statement: str,
-    bound: Bound,
-    reason: str,
-    tables: str | tuple[str, ...],
-    measure: Callable[[Tables], Sequence[Found]],
-    also: tuple[str, ...] = (),
-    explanation: str = "",
-) -> Claim:
-    """The claim that what ``measure`` finds satisfies one bound, in each case; not run, with its phrases, without one.
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A statement about one figure, checked against a threshold in every case that a study's tables hold."""
 
-    With an ``explanation`` the statement is only reported.
-    """
+    id: str
+    """The id of its figure, a hyphen and a name: identifiability-4a-barrier."""
+    statement: str
+    quantity: str = ""
+    """What is measured for the statement, with its unit."""
+    bound: Bound
+    origin: Origin
+    reason: str
+    """Why this threshold."""
+    tables: tuple[str, ...]
+    """The files that ``measure`` reads; it sees nothing else."""
+    measure: Callable[[Tables], Sequence[Found]]
+    """A measurement for each case, or phrases that say why there is none."""
+    kind: Kind = "finding"
+    also: tuple[str, ...] = ()
+    """Other names under which a study may list the figure: the whole that it is a panel of, or a reprint of it."""
+    why: Mapping[str, str] = field(default_factory=dict)
+    """What explains a case that failed, by its name; under "" what explains any."""
 
-    def evaluate(found_in: Tables) -> list[Verdict]:
-        found = measure(found_in)
-        measured = [each for each in found if isinstance(each, Measurement)]
-        if measured:
-            return [Verdict(holds=bound.allows(each.value), **asdict(each)) for each in measured]
-        lacking = dict.fromkeys(each for each in found if isinstance(each, str))
-        return [Verdict(float("nan"), None, 0, detail="; ".join(lacking))]
+    @property
+    def figure(self) -> str:
+        """The id of its figure."""
+        return "-".join(self.id.split("-")[:2])
 
-    names = (tables,) if isinstance(tables, str) else tables
-    return Claim(id, figure, statement, bound.text, reason, names, evaluate, also, explanation)
+    def is_about(self, figures: Sequence[str]) -> bool:
+        """Whether one of the listed figures is this claim's."""
+        return any(figure in (self.figure, *self.also) for figure in figures)
 
 
-def mean_of(values: np.ndarray, case: str = "", detail: str = "") -> Measurement:
-    """Mean, sample standard deviation (None for a single value) and number of the values."""
-    return Measurement(mean(values), len(values), spread(values), case, detail)
+def at_most(high: float, unit: str = "") -> Bound:
+    """value <= high."""
+    return Bound(f"at most {high:g} {unit}".rstrip(), high=high)
+
+
+def at_least(low: float, unit: str = "") -> Bound:
+    """value >= low."""
+    return Bound(f"at least {low:g} {unit}".rstrip(), low=low)
+
+
+def between(low: float, high: float, unit: str = "") -> Bound:
+    """low <= value <= high."""
+    return Bound(f"between {low:g} and {high:g} {unit}".rstrip(), low, high)
+
+
+def below(high: float, unit: str = "") -> Bound:
+    """value < high."""
+    return Bound(f"below {high:g} {unit}".rstrip(), high=high, strict=True)
+
+
+def above(low: float, unit: str = "") -> Bound:
+    """value > low."""
+    return Bound(f"above {low:g} {unit}".rstrip(), low=low, strict=True)
+
+
+def mean_of(values: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs") -> Measurement:
+    """Mean of independent values, their standard deviation and the standard error of the mean (None for one value)."""
+    return Measurement(mean(values), len(values), spread(values), case, detail, standard_error(values), unit)
 
 
 def mean(values: np.ndarray) -> float:
@@ -154,14 +140,55 @@ def spread(values: np.ndarray) -> float | None:
     return float(np.std(values, ddof=1))
 
 
-def fraction_of(values: np.ndarray, level: float, case: str = "", detail: str = "") -> Measurement:
-    """Mean and spread of the values as fractions of a level; not a number unless the level is above 0."""
+def standard_error(values: np.ndarray) -> float | None:
+    """Standard error of the mean of independent values; None when it is undefined."""
+    deviation = spread(values)
+    return None if deviation is None else deviation / math.sqrt(len(values))
+
+
+def ratio_of(
+    values: np.ndarray, base: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs"
+) -> Measurement:
+    """Ratio of the means of two independent samples; not a number unless the base's is above 0.
+
+    The standard error is that of first order, from those of both means.
+    """
+    level = mean(base)
     # What is nowhere high cannot show that something lowers it.
     if not level > 0:
-        return Measurement(float("nan"), len(values), None, case, detail)
-    deviation = spread(values)
+        return Measurement(math.nan, len(values), None, case, detail, None, unit)
+    top, deviation = mean(values), spread(values)
+    errors = standard_error(values), standard_error(base)
+    error = None
+    if errors[0] is not None and errors[1] is not None:
+        error = math.hypot(errors[0], errors[1] * top / level) / level
     relative = None if deviation is None else deviation / level
-    return Measurement(mean(values) / level, len(values), relative, case, detail)
+    return Measurement(top / level, len(values), relative, case, detail, error, unit)
+
+
+def difference_of(
+    values: np.ndarray, base: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs"
+) -> Measurement:
+    """Difference of the means of two independent samples, with its standard error."""
+    errors = standard_error(values), standard_error(base)
+    error = None if errors[0] is None or errors[1] is None else math.hypot(errors[0], errors[1])
+    return Measurement(mean(values) - mean(base), len(values), spread(values), case, detail, error, unit)
+
+
+def bootstrap_error(statistic: Callable[..., float], *samples: np.ndarray, resamples: int = 200) -> float | None:
+    """Standard error of a statistic of independent samples, each [n_units, ...], by drawing units with replacement.
+
+    For statistics without a formula (a slope, the place of a maximum) of ten units and more. None where a sample has
+    one unit, or the statistic is not finite in some draw.
+    """
+    if min(map(len, samples)) < 2:
+        return None
+    generator = np.random.default_rng(0)
+    drawn = [
+        statistic(*(sample[generator.integers(len(sample), size=len(sample))] for sample in samples))
+        for _ in range(resamples)
+    ]
+    return float(np.std(drawn, ddof=1)) if np.isfinite(drawn).all() else None
 
 
 def slope(values: pd.Series) -> float:

@@ -124,11 +124,7 @@ def check(kind: type[Kind], block: Any, where: str, elsewhere: Mapping[str, str]
 
 
 def check_one_of(
-    kinds: Sequence[type[Kind]],
-    block: Any,
-    where: str,
-    key: str = "name",
-    elsewhere: Mapping[str, str] | None = None,
+    kinds: Sequence[type[Kind]], block: Any, where: str, key: str = "name", elsewhere: Mapping[str, str] | None = None
 ) -> Kind:
     """As ``check``, of the one of several kinds that the block names.
 
@@ -215,8 +211,10 @@ def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], d
     block = dict(block)
     figures = block.pop("figures", [])
     settings = _settings(block, where)
-    if not block:
-        study = Study(name, _figures(figures, where), settings)
+    if block.keys() <= {"dataset"}:
+        # Experiments alone, perhaps on data.
+        members = _members(block.get("dataset", []), families, datasets, where)
+        study = Study(name, _figures(figures, where), settings, data=tuple(member for member, _ in members))
     else:
         keys = check(Trained, block, where)
         study = Study(
@@ -283,12 +281,12 @@ def _check_experiment(experiment: Experiment, block: Any, where: str, *before: S
     return settings
 
 
-def _variants(
-    keys: Trained, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source], where: str
-) -> dict[str, Variant]:
-    listed = [keys.dataset] if isinstance(keys.dataset, str) else keys.dataset
+def _members(
+    dataset: str | list[str], families: Mapping[str, dict[str, Source]], datasets: dict[str, Source], where: str
+) -> list[tuple[str, str]]:
+    """The data sets that a study's ``dataset`` names, each with what tells it from the others of its family."""
     members: list[tuple[str, str]] = []
-    for entry in listed:
+    for entry in [dataset] if isinstance(dataset, str) else dataset:
         if entry in families:
             members += [(member, member.removeprefix(entry)) for member in families[entry]]
         elif entry in datasets:
@@ -297,6 +295,13 @@ def _variants(
             raise UserError(
                 f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)})."
             )
+    return members
+
+
+def _variants(
+    keys: Trained, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source], where: str
+) -> dict[str, Variant]:
+    members = _members(keys.dataset, families, datasets, where)
     variants: dict[str, Variant] = {}
     for family, block in keys.variants.items():
         here = f"{where}.variants.{family}"
@@ -304,7 +309,7 @@ def _variants(
             of_variant = check(VariantKeys, member, here)
             for dataset, suffix in members:
                 # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
-                full = swept + (suffix if len(listed) == 1 else f"_{dataset}")
+                full = swept + (suffix if isinstance(keys.dataset, str) or len(keys.dataset) == 1 else f"_{dataset}")
                 _refuse_twice(full, variants, here)
                 variants[full] = _variant(full, family, of_variant, keys, dataset, datasets[dataset], here, where)
     return variants
@@ -380,6 +385,9 @@ def check_study(study: Study, where: str) -> None:
                 )
         for variant in study.variants.values():
             _check_measure(measure.chain, measure.key, settings, variant, where)
+    for experiment in study.experiments():
+        if experiment.datasets and not study.datasets():
+            raise UserError(f"Config: {where}.{experiment.key} needs data; add {where}.dataset.")
     given = set(study.tables())
     for figure in study.figures:
         if lacking := [table for table in FIGURES[figure].tables if table not in given]:

@@ -1,8 +1,9 @@
 """The generated parts of README.md and docs/: ``make docs`` writes them anew, and a test fails where they drifted.
 
 A part stands between ``<!-- generated: <what> -->`` and ``<!-- end of generated -->``; what is around it is by hand.
-What there is: ``results`` (a row a paper), ``verdicts <paper> <run>`` (a table from results/reference) and ``settings``
-(every key of a config).
+What there is: ``results`` (a row a paper), ``found <paper> <run>``, ``verdicts <paper> <run>`` (sentences and a table
+of a kept run) and ``settings`` (every key of a config). A run is kept by copying its claims.csv to
+results/reference/<run>, beside a provenance.json.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import pandas as pd
 import yaml
 
 from symlab.artifacts import read_table
@@ -24,7 +24,18 @@ from symlab.networks import INITS, NETWORKS
 from symlab.papers import PAPERS
 from symlab.papers.card import Paper
 from symlab.pipeline.config import Top, Trained, VariantKeys
-from symlab.pipeline.ledger import DISAGREES, FAILED, NOT_RUN, Judged, count_verdicts, describe_counts, group_claims
+from symlab.pipeline.ledger import (
+    FAILED,
+    FINDING,
+    HELD,
+    NOT_RUN,
+    UNDECIDED,
+    Judged,
+    count_findings,
+    describe_counts,
+    group_claims,
+    tell,
+)
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES
@@ -63,53 +74,55 @@ def generate(what: str) -> Iterator[str]:
     if kind == "settings":
         return settings_tables()
     papers = {paper.slug: paper for paper in PAPERS}
-    if kind != "verdicts" or len(arguments) != 2 or arguments[0] not in papers:
-        raise UserError(f"Nothing is generated for {what!r}: give results, settings, or verdicts <paper> <run>.")
-    return verdict_table(papers[arguments[0]], arguments[1])
+    parts = {"found": found_sentences, "verdicts": verdict_table}
+    if kind not in parts or len(arguments) != 2 or arguments[0] not in papers:
+        raise UserError(
+            f"Nothing is generated for {what!r}: give results, settings, or found or verdicts <paper> <run>."
+        )
+    return parts[kind](papers[arguments[0]], arguments[1])
 
 
 def results_table() -> Iterator[str]:
-    """A row a paper: the verdicts of the demo and of the larger runs that are kept."""
-    provenance = json.loads((REFERENCE / "demo" / "provenance.json").read_text())
-    yield "| Paper | `make demo` | kept runs at a larger scale |"
-    yield "|---|---|---|"
-    larger = sorted(folder.name for folder in REFERENCE.iterdir() if folder.name != "demo")
+    """A row a paper: how many of its findings have which verdict in the demo, and at what scale."""
+    yield "| Paper | held | not reproduced | undecided | not run | Scale |"
+    yield "|---|---|---|---|---|---|"
     for paper in PAPERS:
-        kept = [f"{run}: {counts}" for run in larger if (counts := _counts(paper, run))]
+        claims = _claims_of(paper, "demo")
+        counts = count_findings(claims)
+        numbers = [str(counts[verdict]) for verdict in (HELD, FAILED, UNDECIDED, NOT_RUN)]
         link = f"[{paper.short}](docs/papers/{paper.slug}.md), *{paper.title}*"
-        yield f"| {link} | {_counts(paper, 'demo', True)} | {'; '.join(kept)} |"
+        yield f"| {link} | {' | '.join(numbers)} | {_escape(_scales(claims))} |"
     yield ""
-    yield f"Demo of {provenance['date']}: {provenance['wall_time']}, {provenance['machine']}."
+    yield f"`make demo`, {_provenance('demo')}."
 
 
-def _counts(paper: Paper, run: str, not_run: bool = False) -> str:
-    """A run's verdicts on a paper in words; empty if it judged none of its claims."""
-    ledger = _ledger_of(paper, run)
-    if (ledger["verdict"] == NOT_RUN).all():
-        return ""
-    told = describe_counts(count_verdicts(ledger))
-    return told if not_run else told.rpartition(", ")[0]
-
-
-def _ledger_of(paper: Paper, run: str) -> pd.DataFrame:
-    ledger = read_table(REFERENCE / run / "claims.csv")
-    return ledger[ledger["paper"] == paper.slug]
+def found_sentences(paper: Paper, run: str) -> Iterator[str]:
+    """What a run found, in sentences, and its scale beside the paper's."""
+    claims = _claims_of(paper, run)
+    for study in dict.fromkeys(claim.study for claim in claims if claim.study):
+        for sentence in tell(paper.found, [claim for claim in claims if claim.study == study]):
+            yield f"- {sentence}"
+    yield ""
+    yield f"Here: {_scales(claims)}." + (f" The paper: {paper.scale}." if paper.scale else "")
 
 
 def verdict_table(paper: Paper, run: str) -> Iterator[str]:
     """Counts, then a row a judged claim and study in the order of the figures, then what was not run."""
-    ledger = _ledger_of(paper, run)
-    provenance = json.loads((REFERENCE / run / "provenance.json").read_text())
-    yield f"`{provenance['command']}`, {provenance['date']}: {provenance['wall_time']}, {provenance['machine']}."
-    yield f"{describe_counts(count_verdicts(ledger))}; one verdict a case (a variant, a layer, a k)."
+    claims = _claims_of(paper, run)
+    command = json.loads((REFERENCE / run / "provenance.json").read_text())["command"]
+    others = [claim for claim in claims if claim.kind != FINDING and claim.verdict != NOT_RUN]
+    held = sum(claim.verdict == HELD for claim in others)
+    yield f"`{command}`, {_provenance(run)}. Scale: {_scales(claims)}."
+    told = f"; theorems and checks: {held} of {len(others)} held" if others else ""
+    yield f"Findings: {describe_counts(count_findings(claims))}{told}."
     yield ""
     yield "| Figure | Study | Claim | Measured | Threshold | Verdict |"
     yield "|---|---|---|---|---|---|"
-    order = list(dict.fromkeys(ledger["claim"]))
-    claims = sorted(group_claims(ledger), key=lambda claim: order.index(claim.claim))
+    order = list(dict.fromkeys(claim.claim for claim in claims))
     judged = [claim for claim in claims if claim.verdict != NOT_RUN]
-    for claim in judged:
-        cells = (claim.study, claim.headline, claim.range, claim.threshold, _verdict_of(claim))
+    for claim in sorted(judged, key=lambda claim: order.index(claim.claim)):
+        threshold = f"{claim.threshold} ({claim.origin})"
+        cells = (claim.study, claim.statement, claim.range, threshold, _verdict_of(claim))
         yield f"| {paper.number(claim.figure)} | {' | '.join(map(_escape, cells))} |"
     drawn = {claim.figure for claim in judged}
     missing = dict.fromkeys(paper.number(claim.figure) for claim in claims if claim.figure not in drawn)
@@ -118,9 +131,29 @@ def verdict_table(paper: Paper, run: str) -> Iterator[str]:
         yield f"Without a verdict in this run: {', '.join(missing)}."
 
 
+def _claims_of(paper: Paper, run: str) -> list[Judged]:
+    """The paper's claims in a kept run, in the ledger's order."""
+    ledger = read_table(REFERENCE / run / "claims.csv")
+    order = {name: at for at, name in enumerate(dict.fromkeys(ledger["claim"]))}
+    claims = group_claims(ledger[ledger["paper"] == paper.slug])
+    return sorted(claims, key=lambda claim: order[claim.claim])
+
+
+def _provenance(run: str) -> str:
+    kept = json.loads((REFERENCE / run / "provenance.json").read_text())
+    return f"{kept['date']}: {kept['wall_time']}, {kept['machine']}"
+
+
+def _scales(claims: Sequence[Judged]) -> str:
+    """At which scale each study ran."""
+    scales = {claim.study: claim.scale for claim in claims if claim.verdict != NOT_RUN}
+    return "; ".join(f"{study}: {scale}" for study, scale in scales.items())
+
+
 def _verdict_of(claim: Judged) -> str:
-    verdict = f"**{claim.verdict}**" if claim.verdict in (FAILED, DISAGREES) else claim.verdict
-    return verdict + (f" in {claim.against} of {len(claim.cases)}" if 0 < claim.against < len(claim.cases) else "")
+    verdict = f"**{claim.verdict}**" if claim.verdict == FAILED else claim.verdict
+    verdict += f" in {claim.against} of {len(claim.cases)}" if 0 < claim.against < len(claim.cases) else ""
+    return verdict if claim.kind == FINDING else f"{verdict} ({claim.kind})"
 
 
 def _escape(text: str) -> str:
@@ -133,7 +166,8 @@ def settings_tables() -> Iterator[str]:
     yield from _section("Data sets", _named(SOURCES, "source"), "source")
     yield from _section("A study that trains networks", [("", Trained), ("variants.<name>", VariantKeys)])
     yield from _section("network", _named(NETWORKS), "name")
-    yield from _section("scheme", _named(SCHEMES), "name")
+    of_schemes = ((f"scheme.{key}", each) for kind in SCHEMES for key, each in _nested(kind))
+    yield from _section("scheme", [*_named(SCHEMES), *of_schemes], "name")
     yield from _section("init", _named(INITS), "name")
     yield from _section("recipe", [("", Recipe), *_nested(Recipe)], "name")
     measured = {measure.key: measure.settings for measure in MEASURES.values()}

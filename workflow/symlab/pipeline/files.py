@@ -31,7 +31,7 @@ def experiment(results: str, study: str, output: str) -> str:
     return f"{results}/{study}/{'experiments' if output.endswith('.safetensors') else 'tables'}/{output}"
 
 
-def figure(results: str, study: str, figure_id: str, suffix: str = ".png") -> str:
+def figure(results: str, study: str, figure_id: str, suffix: str = ".svg") -> str:
     """A figure of a study."""
     return f"{results}/{study}/figures/{figure_id}{suffix}"
 

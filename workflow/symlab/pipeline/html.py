@@ -1,9 +1,8 @@
-"""HTML from the template and from Markdown; files as part of a page."""
+"""HTML from the template and from Markdown; drawings as part of a page."""
 
 from __future__ import annotations
 
-import base64
-import mimetypes
+import re
 from pathlib import Path
 
 import jinja2
@@ -31,7 +30,9 @@ def render_markdown(text: str) -> Markup:
     return Markup(MarkdownIt("commonmark", {"html": False}).render(text))
 
 
-def data_uri(path: Path) -> str:
-    """A file's content as an address, so that the page holds it."""
-    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+def svg_uri(svg: str) -> Markup:
+    """An SVG drawing as an address for an attribute in double quotes, so that the page holds it; it needs no base64."""
+    short = " ".join(svg.split()).replace("xlink:href", "href")
+    quoted = short.replace('"', "'") if "'" not in short else short
+    # An address may hold the rest as it is, and so may an attribute.
+    return Markup("data:image/svg+xml," + re.sub('[%#"&]', lambda sign: f"%{ord(sign[0]):02X}", quoted))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import gc
 import signal
 import sys
 import traceback
@@ -29,6 +31,8 @@ def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
     traceback goes to the log and the error is raised again.
     """
     _end_with_snakemake()
+    # Python would look for garbage once more as it ends, among all that torch has made: 0.4 s of each job.
+    atexit.register(gc.freeze)
     log = Path(snakemake.log[0])
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

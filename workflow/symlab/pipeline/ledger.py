@@ -1,8 +1,7 @@
 """The ledger of claims: every statement of every paper, what was measured, and the verdict, as one table.
 
-A check held or failed. A statement that is only reported agrees or disagrees with what was measured, which fails
-nothing. A claim without its tables is not run. An evaluation that raises is an error of ours and says nothing of a
-paper.
+A claim held or failed in a case, or is undecided where its threshold lies within two standard errors of the value. A
+claim without its tables is not run. An evaluation that raises is an error of ours and says nothing of a paper.
 """
 
 from __future__ import annotations
@@ -13,26 +12,28 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from symlab.artifacts import read_table
 from symlab.papers import PAPERS
-from symlab.papers.card import Paper
-from symlab.papers.claim import Claim, Tables, Verdict
+from symlab.papers.card import Paper, Sentence
+from symlab.papers.claim import Claim, Measurement, Tables
+from symlab.pipeline.registry import switches
+from symlab.plotting.numbers import typeset
 
-HELD, FAILED, AGREES, DISAGREES = "held", "failed", "agrees", "disagrees"
-NOT_RUN, ERROR = "not run", "error"
-VERDICTS = (ERROR, FAILED, DISAGREES, HELD, AGREES, NOT_RUN)
-"""In the order in which pages list claims."""
-SENTENCE = (HELD, FAILED, ERROR, AGREES, DISAGREES, NOT_RUN)
-"""In the order in which sentences count them."""
+HELD, FAILED, UNDECIDED, NOT_RUN, ERROR = "held", "failed", "undecided", "not run", "error"
+VERDICTS = (ERROR, FAILED, UNDECIDED, HELD, NOT_RUN)
+"""In the order in which pages list claims; a claim's verdict is the first of these that one of its cases has."""
+FINDING, THEOREM, CHECK = "finding", "theorem", "check"
 
-TEXTS = ["paper", "figure", "claim", "study", "case", "statement", "threshold", "reason", "scale", "detail", "why"]
 COLUMNS = [
-    *("paper", "figure", "claim", "study", "case", "statement", "value", "spread", "threshold", "reason", "verdict"),
-    *("n", "scale", "detail", "why"),
+    *("paper", "figure", "claim", "kind", "study", "case", "statement", "quantity", "value", "error", "spread", "n"),
+    *("unit", "threshold", "origin", "reason", "verdict", "scale", "detail", "why"),
 ]
+NUMBERS = ("value", "error", "spread", "n")
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +69,11 @@ def evaluate_claims(
         for claim in claims_of(paper):
             drawing = {name: study for name, study in studies.items() if claim.is_about(study["figures"])}
             for name, study in drawing.items():
-                for verdict, word in _evaluate(claim, tables.get(name, {}), name):
-                    rows.append(_row(paper, claim, name, study["scale"], verdict, word))
+                for measured, verdict in evaluate_claim(claim, tables.get(name, {}), name):
+                    rows.append(_row(paper, claim, name, study["scale"], measured, verdict))
             if not drawing:
-                verdict = _missing("no study of this config draws the figure")
-                rows.append(_row(paper, claim, "", "", verdict, NOT_RUN))
+                nothing = _missing("no study of this config draws the figure")
+                rows.append(_row(paper, claim, "", "", nothing, NOT_RUN))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -86,51 +87,64 @@ def errors_of(ledger: pd.DataFrame) -> str:
     return f"{len(named)} {'claim' if len(named) == 1 else 'claims'} could not be evaluated: {each}."
 
 
-def _evaluate(claim: Claim, tables: Tables, study: str) -> list[tuple[Verdict, str]]:
-    """What the claim finds in the tables, each verdict with its word."""
-    missing = [name for name in claim.tables if name not in tables or tables[name].empty]
-    if missing:
-        return [(_missing(f"needs {' and '.join(missing)}, which the study does not have"), NOT_RUN)]
+def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[Measurement, str]]:
+    """What the claim finds in the tables, each case with its verdict."""
+    if missing := [name for name in claim.tables if name not in tables or tables[name].empty]:
+        return [(_missing(_lacks(missing)), NOT_RUN)]
     try:
-        found = claim.evaluate(tables)
+        found = claim.measure(tables)
     except Exception as error:
         # Whatever it is, it hides no other claim; the job ends with errors_of once the ledger is made.
         logger.exception("Claim %s of study %s could not be evaluated.", claim.id, study)
         return [(_missing(f"{type(error).__name__}: {error}"), ERROR)]
-    verdicts = [found] if isinstance(found, Verdict) else found
-    return [(each, _word(claim, each)) for each in verdicts or [_missing("the study has no such networks")]]
+    if measured := [each for each in found if isinstance(each, Measurement)]:
+        return [(each, judge(claim, each)) for each in measured]
+    reasons = dict.fromkeys(each for each in found if isinstance(each, str))
+    return [(_missing("; ".join(reasons) or "the study has no such networks"), NOT_RUN)]
 
 
-def _missing(why: str) -> Verdict:
-    return Verdict(math.nan, None, 0, detail=why)
+def judge(claim: Claim, measured: Measurement) -> str:
+    """The verdict on one measured value."""
+    if measured.open or claim.bound.leaves_open(measured.value, measured.error):
+        return UNDECIDED
+    return HELD if claim.bound.allows(measured.value) else FAILED
 
 
-def _word(claim: Claim, verdict: Verdict) -> str:
-    if verdict.holds is None:
-        return NOT_RUN
-    if claim.reported:
-        return AGREES if verdict.holds else DISAGREES
-    return HELD if verdict.holds else FAILED
+def _lacks(missing: Sequence[str]) -> str:
+    """What a study would need for tables that it lacks."""
+    keys = dict.fromkeys(key for name in missing for key in switches(name))
+    asked = f"the study does not ask for {' and '.join(keys)}" if keys else "the study trains no networks"
+    return f"{asked}, so there is no {' and no '.join(missing)}"
 
 
-def _row(paper: Paper, claim: Claim, study: str, scale: str, verdict: Verdict, word: str) -> dict[str, Any]:
+def _missing(why: str) -> Measurement:
+    return Measurement(math.nan, 0, detail=why, unit="")
+
+
+def _row(paper: Paper, claim: Claim, study: str, scale: str, measured: Measurement, verdict: str) -> dict[str, Any]:
+    why = claim.why.get(measured.case, claim.why.get("", ""))
     return {
         "paper": paper.slug,
         "figure": claim.figure,
         "claim": claim.id,
+        "kind": claim.kind,
         "study": study,
-        "case": verdict.case,
+        "case": measured.case,
         "statement": claim.statement,
-        "value": verdict.value,
-        "spread": math.nan if verdict.spread is None else verdict.spread,
-        "threshold": claim.threshold,
+        "quantity": claim.quantity,
+        "value": measured.value,
+        "error": math.nan if measured.error is None else measured.error,
+        "spread": math.nan if measured.spread is None else measured.spread,
+        "n": measured.n,
+        "unit": measured.unit,
+        "threshold": claim.bound.text,
+        "origin": claim.origin,
         "reason": claim.reason,
-        "verdict": word,
-        "n": verdict.n,
+        "verdict": verdict,
         "scale": scale,
-        "detail": verdict.detail,
+        "detail": "; ".join(filter(None, [measured.open, measured.detail])),
         # What is undefined is not explained.
-        "why": claim.explanation if word == DISAGREES and not math.isnan(verdict.value) else "",
+        "why": why if verdict == FAILED and not math.isnan(measured.value) else "",
     }
 
 
@@ -142,30 +156,40 @@ class Case:
     name: str
     """What tells it from the claim's other cases: a variant, a layer, a k; may be empty."""
     value: float
+    error: float
     spread: float
     n: int
+    unit: str
     detail: str
+    why: str
+    """What explains it if it failed."""
 
     @property
     def measured(self) -> str:
-        """Value and standard deviation."""
-        deviation = "" if math.isnan(self.spread) else f" ± {format_number(self.spread)}"
-        return format_number(self.value) + deviation
+        """Value and standard error."""
+        return format_value(self.value, self.error)
+
+    @property
+    def units(self) -> str:
+        """Over what it was measured: n = 4 pairs; empty where that is not said."""
+        return f"n = {self.n:,.0f} {self.unit}" if self.unit else ""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim in one study with all its cases, those that speak against it first."""
+    """A claim in one study with all its cases, those that speak against it first: a row of a page."""
 
     paper: str
     figure: str
     claim: str
+    kind: str
     study: str
     statement: str
+    quantity: str
     threshold: str
+    origin: str
     reason: str
-    why: str
-    """What explains the cases that disagree."""
+    scale: str
     cases: tuple[Case, ...]
 
     @property
@@ -175,21 +199,12 @@ class Judged:
 
     @property
     def against(self) -> int:
-        """How many cases failed or disagree."""
-        return sum(case.verdict in (FAILED, DISAGREES) for case in self.cases)
-
-    @property
-    def headline(self) -> str:
-        """What is claimed; what is measured for it stands behind the statement's first colon."""
-        return self.statement.partition(": ")[0]
-
-    @property
-    def quantity(self) -> str:
-        return self.statement.partition(": ")[2]
+        """How many cases failed."""
+        return sum(case.verdict == FAILED for case in self.cases)
 
     @property
     def range(self) -> str:
-        """Smallest and largest value; the one value of a single case, with its deviation."""
+        """Smallest and largest value; the one value of a single case, with its error."""
         if len(self.cases) == 1:
             return self.cases[0].measured
         values = [case.value for case in self.cases if not math.isnan(case.value)]
@@ -200,35 +215,66 @@ class Judged:
 def group_claims(ledger: pd.DataFrame) -> list[Judged]:
     """The claims of a ledger with their cases, worst verdict first and in the ledger's order among equals."""
     # Empty texts come back from a CSV file as NaN.
-    filled = ledger.assign(**{name: ledger[name].astype(object).fillna("").astype(str) for name in TEXTS})
+    texts = [name for name in COLUMNS if name not in NUMBERS]
+    filled = ledger.assign(**{name: ledger[name].astype(object).fillna("").astype(str) for name in texts})
+    told = ["statement", "quantity", "threshold", "reason", "detail", "why"]
+    filled[told] = filled[told].map(typeset)
     claims = []
     for _, rows in filled.groupby(["paper", "claim", "study"], sort=False):
         records = sorted(rows.to_dict("records"), key=lambda row: VERDICTS.index(row["verdict"]))
-        cases = [
-            Case(row["verdict"], row["case"], row["value"], row["spread"], row["n"], row["detail"]) for row in records
-        ]
-        names = ("paper", "figure", "claim", "study", "statement", "threshold", "reason")
-        why = next((row["why"] for row in records if row["why"]), "")
-        claims.append(Judged(**{name: records[0][name] for name in names}, why=why, cases=tuple(cases)))
+        of_case = ("verdict", "value", "error", "spread", "n", "unit", "detail", "why")
+        cases = tuple(Case(name=row["case"], **{key: row[key] for key in of_case}) for row in records)
+        of_claim = ("paper", "figure", "claim", "kind", "study", "statement", "quantity", "threshold", "origin")
+        shared = {key: records[0][key] for key in (*of_claim, "reason", "scale")}
+        claims.append(Judged(**shared, cases=cases))
     return sorted(claims, key=lambda claim: VERDICTS.index(claim.verdict))
 
 
-def count_verdicts(ledger: pd.DataFrame) -> dict[str, int]:
-    """How many rows have each verdict, in the order of ``VERDICTS``."""
-    counts = Counter(ledger["verdict"])
+class Told:
+    """A measured value in a sentence: ``{}`` gives it with its standard error, ``{:%}`` both in percent."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    def __format__(self, kind: str) -> str:
+        scale, unit = (100, " %") if kind == "%" else (1, "")
+        return format_value(scale * self.case.value, scale * self.case.error) + unit
+
+
+def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
+    """Those of the sentences for which one study's claims have every value, with the values in them."""
+    cases = {(claim.claim, case.name): case for claim in claims for case in claim.cases if case.verdict != NOT_RUN}
+    return [
+        sentence.text.format(**{name: Told(cases[place]) for name, place in sentence.values.items()})
+        for sentence in sentences
+        if all(place in cases for place in sentence.values.values())
+    ]
+
+
+def count_findings(claims: Sequence[Judged], kinds: Sequence[str] = (FINDING,)) -> dict[str, int]:
+    """How many findings, a row a claim and study, have each verdict, in the order of ``VERDICTS``."""
+    counts = Counter(claim.verdict for claim in claims if claim.kind in kinds)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
+def kept_verdicts(reference: Path) -> dict[str, dict[str, str]]:
+    """Of each claim the verdicts that it had in finished runs: {run: verdict}, from <reference>/<run>/claims.csv."""
+    kept: dict[str, dict[str, str]] = {}
+    for path in sorted(reference.glob("*/claims.csv")):
+        for (claim, verdict), _ in read_table(path).groupby(["claim", "verdict"]):
+            before = kept.setdefault(str(claim), {}).get(path.parent.name, NOT_RUN)
+            kept[str(claim)][path.parent.name] = min(before, str(verdict), key=VERDICTS.index)
+    return {
+        claim: {run: verdict for run, verdict in runs.items() if verdict != NOT_RUN} for claim, runs in kept.items()
+    }
+
+
 def describe_counts(counts: Mapping[str, int]) -> str:
-    """The numbers in words, in the order of a sentence: 115 held, 4 failed, 3 disagree, 66 not run."""
-    shown = [verdict for verdict in SENTENCE if counts[verdict] or verdict in (HELD, FAILED, NOT_RUN)]
-    return ", ".join(describe_count(verdict, counts[verdict]) for verdict in shown)
-
-
-def describe_count(verdict: str, count: int) -> str:
-    """2 held, 1 disagrees, 2 disagree, 2 errors."""
-    word = {AGREES: "agree", DISAGREES: "disagree", ERROR: "errors"}.get(verdict, verdict) if count != 1 else verdict
-    return f"{count} {word}"
+    """The numbers in words, errors only if there are any: 40 held, 7 failed, 3 undecided, 12 not run."""
+    told = (HELD, FAILED, UNDECIDED, NOT_RUN)
+    words = [f"{counts[verdict]} {verdict}" for verdict in told]
+    errors = counts[ERROR]
+    return ", ".join([f"{errors} error{'s' if errors > 1 else ''}", *words] if errors else words)
 
 
 def format_number(value: float) -> str:
@@ -236,5 +282,19 @@ def format_number(value: float) -> str:
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):
-        return "infinite" if value > 0 else "-infinite"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        return "infinite" if value > 0 else "\N{MINUS SIGN}infinite"
+    return typeset(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
+
+
+def format_value(value: float, error: float = math.nan) -> str:
+    """A value with its standard error, to the error's second digit: 29.1 ± 5.1, 0.0514 ± 0.0098."""
+    if math.isnan(error) or math.isinf(error) or math.isinf(value):
+        return format_number(value)
+    if error == 0:
+        return f"{format_number(value)} ± 0"
+    digits = 1 - math.floor(math.log10(error))
+    # Small errors and large values are both readable in the notation of powers alone.
+    if digits > 6:
+        return typeset(f"{value:.3g} ± {error:.2g}")
+    decimals = max(digits, 0)
+    return typeset(f"{round(value, digits):,.{decimals}f} ± {round(error, digits):,.{decimals}f}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,8 @@ class Study:
     mask_seeds: int = 1
     seeds_per_job: int = 1
     snapshots: tuple[int, ...] = ()
+    data: tuple[str, ...] = ()
+    """Names of the data sets of a study of experiments alone."""
 
     def blocks(self) -> list[int]:
         """Indices of the training jobs of each variant."""
@@ -96,7 +99,7 @@ class Study:
 
     def datasets(self) -> list[str]:
         """Names of the data sets used, in order."""
-        return list(dict.fromkeys(variant.dataset for variant in self.variants.values()))
+        return list(dict.fromkeys([*self.data, *(variant.dataset for variant in self.variants.values())]))
 
     def shapes(self) -> dict[str, Variant]:
         """For each shape of the study's networks one of the variants that have it."""
@@ -131,27 +134,32 @@ class Study:
         return [*self.joined_tables(), *of_experiments, *(table.name for table in self.derived_tables())]
 
     def scale(self) -> str:
-        """At which scale the study runs, as a phrase."""
-        parts = [self._scale_of_training()] if self.variants else []
+        """At which scale the study runs, as a phrase; experiments that count the same give one range."""
+        counts: dict[str, list[int]] = {}
         for experiment in self.experiments():
             chosen = self.settings[experiment.key]
-            parts += [each.scale() for each in (chosen if isinstance(chosen, list) else [chosen])]
-        return "; ".join(dict.fromkeys(filter(None, parts)))
+            for each in chosen if isinstance(chosen, list) else [chosen]:
+                for part in filter(None, each.scale().split(", ")):
+                    number, _, what = part.partition(" ")
+                    counts.setdefault(what, []).append(int(number))
+        ranges = [
+            f"{' to '.join(f'{n:,}' for n in sorted({min(found), max(found)}))} {what}"
+            for what, found in counts.items()
+        ]
+        return "; ".join(filter(None, [self._scale_of_training() if self.variants else "", ", ".join(ranges)]))
 
     def about(self) -> str:
-        """What the study trains or computes, in one line."""
-        data, variants = self.datasets(), list(self.variants)
-        trained = (
-            f"{'data set' if len(data) == 1 else 'data sets'} {', '.join(data)}; "
-            f"{len(variants)} {'variant' if len(variants) == 1 else 'variants'}: {', '.join(variants)}"
-        )
-        asked = ", ".join(experiment.key.replace("_", " ") for experiment in self.experiments())
-        parts = [trained] if variants else []
-        return ". ".join([*parts, *([f"experiments: {asked}"] if asked else [])])
+        """What the study trains on what, in one line; nothing where it trains no variants."""
+        sources = dict.fromkeys(f"{inspect.getdoc(type(each.source))}".rstrip(".") for each in self.variants.values())
+        networks = dict.fromkeys(each.network.about() for each in self.variants.values())
+        if not self.variants:
+            return f"data {', '.join(self.data)}" if self.data else ""
+        return f"{'; '.join(sources)}; {', '.join(networks)}"
 
     def _scale_of_training(self) -> str:
-        masks = f" x {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
-        return f"{self.seeds} seeds{masks}, {max(v.recipe.epochs for v in self.variants.values())} epochs"
+        pairs, epochs = self.seeds // 2, max(variant.recipe.epochs for variant in self.variants.values())
+        masks = f" for each of {self.mask_seeds} masks" if self.mask_seeds > 1 else ""
+        return f"{pairs} {'pair' if pairs == 1 else 'pairs'} a variant{masks}, {epochs} epochs"
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,15 @@ def smallest_large(sigma_F: pd.Series) -> float | None:
 # Rows of networks and pairs
 
 
+def independent(values: pd.Series) -> tuple[np.ndarray, str]:
+    """Values of pairs (their index tells the mask seed) as those of independent units, and the units' name.
+
+    Pairs that share a mask are no replication of it: of several masks, each counts once, with the mean of its pairs.
+    """
+    masks = values.groupby(level="mask_seed").mean() if values.notna().all() else values
+    return (masks.to_numpy(), "masks") if 1 < len(masks) < len(values) else (values.to_numpy(), "pairs")
+
+
 def last_epoch(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of each variant's last epoch."""
     return table[table["epoch"] == table.groupby("variant")["epoch"].transform("max")]
@@ -160,6 +169,12 @@ def one_path(paths: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
     """The rows of one split's aligned or unaligned path; of several ways of matching, that of the first."""
     rows = paths[(paths["split"] == split) & (paths["aligned"].astype(bool) == aligned)]
     return one_matching(rows)
+
+
+def chance(rows: pd.DataFrame) -> float | None:
+    """Accuracy of guessing on the data set of some rows; None where the table does not tell the number of classes."""
+    of_ten_classes = ("digits", "mnist", "mnist_coherence", "cifar10", "cifar10_jpeg")
+    return 0.1 if rows["source"].iloc[0] in of_ten_classes else None
 
 
 def assumptions_hold(rows: pd.DataFrame) -> pd.Series:
@@ -189,14 +204,14 @@ def signed_sqrt(values: pd.Series | np.ndarray) -> np.ndarray:
 def name_variant(row: pd.Series, latex: bool) -> str:
     """The name of a variant from its description columns, in mathematical type for legends or plain for the ledger.
 
-    Its scheme, sigma_F and kind of nonlinearity decide it: ``W, $\\sigma_F$ = 1`` or ``W sigma_F = 1``.
+    Its scheme, sigma_F and kind of nonlinearity decide it: ``W, $\\sigma_F$ = 1`` or ``W σ_F = 1``.
     """
     sigma_net = row.get("activation") == "sigma"
-    sigma_name = r"$\sigma$-MLP" if latex else "sigma-MLP"
+    sigma_name = r"$\sigma$-MLP" if latex else "σ-MLP"
     plain = row["scheme"] == "standard"
     name = sigma_name if sigma_net and plain else str(_SCHEME_NAMES.get(row["scheme"], row["scheme"]))
     if pd.notna(row["sigma_F"]):
-        name += (r", $\sigma_F$" if latex else " sigma_F") + f" = {row['sigma_F']:g}"
+        name += (r", $\sigma_F$" if latex else " σ_F") + f" = {row['sigma_F']:g}"
     return name + (f", {sigma_name}" if sigma_net and not plain else "")
 
 
@@ -320,6 +335,16 @@ def compared_variants(table: pd.DataFrame) -> pd.DataFrame:
     return add_labels(variants[~w | variants.index.isin(sigma_sweep(table).index)] if w.any() else variants)
 
 
+def telling_variants(table: pd.DataFrame) -> pd.DataFrame:
+    """Of ``compared_variants``, W-asymmetric and syre ones with sigma_F = 0 and the smallest >= 1 alone."""
+    variants = compared_variants(table)
+    swept = variants["scheme"].isin(["w_asymmetric", "syre"]) & (variants["activation"] != "sigma")
+    telling = (
+        variants[swept].groupby("scheme")["sigma_F"].transform(lambda values: values.isin([0, smallest_large(values)]))
+    )
+    return variants[~swept | telling.reindex(variants.index, fill_value=False)]
+
+
 def sigma_regimes(table: pd.DataFrame) -> tuple[pd.DataFrame, list[float]]:
     """The W-asymmetric sweep and its two telling values of sigma_F: 0 and the smallest >= 1.
 
@@ -381,7 +406,7 @@ def block_group(point: str) -> int | None:
 def name_point(point: str) -> str:
     """The name for people of a recording point after which neurons are compared; a traced one's is its own."""
     if point == "all":
-        return "all layers"
+        return "mean over layers"
     for pattern, name in _POINT_NAMES:
         if found := re.fullmatch(pattern, point):
             return found.expand(name)

@@ -6,6 +6,8 @@ and a claims job does not pay for what it does not draw.
 
 from __future__ import annotations
 
+import io
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.plotting.rows import PERMUTATIONS
+from symlab.plotting.rows import PAIR, PERMUTATIONS, mean_std
 from symlab.plotting.settings import Style
 
 if TYPE_CHECKING:
@@ -37,7 +39,10 @@ COLUMN, PAGE = 3.4, 6.9
 CHARACTER = 0.62
 """Width of a character as a multiple of the font size, on average."""
 ERROR_ALPHA = 0.18
-OVER_PAIRS = "mean ± std over pairs"
+DENSE_BYTES, DENSE_POINTS = 300_000, 500
+"""Of an SVG file above so many bytes, lines and marks of more than so many points are drawn as pixels."""
+FEW = 2
+"""Pairs or networks up to which each has a line of its own."""
 COLORBLIND = (
     "#0173b2",
     "#de8f05",
@@ -51,6 +56,17 @@ COLORBLIND = (
     "#56b4e9",
 )
 """seaborn's palette of that name. It is written out, since seaborn costs a second and a half of CPU to import."""
+SIGMA_COLORS = {
+    0.1: "#e0c20a",
+    0.25: "#a3c522",
+    0.5: "#57b53c",
+    1.0: "#029e73",
+    2.0: "#0d7f78",
+    3.0: "#0f5d57",
+    5.0: "#153f3c",
+    10.0: "#141c1b",
+}
+"""W-asymmetric networks by sigma_F: from light to dark and from yellow over green to black."""
 TICKS: dict[str, Any] = {
     "figure.facecolor": "white",
     "axes.facecolor": "white",
@@ -79,6 +95,8 @@ class Look:
     color: Color
     linestyle: LineStyleType = "-"
     marker: str = "o"
+    face: Color | Literal["white"] | None = None
+    """The marker's face if it is not the colour."""
 
 
 @contextmanager
@@ -113,22 +131,49 @@ def apply_style(style: Style) -> Iterator[None]:
         yield
 
 
-def save(
-    figure: Figure, pdf_path: str | Path, png_path: str | Path, dpi: int, texts: dict[str, str] | None = None
-) -> None:
-    """Write a figure as PDF and PNG (at ``dpi`` dots per inch), each whole or not at all, without dates in them.
+def save(figure: Figure, *paths: str | Path, dpi: int) -> None:
+    """Write a figure to files of the kinds that their suffixes name, each whole or not at all, without dates in them.
 
-    ``texts`` are kept in the PNG by their keys.
+    What is no vectors, and in an SVG file above ``DENSE_BYTES`` what has many points, has ``dpi`` dots per inch.
     """
     import matplotlib
 
-    from symlab.artifacts import atomic
+    from symlab.artifacts import atomic, write_text
 
-    with matplotlib.rc_context({"pdf.fonttype": 42}):
-        with atomic(pdf_path) as temporary:
-            figure.savefig(temporary, format="pdf", dpi=dpi, metadata={"CreationDate": None})
-        with atomic(png_path) as temporary:
-            figure.savefig(temporary, format="png", dpi=dpi, metadata={"Software": None, **(texts or {})})
+    with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "symlab"}):
+        for path in map(Path, paths):
+            if path.suffix == ".svg":
+                write_text(path, _draw_svg(figure, dpi))
+            else:
+                metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+                with atomic(path) as temporary:
+                    figure.savefig(temporary, dpi=dpi, metadata=metadata)
+            # The places found for the first file are those of the others: finding them takes longer than drawing.
+            figure.set_layout_engine("none")
+
+
+def _draw_svg(figure: Figure, dpi: int) -> str:
+    from symlab.plotting.svg import shorten
+
+    for last in (False, True):
+        content = io.StringIO()
+        figure.savefig(content, format="svg", dpi=dpi, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        svg = shorten(content.getvalue())
+        if last or len(svg) <= DENSE_BYTES:
+            break
+        for artist in filter(lambda each: _points(each) > DENSE_POINTS, figure.findobj()):
+            artist.set_rasterized(True)
+    return svg
+
+
+def _points(artist: Any) -> int:
+    from matplotlib.collections import Collection
+    from matplotlib.lines import Line2D
+
+    if isinstance(artist, Collection):
+        outlines = [np.asarray(path.vertices) for path in artist.get_paths()]
+        return max(len(np.asarray(artist.get_offsets())), sum(map(len, outlines)))
+    return len(np.asarray(artist.get_xdata())) if isinstance(artist, Line2D) else 0
 
 
 def palette(style: Style, n: int = 10) -> list[Color]:
@@ -163,15 +208,21 @@ def ordered_colors(n: int) -> list[Color]:
 def permutation_looks(style: Style) -> dict[str, Look]:
     """The look of the optimal, the identity and random permutations."""
     colors = palette(style)
-    looks = (Look(colors[9], "-", "o"), Look(colors[1], "-", "s"), Look(colors[7], "--", "^"))
+    # Where the identity is the optimum, the dashes and open squares of the one leave the other to be seen.
+    looks = (
+        Look(colors[9], "-", "o"),
+        Look(colors[1], (0, (3, 2)), "s", face="white"),
+        Look(colors[7], (0, (1, 1.5)), "^"),
+    )
     return dict(zip(PERMUTATIONS, looks, strict=True))
 
 
 def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
-    """The look of each variant by label: a hue and line a scheme, W-asymmetric with sigma_F = 0 apart from the rest.
+    """The look of each variant by label, the same in every figure of every study: that of its scheme and sigma_F.
 
-    Several variants of a hue are its shades, darker in their order (that of sigma_F). Other schemes than the paper's
-    take the remaining colours in turn.
+    A scheme has a hue, a line and a marker; W-asymmetric with sigma_F = 0 has one of its own, and from there on an
+    ordered scale. Variants that share both, and differ in a width, say, are shades of their colour. Schemes that are
+    not the papers' take the remaining colours in turn.
     """
     colors = palette(style)
     base: dict[str, Look] = {
@@ -180,20 +231,40 @@ def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
         "w_asymmetric": Look(colors[2], "-", "^"),
         "syre": Look(colors[4], (0, (5, 1, 1, 1)), "D"),
         "sigma": Look(colors[5], (0, (1, 1)), "v"),
+        "sparse": Look(colors[9], "-", "P"),
+        "w_asymmetric_heads": Look(colors[1], "-", "X"),
     }
-    others = cycle(colors[index] for index in (9, 1, 7, 6))
-    labels: dict[str, list[str]] = {}
+    others = cycle(colors[index] for index in (7, 6))
+    looks: dict[str, Look] = {}
+    alike: dict[tuple[str, float], list[str]] = {}
     for variant in variants.drop_duplicates("label").itertuples():
-        at_zero = variant.scheme == "w_asymmetric" and variant.sigma_F == 0
+        sigma_F = math.nan if pd.isna(variant.sigma_F) else float(variant.sigma_F)
+        at_zero = variant.scheme == "w_asymmetric" and sigma_F == 0
         key = "sigma" if variant.activation == "sigma" else "w_asymmetric at 0" if at_zero else str(variant.scheme)
         if key not in base:
             base[key] = Look(next(others), "-", "P")
-        labels.setdefault(key, []).append(str(variant.label))
-    looks = {}
-    for key, members in labels.items():
+        look = base[key]
+        if key == "w_asymmetric":
+            look = replace(look, color=sigma_color(sigma_F))
+        elif key != "w_asymmetric at 0" and sigma_F >= 0:
+            look = replace(look, color=_shaded(look.color, np.clip(0.4 * np.log10(max(sigma_F, 0.1)), -0.4, 0.4)))
+        looks[str(variant.label)] = look
+        # Two values that are not a number would be two keys.
+        alike.setdefault((key, -1.0 if math.isnan(sigma_F) else sigma_F), []).append(str(variant.label))
+    for members in alike.values():
         for label, shade in zip(members, _shades(len(members)), strict=True):
-            looks[label] = replace(base[key], color=_shaded(base[key].color, shade))
-    return {label: looks[label] for label in variants["label"].unique()}
+            looks[label] = replace(looks[label], color=_shaded(looks[label].color, shade))
+    return looks
+
+
+def sigma_color(sigma_F: float) -> Color:
+    """The colour of W-asymmetric networks with that sigma_F > 0: ``SIGMA_COLORS``, in between by its logarithm."""
+    from matplotlib.colors import to_rgb
+
+    places = np.log10(list(SIGMA_COLORS))
+    parts = np.transpose([to_rgb(color) for color in SIGMA_COLORS.values()])
+    red, green, blue = (float(np.interp(np.log10(sigma_F), places, part)) for part in parts)
+    return red, green, blue
 
 
 def _shades(n: int) -> list[float]:
@@ -268,11 +339,108 @@ def name_row(axis: Axes, name: str) -> None:
 def mean_line(axis: Axes, stats: pd.DataFrame, look: Look, label: str, *, band: bool) -> None:
     """Draw columns x (the first), mean and std as a line with a band, or with error bars where the points are few."""
     x, mean, std = stats.iloc[:, 0].to_numpy(dtype=float), stats["mean"].to_numpy(), stats["std"].to_numpy()
-    axis.plot(x, mean, color=look.color, linestyle=look.linestyle, marker=look.marker, label=label)
+    axis.plot(
+        x, mean, color=look.color, linestyle=look.linestyle, marker=look.marker, markerfacecolor=look.face, label=label
+    )
     if band:
         axis.fill_between(x, mean - std, mean + std, color=look.color, alpha=ERROR_ALPHA, linewidth=0)
     else:
         axis.errorbar(x, mean, yerr=std, fmt="none", ecolor=look.color, capsize=2, elinewidth=0.8)
+
+
+def over_pairs(rows: pd.DataFrame) -> str:
+    """What ``draw_units`` draws, with the number: mean ± std, 4 pairs (or networks)."""
+    name, ids = _units(rows)
+    low, high = (
+        each(rows.groupby("variant")[ids].apply(lambda part: len(part.drop_duplicates()))) for each in (min, max)
+    )
+    n = f"{high}" if low == high else f"{low} to {high}"
+    return f"1 {name[:-1]}" if high == 1 else f"{n} {name}, each drawn" if high <= FEW else f"mean ± std, {n} {name}"
+
+
+def draw_units(
+    axis: Axes, rows: pd.DataFrame, x: str, value: str, look: Look, label: str, *, band: bool, marker: bool = True
+) -> None:
+    """Draw ``value`` against ``x``: the mean over pairs (or networks) with its std, or, of up to two, each as a line.
+
+    The standard deviation of two values is no estimate of anything, and the two can be shown.
+    """
+    _, ids = _units(rows)
+    if not marker:
+        look = replace(look, marker="")
+    units = list(rows.groupby(ids, sort=False))
+    if len(units) > FEW:
+        mean_line(axis, mean_std(rows, x, value), look, label, band=band)
+        return
+    for number, (_, unit) in enumerate(units):
+        line = mean_std(unit, x, value)
+        axis.plot(
+            line[x],
+            line["mean"],
+            color=look.color,
+            linestyle=look.linestyle,
+            marker=look.marker,
+            linewidth=0.8,
+            markersize=3,
+            markerfacecolor=look.face,
+            label=label if number == 0 else "_",
+        )
+
+
+def draw_over_sigma(axis: Axes, rows: pd.DataFrame, value: str, look: Look, label: str) -> None:
+    """As ``draw_units`` against sigma_F on an axis of ``tick_sigma``; 0 is not joined with the values above it."""
+    placed = rows.assign(place=rows["sigma_F"].map(_sigma_places(rows["sigma_F"])))
+    for part, name in ((placed[placed["sigma_F"] > 0], label), (placed[placed["sigma_F"] == 0], "_")):
+        if len(part):
+            draw_units(axis, part, "place", value, look, name, band=False)
+
+
+def tick_sigma(axis: Axes, values: Iterable[float]) -> None:
+    """Tick an axis at values of sigma_F: logarithmic, broken to the left of the smallest where 0 stands apart."""
+    from matplotlib.ticker import NullLocator
+
+    places = _sigma_places(values)
+    low, high = min(places.values()), max(places.values())
+    pad = 0.08 * max(high - low, 0.5)
+    axis.set_xlim(low - pad, high + pad)
+    # Ends, 0 and 1 have their labels first; what would touch one of those has a tick alone.
+    room = 21 / max(axis.bbox.width * 72 / axis.figure.dpi, 1) * (high - low + 2 * pad)
+    labelled: list[float] = []
+    for value in sorted(places, key=lambda value: (value not in (min(places), max(places), 1), value)):
+        if all(abs(places[value] - places[other]) >= room for other in labelled):
+            labelled.append(value)
+    axis.set_xticks(list(places.values()), [f"{value:g}" if value in labelled else "" for value in places])
+    axis.xaxis.set_minor_locator(NullLocator())
+    positive = [place for value, place in places.items() if value > 0]
+    if 0.0 in places and positive:
+        middle, width = (places[0.0] + min(positive)) / 2, 0.15 * pad
+        for shift in (-width, width):
+            x = [middle + shift - width, middle + shift + width]
+            axis.plot(
+                x, [-0.03, 0.03], color="0.15", linewidth=0.7, transform=axis.get_xaxis_transform(), clip_on=False
+            )
+
+
+def _sigma_places(values: Iterable[float]) -> dict[float, float]:
+    """Where values of sigma_F lie: at their logarithm to base 10, and 0 apart from them to the left."""
+    distinct = sorted({float(value) for value in values})
+    places = {value: math.log10(value) for value in distinct if value > 0}
+    if 0.0 in distinct:
+        logs = list(places.values()) or [0.0]
+        places = {0.0: min(logs) - max(0.3, 0.2 * (max(logs) - min(logs)))} | places
+    return places
+
+
+def tick_epochs(axis: Axes) -> None:
+    """Tick an axis at whole epochs."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+
+
+def _units(rows: pd.DataFrame) -> tuple[str, list[str]]:
+    """What was drawn independently of one another, and the columns that tell one from another."""
+    return ("pairs", PAIR) if "pair" in rows else ("networks", ["mask_seed", "seed"])
 
 
 def set_ticks(axis: Axis, values: Iterable[float]) -> None:
@@ -299,7 +467,13 @@ def mark_entry(label: str, marker: str, **look: Any) -> Artist:
 def handles(looks: dict[str, Look], *, marker: bool = True) -> list[Artist]:
     """Legend entries of lines."""
     return [
-        line_entry(label, color=look.color, linestyle=look.linestyle, marker=look.marker if marker else "")
+        line_entry(
+            label,
+            color=look.color,
+            linestyle=look.linestyle,
+            marker=look.marker if marker else "",
+            markerfacecolor=look.face,
+        )
         for label, look in looks.items()
     ]
 

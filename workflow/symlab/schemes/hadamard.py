@@ -27,7 +27,7 @@ class Product:
         stacked: whether tensors have a replica axis, each replica having a w of its own.
     """
 
-    suffixes = ("u", "w")
+    suffixes: tuple[str, ...] = ("u", "w")
 
     def __init__(self, on_mirror: bool, stacked: bool):
         self.on_mirror, self.stacked = on_mirror, stacked

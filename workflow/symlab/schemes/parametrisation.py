@@ -10,7 +10,6 @@ from pkgutil import resolve_name
 from typing import Protocol
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.schemes import Scheme
@@ -18,17 +17,22 @@ from symlab.schemes.fixed_parts import FixedParts, State, effective
 
 # Stands between a parameter's name and that of one of the tensors it is composed of.
 OF = "/"
-Pinned = tuple[Int[Tensor, " k"], Float[Tensor, " k"]]
+# The suffix of a trained tensor that weight decay leaves alone.
+UNDECAYED = "undecayed"
 
 
 class Parametrisation(Protocol):
-    """One parameter as a function of trained tensors; all have its shape, with or without a replica axis."""
+    """One parameter as a function of trained tensors of any shape, all with a replica axis or none."""
 
     suffixes: tuple[str, ...]
     """What tells its trained tensors apart; one empty suffix where there is only W."""
 
     def start(self, value: Tensor) -> list[Tensor]:
-        """The trained tensors at an initial ``value`` of W."""
+        """The trained tensors at an initial ``value`` of W; called before all else, with the device and type of all.
+
+        Raises:
+            UserError: W has a shape that does not fit.
+        """
 
     def compose(self, *trained: Tensor) -> Tensor:
         """The parameter, for autograd."""
@@ -97,6 +101,11 @@ def parametrise(
 def parameter_of(trained: str) -> str:
     """The parameter that a trained tensor belongs to, by their names."""
     return trained.partition(OF)[0]
+
+
+def is_decayed(trained: str) -> bool:
+    """Whether weight decay may act on a trained tensor, by its name."""
+    return not trained.endswith(OF + UNDECAYED)
 
 
 def names_of(parameter: str, parametrisation: Parametrisation) -> list[str]:

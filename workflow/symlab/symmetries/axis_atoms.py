@@ -3,7 +3,9 @@
 Every axis is an ``IndexSet``. Two axes whose positions an operation pairs are unified: they become one set. A set may
 turn out to be made of smaller ones, as a product (heads x dimensions) or a concatenation (query, key, value); what is
 left unstructured in the end is an atom. A free atom may be permuted, provided this is done wherever it occurs; a fixed
-one stays in place. Whatever cannot be reconciled becomes fixed, so the sets never allow more than they should.
+one stays in place. Whatever cannot be reconciled becomes fixed, so the sets never allow more than they should. Of a
+fixed atom it is known whether its indices still stand for what they stood for: they do if it was only paired with an
+axis of an input, an output or a constant; they are mixed if an operation may have moved or combined what is along it.
 """
 
 from __future__ import annotations
@@ -14,20 +16,28 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import prod
 
+from torch import Tensor
+
 
 class Unsupported(Exception):
     """No rule covers this use of an operation; the message says what about it, or is empty."""
 
 
 class IndexSet:
-    """``size`` indices; a node of a union-find forest whose roots are atoms, products or concatenations."""
+    """``size`` indices; a node of a union-find forest whose roots are atoms, products or concatenations.
 
-    def __init__(self, size: int, fixed: bool = False):
+    ``sorted_by``: the indices stand in the order of these positions, which changes when what they point at is
+    renumbered. Such an atom is as free as the set that is pointed at, and fixes it when it is fixed.
+    """
+
+    def __init__(self, size: int, fixed: bool = False, mixed: bool = False):
         self.size = size
         self.fixed = fixed
+        self.mixed = mixed
         self.is_product = False
         self.children: list[IndexSet] = []
         self.split: Split | None = None
+        self.sorted_by: Positions | None = None
         self._merged_into: IndexSet | None = None
 
     def root(self) -> IndexSet:
@@ -45,6 +55,20 @@ class IndexSet:
 
 
 @dataclass(eq=False)
+class Positions:
+    """What the integers of one tensor point at: ``of`` is the set whose indices they are.
+
+    Attributes:
+        counted: how many there are of each is what the tensor holds: of those in this set, which they sort.
+        ends: they are the ends of the stretches of ``counted``.
+    """
+
+    of: IndexSet
+    counted: IndexSet | None = None
+    ends: bool = False
+
+
+@dataclass(eq=False)
 class Split:
     """A set seen as the product of ``pieces``, not yet imposed on it: a view that may still be cut or undone."""
 
@@ -53,9 +77,9 @@ class Split:
     imposed: bool = False
 
 
-def fixed_set(size: int) -> IndexSet:
+def fixed_set(size: int, mixed: bool = True) -> IndexSet:
     """A new set whose indices stay in place."""
-    return IndexSet(size, fixed=True)
+    return IndexSet(size, fixed=True, mixed=mixed)
 
 
 def structure(node: IndexSet) -> tuple[str, list[IndexSet]]:
@@ -83,10 +107,14 @@ def is_fixed(node: IndexSet) -> bool:
     return all(atom.fixed or atom.size == 1 for atom in atoms(node))
 
 
-def fix(node: IndexSet) -> None:
-    """Keep every index of the set in place."""
+def fix(node: IndexSet, mixed: bool = True) -> None:
+    """Keep every index of the set in place; ``mixed`` if what is along it may have been moved or combined."""
     for atom in atoms(node):
         atom.fixed = True
+        atom.mixed |= mixed
+        if atom.sorted_by is not None:
+            order, atom.sorted_by = atom.sorted_by, None
+            fix(order.of)
 
 
 def product(parts: Sequence[IndexSet]) -> IndexSet:
@@ -113,7 +141,11 @@ def cut(node: IndexSet, sizes: Sequence[int]) -> list[IndexSet]:
     node = node.root()
     if len(sizes) == 1:
         return [node]
+    if node.sorted_by is not None:
+        fix(node)
     if is_fixed(node):
+        # A slice of one index has no axis left that could tell which one it was.
+        fix(node)
         return [fixed_set(size) for size in sizes]
     kind, parts = structure(node)
     if kind == "atom":
@@ -153,9 +185,13 @@ def unify(a: IndexSet, b: IndexSet) -> None:
         return
     if a.size != b.size:
         raise Unsupported(f"axes of {a.size} and {b.size} entries that it pairs")
-    if is_fixed(a) or is_fixed(b) or (a.children and b.children and not _unify_parts(a, b)):
-        fix(a)
-        fix(b)
+    # Two orders of the same indices have nothing to do with each other.
+    ordered = a.sorted_by is not None or b.sorted_by is not None
+    irreconcilable = ordered or bool(a.children and b.children and not _unify_parts(a, b))
+    if irreconcilable or is_fixed(a) or is_fixed(b):
+        mixed = irreconcilable or any(atom.mixed for node in (a, b) for atom in atoms(node))
+        fix(a, mixed)
+        fix(b, mixed)
     (kept, merged) = (a, b) if a.children else (b, a)
     merged.merge_into(kept)
 
@@ -227,11 +263,15 @@ def _split(source: IndexSet, sizes: Sequence[int]) -> tuple[IndexSet, ...]:
     sizes = [size for size in sizes if size > 1]
     if len(sizes) < 2:
         return (source,) * len(sizes)
-    pieces = tuple(IndexSet(size, fixed=is_fixed(source)) for size in sizes)
-    if not is_fixed(source):
-        split = Split(source, pieces)
-        for piece in pieces:
-            piece.split = split
+    if source.root().sorted_by is not None:
+        fix(source)
+    pieces = tuple(map(IndexSet, sizes))
+    if is_fixed(source):
+        unify(source, product(pieces))
+        return pieces
+    split = Split(source, pieces)
+    for piece in pieces:
+        piece.split = split
     return pieces
 
 
@@ -254,16 +294,40 @@ class Value:
         dims: its dimensions.
         parameter: the name of the parameter or buffer that it is a view of, if it is one.
         whole: whether its dimensions are those of the parameter, each in one piece (in any order).
+        known: the tensor itself, if it depends on neither inputs nor parameters.
+        positions: what its entries point at, if they are indices of a set that may be permuted.
+        picked: entries along a set were picked from another by positions (the last part): which one is no dimension of
+            this value any more, but told by its index in the set (the first).
     """
 
     dims: tuple[Dim, ...]
     parameter: str | None = None
     whole: bool = False
+    known: Tensor | None = None
+    positions: Positions | None = None
+    picked: tuple[tuple[IndexSet, Positions], ...] = ()
+
+    def with_dims(self, dims: Sequence[Dim]) -> Value:
+        """The same entries, in order, in other dimensions."""
+        positions = self.positions
+        if positions is not None and positions.counted is not None:
+            fix(positions.of)
+            positions = None
+        # As other functions of their indices the positions are others, though they point at the same set.
+        positions = positions and replace(positions)
+        picked = tuple(pick for pick in self.picked if where_picked(dims, pick[0]) is not None)
+        return Value(tuple(dims), self.parameter, positions=positions, picked=picked)
 
 
-def fixed_dim(size: int) -> Dim:
+def where_picked(dims: Sequence[Dim], rows: IndexSet) -> int | None:
+    """The one dimension whose indices are those of a set; None if there is none or more than one."""
+    found = [n for n, dim in enumerate(dims) if dim.factors and rows.root() in [node.root() for node in dim.factors]]
+    return found[0] if len(found) == 1 and len(dims[found[0]].factors or ()) == 1 else None
+
+
+def fixed_dim(size: int, mixed: bool = True) -> Dim:
     """A dimension whose indices stay in place."""
-    return Dim(size, (fixed_set(size),)) if size != 1 else ONE
+    return Dim(size, (fixed_set(size, mixed),)) if size != 1 else ONE
 
 
 def uniform_dim(size: int) -> Dim:
@@ -285,10 +349,10 @@ def bound_set(dim: Dim) -> IndexSet:
     return product(dim.factors) if dim.factors else IndexSet(dim.size)
 
 
-def fix_dim(dim: Dim) -> None:
-    """Keep the indices of a dimension in place."""
+def fix_dim(dim: Dim, mixed: bool = True) -> None:
+    """Keep the indices of a dimension in place; ``mixed`` as for ``fix``."""
     if dim.factors:
-        fix(bound_set(dim))
+        fix(bound_set(dim), mixed)
 
 
 def _folded(factors: Sequence[IndexSet | int]) -> tuple[IndexSet, ...] | None:
@@ -373,7 +437,7 @@ def view(value: Value, sizes: Sequence[int]) -> Value:
     for number, places in contents.items():
         if number not in dims:
             dims[number] = Dim(sizes[number], _folded([pieces[i][k] for i, k in places]))
-    return Value(tuple(dims.get(number, ONE) for number in range(len(sizes))), value.parameter)
+    return value.with_dims([dims.get(number, ONE) for number in range(len(sizes))])
 
 
 def _size(item: IndexSet | int) -> int:
@@ -403,7 +467,7 @@ def _refined(items: list[IndexSet | int], fine: dict[int, list[int]]) -> list[li
 
 def permute_dims(value: Value, order: Sequence[int]) -> Value:
     """The value with its dimensions in another order."""
-    return replace(value, dims=tuple(value.dims[dim] for dim in order))
+    return replace(value.with_dims([value.dims[dim] for dim in order]), whole=value.whole)
 
 
 def cut_dim(value: Value, at: int, sizes: Sequence[int]) -> list[Value]:
@@ -413,7 +477,7 @@ def cut_dim(value: Value, at: int, sizes: Sequence[int]) -> list[Value]:
         return [value]
 
     def parts(dims: Iterable[Dim]) -> list[Value]:
-        return [Value((*value.dims[:at], new, *value.dims[at + 1 :]), value.parameter) for new in dims]
+        return [value.with_dims((*value.dims[:at], new, *value.dims[at + 1 :])) for new in dims]
 
     if not dim.factors:
         return parts(uniform_dim(size) for size in sizes)
@@ -424,19 +488,28 @@ def cut_dim(value: Value, at: int, sizes: Sequence[int]) -> list[Value]:
     heads = [size // rest for size in sizes]
     present = [factor for other in value.dims for factor in other.factors or ()]
     split = _open_split(head, present)
-    if split is None or split.pieces[0] is not head:
+    place = split.pieces.index(head) if split is not None else 0
+    if split is None or place == len(split.pieces) - 1:
         impose(head)
         return parts(
             Dim(size, _folded([*([node] if node.size != 1 else []), *others]))
             for size, node in zip(sizes, cut(head, heads), strict=True)
         )
-    # The first piece of a view is cut: so is what it views, and each part is viewed on its own.
-    tail = [piece.size for piece in split.pieces[1:]]
+    # A piece of a view is cut: so is what it and those behind it view, and each part is viewed on its own.
+    tail = [piece.size for piece in split.pieces[place + 1 :]]
+    viewed = split.source
+    front: dict[int, list[IndexSet | int]] = {}
+    if place:
+        impose(split.source)
+        viewed = IndexSet(head.size * prod(tail))
+        before = [IndexSet(piece.size) for piece in split.pieces[:place]]
+        unify(split.source, product([*before, viewed]))
+        front = {id(piece): [node] for piece, node in zip(split.pieces[:place], before, strict=True)}
     found = []
-    for count, source in zip(heads, cut(split.source, [count * prod(tail) for count in heads]), strict=True):
+    for count, source in zip(heads, cut(viewed, [count * prod(tail) for count in heads]), strict=True):
         new = list(_split(source, [count, *tail]))
-        renamed: dict[int, list[IndexSet | int]] = {id(head): [new.pop(0)] if count > 1 else []}
-        renamed |= {id(piece): [other] for piece, other in zip(split.pieces[1:], new, strict=True)}
+        renamed = front | {id(head): [new.pop(0)] if count > 1 else []}
+        renamed |= {id(piece): [other] for piece, other in zip(split.pieces[place + 1 :], new, strict=True)}
         dims = [
             other
             if other.factors is None
@@ -444,5 +517,5 @@ def cut_dim(value: Value, at: int, sizes: Sequence[int]) -> list[Value]:
             for other in value.dims
         ]
         dims[at] = replace(dims[at], size=count * rest)
-        found.append(Value(tuple(dims), value.parameter))
+        found.append(value.with_dims(dims))
     return found

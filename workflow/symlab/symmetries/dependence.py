@@ -2,17 +2,18 @@
 
 The forward pass is recorded as events. An event is a few tensors whose dimensions carry labels, as in an einsum: where
 the same label occurs, the indices are the same. Atom D may be permuted separately for each index of H if D nowhere
-occurs without an H that belongs to it, and all tensors of an event that share a D also share its H.
+occurs without an H that belongs to it, and all tensors of an event that share a D also share its H. H may be fixed
+itself, as heads are whose biases are constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as combinations
 from math import prod
 
-from symlab.symmetries.axis_atoms import IndexSet, is_fixed, structure
+from symlab.symmetries.axis_atoms import IndexSet, structure
 
 # More combinations of concatenated parts than this are not looked at one by one; nothing in them counts as separate.
 MAX_BLOCKS = 4096
@@ -36,23 +37,22 @@ class Event:
     sets: dict[Hashable, IndexSet]
 
 
-def blocks(node: IndexSet) -> list[tuple[IndexSet, ...]]:
-    """The free atoms that index each block of an axis: one block unless the set is concatenated somewhere."""
-    if is_fixed(node):
-        return [()]
+def blocks(node: IndexSet, fixed: Collection[IndexSet] = ()) -> list[tuple[IndexSet, ...]]:
+    """The free atoms, and some fixed ones, that index each block of an axis: one block unless it is a concatenation."""
     kind, parts = structure(node)
     if kind == "atom":
-        return [(node.root(),)]
+        atom = node.root()
+        return [() if (atom.fixed or atom.size == 1) and atom not in fixed else (atom,)]
     if kind == "concat":
-        return list(dict.fromkeys(block for part in parts for block in blocks(part)))
-    return [sum(chosen, ()) for chosen in combinations(*map(blocks, parts))]
+        return list(dict.fromkeys(block for part in parts for block in blocks(part, fixed)))
+    return [sum(chosen, ()) for chosen in combinations(*(blocks(part, fixed) for part in parts))]
 
 
-def contexts(events: Sequence[Event]) -> dict[IndexSet, set[IndexSet]]:
-    """For each free atom those that index everything it indexes."""
+def contexts(events: Sequence[Event], fixed: Collection[IndexSet] = ()) -> dict[IndexSet, set[IndexSet]]:
+    """For each atom, the free and some fixed ones, those that index everything it indexes."""
     found: dict[IndexSet, set[IndexSet]] = {}
     for event in events:
-        of_label = {label: blocks(node) for label, node in event.sets.items()}
+        of_label = {label: blocks(node, fixed) for label, node in event.sets.items()}
         if prod(map(len, of_label.values())) > MAX_BLOCKS:
             found |= {atom: set() for of_set in of_label.values() for block in of_set for atom in block}
             continue
@@ -108,3 +108,17 @@ def nesting(found: dict[IndexSet, set[IndexSet]], order: Sequence[IndexSet]) -> 
                     outers.discard(outer)
                     changed = True
     return {atom: tuple(sorted(outers, key=lambda o: (len(within[o]), rank[o]))) for atom, outers in within.items()}
+
+
+def repeated_along(
+    found: Mapping[IndexSet, set[IndexSet]], within: Mapping[IndexSet, tuple[IndexSet, ...]], fixed: Sequence[IndexSet]
+) -> dict[IndexSet, IndexSet]:
+    """For each atom that lies within none, and all within it, the fixed atom for whose every index they may be permuted
+    separately; those of which there is none are missing. Of several the largest is taken."""
+    chosen: dict[IndexSet, IndexSet] = {}
+    for root in (atom for atom, outers in within.items() if not outers):
+        tree = [atom for atom, outers in within.items() if atom is root or root in outers]
+        around = [outer for outer in fixed if all(outer in found.get(atom, set()) for atom in tree)]
+        if around:
+            chosen |= dict.fromkeys(tree, max(around, key=lambda outer: outer.size))
+    return chosen

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from symlab.errors import UserError
-from symlab.symmetries.operations import CARRIERS
+from symlab.symmetries.rules.recorder import CARRIERS
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram, ExportGraphSignature
@@ -44,6 +44,8 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
     from torch.export import export
     from torch.export.graph_signature import InputKind
 
+    # Of a view export asks for the tensor that it is a view of.
+    inputs = tuple(x.clone() for x in inputs)
     was_training = {part: part.training for part in module.modules()}
     fast_attention = torch.backends.mha.get_fastpath_enabled()
     module.eval()

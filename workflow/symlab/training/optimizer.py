@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.errors import UserError
-from symlab.schemes.parametrisation import parameter_of
+from symlab.schemes.parametrisation import is_decayed, parameter_of
 from symlab.training.settings import UPDATES, Recipe, WeightNorm
 
 # float32 lanes of the widest CPU vector register (AVX-512).
@@ -35,7 +35,8 @@ class Optimizer:
         self.penalties = _penalties(recipe, trained)
         groups: dict[tuple[float, bool], list[Tensor]] = {}
         for name, tensor in trained.items():
-            decay = recipe.weight_decay if recipe.decay_bias or parameter_of(name) in weights else 0.0
+            decays = is_decayed(name) and (recipe.decay_bias or parameter_of(name) in weights)
+            decay = recipe.weight_decay if decays else 0.0
             # The fused CPU kernel rounds the last elements that fill no vector register differently; with several
             # replicas in one tensor a seed's bits would depend on its place: such tensors (a few biases) are not fused.
             fused = tensor.is_cuda or R == 1 or (tensor.numel() // R) % VECTOR == 0

@@ -37,7 +37,6 @@ class Exponential(Settings):
     growth_epochs: Positive = Field(description="Epochs with the factor, constant afterwards.")
 
 
-SCHEDULES: tuple[type[Settings], ...] = (Constant, Cosine, Warmup, Exponential)
 Schedule = Annotated[Constant | Cosine | Warmup | Exponential, Field(discriminator="name")]
 
 
@@ -62,7 +61,6 @@ class Relative(Settings):
     largest: Annotated[float, Field(gt=0)] | None = Field(None, description="The rate is at most this; null: no limit.")
 
 
-RATES: tuple[type[Settings], ...] = (WeightNorm, Relative)
 UPDATES: dict[str, str] = {
     "adamw": "symlab.training.updates:AdamW",
     "sgd": "symlab.training.updates:SGD",

@@ -102,12 +102,7 @@ def sample_fixed(d: int, m: int, sigma_F: float, fixed_fraction: float, *seed: s
 
 
 def centre_gap_table(
-    U: Float[Tensor, "d k"],
-    widths: Sequence[int],
-    draws: int,
-    sigma_F: float,
-    fixed_fraction: float,
-    *seed: str | int,
+    U: Float[Tensor, "d k"], widths: Sequence[int], draws: int, sigma_F: float, fixed_fraction: float, *seed: str | int
 ) -> pd.DataFrame:
     """Gaps of ``draws`` independent samples of F at every width (Fig. 11; Thms. 4.6 and 4.8).
 

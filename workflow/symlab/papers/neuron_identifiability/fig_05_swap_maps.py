@@ -2,231 +2,203 @@
 
 from __future__ import annotations
 
-from functools import partial
+import itertools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables, Verdict, above, at_least, at_most, between, mean, stated
+from symlab.papers.claim import Claim, Measurement, Tables, above, at_most, ratio_of
+from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.architectures import W_0, W_1
-from symlab.papers.neuron_identifiability.swap_costs import (
-    INTRINSIC_DIMENSIONS,
-    LOW_COST,
-    MAHALANOBIS,
-    RIDGE,
-    cheap_share_at,
-    cheap_share_fall,
-    measure_costs,
-    median_growth_with_k,
-    median_ratio_by_k,
-    negative_share,
-    share_by_k,
-)
-from symlab.papers.neuron_identifiability.swap_panels import (
-    BOXES,
-    COST,
-    COST_IN_TWO_LINES,
-    MAHALANOBIS_NAME,
-    RIDGE_NAME,
-    beta_name,
-    choose_network,
-    choose_reported,
-    cost_matrix,
-    count_complete,
-    draw_box,
-    draw_maps,
-    join_lines,
-    map_panels,
-    need_k,
-)
-from symlab.plotting.rows import Mask, every_row, need, one_path, sigma_regimes
-from symlab.plotting.style import Style, variant_looks
+from symlab.plotting.rows import every_row, need, one_path, sigma_regimes
+from symlab.plotting.style import Style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Maps = dict[str, dict[tuple[str, str], np.ndarray]]
 SCALE = r"$\sigma_F$"
+ONE_NETWORK = "each map: layer 1 of one network"
 
 
 def maps_by_k(tables: Tables, style: Style) -> Figure:
     """Fig. 5: m x m heat maps of the first layer of the first network, a row a sigma_F, a column a k."""
-    matrices = {cell: cost_matrix(rows) for cell, rows in _cells_by_k(need(tables, "swap_costs.parquet")).items()}
-    figure, axes = map_panels([*matrices], len({len(matrix) for matrix in matrices.values()}) == 1)
-    draw_maps(figure, axes, {MAHALANOBIS_NAME: matrices})
-    return figure
+    return swap_panels.draw_maps(_maps(need(tables, swap_costs.MAHALANOBIS)), style, ONE_NETWORK)
 
 
 def ridge_maps_by_k(tables: Tables, style: Style) -> Figure:
-    """Fig. 15: as Fig. 5 with ridge costs at the reported beta, and below the distributions of the same pairs."""
-    ridge = choose_reported(need(tables, "ridge_swap_costs.parquet"))
-    cells = {cell: rows[rows["j"] < count_complete(rows)] for cell, rows in _cells_by_k(ridge).items()}
-    figure, axes = map_panels([*cells], False, 1)
-    draw_maps(figure, axes[:-1], {RIDGE_NAME: {cell: cost_matrix(rows) for cell, rows in cells.items()}})
-    sweep, _ = sigma_regimes(need_k(ridge))
-    looks = variant_looks(sweep, style)
-    scales = list(dict.fromkeys(scale for scale, _ in cells))
-    for column, k in enumerate(dict.fromkeys(k for _, k in cells)):
-        axis = axes[-1, column]
-        if column:
-            axis.sharey(axes[-1, 0])
-            axis.tick_params(labelleft=False)
-        for position, scale in enumerate(scales):
-            rows = cells[scale, k]
-            look = looks[sweep.loc[rows["variant"].iloc[0], "label"]]
-            draw_box(axis, rows["swap_cost"], position, 0.6, look, "vertical")
-        axis.set_xticks(range(len(scales)), [scale.removeprefix(SCALE + " = ") for scale in scales])
-        axis.set_xlabel(SCALE)
-        axis.set_ylabel(COST_IN_TWO_LINES if column == 0 else COST)
-        axis.yaxis.label.set_visible(column == 0)
-    figure.suptitle(join_lines(beta_name({RIDGE_NAME: ridge}), BOXES), fontsize=style.font_size - 1)
-    return figure
+    """Fig. 15: as Fig. 5 with ridge costs at the reported beta."""
+    ridge = swap_panels.choose_reported(need(tables, swap_costs.RIDGE))
+    return swap_panels.draw_maps(
+        _maps(ridge), style, f"{ONE_NETWORK},  {swap_panels.beta_name({swap_panels.RIDGE_NAME: ridge})}"
+    )
 
 
-def _cells_by_k(costs: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
-    """The costs of the first layer of the first network by the names of sigma_F and k."""
-    table = need_k(costs)
+def _maps(costs: pd.DataFrame) -> Maps:
+    """Maps of the first layer of the first network by the names of sigma_F and k, a group a sigma_F."""
+    table = swap_panels.need_k(costs)
     sweep, scales = sigma_regimes(table)
     first = table[(table["layer"] == 1) & table["variant"].isin(sweep.index)]
-    return {
-        (rf"{SCALE} = {sigma_F:g}", f"$k$ = {k:g}"): choose_network(
-            first[(first["sigma_F"] == sigma_F) & (first["k"] == k)]
-        )
-        for sigma_F in scales
-        for k in sorted(first["k"].unique())
-    }
+    maps: Maps = {}
+    for sigma_F in scales:
+        row = rf"{SCALE} = {sigma_F:g}"
+        of_scale = first[first["sigma_F"] == sigma_F]
+        cells = {f"$k$ = {k:g}": swap_panels.choose_network(of_k) for k, of_k in of_scale.groupby("k")}
+        maps[row] = {
+            (row, column): swap_panels.cost_matrix(rows, swap_panels.count_complete(rows))
+            for column, rows in cells.items()
+        }
+    return maps
 
+
+def _seen(costs: pd.DataFrame) -> str:
+    told = []
+    for cells in _maps(costs).values():
+        by_k = {column: swap_panels.pair_costs(matrix) for (_, column), matrix in cells.items()}
+        row = next(iter(cells))[0].replace(SCALE, "σ_F")
+        medians = ", ".join(f"{np.median(each):.2g}" for each in by_k.values())
+        shares = ", ".join(f"{100 * np.mean(each < 0):.0f}" for each in by_k.values())
+        told.append(f"at {row} the median cost is {medians} and {shares} % are negative")
+    ks = ", ".join(column.replace("$k$ = ", "") for column in by_k)
+    return f"For k = {ks}, {'; '.join(told)}."
+
+
+CAPTION = """\
+Cost Δ of swapping each two neurons of the first layer of one W-asymmetric network, study `{study}`: a row for each σ_F,
+a column for each intrinsic dimension k of the Gaussian mixture. Shown is sign(Δ)·√|Δ|, in units of weight norm: blue
+swaps cost weight norm, white ones are free, red ones save some. Colours are linear around 0, logarithmic far from it,
+and saturate at the 99th percentile; black marks infinite costs.
+"""
+DIFFERS = (
+    "Each row has a colour scale of its own, so that the signs at σ_F = 0 can be seen beside the large costs below."
+)
 
 FIGURES = (
     Drawing(
         "identifiability-5",
         "Swap costs by k and σ_F (also Fig. 14)",
-        """\
-Swap costs of all pairs of neurons in the first layer of one W-asymmetric network, study `{study}`: a row for each
-σ_F, a column for each intrinsic dimension k of the Gaussian mixture (the same data as the paper's Figure 14). Shown
-is sign(Δ)·√|Δ|, in units of weight norm; all panels share one colour scale, linear around 0 and logarithmic far from
-it, saturating at the 99th percentile. Black marks an infinite cost. The median of the pairs stands above each panel.
-
-Blue swaps are expensive, white ones free, red ones gain weight norm. With σ_F = 0 most should be near white or red;
-with σ_F = 1 they should get more expensive with k, until only the diagonal is free.
-""",
+        CAPTION,
         maps_by_k,
+        lambda tables: _seen(tables[swap_costs.MAHALANOBIS]),
+        DIFFERS,
     ),
     Drawing(
         "identifiability-15",
         "Ridge swap costs by k and σ_F",
-        """\
-Swap costs of all pairs of neurons in the first layer of one W-asymmetric network, estimated by ridge regression
-(Definition E.3), study `{study}`: a row for each σ_F, a column for each intrinsic dimension k of the Gaussian
-mixture. Shown is sign(Δ)·√|Δ|, in units of weight norm; all heat maps share one colour scale, linear around 0 and
-logarithmic far from it, saturating at the 99th percentile. The median of the pairs stands above each map. The boxes
-below are of the same pairs: quartiles with a line at the median, whiskers from the 5th to the 95th percentile, dots
-beyond. β stands in the title: it is the study's `ridge.reported`.
-
-The picture should be that of Figure 5: with σ_F = 0 most swaps near white, with σ_F = 1 more expensive the larger k,
-until only the diagonal is free. Ridge costs are always finite, since a neuron that cannot realize a function may
-approximate it.
-""",
+        CAPTION + "\nCosts are estimated by ridge regression (Definition E.3), at the β above the maps.\n",
         ridge_maps_by_k,
+        lambda tables: _seen(swap_panels.choose_reported(tables[swap_costs.RIDGE])),
+        DIFFERS,
     ),
 )
 
 
-def drop_falls_with_k(tables: Tables, which: Mask, ks: tuple[int, int, int]) -> list[Verdict]:
-    """Whether the mean midpoint drop in train accuracy, unaligned, is ordered first > second >= third of ``ks``.
+def drop_beside_control(tables: Tables) -> list[Measurement]:
+    """Smaller of the steps, from k = 2 to 8 and 8 to 32, by which the drop at sigma_F = 1 falls, over that at 0.
 
-    The value is the smaller of the two steps, in percentage points.
+    Drops are those of train accuracy at the midpoint, unaligned.
     """
     rows = one_path(tables["barriers.csv"], "train", aligned=False)
-    rows = rows[which(rows)]
-    drops = [rows.loc[rows["k"] == k, "drop_mid_pp"].to_numpy() for k in ks]
-    if not all(len(drop) for drop in drops):
-        return []
-    first, second, third = (mean(drop) for drop in drops)
-    told = ", ".join(f"k = {k}: {mean(drop):.3g} pp ({len(drop)} pairs)" for k, drop in zip(ks, drops, strict=True))
-    step = float(np.min([first - second, second - third]))
-    return [Verdict(step, first > second >= third, min(len(drop) for drop in drops), None, detail=told)]
+    shares, told = [], []
+    for k in swap_costs.INTRINSIC_DIMENSIONS:
+        large, control = (
+            rows.loc[which(rows) & (rows["k"] == k)].groupby("mask_seed")["drop_mid_pp"] for which in (W_1, W_0)
+        )
+        if not large.ngroups or not control.ngroups:
+            return []
+        # Pairs of one draw of masks are no replicates where there are several draws.
+        one = large.ngroups == 1
+        high, low = (
+            (pd.concat([group for _, group in each]) if one else each.agg(lambda pairs: pairs.mean(skipna=False)))
+            for each in (large, control)
+        )
+        share = ratio_of(
+            high.to_numpy(), low.to_numpy(), unit="pairs of one draw of masks" if one else "draws of masks"
+        )
+        shares.append(share)
+        told.append(f"k = {k}: {np.mean(high):.2g} of {np.mean(low):.2g} pp")
+    steps = []
+    for first, second in itertools.pairwise(shares):
+        error = None if first.error is None or second.error is None else math.hypot(first.error, second.error)
+        steps.append(Measurement(first.value - second.value, first.n, None, "", "; ".join(told), error, first.unit))
+    return [min(steps, key=lambda step: -math.inf if math.isnan(step.value) else step.value)]
 
 
 def _gmm_swap_costs(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> tuple[Claim, ...]:
     """Swap costs of all pairs on Gaussian mixtures (Fig. 5 = 14; by ridge regression Fig. 15)."""
     return (
-        stated(
-            f"{figure}-negative",
-            figure,
-            f"At sigma_F = 0 many swaps lower the cost: share of negative swap costs in layer 1{estimate}",
-            at_least(0.1),
-            "The paper finds near-zero and negative costs to dominate; ten percent is more than stray pairs.",
-            table,
-            measure_costs(share_by_k, table, which=W_0, statistic=negative_share),
-            also,
+        Claim(
+            id=f"{figure}-near-zero",
+            statement="Without fixed weights (σ_F = 0) near-zero and negative swap costs dominate",
+            quantity=f"share of layer-1 swaps that cost less than a tenth of the median at σ_F = 1{estimate}",
+            bound=above(0.5),
+            origin="derived",
+            reason="Q3: “near zero and even negative pairwise neuron swap costs dominate” at σ_F = 0. To dominate is "
+            "to be more than half; near zero is read as an order of magnitude below σ_F = 1.",
+            tables=(table,),
+            measure=swap_costs.measure_costs(swap_costs.near_zero_by_k, table, small=W_0, large=W_1),
+            why={"": swap_costs.RIDGE_COUNTS_ERRORS} if table == swap_costs.RIDGE else {},
+            also=also,
         ),
-        stated(
-            f"{figure}-near-zero",
-            figure,
-            "At sigma_F = 0 swaps are cheap: median swap cost in layer 1 as a fraction "
-            f"of that at sigma_F = 1{estimate}",
-            between(-0.1, 0.1),
-            "The paper finds near-zero costs to dominate at sigma_F = 0; near zero is "
-            "read as an order of magnitude below sigma_F = 1.",
-            table,
-            measure_costs(median_ratio_by_k, table, small=W_0, large=W_1),
-            also,
+        Claim(
+            id=f"{figure}-growth",
+            statement="At σ_F = 1 swaps cost more the larger the data's dimension k is",
+            quantity=f"smaller step between the median layer-1 costs at k = 2, 8, 32{estimate}",
+            bound=above(0),
+            origin="paper",
+            reason="Q3: “a strong dependence on the intrinsic dimension k”, in this order; no size is stated.",
+            tables=(table,),
+            measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=every_row, layers=[1]),
+            also=also,
         ),
-        stated(
-            f"{figure}-growth",
-            figure,
-            "At sigma_F = 1 swaps cost more the larger k is: smallest step "
-            f"between the median layer-1 costs at k = 2, 8, 32{estimate}",
-            above(0),
-            "The paper finds a strong dependence on k in this order; no size "
-            "is stated, so only the order is asked for.",
-            table,
-            measure_costs(median_growth_with_k, table, which=W_1, pairs=every_row),
-            also,
+        Claim(
+            id=f"{figure}-cheap-swaps",
+            statement="At σ_F = 1 cheap swaps are more common at k = 2 than at k = 32",
+            quantity=f"share of layer-1 swaps below a tenth of the layer's median: at k = 2 less at k = 32{estimate}",
+            bound=above(0),
+            origin="paper",
+            reason="Q3: “for k = 2, many low-cost swaps exist”. Low is read as a tenth of the layer's own median, so "
+            "that no scale enters.",
+            tables=(table,),
+            measure=swap_costs.measure_costs(swap_costs.cheap_share_fall, table, which=W_1),
+            also=also,
         ),
-        stated(
-            f"{figure}-cheap-swaps",
-            figure,
-            "At sigma_F = 1 low-cost swaps are more common at k = 2 than at k "
-            f"= 32: difference of their shares in layer 1{estimate}",
-            above(0),
-            f"The paper finds many low-cost swaps at k = 2 and none off the diagonal at k = 32. {LOW_COST}",
-            table,
-            measure_costs(cheap_share_fall, table, which=W_1),
-            also,
-        ),
-        stated(
-            f"{figure}-diagonal",
-            figure,
-            "At sigma_F = 1 and k = 32 only the diagonal is cheap: share of low-cost swaps off it "
-            f"in layer 1{estimate}",
-            at_most(0.01),
-            f"The paper finds only the diagonal at low cost; one pair in a hundred is left for chance. {LOW_COST}",
-            table,
-            measure_costs(cheap_share_at, table, which=W_1, k=32),
-            also,
+        Claim(
+            id=f"{figure}-diagonal",
+            statement="At σ_F = 1 and k = 32 no swap is cheap",
+            quantity=f"share of layer-1 swaps below a tenth of the layer's median{estimate}",
+            bound=at_most(0.01),
+            origin="pilot",
+            reason="Q3: “only the diagonal remains at low cost for k = 32”; one pair in a hundred is left for chance. "
+            "A sketch had been seen.",
+            tables=(table,),
+            measure=swap_costs.measure_costs(swap_costs.cheap_share_at, table, which=W_1, k=32),
+            also=also,
         ),
     )
 
 
 FIG_5_DROP = Claim(
-    "identifiability-5-drop",
-    "identifiability-5",
-    "At sigma_F = 1 the unaligned midpoint drop of train accuracy falls with k: "
-    "smaller of the steps from k = 2 to 8 and from 8 to 32",
-    "k = 2 above k = 8, k = 8 not below k = 32",
-    "The paper's drops are 46.4, 15.7 and 6.1 percentage points; their size "
-    "depends on the mixture, their order is the claim.",
-    ("barriers.csv",),
-    partial(drop_falls_with_k, which=W_1, ks=INTRINSIC_DIMENSIONS),
-    also=("identifiability-14",),
+    id="identifiability-5-drop",
+    statement="Fixed weights (σ_F = 1) bring networks closer to being averaged the larger k is, beyond what the task "
+    "does",
+    quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1 over that at σ_F = 0: smaller of its falls from k "
+    "= 2 to 8 and from 8 to 32",
+    bound=above(0),
+    origin="paper",
+    reason="Q3: drops of 46.4, 15.7 and 6.1 points at k = 2, 8, 32 “corroborate” the swap costs. The paper has no "
+    "control; the drop at σ_F = 0, where swaps are free, is what the task alone does.",
+    tables=("barriers.csv",),
+    measure=drop_beside_control,
+    also=("identifiability-14", "identifiability-sec6"),
 )
 
 
 CLAIMS = (
-    *_gmm_swap_costs("identifiability-5", "", MAHALANOBIS, also=("identifiability-14",)),
+    *_gmm_swap_costs("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
     FIG_5_DROP,
-    *_gmm_swap_costs("identifiability-15", ", ridge estimate", RIDGE, also=()),
+    *_gmm_swap_costs("identifiability-15", ", ridge estimate", swap_costs.RIDGE, also=()),
 )

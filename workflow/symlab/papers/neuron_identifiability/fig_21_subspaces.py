@@ -10,54 +10,70 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Measurement, Tables, above, mean, spread, stated
+from symlab.papers.claim import Claim, Measurement, Tables, above, difference_of, mean
 from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
-from symlab.plotting.rows import (
-    Mask,
-    any_of,
-    compared_variants,
-    label_rows,
-    last_epoch,
-    mean_std,
-    need,
-    same_dataset,
-    sort_points,
-    split_variants,
-    where,
-)
-from symlab.plotting.style import PAGE, Style, handles, legend, mean_line, name_axes, name_row, panels, variant_looks
+from symlab.plotting import rows as select
+from symlab.plotting import style as plot
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 NU = r"coherence $\nu(U)$"
 
 
-def nu_against_epoch(tables: Tables, style: Style) -> Figure:
+def nu_against_epoch(tables: Tables, style: plot.Style) -> Figure:
     """Fig. 21: nu of the model's inputs, each later layer's inputs and the outputs against the epoch, by variant."""
-    subspaces = need(tables, "subspaces.csv")
+    subspaces = select.need(tables, "subspaces.csv")
     if subspaces["epoch"].nunique() < 2:
-        raise UserError(f"it needs networks of several epochs, so list some in {where(subspaces)}.snapshots.")
-    variants = compared_variants(subspaces)
-    looks = variant_looks(variants, style)
-    rows = label_rows(subspaces, variants)
-    datasets, points = list(rows["dataset"].unique()), sort_points(rows["point"])
-    figure, axes = panels(len(datasets), len(points), PAGE, 1.1 + 1.5 * len(datasets))
+        raise UserError(f"it needs networks of several epochs, so list some in {select.where(subspaces)}.snapshots.")
+    variants = select.telling_variants(subspaces)
+    looks = plot.variant_looks(variants, style)
+    rows = select.label_rows(subspaces, variants)
+    datasets, points = list(rows["dataset"].unique()), select.sort_points(rows["point"])
+    figure, axes = plot.panels(len(datasets), len(points), plot.PAGE, 1.1 + 1.7 * len(datasets), sharey=False)
     for row, dataset in enumerate(datasets):
         for column, point in enumerate(points):
             part = rows[(rows["dataset"] == dataset) & (rows["point"] == point)]
             for label, look in looks.items():
-                mean_line(
-                    axes[row, column], mean_std(part[part["label"] == label], "epoch", "nu"), look, label, band=True
-                )
+                of_label = part[part["label"] == label]
+                if len(of_label):
+                    plot.draw_units(axes[row, column], of_label, "epoch", "nu", look, label, band=True, marker=False)
+            plot.tick_epochs(axes[row, column])
             if row == 0:
                 axes[row, column].set_title(_point_name(point))
+        _share_scale([axis for axis, point in zip(axes[row], points, strict=True) if point != "output"])
         if len(datasets) > 1:
-            name_row(axes[row, -1], dataset)
-    name_axes(axes, "epoch", NU)
-    legend(figure, handles(looks), "mean ± std over networks")
+            plot.name_row(axes[row, -1], dataset)
+    plot.name_axes(axes, "epoch", NU)
+    plot.legend(
+        figure, plot.handles(looks, marker=False), f"{plot.over_pairs(rows)}; outputs have a scale of their own"
+    )
     return figure
+
+
+def _share_scale(axes: list[Axes]) -> None:
+    """Give all panels of a row but that of the few outputs, whose coherence is near 1, one scale."""
+    limits = np.array([axis.get_ylim() for axis in axes])
+    for number, axis in enumerate(axes):
+        axis.set_ylim(limits[:, 0].min(), limits[:, 1].max())
+        axis.tick_params(labelleft=number == 0)
+
+
+def seen(tables: Tables) -> str:
+    """The coherence of each later layer's inputs after the last epoch, by variant."""
+    rows = select.last_epoch(tables["subspaces.csv"])
+    rows = rows[rows["point"].isin(_hidden(rows)) & rows["variant"].isin(select.telling_variants(rows).index)]
+    parts = []
+    for case, part in select.split_variants(rows, select.every_row):
+        means = part.groupby("point")["nu"].mean()
+        parts.append(f"{case} {', '.join(f'{means[point]:.2g}' for point in select.sort_points(means.index))}")
+    return f"ν of the inputs to the later layers, in their order, at the end of training: {'; '.join(parts)}."
+
+
+def _hidden(rows: pd.DataFrame) -> list[str]:
+    return select.sort_points(point for point in rows["point"] if str(point).startswith("hidden"))
 
 
 def _point_name(point: str) -> str:
@@ -72,62 +88,57 @@ FIGURES = (
         "Subspace coherence over training",
         """\
 Coherence ν of the subspace that carries most of the variance (the study's `explained_variance`) of the network's
-inputs, of the inputs to each later layer and of its outputs, against the training epoch, study `{study}`. Lines are
-means over networks, bands one standard deviation. ν lies between k/d (spread over all neurons) and 1 (along single
-neurons); the inputs' value does not depend on the network.
-
-In later layers W-asymmetric networks with large σ_F and syre networks should be more coherent than standard ones and
-those with σ_F = 0.
+inputs, of the inputs to each later layer and of its outputs, against the training epoch, study `{study}`. ν lies
+between k/d (spread over all neurons) and 1 (along single neurons); the inputs' value does not depend on the network. Of
+several W-asymmetric and syre networks, those with σ_F = 0 and the smallest σ_F ≥ 1 are shown.
 """,
         nu_against_epoch,
+        seen,
+        "σ-MLPs are not in the paper's figure. Their coherence is high though their neurons are not identifiable "
+        "(Fig. 7): ν speaks of the data a layer reads, not of the layer's symmetries.",
     ),
 )
 
 
-def excess_at_last_hidden(tables: Tables, which: Mask, baselines: tuple[Mask, ...]) -> list[Measurement]:
-    """By how much nu at the last hidden layer exceeds the largest of the baselines', for each variant."""
-    rows = tables["subspaces.csv"]
-    hidden = rows[rows["point"].str.fullmatch(r"hidden\d+")]
-    number = hidden["point"].str.removeprefix("hidden").astype(int)
-    return _excess(hidden[number == number.groupby(hidden["variant"]).transform("max")], which, baselines)
+def excess_at_later_layers(tables: Tables, which: select.Mask, baselines: tuple[select.Mask, ...]) -> list[Measurement]:
+    """By how much nu of a later layer's inputs exceeds the largest of the baselines' at the last epoch.
 
-
-def excess_at_output(tables: Tables, which: Mask, baselines: tuple[Mask, ...]) -> list[Measurement]:
-    """By how much nu of the network's outputs exceeds the largest of the baselines', for each variant."""
-    rows = tables["subspaces.csv"]
-    return _excess(rows[rows["point"] == "output"], which, baselines)
-
-
-def _excess(rows: pd.DataFrame, which: Mask, baselines: tuple[Mask, ...]) -> list[Measurement]:
-    """Mean nu over models at the last epoch, less the largest mean of a baseline; every kind of baseline is needed."""
-    rows = last_epoch(rows)
+    One value a variant and layer; every kind of baseline is needed.
+    """
+    rows = select.last_epoch(tables["subspaces.csv"])
     measured = []
-    for case, of_variant in split_variants(rows, which):
-        near = same_dataset(rows, of_variant)
-        kinds = [split_variants(near, baseline) for baseline in baselines]
-        if all(kinds):
-            levels = {name: mean(other["nu"].to_numpy()) for kind in kinds for name, other in kind}
-            values = of_variant["nu"].to_numpy()
-            told = ", ".join(f"{name}: {level:.3g}" for name, level in {"nu here": mean(values), **levels}.items())
-            excess = mean(values) - float(np.max(list(levels.values())))
-            measured.append(Measurement(excess, len(values), spread(values), case, told))
+    for case, of_variant in select.split_variants(rows, which):
+        near = select.same_dataset(rows, of_variant)
+        for point in _hidden(of_variant):
+            kinds = [select.split_variants(near[near["point"] == point], baseline) for baseline in baselines]
+            if not all(kinds):
+                continue
+            levels = {name: other["nu"].to_numpy() for kind in kinds for name, other in kind}
+            # max takes an undefined level for the highest.
+            base = max(levels.values(), key=lambda level: np.inf if np.isnan(level).any() else mean(level))
+            values = of_variant.loc[of_variant["point"] == point, "nu"].to_numpy()
+            told = {"ν here": mean(values), **{name: mean(level) for name, level in levels.items()}}
+            detail = ", ".join(f"{name}: {level:.3g}" for name, level in told.items())
+            measured.append(difference_of(values, base, f"{case}, {_point_name(point)}", detail, "networks"))
     return measured
 
 
-CLAIMS = tuple(
-    stated(
-        f"identifiability-21-{point}",
-        "identifiability-21",
-        f"At the end of training, networks with sigma_F = 1 hold a higher coherence nu {place} than "
-        "standard ones and sigma_F = 0: difference from the higher of the two",
-        above(0),
-        "The paper says variants without effective symmetry breaking have low coherence in "
-        "later layers; no size is stated, so only the order is asked for.",
-        "subspaces.csv",
-        partial(measure, which=any_of(W_1, SYRE_1), baselines=(STANDARD, W_0)),
-    )
-    for point, place, measure in (
-        ("hidden", "at the last hidden layer", excess_at_last_hidden),
-        ("output", "at the output", excess_at_output),
-    )
+CLAIMS = (
+    Claim(
+        id="identifiability-21-layers",
+        statement="At the end of training, the inputs to the later layers of networks with σ_F = 1 are more coherent "
+        "than those of standard networks and of networks with σ_F = 0",
+        quantity="difference of the coherence ν from the higher of the two",
+        bound=above(0),
+        origin="paper",
+        reason="The paper (Appendix G.5): variants without effective symmetry breaking exhibit low subspace coherence, "
+        "in particular in later layers, while W-asymmetric and syre MLPs with large fixed weights tend to exhibit "
+        "higher values. No size is stated, so only the order is asked for.",
+        tables=("subspaces.csv",),
+        measure=partial(excess_at_later_layers, which=select.any_of(W_1, SYRE_1), baselines=(STANDARD, W_0)),
+        why={
+            "syre σ_F = 1, layer 2 inputs": "The paper speaks of a tendency, in particular in later layers; layer 2 is "
+            "the earliest, where kinds of networks differ least."
+        },
+    ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,40 +10,17 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables, Verdict, mean
-from symlab.papers.neuron_identifiability.architectures import W
-from symlab.papers.neuron_identifiability.objectives import SIGMA_F
-from symlab.plotting.rows import (
-    Mask,
-    every_row,
-    label_rows,
-    mean_std,
-    need,
-    same_dataset,
-    sigma_sweep,
-    split_variants,
-    where,
-)
-from symlab.plotting.style import (
-    COLUMN,
-    OVER_PAIRS,
-    Look,
-    Style,
-    handles,
-    legend,
-    line_entry,
-    mean_line,
-    name_axes,
-    palette,
-    panels,
-    permutation_looks,
-)
+from symlab.papers.claim import Claim, Found, Measurement, Tables, above, mean
+from symlab.papers.neuron_identifiability.architectures import STANDARD, W
+from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F
+from symlab.plotting import style as plot
+from symlab.plotting.rows import Mask, every_row, label_rows, need, same_dataset, sigma_sweep, split_variants, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def against_sigma_F(tables: Tables, style: Style) -> Figure:
+def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     """Figure sec4.5: identity / optimal objective above, train and validation accuracy below, a column a data set.
 
     W-asymmetric networks after the last epoch; dotted lines are the standard networks' mean accuracy.
@@ -60,35 +36,54 @@ def against_sigma_F(tables: Tables, style: Style) -> Figure:
         raise UserError(f"{where(table)}.dataset has no classes, so there is no accuracy to trade; use another.")
     rows = label_rows(table, sweep)
     plain = table[(table["scheme"] == "standard") & (table["activation"] != "sigma")]
-    colors = palette(style)
     accuracies = {
-        "train accuracy": ("train_accuracy", Look(colors[2], "-", "o")),
-        "validation accuracy": ("val_accuracy", Look(colors[3], "--", "s")),
+        "train accuracy": ("train_accuracy", plot.Look((0.55, 0.55, 0.55), "-", "o")),
+        "validation accuracy": ("val_accuracy", plot.Look((0.1, 0.1, 0.1), "-", "D")),
     }
     datasets = list(rows["dataset"].unique())
-    figure, axes = panels(2, len(datasets), max(1.35 * COLUMN, 2.4 * len(datasets)), 4.4, sharey="row")
-    ratio_look = permutation_looks(style)["identity"]
+    figure, axes = plot.panels(2, len(datasets), max(1.35 * plot.COLUMN, 2.4 * len(datasets)), 4.4, sharey="row")
+    ratio_look = plot.permutation_looks(style)["identity"]
     for column, dataset in enumerate(datasets):
         part, reference = rows[rows["dataset"] == dataset], plain[plain["dataset"] == dataset]
         axes[0, column].axhline(1, color="0.85", linewidth=0.7, zorder=0)
-        mean_line(axes[0, column], mean_std(part, "sigma_F", "identity_ratio"), ratio_look, "identity", band=False)
+        plot.draw_over_sigma(axes[0, column], part, "identity_ratio", ratio_look, "identity")
         for name, (accuracy, look) in accuracies.items():
-            percent = part.assign(percent=100 * part[accuracy])
-            mean_line(axes[1, column], mean_std(percent, "sigma_F", "percent"), look, name, band=False)
+            plot.draw_over_sigma(axes[1, column], part.assign(percent=100 * part[accuracy]), "percent", look, name)
             if len(reference):
                 level = 100 * reference[accuracy].mean()
                 axes[1, column].axhline(level, color=look.color, linestyle=":", label=f"standard, {name}")
+        for axis in axes[:, column]:
+            plot.tick_sigma(axis, part["sigma_F"])
         if len(datasets) > 1:
             axes[0, column].set_title(dataset)
     axes[0, 0].set_ylim(min(-0.05, axes[0, 0].get_ylim()[0]), 1.08)
-    name_axes(axes, SIGMA_F, "accuracy (%)")
+    plot.name_axes(axes, SIGMA_F, "accuracy (%)")
     for axis in axes[0]:
         axis.set_ylabel("identity / optimal\nobjective")
-    entries = handles({name: look for name, (_, look) in accuracies.items()})
+    entries = plot.handles({"identity / optimal": ratio_look} | {name: look for name, (_, look) in accuracies.items()})
     if len(plain):
-        entries.append(line_entry("standard network", linestyle=":"))
-    legend(figure, entries, OVER_PAIRS)
+        entries.append(plot.line_entry("standard network", linestyle=":"))
+    plot.legend(figure, entries, plot.over_pairs(rows))
     return figure
+
+
+def seen(tables: Tables) -> str:
+    """Validation accuracy and ratio along the sweep, and the accuracy of standard networks."""
+    table = tables["trade_off.csv"]
+    parts = []
+    for dataset, rows in label_rows(table, sigma_sweep(table)).groupby("dataset", sort=False):
+        means = rows.groupby("sigma_F")[["val_accuracy", "identity_ratio"]].mean()
+        named = [
+            f"{100 * row['val_accuracy']:.3g} % at σ_F = {sigma_F:g} ({100 * row['identity_ratio']:.3g} %)"
+            for sigma_F, row in means.iterrows()
+        ]
+        plain = table[STANDARD(table) & (table["dataset"] == dataset)]["val_accuracy"].mean()
+        standard = "" if pd.isna(plain) else f"; standard networks: {100 * plain:.3g} %"
+        on = f"on {dataset} " if table["dataset"].nunique() > 1 else ""
+        parts.append(
+            f"{on}validation accuracy (and the identity's share of the optimum) is {', '.join(named)}{standard}"
+        )
+    return f"{'; '.join(parts)}.".replace("validation", "Validation", 1)
 
 
 FIGURES = (
@@ -96,30 +91,33 @@ FIGURES = (
         "identifiability-sec4.5",
         "Identifiability against accuracy (Sec. 4.5)",
         """\
-Identifiability against accuracy in W-asymmetric networks after the last epoch, study `{study}` (Section 4.5). Above,
-the matching objective of the identity over that of the optimal permutation, averaged over layers, against the scale
-σ_F of the fixed weights: 1 says that neurons have the same role in every run, 0 that they do not. Below, train and
-validation accuracy (percent) of the same networks; dotted lines are those of the study's standard networks, if it has
-any. Train accuracy is the mean over the last epoch, while the weights still change, so in short runs it may lie below
-validation accuracy. Error bars are one standard deviation over pairs.
-
-The ratio should rise towards 1 as σ_F grows. If identifiability has a price, accuracy falls as it rises; what a
-reader looks for is a σ_F at which the ratio is close to 1 and accuracy still that of standard networks.
+W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study `{study}` (Section 4.5).
+Above, the matching objective of the identity over that of the optimal permutation, averaged over layers: 1 says that
+neurons have the same role in every run, 0 that they do not. Below, train and validation accuracy of the same networks;
+dotted lines are those of standard networks. Train accuracy is the mean over the last epoch, while the weights still
+change, so in short runs it may lie below validation accuracy.
 """,
         against_sigma_F,
+        seen,
+        f"The paper has no such figure: it posits the trade-off and proves it for random features. {BROKEN_AXIS}",
     ),
 )
 
 
-def accuracy_lost(tables: Tables, which: Mask, errors: float, ratio_margin: float) -> list[Verdict]:
-    """By how many percentage points validation accuracy at the largest sigma_F is below the best of the sweep.
+PICKED = 3
+"""Standard errors by which a loss from the best of several is to differ from none."""
 
-    One value a data set with three values of sigma_F or more and two pairs at each. It holds if the loss is ``errors``
-    standard errors or more, while the ratio of identity to optimal objective is at most ``ratio_margin`` below that of
-    the most accurate networks. The standard error comes from the deviations between pairs, pooled over the sweep.
+
+def accuracy_lost(tables: Tables, which: Mask, ratio_margin: float) -> list[Found]:
+    """By how many percentage points validation accuracy at the largest sigma_F is below the best of the sweep, less
+    three standard errors of that, because the best is picked out of several.
+
+    One value a data set with three values of sigma_F or more and two pairs at each; a phrase where the ratio of
+    identity to optimal objective is more than ``ratio_margin`` below that of the most accurate networks. The standard
+    error comes from the deviations between pairs, pooled over the sweep.
     """
     table = tables["trade_off.csv"]
-    found = []
+    found: list[Found] = []
     for _, first in split_variants(table[which(table)].drop_duplicates("dataset"), every_row):
         rows = same_dataset(table[which(table)], first)
         by_sigma = rows.groupby("sigma_F")
@@ -134,14 +132,17 @@ def accuracy_lost(tables: Tables, which: Mask, errors: float, ratio_margin: floa
             variance = np.sum(residuals**2) / (len(rows) - len(n))
             error = float(np.sqrt(variance * (1 / n[best] + 1 / n[last])))
             lost = float(accuracy[best] - accuracy[last])
-            holds = bool(lost > 0 and lost >= errors * error and ratio[last] >= ratio[best] - ratio_margin)
             told = (
-                f"sigma_F = {best:g}: {accuracy[best]:.4g} %, ratio {ratio[best]:.3g}; "
-                f"sigma_F = {last:g}: {accuracy[last]:.4g} %, ratio {ratio[last]:.3g}; standard error {error:.2g} pp"
+                f"σ_F = {best:g}: {accuracy[best]:.4g} %, ratio {ratio[best]:.3g}; "
+                f"σ_F = {last:g}: {accuracy[last]:.4g} %, ratio {ratio[last]:.3g}"
             )
             case = str(first["dataset"].iloc[0]) if table["dataset"].nunique() > 1 else ""
-            found.append(Verdict(lost, holds, int(n.min()), None, case, told))
-    return found or [Verdict(math.nan, None, 0, detail="needs three values of sigma_F and two pairs at each")]
+            told = f"{lost:.3g} ± {error:.2g} pp; {told}"
+            if ratio[last] < ratio[best] - ratio_margin:
+                # What is more identifiable is more accurate too: nothing was lost to identifiability.
+                lost = -lost
+            found.append(Measurement(lost - PICKED * error, int(n.min()), None, case, told))
+    return found or ["needs three values of sigma_F and two pairs at each"]
 
 
 def _mean(values: pd.Series) -> float:
@@ -150,15 +151,17 @@ def _mean(values: pd.Series) -> float:
 
 CLAIMS = (
     Claim(
-        "identifiability-sec4.5-trade-off",
-        "identifiability-sec4.5",
-        "Strong symmetry breaking comes with reduced feature learning: by how many percentage points validation "
-        "accuracy at the largest sigma_F is below the best of the sweep, at no lower ratio of identity to optimal "
-        "objective",
-        "at least 3 standard errors, ratio at most 0.05 lower",
-        "The paper posits the loss without a size. It is to be more than chance: three standard errors, because the "
-        "best is picked out of several. A ratio 0.05 lower is within the noise of the objectives in Fig. 3.",
-        ("trade_off.csv",),
-        partial(accuracy_lost, which=W, errors=3, ratio_margin=0.05),
+        id="identifiability-sec4.5-trade-off",
+        statement="The most strongly identifiable networks are less accurate on validation data than the best of the "
+        "sweep over σ_F",
+        quantity="by how many percentage points validation accuracy at the largest σ_F is below the best of the sweep, "
+        "less three standard errors (below 0 if the ratio of identity to optimal objective is lower there)",
+        bound=above(0, "pp"),
+        origin="ours",
+        reason="The paper posits that strong symmetry breaking comes with reduced feature learning, which it bounds in "
+        "norm; accuracy is what is measured here for it. Three standard errors, because the best is picked out of "
+        "several; a ratio 0.05 lower is within the noise of the objectives in Fig. 3.",
+        tables=("trade_off.csv",),
+        measure=partial(accuracy_lost, which=W, ratio_margin=0.05),
     ),
 )

@@ -27,7 +27,8 @@ def bound_losses(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> p
 
     Returns:
         One row a curve: what tells it apart, ``barrier_max`` (the largest gap over the path, never negative),
-        ``lambda_max`` (where; 0 if no network is worse than the line), ``bound_at_max`` (the bound there),
+        ``lambda_max`` (where; 0 if no network is worse than the line), ``bound_at_max`` (the bound there), ``gap_mid``
+        and ``bound_mid`` (the gap, which may be negative, and its bound at the point nearest to the middle),
         ``excess_max`` (the largest gap minus bound, in units of the larger of the bound and 1, between the ends, where
         both are 0; not positive if the bound holds) and ``assumption`` ("" where it holds: the squared loss of
         regression, which has no accuracy, is not Lipschitz, and has no bound).
@@ -51,11 +52,13 @@ def bound_losses(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> p
         gap = above_line(lambdas, loss)
         lipschitz = bool(curve["accuracy"].notna().any())
         bound = (CROSS_ENTROPY_LIPSCHITZ if lipschitz else math.nan) * curve["chord"].to_numpy()
-        at = int(gap.argmax())
+        at, middle = int(gap.argmax()), int(np.abs(lambdas - 0.5).argmin())
         rows.append(
             dict(zip(by, key, strict=True))
             | {"barrier_max": gap[at], "lambda_max": lambdas[at], "bound_at_max": bound[at]}
+            | {"gap_mid": gap[middle], "bound_mid": bound[middle]}
             | {"excess_max": ((gap - bound) / np.maximum(bound, 1.0))[1:-1].max()}
             | {"assumption": "" if lipschitz else "the squared loss is not Lipschitz"}
         )
-    return pd.DataFrame(rows, columns=[*by, "barrier_max", "lambda_max", "bound_at_max", "excess_max", "assumption"])
+    found = ["barrier_max", "lambda_max", "bound_at_max", "gap_mid", "bound_mid", "excess_max", "assumption"]
+    return pd.DataFrame(rows, columns=[*by, *found])

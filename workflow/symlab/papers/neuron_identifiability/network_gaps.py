@@ -30,12 +30,7 @@ C_1 = math.sqrt(2)
 
 
 def gap_table(
-    F: Float[Tensor, "m d"] | None,
-    U: Float[Tensor, "d k"],
-    m: int,
-    scheme: Scheme,
-    delta: float,
-    independent: bool,
+    F: Float[Tensor, "m d"] | None, U: Float[Tensor, "d k"], m: int, scheme: Scheme, delta: float, independent: bool
 ) -> pd.DataFrame:
     """gamma_out and gamma_in of a layer of m neurons, and the bounds that hold with probability 1 - delta over F.
 

@@ -52,10 +52,7 @@ def measure_ridge_costs(models: Models, data: Dataset, settings: Ridge, job: Job
                     f"mask {replica.mask_seed} seed {replica.seed} layer {layer} beta {beta}: {len(pairs)} swaps, "
                     f"{len(costs.cost)} costs, at most {int(costs.iterations.max())} iterations"
                 )
-    return {
-        "ridge_swap_costs.parquet": pd.concat(swaps, ignore_index=True),
-        "ridge_costs.csv": pd.DataFrame(summaries),
-    }
+    return {"ridge_swap_costs.parquet": pd.concat(swaps, ignore_index=True), "ridge_costs.csv": pd.DataFrame(summaries)}
 
 
 def choose_pairs(m: int, block: int) -> Int[Tensor, "p 2"]:

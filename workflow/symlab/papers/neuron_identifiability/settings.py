@@ -51,8 +51,7 @@ class Ridge(Settings):
         [0.001, 0.01, 0.1, 1.0], description="Weights of the norm against the error."
     )
     reported: Scale = Field(
-        0.01,
-        description="The beta whose costs are computed for all pairs of the first neurons, and that figures show.",
+        0.01, description="The beta whose costs are computed for all pairs of the first neurons, and that figures show."
     )
     solver: Literal["lbfgs", "adamw"] = Field(
         "lbfgs",

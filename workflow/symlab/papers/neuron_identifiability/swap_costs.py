@@ -1,45 +1,57 @@
 """Swap costs, one row a pair of neurons i < j of a layer of a model: what Figs. 5, 12, 13 and 15 to 19 measure.
 
-Statistics take all rows of a table for costs of one kind; ridge costs are narrowed to the reported beta first.
+Statistics take all rows of a table for costs of one kind; ridge costs are narrowed to the reported beta first. A value
+is the mean over draws of the masks, or over the networks of the only draw.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from symlab.papers.claim import Claim, Measurement, Tables, at_most, mean, mean_of, spread, stated
-from symlab.papers.neuron_identifiability.architectures import W_1
-from symlab.plotting.rows import MODEL, Mask, consecutive, every_row, same_dataset, signed_sqrt, split_variants
+from symlab.papers.claim import Measurement, Tables, mean, mean_of, standard_error
+from symlab.plotting.rows import MODEL, Mask, same_dataset, split_variants
 
 Statistic = Callable[[np.ndarray], float]
 RIDGE = "ridge_swap_costs.parquet"
 MAHALANOBIS = "swap_costs.parquet"
 INTRINSIC_DIMENSIONS = (2, 8, 32)
+SMALL = 0.1
+"""Costs below this share of those at sigma_F = 1 are near zero: an order of magnitude."""
 
-
-LOW_COST = "Low-cost swaps are counted as those below a tenth of the layer's own median, so that no scale enters."
-FROZEN_NORMS = (
-    "By ridge regression a swap costs something even where F = 0 and D = 1, because the batch norms, which are left "
-    "fixed, give neurons scales and offsets of their own."
-)
-# What is added to ids and statements, and the table, of either estimator.
+# What is added to ids and quantities, and the table, of either estimator.
 ESTIMATORS = (("", "", MAHALANOBIS), ("ridge-", ", ridge estimate", RIDGE))
+RIDGE_COUNTS_ERRORS = (
+    "Ridge regression counts errors of the neurons' outputs too, so that hardly a swap is free of cost even where "
+    "weights alone would make it so."
+)
 
 
-def negative_share(costs: np.ndarray) -> float:
-    """Share of pairs whose swap lowers the cost."""
-    return _share(costs, costs < 0)
+class Sample(NamedTuple):
+    """One value for each unit of replication, and what the units are."""
+
+    values: np.ndarray
+    unit: str
+
+    def measure(self, case: str = "", detail: str = "") -> Measurement:
+        """The mean of the units' values."""
+        return mean_of(self.values, case, detail, self.unit)
 
 
 def positive_share(costs: np.ndarray) -> float:
     """Share of pairs whose swap raises the cost."""
     return _share(costs, costs > 0)
+
+
+def negative_share(costs: np.ndarray) -> float:
+    """Share of pairs whose swap lowers the cost."""
+    return _share(costs, costs < 0)
 
 
 def median(costs: np.ndarray) -> float:
@@ -49,30 +61,16 @@ def median(costs: np.ndarray) -> float:
 
 def cheap_share(costs: np.ndarray) -> float:
     """Share of pairs that cost less than a tenth of the median."""
-    return _share(costs, costs < 0.1 * np.median(costs))
+    return _share(costs, costs < SMALL * np.median(costs))
+
+
+def _share_below(level: float, costs: np.ndarray) -> float:
+    return _share(costs, costs < level)
 
 
 def _share(costs: np.ndarray, counted: np.ndarray) -> float:
     # A cost that is not a number would count as not small, not negative, not positive: as evidence for some claim.
     return float("nan") if np.isnan(costs).any() else float(np.mean(counted))
-
-
-def largest(costs: np.ndarray) -> float:
-    """Largest absolute cost."""
-    return float(np.max(np.abs(costs)))
-
-
-def median_root(costs: np.ndarray) -> float:
-    """Median of the signed square roots."""
-    return float(np.median(signed_sqrt(costs)))
-
-
-def box_gap_to_zero(costs: np.ndarray) -> float:
-    """Distance from zero to the interquartile range of the signed square roots; 0 if zero lies inside."""
-    # Infinite costs make a quartile infinite or undefined; both are carried on.
-    with np.errstate(invalid="ignore"):
-        lower, upper = np.quantile(signed_sqrt(costs), [0.25, 0.75])
-    return float(np.max([lower, -upper, 0.0]))
 
 
 def middle_half(costs: np.ndarray) -> float:
@@ -88,7 +86,7 @@ def at_reported_beta(measure: Callable[[Tables], list[Measurement]]) -> Callable
     def measured(tables: Tables) -> list[Measurement]:
         costs = tables[RIDGE][tables[RIDGE]["reported"]]
         found = measure({**tables, RIDGE: costs})
-        named = f"beta = {costs['beta'].iloc[0]:g}"
+        named = f"β = {costs['beta'].iloc[0]:g}"
         return [replace(each, detail=f"{each.detail}, {named}" if each.detail else named) for each in found]
 
     return measured
@@ -102,175 +100,135 @@ def measure_costs(
     return at_reported_beta(measured) if table == RIDGE else measured
 
 
-def share_by_k(tables: Tables, table: str, which: Mask, statistic: Statistic) -> list[Measurement]:
-    """A statistic of the first layer's costs, mean over models, for each intrinsic dimension k of the data."""
-    return [mean_of(values, f"k = {k}") for k, values in _by_k(tables[table], which, every_row, statistic).items()]
+def near_zero_by_k(tables: Tables, table: str, small: Mask, large: Mask) -> list[Measurement]:
+    """Share of ``small``'s first-layer costs below a tenth of the median of ``large``, for each k that both have."""
+    costs, measured = tables[table], []
+    for k in INTRINSIC_DIMENSIONS:
+        of_k = costs[(costs["k"] == k) & (costs["layer"] == 1)]
+        low, high = of_k[small(of_k)], of_k[large(of_k)]
+        if len(low) and len(high):
+            level = SMALL * mean(by_unit(high, median).values)
+            shares = by_unit(low, partial(_share_below, level))
+            told = f"below {level:.3g}; {100 * mean(by_unit(low, negative_share).values):.0f} % are negative"
+            measured.append(shares.measure(f"k = {k}", told) if level > 0 else _undefined(shares, f"k = {k}"))
+    return measured
 
 
-def median_ratio_by_k(tables: Tables, table: str, small: Mask, large: Mask) -> list[Measurement]:
-    """Median first-layer cost of ``small`` as a fraction of that of ``large``, for each k that both have."""
-    low = _by_k(tables[table], small, every_row, median)
-    high = _by_k(tables[table], large, every_row, median)
-    return [_relative(low[k], mean(high[k]), f"k = {k}") for k in low if k in high]
+def excess_by_k(tables: Tables, table: str, small: Mask, large: Mask, pairs: Mask) -> list[Measurement]:
+    """By how much the median cost of ``large`` exceeds that of ``small``, for each layer and k that both have."""
+    measured = []
+    for layer, rows in tables[table].groupby("layer"):
+        low, high = _by_k(rows, small, pairs, median), _by_k(rows, large, pairs, median)
+        measured += [
+            _difference(high[k], low[k], f"layer {layer}, k = {k}", f"against {mean(low[k].values):.3g}")
+            for k in low
+            if k in high
+        ]
+    return measured
 
 
-def median_excess_by_k(tables: Tables, table: str, small: Mask, large: Mask, pairs: Mask) -> list[Measurement]:
-    """By how much the median first-layer cost of ``large`` exceeds that of ``small``, for each k that both have."""
-    low = _by_k(tables[table], small, pairs, median)
-    high = _by_k(tables[table], large, pairs, median)
-    return [
-        Measurement(
-            mean(high[k]) - mean(low[k]), len(high[k]), spread(high[k]), f"k = {k}", f"against {mean(low[k]):.3g}"
-        )
-        for k in low
-        if k in high
-    ]
-
-
-def median_growth_with_k(tables: Tables, table: str, which: Mask, pairs: Mask) -> list[Measurement]:
-    """Smallest step between the median first-layer costs at k = 2, 8, 32; nothing unless all three are there."""
-    medians = _by_k(tables[table], which, pairs, median)
-    if len(medians) < len(INTRINSIC_DIMENSIONS):
-        return []
-    means = [mean(medians[k]) for k in INTRINSIC_DIMENSIONS]
-    with np.errstate(invalid="ignore"):
-        step = float(np.min(np.diff(means)))
-    told = ", ".join(f"k = {k}: {value:.3g}" for k, value in zip(INTRINSIC_DIMENSIONS, means, strict=True))
-    return [Measurement(step, min(len(values) for values in medians.values()), None, detail=told)]
+def growth_with_k(tables: Tables, table: str, which: Mask, pairs: Mask, layers: list[int] | None) -> list[Measurement]:
+    """Smallest step between the median costs at k = 2, 8, 32, for each of the layers (None: all) that has all three."""
+    measured = []
+    for layer, rows in tables[table].groupby("layer"):
+        medians = _by_k(rows, which, pairs, median)
+        if len(medians) < len(INTRINSIC_DIMENSIONS) or (layers is not None and layer not in layers):
+            continue
+        few, some, many = (medians[k] for k in INTRINSIC_DIMENSIONS)
+        told = ", ".join(f"k = {k}: {mean(medians[k].values):.3g}" for k in INTRINSIC_DIMENSIONS)
+        case = f"layer {layer}" if layers is None else ""
+        steps = [_difference(some, few, case, told), _difference(many, some, case, told)]
+        # A step that is not a number is the smallest, so that it is not passed over.
+        measured.append(min(steps, key=lambda step: -math.inf if math.isnan(step.value) else step.value))
+    return measured
 
 
 def cheap_share_fall(tables: Tables, table: str, which: Mask) -> list[Measurement]:
     """By how much the share of cheap first-layer swaps is larger at k = 2 than at k = 32."""
-    shares = _by_k(tables[table], which, every_row, cheap_share)
+    shares = _by_k(_first(tables[table]), which, None, cheap_share)
     if not {2, 32} <= shares.keys():
         return []
-    few, many = shares[32], shares[2]
-    told = f"k = 2: {mean(many):.3g}, k = 32: {mean(few):.3g}"
-    return [Measurement(mean(many) - mean(few), len(many), spread(many), detail=told)]
+    told = f"k = 2: {mean(shares[2].values):.3g}, k = 32: {mean(shares[32].values):.3g}"
+    return [_difference(shares[2], shares[32], "", told)]
 
 
 def cheap_share_at(tables: Tables, table: str, which: Mask, k: int) -> list[Measurement]:
     """Share of cheap first-layer swaps at one k."""
-    shares = _by_k(tables[table], which, every_row, cheap_share)
-    return [mean_of(shares[k])] if k in shares else []
-
-
-def share_in_first_layer(
-    tables: Tables, table: str, which: Mask, pairs: Mask, statistic: Statistic
-) -> list[Measurement]:
-    """A statistic of the first layer's costs, mean over models, for each variant."""
-    return [
-        mean_of(values[1], case)
-        for case, rows in split_variants(tables[table], which)
-        if 1 in (values := _by_layer(rows, pairs, statistic))
-    ]
+    shares = _by_k(_first(tables[table]), which, None, cheap_share)
+    return [shares[k].measure()] if k in shares else []
 
 
 def share_by_layer(tables: Tables, table: str, which: Mask, pairs: Mask, statistic: Statistic) -> list[Measurement]:
-    """A statistic of the costs, mean over models, for each variant and layer."""
+    """A statistic of the costs for each variant and layer."""
     return [
-        mean_of(values, f"{case}, layer {layer}")
+        sample.measure(f"{case}, layer {layer}")
         for case, rows in split_variants(tables[table], which)
-        for layer, values in _by_layer(rows, pairs, statistic).items()
+        for layer, sample in _by_layer(rows, pairs, statistic).items()
     ]
 
 
-def largest_share_over_layers(
-    tables: Tables, table: str, which: Mask, pairs: Mask, statistic: Statistic
-) -> list[Measurement]:
-    """A statistic of the costs, mean over models, in the layer where it is largest, for each variant."""
-    measured = []
-    for case, rows in split_variants(tables[table], which):
-        values = _by_layer(rows, pairs, statistic)
-        # A layer without a value ranks first, so that it is not passed over.
-        layer = max(values, key=lambda layer: (np.isnan(mean(values[layer])), mean(values[layer])))
-        told = ", ".join(f"layer {each}: {mean(values[each]):.3g}" for each in values)
-        measured.append(mean_of(values[layer], case, told))
-    return measured
-
-
-def median_over_baselines(tables: Tables, table: str, which: Mask, baselines: Mask, pairs: Mask) -> list[Measurement]:
-    """Median cost in multiples of the largest |median| among the baselines, for each variant and layer."""
-    costs = tables[table]
-    measured = []
-    for case, rows in split_variants(costs, which):
-        others = [
-            _by_layer(baseline, pairs, median) for _, baseline in split_variants(same_dataset(costs, rows), baselines)
-        ]
-        for layer, values in _by_layer(rows, pairs, median).items():
-            scales = [abs(mean(other[layer])) for other in others if layer in other]
-            if scales:
-                measured.append(_relative(values, float(np.max(scales)), f"{case}, layer {layer}"))
-    return measured
-
-
 def relative_by_layer(
-    tables: Tables,
-    table: str,
-    which: Mask,
-    statistic: Statistic,
-    reference: Mask,
-    reference_statistic: Statistic,
-    pairs: Mask,
+    tables: Tables, table: str, which: Mask, statistic: Statistic, reference: Mask, pairs: Mask
 ) -> list[Measurement]:
-    """A statistic of the costs in units of a statistic of the reference's costs, for each variant and layer."""
+    """A statistic of the costs in units of the lowest median cost of the reference's variants, for each layer."""
     costs = tables[table]
     measured = []
     for case, rows in split_variants(costs, which):
-        near = same_dataset(costs, rows)
-        scales = _by_layer(near[reference(near)], pairs, reference_statistic)
-        for layer, values in _by_layer(rows, pairs, statistic).items():
-            if layer in scales:
-                measured.append(_relative(values, mean(scales[layer]), f"{case}, layer {layer}"))
+        others = [_by_layer(other, pairs, median) for _, other in split_variants(same_dataset(costs, rows), reference)]
+        for layer, sample in _by_layer(rows, pairs, statistic).items():
+            scales = [other[layer] for other in others if layer in other]
+            if scales:
+                # A median that is not a number is the lowest, so that it is not passed over.
+                lowest = min(scales, key=lambda each: (not np.isnan(mean(each.values)), mean(each.values)))
+                measured.append(_relative(sample, lowest, f"{case}, layer {layer}"))
     return measured
 
 
-def _relative(values: np.ndarray, scale: float, case: str) -> Measurement:
-    """Mean of the values as a multiple of a positive scale; infinite over a scale of 0, NaN where there is none."""
-    centre = mean(values)
-    told = f"{centre:.3g} against {scale:.3g}"
-    if scale > 0 and np.isfinite(scale):
-        deviation = spread(values)
-        return Measurement(centre / scale, len(values), None if deviation is None else deviation / scale, case, told)
-    value = np.inf if scale == 0 and centre > 0 else np.nan
-    return Measurement(value, len(values), None, case, told)
+def by_unit(rows: pd.DataFrame, statistic: Statistic) -> Sample:
+    """A statistic of each network's costs, averaged over the networks of a draw of masks where there are several."""
+    networks = rows.groupby(MODEL, sort=False)["swap_cost"].agg(lambda costs: statistic(costs.to_numpy()))
+    masks = networks.groupby("mask_seed")
+    if masks.ngroups == 1:
+        return Sample(networks.to_numpy(), "networks of one draw of masks")
+    return Sample(np.array([mean(of_mask.to_numpy()) for _, of_mask in masks]), "draws of masks")
 
 
-def _by_k(table: pd.DataFrame, which: Mask, pairs: Mask, statistic: Statistic) -> dict[int, np.ndarray]:
-    """Values of a statistic of the first layer's costs, one a model, for each k of 2, 8, 32 that is there."""
-    rows = table[which(table) & (table["layer"] == 1) & pairs(table)]
+def _undefined(sample: Sample, case: str, detail: str = "") -> Measurement:
+    return Measurement(math.nan, len(sample.values), None, case, detail, None, sample.unit)
+
+
+def _difference(high: Sample, low: Sample, case: str, detail: str) -> Measurement:
+    errors = standard_error(high.values), standard_error(low.values)
+    error = None if errors[0] is None or errors[1] is None else math.hypot(errors[0], errors[1])
+    with np.errstate(invalid="ignore"):
+        value = float(np.float64(mean(high.values)) - mean(low.values))
+    return Measurement(value, min(len(high.values), len(low.values)), None, case, detail, error, high.unit)
+
+
+def _relative(sample: Sample, scale: Sample, case: str) -> Measurement:
+    """Mean of the values as a multiple of a positive, finite scale; NaN where there is none."""
+    centre, unit = mean(sample.values), mean(scale.values)
+    told = f"{centre:.3g} against {unit:.3g}"
+    if unit > 0 and np.isfinite(unit):
+        errors = standard_error(sample.values), standard_error(scale.values)
+        error = None
+        if errors[0] is not None and errors[1] is not None:
+            error = math.hypot(errors[0], errors[1] * centre / unit) / unit
+        return Measurement(centre / unit, len(sample.values), None, case, told, error, sample.unit)
+    return _undefined(sample, case, told)
+
+
+def _first(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["layer"] == 1]
+
+
+def _by_k(table: pd.DataFrame, which: Mask, pairs: Mask | None, statistic: Statistic) -> dict[int, Sample]:
+    """A statistic of the costs for each k of 2, 8, 32 that is there."""
+    rows = table[which(table)] if pairs is None else table[which(table) & pairs(table)]
     found = {k: rows[rows["k"] == k] for k in INTRINSIC_DIMENSIONS}
-    return {k: _by_model(of_k, statistic) for k, of_k in found.items() if len(of_k)}
+    return {k: by_unit(of_k, statistic) for k, of_k in found.items() if len(of_k)}
 
 
-def _by_layer(rows: pd.DataFrame, pairs: Mask, statistic: Statistic) -> dict[int, np.ndarray]:
-    """Values of a statistic of a layer's costs, one a model, for each layer."""
-    return {int(layer): _by_model(of_layer, statistic) for layer, of_layer in rows[pairs(rows)].groupby("layer")}
-
-
-def _by_model(rows: pd.DataFrame, statistic: Statistic) -> np.ndarray:
-    return np.array([statistic(costs.to_numpy()) for _, costs in rows.groupby(MODEL, sort=False)["swap_cost"]])
-
-
-def claim_around_zero(figure: str, which: Mask, networks: str, pairs: Mask) -> Claim:
-    """Ridge costs where nothing breaks the symmetry (Figs. 12, 16, 17)."""
-    among = "consecutive pairs" if pairs is consecutive else "first 128 neurons"
-    return stated(
-        f"{figure}-ridge-around-zero",
-        figure,
-        f"Swap costs of {networks} lie around zero: how far from 0 their interquartile range reaches on either side, "
-        f"in units of the median at W sigma_F = 1, {among}, ridge estimate",
-        at_most(0.1),
-        f"{FROZEN_NORMS} Around zero is therefore measured by the costs that the same plot shows at W 1, and read as "
-        "an order of magnitude below them.",
-        RIDGE,
-        measure_costs(
-            relative_by_layer,
-            RIDGE,
-            which=which,
-            statistic=middle_half,
-            reference=W_1,
-            reference_statistic=median,
-            pairs=pairs,
-        ),
-    )
+def _by_layer(rows: pd.DataFrame, pairs: Mask, statistic: Statistic) -> dict[int, Sample]:
+    """A statistic of the costs for each layer."""
+    return {int(layer): by_unit(of_layer, statistic) for layer, of_layer in rows[pairs(rows)].groupby("layer")}

@@ -10,8 +10,9 @@ from jaxtyping import Float
 
 from symlab.errors import UserError
 from symlab.papers.claim import Tables
-from symlab.plotting.rows import MODEL, need, signed_sqrt, where
-from symlab.plotting.style import PAGE, Look, legend, name_axes, name_row, panels
+from symlab.plotting import rows as select
+from symlab.plotting.numbers import typeset
+from symlab.plotting.style import PAGE, Look, Style, legend, name_axes, name_row, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,13 +41,13 @@ def split_estimators(tables: Tables) -> dict[str, pd.DataFrame]:
 
     Where ridge costs are given, a variant's Mahalanobis costs are those of the networks that have ridge costs.
     """
-    costs = need(tables, "swap_costs.parquet")
+    costs = select.need(tables, "swap_costs.parquet")
     ridge = tables.get("ridge_swap_costs.parquet")
     if ridge is None or ridge.empty:
         return {MAHALANOBIS_NAME: costs}
     ridge = choose_reported(ridge)
-    measured = pd.MultiIndex.from_frame(ridge[MODEL].drop_duplicates())
-    both = pd.MultiIndex.from_frame(costs[MODEL]).isin(measured) | ~costs["variant"].isin(ridge["variant"])
+    measured = pd.MultiIndex.from_frame(ridge[select.MODEL].drop_duplicates())
+    both = pd.MultiIndex.from_frame(costs[select.MODEL]).isin(measured) | ~costs["variant"].isin(ridge["variant"])
     return {MAHALANOBIS_NAME: costs[both], RIDGE_NAME: ridge}
 
 
@@ -69,9 +70,39 @@ def need_k(table: pd.DataFrame) -> pd.DataFrame:
     rows = table[table["k"].notna()]
     if rows.empty:
         raise UserError(
-            f"{where(table)}.dataset has no intrinsic dimension k; use a gmm data set with sweep: {{k: [2, 8, 32]}}."
+            f"{select.where(table)}.dataset has no intrinsic dimension k; use gmm with sweep: {{k: [2, 8, 32]}}."
         )
     return rows
+
+
+def name_dataset(table: pd.DataFrame) -> str:
+    """The name for people of the data set of the rows."""
+    row = table.iloc[0]
+    return f"Gaussian mixture, $k$ = {row['k']:g}" if row["source"] == "gmm" else str(row["dataset"])
+
+
+def paper_variants(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The four kinds of networks of the paper's Figs. 12 and 16-19 that the study has, a variant a data set of each."""
+    variants = select.variants_of(table)
+    plain = variants[variants["activation"] != "sigma"]
+    w = select.compared_variants(table).loc[lambda rows: select.w_asymmetric(rows)]
+    syre = plain[plain["scheme"] == "syre"]
+    shown = {
+        "standard": plain[plain["scheme"] == "standard"],
+        "W-asymmetric with sigma_F = 0": w[w["sigma_F"] == 0],
+        "W-asymmetric with sigma_F >= 1": w[w["sigma_F"] == select.smallest_large(w["sigma_F"])],
+        "syre with sigma_F >= 1": syre[syre["sigma_F"] == select.smallest_large(syre["sigma_F"])],
+    }
+    return {name: rows.drop_duplicates("dataset") for name, rows in shown.items()}
+
+
+def count_networks(rows: pd.DataFrame) -> str:
+    """How many networks stand behind each of a figure's boxes, as a phrase."""
+    counts = rows[select.MODEL].drop_duplicates().groupby("variant").size()
+    n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.max()}"
+    masks = int(rows.groupby("variant")["mask_seed"].nunique().max())
+    networks = "network" if n == "1" else "networks"
+    return f"n = {n} {networks} with {'one draw' if masks == 1 else f'{masks} draws'} of masks a box"
 
 
 def choose_network(rows: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +117,7 @@ def cost_matrix(rows: pd.DataFrame, size: int | None = None) -> Float[np.ndarray
     rows = rows[rows["j"] < size]
     i, j = rows["i"].to_numpy(), rows["j"].to_numpy()
     matrix = np.zeros((size, size))
-    matrix[i, j] = matrix[j, i] = signed_sqrt(rows["swap_cost"])
+    matrix[i, j] = matrix[j, i] = select.signed_sqrt(rows["swap_cost"])
     return matrix
 
 
@@ -101,8 +132,8 @@ def count_complete(rows: pd.DataFrame) -> int:
     size = int(fewer[0]) if len(fewer) else len(counts)
     if size <= 2 < len(counts):
         raise UserError(
-            f"{where(rows)} has no swap costs of all pairs of a layer's first neurons; set its ridge.block to their "
-            "number."
+            f"{select.where(rows)} has no swap costs of all pairs of a layer's first neurons; set its ridge.block to "
+            "their number."
         )
     return size
 
@@ -115,62 +146,66 @@ def robust_limit(matrices: list[np.ndarray]) -> float:
     return limit or 1.0
 
 
-def map_panels(cells: list[tuple[str, str]], same_size: bool, further: int = 0) -> tuple[Figure, np.ndarray]:
-    """A figure with a panel for each row and column name of the cells, and ``further`` rows below them."""
-    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
-    size = min(2.0, (PAGE - 1.4) / len(columns))
-    n_rows = len(rows) + further
-    width, height = 1.4 + size * len(columns), 0.6 + (size + 0.2) * n_rows
-    return panels(n_rows, len(columns), width, height, sharex=same_size, sharey=same_size)
+def draw_maps(groups: dict[str, dict[tuple[str, str], np.ndarray]], style: Style, title: str = "") -> Figure:
+    """A figure of heat maps by (row name, column name); the rows of a group have one colour scale and one bar.
 
-
-def draw_maps(
-    figure: Figure,
-    axes: np.ndarray,
-    estimators: dict[str, dict[tuple[str, str], np.ndarray]],
-    limits: dict[str, float] | None = None,
-) -> None:
-    """Heat maps by estimator and (row name, column name); an estimator's have one colour scale and one bar.
-
-    Without limits an estimator's is that of its own matrices.
+    Above each map stand the median cost and the share of negative ones, in the units of the tables.
     """
-    cells = [cell for matrices in estimators.values() for cell in matrices]
-    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
     from matplotlib import colormaps
     from matplotlib.colors import AsinhNorm
     from matplotlib.patches import Patch
     from matplotlib.ticker import MaxNLocator
 
-    colors = colormaps["RdBu"].with_extremes(bad=INFINITE)
+    cells = {cell: matrix for matrices in groups.values() for cell, matrix in matrices.items()}
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    same_size = len({len(matrix) for matrix in cells.values()}) == 1
+    size = min(2.0, (PAGE - 1.4) / len(columns))
+    width, height = 1.4 + size * len(columns), 0.6 + (size + 0.4) * len(rows)
+    figure, axes = panels(len(rows), len(columns), width, height, sharex=same_size, sharey=same_size)
     name_axes(axes, "neuron $j$", "neuron $i$")
-    infinite = False
-    for estimator, matrices in estimators.items():
-        limit = limits[estimator] if limits else robust_limit(list(matrices.values()))
+    colors = colormaps["RdBu"].with_extremes(bad=INFINITE)
+    for matrices in groups.values():
+        limit = robust_limit(list(matrices.values()))
+        own_rows = list(dict.fromkeys(row for row, _ in matrices))
         for (row, column), matrix in matrices.items():
             axis: Axes = axes[rows.index(row), columns.index(column)]
-            drawn = np.ma.masked_invalid(matrix)
-            infinite |= bool(np.isinf(matrix).any())
             norm = AsinhNorm(limit * LINEAR, -limit, limit)
-            image = axis.imshow(drawn, cmap=colors, norm=norm, interpolation="nearest", origin="upper")
-            pairs = matrix[np.triu_indices(len(matrix), 1)]
+            image = axis.imshow(
+                np.ma.masked_invalid(matrix), cmap=colors, norm=norm, interpolation="nearest", origin="upper"
+            )
             heading = f"{column}\n" if row == rows[0] else ""
-            axis.set_title(f"{heading}median {np.median(pairs):.2g}".replace("-", "\N{MINUS SIGN}"))
+            axis.set_title(heading + describe(matrix), fontsize=style.font_size - 1)
             axis.spines[:].set_visible(True)
-        own_rows = list(dict.fromkeys(row for row, _ in matrices))
         for row in own_rows:
             if row:
                 name_row(axes[rows.index(row), -1], row)
         bar = figure.colorbar(
             image, ax=axes[[rows.index(row) for row in own_rows]], extend="both", aspect=25, format="{x:g}"
         )
-        bar.locator = MaxNLocator(7, symmetric=True)
+        bar.locator = MaxNLocator(5, symmetric=True)
         bar.minorticks_off()
-        bar.set_label(COST if len(own_rows) > 1 or len(estimators) == 1 else COST_IN_TWO_LINES)
+        bar.set_label(COST_IN_TWO_LINES)
     for (row, column), axis in np.ndenumerate(axes):
         if (rows[row], columns[column]) not in cells:
             axis.remove()
-    if infinite:
-        legend(figure, [Patch(facecolor=INFINITE, label="infinite cost")], "")
+    if any(np.isinf(matrix).any() for matrix in cells.values()):
+        legend(figure, [Patch(facecolor=INFINITE, label="infinite cost")], title)
+    else:
+        figure.suptitle(title, fontsize=style.font_size - 1)
+    return figure
+
+
+def pair_costs(matrix: np.ndarray) -> np.ndarray:
+    """The costs of all pairs of a map of signed square roots."""
+    roots = matrix[np.triu_indices(len(matrix), 1)]
+    return roots * np.abs(roots)
+
+
+def describe(matrix: np.ndarray) -> str:
+    """Median and share of negative costs of a map, for people."""
+    costs = pair_costs(matrix)
+    negative = 100 * float(np.mean(costs < 0))
+    return typeset(f"median Δ = {np.median(costs):.2g}\n{negative:.0f} % below 0")
 
 
 def draw_box(
@@ -182,7 +217,7 @@ def draw_box(
     orientation: Literal["vertical", "horizontal"],
 ) -> None:
     """A box of finite costs, with the share of infinite ones beside it where there are any."""
-    values = signed_sqrt(costs)
+    values = select.signed_sqrt(costs)
     finite = values[np.isfinite(values)]
     axis.boxplot(
         [finite],

@@ -7,11 +7,12 @@ proofs bound it by unions over neurons, directions and pairs, so generously that
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from symlab.papers.claim import Found, Measurement, at_most
+from symlab.papers.claim import Claim, Found, Measurement, at_most
 from symlab.plotting.rows import MODEL, assumptions_hold, every_row, split_variants
 
 # The room that double precision needs beside a bound that can be attained.
@@ -19,6 +20,7 @@ EXACT = at_most(1 + 1e-9)
 # Of the lattice rule, where the bound can be attained: small pre-activations.
 QUADRATURE = at_most(1 + 1e-3)
 NO_ALLOWANCE = "The theorem states the bound without exception under its assumptions; only rounding is left room."
+bound_claim = partial(Claim, bound=EXACT, origin="paper", reason=NO_ALLOWANCE, kind="theorem")
 
 
 # Rows of a theory table that belong to one place in one network or pair, for people.
@@ -37,8 +39,8 @@ def find_worst(table: pd.DataFrame, values: pd.Series) -> list[Found]:
     # Not a number is the worst there is, where idxmax would pass it over.
     at = chosen.isna().idxmax() if chosen.isna().any() else chosen.idxmax()
     value = float(chosen[at])
-    told = f"largest at {_place(rows, at)}" + (f"; {count_held(table)}" if "assumption" in table else "")
-    return [Measurement(value, len(rows), detail=told)]
+    told = (f"{count_held(table)}; " if "assumption" in table else "") + f"largest at {_place(rows, at)}"
+    return [Measurement(value, len(rows), detail=told, unit="cases")]
 
 
 def divide(value: pd.Series, bound: pd.Series) -> pd.Series:
@@ -58,10 +60,10 @@ def _short(value: object) -> str:
 
 
 def count_held(table: pd.DataFrame) -> str:
-    """In how many rows of how many networks or pairs all assumptions hold, for people."""
+    """Of how many cases, in how many networks or pairs, all assumptions hold and the theorem is checked, for people."""
     models = len(table.groupby([column for column in (*MODEL, "pair") if column in table]))
     kind = "pairs" if "pair" in table else "networks"
-    return f"assumptions hold in {int(assumptions_hold(table).sum())} of {len(table)} rows of {models} {kind}"
+    return f"assumptions hold in {int(assumptions_hold(table).sum())} of {len(table)} cases of {models} {kind}"
 
 
 def say_what_fails(table: pd.DataFrame) -> str:

@@ -3,6 +3,7 @@
 from symlab.measures import Experiment, Table
 from symlab.papers.card import Figure, Paper
 from symlab.papers.permutation_invariance import settings
+from symlab.papers.permutation_invariance.found import FOUND, SCALE, TERMS
 
 _ROOM = "symlab.papers.permutation_invariance"
 _TABLES = {
@@ -85,12 +86,10 @@ PERMUTATION_INVARIANCE = Paper(
         Figure("permutation-14", f"{_ROOM}.fig_14_depths", ("barriers.csv",)),
         Figure("permutation-15", f"{_ROOM}.fig_15_paths_by_width", ("curves.csv",)),
     ),
-    headlines=(
-        "permutation-2-below-direct",
-        "permutation-2-uniform-peak",
-        "permutation-2-trained-peak-at-2M",
-        "permutation-4-zero-at-M",
-    ),
+    found=FOUND,
+    terms=TERMS,
+    scale=SCALE,
+    pictures=("permutation-2",),
     experiments=_EXPERIMENTS,
     tables=_MADE_OF_GRIDS,
     captions={

@@ -11,27 +11,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.network_rows import DIRECT, METHODS
-from symlab.papers.permutation_invariance.selection import (
-    choose_first_rate,
-    keep,
-    select_trained,
-)
-from symlab.plotting.points import floor_of, raise_to_floor, scale_log
-from symlab.plotting.rows import mean_std, where
-from symlab.plotting.style import (
-    COLUMN,
-    PAGE,
-    Look,
-    Shared,
-    Style,
-    leave_out,
-    line_entry,
-    mean_line,
-    name_axes,
-    palette,
-    panels,
-    set_ticks,
-)
+from symlab.papers.permutation_invariance.selection import UNIFORM, choose_first_rate, keep, name_rate, select_trained
+from symlab.plotting import style as plot
+from symlab.plotting.points import floor_of, scale_log
+from symlab.plotting.rows import where
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -39,28 +22,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import LineStyleType
 
-LEGENDS = {"gd": "GD", "sgd": "online SGD", "uniform": "uniform sample"}
+LEGENDS = {"gd": "GD", "sgd": "online SGD", "uniform": "samples"}
 """Names of sources in legends."""
 COLORS = {"gd": 0, "sgd": 2, "uniform": 1}
-PATHS: dict[str, tuple[LineStyleType, str]] = {"direct": ("--", "s"), "permuted": ("-", "o")}
+PATHS: dict[str, tuple[LineStyleType, str, str]] = {
+    "direct": ("--", "s", "direct"),
+    "permuted": ("-", "o", "Algorithm 1"),
+    "permuted_hungarian": ((0, (1, 1)), "D", "linear assignment"),
+}
+"""Line, marker and name of each column of barriers."""
 WIDTH = "student width $m$"
 BARRIER = "barrier $B$ (population loss)"
 PERMUTED = "permuted barrier (population loss)"
 LR = "learning rate"
 LAMBDA = r"position $\lambda$"
 LOSS = "train loss (NLL)"
-OVER_PAIRS = "mean ± s.e. over pairs"
-OVER_RUNS = "mean ± s.e. over runs"
-ON_EDGE = "lowest points: 0 up to rounding"
-NOT_KEPT = "ended with a loss above 1e-5"
-MARKS: dict[str, tuple[str, LineStyleType]] = {
-    "M": ("$m = M$", (0, (3, 1, 1, 1))),
-    "2M": ("$m = 2M$", (0, (1, 1.2))),
-}
+NOT_KEPT = "ended with a loss above 10⁻⁵"
+MARKS: dict[str, tuple[str, LineStyleType]] = {"M": ("$m = M$", (0, (3, 1, 1, 1))), "2M": ("$m = 2M$", (0, (1, 1.2)))}
 MARK_COLOR = "0.45"
 CROSS: dict[str, Any] = {"marker": "x", "markersize": 5, "markeredgewidth": 1.4, "linestyle": ""}
 STEP = 0.07
-"""Height of a row of crosses above the curves, as a part of the panel."""
+"""Height of a row of crosses above the curves, or of zeros below them, as a part of the panel."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +50,26 @@ class Curve:
     """A line to draw: columns x (the first), mean and se, how it looks and what it is called."""
 
     stats: pd.DataFrame
-    look: Look
+    look: plot.Look
     label: str
 
 
-def make_grid(n: int, sharex: Shared = "none", sharey: Shared = "all") -> tuple[Figure, np.ndarray, float]:
+def make_grid(n: int, sharex: plot.Shared = "none", sharey: plot.Shared = "all") -> tuple[Figure, np.ndarray, float]:
     """A figure with a grid of axes for n panels, at most three in a row, and its width in inches."""
     columns = min(n, 3)
     n_rows = -(-n // columns)
-    width = PAGE if n > 1 else 1.5 * COLUMN
-    figure, axes = panels(n_rows, columns, width, 1.0 + (2.3 if n > 1 else 2.6) * n_rows, sharex=sharex, sharey=sharey)
+    width = plot.PAGE if n > 1 else 1.5 * plot.COLUMN
+    figure, axes = plot.panels(
+        n_rows, columns, width, 1.0 + (2.3 if n > 1 else 2.6) * n_rows, sharex=sharex, sharey=sharey
+    )
     return figure, axes, width
 
 
 def label_grid(axes: np.ndarray, n: int, x: str, y: str) -> list[Axes]:
     """Label the axes of a grid, take those after the first n off, and give the n."""
-    name_axes(axes, x, y)
+    plot.name_axes(axes, x, y)
     columns = axes.shape[1]
-    leave_out(axes, [min(columns, n - columns * row) for row in range(len(axes))])
+    plot.leave_out(axes, [min(columns, n - columns * row) for row in range(len(axes))])
     return list(axes.flat[:n])
 
 
@@ -94,23 +78,29 @@ def key_of(table: pd.DataFrame, role: str) -> str:
     return f"{where(table)}.teacher_student.{role}"
 
 
-def source_looks(sources: Iterable[str], style: Style) -> dict[tuple[str, str], Look]:
-    """The look of each source's barriers by (source, path): a colour a source, a line and marker a path."""
-    colors = palette(style)
+def source_looks(
+    sources: Iterable[str], style: plot.Style, paths: Iterable[str] = PATHS
+) -> dict[tuple[str, str], plot.Look]:
+    """The look of each source's barriers by (source, path): a colour a source, a line and marker a path.
+
+    Samples have one matching, since linear assignment finds no other than Algorithm 1 on the axes.
+    """
+    colors = plot.palette(style)
     return {
-        (source, path): Look(colors[COLORS[source]], line, marker)
+        (source, path): plot.Look(colors[COLORS[source]], *PATHS[path][:2])
         for source in LEGENDS
         if source in set(sources)
-        for path, (line, marker) in PATHS.items()
+        for path in paths
+        if (source, path) != (UNIFORM, "permuted_hungarian")
     }
 
 
 def name_path(source: str, path: str) -> str:
     """A source's path in legends, e.g. ``GD, direct``."""
-    return f"{LEGENDS[source]}, {path}"
+    return f"{LEGENDS[source]}, {PATHS[path][2]}"
 
 
-def look_by_name(looks: dict[tuple[str, str], Look]) -> dict[str, Look]:
+def look_by_name(looks: dict[tuple[str, str], plot.Look]) -> dict[str, plot.Look]:
     """The looks by their names in legends."""
     return {name_path(source, path): look for (source, path), look in looks.items()}
 
@@ -124,35 +114,13 @@ def mean_se(rows: pd.DataFrame, x: str, value: str) -> pd.DataFrame:
     return groups.agg(["mean", "sem"]).fillna({"sem": 0.0}).rename(columns={"sem": "se"}).reset_index()
 
 
-def barrier_curves(rows: pd.DataFrame, x: str, looks: dict[tuple[str, str], Look]) -> list[Curve]:
-    """The mean direct and permuted barriers of each source of the looks that has rows."""
+def barrier_curves(rows: pd.DataFrame, x: str, looks: dict[tuple[str, str], plot.Look]) -> list[Curve]:
+    """The mean barriers of each source and path of the looks that the rows have."""
     return [
-        Curve(mean_se(rows[rows["source"] == source], x, path), look, name_path(source, path))
+        Curve(stats, look, name_path(source, path))
         for (source, path), look in looks.items()
-        if (rows["source"] == source).any()
+        if len(stats := mean_se(rows[rows["source"] == source], x, path))
     ]
-
-
-def matched_curves(
-    rows: pd.DataFrame, x: str, style: Style, assigned: pd.DataFrame | None = None, widths: str = ""
-) -> tuple[list[Curve], list[Curve]]:
-    """Mean permuted barriers of trained students: matched by types (Algorithm 1), and by linear assignment.
-
-    Args:
-        assigned: the rows that the second shows, if not all; ``widths`` says which in legends.
-    """
-    looks = {source: look for (source, path), look in source_looks(rows["source"], style).items() if path == "permuted"}
-    by_types, by_assignment = [], []
-    for source, look in looks.items():
-        prefix = f"{LEGENDS[source]}, " if len(looks) > 1 else ""
-        part, other = (each[each["source"] == source] for each in (rows, rows if assigned is None else assigned))
-        by_types.append(Curve(mean_se(part, x, "permuted"), look, f"{prefix}matched by types (Algorithm 1)"))
-        stats = mean_se(other, x, "permuted_hungarian")
-        if len(stats):
-            color = palette(style)[3 if source == "gd" else 4]
-            name = f"{prefix}matched by linear assignment{widths}"
-            by_assignment.append(Curve(stats, Look(color, "--", "D"), name))
-    return by_types, by_assignment
 
 
 def find_floor(curves: Iterable[Curve]) -> float:
@@ -161,16 +129,51 @@ def find_floor(curves: Iterable[Curve]) -> float:
 
 
 def draw_curve(axis: Axes, curve: Curve, floor: float = -np.inf) -> None:
-    """Draw a line with error bars of one standard error.
+    """Draw a line with error bars of one standard error, which ends where means are below ``floor``.
 
-    On a logarithmic axis ``floor`` is where means of 0 are put, without a bar; a bar that reaches 0 ends at half of it.
+    On a logarithmic axis those are 0 up to rounding: see ``draw_zeros``. A bar that reaches 0 ends at half the floor.
     """
-    x, look = curve.stats.iloc[:, 0].to_numpy(dtype=float), curve.look
-    mean, se = raise_to_floor(curve.stats["mean"], floor), curve.stats["se"].to_numpy(dtype=float)
-    se = np.where(curve.stats["mean"] < floor, 0.0, se)
+    stats, look = curve.stats, curve.look
+    x = stats.iloc[:, 0].to_numpy(dtype=float)
+    mean, se = stats["mean"].where(stats["mean"] >= floor).to_numpy(dtype=float), stats["se"].to_numpy(dtype=float)
     low, high = np.maximum(mean - se, floor / 2 if floor > 0 else -np.inf), mean + se
     axis.plot(x, mean, color=look.color, linestyle=look.linestyle, marker=look.marker, label=curve.label)
     axis.errorbar(x, mean, yerr=[mean - low, high - mean], fmt="none", ecolor=look.color, capsize=1.5, elinewidth=0.8)
+
+
+def draw_zeros(curves: dict[Axes, list[Curve]], floor: float) -> None:
+    """Means below the floor as open marks in a strip of their own under the logarithmic y axes, which are one scale.
+
+    Nothing is drawn where there are none. Ticks are those that the axes have when this is called.
+    """
+    zeros = {
+        axis: [(curve, x) for curve in of_axis if len(x := curve.stats.loc[curve.stats["mean"] < floor].iloc[:, 0])]
+        for axis, of_axis in curves.items()
+    }
+    if not any(zeros.values()):
+        return
+    bottom = min(axis.get_ylim()[0] for axis in curves)
+    top = max(axis.get_ylim()[1] for axis in curves)
+    lowest = bottom / (top / bottom) ** (2 * STEP)
+    middle = np.sqrt(lowest * bottom)
+    for axis, of_axis in zeros.items():
+        ticks = [tick for tick in axis.get_yticks() if bottom <= tick <= top]
+        minor = [tick for tick in axis.get_yticks(minor=True) if bottom <= tick <= top]
+        axis.set_yticks([*ticks, middle], [*(_write_power(tick) for tick in ticks), "0"])
+        axis.set_yticks(minor, [], minor=True)
+        axis.set_ylim(lowest, top)
+        axis.axhline(bottom, color="0.8", linewidth=0.8, zorder=0, label="_zeros")
+        for curve, x in of_axis:
+            axis.plot(
+                x, [middle] * len(x), color=curve.look.color, marker=curve.look.marker, markerfacecolor="white",
+                linestyle="", label="_zeros",
+            )  # fmt: skip
+
+
+def _write_power(tick: float) -> str:
+    exponent = int(np.floor(np.log10(tick) + 1e-9))
+    factor = tick / 10.0**exponent
+    return f"$10^{{{exponent}}}$" if abs(factor - 1) < 1e-6 else f"${factor:g} \\times 10^{{{exponent}}}$"
 
 
 def mark_widths(axis: Axes, M: int) -> None:
@@ -185,7 +188,7 @@ def mark_entries(axes: Iterable[Axes]) -> list[Artist]:
     """Legend entries of the marks that are drawn somewhere."""
     drawn = {line.get_label() for axis in axes for line in axis.lines}
     return [
-        line_entry(label, color=MARK_COLOR, linestyle=dashes, linewidth=1.0)
+        plot.line_entry(label, color=MARK_COLOR, linestyle=dashes, linewidth=1.0)
         for label, dashes in MARKS.values()
         if f"_{label}" in drawn
     ]
@@ -219,6 +222,17 @@ def title_students(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def title_teacher(M: int, d: int) -> str:
     """A teacher in titles: its width M and the input dimension d."""
     return f"$M$ = {M}, $d$ = {d}"
+
+
+def say_pairs(rows: pd.DataFrame, against: str | list[str] = "m", what: str = "pairs") -> str:
+    """What points and bars are, with how many pairs (or runs) there are of each source at a width (rate, ...)."""
+    told = []
+    for source in LEGENDS:
+        counts = rows[rows["source"] == source].groupby(against, dropna=False).size()
+        if len(counts):
+            low, high = counts.min(), counts.max()
+            told.append(f"{LEGENDS[source]} {low}" + (f" to {high}" if high > low else ""))
+    return f"mean ± s.e. over {what} ({', '.join(told)} at each point)"
 
 
 def check_rates(table: pd.DataFrame) -> None:
@@ -256,16 +270,14 @@ def join_phrases(*phrases: str) -> str:
     return "; ".join(filter(None, phrases))
 
 
-def say_runs_not_drawn(trained: pd.DataFrame) -> str:
-    """A sentence that counts the trained runs that were not kept; empty if all were."""
-    return say_not_drawn(
-        len(trained) - len(keep(trained)), len(trained), "trained runs", f"they diverged or {NOT_KEPT}"
-    )
-
-
-def say_edge(curves: Iterable[Curve], floor: float) -> str:
-    """A sentence on points at the edge of a logarithmic axis; empty if none are."""
-    return ON_EDGE if any((curve.stats["mean"] < floor).any() for curve in curves) else ""
+def say_runs_not_drawn(trained: pd.DataFrame, column: str) -> str:
+    """A sentence that counts, at each learning rate, the trained runs that were not kept; empty if all were."""
+    told = []
+    for rate, rows in trained.groupby(trained[column].round(6)):
+        lost = len(rows) - len(keep(rows))
+        if lost:
+            told.append(f"{'all' if lost == len(rows) else f'{lost} of'} {len(rows)} at {name_rate(column, rate)}")
+    return f"runs not drawn, which diverged or {NOT_KEPT}: {', '.join(told)}" if told else ""
 
 
 def take_first_rate(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -279,7 +291,7 @@ def take_first_rate(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return chosen, f"trained with {', '.join(names)} (by panel){others}"
 
 
-def draw_crosses(axis: Axes, lines: list[tuple[Look, list[float]]]) -> None:
+def draw_crosses(axis: Axes, lines: list[tuple[plot.Look, list[float]]]) -> None:
     """Rows of crosses above everything drawn so far, one of each line that has any."""
     bottom, top = axis.get_ylim()
     part = STEP * len(lines)
@@ -295,25 +307,25 @@ def scale_widths(axis: Axes, widths: pd.Series) -> None:
     if values[-1] < 10 * values[0]:
         return
     axis.set_xscale("log")
-    set_ticks(axis.xaxis, values[:: -(-len(values) // 6)])
+    plot.set_ticks(axis.xaxis, values[:: -(-len(values) // 6)])
 
 
-def draw_paths(axis: Axes, rows: pd.DataFrame, looks: dict[str, Look]) -> None:
-    """Loss along lambda of each method, mean and standard deviation over pairs."""
+def draw_paths(axis: Axes, rows: pd.DataFrame, looks: dict[str, plot.Look]) -> None:
+    """Loss along lambda of each method, as ``draw_units`` draws it."""
     for method, look in looks.items():
-        mean_line(axis, mean_std(rows[rows["method"] == method], "lambda", "loss"), look, method, band=True)
-    for line in axis.lines:
-        line.set_marker("")
+        chosen = rows[rows["method"] == method]
+        if len(chosen):
+            plot.draw_units(axis, chosen, "lambda", "loss", look, method, band=True, marker=False)
 
 
-def method_looks(rows: pd.DataFrame, style: Style) -> dict[str, Look]:
+def method_looks(rows: pd.DataFrame, style: plot.Style) -> dict[str, plot.Look]:
     """The look of each method: direct first, then those of matching in their order."""
-    colors = palette(style)
+    colors = plot.palette(style)
     direct = METHODS[DIRECT]
     others = [method for method in dict.fromkeys(rows["method"]) if method != direct]
     known = {
-        METHODS["weight"]: Look(colors[0], "-", "o"),
-        METHODS["activation"]: Look(colors[2], (0, (5, 1.5)), "^"),
+        METHODS["weight"]: plot.Look(colors[0], "-", "o"),
+        METHODS["activation"]: plot.Look(colors[2], (0, (5, 1.5)), "^"),
     }
-    other = Look(colors[4], (0, (1, 1)), "D")
-    return {direct: Look(colors[1], "--", "s")} | {method: known.get(method, other) for method in others}
+    other = plot.Look(colors[4], (0, (1, 1)), "D")
+    return {direct: plot.Look(colors[1], "--", "s")} | {method: known.get(method, other) for method in others}

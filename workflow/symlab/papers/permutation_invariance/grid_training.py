@@ -33,9 +33,9 @@ def train_grids(grids: Sequence[Grid], job: Job) -> dict[str, tuple[Tensors, dic
     for number, grid in enumerate(grids):
         for point in grid.points() if grid.runs else []:
             trained = _trained(grid, point, job)
-            tensors |= {f"{grid.source}/{point.name}/{name}": array for name, array in trained.items()}
+            tensors |= {f"{grid.source}/{point.label}/{name}": array for name, array in trained.items()}
             points.append({"grid": number, "source": grid.source, **asdict(point)})
-            job.report(f"{point.name}: {grid.runs} students, {int(trained['steps'].max())} steps at most")
+            job.report(f"{point.label}: {grid.runs} students, {int(trained['steps'].max())} steps at most")
     return {f"{grids[0].role}.safetensors": (tensors, {"points": points})}
 
 
@@ -52,4 +52,4 @@ def _trained(grid: Grid, point: Point, job: Job) -> Tensors:
     # Not the whole grid: what was finished before a point is added is of use after.
     of_runs = {"runs": grid.runs, "steps": grid.steps, "stop_below": grid.stop_below, "batch": grid.batch}
     spec = {"study": job.study, "role": grid.role, **of_runs, **asdict(point)}
-    return keep_point(job, f"{grid.source}_{point.name}", spec, make)
+    return keep_point(job, f"{grid.source}_{point.label}", spec, make)

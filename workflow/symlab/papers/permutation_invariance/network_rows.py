@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.claim import Found, Measurement
-from symlab.papers.permutation_invariance.measuring import fewest, find_peak, largest, means, over
+from symlab.papers.claim import Found, Tables
+from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, means, over
 from symlab.plotting.rows import where
 
 DIRECT = "none"
@@ -19,9 +19,10 @@ METHODS = {
 }
 """Names of paths in legends, by what the tables call the matching."""
 LACKING = "needs direct and aligned paths of networks of three widths"
-UP_AND_DOWN = (
-    "After matching, the barrier first grows with the width and then falls: larger of the mean permuted loss barriers "
-    "(training set) at the smallest and the largest width as a fraction of the largest"
+UP_AND_DOWN = "After matching, the barrier first grows with the width and then falls"
+MIDDLE_OVER_ENDS = (
+    "largest mean permuted loss barrier (training set) at a width in between as a multiple of the larger of those at "
+    "the smallest and the largest width"
 )
 EXPLORATORY = "The paper does not give its widths, epochs and architecture"
 
@@ -73,6 +74,20 @@ def _title(column: str, value: object) -> str:
     return f"{value:g} layers" if pd.notna(value) else "unknown depth"
 
 
+def see_middles(tables: Tables, least: int = 3) -> str:
+    """The mean loss halfway between networks by width, direct and permuted, beside that of the networks themselves."""
+    rows = select_widths(tables["curves.csv"], least)
+    half = rows.loc[(rows["lambda"] - 0.5).abs().idxmin(), "lambda"]
+    told = []
+    for title, part in group_networks(rows).items():
+        for width, of_width in part.groupby("width"):
+            methods = of_width[of_width["lambda"] == half].groupby("method", sort=False)["loss"].mean()
+            levels = ", ".join(f"{loss:.2f} {method}" for method, loss in methods.items())
+            ends = of_width.loc[of_width["lambda"].isin([0, 1]), "loss"].mean()
+            told.append(", ".join(filter(None, [title, f"width {width:g}: {levels} (networks {ends:.2f})"])))
+    return f"Mean loss at λ = {half:g}, {'; '.join(told)}."
+
+
 def as_in_fig_7(table: pd.DataFrame) -> pd.DataFrame:
     """Rows of networks of four layers on MNIST, if there are any: a study may sweep depths and data sets beside."""
     for column, value in (("source", "mnist"), ("depth", 4)):
@@ -107,17 +122,20 @@ def split_matched(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataF
     ]
 
 
-def ends_over_peak(table: pd.DataFrame) -> list[Found]:
-    """Larger of the mean permuted barriers at the smallest and the largest width, as a fraction of the peak's.
+def middle_over_ends(table: pd.DataFrame) -> list[Found]:
+    """The largest mean permuted barrier between the ends of the widths, over the larger of those at the ends.
 
-    For each data set, depth and way of matching with three widths or more; 1 where the peak is at an end.
+    For each data set, depth and way of matching with three widths or more.
     """
+
+    def statistic(of: pd.DataFrame) -> float:
+        return over(largest(of.iloc[1:-1]), largest(of.iloc[[0, -1]]))
+
     found: list[Found] = []
     for case, rows, _ in split_matched(table):
         curve = means(rows, "barrier_max", "width")
-        ends = largest(curve.iloc[[0, -1]])
         told = ", ".join(f"{value:.3g} at width {width:g}" for width, value in _milestones(curve).items())
-        found.append(Measurement(over(ends, largest(curve)), fewest(rows, "width"), None, case, told))
+        found.append(estimate(case, rows, statistic, ("barrier_max",), "width", told))
     return found or [LACKING]
 
 

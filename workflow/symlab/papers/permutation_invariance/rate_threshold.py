@@ -16,7 +16,10 @@ CONVERGED = 0.3
 # Decimal rates need not be the same number after a product and a quotient.
 CLOSE = 1e-6
 LACKING = f"needs trained students with M = {M}, d = {D}, m = {WIDTH}"
-SETTING = f"For M = {M}, d = {D}, m = {WIDTH}, where a small trial found the paper's threshold."
+SETTING = (
+    f"The paper does not say for which students; M = {M}, d = {D}, m = {WIDTH} was chosen because a pilot had its "
+    "threshold there."
+)
 
 
 def select_setting(table: pd.DataFrame) -> pd.DataFrame:

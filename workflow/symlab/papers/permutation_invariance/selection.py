@@ -10,6 +10,10 @@ import numpy as np
 import pandas as pd
 
 UNIFORM = "uniform"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+MATCHINGS = {"permuted": "Algorithm 1", "permuted_hungarian": "linear assignment"}
+"""The columns of barriers after matching, by what matched: between minima on the axes both leave the same barrier, up
+to rows without a partner; between trained students they need not."""
 SOURCES = {"gd": "gradient descent", "sgd": "online SGD", UNIFORM: "uniform samples"}
 
 
@@ -62,12 +66,26 @@ def split_trained(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     ]
 
 
-def split_sources(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """(name for people, kept rows) for each source and (M, d)."""
+def split_matchings(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """(name for people, kept rows) of trained students of the first learning rate, once for each way of matching."""
+    return each_matching(split_trained(choose_first_rate(table)[0]))
+
+
+def each_matching(settings: list[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.DataFrame]]:
+    """Every setting once for each way of matching, whose barriers are then in the column ``permuted``."""
     return [
-        (f"{name_teacher(M, d)}, {SOURCES[source]}", group)
-        for (source, M, d), group in keep(table).groupby(["source", "M", "d"], sort=False)
+        (f"{case}, {name}" if case else name, rows.assign(permuted=rows[column]))
+        for case, rows in settings
+        for column, name in MATCHINGS.items()
+        if column in rows
     ]
+
+
+def tell_ends(rows: pd.DataFrame, against: str) -> str:
+    """Mean barriers, direct and by Algorithm 1, at the first and the last value of a column, as a phrase."""
+    curves = rows.groupby(against)[["direct", "permuted"]].mean()
+    named = {"direct": "direct", "permuted": "by Algorithm 1"}
+    return " and ".join(f"{named[c]} from {curve.iloc[0]:.2g} to {curve.iloc[-1]:.2g}" for c, curve in curves.items())
 
 
 def choose_first_rate(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -146,8 +146,7 @@ class Grid(Samples):
     )
     steps: Positive = Field(20000, description="Gradient steps at most, rounded up to a multiple of 250.")
     stop_below: Annotated[float, Field(gt=0, le=1e-6)] = Field(
-        1e-9,
-        description="A student whose population loss is below has converged; those above 1e-5 count in no mean.",
+        1e-9, description="A student whose population loss is below has converged; those above 1e-5 count in no mean."
     )
     batch: Positive | None = Field(
         None, description="Fresh inputs of each step (online SGD); null for gradient descent on the population loss."
@@ -230,6 +229,10 @@ class Column(Grid):
         if self.M != [1]:
             raise ValueError("it is about how one teacher neuron is split, so M must be 1")
         return self
+
+    def covered(self) -> set[tuple[str, Size]]:
+        # Its table tells students of different first weights apart.
+        return {(f"{source}, init_std {self.init_std}", size) for source, size in super().covered()}
 
 
 class Dimensions(Grid):

@@ -13,10 +13,7 @@ from itertools import product
 # Training stops, and writes checkpoints, at multiples of so many steps.
 STEPS_PER_EPOCH = 250
 # How the standard deviation of the initial weights follows from width and dimension.
-INIT_STD = {
-    "one_over_md": lambda m, d: 1 / (m * d),
-    "one_over_sqrt_d": lambda m, d: 1 / math.sqrt(d),
-}
+INIT_STD = {"one_over_md": lambda m, d: 1 / (m * d), "one_over_sqrt_d": lambda m, d: 1 / math.sqrt(d)}
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,13 @@ class Point(Size):
 
     @property
     def name(self) -> str:
-        """Names the point in artifacts and seeds its generators."""
+        """Seeds the point's generators: other first weights are the same draws on another scale."""
         return f"M{self.M}_d{self.d}_m{self.m}_lr{self.lr:.6g}"
+
+    @property
+    def label(self) -> str:
+        """Names the point in artifacts."""
+        return f"{self.name}_std{self.init_std:.6g}"
 
 
 def expand_sizes(

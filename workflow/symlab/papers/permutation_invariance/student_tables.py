@@ -84,7 +84,7 @@ def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
     ((tensors, header),) = inputs.values()
     for described in header["points"]:
         point = Point(**{name: described[name] for name in Point.__dataclass_fields__})
-        place = f"{described['source']}/{point.name}"
+        place = f"{described['source']}/{point.label}"
         W = torch.from_numpy(tensors[f"{place}/W"])
         yield Students(point, W, tensors[f"{place}/steps"], grids[described["grid"]])
 

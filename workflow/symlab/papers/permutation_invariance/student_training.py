@@ -31,11 +31,7 @@ Trained = dict[str, Tensor]
 
 
 def train_students(
-    point: Point,
-    seeds: Sequence[int],
-    grid: Grid,
-    key: tuple[str, str],
-    checkpoints: Checkpoints | None = None,
+    point: Point, seeds: Sequence[int], grid: Grid, key: tuple[str, str], checkpoints: Checkpoints | None = None
 ) -> Trained:
     """Train one student a seed from W ~ N(0, init_std^2) until its population loss is below ``grid.stop_below``.
 

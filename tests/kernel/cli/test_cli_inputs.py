@@ -1,0 +1,249 @@
+"""Checkpoints and data as people have them: shards, folders, prefixes, functions that give batches."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from symlab.cli import main
+from symlab.cli.inputs import Weights, read_data, read_weights
+from symlab.cli.network import _extremes, prepare
+
+BATCHES = """
+import numpy as np
+import torch
+
+rng = np.random.default_rng(0)
+PAIRS = [(torch.from_numpy(rng.normal(size=(n, 6)).astype(np.float32)), torch.arange(n) % 3) for n in (16, 16, 8)]
+asked = []
+
+
+def endless():
+    while True:
+        asked.append(1)
+        yield PAIRS[0]
+
+
+def sentences():
+    for _ in range(2):
+        x = torch.from_numpy(rng.integers(0, 11, (4, 5)))
+        y = torch.full((4, 5), -100)
+        y[:, :2] = x[:, 1:3]
+        yield x, y
+
+
+def masked():
+    return [{"input_ids": torch.zeros(2, 5), "attention_mask": torch.ones(2, 5)}]
+
+
+def ragged():
+    return [torch.zeros(2, 6), torch.zeros(2, 7)]
+
+
+def uneven():
+    return [(torch.zeros(2, 6), torch.zeros(3))]
+
+
+def failing():
+    yield PAIRS[0]
+    raise OSError("no such image")
+
+
+NUMBER = 3
+NONE = []
+"""
+
+
+@pytest.fixture
+def mlps(mlps):
+    """Two MLPs and inputs without targets, for which there is no curve to be drawn."""
+    np.savez(mlps.folder / "inputs.npz", x=np.load(mlps.folder / "data.npz")["x"])
+    return mlps
+
+
+@pytest.fixture
+def batches(mlps, monkeypatch):
+    """The user's folder with a module ``batches`` too."""
+    (mlps.folder / "batches.py").write_text(BATCHES)
+    monkeypatch.delitem(sys.modules, "batches", raising=False)
+    return mlps
+
+
+def sharded(folder, state):
+    """A folder as transformers saves a large model."""
+    folder.mkdir()
+    files = [f"model-0000{part}-of-00002.safetensors" for part in (1, 2)]
+    names = sorted(state)
+    of = {name: files[index % 2] for index, name in enumerate(names)}
+    for file in files:
+        save_file({name: state[name] for name in names if of[name] == file}, folder / file, metadata={"format": "pt"})
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": of}))
+    return folder
+
+
+def align(brought, A, B, *options, factory="mlp", data="inputs.npz"):
+    fixed = ("--out", "out", "--device", "cpu", "--lambdas", "3")
+    main(["align", str(A), str(B), "--model", f"brought:{factory}", "--data", data, *fixed, *options])
+
+
+def refusal(brought, *arguments, **options):
+    before = {path.name for path in brought.folder.iterdir()} | {"__pycache__"}
+    with pytest.raises(SystemExit) as raised:
+        align(brought, *arguments, **options)
+    assert {path.name for path in brought.folder.iterdir()} <= before
+    return raised.value.code
+
+
+def test_shards_and_folders_give_what_the_whole_file_gives(mlps):
+    state = {name: tensor.bfloat16() for name, tensor in mlps.state("mlp", 1).items()}
+    mlps.save("B.safetensors", state)
+    align(mlps, "A.safetensors", "B.safetensors")
+    whole = mlps.load("out/permuted.safetensors")
+    folder = sharded(mlps.folder / "B", state)
+    (folder / "config.json").write_text("{}")
+    for path in (folder, folder / "model.safetensors.index.json"):
+        align(mlps, "A.safetensors", path, "--overwrite")
+        assert not (mlps.folder / "out" / "permuted.safetensors").exists()
+        shards, permuted = read_weights(folder), read_weights(mlps.folder / "out" / "permuted")
+        assert permuted.tensors.keys() == whole.keys()
+        assert all(
+            torch.equal(tensor, whole[name]) and tensor.dtype == torch.bfloat16
+            for name, tensor in permuted.tensors.items()
+        )
+        names = ({file.name: sorted(names) for file, names in each.shards.items()} for each in (shards, permuted))
+        assert next(names) == next(names)
+        assert (mlps.folder / "out" / "permuted" / "config.json").read_text() == "{}"
+    (mlps.folder / "out" / "permuted" / "tokenizer.json").write_text("{}")
+    align(mlps, "A.safetensors", "B.safetensors", "--overwrite")
+    assert [path.name for path in (mlps.folder / "out" / "permuted").iterdir()] == ["tokenizer.json"]
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in mlps.load("out/permuted.safetensors").items())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(),
+            "model-00002-of-00002.safetensors, which is not there",
+        ),
+        (lambda folder: (folder / "model.safetensors.index.json").write_text("{}"), "is no list of the files"),
+        (
+            lambda folder: (folder / "model.safetensors.index.json").write_text(
+                '{"weight_map": {"a": "../A.safetensors"}}'
+            ),
+            "must lie beside it",
+        ),
+        (lambda folder: (folder / "model.safetensors.index.json").unlink(), "several sets of weights"),
+        (lambda folder: [path.unlink() for path in folder.iterdir()], "without safetensors files"),
+        (lambda folder: [path.rename(folder / "pytorch_model.bin") for path in folder.iterdir()], "is a pickle"),
+    ],
+)
+def test_folders_that_are_not_whole(mlps, change, words):
+    folder = sharded(mlps.folder / "B", mlps.state("mlp", 1))
+    change(folder)
+    assert words in refusal(mlps, "A.safetensors", folder)
+
+
+@pytest.mark.parametrize("prefix", ["model.", "module._orig_mod."])
+def test_a_prefix_is_told_taken_off_and_written_back(mlps, capsys, prefix):
+    align(mlps, "A.safetensors", "B.safetensors")
+    plain = mlps.load("out/permuted.safetensors")
+    state = mlps.state("mlp", 1)
+    mlps.save("B.safetensors", {prefix + name: tensor for name, tensor in state.items()})
+    align(mlps, "A.safetensors", "B.safetensors", "--overwrite")
+    assert prefix in capsys.readouterr().out
+    permuted = mlps.load("out/permuted.safetensors")
+    assert permuted.keys() == {prefix + name for name in state}
+    assert all(torch.equal(permuted[prefix + name], tensor) for name, tensor in plain.items())
+
+
+def test_a_prefix_that_only_the_module_has(mlps):
+    (mlps.folder / "wrapped.py").write_text(
+        "import brought\nfrom torch import nn\ndef build():\n    return nn.Sequential(brought.mlp())\n"
+    )
+    align(mlps, "A.safetensors", "B.safetensors", "--model", "wrapped:build")
+    assert load_file(mlps.folder / "out" / "permuted.safetensors").keys() == mlps.state("mlp", 1).keys()
+
+
+def test_batches_give_what_a_file_gives(batches):
+    import batches as module
+
+    x, y = (torch.cat(column) for column in zip(*module.PAIRS, strict=True))
+    data = read_data("batches:PAIRS", "classification")
+    assert torch.equal(data.x, x)
+    assert torch.equal(data.y, y)
+    assert torch.equal(read_data("batches:endless", None, 20).x, torch.cat([x[:16], x[:4]]))
+    assert len(module.asked) == 2
+
+
+def test_a_target_for_each_token_and_none_for_some(batches):
+    import batches as module
+
+    for seed, name in enumerate("AB"):
+        batches.save(f"{name}.safetensors", batches.state("language_model", seed))
+    align(batches, "A.safetensors", "B.safetensors", factory="language_model", data="batches:sentences")
+    module.rng = np.random.default_rng(0)
+    for n in (16, 16, 8):
+        module.rng.normal(size=(n, 6))
+    x, y = (torch.cat(column) for column in zip(*module.sentences(), strict=True))
+    logits = batches.output("language_model", batches.load("A.safetensors"), x)[:, :2].log_softmax(-1)
+    of_target = logits.gather(-1, y[:, :2, None])
+    curve = pd.read_csv(batches.folder / "out" / "curve.csv")
+    at_A = curve[curve["lambda"] == 0]
+    assert at_A["loss"].to_numpy() == pytest.approx(-float(of_target.mean()), rel=1e-5)
+    assert at_A["accuracy"].to_numpy() == pytest.approx(float((logits.argmax(-1) == y[:, :2]).float().mean()))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("batches:absent", "has no such function"),
+        ("nowhere:batches", "importing nowhere"),
+        ("batches:NUMBER", "gives a int"),
+        ("batches:NONE", "gives no batches"),
+        ("batches:masked", "takes apart"),
+        ("batches:ragged", "(2, 6) and float32 of shape (2, 7)"),
+        ("batches:uneven", "differ in more than their number of samples"),
+        ("batches:failing", "OSError: no such image (line "),
+        ("batches", "my_package.data:batches"),
+    ],
+)
+def test_batches_that_are_none(batches, source, words):
+    assert words in refusal(batches, "A.safetensors", "B.safetensors", data=source)
+
+
+def test_a_class_of_transformers_needs_a_folder_with_a_config(mlps):
+    (mlps.folder / "transformers.py").write_text("class AutoModel:\n    pass\n")
+    options = ("--model", "transformers:AutoModel")
+    assert "give A and B as folders that hold a config.json" in refusal(
+        mlps, "A.safetensors", "B.safetensors", *options
+    )
+
+
+def test_a_modules_own_weights_are_given_up_but_not_what_ties_them():
+    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4))
+    module[2].weight.data = module[0].weight.data
+    state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    own = module[1].weight.data_ptr()
+    network = prepare(module, [Weights(Path("A"), state, {})] * 2, "cpu")
+    assert network.module[1].weight.data_ptr() != own
+    assert network.module[2].weight.data_ptr() == network.module[0].weight.data_ptr()
+    assert network.twins["2.weight"] == "0.weight"
+
+
+@pytest.mark.parametrize("entry", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn])
+def test_extremes_show_what_is_not_finite(dtype, entry):
+    tensor = torch.tensor([[1.0, -2.0], [0.5, 3.0]]).to(dtype)
+    assert _extremes(tensor) == (-2.0, 3.0)
+    assert _extremes(tensor[:0]) == (0.0, 0.0)
+    if dtype != torch.float8_e4m3fn:  # which has no infinities
+        tensor[1, 0] = entry
+        low, high = _extremes(tensor)
+        assert not (np.isfinite(low) and np.isfinite(high)) and np.isnan(low) == np.isnan(entry)

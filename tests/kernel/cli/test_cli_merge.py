@@ -1,0 +1,134 @@
+"""``symlab merge``: files in, files out, and sentences for what does not fit."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from symlab.artifacts import read_tensors
+from symlab.cli import main
+
+ALL = {"merged.safetensors", "permutations.safetensors", "spec.json", "scores.csv", "run.json"}
+FILES = ("A.safetensors", "B.safetensors", "C.safetensors")
+
+
+def run(factory, *options, files=FILES):
+    needed = ["--model", f"brought:{factory}", "--data", "data.npz", "--out", "out", "--device", "cpu"]
+    main(["merge", *files, *needed, *options])
+
+
+def renumbered(state, rng):
+    """The MLP with its two hidden layers renumbered by hand, and how."""
+    first, second = rng.permutation(8), rng.permutation(5)
+    moved = {
+        "0.weight": state["0.weight"][first],
+        "0.bias": state["0.bias"][first],
+        "2.weight": state["2.weight"][second][:, first],
+        "2.bias": state["2.bias"][second],
+        "4.weight": state["4.weight"][:, second],
+    }
+    return state | moved, (first, second)
+
+
+@pytest.mark.parametrize(("method", "dtype"), [("activation", torch.float16), ("weight", torch.float32)])
+def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
+    A = {name: tensor.to(dtype) for name, tensor in mlps.state("mlp", 3).items()}
+    mlps.save("A.safetensors", A)
+    orders = []
+    for seed, name in enumerate(("B", "C")):
+        copy, order = renumbered(A, np.random.default_rng(seed))
+        mlps.save(f"{name}.safetensors", copy)
+        orders.append(order)
+    run("mlp", "--method", method)
+    out = mlps.folder / "out"
+    assert {path.name for path in out.iterdir()} == ALL
+    merged = mlps.load("out/merged.safetensors")
+    assert merged.keys() == A.keys()
+    for name, tensor in A.items():
+        assert merged[name].dtype == dtype and torch.equal(merged[name], tensor)
+    found, _ = read_tensors(out / "permutations.safetensors", "permutations")
+    assert sorted(pi.shape for pi in found.values()) == [(3, 5), (3, 8)]
+    for pi in found.values():
+        # What is placed at i of a renumbered copy is where the renumbering has put neuron i.
+        assert pi[0].tolist() == list(range(pi.shape[1]))
+        for n, order in enumerate(orders, start=1):
+            assert pi[n].tolist() == np.argsort(order[0 if pi.shape[1] == 8 else 1]).tolist()
+
+    scores = pd.read_csv(out / "scores.csv")
+    assert list(scores.columns) == ["network", "loss", "loss_error", "accuracy", "accuracy_error"]
+    assert list(scores["network"]) == [*FILES, "plain average", "merged", "ensemble"]
+    by = scores.set_index("network")["loss"]
+    assert by[[*FILES, "merged", "ensemble"]].to_numpy() == pytest.approx(by["A.safetensors"], rel=1e-4)
+    assert abs(by["plain average"] - by["merged"]) > 1e-3
+    assert json.loads((out / "run.json").read_text())["networks"] == list(FILES)
+    assert "2 groups of neurons" in capsys.readouterr().out
+
+
+def test_weights_repair_and_overwriting(brought, capsys):
+    for seed, name in enumerate(FILES):
+        brought.save(name, brought.state("Normed", seed))
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 1, 4, 4)).astype(np.float32)
+    np.savez(brought.folder / "data.npz", x=x)
+    run("Normed", "--weights", "2,1,1", "--repair")
+    assert {path.name for path in (brought.folder / "out").iterdir()} == ALL - {"scores.csv"}
+    merged = brought.load("out/merged.safetensors")
+    assert merged.keys() == brought.load(FILES[0]).keys()
+    assert brought.output("Normed", merged, torch.from_numpy(x)).isfinite().all()
+    np.savez(brought.folder / "data.npz", x=x, y=rng.integers(0, 3, 60))
+    run("Normed", "--overwrite", "--method", "weight", "--samples", "20")
+    assert {path.name for path in (brought.folder / "out").iterdir()} == ALL
+    assert not torch.equal(brought.load("out/merged.safetensors")["head.weight"], merged["head.weight"])
+
+
+def test_the_network_of_which_a_group_is_left_in_place_is_named(brought, capsys):
+    A, order = brought.state("Hashing", 0), torch.randperm(12, generator=torch.Generator().manual_seed(1))
+    copy = A | {f"second.{part}": A[f"second.{part}"][order] for part in ("weight", "bias")}
+    copy["head.weight"] = A["head.weight"][:, order]
+    for name, state in zip(FILES, (A, copy, brought.state("Hashing", 2)), strict=True):
+        brought.save(name, state)
+    np.savez(brought.folder / "data.npz", x=np.random.default_rng(0).normal(size=(400, 16)).astype(np.float32))
+    run("Hashing")
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Left in place"))
+    assert told.endswith("second (C.safetensors).")
+
+
+def test_tied_weights_and_masks_of_a_language_model(brought):
+    for seed, name in enumerate(FILES):
+        state = brought.state("language_model", seed)
+        brought.save(name, {entry: tensor for entry, tensor in state.items() if entry != "head.weight"})
+    np.savez(brought.folder / "data.npz", x=np.random.default_rng(0).integers(0, 11, (30, 5)))
+    run("language_model")
+    merged, A = brought.load("out/merged.safetensors"), brought.load(FILES[0])
+    assert merged.keys() == A.keys()
+    assert torch.equal(merged["mask"], A["mask"])
+    assert all(tensor.isfinite().all() for name, tensor in merged.items() if name != "mask")
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "words"),
+    [
+        ((), FILES[:1], "at least two files"),
+        ((), (*FILES[:2], FILES[0]), "A.safetensors is named twice"),
+        ((), FILES, "C.safetensors does not exist"),
+        (("--weights", "1,2,3"), FILES[:2], "3 weights for 2 networks"),
+        (("--weights", "1,0"), FILES[:2], "must be positive"),
+        (("--weights", "1;2"), FILES[:2], "commas"),
+        (("--restarts", "0"), FILES[:2], "--restarts is 0"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(mlps, capsys, options, files, words):
+    with pytest.raises(SystemExit) as raised:
+        run("mlp", *options, files=files)
+    assert words in str(raised.value.code)
+    assert not (mlps.folder / "out").exists()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_third_network_of_another_shape_is_refused(mlps, capsys):
+    mlps.save("C.safetensors", mlps.state("mlp", 2) | {"0.bias": torch.zeros(7)})
+    with pytest.raises(SystemExit) as raised:
+        run("mlp")
+    assert "(7,) in C.safetensors" in str(raised.value.code)

@@ -1,0 +1,155 @@
+"""Merging trained networks: what the average is worth, and what REPAIR and weights do to it."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from symlab import merge, trace
+from symlab.alignment.averaging import average
+from symlab.alignment.forward import outputs
+from symlab.connectivity.merge import average_network, scores
+from symlab.connectivity.norm_statistics import running_statistics
+from symlab.connectivity.repair import folded, with_goal_statistics
+from symlab.errors import UserError
+
+N_NETWORKS = 4
+
+
+def mlp(norm=False):
+    norms = [nn.BatchNorm1d(32)] if norm else []
+    return nn.Sequential(nn.Linear(64, 32), *norms, nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10))
+
+
+@cache
+def digits():
+    data = load_digits()
+    return torch.tensor(data.data, dtype=torch.float32) / 16, torch.tensor(data.target)
+
+
+def untrained(n, norm=False):
+    """States that differ in everything, running statistics among it."""
+    states = []
+    for seed in range(n):
+        torch.manual_seed(seed)
+        state = mlp(norm).state_dict()
+        states.append({k: t + torch.rand(t.shape) / 9 if t.is_floating_point() else t for k, t in state.items()})
+    return states
+
+
+@cache
+def trained():
+    x, y = digits()
+    states = []
+    for seed in range(N_NETWORKS):
+        torch.manual_seed(seed)
+        network = mlp()
+        optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+        for _ in range(40):
+            optimiser.zero_grad()
+            cross_entropy(network(x), y).backward()
+            optimiser.step()
+        states.append({name: tensor.detach().clone() for name, tensor in network.state_dict().items()})
+    return states
+
+
+@cache
+def matched():
+    x, _ = digits()
+    traced = trace(mlp(), x)
+    return {method: merge(mlp(), trained(), x, method, traced=traced) for method in ("activation", "weight")}
+
+
+def loss(state, module=None):
+    x, y = digits()
+    return float(cross_entropy(outputs(module or mlp(), state, x), y))
+
+
+@pytest.mark.parametrize("method", ["activation", "weight"])
+def test_trained_networks_merge_with_a_smaller_barrier(method):
+    ends = np.mean([loss(state) for state in trained()])
+    plain, merged = loss(average(trained())), loss(matched()[method].state)
+    assert 0 < merged - ends < (plain - ends) / 2
+
+
+def test_repair_lowers_the_barrier_and_gives_layers_the_mean_statistics():
+    x, _ = digits()
+    permuted = matched()["activation"].universe.permuted
+    repaired = average_network(mlp(), permuted, x, repair=True)
+    assert loss(repaired) < loss(matched()["activation"].state)
+    moments = [first_layer(state) for state in permuted]
+    goal = [torch.stack(of).mean(dim=0) for of in zip(*moments, strict=True)]
+    for found, expected in zip(first_layer(repaired), goal, strict=True):
+        torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+
+
+def first_layer(state):
+    """Means and deviations of the first layer's outputs."""
+    z = digits()[0] @ state["0.weight"].T + state["0.bias"]
+    return z.mean(dim=0), z.std(dim=0)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_a_rescaling_network_is_folded_into_a_plain_one(norm):
+    x, _ = digits()
+    module = mlp(norm)
+    rescaling, ends = with_goal_statistics(module, untrained(2, norm), x, foldable=True)
+    goal = average(ends)
+    state = {**goal, **running_statistics(rescaling, goal, x)}
+    plain = folded(state)
+    assert plain.keys() == module.state_dict().keys()
+    torch.testing.assert_close(outputs(module, plain, x), outputs(rescaling, state, x), atol=1e-3, rtol=1e-3)
+
+
+def test_layers_without_biases_or_with_shared_weights_take_up_no_rescaling():
+    x = torch.randn(50, 6)
+    tied = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
+    tied[2].weight = tied[0].weight
+    for module in (tied, nn.Sequential(nn.Linear(6, 6, bias=False), nn.ReLU(), nn.Linear(6, 2))):
+        with pytest.raises(UserError, match="has a bias"):
+            average_network(module, [module.state_dict()] * 2, x, repair=True)
+
+
+def test_statistics_of_batch_norms_are_those_of_the_average():
+    x, _ = digits()
+    merged = average_network(mlp(norm=True), untrained(2, norm=True), x)
+    mean, _ = first_layer(merged)
+    torch.testing.assert_close(merged["1.running_mean"], mean, atol=1e-3, rtol=1e-3)
+    with pytest.raises(UserError, match="batch norm"):
+        average_network(mlp(norm=True), untrained(2, norm=True), None)
+
+
+def test_weights_count_in_the_average():
+    a, b = ({"w": torch.tensor([value]), "n": torch.tensor(n)} for value, n in ((1.0, 3), (5.0, 4)))
+    assert average([a, b], [3, 1]) == {"w": torch.tensor([2.0]), "n": torch.tensor(3)}
+    x, _ = digits()
+    traced = trace(mlp(), x)
+    merged = merge(mlp(), trained()[:2], x, weights=[1, 3], traced=traced)
+    first, second = (state["2.bias"] for state in merged.universe.permuted)
+    torch.testing.assert_close(merged.state["2.bias"], 0.25 * first + 0.75 * second)
+    for wrong in ([1, 2, 3], [1, -1], [1, math.nan]):
+        with pytest.raises(UserError, match=r"weights"):
+            merge(mlp(), trained()[:2], x, weights=wrong, traced=traced)
+
+
+def test_scores_by_hand():
+    x, y = digits()
+    states = dict(zip("AB", trained()[:2], strict=True))
+    table = scores(mlp(), states, x, y, "classification", {"A": 1.0, "B": 3.0}, rows=500).set_index("network")
+    logits = {name: outputs(mlp(), state, x).double() for name, state in states.items()}
+    logits["ensemble"] = 0.25 * logits["A"] + 0.75 * logits["B"]
+    for name, out in logits.items():
+        losses = -torch.log_softmax(out, dim=1)[torch.arange(len(y)), y]
+        right = (out.argmax(dim=1) == y).double()
+        assert table.loc[name, "loss"] == pytest.approx(float(losses.mean()), rel=1e-4)
+        assert table.loc[name, "loss_error"] == pytest.approx(float(losses.std()) / len(y) ** 0.5, rel=1e-4)
+        assert table.loc[name, "accuracy"] == pytest.approx(float(right.mean()))
+    regression = nn.Linear(64, 1)
+    of = scores(regression, {"A": regression.state_dict()}, x, y.float(), "regression", {"A": 1.0})
+    assert of["loss"][0] == pytest.approx(float(((regression(x).flatten() - y) ** 2).mean().detach()), rel=1e-4)
+    assert of["loss"][0] == pytest.approx(of["loss"][1], rel=1e-6) and of["accuracy"].isna().all()

@@ -1,0 +1,76 @@
+"""Recurrent layers: the hidden units of each layer and direction are one group."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from symlab.alignment.permute import permute
+from symlab.symmetries.symmetry_spec import Concat, random_permutations
+from symlab.symmetries.trace import trace
+
+H = 5
+
+
+class Sequences(nn.Module):
+    """A recurrent layer and a linear map of what ``pick`` takes of its results."""
+
+    def __init__(self, kind, pick, n_picked, **options):
+        super().__init__()
+        self.recurrent = kind(3, H, batch_first=True, **options)
+        self.pick, self.last = pick, nn.Linear(n_picked, 2)
+
+    def forward(self, x):
+        return self.last(self.pick(*self.recurrent(x)))
+
+
+class LearnedStart(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.recurrent, self.last = nn.GRU(3, H), nn.Linear(H, 2)
+        self.start = nn.Parameter(torch.zeros(1, 1, H))
+
+    def forward(self, x):
+        return self.last(self.recurrent(x.transpose(0, 1), self.start.expand(-1, len(x), -1).contiguous())[0][-1])
+
+
+@pytest.mark.parametrize(
+    "module, sizes",
+    [
+        (Sequences(nn.RNN, lambda out, h: out[:, -1], H), [H]),
+        (Sequences(nn.RNN, lambda out, h: out.mean(1), H, nonlinearity="relu", bias=False), [H]),
+        (Sequences(nn.GRU, lambda out, h: out, H, num_layers=2), [H, H]),
+        (Sequences(nn.LSTM, lambda out, h: out[:, -1], 2 * H, bidirectional=True), [H, H]),
+        (Sequences(nn.LSTM, lambda out, h: h[1][-1], H), [H]),
+        # The last states of both layers are parts of one tensor, in which they share an axis.
+        (Sequences(nn.LSTM, lambda out, h: h[0].mean(0), H, num_layers=2), [H]),
+        (LearnedStart(), [H]),
+    ],
+    ids=["tanh", "relu", "two layers", "two directions", "cell state", "states of all layers", "learned start"],
+)
+def test_hidden_units_are_renumbered_in_all_gates(module, sizes):
+    generator = torch.Generator().manual_seed(0)
+    module = module.double().eval().requires_grad_(False)
+    for parameter in module.parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    x = torch.randn(4, 7, 3, generator=generator, dtype=torch.float64)
+    spec = trace(module, x).spec
+    assert spec.unsupported == ()
+    assert [group.size for group in spec.groups.values()] == sizes
+    state = dict(module.state_dict())
+    moved = permute(state, spec, random_permutations(spec, np.random.default_rng(1)))
+    assert not torch.equal(moved["recurrent.weight_hh_l0"], state["recurrent.weight_hh_l0"])
+    assert float((functional_call(module, moved, (x,)) - module(x)).abs().max()) <= 1e-12
+
+
+def test_gates_are_parts_of_an_axis():
+    spec = trace(Sequences(nn.LSTM, lambda out, h: out, H).requires_grad_(False), torch.zeros(2, 7, 3)).spec
+    (group,) = spec.groups
+    assert spec.axes["recurrent.weight_hh_l0"] == (Concat((group,) * 4), group)
+
+
+def test_projected_states_are_told():
+    module = Sequences(nn.LSTM, lambda out, h: out, 2, proj_size=2).requires_grad_(False)
+    spec = trace(module, torch.zeros(2, 7, 3)).spec
+    assert spec.groups == {} and "projected" in spec.unsupported[0]

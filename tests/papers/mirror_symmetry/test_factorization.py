@@ -1,0 +1,71 @@
+"""Factors with decay and the convex problem behind them: closed forms, optimality conditions, torch's own steps."""
+
+import numpy as np
+import pytest
+import torch
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.factorization import LABELS, _draw, factor_with_decay
+from symlab.papers.mirror_symmetry.proximal import nuclear_minimum
+from symlab.papers.mirror_symmetry.settings import Factorization
+
+SMALL = Factorization(d=6, n=30, gammas=[0.0, 0.2, 0.7, 4.0], steps=800, seeds=1)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return factor_with_decay(SMALL, Job("study"))["mirror_factors.csv"]
+
+
+def test_the_convex_minimum_is_the_known_one_where_both_matrices_commute():
+    """For A = I it has the eigenvectors of S and the eigenvalues 1 - gamma / s, or 0."""
+    X = torch.randn(5, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    S = X @ X.T / 20
+    s, V = torch.linalg.eigh(S)
+    gamma = float(s[2]) * 0.9
+    found = nuclear_minimum(torch.eye(5, dtype=torch.float64)[None], S[None], torch.tensor([gamma]).double())[0]
+    assert torch.allclose(found, V @ torch.diag((1 - gamma / s).clamp(min=0)) @ V.T, atol=1e-10)
+
+
+def test_the_convex_minimum_meets_its_optimality_conditions():
+    """The gradient is -2 gamma times a subgradient: U V^T on the range, of spectral norm at most 1 elsewhere."""
+    A, S, _, _ = _draw(SMALL, Job("study"), LABELS[0], 0)
+    gamma = 0.5
+    M = nuclear_minimum(A[None], S[None], torch.tensor([gamma]).double())[0]
+    dual = -(M - A) @ S / gamma
+    assert 0 < torch.linalg.matrix_rank(M, tol=1e-9) < 6
+    assert torch.linalg.matrix_norm(dual, 2) <= 1 + 1e-9
+    assert (dual * M).sum() == pytest.approx(float(torch.linalg.svdvals(M).sum()))
+
+
+def test_steps_are_those_of_torch_with_twice_gamma_as_weight_decay(rows):
+    for labels in LABELS:
+        A, S, W, U = _draw(SMALL, Job("study"), labels, 0)
+        W.requires_grad_(), U.requires_grad_()
+        for gamma in (0.2, 0.7):
+            w, u = W.detach().clone().requires_grad_(), U.detach().clone().requires_grad_()
+            optimizer = torch.optim.SGD([w, u], lr=SMALL.lr, weight_decay=2 * gamma)
+            for _ in range(100):
+                optimizer.zero_grad()
+                torch.trace((w @ u - A) @ S @ (w @ u - A).T).backward()
+                optimizer.step()
+            M = nuclear_minimum(A[None], S[None], torch.tensor([gamma]).double())[0]
+            least = torch.trace((M - A) @ S @ (M - A).T) + 2 * gamma * torch.linalg.svdvals(M).sum()
+            loss = torch.trace((w @ u - A) @ S @ (w @ u - A).T) + gamma * (w.square().sum() + u.square().sum())
+            row = rows[(rows["labels"] == labels) & (rows["gamma"] == gamma) & (rows["step"] == 100)]
+            assert row["excess"].item() == pytest.approx((loss - least).item(), rel=1e-9)
+
+
+def test_no_factors_do_better_than_the_convex_minimum_and_all_come_near(rows):
+    last = rows[(rows["step"] == 800) & (rows["gamma"] > 0)]
+    assert (rows["excess"] > -1e-12).all()
+    assert (last["excess"] < 0.05).all()
+    assert (rows.loc[rows["gamma"] == 4, "convex"] == 0).all()
+
+
+def test_counts_are_those_of_the_singular_values_of_the_target_times_the_covariance(rows):
+    A, S, _, _ = _draw(SMALL, Job("study"), LABELS[0], 0)
+    sigma = np.linalg.svd((A @ S).numpy(), compute_uv=False)
+    row = rows[(rows["labels"] == LABELS[0]) & (rows["gamma"] == 0.7) & (rows["step"] == 400)].iloc[0]
+    assert row["above"] == (sigma > 0.7).sum()
+    assert row["above_band"] == (sigma > 0.7 - np.log(1e6) / (4 * 0.01 * 400)).sum()

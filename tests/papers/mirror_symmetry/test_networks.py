@@ -1,0 +1,130 @@
+"""Measures of trained networks on planted ones: merged and dead neurons, vanished parameters, what pruning costs."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from symlab.measures.job import Job
+from symlab.networks import NETWORKS, build
+from symlab.networks.mlp import MLP
+from symlab.papers.mirror_symmetry.homogeneity import _averaged, measure_homogeneity, neuron_weights, weight_distances
+from symlab.papers.mirror_symmetry.magnitudes import measure_magnitudes
+from symlab.papers.mirror_symmetry.memory import count_bytes, saved_bytes
+from symlab.papers.mirror_symmetry.network_mirrors import measure_mirrors
+from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
+from symlab.settings import choose
+from symlab.training.models import Models
+
+NETWORK = {"name": "mlp", "widths": [6, 8], "norm": "none", "activation": "relu"}
+
+
+def planted():
+    """Neurons 0 = 1, 2 = -3 as functions before the activation, 4 dead; two parameters of 1e-7."""
+    torch.manual_seed(0)
+    state = {name: t.clone() for name, t in MLP(5, [6, 8], 3, "none", "relu").state_dict().items()}
+    W, b, out = state["linears.1.weight"], state["linears.1.bias"], state["linears.2.weight"]
+    W[1], b[1], out[:, 1] = W[0], b[0], out[:, 0]
+    W[3], b[3] = -W[2], -b[2]
+    W[4], b[4] = 0, -1
+    state["linears.0.bias"][:2] = 1e-7
+    return state
+
+
+@pytest.fixture(scope="module")
+def models():
+    tensors = {f"7/{name}": t[None] for name, t in planted().items()}
+    header = {"network": NETWORK, "n_inputs": 5, "n_outputs": 3, "replicas": [[0, 0]], "epochs": [7]}
+    header |= {"recipe": {"epochs": 7, "weight_decay": 0.002}, "scheme": {"name": "standard"}}
+    return Models(tensors, header)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 5)).astype("float32"), rng.integers(3, size=300)
+    return SimpleNamespace(split=lambda name: (x, y), task="classification")
+
+
+def test_merged_opposite_and_dead_neurons_are_told_apart(models, data):
+    found = measure_homogeneity(models, data, Homogeneity(samples=300, curvatures=6), Job("s", "v"))
+    rows = found["homogeneity.csv"].set_index("kind")
+    # A constant before the activation, 0 after it.
+    assert rows["dead"].tolist() == [1, 1] and rows["live"].tolist() == [7, 7]
+    assert rows["positive"].tolist() == pytest.approx([1 / 21, 1 / 21])
+    assert rows.loc["pre", "negative"] == pytest.approx(1 / 21) and rows.loc["post", "negative"] == 0
+    assert rows["close"].tolist() == pytest.approx([1 / 21, 1 / 21])
+    pre = (
+        found["neuron_correlations.parquet"].query("kind == 'pre'").pivot(index="i", columns="j", values="correlation")
+    )
+    values = np.linalg.eigvalsh(pre.to_numpy(dtype=float))
+    assert rows.loc["pre", "participation"] == pytest.approx(values.sum() ** 2 / (values**2).sum(), rel=1e-5)
+    assert rows["weight_decay"].tolist() == [0.002, 0.002]
+
+
+def test_curvature_across_a_pair_is_that_of_the_loss_along_it(models, data):
+    pairs = measure_homogeneity(models, data, Homogeneity(samples=300, curvatures=6), Job("s", "v"))["neuron_pairs.csv"]
+    pair = pairs[(pairs["distance"] > 0.1)].iloc[0]
+    state = {name: t.double() for name, t in planted().items()}
+    own = {name: state[name] for name in ("linears.1.weight", "linears.1.bias", "linears.2.weight")}
+    mean, n = _averaged(own, "linears.2", int(pair["a"]), int(pair["b"]))
+    module = MLP(5, [6, 8], 3, "none", "relu").double()
+    x, y = (torch.from_numpy(part) for part in data.split("train"))
+
+    def loss(s):
+        moved = {name: mean[name] + s * n[name] for name in mean}
+        outputs = torch.func.functional_call(module, {**state, **moved}, (x.double(),))
+        return float(torch.nn.functional.cross_entropy(outputs, y))
+
+    s = 1e-4
+    assert pair["curvature"] - 0.002 == pytest.approx((loss(s) - 2 * loss(0) + loss(-s)) / s**2, rel=1e-3, abs=1e-6)
+
+
+def test_distances_of_weights_are_those_of_all_that_a_neuron_has(models):
+    state = planted()
+    theta = neuron_weights(MLP(5, [6, 8], 3, "none", "relu"), state)
+    assert theta.shape == (8, 6 + 1 + 3)
+    d = weight_distances(theta)
+    assert d[0, 1] == 0
+    a, b = theta[2], theta[5]
+    assert float(d[2, 5]) == pytest.approx(float((a - b).norm() / (a.norm() + b.norm())))
+
+
+def test_vanished_parameters_are_counted_and_pruned(models, data):
+    found = measure_magnitudes(models, data, Magnitudes(thresholds=[1e-6, 1e9], pruned=[0.5]), Job("s", "v"))
+    total = sum(t.numel() for t in planted().values())
+    counted = found["magnitudes.csv"].set_index("threshold")["share"]
+    # Two biases and the six incoming weights of the dead neuron.
+    assert counted[1e-6] == pytest.approx(8 / total) and counted[1e9] == 1
+    pruned = found["pruned.csv"]
+    whole, without = pruned.iloc[0]["accuracy"], pruned[pruned["threshold"] == 1e-6]["accuracy"].iloc[0]
+    assert abs(whole - without) < 0.4
+    _, y = data.split("test")
+    # All set to 0: every logit is 0, and the first class is told.
+    assert pruned[pruned["threshold"] == 1e9]["accuracy"].iloc[0] == pytest.approx(100 * np.mean(y == 0))
+
+
+def test_mirrors_of_a_network_hold_what_theorem_1_says(models, data):
+    settings = Mirrors(samples=32, batch_size=16, steps=4, groups=2, pairs=1)
+    rows = measure_mirrors(models, data, settings, Job("s", "v"))["network_mirrors.csv"]
+    of = rows.groupby("quantity")
+    assert set(of.groups) == {"gradient", "hessian", "fisher", "second_order", "left", "growth"}
+    assert (of["on"].max()[["gradient", "hessian", "fisher", "left"]] < 1e-12).all()
+    assert (of["off"].max()[["gradient", "hessian", "fisher"]] > 1e-3).all()
+    growth = rows[rows["quantity"] == "growth"]
+    assert growth["on"].to_numpy() == pytest.approx(growth["off"].to_numpy(), abs=1e-4)
+
+
+def test_bytes_are_those_of_a_linear_chain_by_hand():
+    network = {"name": "vgg", "width": 1, "depth": 8}
+    settings = Memory(network=network, side=32, batch=[2])
+    rows = count_bytes(settings, Job("s"))["mirror_memory.csv"].set_index("scheme")
+    numbers = sum(parameter.numel() for parameter in build(choose(NETWORKS, network), 3072, 10).parameters())
+    plain, products = rows.loc["standard"], rows.loc["hadamard"]
+    assert plain[["parameters", "gradients", "momentum"]].tolist() == [4 * numbers] * 3
+    assert products[["parameters", "gradients", "momentum"]].tolist() == [12 * numbers, 12 * numbers, 8 * numbers]
+    assert plain["activations"] == products["activations"]
+    # A linear map saves its input, of one colour image 3072 numbers; cross-entropy the log-probabilities and targets.
+    linear = torch.nn.Linear(3072, 10)
+    assert saved_bytes(linear, 2, 32) == 4 * 2 * 3072 + 4 * 2 * 10 + 8 * 2 + 4

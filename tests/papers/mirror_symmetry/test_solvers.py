@@ -1,0 +1,96 @@
+"""Convex problems and their factors: optimality conditions, gradients against autograd, signs that cannot change."""
+
+import pytest
+import torch
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.settings import Solvers
+from symlab.papers.mirror_symmetry.solvers import (
+    EQUAL,
+    FACTORS,
+    FISTA,
+    ISTA,
+    SUBGRADIENT,
+    UNEQUAL,
+    GroupLasso,
+    Lasso,
+    NuclearNorm,
+    compare_solvers,
+    walk,
+)
+
+SMALL = Solvers(d=10, n=40, side=5, steps=1000, per_decade=2, seeds=2, strengths=[0.1, 0.4])
+KINDS = (Lasso, GroupLasso, NuclearNorm)
+
+
+def loss_of(problem, theta):
+    """Of the samples themselves, for the whole batch."""
+    flat = theta.reshape(len(theta), problem.x.shape[2], -1)
+    return (problem.x @ flat - problem.y).square().sum((1, 2)) / problem.x.shape[1]
+
+
+def penalty_of(kind, theta):
+    return {Lasso: lambda: theta.abs().sum((1, 2)), GroupLasso: lambda: theta.norm(dim=2).sum(1)}.get(
+        kind, lambda: torch.linalg.matrix_norm(theta, "nuc")
+    )()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_minima_meet_their_optimality_conditions(kind):
+    """theta minimises iff -gradient / (2 alpha) has dual norm 1 at most and the penalty as product with theta."""
+    problem = kind(SMALL, "study")
+    theta = problem.minimum().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss_of(problem, theta).sum(), theta)
+    dual = -gradient / (2 * problem.alpha)
+    largest = {Lasso: dual.abs().amax((1, 2)), GroupLasso: dual.norm(dim=2).amax(1)}
+    bound = largest.get(kind, torch.linalg.matrix_norm(dual, 2))
+    assert (bound <= 1 + 1e-6).all()
+    torch.testing.assert_close((dual * theta).sum((1, 2)), penalty_of(kind, theta), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_factors_descend_the_loss_with_decay(kind):
+    problem = kind(SMALL, "study")
+    u, w = (each.requires_grad_() for each in problem.begin(UNEQUAL))
+    theta = problem.product(u, w)
+    decay = (problem.alpha * u.square()).sum() + (problem.alpha * w.square()).sum()
+    by_hand = torch.autograd.grad(loss_of(problem, theta).sum() + decay, (u, w))
+    pulled = problem.pull_back(u, w, problem.gradient(theta))
+    for mine, theirs, factor in zip(pulled, by_hand, (u, w), strict=True):
+        torch.testing.assert_close(mine + 2 * problem.alpha * factor, theirs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_objectives_differ_as_those_of_the_samples(kind):
+    problem = kind(SMALL, "study")
+    here, there = problem.minimum(), problem.product(*problem.begin(UNEQUAL))
+    strength = 2 * problem.alpha[:, 0, 0]
+    full = [loss_of(problem, theta) + strength * penalty_of(kind, theta) for theta in (here, there)]
+    torch.testing.assert_close(problem.objective(there) - problem.objective(here), full[1] - full[0])
+    assert (full[1] > full[0]).all()
+
+
+def test_starts_have_the_same_product_off_and_on_the_mirrors():
+    problem = Lasso(SMALL, "study")
+    (u, w), (a, b) = problem.begin(UNEQUAL), problem.begin(EQUAL)
+    torch.testing.assert_close(u * w, a * b)
+    assert (a.abs() == b.abs()).all() and not (u.abs() == w.abs()).any()
+
+
+def test_on_the_mirrors_not_a_bit_is_off_and_no_sign_changes():
+    problem = Lasso(SMALL, "study")
+    signs = [theta.sign() for _, theta in walk(problem, FACTORS, EQUAL, SMALL)]
+    assert all(((sign == signs[0]) | (sign == 0)).all() for sign in signs)
+    tables = compare_solvers(SMALL.model_copy(update={"steps": 200}), Job("study"))
+    of = tables["mirror_signs.csv"].groupby("start")[["righted", "wrong"]].sum()
+    assert of.loc[EQUAL, "righted"] == 0 and of.loc[EQUAL, "wrong"] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_methods_come_down_to_the_minimum(kind):
+    problem = kind(SMALL, "study")
+    least = problem.objective(problem.minimum())
+    for method, within in ((ISTA, 1e-8), (FISTA, 1e-8), (SUBGRADIENT, 0.1), (FACTORS, 1e-2)):
+        gaps = torch.stack([problem.objective(theta) - least for _, theta in walk(problem, method, UNEQUAL, SMALL)])
+        assert (gaps[-1] < within * gaps[0]).all(), method
+        assert (gaps > -1e-9).all()

@@ -1,0 +1,223 @@
+"""Formulas of the localized loss against finite differences, numpy, Euler's method and the paper's own examples."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symlab.papers.saddle_to_saddle.localized_loss import (
+    budget_by_layer,
+    budget_missed,
+    escape_residual,
+    escape_speed,
+    layer_ratios,
+    lift,
+    localized_gradient,
+    localized_loss,
+    run_layers,
+    speed_budget,
+    squared_norm,
+    to_sphere,
+)
+from symlab.papers.saddle_to_saddle.polygon import example_one, polygon
+
+OCTAGON = polygon(8)
+
+
+def bound_of_ratios(layer, X, G, speed):
+    """Theorem 3.1's bound on A_l, B_l and D_l along an optimal escape direction; infinite where it says nothing."""
+    ratio = float(X.norm() * G.norm()) / speed
+    part = ratio * math.sqrt(2 * math.log(ratio)) / math.sqrt(layer)
+    return 8 * part / (1 - part) if part < 1 else math.inf
+
+
+def most_layers_bound(p, L, X, G, speed):
+    """What B_l is at most in (1 - p) L of the layers 0 .. L-1, at any speed on the sphere (Proposition 3.4)."""
+    return 2 * math.log(float(X.norm() * G.norm()) / speed) / (p * L)
+
+
+def grown_norm(scale, speed, L, time):
+    """Proposition 2.2, corrected: gradient flow on L0 from ``scale`` times an escape direction of norm sqrt(L)."""
+    if L == 2:
+        return math.sqrt(L) * scale * math.exp(speed * time)
+    left = scale ** (2 - L) - (L - 2) * speed * time
+    return math.sqrt(L) * left ** (1 / (2 - L)) if left > 0 else math.inf
+
+
+def weights(*sizes, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    pairs = zip(sizes[1:], sizes[:-1], strict=True)
+    return [torch.randn(out, into, generator=generator, dtype=torch.float64) for out, into in pairs]
+
+
+def data(d, n, k, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(rows, n, generator=generator, dtype=torch.float64) for rows in (d, k))
+
+
+def in_numpy(W, X):
+    Z = X
+    for W_l in W[:-1]:
+        Z = np.maximum(W_l @ Z, 0)
+    return W[-1] @ Z
+
+
+def test_loss_gradient_and_homogeneity_are_those_of_an_independent_network():
+    W, (X, G) = weights(5, 7, 4, 3), data(5, 11, 3)
+    expected = (G.numpy() * in_numpy([W_l.numpy() for W_l in W], X.numpy())).sum()
+    assert float(localized_loss(W, X, G)) == pytest.approx(expected)
+    leaves = [W_l.clone().requires_grad_() for W_l in W]
+    localized_loss(leaves, X, G).backward()
+    for gradient, leaf in zip(localized_gradient(W, X, G), leaves, strict=True):
+        torch.testing.assert_close(gradient, leaf.grad)
+    torch.testing.assert_close(localized_loss([1.7 * W_l for W_l in W], X, G), 1.7**3 * localized_loss(W, X, G))
+
+
+def test_the_construction_of_example_1_escapes_at_half_along_a_clarke_subgradient():
+    W, (X, G) = example_one(), OCTAGON
+    assert float(escape_speed(W, X, G)) == pytest.approx(0.5, abs=1e-12)
+    at_kinks = localized_gradient(W, X, G, slopes=[0, math.sqrt(2) / 4])
+    for gradient, W_l in zip(at_kinks, W, strict=True):
+        assert float((gradient + 0.5 * W_l).norm()) < 1e-12
+    printed = [*W[:2], -W[2]]
+    assert float(escape_speed(printed, X, G)) == pytest.approx(-0.5, abs=1e-12)
+
+
+def test_ratios_of_the_construction():
+    ratios = layer_ratios(example_one(), OCTAGON[0])
+    np.testing.assert_allclose(ratios.A, [0.5, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(ratios.B, [0.5, 0.625, 0], atol=1e-12)
+    np.testing.assert_allclose(ratios.D, [0.5, 0.5], atol=1e-12)
+
+
+def test_ratios_are_those_of_numpy_s_singular_values():
+    W, (X, _) = weights(5, 7, 4, 3), data(5, 11, 3)
+    ratios, (Z, inner) = layer_ratios(W, X), run_layers(W, X)
+    for found, matrices in ((ratios.A, W), (ratios.B, inner)):
+        for value, matrix in zip(found, matrices, strict=True):
+            s = np.linalg.svd(matrix.numpy(), compute_uv=False)
+            assert float(value) == pytest.approx((s[1:] ** 2).sum() / (s**2).sum())
+    for value, before in zip(ratios.D, Z[:-1], strict=True):
+        cut = before.numpy() - np.maximum(before.numpy(), 0)
+        assert float(value) == pytest.approx((cut**2).sum() / (before.numpy() ** 2).sum())
+
+
+@settings(deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**20), L=st.integers(2, 6), width=st.integers(1, 6))
+def test_the_speed_budget_is_an_identity_and_no_term_is_negative_on_the_sphere(seed, L, width):
+    W = weights(3, *[width] * (L - 1), 2, seed=seed)
+    X, G = data(3, 9, 2, seed=seed + 1)
+    if abs(float(localized_loss(W, X, G))) < 1e-6:
+        return
+    W = to_sphere(W if localized_loss(W, X, G) < 0 else [*W[:-1], -W[-1]])
+    budget = speed_budget(W, X, G)
+    terms = (budget.norms, budget.rank, budget.cut, budget.alignment, budget.output)
+    assert float(sum(term.sum() for term in terms)) == pytest.approx(float(budget.total), abs=1e-10)
+    assert float(budget.norms.sum()) > -1e-12
+    assert all(float(term.min()) > -1e-12 for term in terms[1:])
+    # A corollary of the identity, stronger than Proposition 3.4.
+    ratios = layer_ratios(W, X)
+    assert float(ratios.B.sum() + ratios.D.sum()) <= 2 * float(budget.total) + 1e-9
+
+
+def test_the_speed_budget_of_the_construction():
+    budget = speed_budget(example_one(), *OCTAGON)
+    assert float(budget.total) == pytest.approx(math.log(16), abs=1e-12)
+    np.testing.assert_allclose(budget.rank, [math.log(2) / 2, -math.log(0.375) / 2, 0], atol=1e-12)
+    np.testing.assert_allclose(budget.output, math.log(2), atol=1e-12)
+    by_layer = budget_by_layer(budget)
+    assert float(by_layer["rank", 0]) == pytest.approx(math.log(2) / 2)
+    assert float(by_layer["cut", 1]) == float(budget.cut[0]) and float(by_layer["alignment", 3]) < 1e-12
+    assert float(budget_missed(budget)) == pytest.approx(0, abs=1e-12)
+
+
+@settings(deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**20), L=st.integers(2, 6), scale=st.floats(0.01, 3))
+def test_the_residual_is_that_of_autograd_and_does_not_depend_on_the_norm(seed, L, scale):
+    W = weights(3, *[5] * (L - 1), 2, seed=seed)
+    X, G = data(3, 9, 2, seed=seed + 1)
+    if localized_loss(W, X, G) > -1e-3:
+        return
+    theta = torch.cat([W_l.flatten() for W_l in W])
+    rho = (theta * math.sqrt(L) / theta.norm()).requires_grad_()
+    Z, start = X, 0
+    for place, W_l in enumerate(W):
+        Z = rho[start : start + W_l.numel()].reshape(W_l.shape) @ (torch.relu(Z) if place else Z)
+        start += W_l.numel()
+    loss = (G * Z).sum()
+    loss.backward()
+    speed = -loss.item()
+    expected = float((rho.grad + speed * rho.detach()).norm()) / (speed * math.sqrt(L))
+    assert float(escape_residual([scale * W_l for W_l in W], X, G)) == pytest.approx(expected, rel=1e-9)
+
+
+@settings(deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**20), L=st.integers(2, 4), k=st.integers(1, 5))
+def test_lifted_weights_are_no_slower_and_have_rank_one_where_stated(seed, L, k):
+    W = to_sphere(weights(3, *[5] * (L - 1), 2, seed=seed))
+    X, G = data(3, 9, 2, seed=seed + 1)
+    if abs(float(localized_loss(W, X, G))) < 1e-6:
+        return
+    if localized_loss(W, X, G) > 0:
+        W = [*W[:-1], -W[-1]]
+    before = float(escape_speed(W, X, G))
+    deeper = lift(W, X, G, k)
+    assert len(deeper) == L + k and float(squared_norm(deeper)) == pytest.approx(L + k)
+    assert float(escape_speed(deeper, X, G)) >= before - 1e-12
+    ratios, (Z, inner) = layer_ratios(deeper, X), run_layers(deeper, X)
+    np.testing.assert_allclose(ratios.A[L - 2 :], 0, atol=1e-12)
+    for layer in range(L, L + k):
+        torch.testing.assert_close(Z[layer - 1], inner[layer])
+
+
+def test_a_lifted_construction_keeps_its_speed_at_depth_20():
+    deep = lift(example_one(), *OCTAGON, 17)
+    assert float(escape_speed(deep, *OCTAGON)) == pytest.approx(0.5, abs=1e-12)
+    ratios = layer_ratios(deep, OCTAGON[0])
+    assert float(ratios.B[1]) == pytest.approx(0.625) and float(ratios.D[1]) == pytest.approx(0.5)
+    assert (ratios.B[2:] < 1e-12).sum() == 18
+    bound = most_layers_bound(0.5, 20, *OCTAGON, 0.5)
+    assert bound == pytest.approx(2 * math.log(16) / 10) and (bound >= ratios.B).sum() >= 10
+
+
+@pytest.mark.parametrize("L", [2, 3, 4])
+def test_norms_grow_as_by_euler_s_method_and_not_as_printed(L):
+    speed, scale, time, dt = math.sqrt(2) - 1, 0.5, 1.5, 1e-5
+    kappa = scale
+    for _ in range(round(time / dt)):
+        kappa += dt * speed * kappa ** (L - 1)
+    assert grown_norm(scale, speed, L, time) == pytest.approx(math.sqrt(L) * kappa, rel=1e-4)
+    start = math.sqrt(L) * scale
+    if L == 2:
+        printed = start * math.exp(2 * speed * time)
+    else:
+        left = start ** (2 - L) - (L - 2) * L * speed * time
+        printed = left ** (1 / (2 - L)) if left > 0 else math.inf
+    assert printed != pytest.approx(math.sqrt(L) * kappa, rel=0.05)
+
+
+def test_norms_blow_up_when_they_should():
+    assert grown_norm(0.5, 0.4, 3, 2 / 0.4 - 1e-9) > 1e8
+    assert grown_norm(0.5, 0.4, 3, 2 / 0.4 + 1e-9) == math.inf
+
+
+def test_the_direction_that_one_neuron_is_pulled_to_is_an_escape_direction():
+    # With G nowhere positive the localized loss is concave in w, and following its gradient ends in a direction.
+    X, G = data(3, 6, 1)
+    G = -G.abs()
+    w = torch.ones(1, 3, dtype=torch.float64)
+    for _ in range(100):
+        w = -(G * (w @ X > 0)) @ X.T
+        w = w / w.norm()
+    one = torch.ones(1, 1, dtype=torch.float64)
+    assert float(escape_residual([w, one, one], X, G)) < 1e-12
+    assert float(escape_residual([-w, one, one], X, G)) > 1e-2
+
+
+def test_theorem_3_1_says_nothing_about_the_circle_before_a_thousand_layers():
+    assert bound_of_ratios(1400, *OCTAGON, 0.5) == math.inf
+    assert 1 < bound_of_ratios(1500, *OCTAGON, 0.5) < math.inf
+    assert bound_of_ratios(115_500, *OCTAGON, 0.5) < 1

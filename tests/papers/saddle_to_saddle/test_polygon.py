@@ -1,0 +1,140 @@
+"""Speeds on polygons: closed forms, brute force, certificates, and what descent reaches."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from symlab.data.samples import pooled_samples
+from symlab.measures.job import Job
+from symlab.papers.saddle_to_saddle.data_speeds import search_data_speeds
+from symlab.papers.saddle_to_saddle.fig_05_one_neuron import speed_of_one_neuron
+from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
+from symlab.papers.saddle_to_saddle.polygon import (
+    best_rank_one_speed,
+    certify_speed,
+    polygon,
+    rank_one_speed,
+)
+from symlab.papers.saddle_to_saddle.polygon_search import search_polygons
+from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Polygons
+from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
+
+ANGLES = torch.linspace(0, 2 * math.pi, 721, dtype=torch.float64)
+
+
+def test_equation_6_its_closed_form_and_a_network_of_one_neuron_agree():
+    xi = ANGLES.remainder(math.pi / 4)
+    quarter = math.pi / 4
+    printed = ((xi + quarter).cos() - xi.cos() + (xi - quarter).cos() - (xi - 2 * quarter).cos()).abs()
+    np.testing.assert_allclose(speed_of_one_neuron(ANGLES.numpy()), printed, atol=1e-14, rtol=0)
+    torch.testing.assert_close(rank_one_speed(8, ANGLES), printed, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("N", "one_neuron", "certified"),
+    [(4, 1, 1), (6, 0, 2 * math.sqrt(3) - 3), (8, math.sqrt(2) - 1, 0.5), (10, 0, 0.30127), (12, 0.26795, 0.366025)],
+)
+def test_one_neuron_by_brute_force_and_the_certificate(N, one_neuron, certified):
+    fine = torch.linspace(0, 2 * math.pi, 20_001, dtype=torch.float64)
+    assert best_rank_one_speed(N) == pytest.approx(one_neuron, abs=1e-5)
+    assert float(rank_one_speed(N, fine).max()) == pytest.approx(best_rank_one_speed(N), abs=1e-6)
+    assert certified - 5e-6 < certify_speed(N) < certified + 2e-5
+
+
+def test_the_circle_is_certified_to_five_millionths_in_a_second():
+    start = time.process_time()
+    assert certify_speed(8) == pytest.approx(0.5, abs=5e-6)
+    assert time.process_time() - start < 1
+    with pytest.raises(ValueError, match="do not hold the kinks"):
+        certify_speed(8, directions=100)
+
+
+def test_no_random_network_is_faster_than_the_certificate():
+    for N in (6, 8):
+        X, G = polygon(N)
+        found = descend(random_directions(40, [2, 8, 8, 1], torch.Generator().manual_seed(0)), [2, 8, 8, 1], X, G, 800)
+        assert float(found.speeds.max()) <= certify_speed(N)
+
+
+def test_descents_together_are_those_one_after_the_other():
+    X, G = polygon(8)
+    sizes = [2, 5, 5, 1]
+    start = random_directions(6, sizes, torch.Generator().manual_seed(3))
+    together = descend(start, sizes, X, G, 300)
+    for run in range(6):
+        alone = descend(start[run : run + 1], sizes, X, G, 300)
+        torch.testing.assert_close(alone.curves[0], together.curves[run], atol=1e-9, rtol=0)
+
+
+def test_descent_is_the_plain_loop():
+    X, G = polygon(8)
+    sizes = [2, 4, 4, 1]
+    start = random_directions(1, sizes, torch.Generator().manual_seed(5))
+    W = [part.reshape(shape) for part, shape in zip(start[0].split([8, 16, 4]), [(4, 2), (4, 4), (1, 4)], strict=True)]
+    for step in range(50):
+        leaves = [W_l.clone().requires_grad_() for W_l in W]
+        loss = (G * (leaves[2] @ torch.relu(leaves[1] @ torch.relu(leaves[0] @ X)))).sum()
+        loss.backward()
+        rate = 0.05 if step < 25 else 0.005 if step < 40 else 0.0005
+        moved = [leaf.detach() - rate * leaf.grad for leaf in leaves]
+        norm = math.sqrt(sum(float(each.square().sum()) for each in moved))
+        W = [math.sqrt(3) / norm * each for each in moved]
+    found = descend(start, sizes, X, G, 50)
+    for expected, W_l in zip(W, found.W, strict=True):
+        torch.testing.assert_close(W_l[0], expected, atol=1e-12, rtol=0)
+
+
+def test_the_experiment_gives_a_row_a_run_and_never_beats_the_certificate():
+    grid = Polygons(N=[8], widths=[2, 8], runs=30, steps=600, doublings=0)
+    tables = search_polygons([grid], Job("test"))
+    runs = tables["polygon_runs.csv"]
+    assert len(runs) == 60 and set(runs["outcome"]) <= {"success", "failure", "dead", "undecided"}
+    assert (runs["speed"] <= tables["polygon_limits.csv"]["certified"].item()).all()
+    living = runs["speed"] > 1e-6
+    assert runs.loc[living, "budget_missed"].abs().max() < 1e-10
+    assert (runs.loc[runs["width"] == 2, "outcome"] != "success").all()
+
+
+def test_lifted_networks_are_no_slower_and_budgets_add_up():
+    tables = search_polygons([Polygons(N=[8], L=[3, 4, 6], widths=[6], runs=10, steps=600, doublings=0)], Job("test"))
+    best = tables["polygon_runs.csv"].groupby("L")["speed"].max()
+    lifts = tables["polygon_lifts.csv"]
+    assert sorted(zip(lifts["of"], lifts["L"], strict=True)) == [(3, 4), (3, 6), (4, 6)]
+    assert all(row.speed >= best[row.of] - 1e-12 for row in lifts.itertuples())
+    budget = tables["polygon_budget.csv"]
+    for (of, L), lost in budget.groupby(["of", "L"])["lost"]:
+        speed = 0.5 if of == "Example 1" else best[L]
+        assert lost.sum() == pytest.approx(math.log(8 / speed), abs=1e-9)
+    assert budget.loc[budget["term"] != "norms", "lost"].min() > -1e-12
+
+
+def test_speeds_on_data_begin_with_that_of_one_neuron_by_brute_force():
+    from symlab.data import Digits
+    from symlab.data.digits import load
+
+    dataset = load(Digits(source="digits"), None)
+    settings = DataSpeeds(L=[3], width=3, runs=12, steps=1500, samples=50, pool=4)
+    table = search_data_speeds(settings, Job("test", datasets={"digits": dataset}))["data_speeds.csv"]
+    assert table.groupby("L").size().to_dict() == {2: 12, 3: 12}
+    x, y = pooled_samples(dataset, 4, 50)
+    X = x.double().T
+    G = (0.1 - torch.nn.functional.one_hot(y, 10).double().T) / 50
+    v = torch.randn(200_000, len(X), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    speeds = ((v / v.norm(dim=1, keepdim=True)) @ X).clamp_min(0) @ G.T
+    one = float(speeds.norm(dim=1).max())
+    assert one <= table.loc[table["L"] == 2, "speed"].max() + 1e-9
+    assert one == pytest.approx(table.loc[table["L"] == 2, "speed"].max(), rel=0.02)
+
+
+def test_intervals_and_trend_are_those_of_other_software():
+    for hits, n in ((0, 20), (7, 30), (50, 50)):
+        theirs = binomtest(hits, n).proportion_ci(0.95, method="wilson")
+        assert wilson_interval(hits, n, 1.959964) == pytest.approx((theirs.low, theirs.high), abs=1e-6)
+    # Agresti's example of malformations and alcohol: z^2 = 6.570, one-sided p = 0.0052.
+    hits, n = np.array([48, 38, 5, 1, 1]), np.array([17114, 14502, 793, 127, 38])
+    assert trend_p_value(hits, n, np.array([0, 0.5, 1.5, 4, 7])) == pytest.approx(0.0052, abs=1e-4)
+    assert trend_p_value(np.zeros(3), np.full(3, 9), np.arange(3.0)) == 1

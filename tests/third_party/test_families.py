@@ -1,0 +1,98 @@
+"""Networks of other libraries: what the tracer finds in them, and that renumbering it keeps their function.
+
+They need the optional extra ``models``: pip install "symlab[models]". SYMLAB_FAMILIES=FILE appends the rows of the
+table in docs/align.md to FILE.
+"""
+
+import os
+import warnings
+from pathlib import Path
+
+import families
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call
+
+from symlab.alignment.permute import permute
+from symlab.cli.trace import trace_quietly
+from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations
+
+pytestmark = pytest.mark.slow
+
+
+def factors(axis, free):
+    """Groups in an axis that may be renumbered, each as often as it occurs."""
+    if isinstance(axis, Product | Concat):
+        return sum(factors(part, free) for part in axis.parts)
+    return int(axis in free)
+
+
+def random_state(module, generator):
+    def drawn(name, tensor):
+        if not tensor.is_floating_point():
+            return tensor
+        values = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        return (
+            values.abs() + 0.5
+            if "running_var" in name
+            else values / max(tensor.shape[-1] if tensor.dim() else 1, 1) ** 0.5
+        )
+
+    state, seen = {}, {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        state[name] = seen.setdefault(id(tensor), drawn(name, tensor))
+    return state
+
+
+def in_float64(call):
+    """Run what a network casts to float32 in float64 too."""
+    original = torch.Tensor.to, torch.Tensor.float
+
+    def to(self, *args, **kwargs):
+        wide = lambda x: torch.float64 if x in (torch.float32, torch.float) else x  # noqa: E731
+        args = tuple(wide(a) if isinstance(a, torch.dtype) else a for a in args)
+        return original[0](self, *args, **{k: wide(v) if isinstance(v, torch.dtype) else v for k, v in kwargs.items()})
+
+    def grouped(rows, matrices, *, offs):
+        # torch's own takes no float64.
+        parts = rows.tensor_split(offs.long()[:-1].tolist())
+        return torch.cat([part @ matrix for part, matrix in zip(parts, matrices, strict=True)])
+
+    grouped_mm, torch.nn.functional.grouped_mm = torch.nn.functional.grouped_mm, grouped
+    torch.Tensor.to, torch.Tensor.float = to, lambda self, *a, **k: original[0](self, torch.float64)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad():
+            return call()
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.nn.functional.grouped_mm = grouped_mm
+        torch.Tensor.to, torch.Tensor.float = original
+
+
+@pytest.mark.parametrize("name", families.FAMILIES)
+def test_what_is_found_is_what_was_counted_and_keeps_the_function(name):
+    family = families.FAMILIES[name]
+    pytest.importorskip(family.library, reason=f"the extra 'models' is not installed ({family.library})")
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    module, x = family.build().eval().requires_grad_(False), family.inputs()
+    spec = trace_quietly(module, x).spec
+    found = sum(factors(axis, spec.free) for axes in spec.axes.values() if len(axes) > 1 for axis in axes)
+    module = module.double()
+    state = random_state(module, torch.Generator().manual_seed(0))
+    x = x.double() if x.is_floating_point() else x
+    worst = 0.0
+    for seed in range(2):
+        permuted = permute(state, spec, random_permutations(spec, np.random.default_rng(seed)))
+        before, after = (
+            in_float64(lambda s=s: functional_call(module, s, (x,), tie_weights=False)) for s in (state, permuted)
+        )
+        worst = max(worst, float((after - before).abs().max() / before.abs().max()))
+    if path := os.environ.get("SYMLAB_FAMILIES"):
+        row = (name, family.library, len(spec.free), f"{found} of {family.matrix_axes}", f"{worst:.0e}")
+        with Path(path).open("a") as file:
+            file.write(f"| {' | '.join(map(str, row))} |\n")
+    assert worst < 1e-8
+    assert found == family.matrix_axes - family.lost, spec.unsupported

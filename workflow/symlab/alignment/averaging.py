@@ -1,0 +1,26 @@
+"""The mean of networks' weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+
+def average(states: Sequence[Mapping[str, Tensor]], weights: Sequence[float] | None = None) -> dict[str, Tensor]:
+    """The mean of states of one architecture, added up in float64 and given in the first one's types.
+
+    Args:
+        weights: of each state, positive, of any sum; default equal. Of one state the mean is that state, bit for bit.
+
+    Returns:
+        The mean by name; integer entries, which are counters, are the first state's.
+    """
+    weights = [1.0] * len(states) if weights is None else weights
+    mean = {}
+    for name, first in states[0].items():
+        mean[name] = first
+        if first.is_floating_point():
+            parts = [weight * state[name].double() for state, weight in zip(states, weights, strict=True)]
+            mean[name] = (sum(parts[1:], parts[0]) / sum(weights)).to(first.dtype)
+    return mean

@@ -1,0 +1,182 @@
+"""Online SGD of a product of two matrices, its residual form and one with a linear skip: ranks (Fig. 3 mid).
+
+The rank is predicted without a fit: near W = U = 0 every hidden neuron's weights (w, u) are multiplied each step by
+I + 2 lr [[0, y x^T], [x y^T, 0]], and the product has a direction for each positive Lyapunov exponent of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.settings import RESIDUAL, SKIP, VANILLA, OnlineRank
+from symlab.seeds import numpy_rng
+
+BLOCK = 1000
+QR_EVERY = 20
+SEGMENTS = 10
+"""Parts of the steps over which exponents are averaged, for their standard errors."""
+DIVERGED = 1000.0
+"""Multiple of E|y|^2 above which a run's loss is that of one that diverged."""
+Matrices = Float[np.ndarray, "runs d d"]
+
+
+def train_factors(settings: list[OnlineRank], job: Job) -> dict[str, pd.DataFrame]:
+    """W U x, (I + W)(I + U) x and (W U + V) x for y = mu x + (1 - mu) eps, eps_i ~ N(0, 2 / i).
+
+    Returns:
+        ``mirror_rank.csv``: a row a size, model (vanilla, residual, skip), ``matrix`` (map: all that multiplies x; W;
+        WU), rate, mu, seed and step (the end, its half and its quarter): ``rank_2`` and ``rank_3``, of singular values
+        above 10^-2 and 10^-3 of the largest, ``rank_absolute`` above 1e-6, the ``largest``, and whether the run
+        ``diverged``.
+        ``mirror_rank_exponents.csv``: a row a size, rate, mu and place: Lyapunov ``exponent`` a step and its standard
+        error.
+    """
+    ranks, exponents = [], []
+    for each in settings:
+        lr, mu = (part.ravel() for part in np.meshgrid(sorted(each.lr), sorted(each.mu), indexing="ij"))
+        for seed in range(each.seeds):
+            for model in (VANILLA, RESIDUAL, SKIP):
+                ranks += list(_train(each, model, lr, mu, seed, job))
+        exponents.append(lyapunov_exponents(lr, mu, each.d, each.exponent_steps, _stream(job, each.d, "exponents")))
+        job.report(f"d {each.d}: {each.seeds} seeds of {len(lr)} rates and mu")
+    return {
+        "mirror_rank.csv": pd.DataFrame(ranks),
+        "mirror_rank_exponents.csv": pd.concat(exponents, ignore_index=True),
+    }
+
+
+def _stream(job: Job, d: int, what: str, seed: int = 0) -> np.random.Generator:
+    return numpy_rng(job.study, "online rank", f"{d} inputs", what, seed)
+
+
+def _train(
+    settings: OnlineRank, model: str, lr: np.ndarray, mu: np.ndarray, seed: int, job: Job
+) -> Iterator[dict[str, float | str]]:
+    d, runs = settings.d, len(lr)
+    start, samples = _stream(job, d, "start", seed), _stream(job, d, "samples", seed)
+    W, U = (np.repeat(start.normal(0, d**-0.5, (1, d, d)), runs, axis=0) for _ in range(2))
+    if model == RESIDUAL:
+        # The residual form is the plain one in other coordinates, W' = I + W and U' = I + U.
+        W, U = np.eye(d) + 0.1 * W, np.eye(d) + 0.1 * U
+    V = np.zeros_like(W) if model == SKIP else None
+    limit = DIVERGED * (mu**2 * d + (1 - mu) ** 2 * 2 * np.sum(1 / np.arange(1, d + 1)))
+    moments = {BLOCK * -(-settings.steps // (part * BLOCK)) for part in (1, 2, 4)}
+    for step in range(BLOCK, settings.steps + 1, BLOCK):
+        x, y = draw_copies(samples, BLOCK, mu, d)
+        with np.errstate(over="ignore", invalid="ignore"):
+            diverged = ~(step_factors(W, U, V, lr, x, y) <= limit)
+        if step in moments:
+            for matrix, values in _matrices(model, W, U, V).items():
+                for run, ranks in enumerate(_ranks(values, diverged)):
+                    at = {"d": d, "model": model, "matrix": matrix, "lr": lr[run], "mu": mu[run]}
+                    yield {**at, "seed": seed, "step": step, "diverged": diverged[run], **ranks}
+
+
+def _matrices(model: str, W: Matrices, U: Matrices, V: Matrices | None) -> dict[str, Matrices]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = W @ U
+        if V is not None:
+            return {"map": product + V, "WU": product}
+        if model == RESIDUAL:
+            without = W - np.eye(W.shape[-1]), U - np.eye(W.shape[-1])
+            return {"map": product, "W": without[0], "WU": without[0] @ without[1]}
+        return {"map": product}
+
+
+def _ranks(values: Matrices, diverged: np.ndarray) -> list[dict[str, float]]:
+    """Ranks of those matrices whose runs have not diverged."""
+    found = []
+    for matrix, gone in zip(values, diverged, strict=True):
+        sigma = np.full(len(matrix), np.nan) if gone else np.linalg.svd(matrix, compute_uv=False)
+        named = {"rank_2": 1e-2 * sigma[0], "rank_3": 1e-3 * sigma[0], "rank_absolute": 1e-6}
+        counts = {name: np.nan if gone else float(np.sum(sigma > above)) for name, above in named.items()}
+        found.append({**counts, "largest": float(sigma[0])})
+    return found
+
+
+def draw_copies(
+    stream: np.random.Generator, steps: int, mu: Float[np.ndarray, " runs"], d: int
+) -> tuple[Float[np.ndarray, "steps d"], Float[np.ndarray, "steps runs d"]]:
+    """The next samples x ~ N(0, I), y = mu x + (1 - mu) eps, eps_i ~ N(0, 2 / i), for all mu from the same draws."""
+    x = stream.standard_normal((steps, d))
+    noise = stream.standard_normal((steps, d)) * np.sqrt(2 / np.arange(1, d + 1))
+    return x, mu[:, None] * x[:, None] + (1 - mu[:, None]) * noise[:, None]
+
+
+def step_factors(
+    W: Matrices,
+    U: Matrices,
+    V: Matrices | None,
+    lr: Float[np.ndarray, " runs"],
+    x: Float[np.ndarray, "steps d"],
+    y: Float[np.ndarray, "steps runs d"],
+) -> Float[np.ndarray, " runs"]:
+    """SGD of |W U x + V x - y|^2 in place, a step for each sample; the mean loss."""
+    # numpy is the faster in products with a vector, torch in adding an outer product; both see the same memory.
+    weights = [None if each is None else torch.from_numpy(each) for each in (W, U, V)]
+    rate = -2 * lr[:, None, None]
+    total = np.zeros(len(lr))
+    W_T = W.swapaxes(1, 2)
+    for inputs, labels in zip(x[:, :, None], y[..., None], strict=True):
+        hidden = U @ inputs
+        error = W @ hidden
+        if V is not None:
+            error += V @ inputs
+        error -= labels
+        total += np.sum(error**2, axis=(1, 2))
+        error *= rate
+        changes = error, W_T @ error, error
+        for each, change, read in zip(weights, changes, (hidden, inputs[None], inputs[None]), strict=True):
+            if each is not None:
+                each.addcmul_(torch.from_numpy(change), torch.from_numpy(read).transpose(1, 2))
+    return total / len(x)
+
+
+def lyapunov_exponents(
+    lr: Float[np.ndarray, " runs"],
+    mu: Float[np.ndarray, " runs"],
+    d: int,
+    steps: int,
+    stream: np.random.Generator,
+) -> pd.DataFrame:
+    """Lyapunov exponents a step of prod_t (I + 2 lr [[0, y x^T], [x y^T, 0]]), of the 2 d of each rate and mu.
+
+    Returns:
+        A row a run and place, the largest first: ``d``, ``lr``, ``mu``, ``place``, ``exponent`` and its standard
+        ``error`` over parts of the steps.
+    """
+    runs = len(lr)
+    top, low = (np.repeat(half[None], runs, axis=0) for half in np.split(np.eye(2 * d), 2))
+    grown = np.zeros((SEGMENTS, runs, 2 * d))
+    for block in range(steps // BLOCK):
+        x, y = draw_copies(stream, BLOCK, mu, d)
+        for first in range(0, BLOCK, QR_EVERY):
+            _multiply(top, low, 2 * lr, x[first : first + QR_EVERY], y[first : first + QR_EVERY])
+            Q, R = np.linalg.qr(np.concatenate([top, low], axis=1))
+            segment = (block * BLOCK + first) * SEGMENTS // steps
+            grown[segment] += np.log(np.abs(np.diagonal(R, axis1=1, axis2=2)))
+            top, low = (np.ascontiguousarray(half) for half in np.split(Q, 2, axis=1))
+    rates = grown * SEGMENTS / steps
+    mean, error = rates.mean(axis=0), rates.std(axis=0, ddof=1) / np.sqrt(SEGMENTS)
+    order = np.argsort(-mean, axis=1)
+    places = np.tile(np.arange(1, 2 * d + 1), runs)
+    found = {"d": d, "lr": np.repeat(lr, 2 * d), "mu": np.repeat(mu, 2 * d), "place": places}
+    for name, values in (("exponent", mean), ("error", error)):
+        found[name] = np.take_along_axis(values, order, axis=1).ravel()
+    return pd.DataFrame(found)
+
+
+def _multiply(top: np.ndarray, low: np.ndarray, rate: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """The rows for w and for u times the matrices of some steps, in place."""
+    halves = torch.from_numpy(top), torch.from_numpy(low)
+    for inputs, labels in zip(x, y, strict=True):
+        from_low = rate[:, None, None] * (inputs[None, None] @ low)
+        from_top = rate[:, None, None] * (labels[:, None] @ top)
+        halves[0].addcmul_(torch.from_numpy(labels[..., None]), torch.from_numpy(from_low))
+        halves[1].addcmul_(torch.from_numpy(inputs[None, :, None]), torch.from_numpy(from_top))

@@ -1,0 +1,261 @@
+"""Settings of the paper's experiments, every key under ``mirror_symmetry`` of a study; free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from symlab.settings import Fraction, Positive, Settings
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    if len(set(values)) < len(values):
+        raise ValueError("a value is listed twice")
+    return values
+
+
+class Lines(Settings):
+    """Gradient descent from points on mirrors of two losses in the plane, and from beside them (Fig. 5)."""
+
+    lr: Annotated[float, Field(gt=0)] = Field(0.05, description="Rate.")
+    steps: Positive = Field(1000, description="Steps.")
+    offset: Annotated[float, Field(gt=0)] = Field(1e-6, description="How far beside a mirror the controls start.")
+
+    def scale(self) -> str:
+        return f"{self.steps} steps"
+
+
+class Mirrors(Settings):
+    """Theorem 1 and its corollary at trained networks, for pairs of neurons drawn from each traced group."""
+
+    models: Positive = Field(1, description="Networks of each block of seeds.")
+    groups: Positive = Field(3, description="Groups of neurons at most, drawn from all.")
+    pairs: Positive = Field(1, description="Pairs of neurons of each group.")
+    samples: Positive = Field(64, description="Training samples that losses are means over.")
+    batch_size: Positive = Field(32, description="Samples of each step.")
+    steps: Positive = Field(50, description="SGD steps from the mirror and from beside it.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.1, description="Rate of these steps.")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-3, description="Their decay, twice the paper's gamma.")
+    offset: Annotated[float, Field(gt=0)] = Field(
+        1e-9, description="How far beside the mirror the controls start, over the norm of the parameters."
+    )
+
+
+class SmallNetworks(Settings):
+    """Tanh networks, whose mirrors are known in closed form: their Hessian, and when 0 is stable (Fig. 2, Eq. 2)."""
+
+    d: Annotated[int, Field(ge=3)] = Field(8, description="Neurons of the tanh network.")
+    samples: Positive = Field(400, description="Samples of its data.")
+    start: Annotated[float, Field(gt=0)] = Field(0.3, description="Norm of its initial parameters.")
+    gamma_over_critical: list[Annotated[float, Field(gt=0)]] = Field(
+        [0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.02, 1.05, 1.1],
+        min_length=5,
+        description="Decays in units of the critical one.",
+    )
+    steps: Positive = Field(8000, description="Steps of gradient descent at each decay.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.1, description="Their rate.")
+    seeds: Annotated[int, Field(ge=2)] = Field(5, description="Draws of data and start.")
+
+    def scale(self) -> str:
+        return f"{self.seeds} draws of {self.samples} samples"
+
+
+class Homogeneity(Settings):
+    """How alike neurons of the last hidden layer are at the end of training (Figs. 3 right and 6)."""
+
+    samples: Annotated[int, Field(ge=10)] = Field(2000, description="Test samples of the correlations.")
+    correlated: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="Correlation from which neurons are one.")
+    close: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.05, description="Distance of two neurons' weights, over the sum of their norms, below which they are merged."
+    )
+    curvatures: Annotated[int, Field(ge=0)] = Field(
+        40, description="Pairs of neurons, the closest and as many others, whose curvature is measured; 0 for none."
+    )
+
+
+class Magnitudes(Settings):
+    """How many parameters are nearly 0, and what setting them to 0 costs (Fig. 7)."""
+
+    thresholds: list[Annotated[float, Field(gt=0)]] = Field(
+        [1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8], min_length=1, description="Magnitudes below which parameters are counted."
+    )
+    pruned: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99],
+        min_length=1,
+        description="Shares of the parameters, the smallest ones, that are set to 0 before accuracy is measured.",
+    )
+
+
+class Factorization(Settings):
+    """Two linear layers with weight decay, from none to so much that all is lost (Fig. 8)."""
+
+    gammas: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2)] = Field(
+        [0.0, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0], description="Strengths of the decay, γ(|W|² + |U|²)."
+    )
+    d: Annotated[int, Field(ge=2)] = Field(50, description="Inputs, hidden units and outputs.")
+    n: Positive = Field(200, description="Samples.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.01, description="Rate.")
+    steps: Annotated[int, Field(ge=8)] = Field(6000, description="Full-batch steps.")
+    seeds: Positive = Field(3, description="Draws of samples, targets and initial weights.")
+
+    def scale(self) -> str:
+        return f"{self.d} units a layer, {self.steps} steps, {self.seeds} seeds"
+
+
+class Plasticity(Settings):
+    """A linear regressor and reparametrized ones that learn tasks one after the other (Fig. 4)."""
+
+    tasks: Annotated[int, Field(ge=2)] = Field(10, description="Tasks.")
+    steps: Positive = Field(25000, description="Steps on each task.")
+    d: Positive = Field(100, description="Inputs.")
+    n: Positive = Field(100, description="Samples of a task.")
+    batch: Positive = Field(16, description="Samples of a step, drawn with replacement.")
+    label_noise: Annotated[float, Field(ge=0)] = Field(1.0, description="Standard deviation of the labels' noise.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.01, description="Rate of Adam.")
+    sgd_lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
+        [0.02, 0.05, 0.1], description="Rates of SGD."
+    )
+    noise: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
+        [1e-16, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2], description="Variances of the noise added to gradients."
+    )
+    bias: Annotated[float, Field(gt=0)] = Field(1e-4, description="Variance of the fixed biases.")
+    decay: Annotated[float, Field(gt=0)] = Field(1e-3, description="γ of the variants with weight decay.")
+    seeds: Positive = Field(3, description="Draws of tasks, batches and initial weights.")
+
+    def scale(self) -> str:
+        return f"{self.tasks} tasks, {self.steps} steps a task, {self.seeds} seeds"
+
+
+class Attention(Settings):
+    """Self-attention layers that learn a regression in context, with weight decay (Figs. 9, 10)."""
+
+    layers: Annotated[list[Literal[1, 2]], Field(min_length=1)] = Field([1, 2], description="Numbers of layers.")
+    N: Positive = Field(100, description="Data points.")
+    T: Annotated[int, Field(ge=2)] = Field(10, description="Rows of a data point, the last of which is the query.")
+    d: Positive = Field(20, description="Features; a token has one entry more.")
+    decays: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2)] = Field(
+        [0.003, 0.01, 0.03, 0.1, 0.3, 1.0], description="PyTorch's weight decays, which is 2γ."
+    )
+    adam_lr: Annotated[float, Field(gt=0)] = Field(4e-3, description="Rate of Adam.")
+    descent_lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Rate of gradient descent.")
+    steps: Positive = Field(2000, description="Full-batch steps of Adam.")
+    descent_steps: Positive = Field(8000, description="Full-batch steps of gradient descent.")
+    every: Positive = Field(50, description="Steps of Adam between two measurements.")
+    seeds: Positive = Field(3, description="Draws of data and initial weights.")
+
+    def scale(self) -> str:
+        return f"{self.N} data points, {self.T} rows, {self.d} features, {self.steps} steps, {self.seeds} seeds"
+
+
+class Solvers(Settings):
+    """Products of factors with weight decay against solvers of the convex problems that they stand for (Sec. 2.6)."""
+
+    d: Annotated[int, Field(ge=10, multiple_of=5)] = Field(50, description="Coefficients of the lasso, in groups of 5.")
+    n: Positive = Field(100, description="Samples.")
+    side: Annotated[int, Field(ge=4)] = Field(20, description="Inputs and outputs of the matrix problem.")
+    label_noise: Annotated[float, Field(ge=0)] = Field(0.5, description="Standard deviation of the labels' noise.")
+    strengths: Annotated[list[Fraction], Field(min_length=1)] = Field(
+        [0.03, 0.1, 0.3], description="Penalties in units of the least that makes the minimum 0."
+    )
+    rate: Fraction = Field(0.1, description="Rate of factors in units of that of ISTA, 1/L.")
+    steps: Annotated[int, Field(ge=100)] = Field(20000, description="Steps of every method.")
+    per_decade: Positive = Field(12, description="Measurements in each tenfold of steps.")
+    seeds: Positive = Field(5, description="Draws of samples, truths and starts.")
+
+    def scale(self) -> str:
+        return f"{self.d} coefficients, {self.steps} steps, {self.seeds} seeds"
+
+
+Rate = Annotated[float, Field(gt=0)]
+Rates = Annotated[list[Rate], Field(min_length=1), AfterValidator(_distinct)]
+ManySteps = Annotated[int, Field(ge=1000, multiple_of=1000)]
+
+
+class Sparsity(Settings):
+    """Online SGD of a regression whose coefficients are products u w, and of a plain one (Fig. 3 left).
+
+    All rates and models of a seed learn from the same samples.
+    """
+
+    d: Annotated[int, Field(ge=2)] = Field(200, description="Inputs; each true coefficient is 1/d.")
+    sigma: Rates = Field([2.0, 1.0], description="Standard deviations of the labels' noise.")
+    batch: Annotated[list[Positive | None], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        [1], description="Samples of each step; null for the gradient of the expected loss."
+    )
+    lr: Annotated[list[Rate], Field(min_length=2), AfterValidator(_distinct)] = Field(
+        [*[round(5e-4 + place * 4.3e-3 / 13, 6) for place in range(14)], 6e-3, 1e-2], description="Rates."
+    )
+    in_critical_rates: bool = Field(False, description="Whether rates are multiples of the critical one.")
+    plain: bool = Field(True, description="Whether to train the plain regression too.")
+    seeds: Positive = Field(3, description="Draws of the start and of the samples.")
+    steps: ManySteps = Field(100_000, description="Steps, a multiple of 1,000.")
+    per_decade: Positive = Field(10, description="Measurements for each factor of ten in the steps.")
+
+    def scale(self) -> str:
+        return f"{self.d} inputs, {len(self.lr)} rates, {self.seeds} seeds, {self.steps} steps"
+
+
+class AdamSparsity(Settings):
+    """The same regression of products under Adam, with and without momentum: how sparse it gets at which error."""
+
+    d: Annotated[int, Field(ge=2)] = Field(200, description="Inputs; each true coefficient is 1/d.")
+    sigma: Rate = Field(2.0, description="Standard deviation of the labels' noise.")
+    beta1: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        [0.0, 0.9], description="Decay of the mean gradient; 0 is without momentum."
+    )
+    beta2: Annotated[float, Field(gt=0, lt=1)] = Field(0.999, description="Decay of the mean squared gradient.")
+    lr: Rates = Field([1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2], description="Rates.")
+    seeds: Positive = Field(3, description="Draws of the start and of the samples.")
+    steps: ManySteps = Field(100_000, description="Steps, a multiple of 1,000.")
+
+    def scale(self) -> str:
+        return f"{len(self.lr)} rates of Adam, {self.steps} steps of Adam"
+
+
+class Edges(Settings):
+    """SGD of one product u w from right beside its mirrors, over rates and batch sizes: where it collapses (Thm. 5)."""
+
+    slope: Rate = Field(0.1, description="The true coefficient.")
+    sigma: Rate = Field(1.0, description="Standard deviation of the labels' noise.")
+    batch: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        [1, 2, 4, 8, 16, 64], description="Samples of each step."
+    )
+    lr: Rates = Field([round(0.02 * 10 ** (place / 12), 5) for place in range(37)], description="Rates.")
+    start: Rate = Field(1e-8, description="Standard deviation of u and w at the start.")
+    runs: Positive = Field(200, description="Runs of each cell.")
+    steps: Positive = Field(20_000, description="Steps.")
+    draws: Positive = Field(400_000, description="Draws for the expected logarithm of a step's factor.")
+
+    def scale(self) -> str:
+        return f"{self.runs} runs of one product, {self.steps} steps of one product"
+
+
+VANILLA, RESIDUAL, SKIP = "vanilla", "residual", "skip"
+"""What multiplies the input: W U, (I + W)(I + U), W U + V."""
+
+
+class OnlineRank(Settings):
+    """Online SGD of a product of two matrices on noisy copies of the input, with two ways around it (Fig. 3 mid)."""
+
+    d: Annotated[int, Field(ge=2)] = Field(50, description="Inputs, hidden neurons and outputs.")
+    lr: Rates = Field([2e-3, 5e-3, 9e-3], description="Rates.")
+    mu: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        [0.0, 0.02, 0.05, 0.1, 0.3], description="Signal in the labels mu x + (1 - mu) noise."
+    )
+    seeds: Positive = Field(3, description="Draws of the start and of the samples.")
+    steps: ManySteps = Field(60_000, description="Steps, a multiple of 1,000.")
+    exponent_steps: ManySteps = Field(40_000, description="Steps over which Lyapunov exponents are averaged.")
+
+    def scale(self) -> str:
+        return f"{self.d} inputs, {self.seeds} seeds, {self.steps} steps"
+
+
+class Memory(Settings):
+    """Memory of a training step of a network as it is and with every parameter a product (Fig. 7, App. B.4)."""
+
+    network: dict[str, Any] = Field({"name": "resnet18"}, description="The network, for colour images.")
+    side: Positive = Field(32, description="Pixels of each side of an image.")
+    batch: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
+        [1, 128], description="Batch sizes."
+    )

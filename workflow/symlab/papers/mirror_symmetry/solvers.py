@@ -1,0 +1,277 @@
+"""Products of factors with weight decay against convex solvers: lasso, group lasso, nuclear norm (Sec. 2.6, Eq. 7).
+
+loss(u * w) + alpha (|u|^2 + |w|^2) has the least value of loss(theta) + 2 alpha |theta|_1, and so for one scalar s a
+group in s w (the sum of the groups' norms) and for matrices W U (the nuclear norm).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.names import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL
+from symlab.papers.mirror_symmetry.proximal import (
+    Batch,
+    accelerate,
+    after,
+    descend,
+    shrink,
+    shrink_groups,
+    shrink_spectrum,
+)
+from symlab.papers.mirror_symmetry.settings import Solvers
+from symlab.seeds import torch_generator
+
+CONVEX = ISTA, FISTA, SUBGRADIENT
+GROUP = 5
+NONZERO = 1e-6
+"""What exceeds it, of coefficients, groups' norms and singular values, counts to the support."""
+
+
+class Problem(ABC):
+    """mean |X theta - y|^2 + 2 alpha penalty(theta) for a batch of draws and strengths, theta [batch, rows, columns].
+
+    A lasso has one column of coefficients, a group lasso a row for each group, the matrix problem outputs as columns.
+    """
+
+    name: str
+    starts: tuple[str, ...] = (UNEQUAL,)
+
+    def __init__(self, settings: Solvers, study: str) -> None:
+        drawn = [self.draw(settings, torch_generator(study, "solvers", self.name, s)) for s in range(settings.seeds)]
+        times = len(settings.strengths)
+        self.x, self.y, self.start = (
+            torch.stack(each).repeat_interleave(times, 0) for each in zip(*drawn, strict=True)
+        )
+        self.S = self.x.mT @ self.x / settings.n
+        self.b = (self.x.mT @ self.y / settings.n).reshape(self.start[:, 0].shape)
+        strength = torch.tensor(settings.strengths, dtype=torch.float64).repeat(settings.seeds)
+        # Below the largest of these the minimum is not 0.
+        self.alpha = (strength * self.sizes(self.b).amax(1))[:, None, None]
+        self.rate = 1 / (2 * torch.linalg.matrix_norm(self.S, 2))[:, None, None]
+        self.keys = [(seed, each) for seed in range(settings.seeds) for each in settings.strengths]
+
+    @abstractmethod
+    def draw(self, settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Samples x [n, d] and y [n, outputs], and two draws of normal entries of variance 1/d in theta's shape."""
+
+    @abstractmethod
+    def sizes(self, theta: Batch) -> Float[Tensor, "batch parts"]:
+        """What the penalty sums, and of which a support consists."""
+
+    @abstractmethod
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        """Proximal map of ``by`` times the penalty."""
+
+    def product(self, u: Batch, w: Batch) -> Batch:
+        """Theta of its factors."""
+        return u * w
+
+    def pull_back(self, u: Batch, w: Batch, pull: Batch) -> tuple[Batch, Batch]:
+        """Gradients with respect to the factors from that with respect to theta."""
+        return w * pull, u * pull
+
+    def begin(self, start: str) -> tuple[Batch, Batch]:
+        """Factors before the first step: here one magnitude for all w and u = v / w, so that none is on a mirror."""
+        v = self.start[:, 0]
+        w = 1.25 * v.square().mean((1, 2), keepdim=True).sqrt().sqrt()
+        return v / w, w.expand_as(v).clone()
+
+    def gradient(self, theta: Batch) -> Batch:
+        """Of the mean squared error."""
+        return 2 * (self._apply(theta) - self.b)
+
+    def objective(self, theta: Batch) -> Float[Tensor, " batch"]:
+        """Mean squared error and penalty, less the mean of y^2."""
+        fit = (theta * (self._apply(theta) - 2 * self.b)).sum((1, 2))
+        return fit + 2 * self.alpha[:, 0, 0] * self.sizes(theta).sum(1)
+
+    def minimum(self) -> Batch:
+        """The minimiser, by FISTA from 0."""
+        return after(3000, accelerate(self.gradient, self.shrink_step, torch.zeros_like(self.b), self.rate))
+
+    def shrink_step(self, theta: Batch) -> Batch:
+        """Proximal map of rate times the penalty."""
+        return self.shrink(theta, 2 * self.alpha * self.rate)
+
+    def _apply(self, theta: Batch) -> Batch:
+        return (self.S @ theta.reshape(len(theta), self.S.shape[1], -1)).reshape(theta.shape)
+
+
+class Lasso(Problem):
+    """Every coefficient a product u w (spred, Ziyin and Wang 2023); a fifth of the true ones are 1 or -1."""
+
+    name = "lasso"
+    starts = (UNEQUAL, EQUAL, RANDOM)
+
+    def draw(self, settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        d = settings.d
+        x, noise, sign, start = _normal(generator, (settings.n, d), (settings.n,), (d,), (2, d, 1))
+        truth = sign.sign() * (torch.arange(d) < d // 5)
+        return x, (x @ truth + settings.label_noise * noise)[:, None], start / d**0.5
+
+    def sizes(self, theta: Batch) -> Tensor:
+        return theta.abs().flatten(1)
+
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        return shrink(theta, by)
+
+    def begin(self, start: str) -> tuple[Batch, Batch]:
+        v, other = self.start.unbind(1)
+        by_start = {EQUAL: (v.sign() * v.abs().sqrt(), v.abs().sqrt()), RANDOM: (v.clone(), other.clone())}
+        return by_start[start] if start in by_start else super().begin(start)
+
+    def minimum(self) -> Batch:
+        """By scikit-learn's coordinate descent, whose objective is half of ours at the same alpha."""
+        from sklearn.linear_model import Lasso as CoordinateDescent
+
+        found = []
+        for x, y, alpha in zip(self.x, self.y, self.alpha, strict=True):
+            solver = CoordinateDescent(alpha=float(alpha), fit_intercept=False, tol=1e-14, max_iter=1_000_000)
+            found.append(torch.from_numpy(solver.fit(x.numpy(), y[:, 0].numpy()).coef_)[:, None])
+        return torch.stack(found)
+
+
+class GroupLasso(Problem):
+    """Every group of five a vector times a scalar; a fifth of the true groups are normal, of variance 1."""
+
+    name = "group lasso"
+
+    def draw(self, settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        n, d, groups = settings.n, settings.d, settings.d // GROUP
+        x, noise, truth, start = _normal(generator, (n, d), (n,), (groups, GROUP), (2, groups, GROUP))
+        truth = truth * (torch.arange(groups) < max(1, groups // 5))[:, None]
+        return x, (x @ truth.flatten() + settings.label_noise * noise)[:, None], start / d**0.5
+
+    def sizes(self, theta: Batch) -> Tensor:
+        return theta.norm(dim=2)
+
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        return shrink_groups(theta, by)
+
+    def pull_back(self, u: Batch, w: Batch, pull: Batch) -> tuple[Batch, Batch]:
+        return w * pull, (u * pull).sum(2, keepdim=True)
+
+    def begin(self, start: str) -> tuple[Batch, Batch]:
+        u, w = super().begin(start)
+        return u, w[:, :, :1].clone()
+
+
+class NuclearNorm(Problem):
+    """A product of two matrices; the true one has a seventh of the full rank, and singular values of about 1."""
+
+    name = "nuclear norm"
+
+    def draw(self, settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        n, side, rank = settings.n, settings.side, max(1, settings.side // 7)
+        shapes = (n, side), (n, side), (side, rank), (rank, side), (2, side, side)
+        x, noise, left, right, start = _normal(generator, *shapes)
+        return x, x @ left @ right * 2 / (side * rank**0.5) + settings.label_noise * noise, start / side**0.5
+
+    def sizes(self, theta: Batch) -> Tensor:
+        return torch.linalg.svdvals(theta)
+
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        return shrink_spectrum(theta, by[..., 0])
+
+    def product(self, u: Batch, w: Batch) -> Batch:
+        return u @ w
+
+    def pull_back(self, u: Batch, w: Batch, pull: Batch) -> tuple[Batch, Batch]:
+        return pull @ w.mT, u.mT @ pull
+
+    def begin(self, start: str) -> tuple[Batch, Batch]:
+        u, w = self.start.unbind(1)
+        return u.clone(), w.clone()
+
+
+def _normal(generator: torch.Generator, *shapes: tuple[int, ...]) -> list[Tensor]:
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def compare_solvers(settings: Solvers, job: Job) -> dict[str, pd.DataFrame]:
+    """Factors with decay, ISTA, FISTA and subgradient descent on three problems, in double precision.
+
+    All take full-batch steps of one product with S each: ISTA and FISTA at rate 1/L, subgradients at 1/(L sqrt(step)),
+    factors at ``rate``/L. Convex solvers start where the unequal factors' product does.
+
+    Returns:
+        ``mirror_solvers.csv``: a row a measured step, problem, method, ``start``, ``strength`` and ``seed`` with the
+        ``gap`` of mean squared error and penalty above the minimum, and ``f1`` of the support (what exceeds 1e-6)
+        against the minimiser's; ``mirror_signs.csv``: for factors of a lasso the coefficients of the minimiser's
+        support that start with the ``wrong`` sign, and which of them have the right one at the end (``righted``).
+    """
+    tables, signs = [], []
+    for kind in (Lasso, GroupLasso, NuclearNorm):
+        problem = kind(settings, job.study)
+        best = problem.minimum()
+        frame = pd.DataFrame(problem.keys, columns=["seed", "strength"]).assign(problem=problem.name)
+        for method, start in [(FACTORS, start) for start in problem.starts] + [(each, UNEQUAL) for each in CONVEX]:
+            frame = frame.assign(method=method, start=start)
+            path = walk(problem, method, start, settings)
+            wrong = best.sign() * next(path)[1].sign() < 0
+            for step, theta in path:
+                tables.append(frame.assign(step=step, **_measure(problem, theta, best)))
+            if kind is Lasso and method == FACTORS:
+                righted = wrong & (theta * best.sign() > NONZERO)
+                counts = {"wrong": wrong.sum((1, 2)).numpy(), "righted": righted.sum((1, 2)).numpy()}
+                signs.append(frame.assign(**counts))
+            job.report(f"{problem.name}, {method} {start}")
+    return {
+        "mirror_solvers.csv": pd.concat(tables, ignore_index=True),
+        "mirror_signs.csv": pd.concat(signs, ignore_index=True),
+    }
+
+
+def walk(problem: Problem, method: str, start: str, settings: Solvers) -> Iterator[tuple[int, Batch]]:
+    """Theta before the first step, and after log-spaced numbers of steps to the last."""
+    decades = np.log10(settings.steps)
+    spaced = np.logspace(0, decades, round(settings.per_decade * decades) + 1).round().astype(int)
+    moments = {0, *spaced.tolist()}
+    path = _paths(problem, method, start, settings.rate)
+    for step, theta in zip(range(settings.steps + 1), path, strict=False):
+        if step in moments:
+            yield step, theta
+
+
+def _paths(problem: Problem, method: str, start: str, rate: float) -> Iterator[Batch]:
+    u, w = problem.begin(start)
+    if method == ISTA:
+        return descend(problem.gradient, problem.shrink_step, problem.product(u, w), problem.rate)
+    if method == FISTA:
+        return accelerate(problem.gradient, problem.shrink_step, problem.product(u, w), problem.rate)
+    if method == SUBGRADIENT:
+        return _follow_subgradients(problem, problem.product(u, w))
+    return _descend_factors(problem, u, w, rate * problem.rate)
+
+
+def _descend_factors(problem: Problem, u: Batch, w: Batch, lr: Tensor) -> Iterator[Batch]:
+    while True:
+        theta = problem.product(u, w)
+        yield theta
+        du, dw = problem.pull_back(u, w, problem.gradient(theta))
+        u, w = u - lr * (du + 2 * problem.alpha * u), w - lr * (dw + 2 * problem.alpha * w)
+
+
+def _follow_subgradients(problem: Problem, theta: Batch) -> Iterator[Batch]:
+    """At rate 1/(L sqrt(step)), with the subgradient that is 0 where the penalty has a kink."""
+    tiny = 1e-12
+    for step in count(1):
+        yield theta
+        # What shrinking by almost nothing takes away points along the subgradient.
+        slope = (theta - problem.shrink(theta, torch.full_like(problem.alpha, tiny))) / tiny
+        theta = theta - problem.rate / step**0.5 * (problem.gradient(theta) + 2 * problem.alpha * slope)
+
+
+def _measure(problem: Problem, theta: Tensor, best: Tensor) -> dict[str, np.ndarray]:
+    found, wanted = problem.sizes(theta) > NONZERO, problem.sizes(best) > NONZERO
+    f1 = 2 * (found & wanted).sum(1) / (found.sum(1) + wanted.sum(1))
+    return {"gap": (problem.objective(theta) - problem.objective(best)).numpy(), "f1": f1.numpy()}

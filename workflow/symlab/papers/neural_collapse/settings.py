@@ -1,0 +1,158 @@
+"""Settings of the paper's experiments, every key under ``neural_collapse`` of a study; free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from symlab.settings import Positive, Settings
+
+Penalty = Annotated[float, Field(ge=0)]
+
+
+class Runs(Settings):
+    """Networks of several depths trained to collapse, by full-batch Adam, and their metrics on the way (Figs. 1, 2).
+
+    Every depth is a point, and every hidden penalty where several are given.
+    """
+
+    network: Literal["rn1", "rn2", "t11", "t12", "t21", "t22"] = Field(
+        description="Residual networks with one or two linear layers a block; transformers with one or two in the "
+        "attention (first digit) and in the MLP (second)."
+    )
+    dataset: str | None = Field(None, description="Which of the study's data sets to train on; null for each of them.")
+    L: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = Field(
+        [1, 2, 3, 5, 8, 13, 21, 34],
+        description="Depths as the paper counts them: a residual network has L - 1 blocks, a transformer L; the "
+        "smallest, LayerNorm and a linear map alone, is 1 or 0.",
+    )
+    width: Positive = Field(64, description="d.")
+    pre_norm: bool = Field(False, description="Whether blocks read normalised inputs, or normalise their sums.")
+    loss: Literal["cross_entropy", "squared_error"] = Field(
+        "cross_entropy",
+        description="squared_error: half the squared distance from one-hot labels, without output bias.",
+    )
+    penalty: Penalty = Field(0.005, description="λ of the squared weights, halved; embedding and biases have none.")
+    by_depth: Literal["constant", "uniform", "split"] = Field(
+        "constant",
+        description="constant: λ at every depth; uniform: λ / L; split: λ / L of hidden weights, λ of the last.",
+    )
+    hidden_penalty: list[Penalty] | None = Field(
+        None, description="λ of hidden weights, one network each, instead of what by_depth says; null for none."
+    )
+    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
+    steps: Positive = Field(5000, description="Steps, each on all samples.")
+    seeds: Positive = Field(5, description="Networks of each point; their samples are the same.")
+    per_class: Positive = Field(description="Training samples of each class.")
+    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
+    patch: Positive | None = Field(None, description="Side of a transformer's patches in (averaged) pixels.")
+    moments: int = Field(20, ge=5, description="How often all is measured on the way.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if min(self.L) < 1 and not self.transformer:
+            raise ValueError("a residual network has L of 1 at least")
+        if len(set(self.L)) < len(self.L):
+            raise ValueError("a depth is listed twice")
+        return self
+
+    @property
+    def transformer(self) -> bool:
+        """Whether it is a transformer."""
+        return self.network[0] == "t"
+
+    def penalties(self, L: int) -> tuple[float, float]:
+        """λ of hidden weights and of the last layer at a depth, by ``by_depth``."""
+        hidden = self.penalty if self.by_depth == "constant" else self.penalty / max(L, 1)
+        last = hidden if self.by_depth == "uniform" else self.penalty
+        return hidden, last
+
+    def scale(self) -> str:
+        return f"{self.per_class} samples a class, {self.steps} steps, {self.seeds} seeds"
+
+
+class CriticalPenalty(Settings):
+    """The penalty of hidden weights above which branches of two-layer blocks die, from networks without branches."""
+
+    last_penalty: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
+        [0.005], description="λ of the last layer."
+    )
+    width: Positive = Field(64, description="d.")
+    per_class: Positive = Field(description="Training samples of each class.")
+    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
+    steps: Positive = Field(3000, description="Steps, each on all samples.")
+    seeds: Positive = Field(2, description="Networks at each penalty.")
+    starts: Positive = Field(50, description="Random starts of the search for the best neuron.")
+
+    def scale(self) -> str:
+        return f"{self.seeds} networks a penalty"
+
+
+class Growth(Settings):
+    """Networks grown by splitting: trained with one block, then every block made two and trained on, repeatedly."""
+
+    network: Literal["rn1", "rn2"] = Field("rn1", description="One or two linear layers a block.")
+    by_depth: Literal["constant", "split"] = Field(
+        "constant", description="constant: λ at every depth; split: λ / L of hidden weights, λ of the last."
+    )
+    doublings: Positive = Field(5, description="How often blocks are split: depths 2, 3, 5, 9, 17, 33.")
+    width: Positive = Field(64, description="d.")
+    penalty: Penalty = Field(0.005, description="λ of the squared weights, halved; embedding and biases have none.")
+    per_class: Positive = Field(description="Training samples of each class.")
+    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate at the first depth, by a half cosine.")
+    tuning_lr: Annotated[float, Field(gt=0)] = Field(0.001, description="Learning rate after each split, likewise.")
+    steps: Positive = Field(3000, description="Steps at each depth, each on all samples.")
+    seeds: Positive = Field(4, description="Networks.")
+
+    def scale(self) -> str:
+        return f"{self.seeds} networks grown by splitting"
+
+
+class Hysteresis(Settings):
+    """Two-layer networks whose branches live, trained on at larger penalties of hidden weights."""
+
+    L: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)] = Field([2, 5], description="Depths.")
+    hidden_penalty: Annotated[list[Penalty], Field(min_length=2)] = Field(
+        description="λ of hidden weights, rising; networks trained from random weights at the first go on at each."
+    )
+    last_penalty: Annotated[float, Field(gt=0)] = Field(0.005, description="λ of the last layer.")
+    width: Positive = Field(64, description="d.")
+    per_class: Positive = Field(description="Training samples of each class.")
+    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate of Adam, by a half cosine each time.")
+    steps: Positive = Field(3000, description="Steps at each penalty, each on all samples.")
+    seeds: Positive = Field(2, description="Networks of each depth.")
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        if self.hidden_penalty != sorted(set(self.hidden_penalty)):
+            raise ValueError("hidden_penalty must rise")
+        return self
+
+
+class PerturbedClasses(Settings):
+    """Appendix C: networks under squared error on one point a class and a perturbation, without a trained embedding."""
+
+    eps: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
+        [0.02, 0.05, 0.1, 0.2, 0.4], description="Norm of each sample's perturbation."
+    )
+    L: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)] = Field([2, 8, 21], description="Depths.")
+    classes: Annotated[int, Field(ge=2)] = Field(3, description="K, which is the dimension of the class space too.")
+    per_class: Annotated[int, Field(ge=2)] = Field(4, description="Samples of each class.")
+    width: Positive = Field(16, description="d, of which 2 K + 1 are needed.")
+    penalty: Penalty = Field(0.005, description="λ of the squared weights, halved.")
+    lr: Annotated[float, Field(gt=0)] = Field(0.001, description="Learning rate of Adam, to 0 by a half cosine.")
+    steps: Positive = Field(2000, description="Steps, each on all samples.")
+    seeds: Positive = Field(2, description="Perturbations and networks of each size.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.width < 2 * self.classes + 1:
+            raise ValueError("width is at least 2 classes + 1: class space, as many further dimensions, and their mean")
+        return self
+
+    def scale(self) -> str:
+        return f"{self.seeds} perturbations of each size"

@@ -1,0 +1,275 @@
+"""Figs. 2 and 6: escape directions on the circle from random starts, faster than one neuron or not."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.card import Drawing
+from symlab.papers.claim import Bound, Claim, Found, Measurement, Tables, above, below
+from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
+from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
+from symlab.plotting.rows import need
+from symlab.plotting.style import PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RUNS, CURVES, LIMITS = "polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv"
+NEEDED = 4
+"""Neurons a layer that Example 1 needs for more than the speed of one."""
+STILL_MOVING = (
+    "A descent counts as soon as it is faster than one neuron, whether it has ended or not; those that fall short are "
+    "among those that still move at the last step."
+)
+
+
+def on_circle(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the paper's circle: eight points, depth three."""
+    return table[(table["N"] == 8) & (table["L"] == 3)]
+
+
+def successes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Of each width: ``hits``, the runs faster than one neuron, of ``n``."""
+    found = runs.assign(hit=runs["outcome"] == "success").groupby("width")["hit"].agg(["sum", "size"])
+    return found.rename(columns={"sum": "hits", "size": "n"})
+
+
+def circle(tables: Tables, style: Style) -> Figure:
+    """Fig. 2: the points and their gradients, the speed along the descents of one width, successes by width."""
+    runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
+    blue, red, grey = (palette(style)[index] for index in (0, 3, 7))
+    figure, axes = panels(1, 3, PAGE, 2.5, sharex=False, sharey=False)
+    left, centre, right = axes[0]
+    angle = 2 * np.pi * np.arange(1, 9) / 8
+    for sign, color in ((1, red), (-1, blue)):
+        chosen = (-1.0) ** np.arange(1, 9) == sign
+        left.scatter(np.sin(angle[chosen]), np.cos(angle[chosen]), color=color, s=25)
+    left.set(aspect="equal", xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), xlabel="$x_1$", ylabel="$x_2$", title="inputs")
+    width = _shown_width(runs)
+    _draw_descents(centre, curves[curves["width"] == width], runs[runs["width"] == width], (blue, grey))
+    centre.set(xlabel="step", ylabel=r"speed $-L_0$", title=f"descents, width {width}")
+    found = successes(runs)
+    share = found["hits"] / found["n"]
+    low, high = np.transpose([wilson_interval(row.hits, row.n) for row in found.itertuples()])
+    right.errorbar(found.index, share, yerr=[share - low, high - share], color=blue, marker="o", capsize=2)
+    right.axvline(NEEDED, color="0.6", linestyle=":", linewidth=0.8)
+    right.set(xscale="log", ylim=(-0.03, 1.03), xlabel="width", ylabel="share of runs")
+    right.set_title("successes")
+    set_ticks(right.xaxis, found.index)
+    entries = [
+        mark_entry("G = +1", "o", color=red),
+        mark_entry("G = -1", "o", color=blue),
+        line_entry("faster than one neuron", color=blue),
+        line_entry("not faster", color=grey),
+    ]
+    legend(figure, entries, _say_runs(found))
+    return figure
+
+
+def all_descents(tables: Tables, style: Style) -> Figure:
+    """Fig. 6: the speed along all descents, a panel a width."""
+    runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
+    blue, grey = palette(style)[0], palette(style)[7]
+    widths = sorted(runs["width"].unique())
+    columns = min(4, len(widths))
+    rows = -(-len(widths) // columns)
+    figure, axes = panels(rows, columns, PAGE, 0.8 + 1.6 * rows, sharex=False)
+    for axis, width in zip(axes.flat, widths, strict=False):
+        of_width = runs[runs["width"] == width]
+        _draw_descents(axis, curves[curves["width"] == width], of_width, (blue, grey))
+        axis.set_title(f"width {width}, {len(of_width)} runs")
+        axis.locator_params(axis="x", nbins=3)
+    for axis in axes.flat[len(widths) :]:
+        axis.remove()
+    figure.supxlabel("step", fontsize=style.font_size)
+    figure.supylabel(r"speed $-L_0$", fontsize=style.font_size)
+    entries = [line_entry("faster than one neuron", color=blue), line_entry("not faster", color=grey)]
+    legend(figure, entries, "dashed: the speed of one neuron, 0.414; dotted: the certified limit, 1/2")
+    return figure
+
+
+def _shown_width(runs: pd.DataFrame) -> int:
+    """The width whose share of successes is nearest to one half: there both ends are to be seen."""
+    found = successes(runs)
+    return int((found["hits"] / found["n"] - 0.5).abs().idxmin())
+
+
+def _draw_descents(axis: Axes, curves: pd.DataFrame, runs: pd.DataFrame, colors: tuple[object, object]) -> None:
+    hit = runs.set_index("run")["outcome"] == "success"
+    from matplotlib.collections import LineCollection
+
+    lines = {run: curve[["step", "speed"]].to_numpy() for run, curve in curves.groupby("run")}
+    # Hundreds of lines are pixels within a drawing.
+    drawn = LineCollection(
+        list(lines.values()),
+        colors=[colors[0] if hit[run] else colors[1] for run in lines],
+        linewidths=0.4,
+        alpha=0.6,
+        rasterized=True,
+    )
+    axis.add_collection(drawn)
+    axis.autoscale()
+    axis.axhline(math.sqrt(2) - 1, color="black", linestyle="--", linewidth=0.8)
+    axis.axhline(0.5, color="black", linestyle=":", linewidth=0.8)
+
+
+def _say_runs(found: pd.DataFrame) -> str:
+    counts = found["n"].unique()
+    each = f"{counts[0]} runs a width" if len(counts) == 1 else f"{counts.min()} to {counts.max()} runs a width"
+    return f"{each}, bars are 95 % intervals (Wilson); dashed: one neuron, 0.414; dotted: the certified limit, 1/2"
+
+
+def _see_circle(tables: Tables) -> str:
+    found = successes(on_circle(tables[RUNS]))
+    told = ", ".join(f"{row.hits} of {row.n} at width {row.Index}" for row in found.itertuples())
+    best = on_circle(tables[RUNS])["speed"].max()
+    return f"Faster than one neuron are {told}; the fastest run reaches {best:.4f}."
+
+
+def _see_levels(tables: Tables) -> str:
+    runs = on_circle(tables[RUNS])
+    levels = {"0": 0, "0.293": 1 - 2**-0.5, "1/3": 1 / 3, "0.414": 2**0.5 - 1, "1/2": 0.5}
+    told = ", ".join(f"{int(((runs['speed'] - at).abs() < 3e-3).sum())} near {name}" for name, at in levels.items())
+    near = sum(int(((runs["speed"] - at).abs() < 3e-3).sum()) for at in levels.values())
+    return f"Of {len(runs)} runs {told}, and {len(runs) - near} elsewhere."
+
+
+FIGURES = (
+    Drawing(
+        "saddle-2",
+        "Escape directions on the circle",
+        """\
+Left: eight inputs on the unit circle, coloured by the gradient of the cost at output 0. Centre: speed -L0 along
+projected gradient descent on the sphere |θ|² = 3 from random starts, networks of depth 3. Right: share of the runs that
+end faster than any network of one neuron a layer, √2 - 1, against the width.
+""",
+        circle,
+        seen=_see_circle,
+        differs="The paper names neither the width of the centre panel nor the number of runs; the width nearest to a "
+        "share of one half is shown. The limit 1/2 is certified here by linear programs, the paper conjectures it.",
+    ),
+    Drawing(
+        "saddle-6",
+        "All descents on the circle",
+        "Speed -L0 along every descent of Figure 2, a panel a width; blue ones end above √2 - 1.",
+        all_descents,
+        seen=_see_levels,
+    ),
+)
+
+
+def rise_with_width(tables: Tables) -> list[Found]:
+    """p-value of the trend of successes over log2 of the width."""
+    found = successes(on_circle(tables[RUNS]))
+    if len(found) < 3:
+        return ["needs three widths"]
+    p = trend_p_value(found["hits"].to_numpy(), found["n"].to_numpy(), np.log2(found.index.to_numpy(dtype=float)))
+    told = ", ".join(f"{width}: {row.hits}/{row.n}" for width, row in found.iterrows())
+    return [Measurement(p, int(found["n"].sum()), detail=told, unit="runs")]
+
+
+def hits_of_narrow(tables: Tables) -> list[Found]:
+    """Successes at each width below four."""
+    return [
+        Measurement(
+            float(row.hits), row.n, case=f"width {width}", detail=f"at most {wilson_interval(row.hits, row.n)[1]:.2g}",
+            unit="runs",
+        )
+        for width, row in successes(on_circle(tables[RUNS])).iterrows()
+        if width < NEEDED
+    ]  # fmt: skip
+
+
+def hits_of_wide(tables: Tables) -> list[Found]:
+    """Share of successes at each width from four on."""
+    return [
+        Measurement(row.hits / row.n, row.n, None, f"width {width}", f"{row.hits} runs", unit="runs")
+        for width, row in successes(on_circle(tables[RUNS])).iterrows()
+        if width >= NEEDED
+    ]
+
+
+def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
+    runs = on_circle(tables[RUNS])
+    chosen = runs[(runs["outcome"] == "success") & runs["width"].between(NEEDED, 2 * NEEDED)]
+    if chosen.empty:
+        return ["needs a success at a width of 4 to 8"]
+    value = float(chosen[f"second_{layer}"].agg(worst))
+    moving = int((chosen["slope"] > STILL_BELOW).sum())
+    return [Measurement(value, len(chosen), detail=f"{moving} of them still move at the last step", unit="runs")]
+
+
+def smallest_of_first_layer(tables: Tables) -> list[Found]:
+    """Second over first singular value of W_1, the smallest of all successes at widths 4 to 8."""
+    return _second_values(tables, 1, "min")
+
+
+def largest_of_second_layer(tables: Tables) -> list[Found]:
+    """Second over first singular value of W_2, the largest of all successes at widths 4 to 8."""
+    return _second_values(tables, 2, "max")
+
+
+CLAIMS = (
+    Claim(
+        id="saddle-2-trend",
+        statement="The wider the network, the more often descent finds a direction faster than one neuron",
+        quantity="p-value of the trend over log2 of the width (Cochran and Armitage, one-sided)",
+        bound=below(0.01),
+        origin="derived",
+        reason="The paper says that success increases with width; chance gives this p-value once in a hundred.",
+        tables=(RUNS,),
+        measure=rise_with_width,
+        also=("saddle-6",),
+    ),
+    Claim(
+        id="saddle-2-narrow",
+        statement="With fewer than four neurons a layer, no run is faster than one neuron",
+        quantity="number of successes",
+        bound=Bound("0 runs", 0, 0),
+        origin="paper",
+        reason="The paper's direction needs a hidden width of at least four.",
+        tables=(RUNS,),
+        measure=hits_of_narrow,
+        also=("saddle-6",),
+    ),
+    Claim(
+        id="saddle-2-wide",
+        statement="From four neurons a layer on, some runs are faster than one neuron",
+        quantity="share of successes",
+        bound=above(0),
+        origin="paper",
+        reason="The paper gives a faster direction for every hidden width of at least four.",
+        tables=(RUNS,),
+        measure=hits_of_wide,
+        also=("saddle-6",),
+    ),
+    Claim(
+        id="saddle-2-first-layer",
+        statement="Where descent is faster than one neuron, the first layer has two equal singular values",
+        quantity="second over first singular value of W_1, smallest of all successes of widths 4 to 8",
+        bound=above(0.95),
+        origin="ours",
+        reason="Example 1 has 1; 0.05 is left for descents that have not quite ended.",
+        tables=(RUNS,),
+        why={"": STILL_MOVING},
+        measure=smallest_of_first_layer,
+        also=("saddle-6",),
+    ),
+    Claim(
+        id="saddle-2-second-layer",
+        statement="Where descent is faster than one neuron, the second layer has rank one",
+        quantity="second over first singular value of W_2, largest of all successes of widths 4 to 8",
+        bound=below(0.1),
+        origin="ours",
+        reason="Example 1 has 0; a tenth is left for descents that have not quite ended.",
+        tables=(RUNS,),
+        why={"": STILL_MOVING},
+        measure=largest_of_second_layer,
+        also=("saddle-6",),
+    ),
+)

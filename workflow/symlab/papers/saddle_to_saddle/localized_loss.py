@@ -1,0 +1,184 @@
+"""The localized loss of a bias-free ReLU network at the origin, escape directions, and what bounds their speeds.
+
+Weights are W_1 .. W_L, each [..., n_l, n_(l-1)]; inputs X [n_0, N] have samples as columns; G [n_L, N] is the gradient
+of the cost at output 0. Z_0^s = X, Z_l = W_l Z_(l-1)^s, Z_l^s = relu(Z_l); the output is Z_L.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Weights = Sequence[Float[Tensor, "... out in"]]
+
+
+def run_layers(W: Weights, X: Float[Tensor, "d n"]) -> tuple[list[Tensor], list[Tensor]]:
+    """Z_1 .. Z_L, and Z_0^s .. Z_(L-1)^s, which they are products with."""
+    inner, Z = [X], []
+    for W_l in W:
+        Z.append(W_l @ inner[-1])
+        inner.append(Z[-1].clamp_min(0))
+    return Z, inner[:-1]
+
+
+def localized_loss(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> Float[Tensor, ...]:
+    """L0 = Tr[G^T Y], the cost's first-order change at output Y; of degree L in the weights (Section 2.1)."""
+    return (G * run_layers(W, X)[0][-1]).sum((-2, -1))
+
+
+def localized_gradient(
+    W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], slopes: Sequence[float] = (), tolerance: float = 1e-12
+) -> list[Tensor]:
+    """Gradient of L0 by each W_l.
+
+    ``slopes`` are relu's derivatives in the hidden layers at pre-activations below ``tolerance``, each from 0 to 1
+    (Clarke's subgradients); without them 0.
+    """
+    Z, inner = run_layers(W, X)
+    delta, gradients = G, []
+    for place in reversed(range(len(W))):
+        gradients.append(delta @ inner[place].mT)
+        if place:
+            below = Z[place - 1]
+            slope = torch.where(below.abs() < tolerance, slopes[place - 1], (below > 0).to(X)) if slopes else below > 0
+            delta = (W[place].mT @ delta) * slope
+    return gradients[::-1]
+
+
+def squared_norm(W: Weights) -> Float[Tensor, ...]:
+    """Sum of all squared weights."""
+    return torch.stack([W_l.square().sum((-2, -1)) for W_l in W]).sum(0)
+
+
+def to_sphere(W: Weights) -> list[Tensor]:
+    """The weights scaled to the sphere of squared norm L."""
+    factor = (len(W) / squared_norm(W)).sqrt()[..., None, None]
+    return [factor * W_l for W_l in W]
+
+
+def escape_speed(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> Float[Tensor, ...]:
+    """s = -L0 on the sphere of squared norm L: the speed, if the weights point along an escape direction."""
+    return -localized_loss(to_sphere(W), X, G)
+
+
+def escape_residual(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> Float[Tensor, ...]:
+    """|grad L0(rho) + s rho| / (s sqrt(L)), which is 0 along an escape direction rho."""
+    rho = to_sphere(W)
+    speed = -localized_loss(rho, X, G)
+    moved = [g + speed[..., None, None] * rho_l for g, rho_l in zip(localized_gradient(rho, X, G), rho, strict=True)]
+    return squared_norm(moved).sqrt() / (speed * math.sqrt(len(rho)))
+
+
+def beyond_rank_one(M: Float[Tensor, "... a b"]) -> Float[Tensor, ...]:
+    """Share of the squared Frobenius norm that is not the first singular value's; NaN for a matrix of zeros."""
+    if M.shape[-1] > 8 * M.shape[-2]:
+        # Of wide matrices the eigenvalues of M M^T, which resolve shares down to rounding.
+        squares = torch.linalg.eigvalsh(M @ M.mT).flip(-1).clamp_min(0)
+    else:
+        squares = torch.linalg.svdvals(M).square()
+    return squares[..., 1:].sum(-1) / squares.sum(-1)
+
+
+class LayerRatios(NamedTuple):
+    """A_l of W_l for l = 1 .. L, B_l of Z_l^s for l = 0 .. L-1, D_l for l = 1 .. L-1 (Theorem 3.1); [..., layers]."""
+
+    A: Tensor
+    B: Tensor
+    D: Tensor
+
+
+def layer_ratios(W: Weights, X: Float[Tensor, "d n"]) -> LayerRatios:
+    """How far weights and activations are from rank one (A, B), and layers from linear ones (D), layer by layer."""
+    Z, inner = run_layers(W, X)
+    batch = Z[-1].shape[:-2]
+    cut = [(Z_l.clamp_max(0)).square().sum((-2, -1)) / Z_l.square().sum((-2, -1)) for Z_l in Z[:-1]]
+    return LayerRatios(
+        torch.stack([beyond_rank_one(W_l) for W_l in W], -1),
+        torch.stack([beyond_rank_one(Z_l).expand(batch) for Z_l in inner], -1),
+        torch.stack(cut, -1),
+    )
+
+
+def bound_near_rank_one(noise: float, G: Float[Tensor, "k n"], speed: float) -> float:
+    """Proposition 3.3's bound on the ratios for inputs u v^T + E, |E|_F <= noise; infinite where it says nothing."""
+    lost = float(G.norm()) * noise
+    return 8 * lost / (speed - lost) if lost < speed else math.inf
+
+
+class SpeedBudget(NamedTuple):
+    """Where speed is lost: terms that are nowhere negative on the sphere and sum to log(|X| |G| / s), an identity.
+
+    norms: -log |W_l|_F, whose sum is not negative; rank: -1/2 log(1 - B_l), l = 0 .. L-1; cut: -1/2 log(1 - D_l),
+    l = 1 .. L-1; alignment: of W_l with the strongest direction of its inputs; output: -log cos(-G, Y).
+    """
+
+    total: Tensor
+    norms: Tensor
+    rank: Tensor
+    cut: Tensor
+    alignment: Tensor
+    output: Tensor
+
+
+def speed_budget(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> SpeedBudget:
+    """The budget of weights at any norm whose localized loss is negative; per layer terms are [..., layers]."""
+    Z, inner = run_layers(W, X)
+    Y = Z[-1]
+    loss = (G * Y).sum((-2, -1))
+    batch = loss.shape
+    norm = torch.stack([W_l.norm(dim=(-2, -1)) for W_l in W], -1)
+    before = torch.stack([Z_l.norm(dim=(-2, -1)) for Z_l in Z], -1)
+    after = torch.stack([Z_s.norm(dim=(-2, -1)).expand(batch) for Z_s in inner], -1)
+    strongest = torch.stack([torch.linalg.matrix_norm(Z_s, 2).expand(batch) for Z_s in inner], -1)
+    # As quotients of norms: 1 - B and 1 - D have few digits left where B or D is nearly 1.
+    return SpeedBudget(
+        total=torch.log(X.norm() * G.norm() / -loss),
+        norms=-norm.log(),
+        rank=torch.log(after / strongest),
+        cut=torch.log(before[..., :-1] / after[..., 1:]),
+        alignment=torch.log(norm * strongest / before),
+        output=-torch.log(-loss / (G.norm() * before[..., -1])),
+    )
+
+
+def budget_missed(budget: SpeedBudget) -> Float[Tensor, ...]:
+    """What the terms of a speed budget sum to, less its total: 0 but for rounding; NaN where L0 is not negative."""
+    total, *terms, output = budget
+    return torch.stack([term.sum(-1) for term in terms]).sum(0) + output - total
+
+
+FIRST = {"norms": 1, "rank": 0, "cut": 1, "alignment": 1}
+"""The layer that the first entry of each term of the speed budget belongs to."""
+
+
+def budget_by_layer(budget: SpeedBudget) -> dict[tuple[str, int], Float[Tensor, ...]]:
+    """The terms of a speed budget by name and layer."""
+    terms = {name: getattr(budget, name) for name in FIRST}
+    return {(name, FIRST[name] + i): term[..., i] for name, term in terms.items() for i in range(term.shape[-1])}
+
+
+def lift(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], k: int) -> list[Tensor]:
+    """Weights of depth L + k, of squared norm L + k, that are no slower than the given ones (Proposition 3.2).
+
+    All that the last hidden layer computes is handed to its most useful unit; layers L-1 .. L+k have rank one. The
+    weights are one network's, of depth 2 or more, on the sphere of squared norm L.
+    """
+    *lower, W_hidden, W_out = W
+    _, inner = run_layers(W, X)
+    into, out = W_hidden.norm(dim=1), W_out.norm(dim=0)
+    alive = into * out > 0
+    unit_in = W_hidden / torch.where(alive, into, 1)[:, None]
+    unit_out = W_out / torch.where(alive, out, 1)
+    gains = torch.einsum("kn,ki,in->i", G, unit_out, (unit_in @ inner[-2]).clamp_min(0))
+    best = int(torch.where(alive, gains, math.inf).argmin())
+    root = (into * out).sum().sqrt()
+    first, last = torch.zeros_like(W_hidden), torch.zeros_like(W_out)
+    first[0], last[:, 0] = root * unit_in[best], root * unit_out[:, best]
+    passing = W_hidden.new_zeros(len(W_hidden), len(W_hidden))
+    passing[0, 0] = 1
+    return to_sphere([*lower, first, *(passing.clone() for _ in range(k)), last])

@@ -1,0 +1,165 @@
+"""Mirrors of a loss: reflections R of the parameters, l(R theta) = l(theta), and what they say of gradient and Hessian.
+
+A mirror with orthonormal columns O reflects by R = I - 2 O O^T (Ziyin 2024, Definition 1). R alone says the rest: with
+P = O O^T = (I - R) / 2, a point is split into P theta, off the mirror, and (I - P) theta on it, and |O^T theta| is
+|P theta|. So a mirror is a linear map of states here, and no matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import grad, jacrev
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from symlab.symmetries.symmetry_spec import SymmetrySpec, permuted, shape
+
+State = dict[str, Tensor]
+Loss = Callable[[State], Tensor]
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A reflection of states: linear, orthogonal, and its own inverse."""
+
+    name: str
+    reflect: Callable[[State], State]
+
+    def off(self, state: State) -> State:
+        """P theta, the part that the reflection turns round."""
+        turned = self.reflect(state)
+        return {name: (value - turned[name]) / 2 for name, value in state.items()}
+
+    def on(self, state: State) -> State:
+        """(I - P) theta, the nearest point of the mirror."""
+        turned = self.reflect(state)
+        return {name: (value + turned[name]) / 2 for name, value in state.items()}
+
+    def order_parameter(self, state: State) -> float:
+        """|O^T theta|, the distance from the mirror."""
+        return norm(self.off(state))
+
+
+def neurons(spec: SymmetrySpec, group: str, a: int, b: int) -> Mirror:
+    """The permutation mirror of two neurons of a traced group: on it their parameters are equal (Theorem 4).
+
+    Of a group that lies within others it is the pair within every neuron of theirs.
+    """
+    order = np.arange(spec.groups[group].size)
+    order[[a, b]] = order[[b, a]]
+    swap = {group: np.broadcast_to(order, shape(group, spec.groups)).copy()}
+
+    def reflect(state: State) -> State:
+        return {
+            name: permuted(value, spec.axes[name], swap, spec.groups) if name in spec.axes else value
+            for name, value in state.items()
+        }
+
+    return Mirror(f"{group}: {a} = {b}", reflect)
+
+
+def rescaling(u: str, w: str, entry: int | None = None, sign: int = 1) -> Mirror:
+    """Of l(rho u, w / rho) = l(u, w): u <-> sign w, for one entry of both tensors or for all (Theorem 2).
+
+    On it u = w, or u = -w for ``sign`` -1.
+    """
+
+    def reflect(state: State) -> State:
+        where = torch.ones_like(state[u], dtype=torch.bool)
+        if entry is not None:
+            where = torch.zeros_like(where)
+            where.view(-1)[entry] = True
+        swapped = {u: torch.where(where, sign * state[w], state[u]), w: torch.where(where, sign * state[u], state[w])}
+        return {**state, **swapped}
+
+    return Mirror(f"{u} = {'-' if sign < 0 else ''}{w}", reflect)
+
+
+def sign_flip(*names: str) -> Mirror:
+    """Of l(-u, -w) = l(u, w): O is the identity on the named tensors, which are 0 on the mirror (Theorem 2)."""
+    return Mirror(
+        f"{' = '.join(names)} = 0", lambda state: {name: -t if name in names else t for name, t in state.items()}
+    )
+
+
+def rotation(W: str, n: Float[Tensor, " rows"], U: str | None = None) -> Mirror:
+    """Of l(Omega W) = l(W), Omega orthogonal: n^T W = 0 for a unit vector n (Theorem 3).
+
+    With ``U`` of l(U Omega^T, Omega W) = l(U, W): U n = 0 and n^T W = 0 together.
+    """
+
+    def reflect(state: State) -> State:
+        turned = {W: state[W] - 2 * torch.outer(n, n @ state[W])}
+        if U is not None:
+            turned[U] = state[U] - 2 * torch.outer(state[U] @ n, n)
+        return {**state, **turned}
+
+    return Mirror(f"n^T {W} = 0" + (f", {U} n = 0" if U else ""), reflect)
+
+
+def norm(state: Mapping[str, Tensor]) -> float:
+    """The Euclidean norm of all tensors together."""
+    return float(torch.stack([value.norm() for value in state.values()]).norm())
+
+
+def inner(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Float[Tensor, ""]:
+    """The inner product of two states."""
+    return torch.stack([(a[name] * b[name]).sum() for name in a]).sum()
+
+
+def unit(state: State) -> State:
+    """The state over its norm."""
+    length = norm(state)
+    return {name: value / length for name, value in state.items()}
+
+
+def random_state(like: State, generator: torch.Generator) -> State:
+    """Independent N(0, 1) entries, of the shapes and types of a state."""
+    return {name: torch.randn(t.shape, generator=generator, dtype=t.dtype) for name, t in like.items()}
+
+
+def hessian_times(loss: Loss, state: State, v: State) -> State:
+    """H v, the Hessian's product with a direction: the gradient of the gradient's inner product with it."""
+    # The fused attention cannot be differentiated twice.
+    with sdpa_kernel(SDPBackend.MATH):
+        return grad(lambda at: inner(grad(loss)(at), v))(state)
+
+
+def basis(mirror: Mirror, like: State) -> tuple[Float[Tensor, "d k"], Float[Tensor, "d c"]]:
+    """Orthonormal columns O and O_perp of all parameters, flat in the state's order; for small networks."""
+    d = sum(value.numel() for value in like.values())
+    P = torch.stack([flat(mirror.off(unflat(row, like))) for row in torch.eye(d, dtype=torch.float64)])
+    values, vectors = torch.linalg.eigh((P + P.T) / 2)
+    return vectors[:, values > 0.5], vectors[:, values <= 0.5]
+
+
+def hessian_blocks(
+    loss: Loss, state: State, mirror: Mirror
+) -> tuple[Float[Tensor, "k k"], Float[Tensor, "k c"], Float[Tensor, "c c"]]:
+    """O^T H O, O^T H O_perp and O_perp^T H O_perp of the whole Hessian; for small networks.
+
+    On the mirror the middle one is 0 (Theorem 1, part 2).
+    """
+    off, on = basis(mirror, state)
+
+    def at(vector: Tensor) -> Tensor:
+        return loss(unflat(vector, state))
+
+    H = jacrev(grad(at))(flat(state))
+    return off.T @ H @ off, off.T @ H @ on, on.T @ H @ on
+
+
+def flat(state: State) -> Float[Tensor, " d"]:
+    """All entries one after another."""
+    return torch.cat([value.reshape(-1) for value in state.values()])
+
+
+def unflat(vector: Float[Tensor, " d"], like: State) -> State:
+    """The state whose entries are those of a vector."""
+    parts = vector.split([value.numel() for value in like.values()])
+    return {name: part.view(value.shape) for part, (name, value) in zip(parts, like.items(), strict=True)}
