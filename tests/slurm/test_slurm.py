@@ -86,11 +86,11 @@ def waiting(untrained, cluster):
 
 
 def hold_training(training, cluster):
-    """Waits until training has taken its first steps, stops it there, and returns the cluster's id of its job.
+    """Waits until training has written a checkpoint, stops it there, and returns the cluster's id of its job.
 
     SLURM wakes what it is about to end, so the time that it takes to strike does not count.
     """
-    cluster.wait(lambda: "epoch 1/" in training.log(), "training", 150)
+    cluster.wait(lambda: "checkpoint at" in training.log(), "training", 150)
     (script,) = training.scripts()
     script.suspend()
     (job,) = cluster.jobs()
@@ -172,7 +172,8 @@ def test_a_job_over_its_time_fails_with_its_log_and_the_next_run_goes_on(waiting
     cluster.ask("scontrol", "update", f"jobid={job}", "endtime=now+1second")
     assert run.ended(150) == 1
     assert "SLURM status is: 'TIMEOUT'" in run.said() and "DUE TO TIME LIMIT" in run.logs_of_failed_jobs()
-    assert "Training was stopped at" in waiting.log() and not (waiting.project.folder / waiting.models).exists()
+    # Training may not come to say that it was stopped: srun is told to end with it, and kills it at once.
+    assert not (waiting.project.folder / waiting.models).exists()
     run = submit(waiting.project, waiting.models)
     assert run.ended(150) == 0, run.said()[-5000:]
     assert_trained_as_before(waiting, trained)
