@@ -17,6 +17,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from symlab.artifacts import ArtifactError, read_tensors, write_tensors
+from symlab.device import processor
 from symlab.errors import Interrupted
 from symlab.schemes.fixed_parts import State
 
@@ -112,10 +113,10 @@ class Checkpoints:
         if header.get("key") != self.key:
             self.report(f"training begins anew, {self.path} is a checkpoint of other settings or another version")
             return None
-        if header["instructions"] != _instructions():
+        if header["processor"] != processor():
             self.report(
-                f"the checkpoint was written on a processor with {header['instructions']}, this one has "
-                f"{_instructions()}: results agree with those of one processor only up to rounding"
+                f"the checkpoint was written on a processor {header['processor']}, this one is {processor()}: "
+                "results agree with those of one processor only up to rounding"
             )
         progress, live = _unpacked(arrays, header, device)
         self.report(f"going on at replica {progress.start}, epoch {progress.epoch}, batch {progress.batch}")
@@ -142,7 +143,7 @@ class Checkpoints:
         arrays, header = _packed(progress, live())
         self.due = time.monotonic() + self.seconds
         try:
-            write_tensors(self.path, arrays, "checkpoint", {**header, "key": self.key, "instructions": _instructions()})
+            write_tensors(self.path, arrays, "checkpoint", {**header, "key": self.key, "processor": processor()})
         except ArtifactError as error:
             if self.stopped_by is not None:
                 raise
@@ -170,11 +171,6 @@ def training_key(spec: dict[str, Any], data: str, code: str, device: str, thread
         "device": where,
         "threads": threads,
     }
-
-
-def _instructions() -> str:
-    """The vector instructions that torch uses on this processor, which decide how it rounds."""
-    return torch.backends.cpu.get_cpu_capability()
 
 
 def restore(live: State, saved: State) -> None:
