@@ -202,6 +202,13 @@ def without_norms() -> nn.Module:
     return NormFreeNet(NfCfg(depths=(1, 1), channels=(16, 32), stem_chs=8), num_classes=5)
 
 
+def outlooks() -> nn.Module:
+    from timm.models.volo import VOLO
+
+    sizes = {"layers": (1, 1), "embed_dims": (24, 32), "num_heads": (2, 4), "mlp_ratio": 2.0, "stem_hidden_dim": 8}
+    return VOLO(**sizes, img_size=32, downsamples=(True, False), outlook_attention=(True, False), num_classes=5)
+
+
 def text(channels: int) -> torch.Tensor:
     return torch.randn(2, 5, channels, generator=torch.Generator().manual_seed(1))
 
@@ -411,6 +418,27 @@ FAMILIES = {
         chunk_size=4,
         use_cache=False,
     ),
+    # Half of a head's dimensions of queries and keys are turned; gates act within the heads of the recurrence.
+    "RecurrentGemma": hugging(
+        76,
+        "RecurrentGemmaForCausalLM",
+        "RecurrentGemmaConfig",
+        head_dim=8,
+        lru_width=32,
+        attention_window_size=8,
+        **DECODER | {"num_hidden_layers": 3},
+    ),
+    "Jamba": hugging(
+        82,
+        "JambaForCausalLM",
+        "JambaConfig",
+        attn_layer_period=2,
+        attn_layer_offset=1,
+        num_experts=1,
+        mamba_d_state=4,
+        mamba_dt_rank=4,
+        **DECODER | {"num_hidden_layers": 4},
+    ),
     "GPT-Neo": hugging(
         35,
         "GPTNeoForCausalLM",
@@ -523,6 +551,22 @@ FAMILIES = {
         76, "PvtV2ForImageClassification", "PvtV2Config", images, image_size=32, sr_ratios=[4, 2, 1, 1], **PYRAMID
     ),
     # The convolution of positions has two groups, so the residual stream is groups x channels.
+    "PatchTST": hugging(
+        35,
+        "PatchTSTForPrediction",
+        "PatchTSTConfig",
+        noise(32, 3),
+        num_input_channels=3,
+        context_length=32,
+        patch_length=8,
+        patch_stride=8,
+        d_model=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        ffn_dim=48,
+        prediction_length=4,
+        scaling=None,
+    ),
     "Wav2Vec2": hugging(57, "Wav2Vec2ForCTC", "Wav2Vec2Config", waves, **SOUND),
     "HuBERT": hugging(57, "HubertForCTC", "HubertConfig", waves, **SOUND),
     "Whisper encoder": hugging(
@@ -582,6 +626,8 @@ FAMILIES = {
     "timm gMLP": Family("timm", mixer(4, block_layer="SpatialGatingBlock", mlp_layer="GatedMlp"), images, 12),
     # Standardised weights.
     "timm NF-ResNet": Family("timm", without_norms, images, 27),
+    # Values of windows are summed where these overlap.
+    "timm VOLO": Family("timm", outlooks, images, 69),
     # Groups of channels that are normalised together, and pairs of them where two values are normalised together.
     "UNet2DModel": diffusion(
         236,

@@ -267,6 +267,22 @@ def test_more_layers_with_rules():
     assert sizes(spec) == {"0:1": (2, 4), "4:1": (2, 3), "6": (2,)}
 
 
+def test_channels_pass_from_windows_into_the_image_that_they_are_folded_to():
+    module = nn.Sequential(
+        nn.Conv2d(4, 6, 1), nn.Unfold(2, stride=2), nn.Fold(4, 2, stride=2), nn.ReLU(), nn.Conv2d(6, 2, 1)
+    )  # fmt: skip
+    spec = check(module, torch.randn(2, 4, 4, 4, dtype=torch.float64))
+    assert spec.unsupported == ()
+    assert sizes(spec) == {"0": (6,)}
+
+
+def test_pixels_of_windows_stay_where_they_are_folded():
+    module = nn.Sequential(nn.Linear(4, 12), nn.Unflatten(1, (12, 1)), nn.Fold(2, 2), nn.ReLU(), nn.Conv2d(3, 2, 1))
+    spec = check(module, X)
+    assert sizes(spec) == {"0": (3,)}
+    assert spec.axes["0.weight"] == (Product(("0", 4)), None)
+
+
 def test_weight_norm_keeps_its_neurons():
     module = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 6)), nn.ReLU(), nn.Linear(6, 2))
     spec = check(module, X)

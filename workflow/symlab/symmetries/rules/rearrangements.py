@@ -202,6 +202,16 @@ def im2col(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -
     return view(Value((*x.dims[:-2], fixed_dim(kernel), fixed_dim(sizes[-1]))), sizes)
 
 
+@rule("col2im")
+def col2im(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    x, sizes = input_of(arguments), shapes[0]
+    *batch, columns, patches = (dim.size for dim in x.dims)
+    x = view(x, [*batch, sizes[-3], columns // sizes[-3], patches])
+    for dim in x.dims[-2:]:
+        fix_dim(dim)
+    return Value((*x.dims[:-2], *(fixed_dim(size) for size in sizes[-2:])))
+
+
 @rule("unfold", carries=True)
 def unfold(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     x, sizes = input_of(arguments), shapes[0]
