@@ -297,6 +297,8 @@ FAMILIES = {
     "Qwen3-MoE": hugging(
         44, "Qwen3MoeForCausalLM", "Qwen3MoeConfig", num_experts=4, moe_intermediate_size=24, **MIXTURE
     ),
+    # The best expert and the second best are found one after the other: experts, on three axes a layer, stay.
+    "Phi-3.5-MoE": hugging(44, "PhimoeForCausalLM", "PhimoeConfig", num_local_experts=4, lost=6, **MIXTURE),
     "GPT-OSS": hugging(50, "GptOssForCausalLM", "GptOssConfig", num_local_experts=4, **MIXTURE),
     "DeepSeek-V3": hugging(
         54,
@@ -483,6 +485,17 @@ FAMILIES = {
     "OLMo-2": hugging(38, "Olmo2ForCausalLM", "Olmo2Config", **DECODER),
     # Its convolutions have as many groups as there are heads, so the residual stream is groups x channels.
     "SqueezeBERT": hugging(48, "SqueezeBertForSequenceClassification", "SqueezeBertConfig", embedding_size=32, **WORDS),
+    # Heads of attention and of convolution are joined, and the dimensions within all of them get one permutation.
+    "ConvBERT": hugging(
+        68,
+        "ConvBertForSequenceClassification",
+        "ConvBertConfig",
+        lost=2,
+        embedding_size=24,
+        head_ratio=2,
+        conv_kernel_size=3,
+        **WORDS,
+    ),
     "MobileBERT": hugging(
         78,
         "MobileBertForSequenceClassification",

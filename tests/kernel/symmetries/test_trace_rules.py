@@ -137,6 +137,32 @@ def test_single_operations(function, n_enters, expected):
     assert sizes(spec) == expected
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda h: torch.multiply(h, torch.divide(h, 3)),
+        lambda h: torch.where(torch.greater(h, 0.1), torch.negative(h), torch.absolute(h)),
+        lambda h: h.moveaxis(0, 1).moveaxis(1, 0),
+        lambda h: torch.hstack([h, h])[:, :6] + torch.vstack([h, h])[:3],
+        lambda h: h * F.cosine_similarity(h, h.exp(), dim=-1)[:, None],
+        lambda h: h - torch.special.logsumexp(h, -1, keepdim=True),
+        lambda h: torch.tensordot(h, torch.ones(6, 6, dtype=h.dtype), dims=([1], [0])),
+        lambda h: h / torch.linalg.norm(h, dim=-1, keepdim=True) + torch.linalg.vecdot(h, h)[:, None],
+        lambda h: h - h.median(-1, keepdim=True).values + h.count_nonzero(-1)[:, None],
+    ],
+)
+def test_operations_that_torch_composes_of_others_keep_their_neurons(function):
+    module = Net(lambda m, h: F.relu(m.middle(function(h))), middle=nn.Linear(6, 6))
+    spec = check(module, X)
+    assert spec.unsupported == ()
+    assert sizes(spec) == {"first": (6,), "middle": (6,)}
+
+
+def test_a_kronecker_product_repeats_its_neurons():
+    spec = check(Net(lambda m, h: torch.kron(h, torch.tensor([[1.0, 2.0]], dtype=h.dtype)), n_enters=12), X)
+    assert spec.unsupported == () and sizes(spec) == {"first": (6,)}
+
+
 def moved_pixels(module, h):
     """A convolution of kernel size 1 whose stride and padding move the pixels but keep their number."""
     return torch.tanh(F.conv1d(h[:, :, None] * torch.relu(module.pixels), module.kernel, stride=2, padding=1)).sum(2)
@@ -665,7 +691,7 @@ def test_what_is_picked_by_positions_may_be_renumbered(function, n_enters, expec
         (lambda m, h: F.one_hot(h.argmax(1), 7).to(h) @ torch.ones(7, 3, dtype=h.dtype), 3, {}),
         (lambda m, h: torch.histc(h.argmax(1).to(h), bins=6, min=0, max=5).cumsum(0) * h, 6, {}),
         (lambda m, h: m.matrix[h.argmax(1), torch.topk(h, 1)[1][:, 0] % 2] * h.sum(1), 3, {}),
-        (lambda m, h: sorted_experts(m, h, shift=1), 6, {}),
+        (lambda m, h: sorted_experts(m, h, shift=1), 6, H | {"up": (5,), "down": (6,)}),
     ],
 )
 def test_positions_that_are_used_as_numbers_stay(function, n_enters, expected):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from symlab.errors import UserError
-from symlab.symmetries.rules.recorder import CARRIERS
+from symlab.symmetries.rules.recorder import CARRIERS, rule_of
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram, ExportGraphSignature
@@ -58,6 +58,7 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
         if not _made_functional(program):
             program.graph_module.recompile()
             program = program.run_decompositions({})
+        program = _without_composites(program)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
         # torch.export raises errors of many unrelated types for what it cannot follow.
         reason = str(error).strip().split("\n")[0]
@@ -126,6 +127,28 @@ def _inline_modes(module: fx.GraphModule, signature: ExportGraphSignature | None
         graph.erase_node(node)
         if not holder.users:
             graph.erase_node(holder)
+
+
+def _without_composites(program: ExportedProgram) -> ExportedProgram:
+    """The program with operations that no rule knows and torch composes of others replaced by these."""
+    from torch.export import default_decompositions
+
+    replaced: set[Any] = set()
+    while composites := {node.target for node in program.graph.nodes if _is_composite(node)} - replaced:
+        known = default_decompositions()
+        program = program.run_decompositions({target: known[target] for target in composites if target in known})
+        replaced |= composites
+    return program
+
+
+def _is_composite(node: fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or rule_of(operation(node), target.tags) is not None:
+        return False
+    # Sizes have no axes; of a Fourier transform no part is known either, and its own name tells more.
+    if isinstance(node.meta.get("val"), torch.SymInt) or operation(node).startswith("fft_"):
+        return False
+    return target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def _replace(node: fx.Node, other: fx.Node, signature: ExportGraphSignature | None) -> None:

@@ -29,10 +29,9 @@ from symlab.symmetries.rules.recorder import (
     MASKS,
     POINTING,
     RESULTS_USED,
-    RULES,
     Recorder,
     Unknown,
-    elementwise,
+    rule_of,
 )
 
 # Stand-ins for sizes that are not known, such as the batch's: primes, so that no view can split them.
@@ -41,12 +40,6 @@ UNKNOWN_SIZES = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_09
 DROPPING = {"scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu"}
 # Parameters' axes that are listed of those that an unknown operation keeps in place.
 AXES_SHOWN = 4
-# Pointwise operations that torch does not mark as such.
-POINTWISE = {
-    *("hardswish", "hardsigmoid", "hardtanh", "relu6", "selu", "celu", "mish", "softplus", "softsign", "tanhshrink"),
-    *("softshrink", "hardshrink", "log_sigmoid", "threshold", "rrelu", "where", "copy", "masked_fill", "square"),
-    *("__and__", "__or__", "__xor__", "floor_divide"),
-}
 
 
 def constant_value(tensor: Tensor) -> Value:
@@ -157,7 +150,7 @@ class Propagation:
             return
         name, shapes = operation(node), self._shapes(node)
         tags = getattr(node.target, "tags", ())
-        apply = RULES.get(name, elementwise if torch.Tag.pointwise in tags or name in POINTWISE else None)
+        apply = rule_of(name, tags)
         if torch.Tag.nondeterministic_seeded in tags and name not in CARRIERS | DROPPING:
             apply = None
         self.recorder.mixed = []

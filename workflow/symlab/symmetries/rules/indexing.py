@@ -296,21 +296,39 @@ def cumsum(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -
 
 @rule("_grouped_mm", "transformers::grouped_mm_fallback", points=True)
 def grouped_mm(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    """Each stretch of rows times a matrix of its own."""
+    """Each stretch of rows times a matrix of its own.
+
+    Matrices move with the positions by which rows are sorted; they stay where no order of positions tells the
+    stretches.
+    """
     named = [item for item in arguments.items() if isinstance(item[1], Value) and item[0] != "bias"]
     (name_a, rows), (name_b, matrices), (_, ends) = named
-    stretches = ends.positions
-    factors = rows.dims[0].factors or ()
-    if stretches is None or not stretches.ends or len(factors) != 1 or len(matrices.dims) != 3:
-        raise Unsupported("stretches of rows that no order of positions tells")
-    places = next(iter(factors)).root()
-    order = places.sorted_by
-    if stretches.counted is None or places is not stretches.counted.root() or order is None:
-        raise Unsupported("stretches of rows in another order")
-    unify(bound_set(matrices.dims[0]), stretches.of)
+    if len(matrices.dims) != 3:
+        raise Unsupported("stretches of a sum")
+    order = _order_of_stretches(rows, ends)
+    if order is None:
+        for dim in (rows.dims[0], matrices.dims[0], *ends.dims, *_pointed_at(rows), *_pointed_at(ends)):
+            fix_dim(dim)
+    else:
+        assert ends.positions is not None
+        unify(bound_set(matrices.dims[0]), ends.positions.of)
     operands: list[tuple[str, Value, Labels]]
     operands = [(name_a, rows, ["row", "in"]), (name_b, matrices, ["which", "in", "out"])]
-    return recorder.contract(operands, ["row", "out"], told_by={"which": ("row", order)})
+    return recorder.contract(operands, ["row", "out"], told_by={"which": ("row", order)} if order else None)
+
+
+def _order_of_stretches(rows: Value, ends: Value) -> Positions | None:
+    """The positions by which rows are sorted, if stretches end where each position's last row is."""
+    stretches, factors = ends.positions, rows.dims[0].factors or ()
+    if stretches is None or not stretches.ends or len(factors) != 1 or stretches.counted is None:
+        return None
+    places = next(iter(factors)).root()
+    return places.sorted_by if places is stretches.counted.root() else None
+
+
+def _pointed_at(value: Value) -> list[Dim]:
+    """What a value's entries are positions in."""
+    return [] if value.positions is None else [Dim(value.positions.of.size, (value.positions.of,))]
 
 
 @rule("meshgrid")

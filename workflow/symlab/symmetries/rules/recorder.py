@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import torch
+
 from symlab.symmetries.axis_atoms import (
     Dim,
     IndexSet,
@@ -154,6 +156,12 @@ Result = Value | list[Value]
 Rule = Callable[[Recorder, dict[str, Any], list[Sizes]], Result]
 Given = TypeVar("Given", bound=Rule)
 RULES: dict[str, Rule] = {}
+# Pointwise operations that torch does not mark as such.
+POINTWISE = {
+    *("hardswish", "hardsigmoid", "hardtanh", "relu6", "selu", "celu", "mish", "softplus", "softsign", "tanhshrink"),
+    *("softshrink", "hardshrink", "log_sigmoid", "threshold", "rrelu", "where", "copy", "masked_fill", "square"),
+    *("__and__", "__or__", "__xor__", "floor_divide"),
+}
 # Beside the arguments of an operation with several results, the numbers of those that are used.
 RESULTS_USED = "results used"
 # Whether tensors of positions are masks, which count for as many dimensions as they have.
@@ -195,6 +203,11 @@ def elementwise(recorder: Recorder, arguments: dict[str, Any], shapes: list[Size
     ):
         return Value(result.dims, parameters.pop())
     return result
+
+
+def rule_of(name: str, tags: Sequence[torch.Tag]) -> Rule | None:
+    """The rule of an operation by its name and torch's tags; None if it has none."""
+    return RULES.get(name, elementwise if torch.Tag.pointwise in tags or name in POINTWISE else None)
 
 
 def several(number: Any) -> Sequence[Any]:

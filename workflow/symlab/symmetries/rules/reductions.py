@@ -104,6 +104,7 @@ def softmax(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
 
 @rule(
     *("sum", "mean", "amax", "amin", "prod", "var", "std", "logsumexp", "linalg_vector_norm", "norm", "any", "all"),
+    "count_nonzero",
     carries=True,
 )
 def reduction(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
@@ -130,7 +131,7 @@ def ordered(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
     return result if len(shapes) == 1 else [result] * len(shapes)
 
 
-@rule("max", "min")
+@rule("max", "min", "median", "nanmedian")
 def max_or_elementwise(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value | list[Value]:
     if isinstance(arguments.get("other"), Value):
         return elementwise(recorder, arguments, shapes)
