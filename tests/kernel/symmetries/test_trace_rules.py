@@ -293,6 +293,28 @@ def test_more_layers_with_rules():
     assert sizes(spec) == {"0:1": (2, 4), "4:1": (2, 3), "6": (2,)}
 
 
+@pytest.mark.parametrize(
+    ("resample", "free"),
+    [
+        (lambda h: F.interpolate(h, size=(3, 5), mode="bilinear", antialias=True), 6),
+        (lambda h: F.interpolate(h, size=(3, 5), mode="bicubic", antialias=True), 6),
+        (lambda h: F.grid_sample(h, h[:, :2].movedim(1, 3).tanh(), align_corners=False), 4),
+    ],
+)
+def test_channels_of_resampled_images_are_free_unless_they_say_where_to_sample(resample, free):
+    class Resampled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Conv2d(4, 6, 1), nn.Conv2d(6, 2, 1)
+
+        def forward(self, x):
+            return self.b(resample(self.a(x)).relu())
+
+    spec = check(Resampled(), torch.randn(3, 4, 4, 4, dtype=torch.float64))
+    assert spec.unsupported == ()
+    assert sizes(spec) == {"a": (free,)}
+
+
 def test_channels_pass_from_windows_into_the_image_that_they_are_folded_to():
     module = nn.Sequential(
         nn.Conv2d(4, 6, 1), nn.Unfold(2, stride=2), nn.Fold(4, 2, stride=2), nn.ReLU(), nn.Conv2d(6, 2, 1)

@@ -145,8 +145,8 @@ def _is_composite(node: fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or rule_of(operation(node), target.tags) is not None:
         return False
-    # Sizes have no axes; of a Fourier transform no part is known either, and its own name tells more.
-    if isinstance(node.meta.get("val"), torch.SymInt) or operation(node).startswith("fft_"):
+    # Numbers have no axes; of a Fourier transform no part is known either, and its own name tells more.
+    if not isinstance(node.meta.get("val"), Tensor | list | tuple) or operation(node).startswith("fft_"):
         return False
     return target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
