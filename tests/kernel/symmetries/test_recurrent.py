@@ -35,6 +35,20 @@ class LearnedStart(nn.Module):
         return self.last(self.recurrent(x.transpose(0, 1), self.start.expand(-1, len(x), -1).contiguous())[0][-1])
 
 
+class Cells(nn.Module):
+    """Two steps, one cell a step, as in hand-written loops over time."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.recurrent, self.last = cell(3, H), nn.Linear(H, 2)
+
+    def forward(self, x):
+        state = None
+        for step in (x[:, 0], x[:, 1]):
+            state = self.recurrent(step, state)
+        return self.last(state[0] if isinstance(state, tuple) else state)
+
+
 @pytest.mark.parametrize(
     "module, sizes",
     [
@@ -46,8 +60,14 @@ class LearnedStart(nn.Module):
         # The last states of both layers are parts of one tensor, in which they share an axis.
         (Sequences(nn.LSTM, lambda out, h: h[0].mean(0), H, num_layers=2), [H]),
         (LearnedStart(), [H]),
+        (Cells(nn.LSTMCell), [H]),
+        (Cells(nn.GRUCell), [H]),
+        (Cells(nn.RNNCell), [H]),
     ],
-    ids=["tanh", "relu", "two layers", "two directions", "cell state", "states of all layers", "learned start"],
+    ids=[
+        *("tanh", "relu", "two layers", "two directions", "cell state", "states of all layers", "learned start"),
+        *("LSTM cell", "GRU cell", "RNN cell"),
+    ],
 )
 def test_hidden_units_are_renumbered_in_all_gates(module, sizes):
     generator = torch.Generator().manual_seed(0)
@@ -60,7 +80,8 @@ def test_hidden_units_are_renumbered_in_all_gates(module, sizes):
     assert [group.size for group in spec.groups.values()] == sizes
     state = dict(module.state_dict())
     moved = permute(state, spec, random_permutations(spec, np.random.default_rng(1)))
-    assert not torch.equal(moved["recurrent.weight_hh_l0"], state["recurrent.weight_hh_l0"])
+    weight = next(name for name in state if name.startswith("recurrent.weight_hh"))
+    assert not torch.equal(moved[weight], state[weight])
     assert float((functional_call(module, moved, (x,)) - module(x)).abs().max()) <= 1e-12
 
 
