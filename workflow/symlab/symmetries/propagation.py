@@ -183,7 +183,7 @@ class Propagation:
                     f"operation {name}{detail} in {where!r} (value {node.name}) is not known to the tracer: what meets "
                     f"it there stays in place, which is {listed(lost)}."
                 )
-            fixed = [Value(tuple(map(fixed_dim, shape))) for shape in shapes]
+            fixed = [Value(tuple(map(self._unknown_dim(node), shape))) for shape in shapes]
             result = fixed if isinstance(node.meta["val"], list | tuple) else fixed[0]
             self.recorder.mixed = []
         self.values[node] = result
@@ -207,6 +207,12 @@ class Propagation:
             self.constants[node] = node.target(*arguments, **options).cpu()
         self.values[node] = self.constant(self.constants[node])
         return True
+
+    def _unknown_dim(self, node: fx.Node) -> Callable[[int], Dim]:
+        """Makes the dimensions of what no rule tells; random numbers are all equal where constants' are."""
+        draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        alone = not any(other in self.values for other in node.all_input_nodes)
+        return uniform_dim if draws and alone and self.constant is alike_value else fixed_dim
 
     def _bound(self, node: fx.Node) -> dict[str, Any]:
         names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]

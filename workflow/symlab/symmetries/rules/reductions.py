@@ -11,6 +11,7 @@ from symlab.symmetries.axis_atoms import (
     ONE,
     Dim,
     Positions,
+    Unsupported,
     Value,
     bound_set,
     cut_dim,
@@ -104,6 +105,7 @@ def softmax(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
 
 @rule(
     *("sum", "mean", "amax", "amin", "prod", "var", "std", "logsumexp", "linalg_vector_norm", "norm", "any", "all"),
+    *("nansum", "nanmean", "count_nonzero"),
     carries=True,
 )
 def reduction(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
@@ -114,6 +116,14 @@ def reduction(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]
     if arguments.get("keepdim"):
         kept = [ONE if n in gone else kept.pop(0) for n in range(len(x.dims))]
     return Value(tuple(kept))
+
+
+@rule("linalg_norm")
+def norm(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    """The norm of vectors, or of all entries."""
+    if arguments.get("ord") is not None and len(reduced_axes(arguments, len(input_of(arguments).dims))) > 1:
+        raise Unsupported("a norm of matrices")
+    return reduction(recorder, arguments, shapes)
 
 
 @rule("var_mean", "std_mean", "aminmax")
