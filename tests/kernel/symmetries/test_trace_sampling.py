@@ -177,3 +177,51 @@ def test_what_random_numbers_keep_in_place_is_told():
     traced = trace(Hashed(), ROWS.float())
     assert not traced.spec.free
     assert traced.kept_by_constants() == (("first.weight", 0), ("first.bias", 0))
+
+
+def largest_queries(h):
+    """The queries with the largest entries, head by head, as sparse attention picks them."""
+    rows = torch.arange(len(h))[:, None]
+    return rows, h.abs().amax(-1).topk(2)[1]
+
+
+def picked(h):
+    return h[largest_queries(h)]
+
+
+def written(h):
+    rows, places = largest_queries(h)
+    whole = h.mean(1, keepdim=True).expand(h.shape).clone()
+    whole[rows, places] = h[rows, places].tanh()
+    return whole.sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize("function", [picked, written])
+def test_rows_that_are_indexed_by_their_own_numbers_move_as_they_are(function):
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(5, 6), nn.Linear(6, 2)
+
+        def forward(self, x):
+            heads = self.first(x).view(len(x), -1, 2, 3).transpose(1, 2).flatten(0, 1)
+            return self.last(function(heads).view(len(x), 2, -1, 3).transpose(1, 2).flatten(2))
+
+    x = torch.randn(3, 4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert found(Network(), x) == {"first": (2,), "first:1": (2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("function", "n_enters"),
+    [
+        (lambda m, x: F.linear(x, m.map).view(-1, 3, 3)[:, torch.arange(3), torch.arange(3)], 3),
+        (lambda m, x: F.linear(x, m.map).view(-1, 3, 3)[:, torch.arange(3), torch.tensor([1, 2, 0])], 3),
+        (lambda m, x: F.linear(x, m.map).view(-1, 3, 3)[:, torch.arange(3)[:, None], torch.arange(3)].flatten(1), 9),
+        (lambda m, x: F.linear(x, m.map)[:, torch.arange(9)[None, :]].flatten(1), 9),
+        (lambda m, x: F.linear(x, m.map)[:, torch.arange(9).flip(0)], 9),
+        (lambda m, x: F.linear(x, m.map) * torch.arange(9), 9),
+    ],
+    ids=["a diagonal", "another order", "all", "a row more", "backwards", "as numbers"],
+)
+def test_other_uses_of_an_axis_own_numbers_keep_the_function(function, n_enters):
+    found(Parts(function, n_enters, map=(9, 4)), ROWS)

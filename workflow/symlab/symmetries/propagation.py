@@ -58,8 +58,9 @@ def constant_value(tensor: Tensor) -> Value:
 
     dims = tuple(dim(n, size) for n, size in enumerate(tensor.shape))
     # Counted as integers, for a mask of booleans has no arange.
-    counts = len(dims) == 1 and dims[0].factors and torch.equal(tensor, torch.arange(len(tensor)).to(tensor.dtype))
-    return Value(dims, known=tensor, positions=Positions(bound_set(dims[0])) if counts else None)
+    wide = next((dim for dim in dims if dim.factors and dim.size == tensor.numel()), None)
+    counts = wide and torch.equal(tensor.flatten(), torch.arange(tensor.numel()).to(tensor.dtype))
+    return Value(dims, known=tensor, positions=Positions(bound_set(wide), own=True) if wide and counts else None)
 
 
 def alike_value(tensor: Tensor) -> Value:
