@@ -121,8 +121,20 @@ class Parts(nn.Module):
             {"heads": (2, 5), "rest": (2, 5, 3), "down": (5, 4)},
             {"heads": (2,), "heads:1": (5,), "rest:1": (2, 3)},
         ),
+        (
+            lambda m, x: (x @ (m.down[:, :3] @ m.up[:3]).T + x @ (m.down[:, 3:] @ m.up[3:]).T).tanh(),
+            6,
+            {"down": (6, 7), "up": (7, 4)},
+            {"down": (6,), "down:1": (3,), "down:2": (4,)},
+        ),
+        (
+            lambda m, x: torch.cat([(x @ (half @ m.up).T).tanh() for half in m.down.chunk(2)], 1),
+            6,
+            {"down": (6, 5), "up": (5, 4)},
+            {"down": (3,), "down:1": (3,), "down:2": (5,)},
+        ),
     ],
-    ids=["low rank", "an adapter", "queries", "three at once"],
+    ids=["low rank", "an adapter", "queries", "three at once", "columns apart", "rows apart"],
 )
 def test_axes_that_parameters_share_before_any_input_are_groups(function, n_enters, shapes, expected):
     assert found(Parts(function, n_enters, **shapes), ROWS) == expected
