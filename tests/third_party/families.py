@@ -39,6 +39,18 @@ class Picked(nn.Module):
         return self.network(x, **{name: getattr(self, name) for name in self.others})[self.which]
 
 
+class Detector(nn.Module):
+    """The classes and boxes that a network finds in an image."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        found = self.network(x)
+        return torch.cat([found.logits, found.pred_boxes], -1)
+
+
 class Controlled(nn.Module):
     """A UNet and the network that controls it, at one time, text and image."""
 
@@ -60,6 +72,15 @@ class Controlled(nn.Module):
         )[0]
 
 
+DETECTOR = {
+    "use_timm_backbone": False,
+    "backbone": None,
+    "num_queries": 6,
+    "num_labels": 5,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+}
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 WORDS = SIZES | {
     "vocab_size": 64,
@@ -161,6 +182,18 @@ def hugging(
     return Family("transformers", build, inputs, axes, lost)
 
 
+def detector(axes: int, name: str, inputs: Callable, stages: dict[str, Any], **options: Any) -> Family:
+    def build() -> nn.Module:
+        import transformers
+
+        resnet = "RTDetrResNetConfig" if name == "RTDetr" else "ResNetConfig"
+        backbone = getattr(transformers, resnet)(embedding_size=8, layer_type="basic", **stages)
+        config = getattr(transformers, f"{name}Config")(backbone_config=backbone, **DETECTOR, **options)
+        return Detector(getattr(transformers, f"{name}ForObjectDetection")(config))
+
+    return Family("transformers", build, inputs, axes)
+
+
 def diffusion(axes: int, model: str, inputs: Callable, others: dict[str, Any], *, lost: int = 0, **options) -> Family:
     def build() -> nn.Module:
         import diffusers
@@ -207,6 +240,29 @@ def outlooks() -> nn.Module:
 
     sizes = {"layers": (1, 1), "embed_dims": (24, 32), "num_heads": (2, 4), "mlp_ratio": 2.0, "stem_hidden_dim": 8}
     return VOLO(**sizes, img_size=32, downsamples=(True, False), outlook_attention=(True, False), num_classes=5)
+
+
+def nystromformer() -> nn.Module:
+    from transformers import NystromformerConfig, NystromformerForSequenceClassification
+
+    config = NystromformerConfig(num_landmarks=3, segment_means_seq_len=9, conv_kernel_size=3, **WORDS)
+    return Picked(NystromformerForSequenceClassification(config), attention_mask=torch.zeros(1, 1, 1, 9))
+
+
+def informer() -> nn.Module:
+    from transformers import InformerConfig, InformerModel
+
+    lengths = {"prediction_length": 4, "context_length": 12, "lags_sequence": [1, 2], "num_time_features": 2}
+    options = {name: value for name, value in BART.items() if name not in ("vocab_size", "max_position_embeddings")}
+    network = InformerModel(InformerConfig(distil=False, scaling=None, **lengths, **options | {"decoder_layers": 1}))
+    past, future = (torch.randn(2, n, 2, generator=torch.Generator().manual_seed(n)) for n in (14, 4))
+    return Picked(
+        network,
+        past_time_features=past,
+        past_observed_mask=torch.ones(2, 14),
+        future_values=future[..., 0],
+        future_time_features=future,
+    )
 
 
 def text(channels: int) -> torch.Tensor:
@@ -620,6 +676,79 @@ FAMILIES = {
         noise(4, 3, 16, 16),
         num_frames=4,
         **IMAGE | {"image_size": 16},
+    ),
+    # Its attention mask is given whole: torch.export cannot follow how it is made.
+    "Nystromformer": Family("transformers", nystromformer, words, 40),
+    # Characters are looked up in two tables, so the residual stream is two groups, but behind the upsampling one.
+    "CANINE": hugging(
+        98,
+        "CanineForTokenClassification",
+        "CanineConfig",
+        lambda: torch.cat([words(), words()[:, :7]], 1),
+        downsampling_rate=4,
+        num_hash_functions=2,
+        num_hash_buckets=16,
+        local_transformer_stride=8,
+        **WORDS,
+    ),
+    # The latents themselves may be renumbered.
+    "Perceiver": hugging(
+        66,
+        "PerceiverForSequenceClassification",
+        "PerceiverConfig",
+        num_latents=5,
+        d_latents=24,
+        d_model=32,
+        num_blocks=1,
+        num_self_attends_per_block=2,
+        num_self_attention_heads=4,
+        num_cross_attention_heads=4,
+        vocab_size=64,
+        max_position_embeddings=9,
+    ),
+    "Zamba2": hugging(
+        59,
+        "Zamba2ForCausalLM",
+        "Zamba2Config",
+        mamba_d_state=8,
+        mamba_headdim=8,
+        mamba_ngroups=1,
+        n_mamba_heads=8,
+        chunk_size=4,
+        num_mem_blocks=1,
+        adapter_rank=6,
+        layers_block_type=["mamba", "hybrid"],
+        use_mem_rope=False,
+        **DECODER | {"num_key_value_heads": 4},
+    ),
+    # Only the queries with the largest scores attend. The decoder's residual stream is the output.
+    "Informer": Family("transformers", informer, noise(14), 54),
+    # The residual streams of encoders stay: sinusoids are added to them.
+    "Conditional DETR": detector(
+        107,
+        "ConditionalDetr",
+        images,
+        {"hidden_sizes": [8, 12], "depths": [1, 1], "out_features": ["stage2"]},
+        d_model=32,
+        encoder_layers=1,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+    ),
+    # Each head samples the image at points of its own.
+    "RT-DETR": detector(
+        209,
+        "RTDetr",
+        noise(3, 64, 64),
+        {"hidden_sizes": [8, 12, 16, 20], "depths": [1, 1, 1, 1], "out_features": ["stage2", "stage3", "stage4"]},
+        encoder_hidden_dim=16,
+        encoder_in_channels=[12, 16, 20],
+        encoder_ffn_dim=24,
+        d_model=16,
+        decoder_in_channels=[16, 16, 16],
+        decoder_ffn_dim=24,
+        decoder_n_points=2,
+        num_denoising=0,
+        anchor_image_size=None,
     ),
     # Scores and weights of attention are mixed over heads: there are three groups of heads.
     "timm CaiT": timm_model("cait_xxs24_224", 72, **VIT),

@@ -33,7 +33,7 @@ def print_symmetries(model: str, data: str, folder: str | None) -> None:
     for sentence in spec.unsupported:
         print(f"Not understood: {sentence}")
     if kept := traced.kept_by_constants():
-        kinds = "sinusoids, rotary embeddings, biases of heads"
+        kinds = "sinusoids, rotary embeddings, biases of heads, random numbers"
         print(f"Constants ({kinds}) alone keep in place, all or in part: {listed(kept)}.")
 
 

@@ -61,11 +61,13 @@ class Positions:
     Attributes:
         counted: how many there are of each is what the tensor holds: of those in this set, which they sort.
         ends: they are the ends of the stretches of ``counted``.
+        own: each is its own index along the one axis of the tensor that is in ``of``.
     """
 
     of: IndexSet
     counted: IndexSet | None = None
     ends: bool = False
+    own: bool = False
 
 
 @dataclass(eq=False)

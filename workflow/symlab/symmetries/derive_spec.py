@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import count
 
 from torch import fx
 
@@ -98,7 +99,11 @@ def _group_names(propagation: Propagation, order: Sequence[IndexSet]) -> dict[In
     for atom, paths in proposals.items():
         chosen = next((path for path in paths if path in given), paths[0])
         path, colon, suffix = chosen.partition(":")
-        name = given.get(chosen, given.get(path, path) + colon + suffix)
+        base = given.get(path, path)
+        name = given.get(chosen, base + colon + suffix)
+        if chosen not in given and name in taken and taken[name].partition(":")[0] == path:
+            # Parts of one parameter that are used apart count from one each time.
+            name = next(f"{base}:{n}" for n in count(1) if f"{base}:{n}" not in taken)
         if name in taken:
             raise UserError(
                 f"two groups of neurons would both be called {name!r}: the outputs of {taken[name]!r} and of "

@@ -51,8 +51,9 @@ def constant_value(tensor: Tensor) -> Value:
 
     dims = tuple(dim(n, size) for n, size in enumerate(tensor.shape))
     # Counted as integers, for a mask of booleans has no arange.
-    counts = len(dims) == 1 and dims[0].factors and torch.equal(tensor, torch.arange(len(tensor)).to(tensor.dtype))
-    return Value(dims, known=tensor, positions=Positions(bound_set(dims[0])) if counts else None)
+    wide = next((dim for dim in dims if dim.factors and dim.size == tensor.numel()), None)
+    counts = wide and torch.equal(tensor.flatten(), torch.arange(tensor.numel()).to(tensor.dtype))
+    return Value(dims, known=tensor, positions=Positions(bound_set(wide), own=True) if wide and counts else None)
 
 
 def alike_value(tensor: Tensor) -> Value:
@@ -176,7 +177,7 @@ class Propagation:
                     f"operation {name}{detail} in {where!r} (value {node.name}) is not known to the tracer: what meets "
                     f"it there stays in place, which is {listed(lost)}."
                 )
-            fixed = [Value(tuple(map(fixed_dim, shape))) for shape in shapes]
+            fixed = [Value(tuple(map(self._unknown_dim(node), shape))) for shape in shapes]
             result = fixed if isinstance(node.meta["val"], list | tuple) else fixed[0]
             self.recorder.mixed = []
         self.values[node] = result
@@ -200,6 +201,12 @@ class Propagation:
             self.constants[node] = node.target(*arguments, **options).cpu()
         self.values[node] = self.constant(self.constants[node])
         return True
+
+    def _unknown_dim(self, node: fx.Node) -> Callable[[int], Dim]:
+        """Makes the dimensions of what no rule tells; random numbers are all equal where constants' are."""
+        draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        alone = not any(other in self.values for other in node.all_input_nodes)
+        return uniform_dim if draws and alone and self.constant is alike_value else fixed_dim
 
     def _bound(self, node: fx.Node) -> dict[str, Any]:
         names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]

@@ -67,7 +67,7 @@ class Traced:
     def kept_by_constants(self) -> tuple[tuple[str, int], ...]:
         """Parameters' axes, by name and number, of which more could be permuted if no constant told entries apart.
 
-        Sinusoids, rotary embeddings and biases of heads do. Every axis is followed twice for this.
+        Sinusoids, rotary embeddings, biases of heads do, and random numbers. Every axis is followed twice for this.
         """
         exported = self._graphs[self.batch]
         counts, without = (

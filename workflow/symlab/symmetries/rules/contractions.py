@@ -113,11 +113,10 @@ def convolution(recorder: Recorder, arguments: dict[str, Any], shapes: list[Size
     where = [f"pixel{n}" for n in range(n_space)]
     space = x.dims[n_batch + 1 :]
     # Strides and padding may move the pixels even where their number stays.
-    still = {*several(arguments.get("stride", 1))} <= {1}
-    still = still and {*several(arguments.get("padding", 0))} <= {0, "same", "valid"}
+    still = zip(_each(arguments, "stride", 1, n_space), _each(arguments, "padding", 0, n_space), strict=True)
     kept = [
-        k.size == 1 and dim.size == size and still
-        for k, dim, size in zip(kernel, space, sizes[n_batch + 1 :], strict=True)
+        k.size == 1 and dim.size == size and stride == 1 and padding in (0, "same", "valid")
+        for k, dim, size, (stride, padding) in zip(kernel, space, sizes[n_batch + 1 :], still, strict=True)
     ]
     for dim, same_pixels in zip(space, kept, strict=True):
         if not same_pixels:
@@ -148,6 +147,12 @@ def convolution(recorder: Recorder, arguments: dict[str, Any], shapes: list[Size
     result = Value((*result.dims[: n_batch + 1], *dims))
     bias = arguments.get("bias")
     return result if bias is None else per_channel(recorder, result, n_batch, [bias])
+
+
+def _each(arguments: dict[str, Any], name: str, default: Any, count: int) -> list[Any]:
+    """An argument for each dimension of space; one alone is that of all."""
+    given = list(several(arguments.get(name, default)))
+    return given * count if len(given) == 1 else given
 
 
 @rule("scaled_dot_product_attention")

@@ -68,23 +68,51 @@ def index(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) ->
         return Value((*picked.dims[:first], row, *picked.dims[first:]), value.parameter)
     if len(used) == 1 and (stretch := _stretch(used[first])) is not None:
         return between(value, first, stretch[0] % value.dims[first].size, stretch[1])
+    rows: list[Hashable] = [("row", n) for n in range(-max(len(positions.dims) for positions in used.values()), 0)]
+    others = [at for at in range(rank) if at not in used]
+    place = first if list(used) == [*range(first, first + len(used))] else 0
+    out = [*others[:place], *rows, *others[place:]]
+    labels: list[Hashable] = [("picked", at) if at in used else at for at in range(rank)]
+    used, labels, of_rows = _row_by_row(value, used, labels)
     for dim, positions in used.items():
         _point(value.dims[dim], positions.positions)
-    labels: list[Hashable] = [("picked", at) if at in used else at for at in range(rank)]
-    rows: list[Hashable] = [("row", n) for n in range(-max(len(positions.dims) for positions in used.values()), 0)]
-    together = list(used) == [*range(first, first + len(used))]
-    others = [label for at, label in enumerate(labels) if at not in used]
-    place = first if together else 0
-    out = [*others[:place], *rows, *others[place:]]
     told_by: dict[Hashable, tuple[Hashable, Positions]] = {
         ("picked", dim): (rows[0], positions.positions)
         for dim, positions in used.items()
         if positions.positions is not None and len(rows) == 1
     }
-    operands: list[tuple[Value, Labels]] = [(value, labels)]
-    operands += [(positions, rows[len(rows) - len(positions.dims) :]) for positions in used.values()]
-    result = recorder.relate(operands, out, told_by=told_by)
+    result = recorder.relate([(value, labels), *of_rows], out, told_by=told_by)
     return replace(result, parameter=value.parameter)
+
+
+def _row_by_row(
+    value: Value, used: dict[int, Value], labels: list[Hashable]
+) -> tuple[dict[int, Value], list[Hashable], list[tuple[Value, Labels]]]:
+    """Dimensions of positions, without those of each row's own number, which are labelled as the rows are.
+
+    Returns:
+        The positions by dimension, the labels of all dimensions, and of all tensors of positions the axes and labels.
+    """
+    others, found = dict(used), list(labels)
+    operands: list[tuple[Value, Labels]] = []
+    for at, picks in used.items():
+        rows: list[Hashable] = [("row", n) for n in range(-len(picks.dims), 0)]
+        along = _own_axis(picks)
+        if along is not None and picks.dims[along].size == value.dims[at].size:
+            del others[at]
+            found[at] = rows[along]
+            picks = Value(tuple(uniform_dim(dim.size) for dim in picks.dims))
+        operands.append((picks, rows))
+    return others, found, operands
+
+
+def _own_axis(picks: Value) -> int | None:
+    """The dimension along which each entry is its own index; None if they are other positions."""
+    positions, wide = picks.positions, [n for n, dim in enumerate(picks.dims) if dim.size > 1]
+    if positions is None or not positions.own or len(wide) != 1:
+        return None
+    factors = [node.root() for node in picks.dims[wide[0]].factors or ()]
+    return wide[0] if factors == [positions.of.root()] else None
 
 
 @rule("index_select", points=True)
@@ -198,14 +226,13 @@ def index_put(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]
         raise Unsupported("positions along dimensions that are apart")
     if written.positions is not None:
         fix_dim(Dim(written.positions.of.size, (written.positions.of,)))
-    for dim, positions in used.items():
-        value = _open(value, dim, positions.positions)
     rows: list[Hashable] = [("row", n) for n in range(-max(len(positions.dims) for positions in used.values()), 0)]
     others = [at for at in range(rank) if at not in used]
     source: list[Hashable] = [*[at for at in others if at < first], *rows, *[at for at in others if at > first]]
-    operands: list[tuple[Value, Labels]] = [(value, range(rank)), (written, source[len(source) - len(written.dims) :])]
-    operands += [(positions, rows[len(rows) - len(positions.dims) :]) for positions in used.values()]
-    return recorder.relate(operands, range(rank))
+    used, labels, of_rows = _row_by_row(value, used, list(range(rank)))
+    for dim, positions in used.items():
+        value = _open(value, dim, positions.positions)
+    return recorder.relate([(value, labels), (written, source[len(source) - len(written.dims) :]), *of_rows], labels)
 
 
 def _is_inversion(value: Value, used: dict[int, Value], written: Value) -> bool:
@@ -225,7 +252,7 @@ def arange(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -
     """Each place's own number, if it starts at 0."""
     dim = fixed_dim(shapes[0][0])
     counts = arguments.get("start", 0) == 0 and arguments.get("step", 1) == 1
-    return Value((dim,), positions=Positions(bound_set(dim)) if counts and dim.factors else None)
+    return Value((dim,), positions=Positions(bound_set(dim), own=True) if counts and dim.factors else None)
 
 
 @rule("one_hot", points=True)
@@ -329,6 +356,27 @@ def _order_of_stretches(rows: Value, ends: Value) -> Positions | None:
 def _pointed_at(value: Value) -> list[Dim]:
     """What a value's entries are positions in."""
     return [] if value.positions is None else [Dim(value.positions.of.size, (value.positions.of,))]
+
+
+@rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "cudnn_grid_sampler")
+def grid_sampler(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    """Every channel of an image at points that it has of its own, given by their coordinates."""
+    image, points = input_of(arguments), arguments["grid"]
+    for dim in (*image.dims[2:], points.dims[-1]):
+        fix_dim(dim)
+    labels = ["image", *(f"point{n}" for n in range(len(points.dims) - 2)), "coordinate"]
+    pixels = [f"pixel{n}" for n in range(len(image.dims) - 2)]
+    operands: list[tuple[Value, Labels]] = [(image, ["image", "channel", *pixels]), (points, labels)]
+    return recorder.relate(operands, ["image", "channel", *labels[1:-1]])
+
+
+@rule("affine_grid_generator")
+def affine_grid(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
+    """The coordinates of every pixel of an image under a map of its own."""
+    matrices = arguments["theta"]
+    for dim in matrices.dims[1:]:
+        fix_dim(dim)
+    return Value((matrices.dims[0], *map(fixed_dim, shapes[0][1:])))
 
 
 @rule("meshgrid")

@@ -140,15 +140,28 @@ class Recorder:
             [(value, labels) for _, value, labels in operands], out, statistics, contracts=True, told_by=told_by
         )
         self.mixed += [name for name, _, _ in operands]
-        for _, value, labels in operands:
-            if value.parameter is not None:
-                outputs = [label for label in out if label in labels]
-                sets = [
-                    dim.factors[0]
-                    for dim, label in zip(result.dims, out, strict=True)
-                    if label in outputs and dim.factors
-                ]
-                self.maps.append((value.parameter, sets))
+        of_parameters = [(value, labels) for _, value, labels in operands if value.parameter is not None]
+        seen = [
+            label
+            for value, labels in of_parameters
+            for dim, label in zip(value.dims, labels, strict=True)
+            if dim.factors
+        ]
+        for value, labels in of_parameters:
+            assert value.parameter is not None
+            outputs = [label for label in out if label in labels]
+            sets = [
+                dim.factors[0] for dim, label in zip(result.dims, out, strict=True) if label in outputs and dim.factors
+            ]
+            self.maps.append((value.parameter, sets))
+            # What parameters are summed over together is an output of neither, and may be renumbered in both.
+            shared = [
+                bound_set(dim)
+                for dim, label in zip(value.dims, labels, strict=True)
+                if label not in out and seen.count(label) > 1
+            ]
+            if shared:
+                self.applied.append((value.parameter, [*sets, *shared]))
         return result
 
 

@@ -104,7 +104,7 @@ def softmax(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) 
 
 @rule(
     *("sum", "mean", "amax", "amin", "prod", "var", "std", "logsumexp", "linalg_vector_norm", "norm", "any", "all"),
-    "count_nonzero",
+    *("nansum", "nanmean", "count_nonzero"),
     carries=True,
 )
 def reduction(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
@@ -195,17 +195,6 @@ for _n in (1, 2, 3):
         *(f"_upsample_{kind}" for kind in (f"nearest_exact{_n}d", f"bilinear{_n}d_aa", f"bicubic{_n}d_aa")),
         *(f"{kind}_pad{_n}d" for kind in ("reflection", "replication")),
     )(_pool(_n))
-
-
-@rule("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    """Images at points of a grid: each image at its own, all channels at the same."""
-    x, grid = arguments["input"], arguments["grid"]
-    for dim in grid.dims[1:]:
-        fix_dim(dim)
-    sampled = windows(recorder, x, len(x.dims) - 2, shapes[0])
-    labels = range(len(x.dims))
-    return recorder.relate([(sampled, labels), (Value(grid.dims[:1]), [0])], labels)
 
 
 @rule("_weight_norm")
