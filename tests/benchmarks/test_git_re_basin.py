@@ -1,8 +1,8 @@
 """Weight matching of two ResNet-50 against a plain coordinate descent in the manner of Git Re-Basin's code, same run.
 
 ``pytest tests/benchmarks/test_git_re_basin.py -s`` in an environment with the extra ``models``. Both start at the
-identity, compute in float64 and end when a pass over all groups gains nothing; the plain one loops over the parameters
-of a group, renumbers each by all its other groups' permutations and adds up one product a parameter and axis. ``dense``
+identity and end when a pass over all groups gains nothing; the plain one, all in float64, loops over the parameters of
+a group, renumbers each by all its other groups' permutations and adds up one product a parameter and axis. ``dense``
 renumbers by products with permutation matrices, ``indexed`` by indices.
 """
 

@@ -30,7 +30,8 @@ def match(S: Float[np.ndarray, "d d"]) -> Int[np.ndarray, " d"]:
         raise UserError(f"neurons are matched one to one, which needs a square matrix, not one of shape {S.shape}.")
     if not np.isfinite(S).all():
         raise UserError("the correlation matrix has entries that are not finite, so its neurons cannot be matched.")
-    _, pi = linear_sum_assignment(S, maximize=True)
+    # With maximize=True scipy makes a copy of its own to turn the sign.
+    _, pi = linear_sum_assignment(np.negative(S, dtype=np.float64))
     return pi
 
 

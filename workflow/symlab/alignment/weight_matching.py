@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.alignment.matching import Permutations, compose, joint, match_all
@@ -27,6 +27,7 @@ from symlab.symmetries.symmetry_spec import (
     groups_of,
     identity,
     permuted,
+    permuted_block,
     random_permutations,
     shape,
     validate,
@@ -39,8 +40,12 @@ SMALLEST_GAIN = 1e-12
 # What a correlation of 1 is worth beside a similarity of 1 of all weights: neurons that differ in the former, by more
 # than a part in some thousands, are told apart by it.
 CORRELATION = 100.0
-# A step in tensors of so many entries keeps its similarities for the next pass, as long as there is room for all kept.
+# A step in tensors of so many entries has its similarities in float32, unless the weights are more precise, and keeps
+# them for the next pass, as long as there is room for all kept.
 LARGE = 2**20
+# Gains from similarities in float32 are off by less than its eps times the product of the norms (measured on ResNet-50:
+# 2e-10); smaller gains are computed from the weights.
+LARGEST_ERROR = 1e-7
 KEPT_BYTES = 2**30
 
 
@@ -51,8 +56,8 @@ class WeightMatching:
     Attributes:
         permutations: by group, as ``permute`` takes them.
         similarity: sum over tensors of <A, permuted B> over the product of the norms of A and B; 1 if they are equal.
-        histories: for each start the similarity there and after every step that was accepted. No other start follows
-            one that ends at 1, which none could exceed.
+        histories: for each start the similarity there and after every step that was accepted, the last of them exact,
+            those before to ``LARGEST_ERROR``. No other start follows one that ends at 1, which none could exceed.
     """
 
     permutations: Permutations
@@ -75,8 +80,9 @@ def weight_matching(
     A and neuron j of B in all tensors and axes in which they act. That is the best step, except where a group acts on
     two axes of a tensor: there the other axis is held at its present order, and a step that would lower the sum is
     refused. Passes over all groups in random order end when none of them gains; a step is left out while no tensor
-    changes in which it acts. Sums are in float64, but states stay in their types and B's tensors where they are until
-    they move: beside the states there are, at most, a renumbered copy of B in its type and a few tensors in float64.
+    changes in which it acts. Sums are in float64, but for the similarities of large float32 tensors. States stay in
+    their types and B's tensors where they are until they move: beside the states there are, at most, a renumbered copy
+    of B in its type, similarities and a few tensors in float64.
 
     Args:
         state_A, state_B: states of one architecture; the running statistics of batch norms do not count.
@@ -111,7 +117,7 @@ def weight_matching(
 
 
 def _square(name: str, tensor: Tensor) -> float:
-    square = float(tensor.double().square().sum())
+    square = _inner(tensor, tensor)
     if not math.isfinite(square):
         raise UserError(f"{name!r} has entries that are not finite, so its neurons cannot be matched.")
     return square
@@ -181,9 +187,8 @@ def _descend(
     moved = {name: tensor.contiguous() for name, tensor in B.items()}
     if any(not np.array_equal(start[group], stays[group]) for group in start):
         moved = {name: permuted(tensor, spec.axes[name], start, spec.groups) for name, tensor in B.items()}
-    agreement = {name: _inner(A[name], moved[name]) for name in A}
-    history = [sum(agreement.values()) / scale]
-    similarities = _Similarities(spec, A, B, steps)
+    history = [_agreement(A, moved) / scale]
+    similarities = _Similarities(spec, A, B, steps, scale)
     # Steps that may gain: the others would find again what they found, in tensors that have not changed since.
     open_steps = set(range(len(steps)))
     gained = True
@@ -195,25 +200,23 @@ def _descend(
             open_steps.remove(index)
             step = steps[index]
             # Relative to the present order, so that groups which are not matched in this step are the identity.
-            scores = similarities.of(index, moved, current)
+            of_weights = similarities.of(index, moved, current)
+            scores = dict(of_weights)
             for group in step.active & correlations.keys():
                 S = CORRELATION * scale * correlations[group][:, joint(group, current, spec.groups)]
                 scores[group] = scores[group] + S if group in scores else S
             update = match_all(scores, spec.groups)
             if all(np.array_equal(update[group], stays[group]) for group in step.active):
                 continue
-            matched = {group: update[group] for group in step.active}
-            after = {name: permuted(moved[name], spec.axes[name], matched, spec.groups) for name in step.tensors}
-            agreement_after = {name: _inner(A[name], after[name]) for name in step.tensors}
             then = compose(current, update, spec.groups)
-            gain = (sum(agreement_after.values()) - sum(agreement[name] for name in step.tensors)) / scale
+            gain = similarities.gain(index, moved, of_weights, update) / scale
             if correlations:
                 worth = [_correlated(correlations, each, spec.groups) for each in (current, then)]
                 gain += CORRELATION * (worth[1] - worth[0])
             if gain > SMALLEST_GAIN:
                 similarities.follow(index, update, then)
-                moved |= after
-                agreement |= agreement_after
+                matched = {group: update[group] for group in step.active}
+                moved |= {name: permuted(moved[name], spec.axes[name], matched, spec.groups) for name in step.tensors}
                 current = then
                 history.append(history[-1] + gain)
                 gained = True
@@ -221,26 +224,37 @@ def _descend(
                 open_steps |= {other for other, each in enumerate(steps) if not changed.isdisjoint(each.tensors)}
                 if step.best:
                     open_steps.remove(index)
+    if len(history) > 1 and not correlations:
+        history[-1] = _agreement(A, moved) / scale
     return current, history
 
 
+def _agreement(A: Mapping[str, Tensor], B: Mapping[str, Tensor]) -> float:
+    """The sum over B's tensors of <A, B>, in float64."""
+    return sum(_inner(A[name], b) for name, b in B.items())
+
+
 def _inner(a: Tensor, b: Tensor) -> float:
-    return float(torch.dot(a.double().reshape(-1), b.double().reshape(-1)))
+    # In parts that stay in the cache while they are in float64.
+    parts = zip(a.reshape(-1).split(2**15), b.reshape(-1).split(2**15), strict=True)
+    return float(sum(torch.dot(x.double(), y.double()) for x, y in parts))
+
+
+def _along(S: Float[np.ndarray, "d d"], pi: Int[np.ndarray, " d"]) -> float:
+    return float(S[np.arange(len(S)), pi].sum(dtype=np.float64))
 
 
 def _correlated(
     correlations: Mapping[str, Float[np.ndarray, "d d"]], permutations: Permutations, groups: Mapping[str, Group]
 ) -> float:
-    return sum(
-        float(S[np.arange(len(S)), joint(group, permutations, groups)].sum()) for group, S in correlations.items()
-    )
+    return sum(_along(S, joint(group, permutations, groups)) for group, S in correlations.items())
 
 
 @dataclass
 class _Kept:
     """What a step's similarities were under some permutations of B."""
 
-    similarities: dict[str, Float[np.ndarray, "d d"]]
+    similarities: dict[str, Float[Tensor, "d d"]]
     permutations: Permutations
 
 
@@ -252,55 +266,94 @@ class _Similarities:
     """
 
     def __init__(
-        self, spec: SymmetrySpec, A: Mapping[str, Tensor], B: Mapping[str, Tensor], steps: Sequence[_Step]
+        self,
+        spec: SymmetrySpec,
+        A: Mapping[str, Tensor],
+        B: Mapping[str, Tensor],
+        steps: Sequence[_Step],
+        scale: float,
     ) -> None:
-        self.spec, self.A, self.B, self.steps = spec, A, B, steps
+        self.spec, self.A, self.steps, self.scale = spec, A, steps, scale
+        self.in_float32: set[int] = set()
         self.keeping: set[int] = set()
         self.kept: dict[int, _Kept] = {}
         of_root = Counter(step.root for step in steps)
         room = KEPT_BYTES
         for index, step in enumerate(steps):
-            needed = 8 * sum(math.prod(shape(group, spec.groups)) ** 2 for group in step.active)
+            if sum(A[name].numel() for name in step.tensors) < LARGE:
+                continue
+            if all(state[name].element_size() <= 4 for state in (A, B) for name in step.tensors):
+                self.in_float32.add(index)
+            entries = sum(math.prod(shape(group, spec.groups)) ** 2 for group in step.active)
+            needed = entries * self._type(index).itemsize
             # Two steps of one root, or two axes of a tensor, would move what the others' similarities are made of.
-            alone = step.best and of_root[step.root] == 1
-            if alone and needed <= room and sum(A[name].numel() for name in step.tensors) >= LARGE:
+            if step.best and of_root[step.root] == 1 and needed <= room:
                 self.keeping.add(index)
                 room -= needed
 
+    def _type(self, index: int) -> torch.dtype:
+        return torch.float32 if index in self.in_float32 else torch.float64
+
     def of(self, index: int, moved: Mapping[str, Tensor], current: Permutations) -> dict[str, Float[np.ndarray, "d d"]]:
         """The similarities of a step for B as it is now: ``moved``, by the permutations ``current``."""
-        step, axes = self.steps[index], self.spec.axes
+        step, axes, dtype = self.steps[index], self.spec.axes, self._type(index)
         found: dict[str, Tensor] = {}
         if (kept := self.kept.get(index)) is None:
             for name in step.tensors:
-                for group, (a, b) in self._matrices(step, name, self.A[name].double(), moved[name].double()):
-                    S = a @ b.T
-                    found[group] = found[group] + S if group in found else S
+                for group, _, (a, b) in self._matrices(step, name, self.A[name].to(dtype), moved[name].to(dtype)):
+                    found[group] = found[group].addmm_(a, b.T) if group in found else a @ b.T
         else:
-            found = {group: torch.from_numpy(S) for group, S in kept.similarities.items()}
-            turned = {group for group, pi in current.items() if not np.array_equal(pi, kept.permutations[group])}
+            found = kept.similarities
+            back = _back(kept.permutations, current, self.spec.groups)
             for name in step.tensors:
-                if turned.isdisjoint(set().union(*map(groups_of, axes[name]))):
+                if back.keys().isdisjoint(set().union(*map(groups_of, axes[name]))):
                     continue
-                before = permuted(self.B[name], axes[name], kept.permutations, self.spec.groups)
-                for group, (a, b, c) in self._matrices(step, name, self.A[name], moved[name], before):
-                    changed = (b != c).any(dim=0).nonzero().flatten()
-                    a, b, c = (each.index_select(1, changed).double() for each in (a, b, c))
-                    found[group] += (a @ (b - c).T).cpu()
-        similarities = {group: S.cpu().numpy() for group, S in found.items()}
+                for group, columns, (a, b) in self._matrices(step, name, self.A[name], moved[name]):
+                    source = permuted_block(columns, back, self.spec.groups).flatten()
+                    changed = (source != columns.tensor.flatten()).nonzero().flatten()
+                    a, b, c = (
+                        each.index_select(1, at).to(dtype)
+                        for each, at in ((a, changed), (b, changed), (b, source[changed]))
+                    )
+                    found[group].addmm_(a, (b - c).T)
         if index in self.keeping:
-            self.kept[index] = _Kept(similarities, current)
-        return dict(similarities)
+            self.kept[index] = _Kept(found, current)
+        return {group: S.cpu().numpy() for group, S in found.items()}
+
+    def gain(
+        self,
+        index: int,
+        moved: Mapping[str, Tensor],
+        found: Mapping[str, Float[np.ndarray, "d d"]],
+        update: Permutations,
+    ) -> float:
+        """What a step with similarities ``found`` adds to the sum over tensors of <A, permuted B>."""
+        step, groups = self.steps[index], self.spec.groups
+        if step.best:
+            orders = {group: joint(group, update, groups) for group in found}
+            gained = sum(_along(S, orders[group]) - _along(S, np.arange(len(S))) for group, S in found.items())
+            if index not in self.in_float32 or gained > LARGEST_ERROR * self.scale:
+                return gained
+        matched = {group: update[group] for group in step.active}
+        before = {name: moved[name] for name in step.tensors}
+        after = {name: permuted(tensor, self.spec.axes[name], matched, groups) for name, tensor in before.items()}
+        return _agreement(self.A, after) - _agreement(self.A, before)
 
     def follow(self, index: int, update: Permutations, then: Permutations) -> None:
         """Take in that a step was accepted: ``update`` made the permutations ``then``."""
         if index in self.keeping:
             similarities = self.kept[index].similarities
-            order = {group: joint(group, update, self.spec.groups) for group in similarities}
-            self.kept[index] = _Kept({group: S[:, order[group]] for group, S in similarities.items()}, then)
+            for group, S in similarities.items():
+                order = torch.from_numpy(joint(group, update, self.spec.groups)).to(S.device)
+                similarities[group] = S.index_select(1, order)
+            self.kept[index] = _Kept(similarities, then)
 
-    def _matrices(self, step: _Step, name: str, *tensors: Tensor) -> Iterator[tuple[str, list[Float[Tensor, "d n"]]]]:
-        """The tensors by neuron of each innermost active group that acts on them, block by block."""
+    def _matrices(self, step: _Step, name: str, *tensors: Tensor) -> Iterator[tuple[str, Block, list[Tensor]]]:
+        """The tensors by neuron of each innermost active group that acts on them, block by block.
+
+        Yields:
+            The group, the numbers of the columns with one dimension for each factor, and each tensor as [d, n columns].
+        """
         axes: Axes = self.spec.axes[name]
         for of_all in zip(*(blocks(tensor, axes, self.spec.groups) for tensor in tensors), strict=True):
             block = of_all[0]
@@ -309,7 +362,26 @@ class _Similarities:
                 assert group is not None
                 rest = [dim for dim in range(block.tensor.dim()) if dim not in dims]
                 d = math.prod(block.tensor.shape[dim] for dim in dims)
-                yield group, [each.tensor.permute(*dims, *rest).reshape(d, -1) for each in of_all]
+                matrices = [each.tensor.permute(*dims, *rest).reshape(d, -1) for each in of_all]
+                numbers = torch.arange(matrices[0].shape[1], device=block.tensor.device)
+                columns = numbers.reshape([block.tensor.shape[dim] for dim in rest])
+                yield group, Block(columns, tuple(block.labels[dim] for dim in rest)), matrices
+
+
+def _back(
+    before: Mapping[str, Int[np.ndarray, "*within d"]],
+    now: Mapping[str, Int[np.ndarray, "*within d"]],
+    groups: Mapping[str, Group],
+) -> Permutations:
+    """The permutations that take what is in the order ``now`` to the order ``before``, of groups that they move."""
+    changed = {name for name in groups if not np.array_equal(before[name], now[name])}
+    found = {}
+    for name, group in groups.items():
+        if changed.isdisjoint((name, *group.within)):
+            continue
+        places = np.argsort(joint(name, now, groups))[joint(name, before, groups)]
+        found[name] = (places % group.size).reshape(before[name].shape)
+    return found
 
 
 def _occurrences(block: Block, active: Collection[str], groups: Mapping[str, Group]) -> list[tuple[int, ...]]:

@@ -245,6 +245,13 @@ def permuted(
     return _permuted(tensor, [(axis, number) for number, axis in enumerate(axes)], permutations, groups)
 
 
+def permuted_block(
+    block: Block, permutations: Mapping[str, Int[np.ndarray, "*within d"]], groups: Mapping[str, Group]
+) -> Tensor:
+    """A block with its neurons renumbered; groups that are missing from ``permutations`` stay as they are."""
+    return _permuted(block.tensor, list(block.labels), permutations, groups)
+
+
 def _permuted(
     tensor: Tensor,
     axes: list[tuple[Axis, int]],
