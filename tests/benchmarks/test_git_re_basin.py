@@ -1,9 +1,9 @@
 """Weight matching of two ResNet-50 against a plain coordinate descent in the manner of Git Re-Basin's code, same run.
 
 ``pytest tests/benchmarks/test_git_re_basin.py -s`` in an environment with the extra ``models``. Both start at the
-identity and end when a pass over all groups gains nothing; the plain one, all in float64, loops over the parameters of
+identity and end when a pass over all groups gains nothing; the plain one loops over the parameters of
 a group, renumbers each by all its other groups' permutations and adds up one product a parameter and axis. ``dense``
-renumbers by products with permutation matrices, ``indexed`` by indices.
+renumbers by products with permutation matrices, ``indexed`` by indices; each in float64 and in the weights' float32.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ Renumber = Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 
 
 def by_matrix(w: np.ndarray, pi: np.ndarray, axis: int) -> np.ndarray:
-    return np.moveaxis(np.tensordot(np.eye(len(pi))[pi], w, (1, axis)), 0, axis)
+    return np.moveaxis(np.tensordot(np.eye(len(pi), dtype=w.dtype)[pi], w, (1, axis)), 0, axis)
 
 
 def by_index(w: np.ndarray, pi: np.ndarray, axis: int) -> np.ndarray:
@@ -50,7 +51,7 @@ def plain_matching(
         progress = False
         for index in rng.permutation(len(groups)):
             group, n = groups[index], sizes[groups[index]]
-            S = np.zeros((n, n))
+            S = np.zeros((n, n), dtype=A[where[group][0][0]].dtype)
             for name, axis in where[group]:
                 w = B[name]
                 for other, of_other in enumerate(axes[name]):
@@ -86,7 +87,8 @@ def test_resnet50_against_a_plain_coordinate_descent(threads):
     nets = [timm.create_model("resnet50").eval() for _ in range(2)]
     A, B = ({name: tensor.detach() for name, tensor in net.state_dict().items()} for net in nets)
     spec = trace(nets[0], torch.zeros(2, 3, 64, 64)).spec
-    arrays = [{name: state[name].double().numpy() for name in counted(state)} for state in (A, B)]
+    in_float32 = [{name: state[name].numpy() for name in counted(state)} for state in (A, B)]
+    in_float64 = [{name: array.astype(np.float64) for name, array in arrays.items()} for arrays in in_float32]
     axes = {name: spec.axes[name] for name in counted(A)}
     sizes = {name: group.size for name, group in spec.groups.items()}
     before = torch.get_num_threads()
@@ -104,8 +106,9 @@ def test_resnet50_against_a_plain_coordinate_descent(threads):
     try:
         with threadpool_limits(threads):
             timed("symlab", lambda: weight_matching(spec, A, B, np.random.default_rng(0)).permutations)
-            for name, renumber in {"indexed": by_index, "dense": by_matrix}.items():
-                timed(name, lambda renumber=renumber: plain_matching(axes, *arrays, sizes, renumber, 0))
+            for arrays, dtype in ((in_float64, "float64"), (in_float32, "float32")):
+                for name, renumber in {"indexed": by_index, "dense": by_matrix}.items():
+                    timed(f"{name} {dtype}", partial(plain_matching, axes, *arrays, sizes, renumber, 0))
     finally:
         torch.set_num_threads(before)
     ratios = {name: row[1] / rows["symlab"][1] for name, row in rows.items()}

@@ -80,12 +80,8 @@ def curve(
     statistics = [running_statistics(module, interpolate(state_A, state_B, lam), statistics_x) for lam in lambdas]
 
     names = _input_layers(module, state_A, x[:1])
-    module = copy.deepcopy(module)
     at_lambda: dict[str, Tensor] = {}
-    for name in names:
-        # The layer stays where it is, so that a network may use its weight elsewhere too.
-        layer: Any = module.get_submodule(name)
-        layer.forward = partial(_known, at_lambda, name)
+    module = _with_known_layers(module, names, at_lambda)
     rows = batch_size or batch_rows(x)
     loss, correct, squares = torch.zeros(3, len(lambdas), dtype=torch.float64, device=x.device)
     has_ends = 0.0 in lambdas and 1.0 in lambdas
@@ -102,10 +98,20 @@ def curve(
             if task == "classification":
                 correct[index] += (out.argmax(dim=-1) == y_batch).sum()
         if has_ends:
-            chords = {lam: torch.lerp(on_path[0.0], on_path[1.0], lam) for lam in on_path}
-            squares += torch.stack([(on_path[lam] - chords[lam]).square().sum() for lam in lambdas])
+            A, B = on_path[0.0], on_path[1.0]
+            squares += torch.stack([(on_path[lam] - torch.lerp(A, B, lam)).square().sum() for lam in lambdas])
     n = int((y != IGNORED).sum()) if task == "classification" else len(x)
     return _table(lambdas, n, loss, correct, squares / len(x) if has_ends else None, task)
+
+
+def _with_known_layers(module: nn.Module, names: Sequence[str], known: dict[str, Tensor]) -> nn.Module:
+    """A copy of the network, some of whose layers return what is ``known`` at the time."""
+    module = copy.deepcopy(module)
+    for name in names:
+        # The layer stays where it is, so that a network may use its weight elsewhere too.
+        layer: Any = module.get_submodule(name)
+        layer.forward = partial(_known, known, name)
+    return module
 
 
 def _check(x: Tensor, y: Tensor, task: str, statistics_x: Tensor | None, repair: bool) -> None:

@@ -88,24 +88,28 @@ def with_goal_statistics(
         rescaled_layer = rescaling.get_submodule(name)
         rescaled_layer.add_module("rescaled", norm)
         rescaled_layer.register_forward_hook(_rescale)
-    ends = []
-    for state in states:
-        norms = {
-            f"{name}.rescaled.{entry}": tensor
-            for name in names
-            for entry, tensor in rescaling.get_submodule(f"{name}.rescaled").state_dict().items()
-        }
-        measuring = copy.deepcopy(rescaling)
-        for part in measuring.modules():
-            if isinstance(part, _Rescaled):
-                part.measuring = True
-        measured = running_statistics(measuring, {**state, **norms}, x, batch_size)
-        for name in names:
-            prefix = f"{name}.rescaled."
-            norms[prefix + "weight"] = (measured[prefix + "running_var"] + EPSILON).sqrt()
-            norms[prefix + "bias"] = measured[prefix + "running_mean"]
-        ends.append({**state, **norms, **measured})
-    return rescaling, ends
+    return rescaling, [_with_goals(rescaling, names, state, x, batch_size) for state in states]
+
+
+def _with_goals(
+    rescaling: nn.Module, names: Sequence[str], state: Mapping[str, Tensor], x: Tensor, batch_size: int | None
+) -> dict[str, Tensor]:
+    """An end's state with the entries of the norms behind its layers, as they are measured there."""
+    norms = {
+        f"{name}.rescaled.{entry}": tensor
+        for name in names
+        for entry, tensor in rescaling.get_submodule(f"{name}.rescaled").state_dict().items()
+    }
+    measuring = copy.deepcopy(rescaling)
+    for part in measuring.modules():
+        if isinstance(part, _Rescaled):
+            part.measuring = True
+    measured = running_statistics(measuring, {**state, **norms}, x, batch_size)
+    for name in names:
+        prefix = f"{name}.rescaled."
+        norms[prefix + "weight"] = (measured[prefix + "running_var"] + EPSILON).sqrt()
+        norms[prefix + "bias"] = measured[prefix + "running_mean"]
+    return {**state, **norms, **measured}
 
 
 def folded(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,15 +34,7 @@ def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
         raise UserError(
             f"{drawing.key_of(table, 'sparsity')} needs trained runs of at least two values of c (or lr) and two of m."
         )
-    # Beside the samples', which is that of all figures; neighbours on a ramp could not be told apart.
-    colors = [color for index, color in enumerate(palette(style)) if index != drawing.COLORS["uniform"]]
-    lines: dict[str, LineStyleType] = {"gd": "-", "sgd": ":"}
-    looks = {
-        (source, value): Look(color, line, marker)
-        for source, line in lines.items()
-        if source in set(trained["source"])
-        for value, color, marker in zip(values, colors * len(values), "osD^vPX" * len(values), strict=False)
-    }
+    looks = _looks(trained, values, style)
     several = trained["source"].nunique() > 1
     drawn: set[tuple[str, float]] = set()
     crossed: dict[str, Look] = {}
@@ -84,6 +76,19 @@ def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
     ]
     legend(figure, entries, wrap_sentences([*note, drawing.say_runs_not_drawn(trained, column)], width, style))
     return figure
+
+
+def _looks(trained: pd.DataFrame, values: Sequence[float], style: Style) -> dict[tuple[str, float], Look]:
+    """A color for each rate, a line for gradient descent and for SGD."""
+    # Beside the samples', which is that of all figures; neighbours on a ramp could not be told apart.
+    colors = [color for index, color in enumerate(palette(style)) if index != drawing.COLORS["uniform"]]
+    lines: dict[str, LineStyleType] = {"gd": "-", "sgd": ":"}
+    return {
+        (source, value): Look(color, line, marker)
+        for source, line in lines.items()
+        if source in set(trained["source"])
+        for value, color, marker in zip(values, colors * len(values), "osD^vPX" * len(values), strict=False)
+    }
 
 
 def see_sparsity(tables: Tables) -> str:

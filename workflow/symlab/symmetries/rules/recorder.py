@@ -94,15 +94,8 @@ class Recorder:
         labels_of = [self._with_picked(value, labels, hidden) for value, labels in operands]
         sets |= {(positions, row): positions.of for positions, row in hidden}
         if record:
-            # A value that is constant along a dimension is not indexed by it.
             tensors = [
-                LabelledTensor(
-                    (
-                        *(told.get(x, x) if dim.factors else None for dim, x in zip(value.dims, labels, strict=True)),
-                        *extra,
-                    ),
-                    value.whole,
-                )
+                _labelled(value, [told.get(label, label) for label in labels], extra)
                 for (value, labels), extra in zip(operands, labels_of, strict=True)
             ]
             for labels in (out, *statistics):
@@ -183,6 +176,12 @@ MASKS = "masks"
 CARRIERS: set[str] = set()
 # Operations for which the entries of a tensor may be positions that are renumbered; to all others they are numbers.
 POINTING: set[str] = set()
+
+
+def _labelled(value: Value, labels: Sequence[Hashable], extra: Sequence[Hashable]) -> LabelledTensor:
+    # A value that is constant along a dimension is not indexed by it.
+    own = (label if dim.factors else None for dim, label in zip(value.dims, labels, strict=True))
+    return LabelledTensor((*own, *extra), value.whole)
 
 
 def rule(*names: str, carries: bool = False, points: bool = False) -> Callable[[Given], Given]:
