@@ -1,7 +1,7 @@
 """Networks of 10^9 random weights, planted permutations of them, and ``symlab align`` with a clock on its stages.
 
-``python tests/benchmarks/large_models.py plant unet FOLDER``, then ``... align unet FOLDER``. PYTHONPATH names the
-folders of symlab and of this file; SYMLAB_SIZE divides the widths (4: a quarter).
+``python tests/benchmarks/large_models.py plant unet FOLDER`` (``draw``: two unrelated networks), then ``... align unet
+FOLDER``. PYTHONPATH names the folders of symlab and of this file; SYMLAB_SIZE divides the widths (4: a quarter).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ PARTS = {
 class Denoiser(nn.Module):
     """The UNet of Stable Diffusion 1.5 at one time of the diffusion and one text."""
 
-    def __init__(self):
+    def __init__(self, seed: int):
         from diffusers import UNet2DConditionModel
 
         super().__init__()
         widths = [width // DIVIDED_BY for width in (320, 640, 1280, 1280)]
         with torch.random.fork_rng():
-            torch.manual_seed(0)
+            torch.manual_seed(seed)
             self.network = UNet2DConditionModel(
                 sample_size=64,
                 block_out_channels=widths,
@@ -66,17 +66,18 @@ class Denoiser(nn.Module):
                 attention_head_dim=8,
                 layers_per_block=2,
             )
+            torch.manual_seed(0)
             self.register_buffer("text", torch.randn(77, 768 // DIVIDED_BY), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(x, 500, self.text.expand(len(x), -1, -1)).sample
 
 
-def unet() -> nn.Module:
-    return Denoiser()
+def unet(seed: int = 0) -> nn.Module:
+    return Denoiser(seed)
 
 
-def llama() -> nn.Module:
+def llama(seed: int = 0) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -89,7 +90,7 @@ def llama() -> nn.Module:
         use_cache=False,
     )
     with torch.random.fork_rng():
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         return LlamaForCausalLM(config)
 
 
@@ -112,28 +113,43 @@ def batches_llama() -> list[Tensor]:
     return [words()]
 
 
-def plant(name: str, folder: Path) -> None:
-    """Write a network in float16 and shards as its library does, and a random renumbering of it."""
-    from symlab.alignment.permute import permute
-    from symlab.cli.trace import trace_quietly
-    from symlab.symmetries.symmetry_spec import random_permutations
-
-    module = globals()[name]().requires_grad_(False).eval()
-    generator = torch.Generator().manual_seed(2)
+def random_network(name: str, seed: int) -> nn.Module:
+    module: nn.Module = globals()[name](seed).requires_grad_(False).eval()
+    generator = torch.Generator().manual_seed(seed)
     for parameter in module.parameters():
         # Norms begin constant, which tells no neurons apart.
         if parameter.dim() < 2:
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
-    spec = trace_quietly(module, INPUTS[name]()).spec
-    module.half()
+    return module
+
+
+def write(module: nn.Module, folder: Path) -> None:
+    """In float16 and shards, as its library does."""
     library: Any = getattr(module, "network", module)
-    library.save_pretrained(folder / "A", max_shard_size="1GB")
+    library.half().save_pretrained(folder, max_shard_size="1GB")
+
+
+def plant(name: str, folder: Path) -> None:
+    """Write a network and a random renumbering of it."""
+    from symlab.alignment.permute import permute
+    from symlab.cli.trace import trace_quietly
+    from symlab.symmetries.symmetry_spec import random_permutations
+
+    module = random_network(name, 0)
+    spec = trace_quietly(module, INPUTS[name]()).spec
+    write(module, folder / "A")
     permutations = random_permutations(spec, np.random.default_rng(3))
     for key, tensor in permute(module.state_dict(), spec, permutations).items():
         module.state_dict()[key].copy_(tensor)
-    library.save_pretrained(folder / "B", max_shard_size="1GB")
+    write(module, folder / "B")
     count = sum(parameter.numel() for parameter in module.parameters())
     print(f"{name}: {count / 1e6:.0f} M parameters, {len(spec.groups)} groups, lost: {len(spec.unsupported)}")
+
+
+def draw(name: str, folder: Path) -> None:
+    """Write two networks of random weights that have nothing to do with each other: the longest descent."""
+    write(random_network(name, 0), folder / "A")
+    write(random_network(name, 1), folder / "B")
 
 
 def align(name: str, folder: Path) -> None:
@@ -197,4 +213,4 @@ class Clock:
 
 
 if __name__ == "__main__":
-    {"plant": plant, "align": align}[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))
+    {"plant": plant, "draw": draw, "align": align}[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))
