@@ -125,13 +125,14 @@ def _square(name: str, tensor: Tensor) -> float:
 
 @dataclass(frozen=True)
 class _Step:
-    """A root group and the groups within it that are matched in one step, and the tensors in which they act.
+    """A root group and the ``groups`` within it, those of them that are matched in one step, and the tensors of theirs.
 
     Groups within the root that are not ``active`` keep their order inside the outer neurons they are in. The step is
     ``best`` if no tensor has two axes in which its groups act: done once more, it would find nothing.
     """
 
     root: str
+    groups: dict[str, Group]
     active: frozenset[str]
     tensors: tuple[str, ...]
     best: bool
@@ -166,7 +167,13 @@ def _steps(root: str, spec: SymmetrySpec, state: Mapping[str, Tensor]) -> list[_
             # Groups that contain this one are needed for its matching; conflicts of theirs have been seen before.
             rounds.append(outer | {name})
     return [
-        _Step(root, frozenset(active), tensors, all(len(_occurrences(part, active, spec.groups)) < 2 for part in parts))
+        _Step(
+            root,
+            {name: spec.groups[name] for name in tree},
+            frozenset(active),
+            tensors,
+            best=all(len(_occurrences(part, active, spec.groups)) < 2 for part in parts),
+        )
         for active in rounds
     ]
 
@@ -189,6 +196,7 @@ def _descend(
         moved = {name: permuted(tensor, spec.axes[name], start, spec.groups) for name, tensor in B.items()}
     history = [_agreement(A, moved) / scale]
     similarities = _Similarities(spec, A, B, steps, scale)
+    owned: set[str] = set()
     # Steps that may gain: the others would find again what they found, in tensors that have not changed since.
     open_steps = set(range(len(steps)))
     gained = True
@@ -205,10 +213,10 @@ def _descend(
             for group in step.active & correlations.keys():
                 S = CORRELATION * scale * correlations[group][:, joint(group, current, spec.groups)]
                 scores[group] = scores[group] + S if group in scores else S
-            update = match_all(scores, spec.groups)
+            update = match_all(scores, step.groups)
             if all(np.array_equal(update[group], stays[group]) for group in step.active):
                 continue
-            then = compose(current, update, spec.groups)
+            then = current | compose(current, update, step.groups)
             gain = similarities.gain(index, moved, of_weights, update) / scale
             if correlations:
                 worth = [_correlated(correlations, each, spec.groups) for each in (current, then)]
@@ -216,7 +224,9 @@ def _descend(
             if gain > SMALLEST_GAIN:
                 similarities.follow(index, update, then)
                 matched = {group: update[group] for group in step.active}
-                moved |= {name: permuted(moved[name], spec.axes[name], matched, spec.groups) for name in step.tensors}
+                for name in step.tensors:
+                    moved[name] = _renumbered(moved[name], spec.axes[name], matched, spec.groups, name in owned)
+                owned |= set(step.tensors)
                 current = then
                 history.append(history[-1] + gain)
                 gained = True
@@ -227,6 +237,22 @@ def _descend(
     if len(history) > 1 and not correlations:
         history[-1] = _agreement(A, moved) / scale
     return current, history
+
+
+def _renumbered(
+    tensor: Tensor, axes: Axes, matched: Permutations, groups: Mapping[str, Group], in_place: bool
+) -> Tensor:
+    """The tensor with its neurons renumbered; the same, if that is allowed, where few neurons of one group move."""
+    pi, *within = matched.values()
+    rows = np.flatnonzero(pi != np.arange(pi.shape[-1]))
+    if within or not in_place or 2 * len(rows) > len(pi):
+        return permuted(tensor, axes, matched, groups)
+    to, source = (torch.from_numpy(each).to(tensor.device) for each in (rows, pi[rows]))
+    for block in blocks(tensor, axes, groups):
+        for dim, (label, _) in enumerate(block.labels):
+            if label in matched:
+                block.tensor.index_copy_(dim, to, block.tensor.index_select(dim, source))
+    return tensor
 
 
 def _agreement(A: Mapping[str, Tensor], B: Mapping[str, Tensor]) -> float:
@@ -296,26 +322,20 @@ class _Similarities:
 
     def of(self, index: int, moved: Mapping[str, Tensor], current: Permutations) -> dict[str, Float[np.ndarray, "d d"]]:
         """The similarities of a step for B as it is now: ``moved``, by the permutations ``current``."""
-        step, axes, dtype = self.steps[index], self.spec.axes, self._type(index)
-        found: dict[str, Tensor] = {}
-        if (kept := self.kept.get(index)) is None:
-            for name in step.tensors:
-                for group, _, (a, b) in self._matrices(step, name, self.A[name].to(dtype), moved[name].to(dtype)):
-                    found[group] = found[group].addmm_(a, b.T) if group in found else a @ b.T
-        else:
-            found = kept.similarities
-            back = _back(kept.permutations, current, self.spec.groups)
-            for name in step.tensors:
-                if back.keys().isdisjoint(set().union(*map(groups_of, axes[name]))):
+        step, dtype = self.steps[index], self._type(index)
+        kept = self.kept.get(index)
+        found = {} if kept is None else kept.similarities
+        back = {} if kept is None else _back(kept.permutations, current, self.spec.groups)
+        for name in step.tensors:
+            for group, dims, A, B in self._occurrences(step, name, moved[name]):
+                if kept is None:
+                    a, b = (_by_neuron(each, dims).to(dtype) for each in (A.tensor, B.tensor))
+                elif back.keys() & {label for label, _ in B.labels}:
+                    a, b, c = (each.to(dtype) for each in _changed(A, B, dims, back, self.spec.groups))
+                    b = b - c
+                else:
                     continue
-                for group, columns, (a, b) in self._matrices(step, name, self.A[name], moved[name]):
-                    source = permuted_block(columns, back, self.spec.groups).flatten()
-                    changed = (source != columns.tensor.flatten()).nonzero().flatten()
-                    a, b, c = (
-                        each.index_select(1, at).to(dtype)
-                        for each, at in ((a, changed), (b, changed), (b, source[changed]))
-                    )
-                    found[group].addmm_(a, (b - c).T)
+                found[group] = found[group].addmm_(a, b.T) if group in found else a @ b.T
         if index in self.keeping:
             self.kept[index] = _Kept(found, current)
         return {group: S.cpu().numpy() for group, S in found.items()}
@@ -348,24 +368,41 @@ class _Similarities:
                 similarities[group] = S.index_select(1, order)
             self.kept[index] = _Kept(similarities, then)
 
-    def _matrices(self, step: _Step, name: str, *tensors: Tensor) -> Iterator[tuple[str, Block, list[Tensor]]]:
-        """The tensors by neuron of each innermost active group that acts on them, block by block.
-
-        Yields:
-            The group, the numbers of the columns with one dimension for each factor, and each tensor as [d, n columns].
-        """
-        axes: Axes = self.spec.axes[name]
-        for of_all in zip(*(blocks(tensor, axes, self.spec.groups) for tensor in tensors), strict=True):
-            block = of_all[0]
-            for dims in _occurrences(block, step.active, self.spec.groups):
-                group = block.labels[dims[-1]][0]
+    def _occurrences(
+        self, step: _Step, name: str, moved: Tensor
+    ) -> Iterator[tuple[str, tuple[int, ...], Block, Block]]:
+        """Each innermost active group that acts on A's and B's tensor, block by block, and the dimensions of it."""
+        axes, groups = self.spec.axes[name], self.spec.groups
+        for A, B in zip(blocks(self.A[name], axes, groups), blocks(moved, axes, groups), strict=True):
+            for dims in _occurrences(A, step.active, groups):
+                group = A.labels[dims[-1]][0]
                 assert group is not None
-                rest = [dim for dim in range(block.tensor.dim()) if dim not in dims]
-                d = math.prod(block.tensor.shape[dim] for dim in dims)
-                matrices = [each.tensor.permute(*dims, *rest).reshape(d, -1) for each in of_all]
-                numbers = torch.arange(matrices[0].shape[1], device=block.tensor.device)
-                columns = numbers.reshape([block.tensor.shape[dim] for dim in rest])
-                yield group, Block(columns, tuple(block.labels[dim] for dim in rest)), matrices
+                yield group, dims, A, B
+
+
+def _by_neuron(tensor: Tensor, dims: Sequence[int]) -> Float[Tensor, "d n"]:
+    rest = [dim for dim in range(tensor.dim()) if dim not in dims]
+    return tensor.permute(*dims, *rest).reshape(math.prod(tensor.shape[dim] for dim in dims), -1)
+
+
+def _changed(
+    A: Block, B: Block, dims: Sequence[int], back: Permutations, groups: Mapping[str, Group]
+) -> Iterator[Float[Tensor, "d n"]]:
+    """Of A, of B and of B as it was before, by neuron, the columns in which B's other axes have been renumbered."""
+    others = [(dim, label) for dim, (label, _) in enumerate(B.labels) if label in back and dim not in dims]
+    if len(others) == 1 and not groups[others[0][1]].within:
+        dim, label = others[0]
+        source = torch.from_numpy(back[label]).to(B.tensor.device)
+        changed = (source != torch.arange(len(source), device=source.device)).nonzero().flatten()
+        places = (A, changed), (B, changed), (B, source[changed])
+        return (_by_neuron(block.tensor.index_select(dim, at), dims) for block, at in places)
+    rest = [dim for dim in range(B.tensor.dim()) if dim not in dims]
+    numbers = torch.arange(math.prod(B.tensor.shape[dim] for dim in rest), device=B.tensor.device)
+    columns = Block(numbers.reshape([B.tensor.shape[dim] for dim in rest]), tuple(B.labels[dim] for dim in rest))
+    source = permuted_block(columns, back, groups).flatten()
+    changed = (source != numbers).nonzero().flatten()
+    places = (A, changed), (B, changed), (B, source[changed])
+    return (_by_neuron(block.tensor, dims).index_select(1, at) for block, at in places)
 
 
 def _back(
