@@ -12,7 +12,7 @@ from torch import nn
 from symlab.alignment import weight_matching as weights
 from symlab.alignment.matching import compose, match, match_all
 from symlab.alignment.permute import check_alignment, permute
-from symlab.alignment.weight_matching import weight_matching
+from symlab.alignment.weight_matching import STATISTICS, weight_matching
 from symlab.errors import UserError
 from symlab.symmetries.symmetry_spec import Group, Product, SymmetrySpec, identity, random_permutations, shape
 
@@ -194,6 +194,34 @@ def test_similarities_of_large_steps_lead_where_those_computed_anew_do(spec, see
     assert kept.similarity == pytest.approx(anew.similarity, rel=1e-12, abs=1e-12)
     for one, other in zip(kept.histories, anew.histories, strict=True):
         assert one == pytest.approx(other, rel=0, abs=error)
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(
+    spec=st.sampled_from([PERCEPTRON, ATTENTION, GROUPED, TWO_AXES]),
+    seed=st.integers(0, 1000),
+    large=st.sampled_from([(torch.float64, 1e-12), (torch.float32, 1e-7)]),
+)
+def test_a_large_step_gains_what_renumbering_the_weights_gains(spec, seed, large):
+    dtype, error = large
+    states = [random_state(spec, each) for each in (seed, seed + 1)]
+    spec = replace(spec, axes={name: axes for name, axes in spec.axes.items() if name.split(".")[-1] not in STATISTICS})
+    A, B = ({name: state[name].to(dtype) for name in spec.axes} for state in states)
+    before = {name: tensor.clone() for name, tensor in B.items()}
+    gain, gained = weights._Similarities.gain, []
+
+    def told_and_computed(self, index, moved, found, update):
+        told = gain(self, index, moved, found, update)
+        after = permute(moved, spec, identity(spec) | {name: update[name] for name in self.steps[index].active})
+        gained.append((told, inner(A, after) - inner(A, moved)))
+        return told
+
+    with patch.object(weights, "LARGE", 0), patch.object(weights._Similarities, "gain", told_and_computed):
+        weight_matching(spec, A, B, np.random.default_rng(seed), restarts=3)
+    assert gained
+    for told, computed in gained:
+        assert told == pytest.approx(computed, rel=0, abs=error * norm(A) * norm(B))
+    assert all(torch.equal(B[name], tensor) for name, tensor in before.items())
 
 
 def every_step_anew(spec, A, B, rng):

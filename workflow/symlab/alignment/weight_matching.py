@@ -26,6 +26,7 @@ from symlab.symmetries.symmetry_spec import (
     dim_of,
     groups_of,
     identity,
+    inverse,
     permuted,
     permuted_block,
     random_permutations,
@@ -327,7 +328,7 @@ class _Similarities:
         found = {} if kept is None else kept.similarities
         back = {} if kept is None else _back(kept.permutations, current, self.spec.groups)
         for name in step.tensors:
-            for group, dims, A, B in self._occurrences(step, name, moved[name]):
+            for group, dims, A, B in self._acted_on(step, name, moved[name]):
                 if kept is None:
                     a, b = (_by_neuron(each, dims).to(dtype) for each in (A.tensor, B.tensor))
                 elif back.keys() & {label for label, _ in B.labels}:
@@ -368,9 +369,7 @@ class _Similarities:
                 similarities[group] = S.index_select(1, order)
             self.kept[index] = _Kept(similarities, then)
 
-    def _occurrences(
-        self, step: _Step, name: str, moved: Tensor
-    ) -> Iterator[tuple[str, tuple[int, ...], Block, Block]]:
+    def _acted_on(self, step: _Step, name: str, moved: Tensor) -> Iterator[tuple[str, tuple[int, ...], Block, Block]]:
         """Each innermost active group that acts on A's and B's tensor, block by block, and the dimensions of it."""
         axes, groups = self.spec.axes[name], self.spec.groups
         for A, B in zip(blocks(self.A[name], axes, groups), blocks(moved, axes, groups), strict=True):
@@ -410,15 +409,12 @@ def _back(
     now: Mapping[str, Int[np.ndarray, "*within d"]],
     groups: Mapping[str, Group],
 ) -> Permutations:
-    """The permutations that take what is in the order ``now`` to the order ``before``, of groups that they move."""
-    changed = {name for name in groups if not np.array_equal(before[name], now[name])}
-    found = {}
-    for name, group in groups.items():
-        if changed.isdisjoint((name, *group.within)):
-            continue
-        places = np.argsort(joint(name, now, groups))[joint(name, before, groups)]
-        found[name] = (places % group.size).reshape(before[name].shape)
-    return found
+    """The permutations that take what is in the order ``now`` to the order ``before``, of groups that differ."""
+    differ = {name for name in groups if not np.array_equal(before[name], now[name])}
+    differ |= {name for name, group in groups.items() if not differ.isdisjoint(group.within)}
+    differ |= {outer for name in differ for outer in groups[name].within}
+    concerned = {name: group for name, group in groups.items() if name in differ}
+    return compose(inverse(now, concerned), before, concerned)
 
 
 def _occurrences(block: Block, active: Collection[str], groups: Mapping[str, Group]) -> list[tuple[int, ...]]:
