@@ -1,4 +1,4 @@
-"""Checkpoints of a training job: it may be killed at any moment and goes on with the same bits."""
+"""Checkpoints of a training job: it may be killed at any moment and goes on, on the same CPU, with the same bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from symlab.artifacts import ArtifactError, read_tensors, write_tensors
-from symlab.device import processor
 from symlab.errors import Interrupted
 from symlab.schemes.fixed_parts import State
 
@@ -113,11 +112,6 @@ class Checkpoints:
         if header.get("key") != self.key:
             self.report(f"training begins anew, {self.path} is a checkpoint of other settings or another version")
             return None
-        if header["processor"] != processor():
-            self.report(
-                f"the checkpoint was written on a processor {header['processor']}, this one is {processor()}: "
-                "results agree with those of one processor only up to rounding"
-            )
         progress, live = _unpacked(arrays, header, device)
         self.report(f"going on at replica {progress.start}, epoch {progress.epoch}, batch {progress.batch}")
         return progress, live
@@ -143,7 +137,7 @@ class Checkpoints:
         arrays, header = _packed(progress, live())
         self.due = time.monotonic() + self.seconds
         try:
-            write_tensors(self.path, arrays, "checkpoint", {**header, "key": self.key, "processor": processor()})
+            write_tensors(self.path, arrays, "checkpoint", {**header, "key": self.key})
         except ArtifactError as error:
             if self.stopped_by is not None:
                 raise
@@ -156,7 +150,10 @@ class Checkpoints:
 
 
 def training_key(spec: dict[str, Any], data: str, code: str, device: str, threads: int) -> dict[str, Any]:
-    """All that the bits of a training job depend on; only a checkpoint of an equal key is used.
+    """All that a training job's numbers depend on; only a checkpoint of an equal key is used.
+
+    On one machine they then agree bit for bit. A checkpoint may be taken to another CPU, whose libraries round
+    otherwise: from there on the numbers agree to rounding and what training makes of it.
 
     Args:
         spec: what the config says of the job.
