@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 CONFIGS = [ROOT / "config.yaml", *sorted((ROOT / "workflow/presets").glob("*.yaml"))]
 TINY = yaml.safe_load((ROOT / "workflow/presets/tiny.yaml").read_text())
 DIGITS, STUDENTS = "studies.digits", "studies.students.teacher_student"
+SCHEDULE = f"{DIGITS}.recipe.schedule"
 GONE = object()
 
 
@@ -63,7 +64,7 @@ WRONG = [
     (f"{DIGITS}.recipe.epochs", "four"),
     (f"{DIGITS}.recipe.lr", "1e-3", "0.001"),
     (f"{DIGITS}.recipe.epoch", 3, f"unknown key {DIGITS}.recipe.epoch", "epochs"),
-    (f"{DIGITS}.recipe.schedule", {"name": "linear"}, f"{DIGITS}.recipe.schedule", "linear", "cosine"),
+    (SCHEDULE, {"name": "linear"}, f"{SCHEDULE}.name = 'linear'", "cosine"),
     (f"{DIGITS}.variants.w.recipe", {"batch_size": 0}, f"{DIGITS}.variants.w.recipe.batch_size = 0"),
     (f"{DIGITS}.variants.w.scheme.name", "masked", "w_asymmetric"),
     (f"{DIGITS}.variants.w.scheme.n_fixed", [8, 4, 99], f"{DIGITS}.variants.w", "n_fixed", "99"),
@@ -101,9 +102,89 @@ def test_a_wrong_value_is_told_with_its_key(key, value, words):
         assert word in sentence
 
 
+# A key that is misspelt, what stands in its place, and the key that is meant.
+TYPOS = [
+    ("studeis", {}, "studies"),
+    (f"{DIGITS}.netwrok", {"name": "mlp"}, "network"),
+    (f"{DIGITS}.matchin", {}, "matching"),
+    (f"{DIGITS}.figure", [], "figures"),
+    ("studies.students.teacher_studnet", {}, "teacher_student"),
+    ("studies.mirrors.mirror_symetry", {}, "mirror_symmetry"),
+    (f"{STUDENTS}.widhts", {}, "widths"),
+    (f"{STUDENTS}.widths.runz", 2, "runs"),
+    ("datasets.digits.sede", 1, "seed"),
+    ("datasets.digits.swep", {}, "sweep"),
+    (f"{DIGITS}.network.widhts", [4], "widths"),
+    (f"{DIGITS}.network.nmae", "mlp", "name"),
+    (f"{DIGITS}.recipe.epohcs", 4, "epochs"),
+    (SCHEDULE, {"nmae": "cosine"}, f"{SCHEDULE}.nmae", "name"),
+    (SCHEDULE, {"name": "warmup", "wramup_epochs": 2}, f"{SCHEDULE}.wramup_epochs", "warmup_epochs"),
+    (f"{DIGITS}.variants.w.shceme", {}, "scheme"),
+    (f"{DIGITS}.variants.w.swep", {}, "sweep"),
+    (f"{DIGITS}.variants.w.scheme.n_fixd", [8, 4, 16], "n_fixed"),
+    (f"{DIGITS}.variants.w.network", {"activatoin": "gelu"}, f"{DIGITS}.variants.w.network.activatoin", "activation"),
+    (f"{DIGITS}.variants.w.recipe", {"momntum": 1}, f"{DIGITS}.variants.w.recipe.momntum", "momentum"),
+    (f"{DIGITS}.matching.n_randm", 10, "n_random"),
+    (f"{DIGITS}.interpolation.lamdas", 5, "lambdas"),
+]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["beside", "instead"])
+@pytest.mark.parametrize(("key", "value", "names"), [(key, value, names) for key, value, *names in TYPOS])
+def test_a_misspelt_key_is_told_first_with_the_one_that_is_meant(key, value, names, gone):
+    *place, meant = names
+    place, changes = place[0] if place else key, {key: value}
+    config = change(changes)
+    if gone and place == key:
+        # What is misspelt is missing, which is true of every typo and helps nobody.
+        *parents, last = key.split(".")
+        block = config
+        for parent in parents:
+            block = block[parent]
+        block[last] = block.pop(meant, value)
+    with pytest.raises(UserError) as raised:
+        parse_config(config)
+    sentence = str(raised.value)
+    assert sentence.startswith(f"Config: unknown key {place}; the nearest known key is {meant}, of ")
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("study", "figure", "key"),
+    [
+        ("digits", "identifiability-4", f"{DIGITS}.interpolation"),
+        ("digits", "identifiability-12", f"{DIGITS}.identification"),
+        ("students", "permutation-3", f"{STUDENTS}.ratios"),
+        ("students", "identifiability-4", "studies.students.interpolation and what networks are trained by"),
+    ],
+)
+def test_a_figure_whose_measure_is_off_names_the_key_to_add(study, figure, key):
+    off = {**dict.fromkeys((f"{DIGITS}.interpolation", f"{DIGITS}.identification"), GONE), f"{DIGITS}.figures": []}
+    with pytest.raises(UserError, match=rf"lists {figure}, which needs the table .*; add {re.escape(key)}[ ,]"):
+        parse({**off, f"studies.{study}.figures": [figure]})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (f"{DIGITS}.figures", "identifiability-4", "list"),
+        (f"{DIGITS}.figures", ["identifiabilty-4"], "the nearest known figure is identifiability-4"),
+        (STUDENTS, [], "widths"),
+    ],
+)
+def test_a_block_of_another_form_and_a_misspelt_figure_are_told(key, value, words):
+    with pytest.raises(UserError, match=f"^Config: {re.escape(key)} .*{words}"):
+        parse({key: value})
+
+
+def test_errors_name_the_file():
+    with pytest.raises(UserError, match=r"^Config my\.yaml: unknown key colour; known keys are results, "):
+        parse_config({**TINY, "colour": 1}, "Config my.yaml")
+
+
 @pytest.mark.parametrize("key", MISSING)
 def test_a_missing_key_is_named(key):
-    with pytest.raises(UserError, match=rf"^Config: {re.escape(key)} is missing\.$"):
+    with pytest.raises(UserError, match=rf"^Config: {re.escape(key)} is missing; add it\.$"):
         parse({key: GONE})
 
 

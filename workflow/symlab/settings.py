@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from symlab.errors import UserError
 
@@ -25,6 +26,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     revision: ClassVar[int] = 0
 
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_its_keys(cls, block: Any) -> Any:
+        # Told before anything else that is wrong with the block: what a misspelt key stands for is then missing.
+        for key in block if isinstance(block, Mapping) else ():
+            if key not in cls.model_fields:
+                raise PydanticCustomError("unknown_key", "unknown key", {"key": key, "known": [*cls.model_fields]})
+        return block
+
     def spec(self) -> dict[str, Any]:
         """The keys whose values differ from their defaults, as plain JSON values, by which a job's work is told."""
         found: dict[str, Any] = {"revision": self.revision} if self.revision else {}
@@ -42,6 +52,10 @@ class Settings(BaseModel):
     def columns(self) -> dict[str, Any]:
         """What tables say of these settings on every row; nothing unless a kind of settings says otherwise."""
         return {}
+
+    def modules(self) -> list[str]:
+        """Modules that an experiment with these settings takes by name, whose code counts as its own."""
+        return []
 
     def scale(self) -> str:
         """At which scale an experiment runs: "20 students, 50 pairs"; nothing unless its settings say."""

@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.networks import NETWORKS, build
+from symlab.networks import build
 from symlab.networks.mlp import MLP
 from symlab.papers.mirror_symmetry.homogeneity import _averaged, measure_homogeneity, neuron_weights, weight_distances
 from symlab.papers.mirror_symmetry.magnitudes import measure_magnitudes
 from symlab.papers.mirror_symmetry.memory import count_bytes, saved_bytes
 from symlab.papers.mirror_symmetry.network_mirrors import measure_mirrors
 from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
-from symlab.settings import choose
 from symlab.training.models import Models
 
 NETWORK = {"name": "mlp", "widths": [6, 8], "norm": "none", "activation": "relu"}
@@ -120,7 +119,7 @@ def test_bytes_are_those_of_a_linear_chain_by_hand():
     network = {"name": "vgg", "width": 1, "depth": 8}
     settings = Memory(network=network, side=32, batch=[2])
     rows = count_bytes(settings, Job("s"))["mirror_memory.csv"].set_index("scheme")
-    numbers = sum(parameter.numel() for parameter in build(choose(NETWORKS, network), 3072, 10).parameters())
+    numbers = sum(parameter.numel() for parameter in build(settings.network, 3072, 10).parameters())
     plain, products = rows.loc["standard"], rows.loc["hadamard"]
     assert plain[["parameters", "gradients", "momentum"]].tolist() == [4 * numbers] * 3
     assert products[["parameters", "gradients", "momentum"]].tolist() == [12 * numbers, 12 * numbers, 8 * numbers]

@@ -31,7 +31,8 @@ class Measure:
     needs_if: Mapping[str, str] = field(default_factory=dict)
     """Those that it needs only where a key of its settings is true: ``{"permutations.safetensors": "aligned"}``."""
     symmetries: bool = False
-    """Whether it traces the networks (``job.trace``), whose symmetries are found once for each of a study."""
+    """Whether it needs the networks' symmetries (``measures.symmetries.symmetries_of``), which are traced once for each
+    shape of a study's networks."""
     gpu: bool = False
     minutes: int = 60
     memory_mb: int = 4000

@@ -8,13 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from symlab.artifacts import Tensors
     from symlab.data.dataset import Dataset
-    from symlab.symmetries.stored_forward import StoredForward
-    from symlab.symmetries.trace import Traced
-    from symlab.training.models import Models
 
 
 @dataclass(frozen=True)
@@ -39,13 +34,3 @@ class Job:
     code: dict[str, str] = field(default_factory=dict)
     """Digests of the modules behind the job: what was kept by other code is not used."""
     checkpoint_minutes: float = 10.0
-
-    def trace(self, models: Models, x: Tensor) -> Traced | StoredForward:
-        """The networks' forward pass and symmetries: read back where they are stored, else traced at inputs like x."""
-        from symlab.symmetries.stored_forward import restore
-
-        if self.symmetries is not None:
-            return restore(self.symmetries)
-        from symlab.symmetries.trace import trace
-
-        return trace(models.module().to(x.device), x[:2])

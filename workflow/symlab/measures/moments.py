@@ -10,6 +10,7 @@ from symlab.alignment.forward import batch_rows
 from symlab.alignment.moments import record_pair_moments
 from symlab.measures.job import Job
 from symlab.measures.settings import Matching
+from symlab.measures.symmetries import symmetries_of
 from symlab.training.models import Models, move
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def correlate_activations(models: Models, data: Dataset, settings: Matching, job: Job) -> dict[str, Any]:
     """Correlations [d, d] of the neurons of both networks of a pair, by ``<epoch>/<pair>/<group>``, float32."""
     x = torch.from_numpy(data.split("train")[0])
-    traced = job.trace(models, x[:2].to(job.device))
+    traced = symmetries_of(models, x[:2].to(job.device), job)
     keys = {(epoch, pair.key): (epoch, pair) for epoch in models.epochs for pair in models.pairs()}
     job.report(f"{len(keys)} pairs and snapshots, {len(traced.spec.groups)} groups, {len(x)} samples on {job.device}")
     moments = record_pair_moments(

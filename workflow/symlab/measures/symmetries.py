@@ -1,18 +1,26 @@
-"""The permutation symmetries of a network, traced once for all jobs that need them."""
+"""The permutation symmetries of a network, traced once for all jobs that need them.
+
+Tracing imports torch.export, which takes seconds, so it is imported by the functions that trace.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from symlab.artifacts import read_header
+from symlab.measures.job import Job
 from symlab.networks import NETWORKS, build
 from symlab.settings import choose
-from symlab.symmetries.stored_forward import NotStorable, store
-from symlab.symmetries.trace import trace
+from symlab.symmetries.stored_forward import NotStorable, StoredForward, restore, store
+
+if TYPE_CHECKING:
+    from symlab.symmetries.trace import Traced
+    from symlab.training.models import Models
 
 
 def trace_network(spec: dict[str, Any], dataset: str | Path, report: Callable[[str], None]) -> dict[str, Any] | None:
@@ -20,6 +28,8 @@ def trace_network(spec: dict[str, Any], dataset: str | Path, report: Callable[[s
 
     None where its forward pass cannot be stored: each job that needs them traces it again.
     """
+    from symlab.symmetries.trace import trace
+
     header = read_header(dataset, "dataset")
     n_inputs = header["n_inputs"]
     traced = trace(build(choose(NETWORKS, spec), n_inputs, header["n_classes"]), torch.zeros(2, n_inputs))
@@ -30,3 +40,12 @@ def trace_network(spec: dict[str, Any], dataset: str | Path, report: Callable[[s
     except NotStorable as reason:
         report(f"{spec['name']} is traced by each job: {reason}")
         return None
+
+
+def symmetries_of(models: Models, x: Tensor, job: Job) -> Traced | StoredForward:
+    """The networks' forward pass and symmetries: read back where a job before has stored them, else traced at x[:2]."""
+    if job.symmetries is not None:
+        return restore(job.symmetries)
+    from symlab.symmetries.trace import trace
+
+    return trace(models.module().to(x.device), x[:2])

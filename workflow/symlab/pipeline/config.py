@@ -6,10 +6,11 @@ The Snakefile imports this module on every start, so it imports neither torch no
 from __future__ import annotations
 
 import copy
+import difflib
 import itertools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
@@ -18,7 +19,7 @@ from symlab.data import SOURCES, Source
 from symlab.errors import UserError
 from symlab.measures import Experiment
 from symlab.networks import INITS, MLP, NETWORKS
-from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, maker_of
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, maker_of, switches
 from symlab.pipeline.studies import Chosen, Project, Study, Variant
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES, WAsymmetric
@@ -29,6 +30,8 @@ from symlab.training.settings import Recipe
 Config = dict[str, Any]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
 Block = dict[str, Any]
+SWEEP = ("sweep",)
+"""What may stand beside the keys of a data set or a variant, and is taken out as they are expanded."""
 
 
 class Top(Settings):
@@ -45,7 +48,8 @@ class Top(Settings):
     )
     checkpoint_minutes: Annotated[float, Field(gt=0)] = Field(
         10,
-        description="Minutes of training between two checkpoints, from which a killed job goes on with the same bits.",
+        description="Minutes of training between two checkpoints, from which a killed job goes on, on the same CPU "
+        "with the same bits.",
     )
     style: Style = Field(Style(), description="Look of the figures.")
     datasets: dict[Name, Block] = Field({}, description="Data sets by name; `sweep` makes one for each combination.")
@@ -84,12 +88,22 @@ class VariantKeys(Settings):
     recipe: Block = Field({}, description="Keys of the study's recipe that this variant changes.")
 
 
-def parse_config(config: Mapping[str, Any]) -> Project:
-    """Validate a config and expand it.
+REQUIRED = [name for name, field in Trained.model_fields.items() if field.is_required()]
+
+
+def parse_config(config: Mapping[str, Any], file: str = "Config") -> Project:
+    """Validate a config and expand it; ``file`` is what errors call it.
 
     Raises:
-        UserError: the first thing that is wrong: the dotted key, the value and what is allowed.
+        UserError: the first thing that is wrong: the file, the dotted key, the value and what is allowed.
     """
+    try:
+        return _project(config)
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+
+
+def _project(config: Mapping[str, Any]) -> Project:
     # Snakemake hands over its own mappings; a deep copy keeps the caller's config as it was.
     top = check(Top, copy.deepcopy(dict(config)), "")
     families = {name: _expand_dataset(name, block) for name, block in top.datasets.items()}
@@ -110,21 +124,35 @@ def parse_config(config: Mapping[str, Any]) -> Project:
     )
 
 
-def check(kind: type[Kind], block: Any, where: str, elsewhere: Mapping[str, str] | None = None) -> Kind:
-    """The settings that a block of the config gives; ``elsewhere`` says of keys that stand in another block in which.
+def check(
+    kind: type[Kind],
+    block: Any,
+    where: str,
+    elsewhere: Mapping[str, str] | None = None,
+    also: Collection[str] = (),
+) -> Kind:
+    """The settings that a block of the config gives.
+
+    Args:
+        elsewhere: of keys that stand in another block of the config, in which.
+        also: keys that may stand in the block too and were taken out of it.
 
     Raises:
-        UserError: the first thing that is wrong with it.
+        UserError: a key that is not known, else the first thing that is wrong with it.
     """
     try:
         return kind.model_validate(block)
     except ValidationError as error:
-        first = error.errors()[0]["loc"]
-        raise UserError(_sentence(error, kind, (elsewhere or {}).get(str(first[0]) if first else "", where))) from None
+        raise UserError(_sentence(error, block, where, elsewhere or {}, also)) from None
 
 
 def check_one_of(
-    kinds: Sequence[type[Kind]], block: Any, where: str, key: str = "name", elsewhere: Mapping[str, str] | None = None
+    kinds: Sequence[type[Kind]],
+    block: Any,
+    where: str,
+    key: str = "name",
+    elsewhere: Mapping[str, str] | None = None,
+    also: Collection[str] = (),
 ) -> Kind:
     """As ``check``, of the one of several kinds that the block names.
 
@@ -133,32 +161,71 @@ def check_one_of(
     """
     by_name = kinds_by_name(kinds, key)
     if not isinstance(block, dict) or key not in block:
-        raise UserError(f"Config: {where} lacks {key}; it is one of {', '.join(by_name)}.")
+        known = dict.fromkeys(field for kind in kinds for field in kind.model_fields)
+        _refuse_unknown(block if isinstance(block, dict) else {}, [*known, *also], where)
+        raise UserError(f"{where} lacks {key}; it is one of {', '.join(by_name)}.")
     if block[key] not in by_name:
         place = (elsewhere or {}).get(key, where)
-        raise UserError(f"Config: {place}.{key} = {block[key]!r} is not known; it is one of {', '.join(by_name)}.")
-    return check(by_name[block[key]], block, where, elsewhere)
+        raise UserError(f"{place}.{key} = {block[key]!r} is not known; it is one of {', '.join(by_name)}.")
+    return check(by_name[block[key]], block, where, elsewhere, also)
 
 
-def _sentence(error: ValidationError, kind: type[Settings], where: str) -> str:
-    first = error.errors()[0]
-    place = ".".join(filter(None, [where, *(str(part) for part in first["loc"])])) or "the top level"
-    if first["type"] == "extra_forbidden":
-        known = ", ".join(kind.model_fields) if len(first["loc"]) == 1 else ""
-        return f"Config: unknown key {place}" + (f"; known keys are {known}." if known else ".")
+def _sentence(
+    error: ValidationError, block: Any, where: str, elsewhere: Mapping[str, str], also: Collection[str]
+) -> str:
+    errors = error.errors()
+    first = next((each for each in errors if each["type"] == "unknown_key"), errors[0])
+    path = _path(block, first["loc"], missing=first["type"] == "missing")
+    key = first["ctx"]["key"] if first["type"] == "unknown_key" else None
+    above = elsewhere.get(str([*path, key][0]), where)
+    place = ".".join(filter(None, [above, *path])) or "the top level"
+    if key is not None:
+        return _unknown(str(key), [*first["ctx"]["known"], *(() if path else also)], ".".join([above, *path]))
     if first["type"] == "missing":
-        return f"Config: {place} is missing."
+        return f"{place} is missing; add it."
+    if first["type"] == "union_tag_invalid":
+        which = first["ctx"]["discriminator"].strip("'")
+        return f"{place}.{which} = {first['ctx']['tag']!r} is not known; it is one of {first['ctx']['expected_tags']}."
+    if first["type"] == "union_tag_not_found":
+        which = first["ctx"]["discriminator"].strip("'")
+        misspelt = difflib.get_close_matches(which, map(str, first["input"]), 1)
+        return _unknown(misspelt[0], [which], place) if misspelt else f"{place}.{which} is missing; add it."
     reason = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
     value = first["input"]
     if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?e[+-]?\d+", value):
-        return f"Config: {place} = {value!r} is text in YAML; write the number as {float(value):g}."
+        return f"{place} = {value!r} is text in YAML; write the number as {float(value):g}."
     shown = f" = {value!r}" if not isinstance(value, dict) else ""
-    return f"Config: {place}{shown} is not allowed: {reason[0].lower()}{reason[1:].rstrip('.')}."
+    return f"{place}{shown} is not allowed: {reason[0].lower()}{reason[1:].rstrip('.')}."
+
+
+def _path(block: Any, loc: Iterable[int | str], missing: bool) -> list[str]:
+    """The keys that lead to a place in a block; pydantic also lists which of several kinds a block was taken for."""
+    *above, last = [*loc] or [""]
+    path = []
+    for part in [*above, *([] if missing else [last])]:
+        inside = range(len(block)) if isinstance(block, list) else block
+        if isinstance(block, dict | list) and part in inside:
+            block = block[part]  # type: ignore[index]
+            path.append(str(part))
+    return [*path, str(last)] if missing else path
+
+
+def _refuse_unknown(block: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    for key in block:
+        if key not in known:
+            raise UserError(_unknown(str(key), known, where))
+
+
+def _unknown(key: str, known: Collection[str], where: str) -> str:
+    place = f"{where}.{key}".removeprefix(".")
+    if nearest := difflib.get_close_matches(key, known, 1):
+        return f"unknown key {place}; the nearest known key is {nearest[0]}, of {', '.join(known)}."
+    return f"unknown key {place}; known keys are {', '.join(known)}."
 
 
 def _refuse_twice(name: str, taken: Mapping[str, Any], where: str) -> None:
     if name in taken:
-        raise UserError(f"Config: {where} expands to the name {name!r}, which is taken already; rename one of the two.")
+        raise UserError(f"{where} expands to the name {name!r}, which is taken already; rename one of the two.")
 
 
 def _expand_dataset(family: str, block: Block) -> dict[str, Source]:
@@ -166,7 +233,7 @@ def _expand_dataset(family: str, block: Block) -> dict[str, Source]:
     members: dict[str, Source] = {}
     for name, member in _sweep(family, block, where):
         _refuse_twice(name, members, where)
-        members[name] = check_one_of(SOURCES, member, where, "source")
+        members[name] = check_one_of(SOURCES, member, where, "source", also=SWEEP)
     return members
 
 
@@ -175,7 +242,7 @@ def _sweep(name: str, block: Block, where: str) -> list[tuple[str, Block]]:
     block = dict(block)
     sweep = block.pop("sweep", {})
     if not isinstance(sweep, dict) or not all(isinstance(values, list) and values for values in sweep.values()):
-        raise UserError(f"Config: {where}.sweep maps keys to lists of values, such as {{scheme.sigma_F: [0, 1]}}.")
+        raise UserError(f"{where}.sweep maps keys to lists of values, such as {{scheme.sigma_F: [0, 1]}}.")
     members = []
     for values in itertools.product(*sweep.values()):
         member = copy.deepcopy(block)
@@ -191,7 +258,7 @@ def _suffix(key: str, value: Any, where: str) -> str:
     text = str(value) if isinstance(value, str) else f"{key.rpartition('.')[2]}{shown}"
     if not re.fullmatch(r"[A-Za-z0-9_.+-]{1,40}", text):
         raise UserError(
-            f"Config: {where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over "
+            f"{where}.sweep.{key} lists {value!r}, which cannot be part of a folder's name; sweep over "
             "numbers, lists of them, or plain words."
         )
     return f"_{text}"
@@ -202,24 +269,27 @@ def _assign(target: Block, dotted: str, value: Any, where: str) -> None:
     for parent in parents:
         target = target.setdefault(parent, {})
         if not isinstance(target, dict):
-            raise UserError(f"Config: {where} names {dotted!r}, but {parent!r} holds no keys.")
+            raise UserError(f"{where} names {dotted!r}, but {parent!r} holds no keys.")
     target[last] = value
 
 
 def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source]) -> Study:
     where = f"studies.{name}"
-    block = dict(block)
-    figures = block.pop("figures", [])
+    keys_of_measures = [*(measure.key for measure in MEASURES.values()), *EXPERIMENTS]
+    groups = dict.fromkeys(key.partition(".")[0] for key in keys_of_measures)
+    _refuse_unknown(block, [*Trained.model_fields, *groups, "figures"], where)
+    figures = _figures(block.get("figures", []), where)
     settings = _settings(block, where)
-    if block.keys() <= {"dataset"}:
+    rest = {key: value for key, value in block.items() if key in Trained.model_fields}
+    if rest.keys() <= {"dataset"}:
         # Experiments alone, perhaps on data.
-        members = _members(block.get("dataset", []), families, datasets, where)
-        study = Study(name, _figures(figures, where), settings, data=tuple(member for member, _ in members))
+        members = _members(rest.get("dataset", []), families, datasets, where)
+        study = Study(name, figures, settings, data=tuple(member for member, _ in members))
     else:
-        keys = check(Trained, block, where)
+        keys = check(Trained, rest, where)
         study = Study(
             name,
-            _figures(figures, where),
+            figures,
             settings,
             _variants(keys, families, datasets, where),
             keys.seeds,
@@ -232,32 +302,39 @@ def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], d
 
 
 def _figures(figures: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(figures, list):
+        raise UserError(f"{where}.figures = {figures!r} is not allowed: it is a list, as in [identifiability-4].")
     for figure in figures:
         if figure not in FIGURES:
+            nearest = difflib.get_close_matches(str(figure), FIGURES, 1)
             raise UserError(
-                f"Config: {where}.figures names {figure!r}, which no paper's card has; known figures are "
+                f"{where}.figures names {figure!r}, which no paper's card has; "
+                f"{f'the nearest known figure is {nearest[0]}, of' if nearest else 'known figures are'} "
                 f"{', '.join(FIGURES)}."
             )
     return tuple(dict.fromkeys(figures))
 
 
 def _settings(block: Block, where: str) -> dict[str, Chosen]:
-    """The settings of the measures and experiments that a study asks for, which are taken out of its block."""
+    """The settings of the measures and experiments that a study asks for."""
     found: dict[str, Chosen] = {}
     for measure in MEASURES.values():
-        if measure.key in block and (chosen := block.pop(measure.key)) is not None:
+        if (chosen := block.get(measure.key)) is not None:
             found[measure.key] = check(measure.settings, chosen, f"{where}.{measure.key}")
     for group in dict.fromkeys(key.partition(".")[0] for key in EXPERIMENTS):
-        if group not in block:
+        if block.get(group) is None:
             continue
-        of_group = block.pop(group)
         if group in EXPERIMENTS:
-            found[group] = _grids(EXPERIMENTS[group], of_group, f"{where}.{group}")
+            found[group] = _grids(EXPERIMENTS[group], block[group], f"{where}.{group}")
             continue
         members = {key.partition(".")[2]: each for key, each in EXPERIMENTS.items() if key.startswith(f"{group}.")}
-        for key, chosen in of_group.items():
-            if key not in members:
-                raise UserError(f"Config: unknown key {where}.{group}.{key}; known keys are {', '.join(members)}.")
+        if not isinstance(block[group], dict):
+            raise UserError(
+                f"{where}.{group} = {block[group]!r} is not allowed: it holds the keys of experiments, "
+                f"{', '.join(members)}."
+            )
+        _refuse_unknown(block[group], members, f"{where}.{group}")
+        for key, chosen in block[group].items():
             if chosen is not None:
                 found[f"{group}.{key}"] = _grids(members[key], chosen, f"{where}.{group}.{key}")
     return found
@@ -277,7 +354,7 @@ def _grids(experiment: Experiment, chosen: Any, where: str) -> Chosen:
 def _check_experiment(experiment: Experiment, block: Any, where: str, *before: Settings) -> Settings:
     settings = check(experiment.settings, block, where)
     if (misfit := settings.misfit(*before)) is not None:
-        raise UserError(f"Config: {where} is not allowed: {misfit}.")
+        raise UserError(f"{where} is not allowed: {misfit}.")
     return settings
 
 
@@ -292,9 +369,7 @@ def _members(
         elif entry in datasets:
             members.append((entry, ""))
         else:
-            raise UserError(
-                f"Config: {where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)})."
-            )
+            raise UserError(f"{where}.dataset names {entry!r}, which is not among datasets ({', '.join(families)}).")
     return members
 
 
@@ -306,7 +381,7 @@ def _variants(
     for family, block in keys.variants.items():
         here = f"{where}.variants.{family}"
         for swept, member in _sweep(family, block, here):
-            of_variant = check(VariantKeys, member, here)
+            of_variant = check(VariantKeys, member, here, also=SWEEP)
             for dataset, suffix in members:
                 # Several separately named data sets need the name in the variant's; members of one sweep their suffix.
                 full = swept + (suffix if isinstance(keys.dataset, str) or len(keys.dataset) == 1 else f"_{dataset}")
@@ -348,16 +423,16 @@ def _check_variant(variant: Variant, where: str) -> None:
     network, source, scheme = variant.network, variant.source, variant.scheme
     of_data = f"data set {variant.dataset} (source {source.source})"
     if (misfit := network.misfit(source.image)) is not None:
-        raise UserError(f"Config: {where}: {of_data}: {misfit}.")
+        raise UserError(f"{where}: {of_data}: {misfit}.")
     if variant.recipe.augment is not None and source.image is None:
         raise UserError(
-            f"Config: {where}: recipe.augment flips and crops images, but the samples of {of_data} are none; set "
+            f"{where}: recipe.augment flips and crops images, but the samples of {of_data} are none; set "
             "recipe.augment: null."
         )
     heads = getattr(scheme, "heads", None)
     if heads is not None and heads != getattr(network, "heads", None):
         raise UserError(
-            f"Config: {where}.scheme.heads = {heads}, but network {network.name} has "
+            f"{where}.scheme.heads = {heads}, but network {network.name} has "
             f"{getattr(network, 'heads', 'no attention')} heads; masks can follow the heads only if there are as many."
         )
     if isinstance(scheme, WAsymmetric) and source.inputs is not None and isinstance(network, MLP):
@@ -365,7 +440,7 @@ def _check_variant(variant: Variant, where: str) -> None:
         try:
             fixed_counts(scheme, sizes)
         except UserError as error:
-            raise UserError(f"Config: {where}: {error}") from None
+            raise UserError(f"{where}: {error}") from None
 
 
 def check_study(study: Study, where: str) -> None:
@@ -380,28 +455,32 @@ def check_study(study: Study, where: str) -> None:
             maker = maker_of(output)
             if getattr(settings, key) and maker.key not in study.settings:
                 raise UserError(
-                    f"Config: {where}.{measure.key}.{key} needs {where}.{maker.key}; add {maker.key}: {{}}, or set "
+                    f"{where}.{measure.key}.{key} needs {where}.{maker.key}; add {maker.key}: {{}}, or set "
                     f"{key}: false."
                 )
         for variant in study.variants.values():
             _check_measure(measure.chain, measure.key, settings, variant, where)
     for experiment in study.experiments():
         if experiment.datasets and not study.datasets():
-            raise UserError(f"Config: {where}.{experiment.key} needs data; add {where}.dataset.")
+            raise UserError(f"{where}.{experiment.key} needs data; add {where}.dataset.")
     given = set(study.tables())
     for figure in study.figures:
         if lacking := [table for table in FIGURES[figure].tables if table not in given]:
+            keys = switches(lacking[0])
+            missing = [f"{where}.{key}" for key in keys if key not in study.settings]
+            if not study.variants and not EXPERIMENTS.keys() & {*keys}:
+                missing.append(f"what networks are trained by ({', '.join(REQUIRED)})")
             raise UserError(
-                f"Config: {where}.figures lists {figure}, which needs {lacking[0]}; the study gives "
-                f"{', '.join(sorted(given)) or 'no table'}. Switch on what gives it, or leave the figure out."
+                f"{where}.figures lists {figure}, which needs the table {lacking[0]}; add {' and '.join(missing)}, or "
+                "leave the figure out."
             )
 
 
 def _check_measure(chain: bool, key: str, settings: Any, variant: Variant, where: str) -> None:
     if chain and not variant.network.chain_of_linear_maps:
         raise UserError(
-            f"Config: {where}.{key} needs networks that are a chain of linear maps, which {variant.network.name} is "
+            f"{where}.{key} needs networks that are a chain of linear maps, which {variant.network.name} is "
             f"not; leave {key} out of this study."
         )
     if (misfit := settings.misfit(variant.network, variant.scheme)) is not None:
-        raise UserError(f"Config: {where}.{key}, variant {variant.name}: {misfit}.")
+        raise UserError(f"{where}.{key}, variant {variant.name}: {misfit}.")

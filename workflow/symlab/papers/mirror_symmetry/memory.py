@@ -8,11 +8,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from symlab.measures.job import Job
-from symlab.networks import NETWORKS, build
+from symlab.networks import build
 from symlab.papers.mirror_symmetry.settings import Memory
 from symlab.schemes import Hadamard, Scheme, Standard
 from symlab.schemes.parametrisation import parametrise
-from symlab.settings import choose
 
 SCHEMES: tuple[Scheme, ...] = (Standard(name="standard"), Hadamard(name="hadamard"))
 
@@ -25,7 +24,7 @@ def count_bytes(settings: Memory, job: Job) -> dict[str, pd.DataFrame]:
         (of products: those of the composed parameters too), and ``activations``, what the backward pass needs.
     """
     rows = []
-    module = build(choose(NETWORKS, {"channels": 3, **settings.network}), 3 * settings.side**2, 10).train()
+    module = build(settings.network, 3 * settings.side**2, 10).train()
     numbers = {name: parameter.numel() for name, parameter in module.named_parameters()}
     whole = 4 * sum(numbers.values())
     for scheme in SCHEMES:

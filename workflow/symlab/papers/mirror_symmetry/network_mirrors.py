@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 
 from symlab.measures.job import Job
+from symlab.measures.symmetries import symmetries_of
 from symlab.papers.mirror_symmetry.settings import Mirrors
 from symlab.seeds import numpy_rng, torch_generator
 from symlab.symmetries.mirrors import (
@@ -53,7 +54,7 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
     x, y = (torch.from_numpy(part[: settings.samples]) for part in data.split("train"))
     x, y = x.to(job.device).double(), y.to(job.device)
     module = models.module().double().to(job.device)
-    spec = job.trace(models, x.float()).spec
+    spec = symmetries_of(models, x.float(), job).spec
     rows = []
     for position, replica in list(enumerate(models.replicas))[: settings.models]:
         state = move(models.state(models.epochs[-1], position), job.device)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from symlab.networks import VGG, ResNet18, ResNet20, ViT
 from symlab.settings import Fraction, Positive, Settings
 
 
@@ -254,8 +255,13 @@ class OnlineRank(Settings):
 class Memory(Settings):
     """Memory of a training step of a network as it is and with every parameter a product (Fig. 7, App. B.4)."""
 
-    network: dict[str, Any] = Field({"name": "resnet18"}, description="The network, for colour images.")
+    network: Annotated[ResNet20 | ResNet18 | VGG | ViT, Field(discriminator="name")] = Field(
+        ResNet18(name="resnet18"), description="The network, for colour images."
+    )
     side: Positive = Field(32, description="Pixels of each side of an image.")
     batch: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
         [1, 128], description="Batch sizes."
     )
+
+    def modules(self) -> list[str]:
+        return [self.network.module]
