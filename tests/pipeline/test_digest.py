@@ -1,41 +1,62 @@
 """Digests of code follow what a job computes with, not its explanations, its settings or other jobs' code."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from symlab.errors import UserError
 from symlab.pipeline import digest as module
 from symlab.pipeline.digest import code_of, digest_of_files
+from symlab.pipeline.registry import EXPERIMENTS, MEASURES
+
+ROOT = Path(__file__).parents[2]
 
 LOOP = '"""Doc."""\nfrom symlab.maths import twice\n\n\ndef f(x):\n    """Says."""\n    return twice(x) + 1\n'
 FILES = {
-    "training/__init__.py": "from symlab.networks import NETWORKS\n",
+    "training/__init__.py": "",
     "training/loop.py": LOOP,
     "training/other.py": "y = 1\n",
-    "training/settings.py": "class Recipe:\n    lr = 1\n",
-    "training/variant.py": "from symlab.training import loop\nfrom symlab.training.settings import Recipe\n"
+    "training/settings.py": "class Recipe:\n    lr: int = 1\n    def half(self):\n        return self.lr / 2\n\n"
+    "class Other(Recipe):\n    def misfit(self):\n        return 1\n\nWAYS = {'sgd': 'symlab.training.steps:SGD'}\n",
+    "training/steps.py": "class SGD:\n    pass\n",
+    "training/variant.py": "from symlab.training import loop\nfrom symlab.training.settings import WAYS, Recipe\n"
+    "from symlab.networks import NETWORKS, build\n"
     "from symlab.artifacts import write\nfrom symlab.pipeline.job import run\nimport numpy\n",
-    "networks/__init__.py": "from symlab.networks.mlp import MLP\nNETWORKS = (MLP,)\n",
+    "networks/__init__.py": "from symlab.maths import third\nclass Network:\n    pass\n\n"
+    "class MLP(Network):\n    module: ClassVar[str] = 'symlab.networks.mlp:MLP'\n\n"
+    "NETWORKS = (MLP,)\n\ndef build():\n    return helped()\n\ndef helped():\n    return 1\n\ndef load():\n"
+    "    return third(3)\n",
     "networks/mlp.py": "class MLP:\n    '''Doc.'''\n",
+    "rules/__init__.py": "from symlab.rules import sums, views\n",
+    "rules/sums.py": "s = 1\n",
+    "rules/views.py": "v = 1\n",
     "pipeline/job.py": "run = 1\n",
+    "pipeline/outputs.py": "join = 1\n",
     "pipeline/report.py": "from symlab.maths import twice\n",
     "artifacts.py": "write = 1\n",
     "maths.py": "def twice(x):\n    return 2 * x\n",
+    "../scripts/train.py": "from symlab.pipeline.outputs import join\nfrom symlab.training.variant import loop\n",
 }
+OF_VARIANT = ["maths", "networks:build", "networks:helped", "training/loop", "training/settings:Recipe"]
+OF_VARIANT += ["training/steps", "training/variant"]
 
 
 def clear():
-    for cached in (module.code_of, module._read, module._file, module._is_plumbing):
-        cached.cache_clear()
+    for each in vars(module).values():
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
 
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
+    package = tmp_path / "symlab"
     for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(module, "PACKAGE", tmp_path)
+        (package / name).parent.mkdir(exist_ok=True, parents=True)
+        (package / name).write_text(text)
+    monkeypatch.setattr(module, "WORKFLOW", tmp_path)
     clear()
-    yield tmp_path
+    yield package
     clear()
 
 
@@ -51,10 +72,46 @@ def changed(package, file, text, *modules):
 
 
 def test_a_job_s_code_is_its_module_and_what_that_imports(package):
-    assert list(code_of("symlab.training.variant")) == ["maths", "training/loop", "training/variant"]
-    assert list(code_of("symlab.training.variant", "symlab.networks.mlp:MLP")) == [
-        *("maths", "networks/mlp", "training/loop", "training/variant")
-    ]
+    assert list(code_of("symlab.training.variant")) == OF_VARIANT
+    assert list(code_of("symlab.training.variant", "symlab.networks.mlp:MLP")) == sorted([*OF_VARIANT, "networks/mlp"])
+
+
+def test_a_script_and_the_pipeline_s_modules_that_it_imports_count(package):
+    assert list(code_of("scripts.train")) == sorted([*OF_VARIANT, "pipeline/outputs", "scripts/train"])
+
+
+def test_packages_that_a_module_is_in_count_with_what_they_import(package):
+    assert list(code_of("symlab.rules.sums")) == ["rules/sums"]
+    (package / "maths.py").write_text("from symlab.rules.sums import s\n")
+    clear()
+    assert list(code_of("symlab.maths")) == ["maths", "rules", "rules/sums", "rules/views"]
+
+
+def test_of_registries_and_settings_count_functions_and_methods_that_are_imported_by_name(package):
+    registry, settings = FILES["networks/__init__.py"], FILES["training/settings.py"]
+    for before, after, names in (
+        ("return helped()", "return helped() + 1", ["networks:build"]),
+        ("return 1", "return 2", ["networks:helped"]),
+        ("third(3)", "third(4)", []),
+        ("NETWORKS = (MLP,)", "class CNN(Network):\n    pass\n\nNETWORKS = (MLP, CNN)", []),
+    ):
+        assert before in registry
+        assert changed(package, "networks/__init__.py", registry.replace(before, after)) == names
+        changed(package, "networks/__init__.py", registry)
+    for before, after, names in (
+        ("lr: int = 1", "lr: int = 1\n    decay: float = 0", []),
+        ("self.lr / 2", "self.lr / 3", ["training/settings:Recipe"]),
+        ("return 1", "return 2", []),
+    ):
+        assert before in settings
+        assert changed(package, "training/settings.py", settings.replace(before, after)) == names
+        changed(package, "training/settings.py", settings)
+
+
+def test_a_class_that_is_imported_from_a_registry_counts_with_the_module_that_it_names(package):
+    (package / "maths.py").write_text("from symlab.networks import MLP\n")
+    clear()
+    assert list(code_of("symlab.maths")) == ["maths", "networks/mlp", "networks:MLP"]
 
 
 def test_docstrings_comments_and_layout_do_not_count(package):
@@ -71,10 +128,10 @@ def test_imported_and_named_modules_count_and_are_told(package, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["training/other", "training/settings", "training/__init__", "pipeline/job", "artifacts"]
+    "name", ["training/other", "pipeline/job", "pipeline/report", "artifacts", "networks/mlp", "rules/sums"]
 )
 def test_what_is_not_computed_with_does_not_count(package, name):
-    assert changed(package, f"{name}.py", "from symlab.networks import mlp\ny = 3\n") == []
+    assert changed(package, f"{name}.py", "y = 3\n") == []
 
 
 def test_a_module_that_is_named_counts_even_if_others_that_import_it_do_not_compute_with_it(package):
@@ -82,10 +139,34 @@ def test_a_module_that_is_named_counts_even_if_others_that_import_it_do_not_comp
 
 
 def test_the_real_training_job_depends_on_its_engine_and_on_no_network():
-    found = set(code_of("symlab.training.variant"))
+    found = set(code_of("scripts.train"))
     assert {"training/replicas", "training/stacks", "schemes/fixed_parts", "data/dataset", "seeds"} <= found
+    assert {"training/updates", "schemes/parametrisation", "networks:build"} <= found
     assert not {"networks/mlp", "networks/vit", "networks/coherence_student", "measures/moments"} & found
-    assert not [name for name in found if name.startswith(("papers/", "pipeline/", "plotting/"))]
+    assert not [name for name in found if name.startswith(("papers", "pipeline", "plotting", "symmetries"))]
+
+
+def test_tracing_depends_on_the_rules_that_are_registered_as_their_package_is_imported():
+    rules = {f"symmetries/rules/{path.stem}" for path in (ROOT / "workflow/symlab/symmetries/rules").glob("[a-z]*.py")}
+    assert len(rules) > 3 and rules <= set(code_of("scripts.trace"))
+    assert rules <= set(code_of("scripts.measure", MEASURES["moments"].function))
+    assert not rules & set(code_of("scripts.measure", MEASURES["match"].function))
+
+
+def test_what_builds_networks_depends_on_how_and_nothing_else_does():
+    jobs = {name: code_of(f"scripts.{name}") for name in ("train", "trace", "data", "tables", "figures", "claims")}
+    jobs |= {name: code_of("scripts.measure", measure.function) for name, measure in MEASURES.items()}
+    jobs |= {key: code_of("scripts.experiment", experiment.function) for key, experiment in EXPERIMENTS.items()}
+    building = {name for name, code in jobs.items() if "networks:build" in code}
+    # A measure opens networks; of the experiments one counts the bytes of a network that its settings name.
+    assert building == {"train", "trace", *MEASURES, "mirror_symmetry.memory"}
+
+
+def test_every_rule_names_its_script():
+    text = "\n".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    scripts = {path.stem for path in (ROOT / "workflow/scripts").glob("*.py")}
+    assert set(re.findall(r'"\.\./scripts/(\w+)\.py"', text)) == scripts
+    assert set(re.findall(r'code_of\(\s*"scripts\.(\w+)"', text)) == scripts
 
 
 def test_texts_count_by_name_and_content(tmp_path):

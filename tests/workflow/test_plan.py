@@ -28,5 +28,8 @@ def test_planning_the_papers_takes_seconds(fresh):
 
 def test_a_wrong_config_is_told_and_starts_nothing(fresh):
     fresh.edit_config(lambda config: config["studies"]["digits"]["recipe"].update(epoch=3))
-    assert "Config: unknown key studies.digits.recipe.epoch; known keys" in fresh.refuse("all")
+    assert (
+        "Config workflow/presets/tiny.yaml: unknown key studies.digits.recipe.epoch; the nearest known key is epochs"
+        in fresh.refuse("all")
+    )
     assert not fresh.results.exists()

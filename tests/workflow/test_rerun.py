@@ -6,6 +6,8 @@ import shutil
 from symlab.artifacts import read_table
 
 PATH = "workflow/symlab/connectivity/path.py"
+REGISTRY = "workflow/symlab/networks/__init__.py"
+SCRIPT = "workflow/scripts/measure.py"
 FIGURE = "workflow/symlab/papers/neuron_identifiability/fig_04_paths.py"
 BROKEN_CLAIM = """
 from symlab.papers.claim import Claim, at_most
@@ -42,7 +44,8 @@ def remark(text):
 
 
 def test_a_second_run_with_remarks_and_a_new_key_that_has_a_default_has_nothing_to_do(finished):
-    finished.edit(PATH, remark)
+    for name in (PATH, REGISTRY, SCRIPT, "workflow/symlab/pipeline/outputs.py"):
+        finished.edit(name, remark)
     finished.edit(
         "workflow/symlab/training/settings.py",
         lambda text: re.sub(r'(class Recipe\(Settings\):\n    """.*?"""\n\n)', rf"\g<1>{KEY}", text, flags=re.DOTALL),
@@ -98,6 +101,27 @@ def test_an_edited_module_reruns_what_uses_it_and_the_reason_names_it(finished):
     )
     assert {module for module, _ in now - before} == {"connectivity/path"}
     assert set(re.findall(r"^(train|moments|match|interpolate|identify) +2$", said, re.MULTILINE)) == {"interpolate"}
+
+
+def test_an_edited_script_reruns_the_jobs_of_its_rules_and_reading_and_writing_those_that_do_it(finished):
+    finished.edit(SCRIPT, lambda text: f"{text}\nUNUSED = 1\n")
+    after = {"tables_digits": 1, "figures_digits": 1, "claims": 1, "report": 1}
+    of_script = {**dict.fromkeys(("moments", "match", "interpolate", "identify"), 2), **after}
+    assert finished.plan() == of_script
+    finished.edit("workflow/symlab/pipeline/outputs.py", lambda text: f"{text}\nUNUSED = 1\n")
+    plan = finished.plan()
+    assert plan.items() >= of_script.items() and not {"data", "train", "trace"} & set(plan)
+    studies = ("digits", "students", "origin", "collapse", "mirrors")
+    experiments = {"teacher_student_widths", "teacher_student_overlap", "mirror_symmetry_lines"}
+    assert {*experiments, "tables_students", *(f"figures_{study}" for study in studies)} <= set(plan)
+
+
+def test_how_networks_are_built_reruns_what_builds_them(finished):
+    finished.edit(REGISTRY, lambda text: text.replace("    options = network", "    UNUSED = 1\n    options = network"))
+    assert finished.plan() == {
+        **dict.fromkeys(("train", "moments", "match", "interpolate", "identify"), 2),
+        **dict.fromkeys(("trace", "tables_digits", "figures_digits", "claims", "report"), 1),
+    }
 
 
 def test_a_claim_that_cannot_be_evaluated_fails_the_run_and_its_ledger_stays_for_reading(finished):

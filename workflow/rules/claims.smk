@@ -18,7 +18,7 @@ rule claims:
     params:
         studies={name: {"figures": list(s.figures), "scale": s.scale()} for name, s in STUDIES.items()},
         tables={name: tables_of(name) for name in STUDIES},
-        code=code_of("symlab.pipeline.ledger", *{f.module for paper in papers_drawn() for f in paper.figures}),
+        code=code_of("scripts.claims", *{f.module for paper in papers_drawn() for f in paper.figures}),
     message:
         "Claims"
     script:
@@ -50,13 +50,7 @@ rule report:
         # Where and how it was computed is no part of what was.
         config={key: value for key, value in config.items() if key not in ("device", "data_dir", "checkpoint_minutes")},
         studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
-        code=code_of(
-            "symlab.pipeline.report",
-            "symlab.pipeline.drawing",
-            "symlab.pipeline.html",
-            "symlab.pipeline.ledger",
-            *cards_drawn(),
-        ),
+        code=code_of("scripts.report", *cards_drawn()),
         pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),
         kept=digest_of_files(Path(workflow.basedir, "results/reference").glob("*/claims.csv")),
     message:

@@ -11,7 +11,6 @@ from symlab.pipeline import files
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.digest import code_of, digest_of_files
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, paper_of
-from symlab.training.settings import UPDATES
 
 if not Path(symlab.__file__).is_relative_to(Path(workflow.basedir, "workflow").resolve()):
     raise WorkflowError(
@@ -20,7 +19,7 @@ if not Path(symlab.__file__).is_relative_to(Path(workflow.basedir, "workflow").r
     )
 
 try:
-    PROJECT = parse_config(config)
+    PROJECT = parse_config(config, f"Config {', '.join(map(str, workflow.configfiles))}")
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -92,11 +91,18 @@ def tables_of(study):
 
 
 def code_of_training(wildcards):
-    """The engine, of networks, schemes and updates those that the variant has, and the files that its scheme reads."""
+    """The engine, the network and the scheme that the variant has, and the files that its scheme reads."""
     variant = variant_of(wildcards)
-    scheme, update = variant.scheme, UPDATES[variant.recipe.optimizer]
-    code = code_of("symlab.training.variant", variant.network.module, scheme.draw, scheme.parametrise, update)
+    scheme = variant.scheme
+    code = code_of("scripts.train", variant.network.module, scheme.draw, scheme.parametrise)
     return code | {file: digest_of_files([Path(file)]) for file in scheme.files()}
+
+
+def code_of_experiment(experiment, wildcards):
+    """Its function and what its settings choose by name."""
+    chosen = STUDIES[wildcards.study].settings[experiment.key]
+    chosen = chosen if isinstance(chosen, list) else [chosen]
+    return code_of("scripts.experiment", experiment.function, *(each for one in chosen for each in one.modules()))
 
 
 def inputs_of(measure, wildcards):

@@ -15,7 +15,7 @@ rule data:
         runtime=retried(30),
     params:
         spec=lambda wildcards: PROJECT.datasets[wildcards.dataset].spec(),
-        code=lambda wildcards: code_of(PROJECT.datasets[wildcards.dataset].loader),
+        code=lambda wildcards: code_of("scripts.data", PROJECT.datasets[wildcards.dataset].loader),
     message:
         "Data set {wildcards.dataset}"
     script:

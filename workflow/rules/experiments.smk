@@ -25,7 +25,7 @@ for each in EXPERIMENTS.values():
         params:
             experiment=each.key,
             settings=partial(settings_of_experiment, each),
-            code=code_of(each.function),
+            code=partial(code_of_experiment, each),
             checkpoints=files.checkpoints(RESULTS, "{study}", each.key),
         message:
             f"Experiment {each.key} of {{wildcards.study}}"

@@ -28,7 +28,7 @@ for each in STUDIES.values():
                 study=each.name,
                 figures=list(each.figures),
                 style=PROJECT.style.spec(),
-                code=code_of("symlab.pipeline.drawing", *(FIGURES[figure].module for figure in each.figures)),
+                code=code_of("scripts.figures", *(FIGURES[figure].module for figure in each.figures)),
             message:
                 f"Figures of {each.name}"
             script:

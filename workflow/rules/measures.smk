@@ -25,7 +25,7 @@ for each in MEASURES.values():
         params:
             measure=each.name,
             settings=partial(settings_of, each),
-            code=code_of(each.function),
+            code=code_of("scripts.measure", each.function),
         message:
             f"{each.name.capitalize()} {{wildcards.study}}/{{wildcards.variant}}, block {{wildcards.block}}"
         script:

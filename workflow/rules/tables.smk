@@ -34,7 +34,7 @@ for each in STUDIES.values():
                 variants={name: variant.columns() for name, variant in each.variants.items()},
                 of_part=[name for name in each.variants for _ in each.blocks()],
                 derived=derived_specs(each),
-                code=code_of("symlab.pipeline.outputs", *(table.function for table in each.derived_tables())),
+                code=code_of("scripts.tables", *(table.function for table in each.derived_tables())),
             message:
                 f"Tables of {each.name}"
             script:

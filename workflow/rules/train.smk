@@ -42,7 +42,7 @@ rule trace:
         runtime=retried(30),
     params:
         network=lambda wildcards: shape_of(wildcards).network.spec(),
-        code=lambda wildcards: code_of("symlab.measures.symmetries", shape_of(wildcards).network.module),
+        code=lambda wildcards: code_of("scripts.trace", shape_of(wildcards).network.module),
     message:
         "Permutation symmetries of {wildcards.shape} in {wildcards.study}"
     script:
