@@ -163,3 +163,25 @@ def test_what_correlates_no_more_than_chance_stays_in_place(noise, seed):
     found = activation_matching(traced, [A], planted, x, 500, np.random.default_rng(0))
     assert found.in_place == ()
     assert torch.equal(permute(planted, traced.spec, found.permutations)["second.weight"], A["second.weight"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_weak_match_is_found_where_it_is_above_chance(seed):
+    """32 neurons correlate by 0.19 with their partners: 3.8 errors of 1 / sqrt(400), where chance gives 2.6.
+
+    The level is the expected largest of 32 errors, sqrt(2 ln 32) = 2.6.
+    """
+    rho, d = 0.19, 32
+    rng = np.random.default_rng(seed)
+    module = nn.Sequential(nn.Linear(2 * d, d), nn.Tanh(), nn.Linear(d, 2))
+    x = torch.from_numpy(rng.standard_normal((400, 2 * d))).float()
+    traced = trace(module, x[:2])
+    (group,) = traced.spec.groups
+    A, planted = drawn(module, seed), rng.permutation(d)
+    # As good as linear, so that correlations of neurons are those of their weights.
+    A |= {"0.weight": 0.01 * torch.eye(d, 2 * d), "0.bias": torch.zeros(d)}
+    mixed = 0.01 * torch.cat([rho * torch.eye(d), (1 - rho**2) ** 0.5 * torch.eye(d)], 1)
+    B = A | {"0.weight": mixed[torch.from_numpy(planted)]}
+    found = activation_matching(traced, [A], B, x, 100, np.random.default_rng(0))
+    assert found.in_place == ()
+    assert (found.permutations[group] == np.argsort(planted)).mean() > 0.5

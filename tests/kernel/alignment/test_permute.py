@@ -1,4 +1,5 @@
 from functools import cache
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from symlab.alignment.forward import outputs
 from symlab.alignment.permute import AlignmentError, check_alignment, permute
 from symlab.networks import MLP, build
-from symlab.symmetries.symmetry_spec import identity, inverse, random_permutations
+from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, identity, inverse, random_permutations
 from symlab.symmetries.trace import trace
 
 
@@ -59,6 +60,20 @@ def test_position_i_holds_neuron_pi_i():
     permuted = permute(state, spec, pi)
     expected = state["linears.1.weight"][torch.as_tensor(pi["hidden2"])][:, torch.as_tensor(pi["hidden1"])]
     assert torch.equal(permuted["linears.1.weight"], expected)
+
+
+@pytest.mark.parametrize("axes", [*permutations("abc")], ids="".join)
+def test_nested_groups_are_renumbered_in_any_order_of_the_axes(axes):
+    """Position (i, j, k) holds what was at (a_i, b_ij, c_ijk), wherever in the tensor the three groups lie."""
+    spec = SymmetrySpec({"w": axes}, {"a": Group(2), "b": Group(3, ("a",)), "c": Group(4, ("a", "b"))})
+    pi = random_permutations(spec, np.random.default_rng(0))
+    before = torch.arange(24.0).reshape(2, 3, 4)
+    expected = torch.empty_like(before)
+    for i, j, k in np.ndindex(2, 3, 4):
+        expected[i, j, k] = before[int(pi["a"][i]), int(pi["b"][i, j]), int(pi["c"][i, j, k])]
+    order = ["abc".index(axis) for axis in axes]
+    found = permute({"w": before.permute(order)}, spec, pi)["w"]
+    assert torch.equal(found, expected.permute(order))
 
 
 @pytest.mark.parametrize("name", ["linears.0.weight", "linears.1.bias", "norms.1.weight", "activations.2.C"])

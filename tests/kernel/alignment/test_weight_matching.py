@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from itertools import pairwise, permutations, product
 from unittest.mock import patch
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from symlab.alignment import weight_matching as weights
-from symlab.alignment.matching import compose, match, match_all
+from symlab.alignment.matching import compose, joint, match, match_all
 from symlab.alignment.permute import check_alignment, permute
 from symlab.alignment.weight_matching import STATISTICS, weight_matching
 from symlab.errors import UserError
@@ -248,6 +249,32 @@ def test_steps_that_are_left_out_would_have_found_nothing(spec, seed):
     found = weight_matching(spec, A, B, np.random.default_rng(seed)).permutations
     expected = every_step_anew(spec, A, B, np.random.default_rng(seed))
     assert all(np.array_equal(pi, expected[name]) for name, pi in found.items())
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("spec", "told", "steps"),
+    [(PERCEPTRON, ["a", "b"], [["a"], ["b"]]), (ATTENTION, ["s", "v"], [["s"], ["h", "qk", "v"]])],
+    ids=["perceptron", "attention"],
+)
+def test_no_step_can_improve_what_correlations_and_weights_find_together(spec, told, steps, seed):
+    """Half of the neurons correlate with none: weights decide on them, step after step, as other groups move."""
+    A, B = random_state(spec, seed), random_state(spec, seed + 100)
+    rng = np.random.default_rng(seed)
+    correlations = {}
+    for group in told:
+        d = math.prod(shape(group, spec.groups))
+        correlations[group] = rng.uniform(-1, 1, (d, d)) * np.outer(rng.permutation(d) % 2, rng.permutation(d) % 2)
+
+    def worth(permutations):
+        in_S = sum(S[range(len(S)), joint(group, permutations, spec.groups)].sum() for group, S in correlations.items())
+        return inner(A, permute(B, spec, permutations)) / (norm(A) * norm(B)) + weights.CORRELATION * in_S
+
+    found = weight_matching(spec, A, B, np.random.default_rng(seed), correlations=correlations)
+    assert found.similarity - found.histories[0][0] == pytest.approx(worth(found.permutations) - worth(identity(spec)))
+    for names in steps:
+        every = (found.permutations | chosen for chosen in choices(spec, names))
+        assert worth(found.permutations) == pytest.approx(max(map(worth, every)), abs=1e-9)
 
 
 def test_states_keep_their_types_and_half_precision_is_matched_as_it_is():

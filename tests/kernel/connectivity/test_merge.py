@@ -137,6 +137,26 @@ def test_weights_count_in_the_average():
             merge(mlp(), trained()[:2], x, weights=wrong, traced=traced)
 
 
+def test_weights_count_in_what_repair_restores_by_hand():
+    """The first layer gets the weighted means and deviations of the ends, the last layer their weighted weights."""
+    x, _ = digits()
+    states, weights = [{name: t.double() for name, t in state.items()} for state in untrained(3)], (0.5, 0.3, 0.2)
+    found = average_network(mlp().double(), states, x.double(), weights=[5, 3, 2], repair=True)
+
+    def weighted(parts):
+        return sum(weight * part for weight, part in zip(weights, parts, strict=True))
+
+    W, b = (weighted(state[f"0.{entry}"] for state in states) for entry in ("weight", "bias"))
+    z = x.double() @ W.T + b
+    ends = [x.double() @ state["0.weight"].T + state["0.bias"] for state in states]
+    mean, deviation = weighted(end.mean(0) for end in ends), weighted(end.std(0) for end in ends)
+    scale = deviation / z.std(0)
+    torch.testing.assert_close(found["0.weight"], scale[:, None] * W, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(found["0.bias"], scale * (b - z.mean(0)) + mean, rtol=1e-6, atol=1e-7)
+    for entry in ("4.weight", "4.bias"):
+        torch.testing.assert_close(found[entry], weighted(state[entry] for state in states))
+
+
 def test_scores_by_hand():
     x, y = digits()
     states = dict(zip("AB", trained()[:2], strict=True))

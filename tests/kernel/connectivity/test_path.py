@@ -211,6 +211,37 @@ def test_running_statistics_of_a_convolution_in_closed_form():
     assert int(found["norm2.num_batches_tracked"]) == 3
 
 
+class Tagger(nn.Module):
+    """Logits of 4 classes at each of 3 tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.readout = nn.Linear(2, 5), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.readout(torch.tanh(self.hidden(x.unflatten(1, (3, 2)))))
+
+
+def test_ignored_tokens_count_neither_in_the_loss_nor_in_the_accuracy():
+    module = Tagger()
+    states = two_states(module)
+    x, _ = data(n=50)
+    generator = torch.Generator().manual_seed(3)
+    y = torch.randint(4, (50, 3), generator=generator)
+    # Most tokens of some batches, few of others.
+    y[torch.rand(50, 3, generator=generator) < torch.linspace(0, 0.9, 50)[:, None]] = -100
+    table = curve(module, *states, [0.0, 1.0], x, y, "classification", batch_size=16)
+    for state, row in zip(states, table.itertuples(), strict=True):
+        logits = outputs(module, state, x).double()
+        losses, right = [], []
+        for i, token in (y != -100).nonzero().tolist():
+            at = logits[i, token]
+            losses.append(float(at.logsumexp(0) - at[y[i, token]]))
+            right.append(int(at.argmax()) == int(y[i, token]))
+        assert row.loss == pytest.approx(np.mean(losses), rel=1e-5)
+        assert row.accuracy == pytest.approx(np.mean(right))
+
+
 def test_rows_of_a_batch_fall_with_the_size_of_an_input():
     rows = [batch_rows(torch.zeros(1, d)) for d in (1, 784, 1024, 3072, 12288, 10**7)]
     assert rows == [1024, 1024, 1024, 32, 16, 16]

@@ -221,13 +221,29 @@ def test_schedules():
     assert [learning_rate(warm_cosine, step, 10) for step in (24, 50, 75)] == pytest.approx([1.0, 2.0, 1.0])
 
 
-def test_undecayed_biases_follow_the_gradient_alone():
-    zero = {"x_train": torch.zeros(64, 12), "y_train": torch.zeros(64, dtype=torch.int64)}
-    data = TrainingData(**zero, x_val=zero["x_train"][:0], y_val=zero["y_train"][:0], task="classification")
-    # With zero inputs W of the first layer has no gradient: with decay it shrinks by (1 - lr wd) a step.
-    block = train([(0, 0)], data=data, decay_bias=False, weight_decay=1.0, lr=0.01, epochs=1, snapshots=(0, 1))
-    before, after = (block.snapshots[epoch]["linears.0.weight"] for epoch in (0, 1))
-    torch.testing.assert_close(after, before * 0.99**2)
+@pytest.mark.parametrize("decay_bias", [True, False])
+def test_undecayed_biases_follow_the_gradient_alone(decay_bias):
+    """Steps are those of torch with weights and all else (biases, norms) in two groups, each with its decay."""
+    data = make_data()
+    changes = {"decay_bias": decay_bias, "weight_decay": 5.0, "lr": 0.02, "batch_size": None, "epochs": 5}
+    block = train([(0, 0)], data=data, snapshots=(0, 5), **changes)
+    module = build(choose(NETWORKS, {"name": "mlp", "widths": [16, 16]}), 12, 5)
+    module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[0].items()})
+    matrices = [tensor for tensor in module.parameters() if tensor.dim() == 2]
+    vectors = [tensor for tensor in module.parameters() if tensor.dim() == 1]
+    groups = [{"params": matrices}, {"params": vectors, "weight_decay": 5.0 if decay_bias else 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.02, weight_decay=5.0)
+    for _ in range(5):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(module(data.x_train), data.y_train).backward()
+        optimizer.step()
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(block.snapshots[5][name][0], tensor, rtol=1e-3, atol=1e-5)
+
+
+def test_without_validation_data_there_is_no_validation_loss():
+    data = make_data()
+    block = train([(0, 0)], data=TrainingData(data.x_train, data.y_train, data.x_val[:0], data.y_val[:0], data.task))
     assert block.history["val_loss"].isna().all()
 
 

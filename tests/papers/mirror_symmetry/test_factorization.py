@@ -66,6 +66,12 @@ def test_no_factors_do_better_than_the_convex_minimum_and_all_come_near(rows):
 def test_counts_are_those_of_the_singular_values_of_the_target_times_the_covariance(rows):
     A, S, _, _ = _draw(SMALL, Job("study"), LABELS[0], 0)
     sigma = np.linalg.svd((A @ S).numpy(), compute_uv=False)
-    row = rows[(rows["labels"] == LABELS[0]) & (rows["gamma"] == 0.7) & (rows["step"] == 400)].iloc[0]
-    assert row["above"] == (sigma > 0.7).sum()
-    assert row["above_band"] == (sigma > 0.7 - np.log(1e6) / (4 * 0.01 * 400)).sum()
+    # One gamma between each two singular values, so that a threshold off by a factor counts otherwise at some of them.
+    edges = np.concatenate([[sigma[0] * 1.5], sigma, [0]])
+    between = (edges[:-1] + 2 * edges[1:]) / 3
+    settings = SMALL.model_copy(update={"gammas": sorted(between.tolist())})
+    found = factor_with_decay(settings, Job("study"))["mirror_factors.csv"]
+    found = found[(found["labels"] == LABELS[0]) & (found["step"] == 400)].set_index("gamma")
+    assert found.loc[between, "above"].tolist() == list(range(7))
+    band = np.log(1e6) / (4 * 0.01 * 400)
+    assert found.loc[between, "above_band"].tolist() == [(sigma > gamma - band).sum() for gamma in between]
