@@ -15,6 +15,7 @@ SIZES = {"stem.weight": 90, "groups.0.0.conv.weight": 40, "groups.0.0.shortcut.w
         ({"n_fixed": 9}, [9, 9, 9, 9]),
         ({"n_fixed": [1, 2, 3, 4]}, [1, 2, 3, 4]),
         ({"fixed_fraction": 0.1}, [9, 4, 2, 1]),
+        ({"fixed_fraction": 0.33}, [30, 13, 7, 3]),  # of 29.7, 13.2, 6.6 and 3.3
         ({"fixed_fraction": [0.1, 0.5, 0.5, 0]}, [9, 20, 10, 0]),
         ({"n_fixed": {"stem": 12, "*.shortcut": 3, "groups.*": 7, "readout": 0}}, [12, 7, 3, 0]),
         ({"n_fixed": {"groups.*": 7, "*": 1, "*.shortcut": 3}}, [1, 7, 7, 1]),

@@ -61,6 +61,9 @@ def test_a_count_and_its_fraction_have_the_same_moments() -> None:
     by_count = squared_moments(WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=64), 784)
     assert by_count == squared_moments(WAsymmetric(name="w_asymmetric", sigma_F=1.0, fixed_fraction=64 / 784), 784)
     assert by_count.mu_D == pytest.approx(720 / 784)
+    # 29.7 weights of 90 are 30.
+    rounded = squared_moments(WAsymmetric(name="w_asymmetric", sigma_F=1.0, fixed_fraction=0.33), 90)
+    assert rounded.mu_D == pytest.approx(60 / 90)
 
 
 def test_the_bound_is_its_formula() -> None:

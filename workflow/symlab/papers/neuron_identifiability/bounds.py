@@ -70,7 +70,7 @@ def count_fixed(scheme: WAsymmetric, fan_in: int) -> int:
     amount = scheme.fixed_fraction if scheme.n_fixed is None else scheme.n_fixed
     if not isinstance(amount, int | float):
         raise UserError("The moments of one layer need its own count of fixed weights, not the counts of all layers.")
-    return round(amount * fan_in) if scheme.n_fixed is None else int(amount)
+    return fixed_counts(scheme, {"the layer": fan_in})["the layer"]
 
 
 def squared_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
