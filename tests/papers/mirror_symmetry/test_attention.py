@@ -65,7 +65,21 @@ def test_training_is_that_of_torch_with_coupled_weight_decay(layers):
         assert np.allclose(
             of["apart_key"], ((sigma[:, 1] - sigma[:, 0]).norm(dim=1) / sigma[:, 0].norm(dim=1)), rtol=1e-3
         )
+        Q, K, _ = weights.detach().unbind(1)
+        assert np.allclose(of["unbalance"], (Q @ Q.mT - K @ K.mT).norm(dim=(1, 2)), rtol=1e-3)
         assert (of["rank_query"].to_numpy() == (sigma[:, 0] > 0.01 * sigma[:, 0, :1]).sum(1).numpy()).all()
+
+
+def test_the_unbalance_of_query_and_key_is_what_descent_conserves_but_for_decay():
+    """Along gradient flow Q Q^T - K K^T falls as exp(-2 decay time), while Q and K move on their own."""
+    slow = SMALL.model_copy(update={"decays": [0.001, 0.5], "descent_steps": 200, "descent_lr": 2e-3, "layers": [1]})
+    rows = train_attention(slow, Job("study"))["mirror_attention.csv"]
+    rows = rows[rows["optimizer"] == DESCENT].set_index(["layer", "decay", "seed"])
+    first, last = rows[rows["step"] == 0], rows[rows["step"] == 200]
+    decays = last.index.get_level_values("decay").to_numpy()
+    fallen = (last["unbalance"] / first["unbalance"]).to_numpy()
+    np.testing.assert_allclose(fallen, np.exp(-2 * decays * 0.4), rtol=0.01)
+    assert (first["loss"] / last["loss"]).min() > 1.05
 
 
 def test_a_rate_at_which_descent_diverges_is_told():

@@ -42,8 +42,11 @@ def models():
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(300, 5)).astype("float32"), rng.integers(3, size=300)
-    return SimpleNamespace(split=lambda name: (x, y), task="classification")
+    splits = {
+        name: (rng.normal(shift, size=(n, 5)).astype("float32"), rng.integers(3, size=n))
+        for shift, (name, n) in enumerate({"test": 300, "train": 200, "val": 90}.items())
+    }
+    return SimpleNamespace(split=splits.__getitem__, task="classification")
 
 
 def test_merged_opposite_and_dead_neurons_are_told_apart(models, data):
@@ -102,6 +105,33 @@ def test_vanished_parameters_are_counted_and_pruned(models, data):
     _, y = data.split("test")
     # All set to 0: every logit is 0, and the first class is told.
     assert pruned[pruned["threshold"] == 1e9]["accuracy"].iloc[0] == pytest.approx(100 * np.mean(y == 0))
+
+
+def test_magnitudes_are_counted_at_each_snapshot_and_pruned_at_the_last_on_test_data(models, data):
+    early = {name: 2 * t for name, t in planted().items()}
+    both = Models(
+        models.tensors | {f"3/{name}": t[None] for name, t in early.items()}, models.header | {"epochs": [3, 7]}
+    )
+    found = measure_magnitudes(both, data, Magnitudes(thresholds=[0.2], pruned=[0.4]), Job("s", "v"))
+    counted = found["magnitudes.csv"].set_index("epoch")["share"]
+    x, y = map(torch.from_numpy, data.split("test"))
+
+    def accuracy(cut):
+        """Of the network by its layers, parameters below the cut set to 0."""
+        state = {name: torch.where(t.abs() < cut, 0, t) for name, t in planted().items()}
+        h = x
+        for layer in range(3):
+            h = h @ state[f"linears.{layer}.weight"].T + state[f"linears.{layer}.bias"]
+            h = h.relu() if layer < 2 else h
+        return 100 * float((h.argmax(1) == y).double().mean())
+
+    for epoch, state in ((3, early), (7, planted())):
+        sizes = torch.cat([t.abs().flatten() for t in state.values()])
+        assert counted[epoch] == pytest.approx(float((sizes < 0.2).double().mean()))
+    pruned = found["pruned.csv"].set_index("share")["accuracy"]
+    whole, part, below = (accuracy(cut) for cut in (0, float(sizes.sort().values[int(0.4 * len(sizes))]), 0.2))
+    assert pruned.to_numpy() == pytest.approx([whole, part, below])
+    assert len({whole, part, below}) == 3
 
 
 def test_mirrors_of_a_network_hold_what_theorem_1_says(models, data):

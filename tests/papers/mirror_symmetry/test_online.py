@@ -16,7 +16,7 @@ from symlab.papers.mirror_symmetry.collapse_law import (
     predict_sparsity,
     simulate_products,
 )
-from symlab.papers.mirror_symmetry.edges import collapse_one_product, draw_means
+from symlab.papers.mirror_symmetry.edges import collapse_one_product, draw_means, strength_of
 from symlab.papers.mirror_symmetry.online_rank import (
     draw_copies,
     lyapunov_exponents,
@@ -183,6 +183,19 @@ def test_one_product_collapses_between_its_edges_alone():
     assert found["share"].round().tolist() == [0, 1, 0]
     assert (found["growth"] < 0).tolist() == [False, True, False]
     assert (found["second_order"] < 0).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_second_order_of_one_product_is_that_of_the_batches_drawn(batch):
+    """-lr E h - lr^2 E h^2 / 2 of h = -2 mean(y x), from samples: E h^2 needs the fourth moment of x."""
+    slope, sigma, lr = 0.5, 1.0, 0.25
+    settings = Edges(lr=[lr, 1.0], batch=[batch], runs=2, steps=2, draws=100, slope=slope, sigma=sigma)
+    drawn = np.random.default_rng(0)
+    x = drawn.standard_normal((400_000, batch))
+    h = -2 * np.mean(x * (slope * x + sigma * drawn.standard_normal(x.shape)), axis=1)
+    assert 4 * strength_of(batch, slope, sigma) == pytest.approx(np.mean(h**2), rel=0.02)
+    row = collapse_one_product(settings, Job("study"))["mirror_edges.csv"].set_index("lr").loc[lr]
+    assert row["second_order"] == pytest.approx(-lr * np.mean(h) - lr**2 / 2 * np.mean(h**2), rel=0.05)
 
 
 @pytest.mark.parametrize("model", ["vanilla", "residual", "skip"])

@@ -5,9 +5,11 @@ import importlib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import linregress
 
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE
-from symlab.papers.neural_collapse.finals import finals
+from symlab.papers.neural_collapse.fig_critical import switch_of
+from symlab.papers.neural_collapse.finals import finals, slope_with_depth
 from symlab.papers.neural_collapse.gufm import least_loss, squared_error_optimum
 from symlab.pipeline.ledger import evaluate_claim
 from symlab.plotting.settings import Style
@@ -356,6 +358,21 @@ def test_too_few_samples_are_no_evidence(story, claim_id, dataset, N):
     found = evaluate_claim(CLAIMS[claim_id], {**story, SAMPLES: samples})
     assert {verdict for _, verdict in found} == {"undecided"}
     assert all(measured.open.startswith("no evidence") for measured, _ in found)
+
+
+def test_a_slope_has_the_error_of_least_squares():
+    depths = np.repeat([2.0, 3, 5, 8, 13], 2)
+    value = depths**-1.2 * np.random.default_rng(0).uniform(0.7, 1.4, len(depths))
+    found = slope_with_depth(pd.DataFrame({"L": depths, "NC1": value}), "NC1", "", over=-0.5)
+    expected = linregress(np.log10(depths), np.log10(value))
+    assert found.value == pytest.approx(expected.slope / -0.5) and found.n == 10
+    assert found.error == pytest.approx(expected.stderr / 0.5)
+
+
+def test_branches_live_or_are_dead_as_those_of_the_median_network():
+    alive = {0.001: [1.0, 2.0, 1e-6], 0.002: [1.0, 1e-6, 1e-6], 0.004: [1e-6, 1e-6, 3.0]}
+    rows = [{"hidden_penalty": at, "weights": weight} for at, weights in alive.items() for weight in weights]
+    assert switch_of(pd.DataFrame(rows)) == (0.001, 0.002)
 
 
 @pytest.mark.parametrize("figure", DRAWINGS)

@@ -48,3 +48,12 @@ def test_a_neuron_changes_the_loss_by_its_gain():
     gained = (fit(torch.zeros_like(W_1), W_2) - fit(W_1, W_2)) / step
     # Training has all but ended, so that the gradients that are centred summed to nearly 0 before.
     torch.testing.assert_close(gained, total.norm(), rtol=0.05, atol=1e-6)
+
+
+def test_gradients_are_centred_before_training_has_made_them_so():
+    generator = torch.Generator().manual_seed(4)
+    x, y = torch.randn(40, 5, generator=generator).double(), torch.arange(40) % 3
+    settings = CriticalPenalty(per_class=3, width=6, steps=3, lr=0.02)
+    g = train_without_branches(x, y, 3, settings, 0.01, torch.Generator().manual_seed(5)).g
+    assert g.abs().max() > 1e-3
+    torch.testing.assert_close(g.sum(0), torch.zeros(6).double(), rtol=0, atol=1e-12)

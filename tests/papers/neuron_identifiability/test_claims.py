@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from symlab.papers.neuron_identifiability import NEURON_IDENTIFIABILITY
+from symlab.papers.neuron_identifiability.swap_costs import cheap_share
 from symlab.pipeline.ledger import evaluate_claim
 
 PREFIX = "identifiability-"
@@ -859,3 +860,8 @@ def test_claims_import_neither_torch_nor_matplotlib():
     code = f"import sys, {modules}; sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib', 'scipy')))"
     workflow = Path(__file__).parents[3] / "workflow"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(workflow)}).returncode == 0
+
+
+def test_swaps_are_cheap_against_the_median_cost():
+    """Of which a few dear swaps say nothing."""
+    assert cheap_share(np.array([0.05, 0.09, 0.11, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1e4])) == 0.2

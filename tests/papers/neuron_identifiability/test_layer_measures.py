@@ -28,21 +28,23 @@ LAYERS = (1, 2, 3)
 
 @pytest.fixture(scope="module")
 def block():
-    """Two seeds of one mask, untrained, and 40 inputs."""
+    """Two seeds of one mask, untrained, others as their earlier snapshot, 40 training inputs and other test inputs."""
     torch.manual_seed(0)
     network = MLP(name="mlp", widths=[6] * len(LAYERS), norm="batchnorm")
     parts = sample_fixed_parts(SCHEME, weight_shapes(build(network, 5, 3)), "mask")
-    states = [build(network, 5, 3).state_dict() for _ in range(2)]
-    for state in states:
-        for weight, (F, D) in parts.items():
-            state[weight] = F + D * state[weight]
-    tensors = {f"2/{name}": torch.stack([state[name] for state in states]) for name in states[0]}
+    tensors = {}
+    for epoch in (2, 0):
+        states = [build(network, 5, 3).state_dict() for _ in range(2)]
+        for state in states:
+            for weight, (F, D) in parts.items():
+                state[weight] = F + D * state[weight]
+        tensors |= {f"{epoch}/{name}": torch.stack([state[name] for state in states]) for name in states[0]}
     for weight, (F, D) in parts.items():
         tensors |= {f"F/0/{weight}": F, f"D/0/{weight}": D}
     header = {"network": network.spec(), "scheme": SCHEME.spec(), "n_inputs": 5, "n_outputs": 3}
-    models = Models(tensors, header | {"replicas": [(0, 0), (0, 1)], "epochs": [2]})
-    x = np.random.default_rng(0).standard_normal((40, 5)).astype("float32")
-    return models, SimpleNamespace(split=lambda name: (x, None))
+    models = Models(tensors, header | {"replicas": [(0, 0), (0, 1)], "epochs": [0, 2]})
+    x, other = np.random.default_rng(0).standard_normal((2, 40, 5)).astype("float32")
+    return models, SimpleNamespace(split={"train": (x, None), "test": (other + 1, None)}.__getitem__)
 
 
 def test_theorems_are_measured_in_every_layer_and_depend_on_the_block_by_their_draws_alone(block):
@@ -82,7 +84,7 @@ def test_swaps_of_neurons_that_a_nonlinearity_mixes_have_no_cost(block):
     models, data = block
     network = MLP(name="mlp", widths=[6, 6], activation="sigma")
     state = build(network, 5, 3).state_dict()
-    header = models.header | {"network": network.spec(), "replicas": [(0, 0)]}
+    header = models.header | {"network": network.spec(), "replicas": [(0, 0)], "epochs": [2]}
     mixed = Models({f"2/{name}": tensor[None] for name, tensor in state.items()}, header)
     found = measure_swap_costs(mixed, data, Identification(), Job("study", "v", "0"))
     assert len(found["subspaces.csv"]) and found["swap_costs.parquet"].empty and found["neurons.csv"].empty
@@ -96,6 +98,48 @@ def test_swaps_of_neurons_that_a_nonlinearity_mixes_have_no_cost(block):
 def test_chords_are_measured_for_each_pair_and_layer(block):
     table = measure_chords(*block, Theory(samples=30), Job("study", "v", "0"))["chord_deviation.csv"]
     assert table.groupby(["pair", "layer"]).size().to_dict() == {(0, layer): 4 * len(SCALES) for layer in LAYERS}
+
+
+def test_chords_are_of_what_the_layer_reads_in_both_networks_at_the_end_of_training(block):
+    """xi(lambda) of relu(W x), without bias and norm, on the inputs of A's layer and those of B's together."""
+    models, data = block
+    table = measure_chords(*block, Theory(samples=30), Job("study", "v", "0"))["chord_deviation.csv"]
+    table = table[(table["inputs"] == "data") & (table["nonlinearity"] == "relu") & (table["scale"] == 1)]
+    x = torch.from_numpy(data.split("train")[0][:30])
+    states = [models.state(2, position) for position in (0, 1)]
+    for layer in LAYERS:
+        name = f"linears.{layer - 1}"
+        X = torch.cat([layer_inputs(models.module(), state, x)[name] for state in states]).double()
+        W_A, W_B = (state[f"{name}.weight"].double() for state in states)
+        chords = []
+        for lam in np.linspace(0, 1, 21):
+            at_A, at_B, on_path = ((X @ W.T).relu() for W in (W_A, W_B, (1 - lam) * W_A + lam * W_B))
+            xi = on_path - (1 - lam) * at_A - lam * at_B
+            chords.append(float(xi.square().sum(1).mean().sqrt()))
+        row = table[table["layer"] == layer].iloc[0]
+        assert row["chord"] == pytest.approx(max(chords), rel=1e-6)
+        F, _ = models.fixed(0)[f"{name}.weight"]
+        Sigma = X.T @ X / len(X)
+        squares = [torch.einsum("ij,jk,ik->i", V, Sigma, V) for V in (F.double(), W_A - F, W_B - F)]
+        assert row["norm_F"] == pytest.approx(float(squares[0].sum().sqrt()), rel=1e-6)
+        ratio = (torch.maximum(*squares[1:]) / squares[0]).max().sqrt()
+        assert row["beta"] == pytest.approx(float(ratio), rel=1e-6)
+
+
+def test_theorems_are_about_the_subspace_of_what_each_layer_reads_at_the_end_of_training(block):
+    models, data = block
+    tables = measure_theorems(*block, Theory(permutations=2, explained_variance=0.7), Job("study", "v", "0"))
+    x = torch.from_numpy(data.split("train")[0])
+    for seed in (0, 1):
+        inputs = layer_inputs(models.module(), models.state(2, seed), x)
+        for layer in LAYERS:
+            read = inputs[f"linears.{layer - 1}"].double().numpy()
+            _, sigma, directions = np.linalg.svd(read - read.mean(0), full_matrices=False)
+            k = int(np.argmax(np.cumsum(sigma**2) >= 0.7 * (sigma**2).sum())) + 1
+            for name in ("network_gaps.csv", "gram_deviation.csv"):
+                rows = tables[name][(tables[name]["seed"] == seed) & (tables[name]["layer"] == layer)]
+                assert set(rows["k_subspace"]) == {k}
+                assert rows["nu"].to_numpy() == pytest.approx((directions[:k] ** 2).sum(0).max(), abs=1e-5)
 
 
 def test_ridge_costs_say_which_beta_is_reported_and_swap_a_block_there(block):

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE, measuring
+from symlab.papers.permutation_invariance.fig_02_widths import slope_of_decay
 from symlab.papers.permutation_invariance.measuring import find_peak, find_trough
 from symlab.papers.permutation_invariance.network_rows import as_in_fig_7
 from symlab.pipeline.ledger import evaluate_claim
@@ -564,3 +565,29 @@ def test_without_growth_at_the_largest_rate_there_is_nothing_to_compare_with():
     assert verdict(0.01, 0.1) is True and verdict(0.09, 0.1) is False
     assert verdict(-0.01, 0.1) is verdict(-0.01, -0.1) is True
     assert verdict(0.01, -0.1) is None
+
+
+def test_errors_of_curves_are_those_of_their_means():
+    """200 draws give a standard deviation to a twentieth; a statistic that is linear has a formula for it."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"m": m, "permuted": m + m / 4 * each} for m, n in ((4, 25), (8, 60)) for each in rng.standard_normal(n)
+    )
+    variance = rows.groupby("m")["permuted"].agg(lambda of: of.var(ddof=0) / len(of))
+    last = measuring.estimate("", rows, lambda of: of["permuted"].iloc[-1])
+    gain = measuring.estimate("", rows, lambda of: of["permuted"].iloc[-1] - 2 * of["permuted"].iloc[0])
+    assert last.error == pytest.approx(variance[8] ** 0.5, rel=0.15) and last.n == 25
+    assert gain.error == pytest.approx((variance[8] + 4 * variance[4]) ** 0.5, rel=0.15)
+    assert last.value == pytest.approx(rows.loc[rows["m"] == 8, "permuted"].mean())
+
+
+@pytest.mark.parametrize("ratios", [(1.5, 2, 2.5, 3, 4, 6), (1.5, 2, 3, 4, 6), (1.5, 2, 3, 4, 5, 6, 8)])
+def test_the_slope_of_the_decay_is_that_of_the_upper_half_of_the_widths(ratios):
+    """Those of an odd number of widths have the one in the middle among them; below barriers rise."""
+    upper = [12 * ratio for ratio in ratios][len(ratios) // 2 :]
+    rows = []
+    for m in (12 * ratio for ratio in ratios):
+        columns = {"source": "uniform", "M": 12, "d": 20, "m": m}
+        rows += pairs(columns, 0.05, m**-0.5 if m in upper else m / 1e3)
+    (found,) = slope_of_decay(pd.DataFrame(rows))
+    assert found.value == pytest.approx(-0.5)

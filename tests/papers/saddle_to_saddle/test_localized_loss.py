@@ -3,12 +3,15 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symlab.papers.saddle_to_saddle.fig_growth import predicted_norm
 from symlab.papers.saddle_to_saddle.localized_loss import (
+    bound_near_rank_one,
     budget_by_layer,
     budget_missed,
     escape_residual,
@@ -221,3 +224,24 @@ def test_theorem_3_1_says_nothing_about_the_circle_before_a_thousand_layers():
     assert bound_of_ratios(1400, *OCTAGON, 0.5) == math.inf
     assert 1 < bound_of_ratios(1500, *OCTAGON, 0.5) < math.inf
     assert bound_of_ratios(115_500, *OCTAGON, 0.5) < 1
+
+
+@pytest.mark.parametrize("L", [2, 3, 5])
+def test_norms_are_predicted_from_speeds_as_they_grow_along_an_escape_direction(L):
+    """s is the time in units of |theta|^(2 - L), summed up here on a fine grid of the time of gradient flow."""
+    speed, scale = 0.4, 0.1
+    ends = 2.0 if L == 2 else 0.9 * scale ** (2 - L) / (L - 2) / speed
+    time = np.linspace(0, ends, 20_001)
+    norm = np.array([grown_norm(scale, speed, L, t) for t in time])
+    s = np.concatenate([[0], np.cumsum(np.diff(time) * (norm[1:] ** (L - 2) + norm[:-1] ** (L - 2)) / 2)])
+    rows = pd.DataFrame({"L": L, "s": s, "speed": speed, "norm": norm})
+    assert norm[-1] > 1.5 * norm[0]
+    np.testing.assert_allclose(predicted_norm(rows), norm, rtol=1e-4)
+
+
+def test_the_bound_near_rank_one_by_hand():
+    """8 |G| eps / (s - |G| eps) for |G| = 5 and s = 1."""
+    G = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
+    assert bound_near_rank_one(0.1, G, 1.0) == pytest.approx(8.0)
+    assert bound_near_rank_one(0.04, G, 1.0) == pytest.approx(2.0)
+    assert bound_near_rank_one(0.2, G, 1.0) == math.inf
