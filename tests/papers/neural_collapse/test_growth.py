@@ -9,7 +9,7 @@ from symlab.data import Digits, load
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.growth import grow_by_splitting, split_blocks, train_on
+from symlab.papers.neural_collapse.growth import draw_networks, grow_by_splitting, split_blocks, train_on
 from symlab.papers.neural_collapse.resnet_stack import ResNetData
 from symlab.papers.neural_collapse.settings import Growth
 from symlab.schemes import Standard
@@ -54,6 +54,18 @@ def test_training_on_from_given_weights_is_the_kernel_s():
     ended = train_on(LayerNormResNet(5, 3, 8, 3), block.snapshots[0], members, data, recipe)
     for name, tensor in ended.items():
         assert torch.equal(tensor, block.snapshots[5][name])
+
+
+def test_training_on_leaves_the_given_weights_as_they_are():
+    recipe = Recipe(optimizer="adam", lr=0.01, weight_decay=0, epochs=5, batch_size=None)
+    data = ResNetData(X, Y, X[:0], Y[:0], "classification")
+    network = LayerNormResNet(5, 3, 8, 3)
+    given = draw_networks(network, [torch.Generator().manual_seed(seed) for seed in range(2)])
+    before = {name: tensor.clone() for name, tensor in given.items()}
+    ended = train_on(network, given, [Replica(0, 0), Replica(0, 1)], data, recipe)
+    for name, tensor in given.items():
+        assert torch.equal(tensor, before[name]) and not tensor.requires_grad
+        assert (ended[name] - before[name]).abs().max() > 1e-3
 
 
 def test_the_table_holds_every_depth_before_and_after_training():

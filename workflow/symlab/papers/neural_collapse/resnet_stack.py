@@ -52,7 +52,8 @@ class ResNetStack:
 
     def __init__(self, replicas: Replicas, data: ResNetData):
         self.data = data
-        self.W = {name: tensor.to(data.x_train).requires_grad_() for name, tensor in replicas.W.items()}
+        # A copy: .to gives the caller's own tensor where type and device agree.
+        self.W = {name: tensor.to(data.x_train, copy=True).requires_grad_() for name, tensor in replicas.W.items()}
         depth = len(replicas.module.blocks)  # type: ignore[arg-type]
         self.blocks = [
             [name.removesuffix(".weight") for name in self.W if name.startswith(f"blocks.{b}.") and "weight" in name]
