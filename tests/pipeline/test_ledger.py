@@ -61,14 +61,20 @@ def test_each_claim_has_one_row_a_case_with_every_column(card):
         (between(1, 3), 2.0, 0.6, "undecided"),
         (between(1, 3), 3.5, 0.6, "undecided"),
         (at_least(0), math.inf, 0.1, "held"),
-        (at_least(0), math.nan, None, "failed"),
+        (at_least(0), math.nan, None, "undecided"),
     ],
 )
 def test_a_threshold_within_two_standard_errors_decides_nothing(card, bound, value, error, verdict):
     ledger = judged(card, claim("one", [Measurement(value, 4, error=error)], bound=bound, why={"": "so"}))
     assert list(ledger["verdict"]) == [verdict]
-    # What is undefined is not explained.
-    assert list(ledger["why"]) == ["so" if verdict == "failed" and not math.isnan(value) else ""]
+    assert list(ledger["why"]) == ["so" if verdict == "failed" else ""]
+
+
+def test_an_undefined_value_decides_nothing_and_says_so(card):
+    cases = [Measurement(math.nan, 4, detail="base of 0"), Measurement(math.nan, 4, case="b", open="not reached")]
+    ledger = judged(card, claim("one", cases, bound=above(0)), claim("two", [Measurement(0.0, 4)], bound=above(0)))
+    assert list(ledger["verdict"]) == ["undecided", "undecided", "failed"]
+    assert list(ledger["detail"][:2]) == ["the value is undefined: base of 0", "the value is undefined: not reached"]
 
 
 def test_an_error_is_a_row_of_its_own_hides_no_claim_and_is_named(card, caplog):

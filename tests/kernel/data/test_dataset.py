@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from symlab.artifacts import read_header, write_tensors
-from symlab.data import Digits, load
+from symlab.data import SOURCES, Coherence, Digits, Gmm, load
 from symlab.data.dataset import Dataset, covariance, mean_and_std, normalise, open_dataset, save
 from symlab.data.folder import resolve_data_dir
 from symlab.errors import UserError
@@ -47,6 +47,18 @@ def test_digits_split_follows_the_seed():
     first, again, other = (load(Digits(source="digits", seed=seed), None) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.x_test, again.x_test)
     assert not np.array_equal(first.x_test, other.x_test)
+
+
+def test_sources_tell_tables_how_many_classes_they_have():
+    sizes = {"n_train": 40, "n_test": 20}
+    mixture = Gmm(source="gmm", k=2, d=6, sigma_sep=1, n_classes=3, n_val=0, **sizes)
+    for source in (Digits(source="digits"), mixture):
+        assert source.columns()["classes"] == load(source, None).n_classes
+    assert Coherence(source="coherence", embedding="exact_copy", t=2, **sizes).columns()["classes"] is None
+    # Those of files, which have as many as their authors say.
+    published = {"mnist": 10, "mnist_coherence": 10, "cifar10": 10, "cifar10_jpeg": 10, "imdb": 2}
+    found = {each.model_fields["source"].annotation.__args__[0]: each for each in SOURCES}
+    assert {name: found[name](source=name).columns()["classes"] for name in published} == published
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 DESCRIPTION = ["study", "variant", "family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm", "dataset"]
-DESCRIPTION += ["source", "k", "embedding", "t", "target_nu"]
+DESCRIPTION += ["source", "classes", "k", "embedding", "t", "target_nu"]
 
 # name: (scheme, sigma_F, activation)
 ARCHITECTURES = {
@@ -24,7 +24,7 @@ def described(variant, **columns):
     scheme, sigma_F, activation = ARCHITECTURES[variant]
     description = dict.fromkeys(DESCRIPTION, np.nan)
     description |= {"study": "study", "variant": variant, "family": variant.split("_")[0], "norm": "layernorm"}
-    description["source"] = "digits"
+    description |= {"source": "digits", "classes": 10}
     return description | {"scheme": scheme, "sigma_F": sigma_F, "activation": activation, "dataset": "digits"} | columns
 
 
@@ -130,7 +130,7 @@ def gmm_barriers():
     rows = []
     for variant, k, mask in itertools.product(("w_0", "w_1"), (2, 8, 32), range(4)):
         drop, pair = 50.0 if variant == "w_0" else {2: 40.0, 8: 10.0, 32: 5.0}[k], mask
-        row = described(variant, k=k, source="gmm", dataset=f"gmm_k{k}") | {"variant": f"{variant}_k{k}"}
+        row = described(variant, k=k, source="gmm", classes=5, dataset=f"gmm_k{k}") | {"variant": f"{variant}_k{k}"}
         row |= {"mask_seed": mask, "pair": 0, "aligned": False, "split": "train"}
         rows.append(
             row | {"barrier_max": 0.1, "barrier_mid": 0.1, "drop_max_pp": drop, "drop_mid_pp": noisy(drop, pair)}
@@ -171,7 +171,9 @@ def gmm_swap_costs():
         spread = generator.permutation(np.linspace(-1.0, 1.0, len(i)))
         # At sigma_F = 1, costs reach down to zero at k = 2 and stay far from it at k = 32.
         costs = 0.01 * spread if variant == "w_0" else {2: 1.0, 8: 4.0, 32: 20.0}[k] + spread
-        description = described(variant, k=k, source="gmm", dataset=f"gmm_k{k}") | {"variant": f"{variant}_k{k}"}
+        description = described(variant, k=k, source="gmm", classes=5, dataset=f"gmm_k{k}") | {
+            "variant": f"{variant}_k{k}"
+        }
         for layer in (1, 2):
             rows = pd.DataFrame({"mask_seed": mask, "seed": 0, "layer": layer, "i": i, "j": j, "swap_cost": costs})
             tables.append(rows.assign(**description))
@@ -185,7 +187,7 @@ def swap_costs_by_width():
         i, j = pairs_of(m)
         cheap = (j == i + 1) & (i % 2 == 0) & (j < {8: 2, 32: 24}[m] + 2 * (mask == 2))
         rows = pd.DataFrame({"mask_seed": mask, "seed": 0, "layer": 1, "i": i, "j": j, "swap_cost": 1.0 - 0.95 * cheap})
-        description = described("w_1", k=2, source="gmm", dataset="gmm_k2")
+        description = described("w_1", k=2, source="gmm", classes=5, dataset="gmm_k2")
         tables.append(rows.assign(**description | {"variant": f"w_widths{m}"}))
     return pd.concat(tables, ignore_index=True)
 

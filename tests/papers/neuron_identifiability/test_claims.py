@@ -279,7 +279,7 @@ def test_never_holds_on_values_that_are_not_numbers(claim_id, tables_for):
     for name in MEASURED & set(table.columns):
         table[name] = np.nan
     found = verdicts(claim_id, tables)
-    assert list(found["verdict"].unique()) == ["failed"]
+    assert len(found) and set(found["verdict"]) <= {"failed", "undecided"}
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_bounds_and_gaps_that_are_infinite_show_nothing(claim_id, tables_for):
     for name in BOUNDS & set(table.columns):
         table.loc[table[name].notna(), name] = np.inf
     found = verdicts(claim_id, tables)
-    assert list(found["verdict"].unique()) == ["failed"]
+    assert len(found) and set(found["verdict"]) <= {"failed", "undecided"}
 
 
 @pytest.mark.parametrize("claim_id", ["3a-unbroken", "4c-aligned", "6-trend", "8-random", "21-layers"])
@@ -313,7 +313,7 @@ def test_one_missing_value_among_many_is_not_passed_over(claim_id, tables_for):
     value = {"21-layers": "nu", "6-trend": "barrier_mid", "4c-aligned": "drop_max_pp"}.get(claim_id, "objective")
     table.loc[at, value] = np.nan
     found = verdicts(claim_id, tables)
-    assert "failed" in set(found["verdict"])
+    assert set(found["verdict"]) & {"failed", "undecided"}
 
 
 def test_ratio_and_spread_are_those_of_the_pairs(tables_for):
@@ -456,7 +456,7 @@ def test_where_there_is_no_barrier_nothing_lowers_it(claim_id, tables_for):
     tables = tables_for("4b")
     column(tables["barriers.csv"], "drop_max_pp", 0.0)
     found = verdicts(claim_id, tables)
-    assert set(found["verdict"]) == {"failed"} and found["value"].isna().all()
+    assert set(found["verdict"]) == {"undecided"} and found["value"].isna().all()
 
 
 def test_midpoints_are_compared_by_train_accuracy(tables_for):
@@ -474,7 +474,13 @@ def test_barriers_are_shares_of_what_networks_have_over_chance(tables_for):
     tables = tables_for("20")
     found = verdicts("20-barrier", tables).set_index("case")["value"]
     assert found.to_dict() == pytest.approx({"standard": 69 / 89, "W σ_F = 0": 67 / 89})
-    tables["curves.csv"]["source"] = "csv"
+    # Whatever the data set is called, the number of its classes is what tells chance.
+    tables["curves.csv"]["source"] = "fashion_mnist"
+    assert verdicts("20-barrier", tables).set_index("case")["value"].to_dict() == found.to_dict()
+    tables["curves.csv"]["classes"] = 5
+    found = verdicts("20-barrier", tables).set_index("case")["value"]
+    assert found.to_dict() == pytest.approx({"standard": 69 / 79, "W σ_F = 0": 67 / 79})
+    tables["curves.csv"]["classes"] = np.nan
     assert only_value("20-barrier", tables)["verdict"] == "not run"
 
 
@@ -589,7 +595,7 @@ def test_infinite_costs_are_results_not_mishaps(tables_for):
     # The lower of the medians of W 1 and syre 1 is the unit.
     assert list(verdicts("12-around-zero", tables)["verdict"].unique()) == ["held"]
     costs(tables["swap_costs.parquet"], np.inf, ["w_0"])
-    assert list(verdicts("12-around-zero", tables)["verdict"].unique()) == ["failed"]
+    assert list(verdicts("12-around-zero", tables)["verdict"].unique()) == ["undecided"]
 
 
 def test_costs_of_exactly_zero_are_around_zero_unless_all_are(tables_for):
@@ -597,8 +603,8 @@ def test_costs_of_exactly_zero_are_around_zero_unless_all_are(tables_for):
     costs(tables["swap_costs.parquet"], 0.0, ["standard", "w_0"])
     assert list(verdicts("12-around-zero", tables)["verdict"].unique()) == ["held"]
     costs(tables["swap_costs.parquet"], 0.0, ["w_1", "syre"])
-    for claim_id in ("12-positive", "12-around-zero"):
-        assert list(verdicts(claim_id, tables)["verdict"].unique()) == ["failed"]
+    for claim_id, verdict in (("12-positive", "failed"), ("12-around-zero", "undecided")):
+        assert list(verdicts(claim_id, tables)["verdict"].unique()) == [verdict]
 
 
 def test_near_zero_and_negative_costs_dominate_where_they_are_more_than_half(tables_for):
@@ -681,7 +687,7 @@ def test_infinite_medians_keep_their_order(tables_for):
     costs(tables["swap_costs.parquet"], np.inf, ["w_1", "syre"])
     assert list(verdicts("ridge-order", tables)["verdict"].unique()) == ["held"]
     costs(tables["swap_costs.parquet"], np.inf, ["w_0"])
-    assert list(verdicts("ridge-order", tables)["verdict"].unique()) == ["failed"]
+    assert list(verdicts("ridge-order", tables)["verdict"].unique()) == ["undecided"]
 
 
 def test_correlations_are_those_of_the_block_at_the_reported_beta(tables_for):

@@ -34,14 +34,11 @@ class Source(Settings):
         """Input dimension."""
         return None if self.image is None else self.image[0] * self.image[1] * self.image[2]
 
-    @property
-    def has_classes(self) -> bool:
-        """Whether its targets are classes."""
-        return True
-
     def columns(self) -> dict[str, Any]:
+        """What tables tell of it; ``classes`` from ``n_classes``, which only sources of labelled samples have."""
         keys = ("k", "embedding", "t", "target_nu")
-        return {"source": self.source, **{key: getattr(self, key, None) for key in keys}}
+        told = {"source": self.source, "classes": getattr(self, "n_classes", None)}
+        return {**told, **{key: getattr(self, key, None) for key in keys}}
 
 
 class Digits(Source):
@@ -50,6 +47,7 @@ class Digits(Source):
     source: Literal["digits"]
     split: Literal["random"] = Field("random", description="80/10/10 of all images; there is no official test set.")
     loader: ClassVar[str] = "symlab.data.digits:load"
+    n_classes: ClassVar[int] = 10
     image: ClassVar[tuple[int, int, int] | None] = (1, 8, 8)
 
 
@@ -107,10 +105,6 @@ class Coherence(Source):
     def inputs(self) -> int | None:
         return self.d
 
-    @property
-    def has_classes(self) -> bool:
-        return False
-
 
 class Images(Source):
     """Real images in a training and a test part."""
@@ -132,6 +126,7 @@ class Mnist(Images):
 
     source: Literal["mnist"]
     loader: ClassVar[str] = "symlab.data.mnist:load"
+    n_classes: ClassVar[int] = 10
     image: ClassVar[tuple[int, int, int] | None] = (1, 28, 28)
 
 
@@ -143,6 +138,7 @@ class MnistCoherence(Source):
     target_nu: Fraction = Field(0.111, description="Coherence of the input subspace after rotation.")
     explained_variance: Fraction = Field(0.9, description="Explained variance that defines the input subspace.")
     loader: ClassVar[str] = "symlab.data.mnist_coherence:load"
+    n_classes: ClassVar[int] = 10
 
     @property
     def inputs(self) -> int | None:
@@ -154,6 +150,7 @@ class Cifar10(Images):
 
     source: Literal["cifar10"]
     loader: ClassVar[str] = "symlab.data.cifar10:load"
+    n_classes: ClassVar[int] = 10
     image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 
@@ -162,6 +159,7 @@ class Cifar10Jpeg(Images):
 
     source: Literal["cifar10_jpeg"]
     loader: ClassVar[str] = "symlab.data.cifar10_jpeg:load"
+    n_classes: ClassVar[int] = 10
     image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 
@@ -175,6 +173,7 @@ class Imdb(Source):
         None, ge=10, multiple_of=2, description="Use this many training reviews, half of each label; null for all."
     )
     loader: ClassVar[str] = "symlab.data.imdb:load"
+    n_classes: ClassVar[int] = 2
 
     @property
     def inputs(self) -> int | None:

@@ -41,7 +41,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Bound:
-    """What a value must satisfy; a NaN satisfies none."""
+    """What a value must satisfy; a NaN, of which a claim is undecided, satisfies none."""
 
     text: str
     low: float = -math.inf

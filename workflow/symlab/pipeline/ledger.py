@@ -1,7 +1,7 @@
 """The ledger of claims: every statement of every paper, what was measured, and the verdict, as one table.
 
-A claim held or failed in a case, or is undecided where its threshold lies within two standard errors of the value. A
-claim without its tables is not run. An evaluation that raises is an error of ours and says nothing of a paper.
+A claim held or failed in a case, or is undecided where its threshold lies within two standard errors of the value or
+the value is undefined. A claim without its tables is not run. An evaluation that raises is an error of ours and says nothing of a paper.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from symlab.plotting.numbers import typeset
 HELD, FAILED, UNDECIDED, NOT_RUN, ERROR = "held", "failed", "undecided", "not run", "error"
 VERDICTS = (ERROR, FAILED, UNDECIDED, HELD, NOT_RUN)
 """In the order in which pages list claims; a claim's verdict is the first of these that one of its cases has."""
+UNDEFINED = "the value is undefined"
 FINDING, THEOREM, CHECK = "finding", "theorem", "check"
 
 COLUMNS = [
@@ -104,8 +105,8 @@ def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[
 
 
 def judge(claim: Claim, measured: Measurement) -> str:
-    """The verdict on one measured value."""
-    if measured.open or claim.bound.leaves_open(measured.value, measured.error):
+    """The verdict on one measured value; an undefined one (NaN) speaks neither for a claim nor against it."""
+    if measured.open or math.isnan(measured.value) or claim.bound.leaves_open(measured.value, measured.error):
         return UNDECIDED
     return HELD if claim.bound.allows(measured.value) else FAILED
 
@@ -123,6 +124,9 @@ def _missing(why: str) -> Measurement:
 
 def _row(paper: Paper, claim: Claim, study: str, scale: str, measured: Measurement, verdict: str) -> dict[str, Any]:
     why = claim.why.get(measured.case, claim.why.get("", ""))
+    detail = "; ".join(filter(None, [measured.open, measured.detail]))
+    if verdict == UNDECIDED and math.isnan(measured.value):
+        detail = ": ".join(filter(None, [UNDEFINED, detail]))
     return {
         "paper": paper.slug,
         "figure": claim.figure,
@@ -142,9 +146,8 @@ def _row(paper: Paper, claim: Claim, study: str, scale: str, measured: Measureme
         "reason": claim.reason,
         "verdict": verdict,
         "scale": scale,
-        "detail": "; ".join(filter(None, [measured.open, measured.detail])),
-        # What is undefined is not explained.
-        "why": why if verdict == FAILED and not math.isnan(measured.value) else "",
+        "detail": detail,
+        "why": why if verdict == FAILED else "",
     }
 
 

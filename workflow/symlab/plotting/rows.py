@@ -172,9 +172,9 @@ def one_path(paths: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
 
 
 def chance(rows: pd.DataFrame) -> float | None:
-    """Accuracy of guessing on the data set of some rows; None where the table does not tell the number of classes."""
-    of_ten_classes = ("digits", "mnist", "mnist_coherence", "cifar10", "cifar10_jpeg")
-    return 0.1 if rows["source"].iloc[0] in of_ten_classes else None
+    """Accuracy of guessing on the data set of some rows; None where the table does not tell its number of classes."""
+    classes = rows["classes"].iloc[0] if "classes" in rows else None
+    return None if pd.isna(classes) else 1 / float(classes)
 
 
 def assumptions_hold(rows: pd.DataFrame) -> pd.Series:
