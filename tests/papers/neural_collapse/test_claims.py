@@ -279,7 +279,7 @@ SPOILED = {
     "perturbed-constant": (PERTURBED, left_where("rn2 constant", 0.5)),
     "perturbed-uniform": (PERTURBED, left_where("rn2 uniform", 0.5)),
     "perturbed-seen": (PERTURBED, seen_by_the_last_layer),
-    "perturbed-leaves": (PERTURBED, left_where("rn1", 1.2)),
+    "perturbed-leaves": (PERTURBED, left_where("rn1", 0.8)),
     "growth-control": (GROWTH, grown_with_two_layers),
     "critical-switch": (CRITICAL, other_critical),
     "growth-rate": (GROWTH, slowly_grown),
@@ -344,6 +344,17 @@ def test_squared_error_is_judged_too(story):
     }
     assert found["NC2, RN1 on digits, squared error"] == found["squared error"] == "failed"
     assert found["NC2, RN1 on digits"] == found[""] == "held"
+
+
+@pytest.mark.parametrize("control", [0.5, 0.9, 0.99994, 1.1, 2.0])
+@pytest.mark.parametrize("left", [0.1, 0.4, 0.44, 0.9, 0.95, 0.99991, 1.05])
+def test_no_scheme_both_leaves_and_removes_a_perturbation(story, left, control):
+    table = story[PERTURBED].copy()
+    table["NC1"] = left * table["NC1_in"]
+    table.loc[table["scheme"] == "rn2 constant", "NC1"] = control * table["NC1_in"]
+    removes, leaves = (set(verdicts(name, {PERTURBED: table})) for name in ("perturbed-leaves", "perturbed-uniform"))
+    assert not (leaves & {"held", "undecided"} and removes & {"held", "undecided"})
+    assert removes == {"held" if left <= 0.5 * min(control, 1) else "failed"}
 
 
 def test_networks_above_the_loss_without_branches_decide_nothing(story):
