@@ -1,7 +1,8 @@
 """The ledger of claims: every statement of every paper, what was measured, and the verdict, as one table.
 
 A claim held or failed in a case, or is undecided where its threshold lies within two standard errors of the value or
-the value is undefined. A claim without its tables is not run. An evaluation that raises is an error of ours and says nothing of a paper.
+the value is undefined. A claim without its tables is not run. An evaluation that raises is an error of ours and says
+nothing of a paper.
 """
 
 from __future__ import annotations
