@@ -249,10 +249,6 @@ def one_fall(table):
     table["loss"] = np.where(table["loss"] > 2.0, 2.3, 0.01)
 
 
-def made_linear(table):
-    table.loc[(table["layer"] == 1) & (table["step"] > 0), "D"] = 0.1
-
-
 def risen(table):
     table.loc[table["loss"] < 2.2, "residual"] = 2.0
 
@@ -305,10 +301,6 @@ SPOILED = {
     "3-with-drops": ("escape_layers.csv", early),
     "4-longer-plateau": ("escape_course.csv", as_depth_4),
     "ratios-deep": ("escape_layers.csv", change("B", 0.3, layer=3)),
-    "ratios-first": (
-        "escape_layers.csv",
-        lambda t: t.__setitem__("D", t["D"].where((t["layer"] != 1) | (t["step"] == 0), 0.1)),
-    ),
     "ratios-direction": ("escape_course.csv", change("residual", 0.5, L=6)),
     "ratios-falling": ("escape_course.csv", risen),
     "scales-exponent": ("initial_scales.csv", flattened),

@@ -218,7 +218,7 @@ def slopes_of(tables: Tables, kind: str, converged: bool = False) -> list[Found]
 def better_in_log_depth(tables: Tables) -> list[Found]:
     """R2 of a line in log L less that of a line in L, from L = 5 on, of log10 metric of residual networks.
 
-    Not a number, which holds for no threshold, where the metric does not fall.
+    Not a number where the metric does not fall.
     """
     cases: list[Found] = []
     for name, rows in settings_of(ended(tables)):
@@ -232,7 +232,8 @@ def better_in_log_depth(tables: Tables) -> list[Found]:
                 in_log, in_depth = (np.corrcoef(x, y)[0, 1] for x in (np.log10(L), L))
                 gains.append(in_log**2 - in_depth**2 if in_log < 0 else np.nan)
             few = rows["open"].iloc[0] or ("" if len(gains) > 1 else "one seed")
-            cases.append(replace(mean_of(np.array(gains), f"{metric}, {name}", unit="seeds"), open=few))
+            told = "the metric does not fall with depth in every seed" if np.isnan(gains).any() else ""
+            cases.append(replace(mean_of(np.array(gains), f"{metric}, {name}", told, "seeds"), open=few))
     return cases or [f"needs residual networks of {DEPTHS} depths from {LARGE} on"]
 
 

@@ -336,8 +336,8 @@ CLAIMS = (
         reason="The paper sees a single dominant singular value in every layer; what noise alone reaches is the edge.",
         tables=(COURSE, LAYERS),
         why={
-            "layer 1": "Several values stand out in the first layer, which the paper's theory leaves free: its bias "
-            "is one of deeper layers.",
+            "layer 1": "Others have followed the first by the moment at which this is read, the first after the escape "
+            "at which the loss lies flat. At the escape itself, from small enough weights, it is alone in layer 1 too.",
         },
         measure=alone_after_escape,
     ),
@@ -373,7 +373,10 @@ CLAIMS = (
         origin="ours",
         reason="Above 1 it is by the order of singular values; the paper's panels show clearly separate times.",
         tables=(COURSE, LAYERS),
-        why={"layer 1": "The values of the first layer separate together, at the first escape."},
+        why={
+            "layer 1": "Several values of the first layer separate between two of the moments measured, during the first "
+            "escape and right after it."
+        },
         measure=second_over_first_time,
     ),
     _claim(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, below, mean_of
+from symlab.papers.claim import Claim, Found, Measurement, Tables, below, mean_of
 from symlab.papers.saddle_to_saddle.escapes import NONE_FLAT, at_first_snapshot, paper_networks, say_how_many
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
@@ -52,7 +52,7 @@ def _see(tables: Tables) -> str:
         told.append(
             f"{ratio}_1 goes from {before[1]:.2g} to {after[1]:.2g}, {ratio}_5 from {before[5]:.2g} to {after[5]:.2g}"
         )
-    return "From the start to the first escape " + ", ".join(told) + "."
+    return "From the start to the first moment after the escape at which the loss lies flat " + ", ".join(told) + "."
 
 
 FIGURES = (
@@ -86,11 +86,6 @@ def shrink_in_deep_layers(tables: Tables) -> list[Found]:
     """B_l and D_l at the first snapshot over those at the start, layers from the second on."""
     found = [*_relative(tables, "B", (2, 3, 4, 5)), *_relative(tables, "D", (2, 3, 4, 5))]
     return [each for each in found if isinstance(each, Measurement)] or found[:1]
-
-
-def first_layer_stays(tables: Tables) -> list[Found]:
-    """D_1 at the first snapshot over that at the start."""
-    return _relative(tables, "D", (1,))
 
 
 def direction_left(tables: Tables) -> list[Found]:
@@ -128,16 +123,6 @@ CLAIMS = (
         "the layer without any training.",
         tables=(COURSE, LAYERS),
         measure=shrink_in_deep_layers,
-    ),
-    Claim(
-        id="saddle-ratios-first",
-        statement="The first layer stays far from linear",
-        quantity="D_1 after the first escape as a fraction of that at the start, mean over networks",
-        bound=above(0.5),
-        origin="ours",
-        reason="The paper finds the bias in deeper layers alone; half of the value at the start is far from none.",
-        tables=(COURSE, LAYERS),
-        measure=first_layer_stays,
     ),
     Claim(
         id="saddle-ratios-direction",

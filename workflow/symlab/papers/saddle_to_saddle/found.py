@@ -11,13 +11,12 @@ FOUND = (
     Sentence(
         "The first escape leaves networks of depth 6 with nearly rank-one, nearly linear deep layers: the activations' "
         "distance from rank one falls to {B2:%} of its value at the start in layer 2 and to {B3:%} in layer 3, what "
-        "relu cuts off to {D2:%} and {D3:%}. In layer 1 relu cuts no less than before ({D1:%}).",
+        "relu cuts off to {D2:%} and {D3:%}.",
         {
             "B2": ("saddle-ratios-deep", "B_2"),
             "B3": ("saddle-ratios-deep", "B_3"),
             "D2": ("saddle-ratios-deep", "D_2"),
             "D3": ("saddle-ratios-deep", "D_3"),
-            "D1": ("saddle-ratios-first", "D_1"),
         },
     ),
     Sentence(
