@@ -9,8 +9,9 @@ import torch
 from symlab.measures.job import Job
 from symlab.networks import build
 from symlab.networks.mlp import MLP
+from symlab.papers.mirror_symmetry import homogeneity
 from symlab.papers.mirror_symmetry.homogeneity import _averaged, measure_homogeneity, neuron_weights, weight_distances
-from symlab.papers.mirror_symmetry.magnitudes import measure_magnitudes
+from symlab.papers.mirror_symmetry.magnitudes import measure_magnitudes, quantiles
 from symlab.papers.mirror_symmetry.memory import count_bytes, saved_bytes
 from symlab.papers.mirror_symmetry.network_mirrors import measure_mirrors
 from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
@@ -83,6 +84,20 @@ def test_curvature_across_a_pair_is_that_of_the_loss_along_it(models, data):
     assert pair["curvature"] - 0.002 == pytest.approx((loss(s) - 2 * loss(0) + loss(-s)) / s**2, rel=1e-3, abs=1e-6)
 
 
+def test_curvatures_of_several_pairs_are_those_of_each_and_take_one_pass(models, data, monkeypatch):
+    settings = Homogeneity(samples=300, curvatures=20)
+    passes = []
+    forward = MLP.forward
+    monkeypatch.setattr(MLP, "forward", lambda module, x: passes.append(len(x)) or forward(module, x))
+    monkeypatch.setattr(homogeneity, "AT_ONCE", 8)
+    pairs = measure_homogeneity(models, data, settings, Job("s", "v"))["neuron_pairs.csv"]
+    # One for the activations, and one for each of 8, 8 and 4 pairs.
+    assert len(pairs) == 20 and passes == [300] * 4
+    monkeypatch.setattr(homogeneity, "AT_ONCE", 1)
+    alone = measure_homogeneity(models, data, settings, Job("s", "v"))["neuron_pairs.csv"]
+    np.testing.assert_allclose(pairs["curvature"], alone["curvature"], rtol=1e-9, atol=1e-12)
+
+
 def test_distances_of_weights_are_those_of_all_that_a_neuron_has(models):
     state = planted()
     theta = neuron_weights(MLP(5, [6, 8], 3, "none", "relu"), state)
@@ -132,6 +147,17 @@ def test_magnitudes_are_counted_at_each_snapshot_and_pruned_at_the_last_on_test_
     whole, part, below = (accuracy(cut) for cut in (0, float(sizes.sort().values[int(0.4 * len(sizes))]), 0.2))
     assert pruned.to_numpy() == pytest.approx([whole, part, below])
     assert len({whole, part, below}) == 3
+
+
+def test_quantiles_of_more_sizes_than_torch_takes():
+    few = torch.randn(101, generator=torch.Generator().manual_seed(0)).abs()
+    shares = [0.1, 0.333, 0.5, 0.99]
+    assert quantiles(few, shares) == pytest.approx(few.double().quantile(torch.tensor(shares).double()).tolist())
+    # Sizes 0, 1, ..., 16, a million of each, and at a third of n - 1 nothing to interpolate.
+    many = torch.arange(17_000_000).remainder(17).float()
+    assert len(many) > 2**24 and quantiles(many, [0, 1 / 3, 0.5, 1]) == [0, 5, 8, 16]
+    # Halfway between the last of a million 0s and the first 1.
+    assert quantiles(many.clamp(max=1), [(1e6 - 0.5) / (17e6 - 1)]) == pytest.approx([0.5], abs=1e-6)
 
 
 def test_mirrors_of_a_network_hold_what_theorem_1_says(models, data):

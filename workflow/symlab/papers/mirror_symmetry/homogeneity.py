@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.errors import UserError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DEAD = 1e-12
 """Variance of a neuron over the samples up to which it is dead: the mirror theta_a = 0."""
+AT_ONCE = 10
+"""Pairs whose curvatures are taken in one pass; each has a copy of what the last hidden layer gives."""
 
 
 def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, job: Job) -> dict[str, Any]:
@@ -153,12 +155,17 @@ def _curvatures(
     order = distance[a, b].argsort().cpu().numpy()
     half = min(settings.curvatures // 2, len(order) // 2)
     drawn = numpy_rng(job.study, job.variant, "curvatures", int(which["mask_seed"]), int(which["seed"]))
+    pairs = [*order[:half], *drawn.choice(order[half:], half, replace=False)]
+    across = vmap(lambda mean, n: inner(n, hessian_times(loss, mean, n)))
     rows = []
-    for pair in (*order[:half], *drawn.choice(order[half:], half, replace=False)):
-        i, j = int(a[pair]), int(b[pair])
-        mean, n = _averaged(own, readout, i, j)
-        curvature = float(inner(n, hessian_times(loss, mean, n))) + which["weight_decay"]
-        rows.append({**which, "a": i, "b": j, "distance": float(distance[i, j]), "curvature": curvature})
+    for start in range(0, len(pairs), AT_ONCE):
+        chosen = [(int(a[pair]), int(b[pair])) for pair in pairs[start : start + AT_ONCE]]
+        means, directions = zip(*(_averaged(own, readout, i, j) for i, j in chosen), strict=True)
+        # The layers before are the same for all pairs, so that vmap runs them once.
+        mean, n = ({name: torch.stack([one[name] for one in each]) for name in own} for each in (means, directions))
+        for (i, j), curvature in zip(chosen, across(mean, n).tolist(), strict=True):
+            row = {"a": i, "b": j, "distance": float(distance[i, j]), "curvature": curvature + which["weight_decay"]}
+            rows.append({**which, **row})
     module.float()
     return pd.DataFrame(rows, columns=PAIRS)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.alignment.forward import batch_rows, outputs
@@ -41,8 +44,7 @@ def measure_magnitudes(models: Models, data: Dataset, settings: Magnitudes, job:
                 {**which, "epoch": epoch, "threshold": each, "share": float((sizes < each).double().mean())}
                 for each in settings.thresholds
             ]
-        # All at once, since each would sort all parameters again.
-        cuts = sizes.quantile(sizes.new_tensor(settings.pruned)).tolist()
+        cuts = quantiles(sizes, settings.pruned)
         for share, cut in [(0.0, 0.0), *zip(settings.pruned, cuts, strict=True)]:
             pruned.append({**which, "share": share, "accuracy": accuracy(module, without(state, names, cut), x, y)})
         for each in settings.thresholds:
@@ -50,6 +52,11 @@ def measure_magnitudes(models: Models, data: Dataset, settings: Magnitudes, job:
             pruned.append({**which, **row, "accuracy": accuracy(module, without(state, names, each), x, y)})
         job.report(f"mask {replica.mask_seed} seed {replica.seed}: {counted[-1]['share']:.3g} below the last threshold")
     return {"magnitudes.csv": pd.DataFrame(counted), "pruned.csv": pd.DataFrame(pruned)}
+
+
+def quantiles(sizes: Float[Tensor, " n"], shares: Sequence[float]) -> list[float]:
+    """The sizes below which these shares lie, interpolated between neighbours; torch takes 2^24 numbers at most."""
+    return [float(cut) for cut in np.quantile(sizes.cpu().numpy(), shares)]
 
 
 def without(state: State, names: list[str], cut: float) -> State:
