@@ -173,8 +173,8 @@ def one_path(paths: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
 
 def chance(rows: pd.DataFrame) -> float | None:
     """Accuracy of guessing on the data set of some rows; None where the table does not tell its number of classes."""
-    classes = rows["classes"].iloc[0] if "classes" in rows else None
-    return None if pd.isna(classes) else 1 / float(classes)
+    classes = rows["classes"].iloc[0] if "classes" in rows else np.nan
+    return None if np.isnan(classes) else 1 / classes
 
 
 def assumptions_hold(rows: pd.DataFrame) -> pd.Series:

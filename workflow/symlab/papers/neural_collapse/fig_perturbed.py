@@ -202,6 +202,10 @@ CLAIMS = (
         origin="ours",
         reason="Theorems 4.3 and 4.6 with squared error let scatter vanish from first to last layer; half of what the "
         "control leaves is removal that no scheme which leaves a perturbation as it is can show.",
+        why={
+            "": "Perturbations this small are left nearly whole by every scheme where they lie in other dimensions; "
+            "schemes separate at larger ones (figure)."
+        },
         tables=(TABLE,),
         measure=partial(left_over_control, schemes=("rn1", "rn2 split")),
     ),

@@ -374,8 +374,8 @@ CLAIMS = (
         reason="Above 1 it is by the order of singular values; the paper's panels show clearly separate times.",
         tables=(COURSE, LAYERS),
         why={
-            "layer 1": "Several values of the first layer separate between two of the moments measured, during the first "
-            "escape and right after it."
+            "layer 1": "Several values of the first layer separate between two of the moments measured, during the "
+            "first escape and right after it."
         },
         measure=second_over_first_time,
     ),
