@@ -91,8 +91,8 @@ def test_curvatures_of_several_pairs_are_those_of_each_and_take_one_pass(models,
     monkeypatch.setattr(MLP, "forward", lambda module, x: passes.append(len(x)) or forward(module, x))
     monkeypatch.setattr(homogeneity, "AT_ONCE", 8)
     pairs = measure_homogeneity(models, data, settings, Job("s", "v"))["neuron_pairs.csv"]
-    # One for the activations, and one for each of 8, 8 and 4 pairs.
-    assert len(pairs) == 20 and passes == [300] * 4
+    # One for the activations of test samples, and one of training samples for each of 8, 8 and 4 pairs.
+    assert len(pairs) == 20 and passes == [300, 200, 200, 200]
     monkeypatch.setattr(homogeneity, "AT_ONCE", 1)
     alone = measure_homogeneity(models, data, settings, Job("s", "v"))["neuron_pairs.csv"]
     np.testing.assert_allclose(pairs["curvature"], alone["curvature"], rtol=1e-9, atol=1e-12)
