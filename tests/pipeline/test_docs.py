@@ -11,7 +11,7 @@ from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.papers.card import Sentence
-from symlab.papers.claim import Claim, Measurement, at_most
+from symlab.papers.claim import Claim, Measurement, at_most, exact_value
 from symlab.pipeline import docs
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.docs import REFERENCE, ROOT, generate, pages, regenerate
@@ -67,12 +67,12 @@ def test_a_part_that_there_is_not_is_refused(what):
 def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeypatch):
     def claim(name, found, kind="finding"):
         return Claim(
-            id=f"test-1-{name}", statement=f"{name} | holds", bound=at_most(1), origin="paper",
+            id=f"test-1-{name}", statement=f"{name} | holds", bound=at_most(1), owner="paper", origin="paper",
             reason="so", tables=("a.csv",), measure=lambda tables: found, kind=kind,
         )  # fmt: skip
 
     sentence = Sentence("Ones have {x}.", {"x": ("test-1-one", "")})
-    claims = [claim("one", [Measurement(0.5, 4, error=0.1)]), claim("two", [Measurement(2.0, 1)], "theorem")]
+    claims = [claim("one", [Measurement(0.5, 4, error=0.1)]), claim("two", [exact_value(2.0)], "theorem")]
     paper = card(claims, found=(sentence,), scale="eight pairs")
     studies = {"s": {"figures": ["test-1"], "scale": "4 pairs"}}
     write_table(
@@ -86,10 +86,12 @@ def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeyp
         "- Ones have 0.50 ± 0.10.", "", "Here: s: 4 pairs. The paper: eight pairs.",
     ]  # fmt: skip
     text = "\n".join(generate("verdicts test-paper demo"))
-    assert "1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text
-    assert "| 1 | s | one \\| holds | 0.50 ± 0.10 | at most 1 (paper) | held |" in text
+    assert (
+        "Findings, the paper's own: 1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text
+    )
+    assert "| 1 | s | one \\| holds | paper | 0.50 ± 0.10 | at most 1 (paper) | held |" in text
     assert "| **failed** (theorem) |" in text
-    assert "| 1 | 0 | 0 | 0 | s: 4 pairs |" in "\n".join(generate("results"))
+    assert "| 1 | 0 | 0 | 0 | 0 |  |  | s: 4 pairs |" in "\n".join(generate("results"))
 
 
 def test_what_is_around_generated_parts_is_kept():

@@ -12,7 +12,7 @@ import pytest
 from symlab import __version__
 from symlab.artifacts import ArtifactError, write_table
 from symlab.papers.card import Sentence
-from symlab.papers.claim import Claim, Measurement, at_most
+from symlab.papers.claim import Claim, Measurement, at_most, exact_value
 from symlab.pipeline import html, provenance
 from symlab.pipeline.drawing import Text
 from symlab.pipeline.ledger import VERDICTS, evaluate_claims
@@ -20,7 +20,7 @@ from symlab.pipeline.report import write_page
 from symlab.plotting.style import panels, save
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
-LAYERS = [Measurement(float(layer), 2, case=f"layer {layer}", error=0.1) for layer in (0.1, 0.2, 0.3, 0.4, 0.5, 3)]
+LAYERS = [Measurement(float(layer), 5, case=f"layer {layer}", error=0.1) for layer in (0.1, 0.2, 0.3, 0.4, 0.5, 3)]
 
 
 class Parsed(HTMLParser):
@@ -49,7 +49,7 @@ class Parsed(HTMLParser):
 
 
 def claim(name, figure, found, **fields):
-    fields = {"kind": "finding", "tables": ("a.csv",)} | fields
+    fields = {"kind": "finding", "owner": "paper", "tables": ("a.csv",)} | fields
     return Claim(
         id=f"{figure}-{name}",
         statement=f"{name} holds",
@@ -76,8 +76,8 @@ def finished(card, drawn, tmp_path):
     """Arguments of ``write_page`` for a tiny finished run of two figures, one of which could not be drawn."""
     claims = [
         claim("one", "test-1", [Measurement(0.25, 4, 0.1, "standard", error=0.05)]),
-        claim("proven", "test-1", [Measurement(0.5, 4)], kind="theorem"),
-        claim("near", "test-1", [Measurement(1.1, 8, error=0.1, unit="masks")]),
+        claim("proven", "test-1", [exact_value(0.5)], kind="theorem"),
+        claim("near", "test-1", [Measurement(1.1, 8, error=0.1, unit="masks")], owner="ours"),
         claim("two", "test-2a", LAYERS, also=("test-2",), why={"": "it is too deep"}),
         claim("three", "test-3", [Measurement(1.0, 1)]),
         claim("four", "test-2", [Measurement(1.0, 1)], tables=("ridge_costs.csv",)),
@@ -129,11 +129,10 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_what_was_not(fi
     first = between(page, '<section class="paper"', '<section class="first"')
     assert "Ones have 0.250 ± 0.050. Figure 1" in first
     assert "nothing at all; 2 pairs. The paper: eight pairs." in first and "what there is once" in first
-    # Rows, not cases, of findings; theorems apart.
-    counted = first[first.index("Findings :") :]
-    for part in ("1 not reproduced", "1 undecided", "1 held", "2 not run", "1 held."):
-        assert part in counted
-        counted = counted.replace(part, "", 1)
+    # Rows, not cases, of findings, the paper's own first; theorems apart.
+    counted = " ".join(first[first.index("Findings") :].split())
+    assert "the paper's own: 1 not reproduced 1 held 2 not run ; ours: 1 undecided" in counted
+    assert "Theorems and checks, which only an error can fail: 1 held." in counted
     missed = between(page, '<section id="missed">', '<section id="claims">')
     assert (
         "two holds : 3.00 ± 0.10 (layer 3) (1 of 6 cases); threshold at most 1 it is too deep" in missed
@@ -154,9 +153,10 @@ def test_claims_are_folded_by_figure_with_what_speaks_against_the_paper_first(fi
     for part in (
         "0.250 ± 0.050 n = 4 pairs",
         "1.10 ± 0.10 n = 8 masks; undecided",
-        "Threshold: at most 1 (pilot: a pilot said so)",
+        "Statement: the paper's own. Threshold: at most 1 (pilot: a pilot said so)",
+        "Statement: ours. Threshold: at most 1 (pilot: a pilot said so)",
         "mean of near",
-        "3.00 ± 0.10 n = 2 pairs it is too deep",
+        "3.00 ± 0.10 n = 5 pairs it is too deep",
         "(1 of 6 cases fail)",
         "no study of this config draws the figure.",
         "three holds; held in the kept run large",

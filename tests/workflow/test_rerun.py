@@ -22,6 +22,7 @@ CLAIMS += (
         id="identifiability-4-broken",
         statement="",
         bound=at_most(1),
+        owner="ours",
         origin="ours",
         reason="",
         tables=("curves.csv",),

@@ -87,7 +87,7 @@ def attention():
                                 "step": 10 * time,
                                 "time": float(time),
                                 "rank_query": rank,
-                                "rank_key": rank + seed % 2,
+                                "rank_key": rank,
                             }
                             row |= {"rank_value": 5, "apart_key": 0.05, "apart_value": 0.7, "loss": 0.1}
                             rows.append(row | {"unbalance": 5 * np.exp(-2 * decay * time)})

@@ -219,7 +219,9 @@ def below_critical(table):
     table.loc[table["last_penalty"] == 0.005, "critical"] = 0.006
 
 
-def dead_as_others(table):
+def dead_before_others(table):
+    """Between 0.001 and 0.002, where branches from random weights live to 0.0025."""
+    table["hidden_penalty"] = table["hidden_penalty"].replace(0.0025, 0.002)
     table.loc[table["hidden_penalty"] > 0.001, "weights"] = 1e-6
 
 
@@ -274,7 +276,7 @@ SPOILED = {
     "loss-unseen-kept": (COURSE, scatter("uniform", "NC1_null", -1.0)),
     "loss-unseen-goes": (COURSE, scatter("split", "NC1_null", 0.1)),
     "critical-control": (CRITICAL, below_critical),
-    "critical-hysteresis": (RAISED, dead_as_others),
+    "critical-hysteresis": (RAISED, dead_before_others),
     "few-flat": (COURSE, falling_where_few),
     "perturbed-constant": (PERTURBED, left_where("rn2 constant", 0.5)),
     "perturbed-uniform": (PERTURBED, left_where("rn2 uniform", 0.5)),

@@ -151,11 +151,11 @@ def pairs_of(m):
 
 
 def swap_costs():
-    """Two models a variant, three layers: costs around zero, except for the identifiable architectures."""
+    """Four models a variant, three layers: costs around zero, except for the identifiable architectures."""
     generator = np.random.default_rng(0)
     i, j = pairs_of(12)
     tables = []
-    for variant, seed, layer in itertools.product(ARCHITECTURES, range(2), (1, 2, 3)):
+    for variant, seed, layer in itertools.product(ARCHITECTURES, range(4), (1, 2, 3)):
         noise = generator.permutation(np.linspace(-1.0, 1.0, len(i)))
         costs = {"standard": 1e-9 * noise, "sigma_mlp": 1e-9 * noise, "w_0": 0.1 * noise}.get(variant, 10.0 + noise)
         rows = pd.DataFrame({"mask_seed": 0, "seed": seed, "layer": layer, "i": i, "j": j, "swap_cost": costs})
@@ -167,7 +167,7 @@ def gmm_swap_costs():
     generator = np.random.default_rng(0)
     i, j = pairs_of(20)
     tables = []
-    for variant, k, mask in itertools.product(("w_0", "w_1"), (2, 8, 32), range(2)):
+    for variant, k, mask in itertools.product(("w_0", "w_1"), (2, 8, 32), range(4)):
         spread = generator.permutation(np.linspace(-1.0, 1.0, len(i)))
         # At sigma_F = 1, costs reach down to zero at k = 2 and stay far from it at k = 32.
         costs = 0.01 * spread if variant == "w_0" else {2: 1.0, 8: 4.0, 32: 20.0}[k] + spread
@@ -181,9 +181,9 @@ def gmm_swap_costs():
 
 
 def swap_costs_by_width():
-    """At W 1 and k = 2, three masks a width: a quarter of 8 and three quarters of 32 neurons have a cheap swap."""
+    """At W 1 and k = 2, four masks a width: a quarter of 8 and three quarters of 32 neurons have a cheap swap."""
     tables = []
-    for m, mask in itertools.product((8, 32), range(3)):
+    for m, mask in itertools.product((8, 32), range(4)):
         i, j = pairs_of(m)
         cheap = (j == i + 1) & (i % 2 == 0) & (j < {8: 2, 32: 24}[m] + 2 * (mask == 2))
         rows = pd.DataFrame({"mask_seed": mask, "seed": 0, "layer": 1, "i": i, "j": j, "swap_cost": 1.0 - 0.95 * cheap})
@@ -228,7 +228,7 @@ def gmm_ridge_swap_costs():
 
 def estimators():
     rows = []
-    for variant, seed, layer, beta in itertools.product(ARCHITECTURES, range(2), (1, 2, 3), (0.001, 0.01, 1.0)):
+    for variant, seed, layer, beta in itertools.product(ARCHITECTURES, range(4), (1, 2, 3), (0.001, 0.01, 1.0)):
         spearman = {"standard": np.nan, "sigma_mlp": np.nan, "w_0": 0.2}.get(variant, 0.8)
         row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "beta": beta}
         row["reported"] = beta == 0.01
@@ -246,7 +246,7 @@ def ridge_costs():
     return pd.DataFrame(rows)
 
 
-LAYERS = tuple(itertools.product(("standard", "w_0", "w_1", "w_3", "syre"), range(2), (1, 2)))
+LAYERS = tuple(itertools.product(("standard", "w_0", "w_1", "w_3", "syre"), range(4), (1, 2)))
 
 
 def gram_deviation():
@@ -347,7 +347,7 @@ def centre_gaps():
 def subspaces():
     rows = []
     for variant, seed, epoch, point in itertools.product(
-        ARCHITECTURES, range(2), (0, 60), ("input", "hidden1", "hidden2", "output")
+        ARCHITECTURES, range(4), (0, 60), ("input", "hidden1", "hidden2", "output")
     ):
         nu = 0.6 if variant in IDENTIFIABLE and epoch and point.startswith("hidden") else 0.3
         row = described(variant) | {"mask_seed": 0, "seed": seed, "epoch": epoch, "point": point}

@@ -395,10 +395,11 @@ def test_the_thesis_is_a_rank_correlation_over_kinds_of_networks(tables_for):
     column(tables["barriers.csv"], "drop_max_pp", 22.0, variant="w_3")
     drops = [30.0, 25.0, 20.0, 5.0, 2.0, 22.0]
     row = only_value("thesis-identity", tables)
-    assert (row["n"], row["value"]) == (6, pytest.approx(spearmanr(range(6), drops).statistic))
+    assert (row["n"], row["value"]) == (4, pytest.approx(spearmanr(range(6), drops).statistic))
+    assert row["detail"].startswith("6 kinds of networks; ")
     # Swap costs are not defined for sigma-MLPs.
     row = only_value("thesis-swap-cost", tables)
-    assert (row["n"], row["value"]) == (5, pytest.approx(spearmanr(range(5), drops[1:]).statistic))
+    assert (row["n"], row["value"]) == (4, pytest.approx(spearmanr(range(5), drops[1:]).statistic))
 
 
 def test_scales_between_zero_and_one_are_nobody_s_claim_but_random_s(tables_for):
@@ -577,11 +578,11 @@ def test_distributions_are_over_disjoint_consecutive_pairs(tables_for):
 def test_the_networks_of_one_mask_are_one_draw(tables_for):
     tables = tables_for("5")
     row = only_value("5-diagonal", tables)
-    assert (row["n"], row["unit"]) == (2, "draws of masks")
+    assert (row["n"], row["unit"]) == (4, "draws of masks")
     rows = tables["swap_costs.parquet"]
     again = rows.assign(seed=1)
     tables["swap_costs.parquet"] = pd.concat([rows, again])
-    assert only_value("5-diagonal", tables)["n"] == 2
+    assert only_value("5-diagonal", tables)["n"] == 4
     tables["swap_costs.parquet"] = pd.concat([rows, again]).query("mask_seed == 0")
     row = only_value("5-diagonal", tables)
     assert (row["n"], row["unit"]) == (2, "networks of one draw of masks")
@@ -620,10 +621,10 @@ def test_near_zero_and_negative_costs_dominate_where_they_are_more_than_half(tab
 
 def test_neurons_with_a_cheap_swap_are_counted(tables_for):
     row = only_value("thm4.6-width", tables_for("thm4.6"))
-    narrow, wide = np.array([2, 2, 4]) / 8, np.array([24, 24, 26]) / 32
-    assert (row["value"], row["n"], row["unit"]) == (pytest.approx(wide.mean() - narrow.mean()), 3, "draws of masks")
+    narrow, wide = np.array([2, 2, 4, 2]) / 8, np.array([24, 24, 26, 24]) / 32
+    assert (row["value"], row["n"], row["unit"]) == (pytest.approx(wide.mean() - narrow.mean()), 4, "draws of masks")
     assert row["detail"] == f"m = 8: {narrow.mean():.2g}, m = 32: {wide.mean():.2g}"
-    assert row["error"] == pytest.approx(np.hypot(np.std(wide, ddof=1), np.std(narrow, ddof=1)) / np.sqrt(3))
+    assert row["error"] == pytest.approx(np.hypot(np.std(wide, ddof=1), np.std(narrow, ddof=1)) / np.sqrt(4))
 
 
 def test_sweeps_of_k_leave_out_what_is_not_in_the_paper(tables_for):
@@ -649,7 +650,7 @@ def test_the_middle_half_of_the_costs_is_around_zero_on_either_side(sign, tables
     table = tables["ridge_swap_costs.parquet"]
     pairs = (table["variant"] == "standard") & (table["beta"] == 0.01) & (table["layer"] == 1)
     disjoint = (table["j"] == table["i"] + 1) & (table["i"] % 2 == 0)
-    table.loc[pairs & disjoint, "swap_cost"] = np.tile(sign * np.array([3.0, 3.0, 0.1, 0.1, 0.1, 0.1]), 2)
+    table.loc[pairs & disjoint, "swap_cost"] = np.tile(sign * np.array([3.0, 3.0, 0.1, 0.1, 0.1, 0.1]), 4)
     # Of the six disjoint pairs two are large: a quarter and more, which the box reaches.
     medians = [
         table[(table["variant"] == variant) & (table["beta"] == 0.01) & (table["layer"] == 1) & disjoint]
@@ -693,7 +694,7 @@ def test_infinite_medians_keep_their_order(tables_for):
 def test_correlations_are_those_of_the_block_at_the_reported_beta(tables_for):
     tables = tables_for("ridge")
     found = verdicts("ridge-rank", tables)
-    assert found["value"].to_numpy() == pytest.approx(0.8) and (found["n"] == 2).all()
+    assert found["value"].to_numpy() == pytest.approx(0.8) and (found["n"] == 4).all()
     assert set(found["detail"]) == {"β = 0.01, 66 pairs of neurons a network"}
     table = tables["estimators.csv"]
     tables["estimators.csv"] = table[table["pairs"] == "consecutive"]
@@ -706,10 +707,10 @@ def test_bounds_are_checked_where_assumptions_hold_and_the_worst_place_is_named(
     row = only_value("thm4.5-bound", tables)
     assert row["value"] == pytest.approx(1 / 1.2)
     assert row["detail"] == (
-        "assumptions hold in 24 of 60 cases of 10 networks; "
+        "assumptions hold in 48 of 120 cases of 20 networks; "
         "largest at W σ_F = 1, layer 2, side output, permutation random"
     )
-    assert (row["n"], row["unit"]) == (24, "cases")
+    assert (row["n"], row["unit"]) == (48, "cases")
 
 
 def test_without_a_row_whose_assumptions_hold_the_ledger_says_which_do_not(tables_for):
@@ -719,7 +720,7 @@ def test_without_a_row_whose_assumptions_hold_the_ledger_says_which_do_not(table
     row = only_value("thm4.5-bound", tables)
     assert (row["verdict"], row["n"]) == ("not run", 0)
     assert row["detail"] == (
-        "assumptions hold in 0 of 36 cases of 6 networks: F = ...: no leading term (24), rho = ... > ... (12)"
+        "assumptions hold in 0 of 72 cases of 12 networks: F = ...: no leading term (48), rho = ... > ... (24)"
     )
     row = only_value("thm4.5-leading", tables)
     assert row["detail"] == "no permutation with rho <= 0.1; the smallest rho is 1.5"
@@ -734,7 +735,7 @@ def test_leading_terms_are_judged_by_the_median_with_or_without_concentration(ta
     column(table, "cost", 40.0, variant="w_3", layer=2, draw=0)
     row = only_value("thm4.5-leading", tables)
     assert (row["case"], row["verdict"]) == ("W σ_F = 3", "held")
-    assert row["detail"] == "1.2 to 4; assumptions hold in 0 of 12 cases of 2 networks"
+    assert row["detail"] == "1.2 to 4; assumptions hold in 0 of 24 cases of 4 networks"
 
 
 def test_one_neuron_above_its_bound_counts_for_its_network_and_the_worst_group_decides(tables_for):
@@ -742,12 +743,12 @@ def test_one_neuron_above_its_bound_counts_for_its_network_and_the_worst_group_d
     table = tables["gram_deviation.csv"]
     column(table, "deviation_max", 1.6, variant="w_1", layer=1, seed=0)
     row = only_value("thm4.4-all", tables)
-    # One of the two networks of this variant; its own masks in the first layer, and the fresh ones.
-    assert (row["n"], row["value"], row["verdict"]) == (2, 0.5 / 0.05, "undecided")
+    # One of the four networks of this variant; its own masks in the first layer, and the fresh ones.
+    assert (row["n"], row["value"], row["verdict"]) == (4, 0.25 / 0.05, "undecided")
     assert row["detail"].startswith("largest deviation in units of its bound: 1.07; W σ_F = 1, layer 1, fresh")
     column(table, "deviation_max", 0.4, masks="fresh", layer=1)
     row = only_value("thm4.4-all", tables)
-    assert row["value"] == 0.5 / 0.05 and "layer 1, own masks" in row["detail"]
+    assert row["value"] == 0.25 / 0.05 and "layer 1, own masks" in row["detail"]
 
 
 def test_own_and_fresh_masks_are_not_averaged(tables_for):

@@ -171,7 +171,7 @@ def of_networks(columns, barrier, split, pair):
 def network_barriers():
     rows = []
     for source, depth, place, matching, split, pair in itertools.product(
-        ("mnist", "cifar10"), (3, 4), range(5), ("none", "activation", "weight"), ("train", "test"), range(4)
+        ("mnist", "cifar10"), (3, 4), range(5), ("none", "activation", "weight"), ("train", "test"), range(8)
     ):
         top = 1 if source == "mnist" else 2
         permuted = {0: 1.0, 1: 0.6}.get(abs(place - top), 0.2)
@@ -186,7 +186,7 @@ def network_barriers():
 def cnn_barriers():
     rows = []
     for (width, barrier), matching, pair in itertools.product(
-        {4: 0.5, 16: 1.0, 64: 0.3}.items(), ("none", "weight"), range(2)
+        {4: 0.5, 16: 1.0, 64: 0.3}.items(), ("none", "weight"), range(8)
     ):
         columns = {"source": "cifar10", "dataset": "cifar10", "depth": np.nan, "width": width, "matching": matching}
         rows.append(of_networks(columns, barrier, "train", pair))
@@ -195,7 +195,7 @@ def cnn_barriers():
 
 def curves():
     rows = []
-    for width, matching, at, pair in itertools.product((15, 25, 100), ("none", "weight"), (0, 0.5, 1), range(2)):
+    for width, matching, at, pair in itertools.product((15, 25, 100), ("none", "weight"), (0, 0.5, 1), range(4)):
         columns = {"source": "mnist", "dataset": "mnist", "depth": 4, "width": width, "matching": matching}
         columns |= {"family": "mlp", "split": "train", "pair": pair, "mask_seed": 0, "lambda": at}
         rows.append(columns | {"loss": 1.2 if at == 0.5 else 0.05, "accuracy": 0.9})

@@ -15,9 +15,15 @@ Tables = Mapping[str, pd.DataFrame]
 Kind = Literal["finding", "theorem", "check"]
 """A finding can fail on data, a theorem only by an error in code or paper; a check is true by construction."""
 
+Owner = Literal["paper", "derived", "ours"]
+"""Whose statement it is: the paper makes it, it follows from the paper's theory by our derivation, or it is a
+hypothesis, an extension or a control of ours."""
+
 Origin = Literal["paper", "derived", "ours", "pilot"]
 """Where a threshold comes from: the paper states it, it follows from what the paper states, we chose it before any run,
-or we chose it after a pilot run."""
+or we chose it after a pilot run or with a sketch of the same data in sight."""
+
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -26,17 +32,37 @@ class Measurement:
 
     value: float
     n: int
-    """Over how many units the value was measured."""
+    """Over how many independent units the value was measured."""
     spread: float | None = None
     """Standard deviation over those n units."""
     case: str = ""
     detail: str = ""
     error: float | None = None
-    """Standard error of the value; None where it has none: one unit alone, or a value that is exact."""
+    """Standard error of the value; 0 where it is exact (``exact_value``, ``value_of_all``), None where it is not known,
+    as of one unit alone."""
     unit: str = "pairs"
     """What was drawn independently n times: pairs of networks, masks, students, draws."""
     open: str = ""
     """Why the value decides nothing yet: "not reached in 10,000 steps"."""
+    ends: tuple[float, float] | None = None
+    """The 95 % interval where it is known without the error: of a share, or of a place between two values of a grid."""
+    fitted: int = 1
+    """How many numbers are fitted to the n values: 1 for a mean, 2 for a line."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval: ``ends``, or value ± t error by Student's t of n - fitted degrees of freedom.
+
+        The value alone where it is exact, or infinite over several units. None where no interval is known.
+        """
+        if self.error == 0 or (math.isinf(self.value) and self.n > 1):
+            return self.value, self.value
+        if self.n <= self.fitted:
+            return None
+        if self.ends is not None or self.error is None:
+            return self.ends
+        reach = t_quantile(self.n - self.fitted) * self.error
+        return self.value - reach, self.value + reach
 
 
 @dataclass(frozen=True)
@@ -54,9 +80,12 @@ class Bound:
         at_end = value in (self.low, self.high) and math.isfinite(value)
         return self.low <= value <= self.high and not (self.strict and at_end)
 
-    def leaves_open(self, value: float, error: float | None) -> bool:
-        """Whether an end lies within two standard errors of the value, which then decides nothing."""
-        return error is not None and min(abs(value - self.low), abs(value - self.high)) < 2 * error
+    def leaves_open(self, low: float, high: float) -> bool:
+        """Whether an end lies in the interval from low to high, or on its edge, so that the interval decides nothing.
+
+        An interval of one point is a value without an error, which always decides.
+        """
+        return low < high and any(low <= end <= high for end in (self.low, self.high))
 
 
 Found = Measurement | str
@@ -73,6 +102,7 @@ class Claim:
     quantity: str = ""
     """What is measured for the statement, with its unit."""
     bound: Bound
+    owner: Owner
     origin: Origin
     reason: str
     """Why this threshold."""
@@ -121,6 +151,43 @@ def above(low: float, unit: str = "") -> Bound:
     return Bound(f"above {low:g} {unit}".rstrip(), low=low, strict=True)
 
 
+def t_quantile(degrees: int) -> float:
+    """How many standard errors a 95 % interval reaches to either side, by Student's t of so many degrees of freedom."""
+    # All claims are imported where one is evaluated, and scipy takes time.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
+
+
+def exact_value(value: float, n: int = 1, case: str = "", detail: str = "", unit: str = "pairs") -> Measurement:
+    """A value without a sampling error: a closed form, a certificate, a theorem's identity or bound, a count of bytes.
+
+    So is a test whose threshold leaves room for chance itself: a p-value, a number of standard errors.
+    """
+    return Measurement(value, n, None, case, detail, 0.0, unit)
+
+
+def value_of_all(
+    value: float, n: int, case: str = "", detail: str = "", unit: str = "pairs", open: str = ""
+) -> Measurement:
+    """A value of all n units together (the worst, the best, how many) for a statement that speaks of them all.
+
+    It has no sampling error, and tells nothing of units that were not run; of one unit alone it decides nothing.
+    """
+    return Measurement(value, n, None, case, detail, 0.0 if n > 1 else None, unit, open)
+
+
+def share_of(hits: int, n: int, case: str = "", detail: str = "", unit: str = "pairs", open: str = "") -> Measurement:
+    """The share of n independent units of which something is true, with its exact interval (Clopper, Pearson 1934)."""
+    from scipy.special import betaincinv
+
+    tail, share = (1 - CONFIDENCE) / 2, hits / n
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    error = math.sqrt(share * (1 - share) / n) or None
+    return Measurement(share, n, None, case, detail, error, unit, open, (low, high))
+
+
 def mean_of(values: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs") -> Measurement:
     """Mean of independent values, their standard deviation and the standard error of the mean (None for one value)."""
     return Measurement(mean(values), len(values), spread(values), case, detail, standard_error(values), unit)
@@ -151,28 +218,29 @@ def ratio_of(
 ) -> Measurement:
     """Ratio of the means of two independent samples; not a number unless the base's is above 0.
 
-    The standard error is that of first order, from those of both means.
+    The standard error is that of first order, from those of both means; n is the size of the smaller sample.
     """
-    level = mean(base)
+    level, n = mean(base), min(len(values), len(base))
     # What is nowhere high cannot show that something lowers it.
     if not level > 0:
-        return Measurement(math.nan, len(values), None, case, detail, None, unit)
+        return Measurement(math.nan, n, None, case, detail, None, unit)
     top, deviation = mean(values), spread(values)
     errors = standard_error(values), standard_error(base)
     error = None
     if errors[0] is not None and errors[1] is not None:
         error = math.hypot(errors[0], errors[1] * top / level) / level
     relative = None if deviation is None else deviation / level
-    return Measurement(top / level, len(values), relative, case, detail, error, unit)
+    return Measurement(top / level, n, relative, case, detail, error, unit)
 
 
 def difference_of(
     values: np.ndarray, base: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs"
 ) -> Measurement:
-    """Difference of the means of two independent samples, with its standard error."""
+    """Difference of the means of two independent samples, with its standard error; n is the smaller sample's size."""
     errors = standard_error(values), standard_error(base)
     error = None if errors[0] is None or errors[1] is None else math.hypot(errors[0], errors[1])
-    return Measurement(mean(values) - mean(base), len(values), spread(values), case, detail, error, unit)
+    n = min(len(values), len(base))
+    return Measurement(mean(values) - mean(base), n, spread(values), case, detail, error, unit)
 
 
 def bootstrap_error(statistic: Callable[..., float], *samples: np.ndarray, resamples: int = 200) -> float | None:

@@ -29,6 +29,8 @@ from symlab.pipeline.ledger import (
     FINDING,
     HELD,
     NOT_RUN,
+    ONE_UNIT,
+    OWNERS,
     UNDECIDED,
     Judged,
     count_findings,
@@ -83,13 +85,24 @@ def generate(what: str) -> Iterator[str]:
 
 
 def results_table() -> Iterator[str]:
-    """A row a paper: how many of its findings have which verdict in the demo, and at what scale."""
-    yield "| Paper | held | not reproduced | undecided | not run | Scale |"
-    yield "|---|---|---|---|---|---|"
+    """A row a paper: how many of its own findings have which verdict in the demo, then others', and at what scale."""
+    others = {owner: name for owner, name in OWNERS.items() if owner != "paper"}
+    names = [
+        "Paper",
+        HELD,
+        "not reproduced",
+        UNDECIDED,
+        ONE_UNIT,
+        NOT_RUN,
+        *(f"{each}: held" for each in others.values()),
+    ]
+    yield f"| {' | '.join(names)} | Scale |"
+    yield "|---" * (len(names) + 1) + "|"
     for paper in PAPERS:
         claims = _claims_of(paper, "demo")
-        counts = count_findings(claims)
-        numbers = [str(counts[verdict]) for verdict in (HELD, FAILED, UNDECIDED, NOT_RUN)]
+        counts = count_findings(claims, owners=("paper",))
+        numbers = [str(counts[verdict]) for verdict in (HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN)]
+        numbers += [_held_of_judged(claims, owner) for owner in others]
         link = f"[{paper.short}](docs/papers/{paper.slug}.md), *{paper.title}*"
         yield f"| {link} | {' | '.join(numbers)} | {_escape(_scales(claims))} |"
     yield ""
@@ -113,16 +126,21 @@ def verdict_table(paper: Paper, run: str) -> Iterator[str]:
     others = [claim for claim in claims if claim.kind != FINDING and claim.verdict != NOT_RUN]
     held = sum(claim.verdict == HELD for claim in others)
     yield f"`{command}`, {_provenance(run)}. Scale: {_scales(claims)}."
-    told = f"; theorems and checks: {held} of {len(others)} held" if others else ""
-    yield f"Findings: {describe_counts(count_findings(claims))}{told}."
+    told = [
+        f"{name}: {describe_counts(counts)}"
+        for owner, name in OWNERS.items()
+        if any((counts := count_findings(claims, owners=(owner,))).values())
+    ]
+    told += [f"theorems and checks: {held} of {len(others)} held"] if others else []
+    yield f"Findings, {'; '.join(told)}."
     yield ""
-    yield "| Figure | Study | Claim | Measured | Threshold | Verdict |"
-    yield "|---|---|---|---|---|---|"
+    yield "| Figure | Study | Claim | Whose | Measured | Threshold | Verdict |"
+    yield "|---|---|---|---|---|---|---|"
     order = list(dict.fromkeys(claim.claim for claim in claims))
     judged = [claim for claim in claims if claim.verdict != NOT_RUN]
     for claim in sorted(judged, key=lambda claim: order.index(claim.claim)):
         threshold = f"{claim.threshold} ({claim.origin})"
-        cells = (claim.study, claim.statement, claim.range, threshold, _verdict_of(claim))
+        cells = (claim.study, claim.statement, claim.owner, claim.range, threshold, _verdict_of(claim))
         yield f"| {paper.number(claim.figure)} | {' | '.join(map(_escape, cells))} |"
     drawn = {claim.figure for claim in judged}
     missing = dict.fromkeys(paper.number(claim.figure) for claim in claims if claim.figure not in drawn)
@@ -148,6 +166,13 @@ def _scales(claims: Sequence[Judged]) -> str:
     """At which scale each study ran."""
     scales = {claim.study: claim.scale for claim in claims if claim.verdict != NOT_RUN}
     return "; ".join(f"{study}: {scale}" for study, scale in scales.items())
+
+
+def _held_of_judged(claims: Sequence[Judged], owner: str) -> str:
+    """How many of an owner's findings held, of how many that were run: 3 of 5; empty where none was."""
+    counts = count_findings(claims, owners=(owner,))
+    judged = sum(n for verdict, n in counts.items() if verdict != NOT_RUN)
+    return f"{counts[HELD]} of {judged}" if judged else ""
 
 
 def _verdict_of(claim: Judged) -> str:

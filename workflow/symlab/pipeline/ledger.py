@@ -1,8 +1,8 @@
 """The ledger of claims: every statement of every paper, what was measured, and the verdict, as one table.
 
-A claim held or failed in a case, or is undecided where its threshold lies within two standard errors of the value or
-the value is undefined. A claim without its tables is not run. An evaluation that raises is an error of ours and says
-nothing of a paper.
+A claim held or failed in a case, or is undecided where its threshold lies within the 95 % interval of the value or the
+value is undefined. One unit of what varies is a value without a verdict, unless it is exact. A claim without its tables
+is not run. An evaluation that raises is an error of ours and says nothing of a paper.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from symlab.papers.claim import Claim, Measurement, Tables
 from symlab.pipeline.registry import switches
 from symlab.plotting.numbers import typeset
 
-HELD, FAILED, UNDECIDED, NOT_RUN, ERROR = "held", "failed", "undecided", "not run", "error"
-VERDICTS = (ERROR, FAILED, UNDECIDED, HELD, NOT_RUN)
+HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN, ERROR = "held", "failed", "undecided", "one unit", "not run", "error"
+VERDICTS = (ERROR, FAILED, UNDECIDED, ONE_UNIT, HELD, NOT_RUN)
 """In the order in which pages list claims; a claim's verdict is the first of these that one of its cases has."""
 UNDEFINED = "the value is undefined"
 FINDING, THEOREM, CHECK = "finding", "theorem", "check"
+OWNERS = {"paper": "the paper's own", "derived": "derived from it", "ours": "ours"}
+"""Whose statements there are, as pages name them, in the order in which pages list them."""
 
 COLUMNS = [
-    *("paper", "figure", "claim", "kind", "study", "case", "statement", "quantity", "value", "error", "spread", "n"),
-    *("unit", "threshold", "origin", "reason", "verdict", "scale", "detail", "why"),
+    *("paper", "figure", "claim", "kind", "study", "case", "statement", "quantity", "value", "error", "low", "high"),
+    *("spread", "n", "unit", "threshold", "owner", "origin", "reason", "verdict", "scale", "detail", "why"),
 ]
-NUMBERS = ("value", "error", "spread", "n")
+NUMBERS = ("value", "error", "low", "high", "spread", "n")
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +74,10 @@ def evaluate_claims(
             drawing = {name: study for name, study in studies.items() if claim.is_about(study["figures"])}
             for name, study in drawing.items():
                 for measured, verdict in evaluate_claim(claim, tables.get(name, {}), name):
-                    rows.append(_row(paper, claim, name, study["scale"], measured, verdict))
+                    rows.append(row_of(paper, claim, name, study["scale"], measured, verdict))
             if not drawing:
                 nothing = _missing("no study of this config draws the figure")
-                rows.append(_row(paper, claim, "", "", nothing, NOT_RUN))
+                rows.append(row_of(paper, claim, "", "", nothing, NOT_RUN))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -107,7 +109,11 @@ def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[
 
 def judge(claim: Claim, measured: Measurement) -> str:
     """The verdict on one measured value; an undefined one (NaN) speaks neither for a claim nor against it."""
-    if measured.open or math.isnan(measured.value) or claim.bound.leaves_open(measured.value, measured.error):
+    if measured.open or math.isnan(measured.value):
+        return UNDECIDED
+    if measured.interval is None:
+        return ONE_UNIT if measured.n == 1 else UNDECIDED
+    if claim.bound.leaves_open(*measured.interval):
         return UNDECIDED
     return HELD if claim.bound.allows(measured.value) else FAILED
 
@@ -123,11 +129,13 @@ def _missing(why: str) -> Measurement:
     return Measurement(math.nan, 0, detail=why, unit="")
 
 
-def _row(paper: Paper, claim: Claim, study: str, scale: str, measured: Measurement, verdict: str) -> dict[str, Any]:
+def row_of(paper: Paper, claim: Claim, study: str, scale: str, measured: Measurement, verdict: str) -> dict[str, Any]:
+    """A row of the ledger."""
     why = claim.why.get(measured.case, claim.why.get("", ""))
     detail = "; ".join(filter(None, [measured.open, measured.detail]))
     if verdict == UNDECIDED and math.isnan(measured.value):
         detail = ": ".join(filter(None, [UNDEFINED, detail]))
+    low, high = measured.interval or (math.nan, math.nan)
     return {
         "paper": paper.slug,
         "figure": claim.figure,
@@ -139,10 +147,13 @@ def _row(paper: Paper, claim: Claim, study: str, scale: str, measured: Measureme
         "quantity": claim.quantity,
         "value": measured.value,
         "error": math.nan if measured.error is None else measured.error,
+        "low": low,
+        "high": high,
         "spread": math.nan if measured.spread is None else measured.spread,
         "n": measured.n,
         "unit": measured.unit,
         "threshold": claim.bound.text,
+        "owner": claim.owner,
         "origin": claim.origin,
         "reason": claim.reason,
         "verdict": verdict,
@@ -175,7 +186,9 @@ class Case:
 
     @property
     def units(self) -> str:
-        """Over what it was measured: n = 4 pairs; empty where that is not said."""
+        """Over what it was measured: n = 4 pairs, or exact; empty where that is not said."""
+        if self.n == 1 and self.error == 0:
+            return "exact"
         return f"n = {self.n:,.0f} {self.unit}" if self.unit else ""
 
 
@@ -191,6 +204,7 @@ class Judged:
     statement: str
     quantity: str
     threshold: str
+    owner: str
     origin: str
     reason: str
     scale: str
@@ -228,8 +242,8 @@ def group_claims(ledger: pd.DataFrame) -> list[Judged]:
         records = sorted(rows.to_dict("records"), key=lambda row: VERDICTS.index(row["verdict"]))
         of_case = ("verdict", "value", "error", "spread", "n", "unit", "detail", "why")
         cases = tuple(Case(name=row["case"], **{key: row[key] for key in of_case}) for row in records)
-        of_claim = ("paper", "figure", "claim", "kind", "study", "statement", "quantity", "threshold", "origin")
-        shared = {key: records[0][key] for key in (*of_claim, "reason", "scale")}
+        of_claim = ("paper", "figure", "claim", "kind", "study", "statement", "quantity", "threshold", "owner")
+        shared = {key: records[0][key] for key in (*of_claim, "origin", "reason", "scale")}
         claims.append(Judged(**shared, cases=cases))
     return sorted(claims, key=lambda claim: VERDICTS.index(claim.verdict))
 
@@ -255,9 +269,11 @@ def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
     ]
 
 
-def count_findings(claims: Sequence[Judged], kinds: Sequence[str] = (FINDING,)) -> dict[str, int]:
-    """How many findings, a row a claim and study, have each verdict, in the order of ``VERDICTS``."""
-    counts = Counter(claim.verdict for claim in claims if claim.kind in kinds)
+def count_findings(
+    claims: Sequence[Judged], kinds: Sequence[str] = (FINDING,), owners: Sequence[str] = tuple(OWNERS)
+) -> dict[str, int]:
+    """How many findings of some owners, a row a claim and study, have each verdict, in the order of ``VERDICTS``."""
+    counts = Counter(claim.verdict for claim in claims if claim.kind in kinds and claim.owner in owners)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
@@ -274,8 +290,8 @@ def kept_verdicts(reference: Path) -> dict[str, dict[str, str]]:
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
-    """The numbers in words, errors only if there are any: 40 held, 7 failed, 3 undecided, 12 not run."""
-    told = (HELD, FAILED, UNDECIDED, NOT_RUN)
+    """The numbers in words: 40 held, 7 failed, 3 undecided, 12 not run; errors and one unit only if there are any."""
+    told = [HELD, FAILED, UNDECIDED, *([ONE_UNIT] if counts[ONE_UNIT] else []), NOT_RUN]
     words = [f"{counts[verdict]} {verdict}" for verdict in told]
     errors = counts[ERROR]
     return ", ".join([f"{errors} error{'s' if errors > 1 else ''}", *words] if errors else words)
@@ -291,11 +307,9 @@ def format_number(value: float) -> str:
 
 
 def format_value(value: float, error: float = math.nan) -> str:
-    """A value with its standard error, to the error's second digit: 29.1 ± 5.1, 0.0514 ± 0.0098."""
-    if math.isnan(error) or math.isinf(error) or math.isinf(value):
+    """A value with its standard error, to the error's second digit: 29.1 ± 5.1, 0.0514 ± 0.0098; an exact one bare."""
+    if error == 0 or math.isnan(error) or math.isinf(error) or math.isinf(value):
         return format_number(value)
-    if error == 0:
-        return f"{format_number(value)} ± 0"
     digits = 1 - math.floor(math.log10(error))
     # Small errors and large values are both readable in the notation of powers alone.
     if digits > 6:

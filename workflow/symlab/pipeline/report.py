@@ -25,6 +25,8 @@ from symlab.pipeline.ledger import (
     FAILED,
     FINDING,
     NOT_RUN,
+    ONE_UNIT,
+    OWNERS,
     THEOREM,
     UNDECIDED,
     VERDICTS,
@@ -40,6 +42,7 @@ from symlab.pipeline.ledger import (
 # More cases than these are told by their range; the full list is folded.
 CASES_TOLD = 5
 AGAINST = (ERROR, FAILED, UNDECIDED)
+DOUBTFUL = (*AGAINST, ONE_UNIT)
 View = dict[str, Any]
 
 
@@ -83,7 +86,7 @@ def write_page(
             figure["claims"] = [view for view in views[paper.slug] if figure["anchor"] in view["figures"]]
     return render(
         "report.html",
-        summary=describe_counts(count_findings(claims)),
+        summary=f"of the papers' own findings {describe_counts(count_findings(claims, owners=('paper',)))}",
         papers=[
             _view_paper(paper, views[paper.slug], shown[paper.slug], studies, kept, _docs(paper, project, results))
             for paper in papers
@@ -121,10 +124,10 @@ def _view_paper(
         "card": paper,
         "slug": paper.slug,
         "docs": docs,
-        "counts": [(_style(word), f"{n} {_word(word)}") for word, n in count_findings(claims).items() if n],
+        "counts": {OWNERS[owner]: counts for owner in OWNERS if (counts := _count(claims, owner))},
         "others": ", ".join(f"{n} {word}" for word, n in others.items() if n),
         "found": list(_view_found(paper, views, studies)),
-        "missed": [view for view in judged if view["verdict"] == FAILED],
+        "missed": sorted((view for view in judged if view["verdict"] == FAILED), key=_place_of_owner),
         "pictures": [first[name] for name in paper.pictures if name in first],
         "groups": _group_views(judged),
         "scales": {view["claim"].study: view["claim"].scale for view in judged},
@@ -132,6 +135,16 @@ def _view_paper(
         "n_not_run": len(views) - len(judged),
         "figures": figures,
     }
+
+
+def _count(claims: Sequence[Judged], owner: str) -> list[tuple[str, str]]:
+    """How many of an owner's findings have which verdict, as badges."""
+    counts = count_findings(claims, owners=(owner,))
+    return [(_style(verdict), f"{n} {_word(verdict, owner)}") for verdict, n in counts.items() if n]
+
+
+def _place_of_owner(view: View) -> int:
+    return list(OWNERS).index(view["claim"].owner)
 
 
 def _view_found(paper: Paper, views: list[View], studies: Mapping[str, Mapping[str, str]]) -> Iterator[View]:
@@ -145,7 +158,8 @@ def _view_found(paper: Paper, views: list[View], studies: Mapping[str, Mapping[s
                 told = [cases[place] for place in sentence.values.values()]
                 against = min((case.verdict for _, case in told), key=VERDICTS.index)
                 sources = {view["title"]: view["anchor"] for view, _ in told}
-                doubt = (_style(against), _word(against)) if against in AGAINST else None
+                owner = next(view["claim"].owner for view, case in told if case.verdict == against)
+                doubt = (_style(against), _word(against, owner)) if against in DOUBTFUL else None
                 sentences.append({"text": text, "sources": sources, "doubt": doubt})
         if sentences:
             yield {"study": name, **facts, "sentences": sentences}
@@ -165,7 +179,8 @@ def _view_claims(paper: Paper, claims: Sequence[Judged], figures: Sequence[View]
                 "claim": claim,
                 "verdict": claim.verdict,
                 "style": _style(claim.verdict),
-                "word": _word(claim.verdict),
+                "word": _word(claim.verdict, claim.owner),
+                "owner": OWNERS[claim.owner],
                 "anchor": f"claim-{claim.study}-{claim.claim}",
                 "about": about,
                 "place": order.index(about) if about in order else len(order),
@@ -209,7 +224,7 @@ def _group_views(views: list[View]) -> list[View]:
                 "title": members[0]["title"] if len({view["title"] for view in members}) == 1 else "",
                 "about": members[0]["about"],
                 "study": study,
-                "counts": [(_style(word), f"{n} {_word(word)}") for word, n in counts.items() if n],
+                "counts": [(_style(word), f"{n} {word}") for word, n in counts.items() if n],
                 "claims": members,
             }
         )
@@ -306,9 +321,9 @@ def _view_dataset(header: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _word(verdict: str) -> str:
-    """A verdict as the page says it."""
-    return "not reproduced" if verdict == FAILED else verdict
+def _word(verdict: str, owner: str) -> str:
+    """A verdict as the page says it: only what a paper says itself is reproduced, or not."""
+    return "not reproduced" if verdict == FAILED and owner == "paper" else verdict
 
 
 def _style(verdict: str) -> str:

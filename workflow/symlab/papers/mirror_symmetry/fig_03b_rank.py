@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, at_most
+from symlab.papers.claim import Claim, Found, Tables, at_least, at_most, mean_of
 from symlab.papers.mirror_symmetry.settings import RESIDUAL, SKIP, VANILLA
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels
@@ -85,62 +87,65 @@ def ranks_against_rate(tables: Tables, style: Style) -> Figure:
     return figure
 
 
-def means(rows: pd.DataFrame, model: str, matrix: str = "map") -> pd.DataFrame:
-    """Mean ``rank`` over seeds with ``predicted`` and ``n`` for each d, rate and mu > 0."""
+def ranks_of(rows: pd.DataFrame, model: str, value: str = SHOWN, matrix: str = "map") -> dict[int, pd.DataFrame]:
+    """By size d a value of each seed (row) at each (rate, mu > 0)."""
     of = rows[(rows["model"] == model) & (rows["matrix"] == matrix) & (rows["mu"] > 0)]
-    found = of.groupby(["d", "lr", "mu"]).agg(
-        rank=(SHOWN, "mean"), predicted=("predicted", "first"), n=("seed", "nunique")
-    )
-    return found.reset_index()
+    return {d: part.pivot(index="seed", columns=["lr", "mu"], values=value) for d, part in of.groupby("d")}
 
 
 def rank_off_exponents(tables: Tables, model: str) -> list[Found]:
     """The largest difference, over rates and mu, of the mean rank from the number of positive exponents, over d."""
     cases: list[Found] = []
-    for d, of in means(final_ranks(tables), model).groupby("d"):
-        off = ((of["rank"] - of["predicted"]) / d).abs()
-        worst = of.loc[off.idxmax()]
-        told = f"{worst['rank']:.3g} against {worst['predicted']:g} at rate {worst['lr']:g}, μ = {worst['mu']:g}"
-        cases.append(Measurement(float(off.max()), int(of["n"].min()), None, f"d = {d}", told, None, "seeds"))
+    rows = final_ranks(tables)
+    predicted = ranks_of(rows, model, "predicted")
+    for d, ranks in ranks_of(rows, model).items():
+        off = (ranks - predicted[d]) / d
+        at = off.mean().abs().idxmax()
+        told = f"{ranks[at].mean():.3g} against {predicted[d][at].mean():g} at rate {at[0]:g}, μ = {at[1]:g}"
+        values = off[at].dropna().to_numpy()
+        cases.append(mean_of(values * np.sign(values.mean()), f"d = {d}", told, "seeds"))
     return cases or ["no runs with μ > 0"]
 
 
 def rises(tables: Tables) -> list[Found]:
     """By how much the mean rank rises at most from a rate to the next at a mu, or from a mu to the next lower one."""
     cases: list[Found] = []
-    for d, of in means(final_ranks(tables), VANILLA).groupby("d"):
-        table = of.pivot(index="lr", columns="mu", values="rank").sort_index()
-        steps = [table.diff(axis=0).to_numpy().ravel(), -table.diff(axis=1).to_numpy().ravel()]
-        values = np.concatenate(steps)
-        values = values[np.isfinite(values)]
-        if len(values):
-            n = int(of["n"].min())
-            cases.append(Measurement(float(values.max()), n, None, f"d = {d}", "", None, "seeds"))
+    for d, ranks in ranks_of(final_ranks(tables), VANILLA).items():
+        steps = [
+            *(ranks[high, mu] - ranks[low, mu] for mu, lrs in _neighbours(ranks, "lr", "mu") for low, high in lrs),
+            *(ranks[lr, low] - ranks[lr, high] for lr, mus in _neighbours(ranks, "mu", "lr") for low, high in mus),
+        ]
+        if rising := [step.dropna().to_numpy() for step in steps if step.notna().any()]:
+            cases.append(mean_of(max(rising, key=np.mean), f"d = {d}", unit="seeds"))
     return cases or ["needs several rates or μ > 0"]
+
+
+def _neighbours(ranks: pd.DataFrame, along: str, at: str) -> Iterator[tuple[float, list[tuple[float, float]]]]:
+    """For each value of one key of the columns, the pairs of neighbouring values of the other key that it has."""
+    keys = ranks.columns.to_frame(index=False)
+    for value, of in keys.groupby(at):
+        yield float(value), list(itertools.pairwise(sorted(of[along])))
 
 
 def least_rank(tables: Tables, model: str, matrix: str = "map") -> list[Found]:
     """The least mean rank over rates and mu > 0, over d."""
     cases: list[Found] = []
-    for d, of in means(final_ranks(tables), model, matrix).groupby("d"):
-        worst = of.loc[of["rank"].idxmin()]
-        told = f"at rate {worst['lr']:g}, μ = {worst['mu']:g}"
-        n = int(of["n"].min())
-        cases.append(Measurement(float(worst["rank"] / d), n, None, f"d = {d}", told, None, "seeds"))
+    for d, ranks in ranks_of(final_ranks(tables), model, matrix=matrix).items():
+        at = ranks.mean().idxmin()
+        told = f"at rate {at[0]:g}, μ = {at[1]:g}"
+        cases.append(mean_of(ranks[at].dropna().to_numpy() / d, f"d = {d}", told, "seeds"))
     return cases or [f"no {model} runs with μ > 0"]
 
 
 def _see(tables: Tables) -> str:
     rows = final_ranks(tables)
-    told = []
-    for d, of in means(rows, VANILLA).groupby("d"):
-        least = of.loc[of["rank"].idxmin()]
-        other = means(rows, RESIDUAL)
-        same = other[(other["d"] == d) & (other["lr"] == least["lr"]) & (other["mu"] == least["mu"])]["rank"]
-        residual = f"{same.iloc[0]:.3g}" if len(same) else "not told"
+    predicted, others, told = ranks_of(rows, VANILLA, "predicted"), ranks_of(rows, RESIDUAL), []
+    for d, ranks in ranks_of(rows, VANILLA).items():
+        at = ranks.mean().idxmin()
+        residual = f"{others[d][at].mean():.3g}" if d in others and at in others[d] else "not told"
         told.append(
-            f"at d = {d} the rank falls to {least['rank']:.3g} ({least['predicted']:g} exponents are positive), of the "
-            f"residual form to {residual}"
+            f"at d = {d} the rank falls to {ranks[at].mean():.3g} ({predicted[d][at].mean():g} exponents are "
+            f"positive), of the residual form to {residual}"
         )
     return f"With signal in the labels, {'; '.join(told)}."
 
@@ -166,6 +171,7 @@ CLAIMS = (
         statement="The rank is the number of positive Lyapunov exponents",
         quantity="largest difference of the mean rank from that number over rates and μ > 0, over d",
         bound=at_most(NEAR),
+        owner="derived",
         origin="pilot",
         reason="Exponents next to 0 decide after more steps than there are. Two rates of another program at d = 20 "
         "were known; at μ = 0 nothing is left that a relative rank could be taken of.",
@@ -177,6 +183,7 @@ CLAIMS = (
         statement="The rank does not rise with the rate or with the labels' noise",
         quantity="largest rise of the mean rank from a rate or μ to the next, μ > 0",
         bound=at_most(TOLERANCE, "directions"),
+        owner="paper",
         origin="ours",
         reason="The paper's figure; two directions are left for those whose exponents are next to 0.",
         tables=_OF,
@@ -187,6 +194,7 @@ CLAIMS = (
         statement="The residual form stays at full rank",
         quantity="least mean rank of (I + W)(I + U) over rates and μ > 0, over d",
         bound=at_least(0.95),
+        owner="paper",
         origin="paper",
         reason="The paper's inset: it always stays full-rank; a twentieth is left for singular values next to the "
         "threshold.",
@@ -203,6 +211,7 @@ CLAIMS = (
         statement="The residual form's rank is the number of positive Lyapunov exponents too",
         quantity="largest difference of the mean rank of (I + W)(I + U) from that number over rates and μ > 0, over d",
         bound=at_most(NEAR),
+        owner="derived",
         origin="derived",
         reason="It is the product's own descent from another start.",
         tables=_OF,
@@ -213,6 +222,7 @@ CLAIMS = (
         statement="With a linear skip the map stays at full rank",
         quantity="least mean rank of WU + V over rates and μ > 0, over d",
         bound=at_least(0.95),
+        owner="ours",
         origin="ours",
         reason="d(WU + V)/dV is the identity, so that there is no subspace that gradients cannot leave.",
         tables=_OF,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, at_most
+from symlab.papers.claim import Claim, Found, Tables, above, at_most, exact_value
 from symlab.papers.mirror_symmetry.lines import LOSSES, RESCALING, ROTATION
 from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, palette, panels
@@ -119,9 +119,11 @@ FIGURES = (
 
 
 def _left_by(names: Callable[[str], bool]) -> Callable[[Tables], list[Found]]:
+    """How far some optimizers get off, from one start each: enough to check a theorem, and for a counterexample."""
+
     def measure(tables: Tables) -> list[Found]:
         off = tables[OPTIMIZERS].groupby("optimizer", sort=False)["off"].max()
-        return [Measurement(float(v), 1, case=str(name), unit="starts") for name, v in off.items() if names(str(name))]
+        return [exact_value(float(v), case=str(name), unit="starts") for name, v in off.items() if names(str(name))]
 
     return measure
 
@@ -132,6 +134,7 @@ CLAIMS = (
         statement="SGD that starts on a mirror of rotations stays there, with momentum and decay too",
         quantity="largest |nᵀW| / |W| in 200 steps",
         bound=at_most(1e-10),
+        owner="paper",
         origin="pilot",
         reason="Corollary 1 says 0; in double precision 200 steps round to 1e-15, and momentum carries some of it on.",
         tables=(OPTIMIZERS,),
@@ -143,6 +146,7 @@ CLAIMS = (
         statement="Adam leaves a mirror of rotations on which it starts",
         quantity="largest |nᵀW| / |W| in 200 steps",
         bound=above(1e-3),
+        owner="ours",
         origin="pilot",
         reason="Its first step changes every entry by the rate, 0.001, whatever the gradient. The paper says that its "
         "results hold for Adam-type dynamics as well, which is so for mirrors of permutations and signs alone.",

@@ -172,7 +172,7 @@ def negative_less_positive(tables: Tables) -> list[Found]:
 
 
 def _claim(name: str, statement: str, quantity: str, bound: Bound, reason: str, measure: Any, **more: Any) -> Claim:
-    fields = {"origin": "paper", "tables": (TABLE,), "also": ("mirror-3c",)} | more
+    fields = {"owner": "paper", "origin": "paper", "tables": (TABLE,), "also": ("mirror-3c",)} | more
     return Claim(
         id=f"mirror-6-{name}",
         statement=statement,
@@ -200,6 +200,7 @@ CLAIMS = (
         above(0),
         "Theorem 4 is about weights: correlations alone also come from a low rank.",
         _against_none("close"),
+        owner="derived",
         origin="derived",
         why={
             f"decay 0.0005, {told}": "Merging takes decay times steps, and 100 epochs are too few here: the closest "
@@ -215,6 +216,7 @@ CLAIMS = (
         below(0),
         "Blocks of equal neurons leave fewer directions.",
         _against_none("participation"),
+        owner="derived",
     ),
     _claim(
         "sign",
@@ -223,6 +225,7 @@ CLAIMS = (
         at_most(0),
         "On the mirror θ_a = θ_b correlations are +1; a tenth as many near -1 are allowed for.",
         negative_less_positive,
+        owner="derived",
         origin="ours",
     ),
     _claim(
@@ -232,6 +235,7 @@ CLAIMS = (
         at_least(0.05),
         "One block of a fifth of all neurons has 4 % of the pairs; fewer are not seen as blocks.",
         lambda tables: largest_decay(tables, "positive"),
+        owner="paper",
         origin="ours",
         why={"": "MNIST networks have many groups of a few neurons (2.6 % of the pairs), not one or two large ones."},
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,9 @@ from symlab.papers.claim import (
     below,
     between,
     difference_of,
+    exact_value,
     mean,
     mean_of,
-    standard_error,
 )
 from symlab.plotting.rows import chance, last_epoch, need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
@@ -157,11 +158,12 @@ def accuracy_gap(tables: Tables) -> list[Found]:
 
 
 def guessing(tables: Tables, decay: float) -> str:
-    """Which networks' mean accuracy is within two standard errors of chance, or below; empty if none, or not known."""
+    """Which networks' mean accuracy has chance in its 95 % interval, or is below; empty if none, or not known."""
     level = chance(tables[PRUNED])
     told = []
     for scheme, values in _accuracies(tables, decay).items():
-        if level is not None and mean(values) - 2 * (standard_error(values) or 0.0) <= 100 * level:
+        low, _ = mean_of(values).interval or (mean(values), math.inf)
+        if level is not None and low <= 100 * level:
             told.append(f"{SCHEMES[scheme]} networks guess ({mean(values):.3g} % right of {100 * level:g} % by chance)")
     return " and ".join(told)
 
@@ -209,16 +211,14 @@ def memory_ratios(tables: Tables) -> dict[int, float]:
 def memory_of_one(tables: Tables) -> list[Found]:
     """At a batch of one sample."""
     return [
-        Measurement(ratio, 1, case=f"batch {n}", unit="networks")
-        for n, ratio in memory_ratios(tables).items()
-        if n == 1
+        exact_value(ratio, case=f"batch {n}", unit="networks") for n, ratio in memory_ratios(tables).items() if n == 1
     ]
 
 
 def memory_of_many(tables: Tables) -> list[Found]:
     """At the largest batch."""
     ratios = memory_ratios(tables)
-    return [Measurement(ratios[max(ratios)], 1, case=f"batch {max(ratios)}", unit="networks")]
+    return [exact_value(ratios[max(ratios)], case=f"batch {max(ratios)}", unit="networks")]
 
 
 CLAIMS = (
@@ -227,6 +227,7 @@ CLAIMS = (
         statement="At a batch of one sample products take twice the memory",
         quantity="bytes of parameters, gradients, momentum and saved activations over those of a vanilla network",
         bound=between(1.5, 2.5),
+        owner="paper",
         origin="ours",
         reason="Appendix B.4 says twice; a quarter is left for how products are computed.",
         tables=(MEMORY,),
@@ -241,6 +242,7 @@ CLAIMS = (
         statement="At a large batch they take hardly more",
         quantity="bytes of parameters, gradients, momentum and saved activations over those of a vanilla network",
         bound=below(1.1),
+        owner="paper",
         origin="paper",
         reason="Appendix B.4: less than 10 % at a batch of 128.",
         tables=(MEMORY,),
@@ -256,6 +258,7 @@ CLAIMS = (
         statement="Many parameters of products vanish",
         quantity="share of parameters below 1e-6 at the end",
         bound=at_least(0.1),
+        owner="paper",
         origin="ours",
         reason="The paper calls its parameters very sparse; a tenth is the least that would be called so.",
         tables=(SIZES,),
@@ -271,6 +274,7 @@ CLAIMS = (
         statement="Products reach the accuracy of vanilla networks",
         quantity="test accuracy of products less that of vanilla networks, in percentage points",
         bound=at_least(-1),
+        owner="paper",
         origin="ours",
         reason="The paper: both about 93 %, products higher by a small margin; a point is left for the difference.",
         tables=(SIZES, PRUNED),
@@ -287,6 +291,7 @@ CLAIMS = (
         statement="Vanilla networks cut to the sparsity of products lose more",
         quantity="percentage points that vanilla networks lose, less those that products lose",
         bound=above(0),
+        owner="ours",
         origin="ours",
         reason="A constraint that training knows of must cost less than one imposed afterwards.",
         tables=(SIZES, PRUNED),
@@ -297,6 +302,7 @@ CLAIMS = (
         statement="Products train in a similar time",
         quantity="seconds of an epoch over those of a vanilla network",
         bound=at_most(1.5),
+        owner="paper",
         origin="ours",
         reason="The paper says similar.",
         tables=(SIZES, HISTORY),

@@ -205,6 +205,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             statement="The rank is lower when the weight decay is stronger",
             quantity="Spearman correlation of decay and final rank of query and key, mean over seeds",
             bound=below(0),
+            owner="paper",
             origin="paper",
             reason=f"Fig. {figure} says lower, not by how much.",
             tables=(TABLE,),
@@ -215,6 +216,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             statement="The ranks of query and key mirror each other",
             quantity="median of |rank Q - rank K| over steps and decays, mean over seeds",
             bound=at_most(1),
+            owner="paper",
             origin="pilot",
             reason="Another program's final ranks were equal in most cases and one apart in the rest.",
             tables=(TABLE,),
@@ -226,6 +228,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             quantity="distance of their final singular values over the norm of the query's, median over decays, mean "
             "over seeds",
             bound=below(0.1),
+            owner="derived",
             origin="ours",
             reason="0 after long decay (they are then balanced); random weights start near each other, as the detail "
             "says.",
@@ -238,6 +241,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             quantity="distance from 1 of the rate at which |QQᵀ - KKᵀ| decays over 4γ, median over decays, mean over "
             "seeds",
             bound=below(0.1),
+            owner="derived",
             origin="derived",
             reason="The difference decays as exp(-4γt) under gradient flow; a tenth is left to finite steps.",
             tables=(TABLE,),
@@ -255,6 +259,7 @@ CLAIMS = (
         statement="Within a layer query and key track each other; the layers differ",
         quantity="mean |rank Q - rank K| within layers over mean |rank Q of layer 1 - of layer 2|, mean over seeds",
         bound=below(0.5),
+        owner="paper",
         origin="ours",
         reason="Fig. 10: this similarity is lacking between different layers; half is our word for lacking.",
         tables=(TABLE,),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_most, between, mean_of
+from symlab.papers.claim import Claim, Found, Tables, at_most, between, mean_of, value_of_all
 from symlab.papers.mirror_symmetry.collapse_law import critical_of_half, critical_rate
 from symlab.papers.mirror_symmetry.sparse_runs import LAW, SHOWN, SPARSITY, at_end, midpoints, of_model, with_law
 from symlab.papers.mirror_symmetry.sparsity import PRODUCT
@@ -105,7 +105,7 @@ def sparsity_without_noise(tables: Tables) -> list[Found]:
     if of.empty:
         return ["needs batch: null"]
     told = f"{of['lr'].nunique()} rates, {of['lr'].min():.3g} to {of['lr'].max():.3g}"
-    return [Measurement(float(of[SHOWN].max()), int(of["seed"].nunique()), None, "", told, None, "seeds")]
+    return [value_of_all(float(of[SHOWN].max()), int(of["seed"].nunique()), "", told, "seeds")]
 
 
 def _see(tables: Tables) -> str:
@@ -137,6 +137,7 @@ CLAIMS = (
         statement="Critical rates of all batch sizes are the predicted ones",
         quantity="critical rate read from the rate at half over the predicted one, mean over seeds",
         bound=between(0.9, 1.1),
+        owner="derived",
         origin="ours",
         reason="Midpoints of three seeds scatter by a few percent.",
         tables=(SPARSITY, LAW),
@@ -148,6 +149,7 @@ CLAIMS = (
         statement="At each batch size half of the products are gone at the rate at which single ones are",
         quantity="rate at half over that of products simulated one by one, mean over seeds",
         bound=between(0.9, 1.1),
+        owner="ours",
         origin="pilot",
         reason="As above; these runs had been compared with the law near the mirror before.",
         tables=(SPARSITY, LAW),
@@ -158,6 +160,7 @@ CLAIMS = (
         statement="The critical rate is nearly proportional to the batch",
         quantity="power of the batch size with which the critical rate grows",
         bound=between(0.95, 1.05),
+        owner="derived",
         origin="derived",
         reason="It is (1/d) / ((σ² + (d + 1)/d²)/S + 1/d²), in which the last term is small.",
         tables=(SPARSITY, LAW),
@@ -169,6 +172,7 @@ CLAIMS = (
         statement="Without noise no rate makes products sparse",
         quantity="largest share of products below 1e-6 under gradient descent on the expected loss",
         bound=at_most(0),
+        owner="derived",
         origin="derived",
         reason="The expected curvature along one of the two mirrors is negative, so that it repels at every rate.",
         tables=(SPARSITY, LAW),

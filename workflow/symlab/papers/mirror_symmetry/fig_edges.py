@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least
+from symlab.papers.claim import Claim, Found, Tables, at_least, value_of_all
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 
@@ -60,7 +60,7 @@ def cells_as_said(tables: Tables, by: str) -> list[Found]:
         right = (of["share"] > 0.5) == (of[by] < 0)
         wrong = of.loc[~right, "lr"]
         told = f"wrong from rate {wrong.min():.3g} to {wrong.max():.3g}" if len(wrong) else "none wrong"
-        cases.append(Measurement(float(right.mean()), len(of), None, f"{size:g} samples", told, None, "rates"))
+        cases.append(value_of_all(float(right.mean()), len(of), f"{size:g} samples", told, "rates"))
     return cases or ["no rate at which a run drifts farther than its noise"]
 
 
@@ -90,6 +90,7 @@ CLAIMS = (
         statement="SGD collapses onto a mirror if and only if E log|1 - λh| < 0, which has a lower and an upper edge",
         quantity="share of decided rates at which most runs do as the sign says",
         bound=at_least(0.95),
+        owner="paper",
         origin="pilot",
         reason="The criterion is exact near the mirror for infinitely many steps; rates are decided where the drift "
         "exceeds three standard deviations of the steps' noise. One run was seen before the threshold was written.",
@@ -101,6 +102,7 @@ CLAIMS = (
         statement="Any rate above the one of Eq. 5 makes mirrors attract",
         quantity="share of decided rates at which most runs do as the second-order criterion says",
         bound=at_least(0.95),
+        owner="paper",
         origin="pilot",
         reason="The paper: the second-order criterion is negative for any large rate. One run was seen before.",
         tables=(EDGES,),

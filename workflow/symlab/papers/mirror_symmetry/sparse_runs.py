@@ -61,9 +61,15 @@ def midpoints(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*GRID, "step", "seed", *HALVES])
 
 
-def farthest_off(rows: pd.DataFrame, by: str, powers: Iterable[int]) -> tuple[float, str, int]:
-    """The largest difference of a mean share from a prediction (``law``, ``alone``), where it is, and of how many."""
+def farthest_off(rows: pd.DataFrame, by: str, powers: Iterable[int]) -> tuple[np.ndarray, str, int]:
+    """Differences of shares from a prediction (``law``, ``alone``) where their mean is largest, where, and of how many.
+
+    One a seed, with the sign that makes their mean positive.
+    """
     places = [rows["grid"], rows["lr"], rows["step"]]
-    off = pd.concat({k: (rows[f"below_{k}"] - rows[f"{by}_{k}"]).groupby(places).mean().abs() for k in powers})
-    k, _, lr, step = off.idxmax()
-    return float(off.max()), f"below 1e-{k} at rate {lr:.3g} after {step:,} steps", len(off)
+    each = {k: (rows[f"below_{k}"] - rows[f"{by}_{k}"]).groupby(places) for k in powers}
+    means = pd.concat({k: of.mean() for k, of in each.items()})
+    k, *place = means.abs().idxmax()
+    _, lr, step = place
+    off = each[k].get_group(tuple(place)).to_numpy()
+    return off * np.sign(off.mean()), f"below 1e-{k} at rate {lr:.3g} after {step:,} steps", len(means)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_most
+from symlab.papers.claim import Claim, Found, Tables, at_most, exact_value
 from symlab.papers.neural_collapse.finals import COURSE, SETTING, ended, name_setting
 from symlab.papers.neural_collapse.gufm import certify_all
 from symlab.plotting.style import COLUMN, Color, Style, legend, mark_entry, palette, panels, set_ticks
@@ -89,7 +89,7 @@ def largest_violation(tables: Tables) -> list[Found]:
     table = certified(tables)
     ratio = table["measured"] / table["certified"]
     cases: list[Found] = [
-        Measurement(float(of_loss.max()), len(of_loss), case=CASES[str(loss)], unit="networks")
+        exact_value(float(of_loss.max()), len(of_loss), CASES[str(loss)], unit="networks")
         for loss, of_loss in ratio.groupby(table["loss"])
     ]
     return cases or ["no loss of a network is low enough to say anything"]
@@ -113,6 +113,7 @@ CLAIMS = (
         statement="A network's loss bounds how far it is from collapse",
         quantity="NC1 (with squared error tr Σ_W) over the largest that the loss allows, largest of all networks",
         bound=at_most(1),
+        owner="derived",
         origin="derived",
         reason="Jensen's inequality within classes, and the unconstrained features model at a given scatter of means; "
         "of squared error, ridge regression on features of a given scatter within classes.",

@@ -81,7 +81,7 @@ def switch_of(rows: pd.DataFrame) -> tuple[float, float]:
 def switch_over_predicted(tables: Tables) -> list[Found]:
     """The penalty at which branches die over the predicted one, by depth.
 
-    Its error is that of a uniform place between two penalties of the sweep. Where branches live, or are dead, at all
+    It lies between two penalties of the sweep, which are its interval. Where branches live, or are dead, at all
     of them it is the last one, which decides only if that is far enough from what is predicted.
     """
     rows = swept(tables)
@@ -93,7 +93,7 @@ def switch_over_predicted(tables: Tables) -> list[Found]:
         alive, dead = switch_of(of_depth)
         n = int(of_depth.groupby("hidden_penalty")["seed"].nunique().min())
         told = f"alive to {alive:g}, dead from {dead:g}; predicted {predicted:.3g}"
-        late, error = "", None
+        late, error, ends = "", None, (np.nan_to_num(alive) / predicted, np.nan_to_num(dead, nan=np.inf) / predicted)
         if np.isnan(dead):
             value, late = alive, "" if alive > MOST * predicted else "branches live at all penalties of the sweep"
         elif np.isnan(alive):
@@ -101,7 +101,7 @@ def switch_over_predicted(tables: Tables) -> list[Found]:
         else:
             value, error = _between(alive, dead)
             error = error / predicted
-        cases.append(Measurement(value / predicted, n, None, f"L = {L}", told, error, "seeds", late))
+        cases.append(Measurement(value / predicted, n, None, f"L = {L}", told, error, "seeds", late, ends))
     return cases
 
 
@@ -128,12 +128,9 @@ def switch_of_raised(tables: Tables) -> list[Found]:
             continue
         # Where they live at all penalties they die beyond the last.
         value, error = _between(alive, dead) if np.isfinite(dead) else (alive, 0.0)
-        ratio = value / base[0]
-        cases.append(
-            Measurement(
-                ratio, n, None, f"L = {L}", told, ratio * float(np.hypot(error / value, base[1] / base[0])), "seeds"
-            )
-        )
+        ratio, interval = value / base[0], (alive / ends[1], np.nan_to_num(dead, nan=np.inf) / ends[0])
+        error = ratio * float(np.hypot(error / value, base[1] / base[0]))
+        cases.append(Measurement(ratio, n, None, f"L = {L}", told, error, "seeds", ends=interval))
     return cases or ["needs the sweep from random weights at the same depths"]
 
 
@@ -177,6 +174,7 @@ CLAIMS = (
         statement="Branches of two-layer blocks die above the predicted penalty, at every depth",
         quantity="penalty at which they die (geometric mean of its neighbours in the sweep) over the predicted one",
         bound=between(1 / MOST, MOST),
+        owner="ours",
         origin="pilot",
         reason="A branch that is dead stays so above S, by a first-order expansion; from random weights some may live "
         "beyond it. Half as much more or less is left for that and for the steps of the sweep; six runs of another "
@@ -189,6 +187,7 @@ CLAIMS = (
         statement="Branches that live hold out to a higher penalty than those from random weights",
         quantity="penalty at which living branches die over that at which those from random weights do",
         bound=above(1),
+        owner="ours",
         origin="ours",
         reason="Above the critical penalty the network without branches is a local minimum, which says nothing of "
         "others: one with branches may be a minimum too.",
@@ -200,6 +199,7 @@ CLAIMS = (
         statement="The penalty of Figure 2's control is above the critical one",
         quantity="λ of the control over the critical one at that λ of the last layer, mean over seeds",
         bound=above(1),
+        owner="ours",
         origin="derived",
         reason="Where its branches are dead, a network of any depth is one without blocks, and the control is flat.",
         tables=(COURSE, TABLE),

@@ -112,6 +112,7 @@ CLAIMS = (
         statement="Where samples are as few as the rank of the inputs, metrics of collapse do not depend on depth",
         quantity="slope of log₁₀ of the metric on log₁₀ L over that on enough samples",
         bound=between(-0.25, 0.25),
+        owner="ours",
         origin="ours",
         reason="The embedding has no penalty and can collapse such samples alone, so that the optimum is the same at "
         "every depth. What is left for noise is as of Figure 2's control.",

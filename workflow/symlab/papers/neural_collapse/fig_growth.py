@@ -157,6 +157,7 @@ CLAIMS = (
         statement="Networks that are grown approach collapse as fast as the bound on global optima",
         quantity="slope on log₁₀ L over that of the bound (−1; −1/2 for NC2), L ≥ 5, over all networks",
         bound=at_least(1),
+        owner="ours",
         origin="derived",
         reason="As for networks from scratch (Figure 1): at most of order L^(−1/2) from the optimum, up to logarithms.",
         tables=(TABLE,),
@@ -167,6 +168,7 @@ CLAIMS = (
         statement="Growing, with more steps in all, ends at a lower loss than training from scratch",
         quantity="loss over the optimum of the deepest grown networks over that of networks from scratch, no shallower",
         bound=below(1),
+        owner="ours",
         origin="ours",
         reason="What remains over the optimum from scratch is then left in part by the optimiser. Grown networks are "
         "trained at every depth on the way, six times as many steps by default.",
@@ -178,6 +180,7 @@ CLAIMS = (
         statement="With two linear layers a block and a constant penalty, growing lowers the loss far less",
         quantity="slope of log₁₀ of the loss over the optimum on log₁₀ L, over that with one layer a block",
         bound=between(-0.25, 0.25),
+        owner="ours",
         origin="ours",
         reason="Half a branch of two layers costs half, so that splitting blocks leaves the penalty as it is. What is "
         "left for noise is as of Figure 2's control.",

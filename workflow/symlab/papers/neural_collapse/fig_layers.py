@@ -103,6 +103,7 @@ CLAIMS = (
         statement="The layers before the last collapse with depth too",
         quantity="slope of log₁₀ NC1 on log₁₀ L over all networks",
         bound=below(0),
+        owner="paper",
         origin="paper",
         reason="Section 4.2: any finite number of layers at the end converges to collapse.",
         tables=(LAYERS, SAMPLES),

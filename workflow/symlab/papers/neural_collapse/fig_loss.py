@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, at_most, below
+from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, bootstrap_error
 from symlab.papers.neural_collapse.finals import (
     COURSE,
     DEPTHS,
@@ -77,10 +78,14 @@ def largest_rise(tables: Tables) -> list[Found]:
         rises = best.diff().dropna() / best.shift().dropna()
         seeds = int(rows.groupby("L")["seed"].nunique().min())
         told = f"to L = {rises.idxmax()}"
-        cases.append(
-            Measurement(float(rises.max()), seeds, case=name, detail=told, unit="seeds", open=rows["open"].iloc[0])
-        )
+        error = bootstrap_error(_largest_rise_of, *(of["total"].to_numpy() for _, of in rows.groupby("L")))
+        cases.append(Measurement(float(rises.max()), seeds, None, name, told, error, "seeds", rows["open"].iloc[0]))
     return cases or [f"needs networks of {DEPTHS} depths"]
+
+
+def _largest_rise_of(*losses: np.ndarray) -> float:
+    best = np.array([of_depth.min() for of_depth in losses])
+    return float(np.max(np.diff(best) / best[:-1]))
 
 
 def scatter_slopes(tables: Tables, part: str, by: tuple[str, ...]) -> list[Found]:
@@ -110,6 +115,7 @@ FIGURES = (
 def _scatter(name: str, **texts: object) -> Claim:
     return Claim(
         id=f"collapse-loss-{name}",
+        owner="derived",
         origin="derived",
         reason="Appendix C, corrected: scatter in the row space costs loss whatever λ is, scatter beyond it only in "
         "proportion to λ.",
@@ -124,6 +130,7 @@ CLAIMS = (
         statement="Deeper networks reach a lower loss",
         quantity="largest rise of the best seed's loss from a depth to the next, over the loss",
         bound=at_most(0),
+        owner="derived",
         origin="derived",
         reason="Proof of Theorem 4.3: a block of zeros is the identity, so the optimum cannot rise with depth; trained "
         "networks can.",

@@ -169,6 +169,7 @@ CLAIMS = (
         deepest=False,
         statement="With two linear layers a block and a constant penalty, networks leave a small perturbation as it is",
         bound=between(0.9, 1.1),
+        owner="paper",
         origin="ours",
         reason=TENTH,
     ),
@@ -178,6 +179,7 @@ CLAIMS = (
         deepest=True,
         statement="With every penalty at λ/L, deep networks leave a small perturbation as it is",
         bound=between(0.9, 1.1),
+        owner="paper",
         origin="ours",
         reason=TENTH,
     ),
@@ -189,6 +191,7 @@ CLAIMS = (
         places=(CLASS_SPACE,),
         statement="With every penalty at λ/L, deep networks take from sight what of E the last layer reads",
         bound=below(0.5),
+        owner="derived",
         origin="pilot",
         reason="The paper counts what is gained without E as of order λ ε². Where E lies in the space of the classes "
         "it is of order ε² whatever λ is, since ridge regression cannot fit it. In a run before, losses had halved.",
@@ -199,6 +202,7 @@ CLAIMS = (
         quantity=f"NC1 of the last features over that of the first, ε ≤ {SMALL:g}, mean over networks, over that of "
         f"{_name(CONTROL)}, or over 1 where that is less",
         bound=at_most(HALF),
+        owner="derived",
         origin="ours",
         reason="Theorems 4.3 and 4.6 with squared error let scatter vanish from first to last layer; half of what the "
         "control leaves is removal that no scheme which leaves a perturbation as it is can show.",

@@ -123,6 +123,7 @@ CLAIMS = (
         statement="Masks alone connect networks where the data lie along the input axes (coherence ν = 1)",
         quantity="midpoint test-loss barrier at ν = 1 as a fraction of that at ν = 0.1",
         bound=below(0.2),
+        owner="paper",
         origin="pilot",
         reason="The paper calls the barrier high at low and low at high coherence; a factor of five tells high from "
         "low. A sketch of these barriers had been seen.",
@@ -134,6 +135,7 @@ CLAIMS = (
         statement="With masks alone, the barrier falls as the coherence ν of the data rises",
         quantity="Spearman correlation of the mean midpoint barrier with ν, over the levels of ν",
         bound=at_most(-0.9),
+        owner="paper",
         origin="pilot",
         reason="The paper says that connectivity depends on coherence in this direction, for both embeddings; -0.9 "
         "lets neighbouring levels change places.",

@@ -183,6 +183,7 @@ FIG_7_OTHERS = (
         statement="In σ-MLPs the identity is no better than random permutations after the first few epochs",
         quantity="largest difference of the objectives in any layer",
         bound=between(-0.05, 0.05),
+        owner="paper",
         origin="ours",
         reason="The paper finds the identity's objective no higher than that of random permutations; 0.05 is the room "
         "given to noise.",
@@ -200,7 +201,8 @@ FIG_7_OTHERS = (
         statement="In syre networks with σ_F of 1 and more the identity ends nearly optimal",
         quantity="ratio of the objectives in the worst layer",
         bound=at_least(objectives.NEAR),
-        origin="ours",
+        owner="paper",
+        origin="pilot",
         reason=objectives.NEARLY_OPTIMAL,
         tables=("matching.csv",),
         measure=partial(
@@ -220,7 +222,8 @@ FIG_10 = (
         statement="Sparsity without fixed weights does not give identifiability",
         quantity="ratio of identity to optimal objective in the worst layer at σ_F = 0",
         bound=at_most(objectives.FAR),
-        origin="ours",
+        owner="paper",
+        origin="pilot",
         reason="The paper says that sparsity alone without fixed weights does not yield strong neuron identifiability; "
         "what counts as far from optimal in Fig. 3a is not strong.",
         tables=("matching.csv",),
@@ -237,6 +240,7 @@ FIG_10 = (
         statement="At σ_F = 1, fixing 5 % of the weights or more does",
         quantity="ratio of identity to optimal objective in the worst layer",
         bound=at_least(0.75),
+        owner="paper",
         origin="ours",
         reason="The paper finds that it takes fixed weights of large scale; looser than in Fig. 3, because few of "
         "them are fixed here.",

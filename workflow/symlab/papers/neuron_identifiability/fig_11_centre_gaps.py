@@ -116,6 +116,7 @@ CLAIMS = tuple(
         statement=f"The centre gap γ_out falls with the width m as m^(-2/k) at k = {k}",
         quantity="slope of log mean γ_out against log m",
         bound=between(-2.5 / k, -1.5 / k),
+        owner="paper",
         origin="pilot",
         reason=f"Theorem 4.6 predicts {-2 / k:g}; a quarter of it is left for finite widths, at every k. "
         "A simulation of these slopes had been seen.",

@@ -168,10 +168,11 @@ def _around_zero(
     return Claim(
         id=f"identifiability-12-{name}around-zero",
         statement=f"Beside those of networks with fixed weights, swap costs of those without ({networks}) are around "
-        "zero",
+        f"zero{estimate}",
         quantity="how far from 0 their interquartile range reaches on either side, in units of the median at σ_F = 1 "
         f"(the lower of W and syre), consecutive pairs{estimate}",
         bound=at_most(0.1),
+        owner="paper",
         origin="ours",
         reason=f"{why_so}Around zero is read as an order of magnitude below the costs that the same plot shows at W 1 "
         "and syre 1.",
@@ -193,9 +194,10 @@ FIG_12 = (
     *(
         Claim(
             id=f"identifiability-12-{name}positive",
-            statement="In networks with fixed weights (σ_F = 1) swapping two neurons costs something",
+            statement=f"In networks with fixed weights (σ_F = 1) swapping two neurons costs something{estimate}",
             quantity=f"share of positive swap costs, consecutive pairs{estimate}",
             bound=at_least(0.95),
+            owner="paper",
             origin="ours",
             reason="The figure's point is positive costs at W 1 and syre 1; one pair in twenty is left for outliers.",
             tables=(table,),
@@ -226,9 +228,10 @@ FIG_13 = tuple(
     for claim in (
         Claim(
             id=f"identifiability-13-{name}sigma",
-            statement="Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer",
+            statement=f"Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer{estimate}",
             quantity=f"difference of the median costs, consecutive pairs{estimate}",
             bound=above(0),
+            owner="paper",
             origin="paper",
             reason="Q3 tells the regimes σ_F = 0 and 1 apart by their costs; no size is stated.",
             tables=(table,),
@@ -236,9 +239,10 @@ FIG_13 = tuple(
         ),
         Claim(
             id=f"identifiability-13-{name}growth",
-            statement="At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer",
+            statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer{estimate}",
             quantity=f"smaller step between the median costs at k = 2, 8, 32, consecutive pairs{estimate}",
             bound=above(0),
+            owner="paper",
             origin="paper",
             reason="Q3 finds this dependence on k, without a size; the figure shows all layers.",
             tables=(table,),

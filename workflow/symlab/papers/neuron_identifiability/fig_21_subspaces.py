@@ -130,6 +130,7 @@ CLAIMS = (
         "than those of standard networks and of networks with σ_F = 0",
         quantity="difference of the coherence ν from the higher of the two",
         bound=above(0),
+        owner="paper",
         origin="paper",
         reason="The paper (Appendix G.5): variants without effective symmetry breaking exhibit low subspace coherence, "
         "in particular in later layers, while W-asymmetric and syre MLPs with large fixed weights tend to exhibit "

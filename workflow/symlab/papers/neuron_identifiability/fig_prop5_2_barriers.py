@@ -123,6 +123,7 @@ CLAIMS = (
         "deviation of the outputs",
         quantity="largest excess over that bound anywhere on a path, in units of the larger of the bound and 1",
         bound=ROUNDING,
+        owner="paper",
         origin="paper",
         reason="The proposition has no exception, and cross-entropy is √2-Lipschitz; outputs and losses are summed in "
         "single precision, which 1e-6 of the natural unit of the loss leaves room for.",

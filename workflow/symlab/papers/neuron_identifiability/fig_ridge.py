@@ -160,6 +160,7 @@ CLAIMS = (
         statement="Both estimators put the swaps of networks with σ_F = 1 in the same order",
         quantity="Spearman correlation of the Mahalanobis and the ridge costs of a layer's pairs, at the reported β",
         bound=at_least(0.5),
+        owner="ours",
         origin="ours",
         reason="The paper shows both as estimates of one quantity and states no number. They differ in the directions "
         "that they count and in the norm's part, so the order of single pairs may differ; 0.5 is far from unrelated "
@@ -179,6 +180,7 @@ CLAIMS = (
         quantity="lowest median of the latter less highest of the former, by the estimator with the smaller "
         "difference, consecutive pairs",
         bound=above(0),
+        owner="paper",
         origin="paper",
         reason="The order of the variants is what the paper's figures have in common; no size is stated.",
         tables=(RIDGE, MAHALANOBIS),

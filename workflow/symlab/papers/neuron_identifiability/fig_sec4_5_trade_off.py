@@ -10,7 +10,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, mean
+from symlab.papers.claim import Claim, Found, Tables, above, exact_value, mean
 from symlab.papers.neuron_identifiability.architectures import STANDARD, W
 from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F
 from symlab.plotting import style as plot
@@ -141,7 +141,8 @@ def accuracy_lost(tables: Tables, which: Mask, ratio_margin: float) -> list[Foun
             if ratio[last] < ratio[best] - ratio_margin:
                 # What is more identifiable is more accurate too: nothing was lost to identifiability.
                 lost = -lost
-            found.append(Measurement(lost - PICKED * error, int(n.min()), None, case, told))
+            # The three standard errors are the room for chance.
+            found.append(exact_value(lost - PICKED * error, int(n.min()), case, told))
     return found or ["needs three values of sigma_F and two pairs at each"]
 
 
@@ -157,6 +158,7 @@ CLAIMS = (
         quantity="by how many percentage points validation accuracy at the largest σ_F is below the best of the sweep, "
         "less three standard errors (below 0 if the ratio of identity to optimal objective is lower there)",
         bound=above(0, "pp"),
+        owner="ours",
         origin="ours",
         reason="The paper posits that strong symmetry breaking comes with reduced feature learning, which it bounds in "
         "norm; accuracy is what is measured here for it. Three standard errors, because the best is picked out of "

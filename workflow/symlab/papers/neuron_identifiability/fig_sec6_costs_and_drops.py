@@ -156,6 +156,7 @@ CLAIMS = (
         quantity="share of layer-1 neurons with a swap below a tenth of the layer's median cost, at σ_F = 1: of the "
         "widest networks less that of the narrowest",
         bound=above(0),
+        owner="paper",
         origin="pilot",
         reason="Q3: “for low k and high-enough m, neuron swaps again become accessible at lower weight cost”; no size "
         "is stated. Low cost is read as for Fig. 5. A pilot with one hidden layer asked for the cost of the cheapest "

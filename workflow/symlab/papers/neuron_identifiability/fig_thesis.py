@@ -253,7 +253,8 @@ def correlate(tables: Tables, name: str) -> list[Found]:
     unharmed = sum(mean == 0 for mean in means[1::2])
     told = f"a share of {chance:.1g} of random orders of the kinds has one as low"
     told += f"; {unharmed} of the kinds lose nothing, so they are tied" if unharmed > 1 else ""
-    return [Measurement(value, len(shown), None, "", told, bootstrap_error(statistic, *samples), "kinds of networks")]
+    told = f"{len(shown)} kinds of networks; {told}"
+    return [Measurement(value, min(map(len, samples)), None, "", told, bootstrap_error(statistic, *samples))]
 
 
 def _claim(name: str, table: str, measure: str, statement: str, quantity: str) -> Claim:
@@ -263,10 +264,11 @@ def _claim(name: str, table: str, measure: str, statement: str, quantity: str) -
         quantity=f"rank correlation over all kinds of networks of {quantity} and the largest drop of train accuracy on "
         "the unaligned path",
         bound=at_most(-0.8),
+        owner="derived",
         origin="pilot",
         reason="The paper says that not structural but effective symmetry breaking allows unaligned connectivity; it "
         "gives no number. Fewer than one in a hundred random orders of nine kinds have a correlation this low. The "
-        "kinds of one sweep over σ_F are one dial, so n overstates the evidence.",
+        "kinds of one sweep over σ_F are one dial, no independent evidence.",
         tables=(table, "barriers.csv"),
         measure=partial(correlate, name=measure),
     )

@@ -137,6 +137,7 @@ def _sampled(gram: pd.DataFrame) -> pd.DataFrame:
 BOUND_CLAIM = partial(
     Claim,
     bound=at_most(1),
+    owner="paper",
     origin="paper",
     tables=("gram_deviation.csv",),
     kind="theorem",

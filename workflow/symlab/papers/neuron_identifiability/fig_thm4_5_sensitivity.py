@@ -184,6 +184,7 @@ def _sensitivity(theorem: str, side: str, what: str) -> tuple[Claim, ...]:
             statement=f"Where fixed centres dominate (ρ of 0.1 and less), what {what} costs is about the leading term",
             quantity="median cost in units of the leading term",
             bound=between(0.5, 1.5),
+            owner="ours",
             origin="ours",
             reason=f"Beyond Theorem {theorem}, whose bound needs concentrated Gram matrices too. Its error is 2 ρ, "
             "here at most 0.2, and a term of the masks; 0.3 is left for that one.",

@@ -241,6 +241,7 @@ CLAIMS = (
         statement="The gap γ_in grows with the width m as √m",
         quantity="slope of log mean γ_in against log m, over the widths that are large beside log d",
         bound=between(0.4, 0.6),
+        owner="derived",
         origin="ours",
         reason="Theorem 4.8 predicts 0.5 for m to infinity; at finite widths the least of many sums is small, which "
         "steepens the slope, by less than a fifth of it from these widths on.",

@@ -162,6 +162,7 @@ CLAIMS = (
             f"{theorem}",
             quantity="largest deviation in units of the bound",
             bound=bound,
+            owner="paper",
             origin="paper",
             reason=reason,
             tables=("chord_deviation.csv",),
@@ -181,6 +182,7 @@ CLAIMS = (
             quantity=f"slope of log deviation against log β for β up to {THEOREMS[nonlinearity][2]:g}, mean over "
             "layers and pairs",
             bound=between(THEOREMS[nonlinearity][1] - margin, THEOREMS[nonlinearity][1] + margin),
+            owner="derived",
             origin="ours",
             reason=reason,
             tables=("chord_deviation.csv",),

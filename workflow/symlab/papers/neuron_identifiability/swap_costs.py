@@ -214,7 +214,8 @@ def _relative(sample: Sample, scale: Sample, case: str) -> Measurement:
         error = None
         if errors[0] is not None and errors[1] is not None:
             error = math.hypot(errors[0], errors[1] * centre / unit) / unit
-        return Measurement(centre / unit, len(sample.values), None, case, told, error, sample.unit)
+        n = min(len(sample.values), len(scale.values))
+        return Measurement(centre / unit, n, None, case, told, error, sample.unit)
     return _undefined(sample, case, told)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.papers.claim import Claim, Found, Measurement, at_most
+from symlab.papers.claim import Claim, Found, at_most, exact_value
 from symlab.plotting.rows import MODEL, assumptions_hold, every_row, split_variants
 
 # The room that double precision needs beside a bound that can be attained.
@@ -20,7 +20,7 @@ EXACT = at_most(1 + 1e-9)
 # Of the lattice rule, where the bound can be attained: small pre-activations.
 QUADRATURE = at_most(1 + 1e-3)
 NO_ALLOWANCE = "The theorem states the bound without exception under its assumptions; only rounding is left room."
-bound_claim = partial(Claim, bound=EXACT, origin="paper", reason=NO_ALLOWANCE, kind="theorem")
+bound_claim = partial(Claim, bound=EXACT, owner="paper", origin="paper", reason=NO_ALLOWANCE, kind="theorem")
 
 
 # Rows of a theory table that belong to one place in one network or pair, for people.
@@ -40,7 +40,7 @@ def find_worst(table: pd.DataFrame, values: pd.Series) -> list[Found]:
     at = chosen.isna().idxmax() if chosen.isna().any() else chosen.idxmax()
     value = float(chosen[at])
     told = (f"{count_held(table)}; " if "assumption" in table else "") + f"largest at {_place(rows, at)}"
-    return [Measurement(value, len(rows), detail=told, unit="cases")]
+    return [exact_value(value, len(rows), detail=told, unit="cases")]
 
 
 def divide(value: pd.Series, bound: pd.Series) -> pd.Series:

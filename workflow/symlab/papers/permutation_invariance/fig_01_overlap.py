@@ -9,7 +9,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Bound, Claim, Found, Measurement, Tables
+from symlab.papers.claim import Bound, Claim, Found, Tables, exact_value
 from symlab.papers.permutation_invariance.drawing import MARK_COLOR, WIDTH, key_of, label_grid, make_grid
 from symlab.papers.permutation_invariance.measuring import find_trough, of_table, smallest
 from symlab.plotting.points import scale_log
@@ -117,7 +117,7 @@ def minimum(table: pd.DataFrame) -> list[Found]:
         curve = rows.set_index("m")["overlap"].astype(float).sort_index()
         at = find_trough(curve)
         told = f"T = {smallest(curve):.4f} at m = {at:g}; T = {curve[2 * M]:.4f} at m = 2M"
-        found.append(Measurement(at / M, len(curve), None, f"M = {M:g}", told, unit="widths"))
+        found.append(exact_value(at / M, len(curve), f"M = {M:g}", told, "widths"))
     return found
 
 
@@ -128,6 +128,7 @@ CLAIMS = (
         statement="Two random minima have the fewest neurons of a type in common at m = 2M (Theorem 5b)",
         quantity="width at which the exact overlap T(m, M) is smallest, in units of M",
         bound=Bound("2 (m = 2M)", 2, 2),
+        owner="paper",
         origin="paper",
         reason="'In this limiting sense, the overlap is minimized when t = 1/2, which is m = 2M' (proof of Theorem 5).",
         tables=(TABLE,),

@@ -370,6 +370,7 @@ CLAIMS = (
         id="permutation-2-peak-at-2M",
         statement="After matching, the barrier is largest between students about twice as wide as the teacher (m = 2M)",
         bound=measuring.in_units_of_M(1.75, 2.25, "between 1.75 and 2.25"),
+        owner="paper",
         origin="pilot",
         reason="The paper: 'the barrier after permutation increases first and reaches its maximum when m = 2M'. A "
         "quarter of M is left on either side, so that 1.5M, where a pilot had put the peak of trained students, does "
@@ -387,6 +388,7 @@ CLAIMS = (
         statement="After its peak the matched barrier of random minima (uniform samples) decays",
         quantity="mean matched barrier at the largest width as a fraction of the peak",
         bound=at_most(0.75),
+        owner="paper",
         origin="pilot",
         reason="The paper: 'after that it decreases to 0 as m increases to infinity', without a number; a quarter "
         "less at 4M or more was chosen when a pilot had 0.27 at m = 36 for M = 6 and 0.52 at m = 48 for M = 12.",
@@ -397,6 +399,7 @@ CLAIMS = (
         statement="Matching lowers the barrier by far at every width above M",
         quantity="smallest ratio of direct to matched mean barrier over the widths",
         bound=Bound("at least 31.6 (1.5 decades)", low=10**1.5),
+        owner="paper",
         origin="pilot",
         reason="The paper: 'the barrier significantly decreases after the optimal permutation'; its logarithmic axis "
         "shows matched curves far below direct ones. 1.5 decades were chosen when a pilot of uniform samples had 1.65 "
@@ -409,6 +412,7 @@ CLAIMS = (
         statement="The matched barrier of random minima decays at least as fast as m^(−1/2) (Theorem 6)",
         quantity="slope of log mean matched barrier against log m over the upper half of the widths",
         bound=at_most(-0.5),
+        owner="paper",
         origin="paper",
         reason="Theorem 6: the decay rate is O(m^(−1/2)), an upper bound. The barrier is quadratic in the mass that "
         "finds no partner, and matching by rank leaves the smallest rows alone without one, so slopes near −2 are "
@@ -420,6 +424,7 @@ CLAIMS = (
         statement="From 3M on, matched barriers of trained students do not exceed those of random minima (samples)",
         quantity="largest ratio of the mean matched barriers over the widths",
         bound=at_most(1),
+        owner="paper",
         origin="ours",
         reason="The paper: 'when m is relatively large, the barrier of permuted SGD solutions is slightly smaller'; "
         "3M, half of the way to its widest students, is read as relatively large.",
@@ -430,6 +435,7 @@ CLAIMS = (
         statement="Matched barriers of wide trained students are slightly smaller than those of random minima",
         quantity="ratio of the mean matched barriers at the largest width, for the narrowest teacher",
         bound=between(0.5, 1),
+        owner="paper",
         origin="ours",
         reason="The paper's words for M = 6 (Fig. 2). Less than half of it is no slight difference: that is what its "
         "Fig. 10 calls 'way more lower', of wider teachers alone.",
@@ -446,6 +452,7 @@ CLAIMS = (
         statement="Wide trained students are sparser than random minima, which is why their matched barrier is lower",
         quantity="mean PQ index of the neurons' norms of trained students less that of samples, at the largest width",
         bound=above(0),
+        owner="paper",
         origin="paper",
         reason="The paper: 'in Figure 2 the barrier of permuted SGD solutions is lower than that of permuted "
         "uniformly sampled solutions, and we attribute its reason to the sparsity of the SGD solutions', by the index "
@@ -463,6 +470,7 @@ CLAIMS = (
         id="permutation-2-trained-peak",
         statement="After matching, the barrier between trained students rises from m = M to a peak and falls again",
         bound=measuring.in_units_of_M(1, 2.5, "above 1 and at most 2.5", open_below=True),
+        owner="paper",
         origin="ours",
         reason="The paper's peak as such, wherever it is: inside the widths, the paper's 2M and a quarter more.",
         measure=measuring.of_table(TABLE, partial(peak_of_trained, high=2.5)),
@@ -472,6 +480,7 @@ CLAIMS = (
         statement="With a wider teacher, matched barriers of wide trained students are far below those of samples",
         quantity="ratio of the mean matched barriers at the largest width, for every M but the smallest",
         bound=at_most(0.5),
+        owner="paper",
         origin="pilot",
         reason="The paper: 'when M is larger, barrier of permuted SGD solutions is way more lower', without a number; "
         "half was chosen when a pilot had 0.12 at m = 30 for M = 12.",

@@ -157,6 +157,7 @@ CLAIMS = (
         statement="In units of the direct barrier, the matched one peaks at a width near 2M whatever M",
         quantity="m/M at which mean matched over mean direct barrier of samples is largest",
         bound=measuring.in_units_of_M(LOW, HIGH, f"between {LOW} and {HIGH}"),
+        owner="paper",
         origin="pilot",
         reason="The paper: 'the barrier reaching its maximum when m = 2M becomes more evident as the number M "
         "increases'. The direct barrier falls with m, which moves the peak of the fraction a little to the right: a "
@@ -169,6 +170,7 @@ CLAIMS = (
         statement="Matching helps more the wider the teacher: the peak of the fraction is lower",
         quantity="smallest fall of the largest matched over direct barrier from one M to the next",
         bound=above(0),
+        owner="paper",
         origin="paper",
         reason="'Permutation also brings more benefits when M is larger', the order of its curves.",
         tables=(TABLE,),

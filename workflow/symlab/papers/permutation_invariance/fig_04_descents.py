@@ -124,6 +124,7 @@ CLAIMS = (
         statement="As m rises to M, the matched barrier of trained students falls",
         quantity="mean matched barrier at the last width below M as a fraction of the largest below M",
         bound=at_most(0.5),
+        owner="paper",
         origin="pilot",
         reason="The paper: 'as m approaches M, the extent of unmatched teacher neurons decreases, thereby lowering "
         "the barrier', without a number; half was chosen when a pilot had 0.12 for M = 6.",
@@ -135,6 +136,7 @@ CLAIMS = (
         statement="After its peak above M the matched barrier of trained students falls again",
         quantity="mean matched barrier at the largest width as a fraction of the peak over m > M",
         bound=at_most(0.5),
+        owner="paper",
         origin="pilot",
         reason="The paper: 'the second descent occurs once m exceeds approximately 2M', without a number; half at 3M "
         "or more was chosen when a pilot had 0.05 at m = 36 for M = 6.",

@@ -144,6 +144,7 @@ CLAIMS = (
         statement="Where the matched barrier peaks, matching helps little",
         quantity="permuted as a fraction of direct mean loss barrier at that width",
         bound=at_least(0.5),
+        owner="paper",
         origin="ours",
         reason="'When the model width is m = 25, the effect of permutation is pretty limited': half is read as that.",
         tables=(BARRIERS,),
@@ -158,6 +159,7 @@ CLAIMS = (
         statement="At the largest width matching removes most of the barrier",
         quantity="permuted as a fraction of direct mean loss barrier",
         bound=at_most(0.25),
+        owner="paper",
         origin="ours",
         reason="The paper's permuted curve is far below the direct one in that panel; less than a quarter is read as "
         "far below.",
@@ -175,6 +177,7 @@ CLAIMS = (
             "their mean loss as a fraction of the largest on the direct path, at the width where that is largest"
         ),
         bound=at_most(0.1),
+        owner="paper",
         origin="ours",
         reason="The paper's curves end near 0; a tenth of their height is read as near.",
         tables=(CURVES,),

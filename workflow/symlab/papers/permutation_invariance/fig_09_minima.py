@@ -9,7 +9,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, at_most
+from symlab.papers.claim import Claim, Found, Tables, above, at_most, exact_value
 from symlab.papers.permutation_invariance.drawing import key_of, say_not_drawn
 from symlab.papers.permutation_invariance.measuring import NO_TRAINED, measure_each, of_table
 from symlab.papers.permutation_invariance.selection import keep, select_trained, split_trained
@@ -160,7 +160,7 @@ def p_of_doubled_types(table: pd.DataFrame) -> list[Found]:
         statistic = float(np.sum((counts - expected) ** 2) / expected)
         value = float(chdtrc(M - 1, statistic)) if counts.sum() == len(doubled) else float("nan")
         told = f"{', '.join(map(str, counts))} of {len(rows)} students; χ² = {statistic:.3g}"
-        return Measurement(value, len(doubled), None, case, told, unit="students")
+        return exact_value(value, len(doubled), case, told, "students")
 
     return measure_each(split_trained(table), measure, NO_TRAINED)
 
@@ -182,7 +182,7 @@ def distance_from_simplex(table: pd.DataFrame) -> list[Found]:
             f"against {rows['expected'].iloc[at]:.3g}"
         )
         # A number of standard errors has none of its own: the threshold leaves room for chance.
-        found.append(Measurement(float(scores[at]), int(rows["runs"].min()), None, case, told, unit="students"))
+        found.append(exact_value(float(scores[at]), int(rows["runs"].min()), case, told, "students"))
     return found
 
 
@@ -193,6 +193,7 @@ CLAIMS = (
         "neurons has twice (Fig. 9a)",
         quantity="p value of Pearson's χ² test",
         bound=above(0.01),
+        owner="paper",
         origin="ours",
         reason="'Each neuron indeed gets assigned to different classes with equal probability': a true statement "
         "fails at this level once in a hundred.",
@@ -205,6 +206,7 @@ CLAIMS = (
         "point of the simplex (Fig. 9b)",
         quantity="largest difference of a mean share from the expected one over the ranks, in its standard error",
         bound=at_most(3.3),
+        owner="paper",
         origin="ours",
         reason="'Consistent with sampling from an exponential distribution': of ten true means the largest is off by "
         "more than 3.3 standard errors less than once in a hundred. The paper initialises with 1/(md) (appendix B.1).",

@@ -173,6 +173,7 @@ CLAIMS = (
         statement="The barrier between trained students falls as the inputs' dimension grows",
         quantity="slope of log barrier, mean over the widths above M, against log d",
         bound=below(0),
+        owner="paper",
         origin="paper",
         reason="'The barrier is decreasing when d is going up.' That of samples is proportional to 1/d by its formula.",
         tables=(TABLE,),
@@ -183,6 +184,7 @@ CLAIMS = (
         statement="Matching lowers the barrier of trained students by the same factor at every dimension",
         quantity="slope of log of direct over matched barrier, means over the widths above M, against log d",
         bound=between(-0.1, 0.1),
+        owner="paper",
         origin="ours",
         reason="'The gap remains almost the same': a change by a tenth of a decade, which is a quarter, at ten times "
         "the dimension is read as almost none. That of samples does not depend on d by its formula.",

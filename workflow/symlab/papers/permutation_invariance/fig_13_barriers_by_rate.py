@@ -141,6 +141,7 @@ CLAIMS = (
         quantity="mean matched barrier at the largest learning rate as a fraction of the mean over the rates below "
         "the threshold",
         bound=at_most(0.5),
+        owner="paper",
         origin="pilot",
         reason=f"The paper: 'the barrier first goes up and then goes down with increasing learning rate'. {SETTING} "
         "Half was chosen when it had 3.4e-4 below, 1.7e-4 at 2.0 and 2e-5 at 2.1, by Algorithm 1 as read here.",
@@ -158,6 +159,7 @@ CLAIMS = (
         statement="Below the threshold the matched barrier of trained students rises with the learning rate",
         quantity=f"Spearman correlation of mean matched barrier and learning rate from {CONVERGED} to {BELOW}",
         bound=at_least(0.5),
+        owner="paper",
         origin="ours",
         reason="'The barrier first goes up': a steady rise ranks the barriers as the rates; the paper states no "
         "number, and half of that is asked for.",

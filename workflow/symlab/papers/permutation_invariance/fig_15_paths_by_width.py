@@ -73,6 +73,7 @@ CLAIMS = (
         statement=UP_AND_DOWN,
         quantity=MIDDLE_OVER_ENDS,
         bound=above(1),
+        owner="paper",
         origin="paper",
         reason="'The barrier goes up and then goes down as the width increases', over three widths.",
         tables=(TABLE,),

@@ -13,7 +13,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, mean_of
+from symlab.papers.claim import Claim, Found, Tables, at_least, at_most, below, mean_of, share_of, value_of_all
 from symlab.papers.saddle_to_saddle.escapes import (
     NONE_FLAT,
     STANDS_OUT,
@@ -201,7 +201,7 @@ def alone_after_escape(tables: Tables) -> list[Found]:
         return [NONE_FLAT]
     missing = say_how_many(table.shape[1], course)
     return [
-        Measurement(
+        value_of_all(
             float((row == 1).mean()), len(row), case=f"layer {layer}",
             detail="; ".join(filter(None, [_listed(row), missing])), unit="networks",
         )
@@ -224,7 +224,7 @@ def second_at_the_end(tables: Tables) -> list[Found]:
         short = row < 2
         late = _not_reached(course, int(short.sum()), len(row)) if short.any() and high[short].all() else ""
         found.append(
-            Measurement(
+            value_of_all(
                 float(row.min()), len(row), case=f"layer {layer}", detail=_listed(row), unit="networks", open=late
             )
         )
@@ -256,7 +256,7 @@ def second_over_first_time(tables: Tables) -> list[Found]:
         # Those that have reached it may decide already.
         late = _not_reached(course, missing, len(ratios)) if missing and not ratios.min() < SEPARATE else ""
         value = math.inf if missing == len(ratios) else float(ratios.min())
-        found.append(Measurement(value, len(ratios), case=f"layer {layer}", unit="networks", open=late))
+        found.append(value_of_all(value, len(ratios), f"layer {layer}", unit="networks", open=late))
     return found
 
 
@@ -280,7 +280,7 @@ def separations_from_drops(tables: Tables) -> list[Found]:
     for layer, times in _separations(course, layers):
         far = [decades_from_a_drop(rows, step) for seed, rows in networks(course) for step in times.loc[seed].dropna()]
         if far:
-            found.append(Measurement(max(far), len(times), case=f"layer {layer}", unit="networks"))
+            found.append(value_of_all(max(far), len(times), f"layer {layer}", unit="networks"))
     return found or ["in no layer a value stands out within the steps"]
 
 
@@ -298,7 +298,7 @@ def wider_at_depth_6(tables: Tables) -> list[Found]:
     late = (
         f"not reached: {unknown.sum()} of {len(six)} second plateaus are not left within the steps" if hopeful else ""
     )
-    return [Measurement(float(wider / len(six)), len(six), detail=f"decades: {told}", unit="seeds", open=late)]
+    return [share_of(int(wider), len(six), detail=f"decades: {told}", unit="seeds", open=late)]
 
 
 def _depth_6(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -320,6 +320,7 @@ CLAIMS = (
         statement="The loss lies flat at two saddles at least before it ends",
         quantity="plateaus that are left again, the origin's included, mean over networks of depth 6",
         bound=at_least(LEFT),
+        owner="paper",
         origin="ours",
         reason="The paper says that two distinct saddle points are visible; a plateau is a tenth of a decade or more "
         "in which the loss falls at less than a tenth of its steepest.",
@@ -332,6 +333,7 @@ CLAIMS = (
         statement="After the first escape one singular value stands out in every layer",
         quantity=f"share of networks of depth 6 with one above {STANDS_OUT} times the first at the start",
         bound=at_least(1),
+        owner="paper",
         origin="ours",
         reason="The paper sees a single dominant singular value in every layer; what noise alone reaches is the edge.",
         tables=(COURSE, LAYERS),
@@ -347,6 +349,7 @@ CLAIMS = (
         statement="After the first escape, deeper layers are closer to rank one",
         quantity="A of W - W(0), layers 4 and 5 minus layers 2 and 3, mean over networks of depth 6",
         bound=below(0),
+        owner="paper",
         origin="paper",
         reason="The paper says more pronounced in layers 4 to 6; layers of equal shape are compared, and the change of "
         "the weights, which holds no initial noise.",
@@ -359,6 +362,7 @@ CLAIMS = (
         statement="At the end a second singular value stands out in every layer",
         quantity="fewest singular values above the edge of all networks of depth 6",
         bound=at_least(2),
+        owner="paper",
         origin="ours",
         reason="The paper sees a second dominant singular value at the final iteration.",
         tables=(COURSE, LAYERS),
@@ -370,6 +374,7 @@ CLAIMS = (
         statement="In each layer a second singular value separates later than the first, not with it",
         quantity="step at which a second stands out over that of the first, smallest of the networks",
         bound=at_least(SEPARATE),
+        owner="paper",
         origin="ours",
         reason="Above 1 it is by the order of singular values; the paper's panels show clearly separate times.",
         tables=(COURSE, LAYERS),
@@ -385,6 +390,7 @@ CLAIMS = (
         statement="Singular values separate when the loss drops",
         quantity="largest distance of the two in decades of s, over the networks and the first two values",
         bound=at_most(NEAR_A_DROP),
+        owner="ours",
         origin="ours",
         reason="The paper shows both above each other and does not say that they line up; a fifth of a decade is two "
         "of the windows over which slopes are taken.",
@@ -397,6 +403,7 @@ CLAIMS = (
         statement="The second plateau is more distinct at depth 6 than at depth 4",
         quantity="share of seeds whose second plateau is wider in decades of s",
         bound=at_least(MOST),
+        owner="paper",
         origin="ours",
         reason="The paper says more distinct plateaus; four of five seeds. Times are compared in log10 of s, because "
         "the rate makes depth 4 leave the origin ten thousand times sooner.",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Bound, Claim, Found, Measurement, Tables, above, below
+from symlab.papers.claim import Bound, Claim, Found, Tables, above, below, exact_value, value_of_all
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
 from symlab.plotting.rows import need
@@ -170,13 +170,13 @@ def rise_with_width(tables: Tables) -> list[Found]:
         return ["needs three widths"]
     p = trend_p_value(found["hits"].to_numpy(), found["n"].to_numpy(), np.log2(found.index.to_numpy(dtype=float)))
     told = ", ".join(f"{width}: {row.hits}/{row.n}" for width, row in found.iterrows())
-    return [Measurement(p, int(found["n"].sum()), detail=told, unit="runs")]
+    return [exact_value(p, int(found["n"].sum()), detail=told, unit="runs")]
 
 
 def hits_of_narrow(tables: Tables) -> list[Found]:
     """Successes at each width below four."""
     return [
-        Measurement(
+        value_of_all(
             float(row.hits), row.n, case=f"width {width}", detail=f"at most {wilson_interval(row.hits, row.n)[1]:.2g}",
             unit="runs",
         )
@@ -188,7 +188,7 @@ def hits_of_narrow(tables: Tables) -> list[Found]:
 def hits_of_wide(tables: Tables) -> list[Found]:
     """Share of successes at each width from four on."""
     return [
-        Measurement(row.hits / row.n, row.n, None, f"width {width}", f"{row.hits} runs", unit="runs")
+        value_of_all(row.hits / row.n, row.n, f"width {width}", f"{row.hits} runs", "runs")
         for width, row in successes(on_circle(tables[RUNS])).iterrows()
         if width >= NEEDED
     ]
@@ -201,7 +201,7 @@ def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
         return ["needs a success at a width of 4 to 8"]
     value = float(chosen[f"second_{layer}"].agg(worst))
     moving = int((chosen["slope"] > STILL_BELOW).sum())
-    return [Measurement(value, len(chosen), detail=f"{moving} of them still move at the last step", unit="runs")]
+    return [value_of_all(value, len(chosen), detail=f"{moving} of them still move at the last step", unit="runs")]
 
 
 def smallest_of_first_layer(tables: Tables) -> list[Found]:
@@ -220,6 +220,7 @@ CLAIMS = (
         statement="The wider the network, the more often descent finds a direction faster than one neuron",
         quantity="p-value of the trend over log2 of the width (Cochran and Armitage, one-sided)",
         bound=below(0.01),
+        owner="paper",
         origin="derived",
         reason="The paper says that success increases with width; chance gives this p-value once in a hundred.",
         tables=(RUNS,),
@@ -231,6 +232,7 @@ CLAIMS = (
         statement="With fewer than four neurons a layer, no run is faster than one neuron",
         quantity="number of successes",
         bound=Bound("0 runs", 0, 0),
+        owner="derived",
         origin="paper",
         reason="The paper's direction needs a hidden width of at least four.",
         tables=(RUNS,),
@@ -242,6 +244,7 @@ CLAIMS = (
         statement="From four neurons a layer on, some runs are faster than one neuron",
         quantity="share of successes",
         bound=above(0),
+        owner="paper",
         origin="paper",
         reason="The paper gives a faster direction for every hidden width of at least four.",
         tables=(RUNS,),
@@ -253,6 +256,7 @@ CLAIMS = (
         statement="Where descent is faster than one neuron, the first layer has two equal singular values",
         quantity="second over first singular value of W_1, smallest of all successes of widths 4 to 8",
         bound=above(0.95),
+        owner="derived",
         origin="ours",
         reason="Example 1 has 1; 0.05 is left for descents that have not quite ended.",
         tables=(RUNS,),
@@ -265,6 +269,7 @@ CLAIMS = (
         statement="Where descent is faster than one neuron, the second layer has rank one",
         quantity="second over first singular value of W_2, largest of all successes of widths 4 to 8",
         bound=below(0.1),
+        owner="derived",
         origin="ours",
         reason="Example 1 has 0; a tenth is left for descents that have not quite ended.",
         tables=(RUNS,),

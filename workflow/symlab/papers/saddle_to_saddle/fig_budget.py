@@ -131,6 +131,7 @@ CLAIMS = (
         statement="After the first escape, layers from the third on lose next to no speed",
         quantity="their share in log(|X| |G| / s), by rank, relu and alignment, mean over networks of depth 6",
         bound=below(0.1),
+        owner="derived",
         origin="ours",
         reason="Rank one and linear layers lose none; they are four of six layers.",
         tables=(COURSE, LAYERS),

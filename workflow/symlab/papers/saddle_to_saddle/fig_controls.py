@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, at_least, difference_of, mean_of
+from symlab.papers.claim import Claim, Found, Measurement, Tables, above, at_least, difference_of, mean_of, value_of_all
 from symlab.papers.saddle_to_saddle.escapes import (
     count_at_snapshots,
     second_at_snapshots,
@@ -191,7 +191,7 @@ def one_value_in_linear(tables: Tables) -> list[Found]:
         if alone:
             held, sizes = np.concatenate(alone), np.concatenate(second)
             told = f"second singular value {np.median(sizes):.2g} of the first, median; at most {sizes.max():.2g}"
-            found.append(Measurement(float(held.mean()), len(held), None, f"depth {L}", told, unit="networks"))
+            found.append(value_of_all(float(held.mean()), len(held), f"depth {L}", told, "networks"))
     return found or ["needs linear networks that leave the origin"]
 
 
@@ -201,6 +201,7 @@ CLAIMS = (
         statement="In linear networks, smaller initial weights make the second plateau longer",
         quantity="decades of s that the second plateau gains for each decade of the initial scale, mean over networks",
         bound=above(0),
+        owner="paper",
         origin="paper",
         reason="The paper says that plateaus of linear networks can be made longer by a smaller initialization.",
         tables=(COURSE,),
@@ -211,6 +212,7 @@ CLAIMS = (
         statement="Smaller initial weights lengthen the second plateau less in ReLU networks than in linear ones",
         quantity="decades gained for each decade of the initial scale, linear minus ReLU networks",
         bound=above(0),
+        owner="paper",
         origin="paper",
         reason="The paper says that ReLU networks, in contrast to linear ones, need depth besides.",
         tables=(COURSE,),
@@ -221,6 +223,7 @@ CLAIMS = (
         statement="In linear networks one singular value stands out in every layer after the first escape",
         quantity="share of networks, of all initial scales",
         bound=at_least(1),
+        owner="paper",
         origin="paper",
         reason="The paper says that all layers of linear networks have rank one in the first escape.",
         tables=(COURSE, LAYERS),

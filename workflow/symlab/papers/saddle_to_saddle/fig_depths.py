@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, at_most, below
+from symlab.papers.claim import Claim, Found, Tables, at_least, at_most, below, value_of_all
 from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, mark_entry, palette, panels
 
@@ -88,7 +88,7 @@ def reach_lifted_speed(tables: Tables) -> list[Found]:
     for L in (L for L in best.index if L > 3 and L in lifted):
         fast = int((starts(tables).query("L == @L")["speed"] > REACHED * lifted[L]).sum())
         told = f"{best[L]:.4g} against {lifted[L]:.4g}; {fast} starts within a hundredth"
-        found.append(Measurement(float(best[L] / lifted[L]), int(counts[L]), None, f"depth {L}", told, unit="starts"))
+        found.append(value_of_all(float(best[L] / lifted[L]), int(counts[L]), f"depth {L}", told, "starts"))
     return found or ["needs depths above 3 and one below, at width 8"]
 
 
@@ -100,7 +100,7 @@ def exceed_limit_of_depth_3(tables: Tables) -> list[Found]:
         return ["needs depths above 3 at width 8"]
     limit = tables[LIMITS].set_index("N").loc[8, "certified"]
     told = f"depths {', '.join(map(str, sorted(deep['L'].unique())))}"
-    return [Measurement(float(deep["speed"].max() / limit), len(deep), detail=told, unit="starts")]
+    return [value_of_all(float(deep["speed"].max() / limit), len(deep), detail=told, unit="starts")]
 
 
 def largest_second_value(tables: Tables) -> list[Found]:
@@ -115,7 +115,7 @@ def largest_second_value(tables: Tables) -> list[Found]:
         if fastest["speed"] > REACHED * limit:
             values = fastest[[f"second_{layer}" for layer in range(2, int(str(L)) + 1)]].to_numpy(dtype=float)
             told = f"layer {2 + int(np.argmax(values))}; first layer {fastest['second_1']:.3g}"
-            found.append(Measurement(float(values.max()), len(of_depth), None, f"depth {L}", told, unit="starts"))
+            found.append(value_of_all(float(values.max()), len(of_depth), f"depth {L}", told, "starts"))
     return found or ["at no depth a start reaches the limit"]
 
 
@@ -125,6 +125,7 @@ CLAIMS = (
         statement="At greater depth too, descent from random weights finds the speed that lifted networks have",
         quantity=f"speed of the fastest of {STARTS} starts of width {WIDTH} over that of the lifted network",
         bound=at_least(REACHED),
+        owner="ours",
         origin="pilot",
         reason="A hundredth is left for descents that have not quite ended; speeds that another program found "
         "at depths 3 to 8 were known.",
@@ -140,6 +141,7 @@ CLAIMS = (
         statement="No deeper network is found that is faster than the limit of depth three",
         quantity="fastest start of all depths above 3 over the certified limit of depth 3",
         bound=at_most(1.001),
+        owner="ours",
         origin="ours",
         reason="The paper proves that the optimal speed does not fall with the depth, and leaves open if it rises; "
         "a thousandth is far more than the certificate's slack.",
@@ -151,6 +153,7 @@ CLAIMS = (
         statement="In the fastest networks all layers but the first have rank one",
         quantity="second over first singular value of W_l, largest of layers 2 to L, of the fastest start",
         bound=below(0.1),
+        owner="derived",
         origin="pilot",
         reason="The paper conjectures exact rank one in most layers where the optimal speed does not rise with the "
         "depth; a tenth is left for descents that have not quite ended. Ranks that another program found were known.",

@@ -118,6 +118,7 @@ CLAIMS = (
         statement="The first escape makes all layers but the first nearly rank one and linear",
         quantity="B_l and D_l after the first escape as fractions of those at the start, mean over networks",
         bound=below(0.1),
+        owner="paper",
         origin="ours",
         reason="The paper says approximately; a tenth of what random weights of this depth have, because B falls with "
         "the layer without any training.",
@@ -129,6 +130,7 @@ CLAIMS = (
         statement="Networks leave the origin along an escape direction",
         quantity="|∇L0(ρ) + s ρ| / (s √L) at the first snapshot, mean over networks",
         bound=below(0.2),
+        owner="paper",
         origin="ours",
         reason="It is 0 along an escape direction; a fifth is left for a descent that has not quite aligned.",
         tables=(COURSE,),
@@ -146,6 +148,7 @@ CLAIMS = (
         statement="On their way from the origin, networks come closer to an escape direction",
         quantity="|∇L0(ρ) + s ρ| / (s √L) at the first snapshot over that at the first step measured, mean of networks",
         bound=below(1),
+        owner="derived",
         origin="ours",
         reason="It falls if it is less at the end of the way than at its beginning, where directions are random; that "
         "asks for little.",

@@ -89,6 +89,7 @@ CLAIMS = (
         statement="Before they escape, networks follow the localized loss, the closer the smaller they start",
         quantity="exponent of α in the angle between both descents, over the depth L, mean over draws",
         bound=Bound("between 0.9 and 1.1", 0.9, 1.1),
+        owner="derived",
         origin="pilot",
         reason="The outputs, and with them the relative error of the localized gradient, are of order α^L; a tenth is "
         "left for the terms of higher order at the largest α. A pilot compared networks after their escape too and had "

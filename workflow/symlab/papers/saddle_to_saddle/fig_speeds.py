@@ -122,6 +122,7 @@ CLAIMS = (
         statement="After their first escape, networks point along a direction faster than one neuron a layer",
         quantity="-L0 of their direction at the first snapshot over the speed of one neuron, mean over networks",
         bound=above(1),
+        owner="derived",
         origin="derived",
         reason="The optimal speed of every depth is at least that of one neuron a layer (Proposition 3.2).",
         tables=(COURSE, SPEEDS),
@@ -134,6 +135,7 @@ CLAIMS = (
         quantity="-L0 of their direction at the first snapshot over the largest of one neuron and of descents on the "
         "sphere, mean over networks",
         bound=at_least(AS_FAST),
+        owner="ours",
         origin="ours",
         reason="The paper's theory is of the optimal direction and leaves open whether training finds it; a tenth is "
         "left for a descent that has not quite aligned.",

@@ -161,6 +161,7 @@ CLAIMS = (
         statement="The chance to miss a fast direction falls exponentially with the width rather than as a power",
         quantity="deviance of the power law minus that of the exponential law (standard error after Vuong)",
         bound=above(0),
+        owner="ours",
         origin="derived",
         reason="Both laws have two numbers; the one with the smaller deviance makes the runs likelier.",
         tables=(RUNS,),

@@ -1,0 +1,105 @@
+"""A kept run judged again loses no verdict, and never says that what was run was not."""
+
+import math
+import sys
+
+import pandas as pd
+import pytest
+
+from symlab.artifacts import read_table, write_table
+from symlab.papers.claim import Claim, Measurement, at_least, at_most, exact_value, share_of
+from symlab.pipeline import rejudge as module
+from symlab.pipeline.ledger import evaluate_claims
+from symlab.pipeline.rejudge import rejudge
+
+STUDIES = {"s": {"figures": ["test-1"], "scale": "4 pairs"}}
+
+
+AT_MOST_1 = at_most(1)
+
+
+def claim(name, found=(), bound=AT_MOST_1, table="a.csv", **fields):
+    fields = {"owner": "paper", "origin": "ours", "reason": "so", "statement": f"{name} holds"} | fields
+    return Claim(id=f"test-1-{name}", bound=bound, tables=(table,), measure=lambda tables: found, **fields)
+
+
+def run_of(paper, *names):
+    return evaluate_claims(STUDIES, {"s": {name: pd.DataFrame({"x": [1.0]}) for name in names}}, [paper])
+
+
+def told(ledger):
+    return {row.claim.removeprefix("test-1-"): (row.verdict, row.detail) for row in ledger.itertuples()}
+
+
+@pytest.fixture
+def kept(card):
+    found = [Measurement(2.0, 5, case="", error=0.1, detail="β = 1")]
+    return run_of(
+        card([claim("ridge", found, table="ridge_costs.csv"), claim("here", found)]), "a.csv", "ridge_costs.csv"
+    )
+
+
+def test_a_claim_whose_table_is_gone_keeps_its_value_and_says_so(card, kept):
+    found = [Measurement(0.5, 5, error=0.1)]
+    paper = card([claim("ridge", found, table="ridge_costs.csv"), claim("here", found), claim("new", found)])
+    tables = {"s": {"a.csv": pd.DataFrame({"x": [1.0]})}}
+    ledger = rejudge(kept, tables, "1856119", (paper,))
+    gone = "judged earlier (failed at 1856119), table not kept; β = 1"
+    assert told(ledger) == {"ridge": ("failed", gone), "here": ("held", ""), "new": ("held", "")}
+    # Once more, also through a file, nothing is said twice.
+    assert told(rejudge(ledger, tables, "later", (paper,))) == told(ledger)
+
+
+def test_without_tables_the_rows_are_judged_by_todays_bounds_and_rules(card, kept):
+    paper = card([claim("ridge", bound=at_most(3), owner="derived", statement="anew"), claim("new")])
+    (row,) = rejudge(kept, papers=(paper,)).to_dict("records")
+    assert (row["verdict"], row["detail"], row["owner"], row["statement"]) == ("held", "β = 1", "derived", "anew")
+    assert (row["threshold"], row["value"], row["error"], row["n"]) == ("at most 3", 2.0, 0.1, 5)
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [
+        (Measurement(0.5, 2, error=0.1), "undecided"),
+        (Measurement(0.5, 1), "one unit"),
+        (Measurement(0.5, 4), "undecided"),
+        (exact_value(0.5), "held"),
+        (Measurement(0.5, 3, error=0.01, fitted=2), "held"),
+        (Measurement(0.5, 3, error=0.05, fitted=2), "undecided"),
+        (share_of(0, 20), "held"),
+        (Measurement(0.5, 4, error=0.01, open="not reached"), "undecided"),
+    ],
+)
+def test_a_row_alone_gives_the_verdict_that_its_tables_gave(card, tmp_path, measured, verdict):
+    paper = card([claim("one", [measured])])
+    write_table(tmp_path / "claims.csv", run_of(paper, "a.csv"))
+    before = read_table(tmp_path / "claims.csv")
+    assert list(before["verdict"]) == [verdict]
+    after = rejudge(before, papers=(paper,))
+    texts = ["case", "quantity", "detail", "why"]
+    pd.testing.assert_frame_equal(after.drop(columns=texts), before.drop(columns=texts))
+
+
+def test_rows_of_an_older_form_have_no_interval_but_their_errors(card, kept):
+    old = kept.drop(columns=["low", "high", "owner"]).assign(value=0.5, error=[0.1, math.nan], verdict="held")
+    ledger = rejudge(old, papers=(card([claim("ridge", bound=at_least(0.4)), claim("here")]),))
+    assert [verdict for verdict, _ in told(ledger).values()] == ["undecided", "undecided"]
+
+
+def test_a_table_of_a_form_that_is_not_read_any_more_is_as_good_as_gone(card, kept):
+    broken = Claim(
+        id="test-1-here", statement="here holds", bound=at_most(1), owner="paper", origin="ours", reason="so",
+        tables=("a.csv",), measure=lambda tables: tables["a.csv"]["no such column"],
+    )  # fmt: skip
+    ledger = rejudge(kept, {"s": {"a.csv": pd.DataFrame({"x": [1.0]})}}, papers=(card([broken]),))
+    assert told(ledger) == {"here": ("failed", "judged earlier (failed), table not kept; β = 1")}
+
+
+def test_the_command_writes_the_run_anew(card, kept, tmp_path, monkeypatch):
+    paper = card([claim("ridge", table="ridge_costs.csv"), claim("here", [exact_value(0.5)])])
+    monkeypatch.setattr(module.rejudge, "__defaults__", (None, "", (paper,)))
+    write_table(tmp_path / "run" / "claims.csv", kept)
+    write_table(tmp_path / "results" / "s" / "tables" / "a.csv", pd.DataFrame({"x": [1.0]}))
+    monkeypatch.setattr(sys, "argv", ["rejudge", str(tmp_path / "run"), "--tables", str(tmp_path / "results")])
+    module.main()
+    assert {verdict for verdict, _ in told(read_table(tmp_path / "run" / "claims.csv")).values()} == {"failed", "held"}

@@ -1,0 +1,108 @@
+"""Judge a kept run again by today's claims: from its tables where they are there, else from the rows of its ledger.
+
+    python -m symlab.pipeline.rejudge results/reference/<run> [--tables <folder>] [--judged <commit>]
+
+The folder holds <study>/tables/*.csv as a results folder does. A claim that had a verdict keeps a row: where its tables
+are gone its value is judged by today's bound and rules, and the row says so. It never becomes "not run".
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from symlab.artifacts import read_table, write_table
+from symlab.papers import PAPERS
+from symlab.papers.card import Paper
+from symlab.papers.claim import Claim, Measurement, Tables
+from symlab.pipeline.ledger import (
+    COLUMNS,
+    ERROR,
+    NOT_RUN,
+    NUMBERS,
+    UNDECIDED,
+    claims_of,
+    evaluate_claims,
+    judge,
+    row_of,
+)
+
+EARLIER = "judged earlier"
+
+
+def rejudge(
+    kept: pd.DataFrame, tables: Mapping[str, Tables] | None = None, judged: str = "", papers: tuple[Paper, ...] = PAPERS
+) -> pd.DataFrame:
+    """The ledger of a kept run by today's claims; claims that are gone since are left out.
+
+    ``tables`` holds by study what is kept of its tables; what a study without any has are its rows. A row that its
+    study's tables no longer give says that it was judged earlier, ``judged`` (a commit, a date) when.
+    """
+    kept = kept.reindex(columns=COLUMNS)
+    texts = [name for name in COLUMNS if name not in NUMBERS]
+    kept[texts] = kept[texts].astype(object).fillna("")
+    known = {claim.id: (paper, claim) for paper in papers for claim in claims_of(paper)}
+    kept = kept[kept["claim"].isin(known)]
+    fresh = _evaluate(kept, tables or {}, papers)
+    found = {(row["claim"], row["study"]) for row in fresh if row["verdict"] != NOT_RUN}
+    rows = []
+    for (name, study), of_claim in kept.groupby(["claim", "study"], sort=False):
+        if (name, study) in found or (of_claim["verdict"] == NOT_RUN).all():
+            anew = [row for row in fresh if (row["claim"], row["study"]) == (name, study)]
+            rows += anew or [_refresh(row, *known[name]) for row in of_claim.to_dict("records")]
+        else:
+            for row in of_claim.to_dict("records"):
+                when = " at ".join(filter(None, [row["verdict"], judged]))
+                said = study not in (tables or {}) or row["detail"].startswith(EARLIER)
+                rows.append(_refresh(row, *known[name], "" if said else f"{EARLIER} ({when}), table not kept"))
+    there = {(row["claim"], row["study"]) for row in rows}
+    rows += [row for row in fresh if row["study"] and (row["claim"], row["study"]) not in there]
+    order = list(known)
+    return pd.DataFrame(sorted(rows, key=lambda row: order.index(row["claim"])), columns=COLUMNS)
+
+
+def _evaluate(kept: pd.DataFrame, tables: Mapping[str, Tables], papers: tuple[Paper, ...]) -> list[dict[str, Any]]:
+    """What the kept tables give of the figures that their studies drew, but for tables that cannot be read any more."""
+    studies = {
+        study: {"figures": list(dict.fromkeys(rows["figure"])), "scale": max(rows["scale"], key=len)}
+        for study, rows in kept.groupby("study")
+        if study in tables
+    }
+    rows = evaluate_claims(studies, tables, papers).to_dict("records")
+    return [row for row in rows if row["verdict"] != ERROR]
+
+
+def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "") -> dict[str, Any]:
+    """A row with today's texts of its claim, and the verdict that its value, error and n have by today's rules.
+
+    What was undecided stays so: why a value was open is not in its row.
+    """
+    ends = None if math.isnan(row["low"]) else (row["low"], row["high"])
+    spread, error = (None if math.isnan(row[name]) else row[name] for name in ("spread", "error"))
+    detail = "; ".join(filter(None, [gone, row["detail"]]))
+    measured = Measurement(row["value"], int(row["n"]), spread, row["case"], detail, error, row["unit"], ends=ends)
+    verdict = row["verdict"] if row["verdict"] in (NOT_RUN, UNDECIDED) else judge(claim, measured)
+    return row_of(paper, claim, row["study"], row["scale"], measured, verdict)
+
+
+def main() -> None:
+    """Write the run's claims.csv anew."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("run", type=Path, help="folder of a kept run, with its claims.csv")
+    parser.add_argument("--tables", type=Path, help="a results folder of the run: <study>/tables/*.csv")
+    parser.add_argument("--judged", default="", help="commit or date of the verdicts that the run has now")
+    arguments = parser.parse_args()
+    tables: dict[str, dict[str, pd.DataFrame]] = {}
+    for path in sorted(arguments.tables.glob("*/tables/*")) if arguments.tables else []:
+        tables.setdefault(path.parts[-3], {})[path.name] = read_table(path)
+    ledger = arguments.run / "claims.csv"
+    write_table(ledger, rejudge(read_table(ledger), tables, arguments.judged))
+
+
+if __name__ == "__main__":
+    main()
