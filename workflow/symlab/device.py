@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def is_accelerator(device: torch.device | str) -> bool:
+    """Whether it is anything but the CPU: a GPU, or what tests put in its place.
+
+    What a GPU's own functions do (streams, graphs, memory), ``torch.get_device_module(device)`` does: never torch.cuda.
+    """
+    import torch
+
+    return torch.device(device).type != "cpu"
 
 
 def resolve_device(configured: str, threads: int) -> str:
     """``cuda`` or ``cpu`` for the config's ``device``, with torch held to the job's threads.
+
+    A GPU is held to float32: torch lets convolutions round to TF32's 10 bits unless told otherwise, and only training
+    has a setting for it (``recipe.precision``).
 
     Raises:
         UserError: a GPU is asked for, but torch sees none.
@@ -21,7 +38,10 @@ def resolve_device(configured: str, threads: int) -> str:
         raise UserError(
             "device is cuda, but torch sees no GPU here; set device: auto or cpu, or install torch with CUDA."
         )
-    return "cuda" if available and configured != "cpu" else "cpu"
+    if not available or configured == "cpu":
+        return "cpu"
+    torch.backends.cudnn.allow_tf32 = False
+    return "cuda"
 
 
 def gpu_is_likely(configured: str) -> bool:

@@ -158,10 +158,11 @@ def test_time_spent_before_a_stop_counts(monkeypatch, tmp_path, recipe):
     assert history["time_s"].iloc[0] > spent / (len(REPLICAS) + 1)
 
 
-def test_everything_that_decides_the_bits_is_in_the_key():
+def test_everything_that_decides_the_bits_is_in_the_key(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     given = {"spec": {"lr": 1}, "data": "d", "code": "c", "device": "cpu", "threads": 1}
     key = training_key(**given)
-    others = {"spec": {"lr": 2}, "data": "e", "code": "f", "device": "mps", "threads": 2}
+    others = {"spec": {"lr": 2}, "data": "e", "code": "f", "device": "cuda", "threads": 2}
     assert all(training_key(**given | {name: value}) != key for name, value in others.items())
     assert key["torch"] == torch.__version__
 

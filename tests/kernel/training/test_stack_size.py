@@ -79,6 +79,13 @@ def test_measured_size(gpu, changes, may_be_slower, size):
     assert measured_stack_size(lambda R: MadeUp(gpu, R), may_be_slower, GPU) == size
 
 
+def test_what_ran_out_of_memory_is_freed_before_a_single_network_is_set_up(gpu, monkeypatch):
+    log = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: log.append("freed"))
+    assert measured_stack_size(lambda R: log.append("tried") or MadeUp(gpu | {"full": True}, R), False, GPU) == 1
+    assert log == ["freed", "tried", "freed"]
+
+
 def test_a_trial_takes_all_kinds_of_steps_and_moves_nothing(monkeypatch, recipe, conv_net, images):
     module = conv_net()
     W = {name: parameter.detach().clone()[None] for name, parameter in module.named_parameters()}

@@ -9,6 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from symlab.device import is_accelerator
+
 
 def outputs(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
     """Output of ``module`` at ``state`` in evaluation mode, without gradients; the module keeps its state and mode.
@@ -76,6 +78,6 @@ def batch_rows(x: Float[Tensor, "n ..."], device: torch.device | str | None = No
     images are so much larger than the images that 32 of them are best. A GPU wants many at once.
     """
     entries = max(1, x[:1].numel())
-    if torch.device(device or x.device).type == "cuda":
+    if is_accelerator(device or x.device):
         return min(1024, max(32, 2**22 // entries))
     return 1024 if entries <= 1024 else max(16, 32 * 3072 // entries)

@@ -161,6 +161,6 @@ def _hidden_layers(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tens
     finally:
         for handle in handles:
             handle.remove()
-    # All outputs are kept, so memory is shared by views of the same output alone.
-    given = out.untyped_storage().data_ptr()
-    return [name for name, of in seen.items() if len(of) == 1 and of[0].untyped_storage().data_ptr() != given]
+    # All outputs are kept, so a storage is shared by views of the same output alone.
+    given = out.untyped_storage()._cdata
+    return [name for name, of in seen.items() if len(of) == 1 and of[0].untyped_storage()._cdata != given]

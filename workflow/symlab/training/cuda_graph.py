@@ -8,6 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from symlab.device import is_accelerator
+
 # Eager calls before the recording, in which cuDNN chooses algorithms and libraries allocate; torch's own utility has 3.
 WARM_UP = 3
 
@@ -29,26 +31,27 @@ class CudaRecorder:
     """Records CUDA graphs on a stream of its own."""
 
     def __init__(self, device: torch.device):
-        self.stream = torch.cuda.Stream(device)
+        self.gpu = torch.get_device_module(device)
+        self.stream = self.gpu.Stream(device)
 
     def warm_up(self, work: Work) -> Outputs:
         # Capturing is not allowed on the default stream, and what libraries set up for a stream they set up here.
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
+        self.stream.wait_stream(self.gpu.current_stream())
+        with self.gpu.stream(self.stream):
             outputs = work()
-        torch.cuda.current_stream().wait_stream(self.stream)
+        self.gpu.current_stream().wait_stream(self.stream)
         return outputs
 
     def record(self, work: Work) -> tuple[Callable[[], None], Outputs]:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):
+        graph = self.gpu.CUDAGraph()
+        with self.gpu.graph(graph, stream=self.stream):
             outputs = work()
         return graph.replay, outputs
 
 
 def captured_on_gpu(step: Callable[..., Outputs], device: torch.device) -> Callable[..., Outputs]:
     """The step itself on the CPU; on a GPU one that replays a graph of it."""
-    return CapturedStep(step, CudaRecorder(device), device) if device.type == "cuda" else step
+    return CapturedStep(step, CudaRecorder(device), device) if is_accelerator(device) else step
 
 
 class CapturedStep:

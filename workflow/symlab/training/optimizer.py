@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from symlab.device import is_accelerator
 from symlab.errors import UserError
 from symlab.schemes.parametrisation import is_decayed, parameter_of
 from symlab.training.settings import UPDATES, Recipe, WeightNorm
@@ -39,7 +40,7 @@ class Optimizer:
             decay = recipe.weight_decay if decays else 0.0
             # The fused CPU kernel rounds the last elements that fill no vector register differently; with several
             # replicas in one tensor a seed's bits would depend on its place: such tensors (a few biases) are not fused.
-            fused = tensor.is_cuda or R == 1 or (tensor.numel() // R) % VECTOR == 0
+            fused = is_accelerator(tensor.device) or R == 1 or (tensor.numel() // R) % VECTOR == 0
             groups.setdefault((decay, fused), []).append(tensor)
         update = resolve_name(UPDATES[recipe.optimizer])
         self.updates = [update(recipe, tensors, *group) for group, tensors in groups.items()]

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
+from symlab.device import is_accelerator
 from symlab.errors import UserError
 
 
@@ -19,7 +20,7 @@ def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
     Raises:
         UserError: tf32 on a device that has none.
     """
-    if device.type != "cuda":
+    if not is_accelerator(device):
         if precision == "tf32":
             raise UserError(
                 "recipe.precision is tf32, which only GPUs compute, but the device is the CPU; "

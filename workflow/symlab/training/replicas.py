@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from symlab.device import is_accelerator
 from symlab.errors import UserError
 from symlab.networks import Init
 from symlab.networks.initialise import sample_parameters
@@ -210,8 +211,8 @@ class _Training:
                 if self.checkpoints is not None:
                     last = last_stack and epoch == run.recipe.epochs and ends_epoch
                     self.checkpoints.after_step(progress, time.perf_counter() - began, stack.live, last)
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
+            if is_accelerator(device):
+                torch.get_device_module(device).synchronize(device)
             self._end_epoch(stack, members, kept, (time.perf_counter() - began) / len(members))
         progress.next_stack()
 

@@ -17,6 +17,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from symlab.artifacts import ArtifactError, read_tensors, write_tensors
+from symlab.device import is_accelerator
 from symlab.errors import Interrupted
 from symlab.schemes.fixed_parts import State
 
@@ -159,7 +160,7 @@ def training_key(spec: dict[str, Any], data: str, code: str, device: str, thread
         spec: what the config says of the job.
         data, code: digests of the data set and of the modules behind the job.
     """
-    where = torch.cuda.get_device_name() if device == "cuda" else device
+    where = torch.get_device_module(device).get_device_name(device) if is_accelerator(device) else device
     return {
         "spec": spec,
         "data": data,

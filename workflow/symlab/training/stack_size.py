@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from symlab.device import is_accelerator
 from symlab.schemes.fixed_parts import Shapes, weight_shapes
 from symlab.training.cuda_graph import WARM_UP, captured_on_gpu
 from symlab.training.objective import flat_step
@@ -47,7 +48,7 @@ def choose_stack_size(
         module: one of them.
     """
     shapes = weight_shapes(module)
-    if data.device.type != "cuda":
+    if not is_accelerator(data.device):
         return (CPU_STACK if stacks_on_cpu(module, shapes) else 1), None
     size = measured_stack_size(
         lambda R: Trial(make(R), R, data, recipe), may_be_slower=_convolves(shapes), device=data.device
@@ -103,13 +104,13 @@ class Trial:
 
     def seconds_per_step(self) -> float:
         """Of steps with full batches, after one of everything."""
-        device = self.data.device
+        gpu = torch.get_device_module(self.data.device)
         self.everything()
-        torch.cuda.synchronize(device)
+        gpu.synchronize(self.data.device)
         began = time.perf_counter()
         for _ in range(TIMED_STEPS):
             self.step()
-        torch.cuda.synchronize(device)
+        gpu.synchronize(self.data.device)
         return (time.perf_counter() - began) / TIMED_STEPS
 
 
@@ -121,27 +122,30 @@ def measured_stack_size(trial: Callable[[int], Trial], may_be_slower: bool, devi
         may_be_slower: whether to time a stack against single networks. Convolutions of a stack become one grouped
             convolution, which can be slower than several plain ones.
     """
-    _free_unused()
-    free, _ = torch.cuda.mem_get_info(device)
-    before = torch.cuda.memory_reserved(device)
-    torch.cuda.reset_peak_memory_stats(device)
+    gpu = torch.get_device_module(device)
+    _free_unused(device)
+    free, _ = gpu.mem_get_info(device)
+    before = gpu.memory_reserved(device)
+    gpu.reset_peak_memory_stats(device)
     try:
         trial(2).everything()
-    except torch.cuda.OutOfMemoryError:
-        return 1
-    # Reserved, not allocated: a CUDA graph keeps the memory of its intermediates between steps.
-    size = fitting(free, torch.cuda.max_memory_reserved(device) - before)
+    except torch.OutOfMemoryError:
+        size = 1
+    else:
+        # Reserved, not allocated: a CUDA graph keeps the memory of its intermediates between steps.
+        size = fitting(free, gpu.max_memory_reserved(device) - before)
     if size > 1 and may_be_slower:
         timed = min(size, TIMED_STACK)
-        _free_unused()
+        _free_unused(device)
         together = trial(timed).seconds_per_step() / timed
-        _free_unused()
+        _free_unused(device)
         if trial(1).seconds_per_step() <= together:
             size = 1
-    _free_unused()
+    # What ran out of memory too: its network and graph would hold on to what the single one needs.
+    _free_unused(device)
     return size
 
 
-def _free_unused() -> None:
+def _free_unused(device: torch.device) -> None:
     gc.collect()
-    torch.cuda.empty_cache()
+    torch.get_device_module(device).empty_cache()

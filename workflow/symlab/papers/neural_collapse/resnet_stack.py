@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from symlab.device import is_accelerator
 from symlab.errors import UserError
 from symlab.schemes.fixed_parts import State
 from symlab.training.objective import Replicas, Stack
@@ -41,7 +42,7 @@ class ResNetData(TrainingData):
         self, make: Callable[[int], Stack], module: nn.Module, recipe: Recipe, replicas: int
     ) -> tuple[int, str | None]:
         """Always the same on a CPU; all at once on a GPU, which one network does not fill."""
-        return (STACK if self.device.type == "cpu" else replicas + replicas % 2), None
+        return (replicas + replicas % 2 if is_accelerator(self.device) else STACK), None
 
     def stack(self, replicas: Replicas) -> ResNetStack:  # type: ignore[override]
         return ResNetStack(replicas, self)
