@@ -9,11 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 import symlab
 from symlab.artifacts import write_text
 from symlab.errors import Interrupted, UserError
-from symlab.pipeline.job import run
+from symlab.pipeline.job import device_of, run
+from symlab.pipeline.registry import MEASURES
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +45,17 @@ def test_a_log_tells_what_a_job_did_this_time(job):
     run(make, job)
     run(make, job)
     assert [line[9:] for line in log_of(job).splitlines()] == ["working", "done"]
+
+
+@pytest.mark.parametrize("configured", ["auto", "cuda"])
+def test_a_job_that_asked_the_scheduler_for_no_gpu_uses_none_and_needs_none(monkeypatch, configured):
+    job = SimpleNamespace(config={"device": configured}, threads=torch.get_num_threads())
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert device_of(MEASURES["match"], job) == "cpu" and torch.backends.cudnn.allow_tf32
+    assert device_of(MEASURES["interpolate"], job) == "cuda" and not torch.backends.cudnn.allow_tf32
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert device_of(MEASURES["match"], job) == "cpu"
 
 
 def test_a_mistake_is_told_on_the_terminal_and_in_the_log(job, capsys):
@@ -95,7 +108,8 @@ import sys, time
 from pathlib import Path
 from types import SimpleNamespace
 from symlab.artifacts import atomic
-from symlab.pipeline.job import run
+from symlab.pipeline.job import device_of, run
+from symlab.pipeline.registry import MEASURES
 
 folder = Path(sys.argv[1])
 

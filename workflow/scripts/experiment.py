@@ -3,23 +3,19 @@
 from pathlib import Path
 from pkgutil import resolve_name
 
-import torch
-
 from symlab.data.dataset import open_dataset
-from symlab.device import resolve_device
 from symlab.measures.job import Job
-from symlab.pipeline.job import run
+from symlab.pipeline.job import device_of, run
 from symlab.pipeline.outputs import with_study, write_outputs
 from symlab.pipeline.registry import EXPERIMENTS, is_table, settings_of_spec
 
 
 def main(snakemake, report):
-    torch.set_num_threads(snakemake.threads)
     experiment, spec = EXPERIMENTS[snakemake.params.experiment], snakemake.params.settings
     study = snakemake.wildcards.study
     job = Job(
         study,
-        device=resolve_device(snakemake.config["device"], snakemake.threads) if experiment.gpu else "cpu",
+        device=device_of(experiment, snakemake),
         report=report,
         folder=Path(snakemake.params.checkpoints),
         code=snakemake.params.code,

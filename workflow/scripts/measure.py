@@ -6,9 +6,8 @@ from pkgutil import resolve_name
 
 from symlab.artifacts import ArtifactError, rebuild
 from symlab.data.dataset import open_dataset
-from symlab.device import resolve_device
 from symlab.measures.job import Job
-from symlab.pipeline.job import run
+from symlab.pipeline.job import device_of, run
 from symlab.pipeline.outputs import read_output, write_outputs
 from symlab.pipeline.registry import MEASURES
 from symlab.training.models import open_models
@@ -21,7 +20,7 @@ def main(snakemake, report):
         study,
         variant,
         snakemake.wildcards.block,
-        resolve_device(snakemake.config["device"], snakemake.threads),
+        device_of(measure, snakemake),
         report,
         inputs={f"{Path(path).parent.name}.safetensors": read_output(path) for path in given.get("needed", [])},
         symmetries=json.loads(Path(given.symmetries).read_text()) if measure.symmetries else None,

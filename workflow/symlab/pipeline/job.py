@@ -12,10 +12,14 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symlab.artifacts import cannot_write
+from symlab.device import resolve_device
 from symlab.errors import Interrupted, UserError
+
+if TYPE_CHECKING:
+    from symlab.measures import Experiment, Measure
 
 Report = Callable[[str], None]
 
@@ -65,6 +69,15 @@ def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
     except Exception:
         write(traceback.format_exc())
         raise
+
+
+def device_of(work: Measure | Experiment, snakemake: Any) -> str:
+    """Where a measure or an experiment computes: on a GPU only if its line asks the scheduler for one.
+
+    Raises:
+        UserError: it asks for one and the config too, but torch sees none.
+    """
+    return resolve_device(snakemake.config["device"] if work.gpu else "cpu", snakemake.threads)
 
 
 def _end_with_snakemake() -> None:
