@@ -1,0 +1,146 @@
+"""Training on the pretended GPU, in stacks as large as its memory and captured steps, against training on the CPU."""
+
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from symlab.errors import Interrupted
+from symlab.networks import INITS, NETWORKS, build
+from symlab.schemes import SCHEMES
+from symlab.settings import choose
+from symlab.training.cuda_graph import WARM_UP, CapturedStep
+from symlab.training.objective import Replica
+from symlab.training.replicas import Run, train_block
+from symlab.training.resume import Checkpoints, training_key
+from symlab.training.settings import Recipe
+from symlab.training.stacks import TaskSequence, TrainingData
+
+pytestmark = pytest.mark.slow
+
+W = {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}
+SYRE = {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01}
+MIRROR = {"name": "dcs", "mirrors": {"linears.1.weight": {"P": "pairs", "pairs": [[0, 9], [4, 3]]}}}
+MLP = {"name": "mlp", "widths": [32, 32]}
+NORMED = {**MLP, "norm": "batchnorm"}
+SGD = {"optimizer": "sgd", "momentum": 0.9, "lr": 0.01}
+BY_NORM = {"momentum": 0, "weight_decay": 0, "lr_by": {"name": "weight_norm", "power": 1}}
+AUGMENT = {"augment": {"flip": True, "crop": 1}}
+REPLICAS = [Replica(0, seed) for seed in range(5)]
+
+CASES = {
+    "adamw": (MLP, W, {}),
+    "sgd, augmented": (MLP, SYRE, {**SGD, **AUGMENT}),
+    "mirrors": (MLP, MIRROR, SGD),
+    # By SGD: AdamW takes full steps along gradients that are nothing but rounding, as those before a batch norm are.
+    "batch norm": (NORMED, W, SGD),
+    "noise": (MLP, W, {**SGD, "gradient_noise": 0.01}),
+    "rates by norm": (MLP, {"name": "standard"}, {**SGD, **BY_NORM}),
+    "full batches": (MLP, W, {"batch_size": None, "epochs": 6}),
+    "float64": (MLP, W, {"precision": "float64"}),
+    "bf16": (MLP, W, {"precision": "bf16", **SGD}),
+    "convolutions": (None, W, {**SGD, **AUGMENT}),
+}
+
+
+class Convolutions(nn.Module):
+    """Two of them with a norm between, which run channels-last one by one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8)
+        self.second, self.readout = nn.Conv2d(8, 16, 3, stride=2, bias=False), nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x.unflatten(1, (3, 4, 4)))))
+        return self.readout(torch.relu(self.second(x)).mean(dim=(2, 3)))
+
+
+def samples(tasks=0):
+    """168 images of 3 x 4 x 4, so that the last of the batches of 16 has 8; as several tasks if asked for."""
+    generator = torch.Generator().manual_seed(2)
+    parts = []
+    for _ in range(max(tasks, 1)):
+        x = torch.randn(168, 48, generator=generator)
+        y = x[:, :10].argmax(dim=1)
+        parts.append(TrainingData(x, y, x[:32], y[:32], "classification", image=(3, 4, 4), black=(-1.0, 0.0, 1.0)))
+    return TaskSequence.of(parts, epochs_each=1) if tasks else parts[0]
+
+
+def described(network, scheme, options, data):
+    recipe = Recipe(**{"epochs": 2, "batch_size": 16, "lr": 1e-3, **options})
+    parts = (choose(SCHEMES, scheme), choose(INITS, {"name": "lecun"}), recipe, (0, recipe.epochs))
+    make = Convolutions if network is None else lambda: build(choose(NETWORKS, network), 48, 10)
+    return Run(make, data, *parts, ("study", "variant"))
+
+
+def assert_near(block, other, tolerance):
+    """Whole states of each replica, and losses."""
+    for epoch, state in block.snapshots.items():
+        a, b = (
+            torch.cat([each[name].double().reshape(len(REPLICAS), -1) for name in sorted(state)], dim=1)
+            for each in (state, other.snapshots[epoch])
+        )
+        assert ((a - b).norm(dim=1) / b.norm(dim=1)).max() < (tolerance if epoch else 1e-12)
+    for column in ("train_loss", "val_loss"):
+        np.testing.assert_allclose(block.history[column], other.history[column], rtol=10 * tolerance)
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """For each call of a captured step whether it was replayed."""
+    found, call = [], CapturedStep.__call__
+
+    def counting(self, *inputs):
+        outputs = call(self, *inputs)
+        found.append(self.replay is not None and outputs is self.outputs)
+        return outputs
+
+    monkeypatch.setattr(CapturedStep, "__call__", counting)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_training_is_the_cpu_s_up_to_rounding(device, replays, case):
+    run, said = described(*CASES[case], samples()), []
+    block = train_block(replace(run, device=device), REPLICAS, said.append)
+    assert sum(replays) > 0
+    # Stacked convolutions may be the slower ones; that is timed.
+    if case != "convolutions":
+        assert any(line.endswith("stacks of up to 4 on the GPU") for line in said)
+    assert_near(block, train_block(run, REPLICAS), 2e-2 if case == "bf16" else 1e-4)
+
+
+def test_every_full_step_after_the_warm_up_is_replayed(device, replays):
+    run = described(MLP, W, {}, samples())
+    train_block(replace(run, device=device), REPLICAS[:4])
+    of_training = replays[-22:]
+    assert of_training == [False] * WARM_UP + [True] * 7 + [False] + [True] * 10 + [False]
+
+
+def test_tasks_follow_each_other_on_the_same_graph(device, replays):
+    run = described(MLP, W, SGD, samples(tasks=2))
+    assert_near(train_block(replace(run, device=device), REPLICAS), train_block(run, REPLICAS), 1e-4)
+    assert sum(replays) > 0
+
+
+def test_training_goes_on_where_it_was_left(device, tmp_path, monkeypatch):
+    run, said = replace(described(MLP, W, {}, samples()), device=device), []
+    whole = train_block(run, REPLICAS)
+    first, second = (Checkpoints(tmp_path / "checkpoint", {"key": 0}, 0.0, said.append) for _ in range(2))
+    write = first.after_step
+
+    def stop_after(progress, *arguments):
+        if (progress.epoch, progress.batch) == (2, 4):
+            first.stopped_by = signal.SIGTERM
+        write(progress, *arguments)
+
+    monkeypatch.setattr(first, "after_step", stop_after)
+    with pytest.raises(Interrupted):
+        train_block(run, REPLICAS, checkpoints=first)
+    assert_near(train_block(run, REPLICAS, checkpoints=second), whole, 1e-5)
+    assert training_key({}, "", "", device, 1)["device"] == "a pretended GPU"
+    assert any(line.startswith("going on at replica 0, epoch 2, batch 4") for line in said)
