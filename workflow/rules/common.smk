@@ -1,5 +1,6 @@
 """What the rules share: the validated config, paths, and the functions that give jobs their inputs and digests of code."""
 
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ if not Path(symlab.__file__).is_relative_to(Path(workflow.basedir, "workflow").r
     )
 
 try:
-    PROJECT = parse_config(config, f"Config {', '.join(map(str, workflow.configfiles))}")
+    PROJECT = parse_config(config, f"Config {', '.join(map(os.path.relpath, workflow.configfiles))}")
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
