@@ -156,7 +156,7 @@ def test_tracing_depends_on_the_rules_that_are_registered_as_their_package_is_im
 def test_what_builds_networks_depends_on_how_and_nothing_else_does():
     jobs = {name: code_of(f"scripts.{name}") for name in ("train", "trace", "data", "tables", "figures", "claims")}
     jobs |= {name: code_of("scripts.measure", measure.function) for name, measure in MEASURES.items()}
-    jobs |= {key: code_of("scripts.experiment", experiment.function) for key, experiment in EXPERIMENTS.items()}
+    jobs |= {key: code_of("scripts.experiment", experiment.compute) for key, experiment in EXPERIMENTS.items()}
     building = {name for name, code in jobs.items() if "networks:build" in code}
     # A measure opens networks; of the experiments one counts the bytes of a network that its settings name.
     assert building == {"train", "trace", *MEASURES, "mirror_symmetry.memory"}

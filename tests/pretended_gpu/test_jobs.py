@@ -14,6 +14,7 @@ from symlab.data import load
 from symlab.measures.job import Job
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES
+from symlab.study.points import run_experiment
 from symlab.symmetries.stored_forward import store
 from symlab.symmetries.trace import trace
 from symlab.training.models import open_models, save_models
@@ -141,8 +142,10 @@ def test_every_measure_that_may_run_on_a_gpu_is_among_them():
 def test_an_experiment_finds_on_a_gpu_what_it_finds_on_the_cpu(device, tmp_path, key):
     settings = project().studies["experiments"].settings[key]
     found, expected = (
-        resolve_name(EXPERIMENTS[key].function)(
-            settings, Job("experiments", device=where, datasets={"digits": digits()}, folder=tmp_path / where)
+        run_experiment(
+            EXPERIMENTS[key],
+            settings,
+            Job("experiments", device=where, datasets={"digits": digits()}, folder=tmp_path / where),
         )
         for where in (device, "cpu")
     )

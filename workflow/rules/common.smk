@@ -99,11 +99,11 @@ def code_of_training(wildcards):
     return code | {file: digest_of_files([Path(file)]) for file in scheme.files()}
 
 
-def code_of_experiment(experiment, wildcards):
-    """Its function and what its settings choose by name."""
+def code_of_points(experiment, wildcards):
+    """What computes a point and what its settings choose by name; points that other code has computed are not used."""
     chosen = STUDIES[wildcards.study].settings[experiment.key]
     chosen = chosen if isinstance(chosen, list) else [chosen]
-    return code_of("scripts.experiment", experiment.function, *(each for one in chosen for each in one.modules()))
+    return code_of(experiment.compute, *(each for one in chosen for each in one.modules()))
 
 
 def inputs_of(measure, wildcards):
@@ -179,14 +179,11 @@ def cards_drawn():
 
 
 def checkpoints_of(study):
-    """(what a job has kept, an output of it) for each training job and experiment of a study."""
+    """(what a job has kept, an output of it) for each training job of a study."""
     for variant in study.variants:
         for block in study.blocks():
             kept = files.checkpoints(RESULTS, study.name, variant, block)
             yield kept, files.part(RESULTS, study.name, variant, "models.safetensors", block)
-    for experiment in study.experiments():
-        kept = files.checkpoints(RESULTS, study.name, experiment.key)
-        yield kept, files.experiment(RESULTS, study.name, experiment.outputs[0])
 
 
 def papers_drawn():

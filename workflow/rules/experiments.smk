@@ -1,4 +1,4 @@
-"""One rule for each experiment that the papers' cards register (symlab.measures.Experiment)."""
+"""One rule for each experiment that the papers' cards register (symlab.study.experiment)."""
 
 for each in EXPERIMENTS.values():
 
@@ -25,8 +25,9 @@ for each in EXPERIMENTS.values():
         params:
             experiment=each.key,
             settings=partial(settings_of_experiment, each),
-            code=partial(code_of_experiment, each),
-            checkpoints=files.checkpoints(RESULTS, "{study}", each.key),
+            code=partial(code_of_points, each),
+            tables=code_of("scripts.experiment", *filter(None, [each.tables])),
+            points=files.points(RESULTS, "{study}", each.key),
         message:
             f"Experiment {each.key} of {{wildcards.study}}"
         script:

@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.attention import ADAM, DESCENT, _draw_data, _draw_weights, predict, train_attention
+from symlab.papers.mirror_symmetry.attention import ADAM, DESCENT, _draw_data, _draw_weights, predict
 from symlab.papers.mirror_symmetry.settings import Attention
 
 SMALL = Attention(N=7, T=4, d=3, decays=[0.1, 1.0], steps=6, descent_steps=6, every=3, seeds=2)
@@ -48,8 +48,10 @@ def test_targets_are_linear_in_the_features_and_hidden_in_the_query_alone():
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_training_is_that_of_torch_with_coupled_weight_decay(layers):
-    rows = train_attention(SMALL.model_copy(update={"layers": [layers]}), Job("study"))["mirror_attention.csv"]
+def test_training_is_that_of_torch_with_coupled_weight_decay(layers, experiment):
+    rows = experiment("mirror_symmetry.attention", SMALL.model_copy(update={"layers": [layers]}), Job("study"))[
+        "mirror_attention.csv"
+    ]
     Z, y = _draw_data(SMALL, Job("study"), 1)
     for name, make in ((ADAM, torch.optim.Adam), (DESCENT, torch.optim.SGD)):
         weights = _draw_weights(SMALL, Job("study"), layers, 1).requires_grad_()
@@ -70,10 +72,10 @@ def test_training_is_that_of_torch_with_coupled_weight_decay(layers):
         assert (of["rank_query"].to_numpy() == (sigma[:, 0] > 0.01 * sigma[:, 0, :1]).sum(1).numpy()).all()
 
 
-def test_the_unbalance_of_query_and_key_is_what_descent_conserves_but_for_decay():
+def test_the_unbalance_of_query_and_key_is_what_descent_conserves_but_for_decay(experiment):
     """Along gradient flow Q Q^T - K K^T falls as exp(-2 decay time), while Q and K move on their own."""
     slow = SMALL.model_copy(update={"decays": [0.001, 0.5], "descent_steps": 200, "descent_lr": 2e-3, "layers": [1]})
-    rows = train_attention(slow, Job("study"))["mirror_attention.csv"]
+    rows = experiment("mirror_symmetry.attention", slow)["mirror_attention.csv"]
     rows = rows[rows["optimizer"] == DESCENT].set_index(["layer", "decay", "seed"])
     first, last = rows[rows["step"] == 0], rows[rows["step"] == 200]
     decays = last.index.get_level_values("decay").to_numpy()
@@ -82,6 +84,10 @@ def test_the_unbalance_of_query_and_key_is_what_descent_conserves_but_for_decay(
     assert (first["loss"] / last["loss"]).min() > 1.05
 
 
-def test_a_rate_at_which_descent_diverges_is_told():
+def test_a_rate_at_which_descent_diverges_is_told(experiment):
     with pytest.raises(UserError, match="diverged"):
-        train_attention(SMALL.model_copy(update={"descent_lr": 1e4, "descent_steps": 30}), Job("study"))
+        experiment(
+            "mirror_symmetry.attention",
+            SMALL.model_copy(update={"descent_lr": 1e4, "descent_steps": 30}),
+            Job("study"),
+        )

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.factorization import LABELS, _draw, factor_with_decay
+from symlab.papers.mirror_symmetry.factorization import LABELS, _draw
 from symlab.papers.mirror_symmetry.proximal import nuclear_minimum
 from symlab.papers.mirror_symmetry.settings import Factorization
 
@@ -13,8 +13,8 @@ SMALL = Factorization(d=6, n=30, gammas=[0.0, 0.2, 0.7, 4.0], steps=800, seeds=1
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return factor_with_decay(SMALL, Job("study"))["mirror_factors.csv"]
+def rows(experiment):
+    return experiment("mirror_symmetry.factorization", SMALL)["mirror_factors.csv"]
 
 
 def test_the_convex_minimum_is_the_known_one_where_both_matrices_commute():

@@ -12,7 +12,7 @@ from symlab.networks.mlp import MLP
 from symlab.papers.mirror_symmetry import homogeneity
 from symlab.papers.mirror_symmetry.homogeneity import _averaged, measure_homogeneity, neuron_weights, weight_distances
 from symlab.papers.mirror_symmetry.magnitudes import measure_magnitudes, quantiles
-from symlab.papers.mirror_symmetry.memory import count_bytes, saved_bytes
+from symlab.papers.mirror_symmetry.memory import saved_bytes
 from symlab.papers.mirror_symmetry.network_mirrors import measure_mirrors
 from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
 from symlab.training.models import Models
@@ -171,10 +171,10 @@ def test_mirrors_of_a_network_hold_what_theorem_1_says(models, data):
     assert growth["on"].to_numpy() == pytest.approx(growth["off"].to_numpy(), abs=1e-4)
 
 
-def test_bytes_are_those_of_a_linear_chain_by_hand():
+def test_bytes_are_those_of_a_linear_chain_by_hand(experiment):
     network = {"name": "vgg", "width": 1, "depth": 8}
     settings = Memory(network=network, side=32, batch=[2])
-    rows = count_bytes(settings, Job("s"))["mirror_memory.csv"].set_index("scheme")
+    rows = experiment("mirror_symmetry.memory", settings, Job("s"))["mirror_memory.csv"].set_index("scheme")
     numbers = sum(parameter.numel() for parameter in build(settings.network, 3072, 10).parameters())
     plain, products = rows.loc["standard"], rows.loc["hadamard"]
     assert plain[["parameters", "gradients", "momentum"]].tolist() == [4 * numbers] * 3

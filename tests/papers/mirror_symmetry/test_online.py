@@ -16,12 +16,11 @@ from symlab.papers.mirror_symmetry.collapse_law import (
     predict_sparsity,
     simulate_products,
 )
-from symlab.papers.mirror_symmetry.edges import collapse_one_product, draw_means, strength_of
+from symlab.papers.mirror_symmetry.edges import draw_means, strength_of
 from symlab.papers.mirror_symmetry.online_rank import (
     draw_copies,
     lyapunov_exponents,
     step_factors,
-    train_factors,
 )
 from symlab.papers.mirror_symmetry.settings import Edges, OnlineRank, Sparsity
 from symlab.papers.mirror_symmetry.sparsity import (
@@ -30,7 +29,6 @@ from symlab.papers.mirror_symmetry.sparsity import (
     predict_shares,
     step_plain,
     step_products,
-    train_online,
 )
 
 D, RATES = 6, np.array([0.01, 0.03])
@@ -134,9 +132,9 @@ def test_near_the_critical_rate_products_that_have_learned_fall_again():
     assert predict_sparsity(lr, d, 2.0, 1, 5_000_000) < 0.01
 
 
-def test_tables_of_a_small_grid():
+def test_tables_of_a_small_grid(experiment):
     settings = Sparsity(d=10, sigma=[2.0], lr=[0.001, 0.5], batch=[1, None], seeds=2, steps=2000)
-    found = train_online([settings], Job("study"))
+    found = experiment("mirror_symmetry.sparsity", [settings])
     rows, law = found["mirror_sparsity.csv"], found["mirror_sparsity_law.csv"]
     assert set(rows["step"]) == set(law["step"]) == moments_of(2000, 10) == {1000, 2000}
     plain = rows[(rows["model"] == "plain") & (rows["step"] == 2000)].set_index("lr")
@@ -144,9 +142,7 @@ def test_tables_of_a_small_grid():
     expected = rows[np.isinf(rows["batch"])]
     assert set(expected["model"]) == {"product"}
     assert (expected[expected["lr"] == 0.5]["excess"] < 1e-6).all()
-    again = predict_shares(
-        {"grid": 0, "d": 10, "sigma": 2.0, "batch": 1.0}, np.array([0.001]), [1000, 2000], Job("study")
-    )
+    again = predict_shares({"d": 10, "sigma": 2.0, "batch": 1.0}, np.array([0.001]), [1000, 2000], Job("study"))
     columns = ["below_6", "alone_3"]
     np.testing.assert_array_equal(again[columns], law[(law["lr"] == 0.001) & (law["batch"] == 1)][columns])
 
@@ -177,8 +173,9 @@ def test_means_over_batches_are_drawn_from_their_joint_law():
     np.testing.assert_allclose(*(np.mean(np.prod(each**2, axis=0)) for each in (found, direct)), rtol=0.1)
 
 
-def test_one_product_collapses_between_its_edges_alone():
-    rows = collapse_one_product(Edges(lr=[0.02, 0.25, 5.0], batch=[1], runs=50, steps=3000, draws=50_000), Job("study"))
+def test_one_product_collapses_between_its_edges_alone(experiment):
+    settings = Edges(lr=[0.02, 0.25, 5.0], batch=[1], runs=50, steps=3000, draws=50_000)
+    rows = experiment("mirror_symmetry.edges", settings)
     found = rows["mirror_edges.csv"].set_index("lr")
     assert found["share"].round().tolist() == [0, 1, 0]
     assert (found["growth"] < 0).tolist() == [False, True, False]
@@ -233,9 +230,9 @@ def test_exponents_of_one_input_are_means_of_logarithms():
         np.testing.assert_allclose(found.loc[found["lr"] == lr[run], "exponent"], expected, atol=math.log(2) / 2000)
 
 
-def test_ranks_of_a_small_grid():
+def test_ranks_of_a_small_grid(experiment):
     settings = OnlineRank(d=4, lr=[0.01, 5.0], mu=[0.5], seeds=1, steps=4000, exponent_steps=1000)
-    found = train_factors([settings], Job("study"))
+    found = experiment("mirror_symmetry.online_rank", [settings])
     rows = found["mirror_rank.csv"]
     assert set(rows["step"]) == {1000, 2000, 4000}
     assert rows[rows["lr"] == 5.0]["diverged"].all() and rows[rows["lr"] == 5.0]["rank_3"].isna().all()

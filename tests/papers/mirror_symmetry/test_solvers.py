@@ -15,7 +15,6 @@ from symlab.papers.mirror_symmetry.solvers import (
     GroupLasso,
     Lasso,
     NuclearNorm,
-    compare_solvers,
     walk,
 )
 
@@ -77,11 +76,11 @@ def test_starts_have_the_same_product_off_and_on_the_mirrors():
     assert (a.abs() == b.abs()).all() and not (u.abs() == w.abs()).any()
 
 
-def test_on_the_mirrors_not_a_bit_is_off_and_no_sign_changes():
+def test_on_the_mirrors_not_a_bit_is_off_and_no_sign_changes(experiment):
     problem = Lasso(SMALL, "study")
     signs = [theta.sign() for _, theta in walk(problem, FACTORS, EQUAL, SMALL)]
     assert all(((sign == signs[0]) | (sign == 0)).all() for sign in signs)
-    tables = compare_solvers(SMALL.model_copy(update={"steps": 200}), Job("study"))
+    tables = experiment("mirror_symmetry.solvers", SMALL.model_copy(update={"steps": 200}), Job("study"))
     of = tables["mirror_signs.csv"].groupby("start")[["righted", "wrong"]].sum()
     assert of.loc[EQUAL, "righted"] == 0 and of.loc[EQUAL, "wrong"] > 0
 

@@ -9,7 +9,7 @@ from symlab.data import Digits, load
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.growth import draw_networks, grow_by_splitting, split_blocks, train_on
+from symlab.papers.neural_collapse.growth import draw_networks, split_blocks, train_on
 from symlab.papers.neural_collapse.resnet_stack import ResNetData
 from symlab.papers.neural_collapse.settings import Growth
 from symlab.schemes import Standard
@@ -68,10 +68,12 @@ def test_training_on_leaves_the_given_weights_as_they_are():
         assert (ended[name] - before[name]).abs().max() > 1e-3
 
 
-def test_the_table_holds_every_depth_before_and_after_training():
+def test_the_table_holds_every_depth_before_and_after_training(experiment):
     digits = load(Digits(source="digits"), None)
     settings = Growth(doublings=2, per_class=6, steps=20, seeds=2)
-    table = grow_by_splitting([settings], Job("s", datasets={"digits": digits}))["collapse_growth.csv"]
+    table = experiment("neural_collapse.growth", [settings], Job("s", datasets={"digits": digits}))[
+        "collapse_growth.csv"
+    ]
     assert table.groupby(["L", "moment"], sort=False).size().to_dict() == {
         **{(2, "trained"): 2, (3, "split"): 2, (3, "trained"): 2},
         **{(5, "split"): 2, (5, "trained"): 2},

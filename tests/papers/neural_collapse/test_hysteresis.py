@@ -6,15 +6,16 @@ from pydantic import ValidationError
 
 from symlab.data import Digits, load
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse.hysteresis import raise_penalty
 from symlab.papers.neural_collapse.settings import Hysteresis
 
 
-def test_all_penalties_go_on_from_the_networks_of_the_least():
+def test_all_penalties_go_on_from_the_networks_of_the_least(experiment):
     def table(*hidden_penalty):
         settings = Hysteresis(per_class=3, hidden_penalty=list(hidden_penalty), L=[2, 3], lr=0.01, steps=20, width=8)
         job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
-        return raise_penalty(settings, job)["critical_hysteresis.csv"].set_index(["L", "seed", "hidden_penalty"])
+        return experiment("neural_collapse.hysteresis", settings, job)["critical_hysteresis.csv"].set_index(
+            ["L", "seed", "hidden_penalty"]
+        )
 
     three, two = table(0.001, 0.01, 0.1), table(0.001, 0.1)
     assert three.groupby("L").size().to_dict() == {2: 6, 3: 6}

@@ -29,12 +29,12 @@ def test_an_isometry_that_layernorm_only_scales():
     torch.testing.assert_close(W.sum(0), torch.zeros(6), atol=1e-6, rtol=0)
 
 
-def test_every_network_reads_its_own_inputs_through_an_embedding_that_stays(monkeypatch):
+def test_every_network_reads_its_own_inputs_through_an_embedding_that_stays(monkeypatch, experiment):
     ended = []
     train_on = perturbed_classes.train_on
     monkeypatch.setattr(perturbed_classes, "train_on", lambda *args: ended.append(train_on(*args)) or ended[-1])
     settings = PerturbedClasses(eps=[0.1, 0.4], L=[2], steps=20, seeds=1)
-    table = perturbed_classes.train_perturbed_classes(settings, Job("s"))["perturbed_classes.csv"]
+    table = experiment("neural_collapse.perturbed_classes", settings, Job("s"))["perturbed_classes.csv"]
     assert len(table) == 4 * 2 * 2 and not table.isna().any().any()
     for state in ended:
         assert torch.equal(state["embedding.weight"], isometry(6, 16).expand(4, -1, -1))

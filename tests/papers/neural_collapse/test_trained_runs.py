@@ -13,7 +13,7 @@ from symlab.networks import TorchDefault
 from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.neural_collapse.resnet_stack import ResNetData
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import build_network, penalties_by_path, train_to_collapse
+from symlab.papers.neural_collapse.trained_runs import build_network, penalties_by_path
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
@@ -87,7 +87,7 @@ def test_penalties_by_depth():
 
 
 @pytest.fixture(scope="module")
-def tables():
+def tables(experiment):
     digits = load(Digits(source="digits"), None)
     shared = {"steps": 60, "seeds": 2, "per_class": 12, "moments": 5}
     grids = [
@@ -95,7 +95,7 @@ def tables():
         Runs(network="rn2", L=[2], loss="squared_error", hidden_penalty=[0.001, 0.1], **shared),
         Runs(network="t11", L=[2], patch=4, **shared),
     ]
-    return train_to_collapse(grids, Job("s", datasets={"digits": digits})), digits
+    return experiment("neural_collapse.runs", grids, Job("s", datasets={"digits": digits})), digits
 
 
 def test_the_tables_hold_every_network_at_every_moment(tables):
@@ -123,12 +123,12 @@ def test_a_text_network_has_a_row_for_every_word():
     assert len(module.embedding.weight) == int(reviews.x_train.max()) + 1
 
 
-def test_a_run_takes_the_data_set_that_it_names():
+def test_a_run_takes_the_data_set_that_it_names(experiment):
     digits = load(Digits(source="digits"), None)
     job = Job("s", datasets={"a": digits, "b": digits})
     run = {"network": "rn1", "L": [1], "steps": 5, "seeds": 1, "per_class": 3, "moments": 5, "width": 8}
     grids = [Runs(**run, dataset="b"), Runs(**run, pre_norm=True)]
-    course = train_to_collapse(grids, job)["collapse_course.csv"]
+    course = experiment("neural_collapse.runs", grids, job)["collapse_course.csv"]
     assert course.groupby("pre_norm")["dataset"].unique().map(list).to_dict() == {False: ["b"], True: ["a", "b"]}
     with pytest.raises(UserError, match="names the data set 'c'"):
-        train_to_collapse([Runs(**run, dataset="c")], job)
+        experiment("neural_collapse.runs", [Runs(**run, dataset="c")], job)

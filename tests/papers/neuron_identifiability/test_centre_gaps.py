@@ -14,7 +14,6 @@ from symlab.papers.neuron_identifiability import centre_gaps
 from symlab.papers.neuron_identifiability.centre_gaps import (
     centre_gap,
     centre_gap_table,
-    draw_centre_gaps,
     input_gap,
     row_gap,
     sample_fixed,
@@ -125,14 +124,17 @@ def test_the_slope_of_a_power_is_its_exponent() -> None:
     assert not np.isfinite(slope(pd.Series([1.0, 0.0], index=[2.0, 4.0])))
 
 
-def test_an_experiment_needs_data_of_known_subspaces() -> None:
+def test_an_experiment_needs_data_of_known_subspaces(experiment):
     U = orthonormal(16, 2).numpy().astype("float32")
-    datasets = {"a": SimpleNamespace(extras={"U": U}), "b": SimpleNamespace(extras={"U": U})}
+    datasets = {
+        "a": SimpleNamespace(extras={"U": U}, provenance={}),
+        "b": SimpleNamespace(extras={"U": U}, provenance={}),
+    }
     chosen = CentreGaps(widths=[4, 8], draws=2, fixed_fraction=[0.5])
-    table = draw_centre_gaps(chosen, Job("study", datasets=datasets))["centre_gaps.csv"]
+    table = experiment("centre_gaps", chosen, Job("study", datasets=datasets))["centre_gaps.csv"]
     assert table.groupby(["dataset", "m"]).size().eq(2).all() and len(table) == 8
     # Each data set has draws of its own, whose names hold the tuple of the study and the data set.
     F = sample_fixed(16, 8, 1.0, 0.5, ("study", "centres", "b"), "centres", 8, 1)
     assert table["gamma_out"].iloc[-1] == centre_gap(F @ torch.from_numpy(U).double())
     with pytest.raises(UserError, match="which digits is not"):
-        draw_centre_gaps(chosen, Job("study", datasets={"digits": SimpleNamespace(extras={})}))
+        experiment("centre_gaps", chosen, Job("study", datasets={"digits": SimpleNamespace(extras={}, provenance={})}))

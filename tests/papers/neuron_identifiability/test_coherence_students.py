@@ -52,10 +52,10 @@ def plain_student(given, data, mask_seed, seed):
     return (D * W).detach(), b.detach()
 
 
-def test_students_and_barriers_are_those_of_plain_training():
+def test_students_and_barriers_are_those_of_plain_training(experiment):
     given = settings()
     data = dataset(given)
-    table = coherence.train_coherence_students(given, Job("study"))["coherence_barriers.csv"]
+    table = experiment("coherence", given)["coherence_barriers.csv"]
     assert list(table.columns) == [
         "embedding", "t", "mask_seed", "pair", "split", "aligned", "barrier_max", "barrier_mid",
     ]  # fmt: skip
@@ -107,9 +107,9 @@ def test_factors_of_weights_are_trained_by_the_chain_rule():
     torch.testing.assert_close(b, bias.detach(), rtol=1e-4, atol=1e-6)
 
 
-def test_a_stopped_run_goes_on_within_the_point_with_the_same_rows(tmp_path, monkeypatch):
+def test_a_stopped_run_goes_on_within_the_point_with_the_same_rows(tmp_path, monkeypatch, experiment):
     given = settings(t=[1, 3])
-    whole = coherence.train_coherence_students(given, Job("study"))["coherence_barriers.csv"]
+    whole = experiment("coherence", given)["coherence_barriers.csv"]
     steps = []
     after_step = resume.Checkpoints.after_step
 
@@ -122,13 +122,13 @@ def test_a_stopped_run_goes_on_within_the_point_with_the_same_rows(tmp_path, mon
     monkeypatch.setattr(resume.Checkpoints, "after_step", stopping)
     job = Job("study", folder=tmp_path)
     with pytest.raises(Interrupted):
-        coherence.train_coherence_students(given, job)
+        experiment("coherence", given, job)
     assert steps[0] != steps[-1]
-    table = coherence.train_coherence_students(given, job)["coherence_barriers.csv"]
+    table = experiment("coherence", given, job)["coherence_barriers.csv"]
     # 9 steps a point; the first one is not made again, and nothing of the second.
     assert len(steps) == 18
     assert table.equals(whole)
-    more = coherence.train_coherence_students(settings(t=[1, 2, 3]), job)["coherence_barriers.csv"]
+    more = experiment("coherence", settings(t=[1, 2, 3]), job)["coherence_barriers.csv"]
     assert len(steps) == 27 and np.array_equal(
         more[more["t"] == 3]["barrier_mid"], table[table["t"] == 3]["barrier_mid"]
     )

@@ -11,10 +11,7 @@ import pytest
 import symlab
 from symlab.measures.job import Job
 from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE
-from symlab.papers.permutation_invariance.grid_training import train_grids
 from symlab.papers.permutation_invariance.settings import Overlap, Ratios, Widths
-from symlab.papers.permutation_invariance.student_tables import draw_ratios
-from symlab.papers.permutation_invariance.type_overlap import measure_overlap
 from symlab.pipeline.digest import code_of
 
 LIBRARY = str(Path(symlab.__file__).parents[1])
@@ -30,13 +27,11 @@ def resolve(target):
 
 
 @pytest.fixture(scope="module")
-def trained():
-    return train_grids(GRIDS, Job("study"))
+def trained(experiment):
+    return experiment("teacher_student.widths", GRIDS)
 
 
-def test_everything_that_the_card_names_is_there():
-    for line in (*PERMUTATION_INVARIANCE.experiments, *PERMUTATION_INVARIANCE.tables):
-        assert callable(resolve(line.function))
+def test_tables_are_made_of_what_experiments_give():
     made = {output for each in PERMUTATION_INVARIANCE.experiments for output in each.outputs}
     assert {name for table in PERMUTATION_INVARIANCE.tables for name in table.inputs} <= made
 
@@ -85,9 +80,9 @@ def test_tables_hold_a_row_for_every_run_and_pair(trained):
     assert made["barriers"].loc[made["barriers"]["source"] == "uniform", "permuted_hungarian"].isna().all()
 
 
-def test_finished_points_are_used_again_when_a_grid_grows(trained, tmp_path, monkeypatch):
+def test_finished_points_are_used_again_when_a_grid_grows(trained, tmp_path, monkeypatch, experiment):
     job = Job("study", folder=tmp_path, code={"symlab.a": "1"})
-    train_grids(GRIDS, job)
+    experiment("teacher_student.widths", GRIDS, job)
     training = import_module("symlab.papers.permutation_invariance.student_training")
     points, train = [], training.train_students
 
@@ -97,14 +92,16 @@ def test_finished_points_are_used_again_when_a_grid_grows(trained, tmp_path, mon
 
     monkeypatch.setattr(training, "train_students", counted)
     wider = [Widths(M=2, d=3, m=[2, 3, 4], runs=2, steps=250, uniform_pairs=8), GRIDS[1]]
-    ((tensors, _),) = train_grids(wider, job).values()
+    ((tensors, _),) = experiment("teacher_student.widths", wider, job).values()
     assert points == [4]
     ((before, _),) = trained.values()
     assert all(np.array_equal(tensors[name], before[name]) for name in before)
 
 
-def test_experiments_without_training_give_their_tables_at_once():
-    (ratios,) = draw_ratios([Ratios(M=2, d=3, ratio=[1, 2], uniform_pairs=3)], Job("study")).values()
+def test_experiments_without_training_give_their_tables_at_once(experiment):
+    (ratios,) = experiment(
+        "teacher_student.ratios", [Ratios(M=2, d=3, ratio=[1, 2], uniform_pairs=3)], Job("study")
+    ).values()
     assert len(ratios) == 6 and (ratios.loc[ratios["m"] == 2, "permuted"].abs() < 1e-12).all()
-    (overlap,) = measure_overlap(Overlap(M=[2, 3], up_to=2, draws=100), Job("study")).values()
+    (overlap,) = experiment("teacher_student.overlap", Overlap(M=[2, 3], up_to=2, draws=100), Job("study")).values()
     assert overlap[["M", "m"]].to_numpy().tolist() == [[2, 2], [2, 3], [2, 4], [3, 3], [3, 4], [3, 5], [3, 6]]

@@ -17,7 +17,7 @@ from symlab.papers.saddle_to_saddle.escapes import (
     slopes,
     standing_out,
 )
-from symlab.papers.saddle_to_saddle.first_escape import OriginProbe, descent_run, measured_steps, train_from_origin
+from symlab.papers.saddle_to_saddle.first_escape import OriginProbe, descent_run, measured_steps
 from symlab.papers.saddle_to_saddle.localized_loss import escape_speed, layer_ratios, speed_budget
 from symlab.papers.saddle_to_saddle.relu_chain import MOVED, STACK
 from symlab.papers.saddle_to_saddle.settings import Descents
@@ -149,12 +149,16 @@ def test_linear_networks_have_singular_values_and_nothing_that_is_relu_s():
     assert all(found[name].isnan().all() for name in ("speed", "residual", "layer2/B", "layer2/D", "layer2/lost_cut"))
 
 
-def test_tables_have_a_row_for_each_moment_network_and_layer():
+def test_tables_have_a_row_for_each_moment_network_and_layer(experiment):
     from symlab.data import Digits
     from symlab.data.digits import load
 
     grid = GRID.model_copy(update={"samples": 100, "steps": 26, "pool": 2})
-    tables = train_from_origin([grid], Job("study", datasets={"digits": load(Digits(source="digits"), None)}))
+    tables = experiment(
+        "saddle_escape.descents",
+        [grid],
+        Job("study", datasets={"digits": load(Digits(source="digits"), None)}),
+    )
     course, layers = tables["escape_course.csv"], tables["escape_layers.csv"]
     moments = len(measured_steps(grid))
     assert len(course) == moments * 3 and len(layers) == moments * 3 * 5

@@ -10,7 +10,6 @@ from scipy.stats import binomtest
 
 from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.data_speeds import search_data_speeds
 from symlab.papers.saddle_to_saddle.fig_05_one_neuron import speed_of_one_neuron
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
 from symlab.papers.saddle_to_saddle.polygon import (
@@ -19,7 +18,6 @@ from symlab.papers.saddle_to_saddle.polygon import (
     polygon,
     rank_one_speed,
 )
-from symlab.papers.saddle_to_saddle.polygon_search import search_polygons
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Polygons
 from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
 
@@ -88,9 +86,9 @@ def test_descent_is_the_plain_loop():
         torch.testing.assert_close(W_l[0], expected, atol=1e-12, rtol=0)
 
 
-def test_the_experiment_gives_a_row_a_run_and_never_beats_the_certificate():
+def test_the_experiment_gives_a_row_a_run_and_never_beats_the_certificate(experiment):
     grid = Polygons(N=[8], widths=[2, 8], runs=30, steps=600, doublings=0)
-    tables = search_polygons([grid], Job("test"))
+    tables = experiment("saddle_escape.polygons", [grid], Job("test"))
     runs = tables["polygon_runs.csv"]
     assert len(runs) == 60 and set(runs["outcome"]) <= {"success", "failure", "dead", "undecided"}
     assert (runs["speed"] <= tables["polygon_limits.csv"]["certified"].item()).all()
@@ -99,8 +97,9 @@ def test_the_experiment_gives_a_row_a_run_and_never_beats_the_certificate():
     assert (runs.loc[runs["width"] == 2, "outcome"] != "success").all()
 
 
-def test_lifted_networks_are_no_slower_and_budgets_add_up():
-    tables = search_polygons([Polygons(N=[8], L=[3, 4, 6], widths=[6], runs=10, steps=600, doublings=0)], Job("test"))
+def test_lifted_networks_are_no_slower_and_budgets_add_up(experiment):
+    grid = Polygons(N=[8], L=[3, 4, 6], widths=[6], runs=10, steps=600, doublings=0)
+    tables = experiment("saddle_escape.polygons", [grid], Job("test"))
     best = tables["polygon_runs.csv"].groupby("L")["speed"].max()
     lifts = tables["polygon_lifts.csv"]
     assert sorted(zip(lifts["of"], lifts["L"], strict=True)) == [(3, 4), (3, 6), (4, 6)]
@@ -112,13 +111,15 @@ def test_lifted_networks_are_no_slower_and_budgets_add_up():
     assert budget.loc[budget["term"] != "norms", "lost"].min() > -1e-12
 
 
-def test_speeds_on_data_begin_with_that_of_one_neuron_by_brute_force():
+def test_speeds_on_data_begin_with_that_of_one_neuron_by_brute_force(experiment):
     from symlab.data import Digits
     from symlab.data.digits import load
 
     dataset = load(Digits(source="digits"), None)
     settings = DataSpeeds(L=[3], width=3, runs=12, steps=1500, samples=50, pool=4)
-    table = search_data_speeds(settings, Job("test", datasets={"digits": dataset}))["data_speeds.csv"]
+    table = experiment("saddle_escape.data_speeds", settings, Job("test", datasets={"digits": dataset}))[
+        "data_speeds.csv"
+    ]
     assert table.groupby("L").size().to_dict() == {2: 12, 3: 12}
     x, y = pooled_samples(dataset, 4, 50)
     X = x.double().T

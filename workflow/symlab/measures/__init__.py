@@ -1,4 +1,4 @@
-"""Measures of a study's networks, experiments beside them, and tables made from tables: what a line in a card says.
+"""Measures of a study's networks, and tables made from tables: what a line in a card says.
 
 A paper's card (``symlab.papers``) registers its own; those of the kernel are in ``KERNEL``. The workflow knows nothing
 else of them: rules, files, the keys of a study in a config and the digests of code follow from these lines.
@@ -38,28 +38,6 @@ class Measure:
     memory_mb: int = 4000
     chain: bool = False
     """Whether it takes networks that are a chain of linear maps alone."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A question that needs none of a study's networks: ``(settings, job) -> {output: table or tensors}``, one job."""
-
-    key: str
-    """Dotted key of a study that asks for it: ``teacher_student.widths``. Lists of settings are its grids."""
-    settings: type[Settings]
-    function: str
-    """``module:function``; ``settings`` is what stands under the key (a list where the key holds a list)."""
-    outputs: tuple[str, ...]
-    """Tables ``<name>.csv`` of the study, or tensors ``<name>.safetensors``."""
-    several: bool = False
-    """Whether the key may hold a list of settings."""
-    datasets: bool = False
-    """Whether it is given the study's data sets (``job.datasets``), whose files are then inputs of its job."""
-    unused: tuple[str, ...] = ()
-    """Keys of its settings that only tables made from its outputs read: a change of them computes nothing anew."""
-    gpu: bool = False
-    minutes: int = 240
-    memory_mb: int = 2000
 
 
 @dataclass(frozen=True)

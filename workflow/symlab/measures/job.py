@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from symlab.artifacts import Tensors
     from symlab.data.dataset import Dataset
+    from symlab.training.resume import Checkpoints
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Job:
     datasets: dict[str, Dataset] = field(default_factory=dict)
     """The study's data sets by name, of an experiment that asks for them."""
     folder: Path | None = None
-    """Where an experiment keeps the points that it has finished; None keeps none."""
+    """Where an experiment keeps its points; None keeps none."""
     code: dict[str, str] = field(default_factory=dict)
     """Digests of the modules behind the job: what was kept by other code is not used."""
     checkpoint_minutes: float = 10.0
+    checkpoints: Checkpoints | None = None
+    """Of an experiment's point that trains: where it keeps its progress."""

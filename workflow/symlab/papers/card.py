@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from symlab.measures import Experiment, Measure, Table
+from symlab.measures import Measure, Table
+from symlab.study.experiment import Experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn

@@ -17,7 +17,6 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from symlab.data import SOURCES, Source
 from symlab.errors import UserError
-from symlab.measures import Experiment
 from symlab.networks import INITS, MLP, NETWORKS
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, maker_of, switches
 from symlab.pipeline.studies import Chosen, Project, Study, Variant
@@ -25,6 +24,7 @@ from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES, WAsymmetric
 from symlab.schemes.fixed_counts import fixed_counts
 from symlab.settings import Kind, Positive, Settings, kinds_by_name
+from symlab.study.experiment import Experiment
 from symlab.training.settings import Recipe
 
 Config = dict[str, Any]

@@ -26,7 +26,7 @@ PLUMBING = (
 # imported by name, so that another network or key, next to those that a job uses, changes nothing.
 REGISTRIES = ("data", "measures", "networks", "papers", "schemes")
 # What the Snakefile asks settings: jobs get the answers as parameters.
-ASKED_BEFORE = ("about", "columns", "files", "misfit", "modules", "scale")
+ASKED_BEFORE = ("about", "columns", "common", "files", "misfit", "modules", "points", "scale")
 
 Place = tuple[Path, str]
 """A file and the name of a definition in it, or "" for the whole file."""

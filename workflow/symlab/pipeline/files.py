@@ -36,6 +36,11 @@ def figure(results: str, study: str, figure_id: str, suffix: str = ".svg") -> st
     return f"{results}/{study}/figures/{figure_id}{suffix}"
 
 
+def points(results: str, study: str, key: str) -> str:
+    """Where an experiment keeps its points; no output, so that those that are there stay when others are added."""
+    return f"{results}/{study}/points/{key}"
+
+
 def checkpoints(results: str, *names: str | int) -> str:
     """Where a job keeps what it has done so far; no output, for Snakemake removes those of a job that was killed."""
     return "/".join([results, "checkpoints", *map(str, names)])

@@ -19,7 +19,8 @@ from symlab.device import resolve_device
 from symlab.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
-    from symlab.measures import Experiment, Measure
+    from symlab.measures import Measure
+    from symlab.study.experiment import Experiment
 
 Report = Callable[[str], None]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from symlab.measures import KERNEL, KERNEL_TABLES, Experiment, Measure, Table
+from symlab.measures import KERNEL, KERNEL_TABLES, Measure, Table
 from symlab.papers import PAPERS
 from symlab.papers.card import Figure, Paper
+from symlab.study.experiment import Experiment
 
 MEASURES: dict[str, Measure] = {
     measure.name: measure for measure in (*KERNEL, *(each for paper in PAPERS for each in paper.measures))

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symlab.data import Source
-from symlab.measures import Experiment, Measure, Table
+from symlab.measures import Measure, Table
 from symlab.networks import Network
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES, is_table
 from symlab.plotting.settings import Style
 from symlab.schemes import Scheme
 from symlab.settings import Settings
+from symlab.study.experiment import Experiment
 from symlab.training.settings import Recipe
 
 Chosen = Settings | list[Settings]

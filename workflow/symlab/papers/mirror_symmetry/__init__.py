@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symlab.measures import Experiment, Measure
+from symlab.measures import Measure
 from symlab.papers.card import Figure, Paper
 from symlab.papers.mirror_symmetry.found import FOUND, SCALE, TERMS
 from symlab.papers.mirror_symmetry.settings import (
@@ -21,6 +21,7 @@ from symlab.papers.mirror_symmetry.settings import (
     Solvers,
     Sparsity,
 )
+from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.mirror_symmetry"
 _ALIKE = ("homogeneity.csv", "neuron_correlations.parquet")
@@ -122,7 +123,14 @@ MIRROR_SYMMETRY = Paper(
             f"{_ROOM}.solvers:compare_solvers",
             ("mirror_solvers.csv", "mirror_signs.csv"),
         ),
-        Experiment("mirror_symmetry.sparsity", Sparsity, f"{_ROOM}.sparsity:train_online", _SPARSITY, several=True),
+        Experiment(
+            "mirror_symmetry.sparsity",
+            Sparsity,
+            f"{_ROOM}.sparsity:train_online",
+            _SPARSITY,
+            "symlab.study.points:join_grids",
+            several=True,
+        ),
         Experiment(
             "mirror_symmetry.online_rank", OnlineRank, f"{_ROOM}.online_rank:train_factors", _RANK, several=True
         ),

@@ -11,30 +11,28 @@ from symlab.papers.mirror_symmetry.settings import Edges
 from symlab.seeds import numpy_rng
 
 
-def collapse_one_product(settings: Edges, job: Job) -> dict[str, pd.DataFrame]:
-    """SGD of (u w x - y)^2, y = slope x + sigma eps, from next to u = w = 0, over rates and batch sizes.
+def collapse_one_product(settings: Edges, job: Job, batch: int) -> dict[str, pd.DataFrame]:
+    """SGD of (u w x - y)^2, y = slope x + sigma eps, from next to u = w = 0, at every rate.
 
     A run has collapsed if it ends nearer to 0 than it started.
 
     Returns:
-        ``mirror_edges.csv``: a row a batch size and rate: ``share`` of ``runs`` that collapsed, ``growth``: Lambda = E
+        ``mirror_edges.csv``: a row a rate: ``share`` of ``runs`` that collapsed, ``growth``: Lambda = E
         log|1 - lr h|, the larger of the two mirrors', its standard error ``error`` and the ``deviation`` of a step,
         ``steps``, and the sign that Eq. 5 gives (``second_order``: -2 E h - lr E h^2 of the growing mirror, over 2).
     """
     rows = []
     rates = np.array(sorted(settings.lr))
-    for batch in settings.batch:
-        share = _descend(settings, rates, batch, numpy_rng(job.study, "edges", "runs", batch))
-        stream = numpy_rng(job.study, "edges", "law", batch)
-        _, products = draw_means(stream, settings.draws, batch, settings.slope, settings.sigma)
-        for lr, found in zip(rates, share, strict=True):
-            logs = [np.log(np.abs(1 + sign * 2 * lr * products)) for sign in (1, -1)]
-            larger = max(logs, key=np.mean)
-            row = {"batch": batch, "lr": lr, "share": found, "runs": settings.runs, "steps": settings.steps}
-            row |= {"growth": larger.mean(), "deviation": larger.std(), "error": larger.std() / settings.draws**0.5}
-            second = 2 * lr * settings.slope - 2 * lr**2 * strength_of(batch, settings.slope, settings.sigma)
-            rows.append({**row, "second_order": second})
-        job.report(f"batch {batch}: collapse at {np.sum(share > 0.5)} of {len(rates)} rates")
+    share = _descend(settings, rates, batch, numpy_rng(job.study, "edges", "runs", batch))
+    stream = numpy_rng(job.study, "edges", "law", batch)
+    _, products = draw_means(stream, settings.draws, batch, settings.slope, settings.sigma)
+    for lr, found in zip(rates, share, strict=True):
+        logs = [np.log(np.abs(1 + sign * 2 * lr * products)) for sign in (1, -1)]
+        larger = max(logs, key=np.mean)
+        row = {"batch": batch, "lr": lr, "share": found, "runs": settings.runs, "steps": settings.steps}
+        row |= {"growth": larger.mean(), "deviation": larger.std(), "error": larger.std() / settings.draws**0.5}
+        second = 2 * lr * settings.slope - 2 * lr**2 * strength_of(batch, settings.slope, settings.sigma)
+        rows.append({**row, "second_order": second})
     return {"mirror_edges.csv": pd.DataFrame(rows)}
 
 

@@ -20,8 +20,8 @@ RELATIVE = 1e-3
 """Those below this share of the largest one do not count to the rank that is reached."""
 
 
-def factor_with_decay(settings: Factorization, job: Job) -> dict[str, pd.DataFrame]:
-    """Full-batch gradient descent on W U for every gamma, kind of labels and seed, in double precision.
+def factor_with_decay(settings: Factorization, job: Job, seed: int) -> dict[str, pd.DataFrame]:
+    """Full-batch gradient descent on W U for every gamma and kind of labels, in double precision.
 
     The loss is (1/n) sum |W U x - y|^2 + gamma (|W|^2 + |U|^2), x ~ N(0, I).
 
@@ -32,14 +32,13 @@ def factor_with_decay(settings: Factorization, job: Job) -> dict[str, pd.DataFra
         units of its largest (NaN where it is 0) and ``excess`` of the loss over its; ``above``, the singular values of
         A S above gamma, and ``above_band``, those above gamma - ln(1e6) / (4 lr step).
     """
-    cases = [(labels, seed) for labels in LABELS for seed in range(settings.seeds)]
-    problems = [_draw(settings, job, labels, seed) for labels, seed in cases]
-    gamma = torch.tensor(settings.gammas, dtype=torch.float64).repeat(len(cases))
+    problems = [_draw(settings, job, labels, seed) for labels in LABELS]
+    gamma = torch.tensor(settings.gammas, dtype=torch.float64).repeat(len(LABELS))
     A, S, W, U = (torch.stack(each).repeat_interleave(len(settings.gammas), 0) for each in zip(*problems, strict=True))
     convex = nuclear_minimum(A, S, gamma)
     best, least = torch.linalg.svdvals(convex), _objective(convex, A, S) + 2 * gamma * _nuclear(convex)
     critical = torch.linalg.svdvals(A @ S)
-    index = [(labels, seed, value) for labels, seed in cases for value in settings.gammas]
+    index = [(labels, seed, value) for labels in LABELS for value in settings.gammas]
     moments = {settings.steps // part for part in (8, 4, 2, 1)}
     tables = []
     for step in range(1, settings.steps + 1):
@@ -65,7 +64,6 @@ def factor_with_decay(settings: Factorization, job: Job) -> dict[str, pd.DataFra
                 step=step, lr=settings.lr, d=settings.d, **{name: values.numpy() for name, values in columns.items()}
             )
         )
-        job.report(f"step {step}")
     return {"mirror_factors.csv": pd.concat(tables, ignore_index=True)}
 
 

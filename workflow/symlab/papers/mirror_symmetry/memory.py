@@ -16,11 +16,11 @@ from symlab.schemes.parametrisation import parametrise
 SCHEMES: tuple[Scheme, ...] = (Standard(name="standard"), Hadamard(name="hadamard"))
 
 
-def count_bytes(settings: Memory, job: Job) -> dict[str, pd.DataFrame]:
+def count_bytes(settings: Memory, job: Job, batch: int) -> dict[str, pd.DataFrame]:
     """What SGD with momentum holds at the end of a forward pass, counted and not measured, so that it is of any device.
 
     Returns:
-        ``mirror_memory.csv``: a row a scheme and batch size: ``parameters``, ``gradients`` and ``momentum`` in bytes
+        ``mirror_memory.csv``: a row a scheme: ``parameters``, ``gradients`` and ``momentum`` in bytes
         (of products: those of the composed parameters too), and ``activations``, what the backward pass needs.
     """
     rows = []
@@ -31,11 +31,9 @@ def count_bytes(settings: Memory, job: Job) -> dict[str, pd.DataFrame]:
         products = parametrise(scheme, list(numbers), dict.fromkeys(numbers, (None, None)), stacked=False)
         factors = 4 * sum(n * (len(products[name].suffixes) if name in products else 1) for name, n in numbers.items())
         composed = whole if products else 0
-        for batch in settings.batch:
-            held = {"parameters": factors + composed, "gradients": factors + composed, "momentum": factors}
-            held["activations"] = saved_bytes(module, batch, settings.side)
-            rows.append({"scheme": scheme.name, "batch": batch, **held})
-            job.report(f"{scheme.name}, batch {batch}: {sum(held.values()) / 2**20:.0f} MiB")
+        held = {"parameters": factors + composed, "gradients": factors + composed, "momentum": factors}
+        held["activations"] = saved_bytes(module, batch, settings.side)
+        rows.append({"scheme": scheme.name, "batch": batch, **held})
     return {"mirror_memory.csv": pd.DataFrame(rows)}
 
 

@@ -26,7 +26,7 @@ DIVERGED = 1000.0
 Matrices = Float[np.ndarray, "runs d d"]
 
 
-def train_factors(settings: list[OnlineRank], job: Job) -> dict[str, pd.DataFrame]:
+def train_factors(settings: OnlineRank, job: Job, seed: int) -> dict[str, pd.DataFrame]:
     """W U x, (I + W)(I + U) x and (W U + V) x for y = mu x + (1 - mu) eps, eps_i ~ N(0, 2 / i).
 
     Returns:
@@ -37,18 +37,14 @@ def train_factors(settings: list[OnlineRank], job: Job) -> dict[str, pd.DataFram
         ``mirror_rank_exponents.csv``: a row a size, rate, mu and place: Lyapunov ``exponent`` a step and its standard
         error.
     """
-    ranks, exponents = [], []
-    for each in settings:
-        lr, mu = (part.ravel() for part in np.meshgrid(sorted(each.lr), sorted(each.mu), indexing="ij"))
-        for seed in range(each.seeds):
-            for model in (VANILLA, RESIDUAL, SKIP):
-                ranks += list(_train(each, model, lr, mu, seed, job))
-        exponents.append(lyapunov_exponents(lr, mu, each.d, each.exponent_steps, _stream(job, each.d, "exponents")))
-        job.report(f"d {each.d}: {each.seeds} seeds of {len(lr)} rates and mu")
-    return {
-        "mirror_rank.csv": pd.DataFrame(ranks),
-        "mirror_rank_exponents.csv": pd.concat(exponents, ignore_index=True),
-    }
+    lr, mu = (part.ravel() for part in np.meshgrid(sorted(settings.lr), sorted(settings.mu), indexing="ij"))
+    ranks = [row for model in (VANILLA, RESIDUAL, SKIP) for row in _train(settings, model, lr, mu, seed, job)]
+    found = {"mirror_rank.csv": pd.DataFrame(ranks)}
+    # Exponents belong to the samples' law, not to a seed.
+    if seed == 0:
+        stream = _stream(job, settings.d, "exponents")
+        found["mirror_rank_exponents.csv"] = lyapunov_exponents(lr, mu, settings.d, settings.exponent_steps, stream)
+    return found
 
 
 def _stream(job: Job, d: int, what: str, seed: int = 0) -> np.random.Generator:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
 from symlab.networks import VGG, ResNet18, ResNet20, ViT
+from symlab.papers.mirror_symmetry.names import ADAM, DESCENT
 from symlab.settings import Fraction, Positive, Settings
+from symlab.study.experiment import Point, PointSettings
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -16,7 +19,7 @@ def _distinct(values: list[Any]) -> list[Any]:
     return values
 
 
-class Lines(Settings):
+class Lines(PointSettings):
     """Gradient descent from points on mirrors of two losses in the plane, and from beside them (Fig. 5)."""
 
     lr: Annotated[float, Field(gt=0)] = Field(0.05, description="Rate.")
@@ -43,9 +46,10 @@ class Mirrors(Settings):
     )
 
 
-class SmallNetworks(Settings):
+class SmallNetworks(PointSettings):
     """Tanh networks, whose mirrors are known in closed form: their Hessian, and when 0 is stable (Fig. 2, Eq. 2)."""
 
+    by: ClassVar = {"seed": "seeds"}
     d: Annotated[int, Field(ge=3)] = Field(8, description="Neurons of the tanh network.")
     samples: Positive = Field(400, description="Samples of its data.")
     start: Annotated[float, Field(gt=0)] = Field(0.3, description="Norm of its initial parameters.")
@@ -88,9 +92,10 @@ class Magnitudes(Settings):
     )
 
 
-class Factorization(Settings):
+class Factorization(PointSettings):
     """Two linear layers with weight decay, from none to so much that all is lost (Fig. 8)."""
 
+    by: ClassVar = {"seed": "seeds"}
     gammas: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2)] = Field(
         [0.0, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0], description="Strengths of the decay, γ(|W|² + |U|²)."
     )
@@ -104,7 +109,7 @@ class Factorization(Settings):
         return f"{self.d} units a layer, {self.steps} steps, {self.seeds} seeds"
 
 
-class Plasticity(Settings):
+class Plasticity(PointSettings):
     """A linear regressor and reparametrized ones that learn tasks one after the other (Fig. 4)."""
 
     tasks: Annotated[int, Field(ge=2)] = Field(10, description="Tasks.")
@@ -128,9 +133,11 @@ class Plasticity(Settings):
         return f"{self.tasks} tasks, {self.steps} steps a task, {self.seeds} seeds"
 
 
-class Attention(Settings):
+class Attention(PointSettings):
     """Self-attention layers that learn a regression in context, with weight decay (Figs. 9, 10)."""
 
+    by: ClassVar = {"layers": "layers", "optimizer": "optimizers"}
+    optimizers: ClassVar = (ADAM, DESCENT)
     layers: Annotated[list[Literal[1, 2]], Field(min_length=1)] = Field([1, 2], description="Numbers of layers.")
     N: Positive = Field(100, description="Data points.")
     T: Annotated[int, Field(ge=2)] = Field(10, description="Rows of a data point, the last of which is the query.")
@@ -149,9 +156,11 @@ class Attention(Settings):
         return f"{self.N} data points, {self.T} rows, {self.d} features, {self.steps} steps, {self.seeds} seeds"
 
 
-class Solvers(Settings):
+class Solvers(PointSettings):
     """Products of factors with weight decay against solvers of the convex problems that they stand for (Sec. 2.6)."""
 
+    by: ClassVar = {"problem": "problems"}
+    problems: ClassVar = ("lasso", "group lasso", "nuclear norm")
     d: Annotated[int, Field(ge=10, multiple_of=5)] = Field(50, description="Coefficients of the lasso, in groups of 5.")
     n: Positive = Field(100, description="Samples.")
     side: Annotated[int, Field(ge=4)] = Field(20, description="Inputs and outputs of the matrix problem.")
@@ -173,11 +182,13 @@ Rates = Annotated[list[Rate], Field(min_length=1), AfterValidator(_distinct)]
 ManySteps = Annotated[int, Field(ge=1000, multiple_of=1000)]
 
 
-class Sparsity(Settings):
+class Sparsity(PointSettings):
     """Online SGD of a regression whose coefficients are products u w, and of a plain one (Fig. 3 left).
 
     All rates and models of a seed learn from the same samples.
     """
+
+    by: ClassVar = {"sigma": "sigma", "batch": "batch"}
 
     d: Annotated[int, Field(ge=2)] = Field(200, description="Inputs; each true coefficient is 1/d.")
     sigma: Rates = Field([2.0, 1.0], description="Standard deviations of the labels' noise.")
@@ -193,13 +204,19 @@ class Sparsity(Settings):
     steps: ManySteps = Field(100_000, description="Steps, a multiple of 1,000.")
     per_decade: Positive = Field(10, description="Measurements for each factor of ten in the steps.")
 
+    def points(self, datasets: Sequence[str] = ()) -> list[Point]:
+        # The expected gradient is taken at the rates of the largest batch.
+        largest = max(filter(None, self.batch), default=1)
+        return [{**point, "rates_of": point["batch"] or largest} for point in super().points(datasets)]
+
     def scale(self) -> str:
         return f"{self.d} inputs, {len(self.lr)} rates, {self.seeds} seeds, {self.steps} steps"
 
 
-class AdamSparsity(Settings):
+class AdamSparsity(PointSettings):
     """The same regression of products under Adam, with and without momentum: how sparse it gets at which error."""
 
+    by: ClassVar = {"seed": "seeds"}
     d: Annotated[int, Field(ge=2)] = Field(200, description="Inputs; each true coefficient is 1/d.")
     sigma: Rate = Field(2.0, description="Standard deviation of the labels' noise.")
     beta1: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
@@ -214,9 +231,10 @@ class AdamSparsity(Settings):
         return f"{len(self.lr)} rates of Adam, {self.steps} steps of Adam"
 
 
-class Edges(Settings):
+class Edges(PointSettings):
     """SGD of one product u w from right beside its mirrors, over rates and batch sizes: where it collapses (Thm. 5)."""
 
+    by: ClassVar = {"batch": "batch"}
     slope: Rate = Field(0.1, description="The true coefficient.")
     sigma: Rate = Field(1.0, description="Standard deviation of the labels' noise.")
     batch: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
@@ -236,9 +254,10 @@ VANILLA, RESIDUAL, SKIP = "vanilla", "residual", "skip"
 """What multiplies the input: W U, (I + W)(I + U), W U + V."""
 
 
-class OnlineRank(Settings):
+class OnlineRank(PointSettings):
     """Online SGD of a product of two matrices on noisy copies of the input, with two ways around it (Fig. 3 mid)."""
 
+    by: ClassVar = {"seed": "seeds"}
     d: Annotated[int, Field(ge=2)] = Field(50, description="Inputs, hidden neurons and outputs.")
     lr: Rates = Field([2e-3, 5e-3, 9e-3], description="Rates.")
     mu: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
@@ -252,9 +271,10 @@ class OnlineRank(Settings):
         return f"{self.d} inputs, {self.seeds} seeds, {self.steps} steps"
 
 
-class Memory(Settings):
+class Memory(PointSettings):
     """Memory of a training step of a network as it is and with every parameter a product (Fig. 7, App. B.4)."""
 
+    by: ClassVar = {"batch": "batch"}
     network: Annotated[ResNet20 | ResNet18 | VGG | ViT, Field(discriminator="name")] = Field(
         ResNet18(name="resnet18"), description="The network, for colour images."
     )

@@ -197,38 +197,37 @@ def _normal(generator: torch.Generator, *shapes: tuple[int, ...]) -> list[Tensor
     return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
-def compare_solvers(settings: Solvers, job: Job) -> dict[str, pd.DataFrame]:
-    """Factors with decay, ISTA, FISTA and subgradient descent on three problems, in double precision.
+PROBLEMS: dict[str, type[Problem]] = {kind.name: kind for kind in (Lasso, GroupLasso, NuclearNorm)}
+
+
+def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.DataFrame]:
+    """Factors with decay, ISTA, FISTA and subgradient descent on a problem, in double precision.
 
     All take full-batch steps of one product with S each: ISTA and FISTA at rate 1/L, subgradients at 1/(L sqrt(step)),
     factors at ``rate``/L. Convex solvers start where the unequal factors' product does.
 
     Returns:
-        ``mirror_solvers.csv``: a row a measured step, problem, method, ``start``, ``strength`` and ``seed`` with the
+        ``mirror_solvers.csv``: a row a measured step, method, ``start``, ``strength`` and ``seed`` with the
         ``gap`` of mean squared error and penalty above the minimum, and ``f1`` of the support (what exceeds 1e-6)
         against the minimiser's; ``mirror_signs.csv``: for factors of a lasso the coefficients of the minimiser's
         support that start with the ``wrong`` sign, and which of them have the right one at the end (``righted``).
     """
+    of = PROBLEMS[problem](settings, job.study)
+    best = of.minimum()
     tables, signs = [], []
-    for kind in (Lasso, GroupLasso, NuclearNorm):
-        problem = kind(settings, job.study)
-        best = problem.minimum()
-        frame = pd.DataFrame(problem.keys, columns=["seed", "strength"]).assign(problem=problem.name)
-        for method, start in [(FACTORS, start) for start in problem.starts] + [(each, UNEQUAL) for each in CONVEX]:
-            frame = frame.assign(method=method, start=start)
-            path = walk(problem, method, start, settings)
-            wrong = best.sign() * next(path)[1].sign() < 0
-            for step, theta in path:
-                tables.append(frame.assign(step=step, **_measure(problem, theta, best)))
-            if kind is Lasso and method == FACTORS:
-                righted = wrong & (theta * best.sign() > NONZERO)
-                counts = {"wrong": wrong.sum((1, 2)).numpy(), "righted": righted.sum((1, 2)).numpy()}
-                signs.append(frame.assign(**counts))
-            job.report(f"{problem.name}, {method} {start}")
-    return {
-        "mirror_solvers.csv": pd.concat(tables, ignore_index=True),
-        "mirror_signs.csv": pd.concat(signs, ignore_index=True),
-    }
+    frame = pd.DataFrame(of.keys, columns=["seed", "strength"]).assign(problem=of.name)
+    for method, start in [(FACTORS, start) for start in of.starts] + [(each, UNEQUAL) for each in CONVEX]:
+        frame = frame.assign(method=method, start=start)
+        path = walk(of, method, start, settings)
+        wrong = best.sign() * next(path)[1].sign() < 0
+        for step, theta in path:
+            tables.append(frame.assign(step=step, **_measure(of, theta, best)))
+        if isinstance(of, Lasso) and method == FACTORS:
+            righted = wrong & (theta * best.sign() > NONZERO)
+            counts = {"wrong": wrong.sum((1, 2)).numpy(), "righted": righted.sum((1, 2)).numpy()}
+            signs.append(frame.assign(**counts))
+    of_signs = {"mirror_signs.csv": pd.concat(signs, ignore_index=True)} if signs else {}
+    return {"mirror_solvers.csv": pd.concat(tables, ignore_index=True), **of_signs}
 
 
 def walk(problem: Problem, method: str, start: str, settings: Solvers) -> Iterator[tuple[int, Batch]]:

@@ -38,42 +38,27 @@ class Samples(NamedTuple):
     y: Float[np.ndarray, "steps seeds batch"]
 
 
-def train_online(settings: list[Sparsity], job: Job) -> dict[str, pd.DataFrame]:
-    """Both models at every rate, noise, batch size and seed.
+def train_online(
+    settings: Sparsity, job: Job, sigma: float, batch: int | None, rates_of: int
+) -> dict[str, pd.DataFrame]:
+    """Both models at every rate and seed, rates in units of the critical one of batches of ``rates_of`` if asked for.
 
     Returns:
-        ``mirror_sparsity.csv``: a row a grid, noise, batch size (infinite: the expected gradient), model (product,
-        plain), rate, seed and step: ``mse`` over the last 1,000 steps, ``excess`` |theta - 1/d|^2, whether it
-        ``diverged``, medians over coefficients of ln|theta| and ln (u + w)^2 / 2 (``median_log``,
+        ``mirror_sparsity.csv``: a row a model (product, plain), rate, seed and step, with ``d``, ``sigma`` and
+        ``batch`` (infinite: the expected gradient): ``mse`` over the last 1,000 steps, ``excess`` |theta - 1/d|^2,
+        whether it ``diverged``, medians over coefficients of ln|theta| and ln (u + w)^2 / 2 (``median_log``,
         ``median_log_mirror``) and the shares of |theta| < 10^-k (``below_k``).
-        ``mirror_sparsity_law.csv``: for the products, a row a grid, noise, batch size, rate and step: Lambda
+        ``mirror_sparsity_law.csv``: for the products, a row a rate and step: Lambda
         (``growth``) and the shares predicted without a fit, by the law near the mirror (``below_k``) and by products
         that are simulated one by one (``alone_k``).
     """
-    measured: list[pd.DataFrame] = []
-    predicted: list[pd.DataFrame] = []
-    for grid, each in enumerate(settings):
-        for sigma in each.sigma:
-            for batch in each.batch:
-                size = math.inf if batch is None else float(batch)
-                # The expected gradient is taken at the rates of the largest batch.
-                sizes = [size for size in each.batch if size is not None]
-                of = max(sizes, default=1) if batch is None else batch
-                unit = critical_rate(each.d, sigma, of) if each.in_critical_rates else 1.0
-                rates = unit * np.array(sorted(each.lr))
-                at = {"grid": grid, "d": each.d, "sigma": sigma, "batch": size}
-                rows = pd.DataFrame(_train(each, rates, sigma, batch, job))
-                for place, (key, value) in enumerate(at.items()):
-                    rows.insert(place, key, value)
-                measured.append(rows)
-                predicted.append(predict_shares(at, rates, sorted(set(rows["step"])), job))
-                sparse = rows[(rows["model"] == PRODUCT) & (rows["step"] == each.steps)]["below_6"]
-                job.report(
-                    f"d {each.d}, sigma {sigma:g}, batch {batch}: sparsity {sparse.min():.3g} to {sparse.max():.3g}"
-                )
+    unit = critical_rate(settings.d, sigma, rates_of) if settings.in_critical_rates else 1.0
+    rates = unit * np.array(sorted(settings.lr))
+    at = {"d": settings.d, "sigma": sigma, "batch": math.inf if batch is None else float(batch)}
+    rows = pd.DataFrame(_train(settings, rates, sigma, batch, job))
     return {
-        "mirror_sparsity.csv": pd.concat(measured, ignore_index=True),
-        "mirror_sparsity_law.csv": pd.concat(predicted, ignore_index=True),
+        "mirror_sparsity.csv": pd.DataFrame(at, index=rows.index).join(rows),
+        "mirror_sparsity_law.csv": predict_shares(at, rates, sorted(set(rows["step"])), job),
     }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from symlab.measures import Experiment
 from symlab.papers.card import Figure, Paper
 from symlab.papers.neural_collapse.found import FOUND, SCALE, TERMS
 from symlab.papers.neural_collapse.settings import CriticalPenalty, Growth, Hysteresis, PerturbedClasses, Runs
+from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.neural_collapse"
 _COURSE, _LAYERS = ("collapse_course.csv",), ("collapse_layers.csv",)
@@ -39,6 +39,7 @@ NEURAL_COLLAPSE = Paper(
             Runs,
             f"{_ROOM}.trained_runs:train_to_collapse",
             (*_COURSE, *_LAYERS, "collapse_samples.csv"),
+            f"{_ROOM}.run_tables:tabulate_runs",
             several=True,
             datasets=True,
             gpu=True,

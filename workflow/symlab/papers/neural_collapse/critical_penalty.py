@@ -35,25 +35,22 @@ class WithoutBranches(NamedTuple):
     weights: dict[str, Tensor]
 
 
-def predict_critical_penalty(settings: CriticalPenalty, job: Job) -> dict[str, pd.DataFrame]:
-    """S of networks without branches, trained at each penalty of the last layer.
+def predict_critical_penalty(
+    settings: CriticalPenalty, job: Job, dataset: str, last_penalty: float, seed: int
+) -> dict[str, pd.DataFrame]:
+    """S of a network without branches, trained at a penalty of the last layer.
 
     Returns:
-        ``critical_penalty.csv``: a row a data set, penalty and seed: ``critical``, and the ``total`` loss that the
+        ``critical_penalty.csv``: a row: data set, penalty, seed, ``critical``, and the ``total`` loss that the
         network without branches ended at. A search from random starts gives S from below.
     """
-    rows = []
-    for name, dataset in job.datasets.items():
-        x, y = pooled_samples(dataset, settings.pool, per_class=settings.per_class)
-        for penalty in settings.last_penalty:
-            for seed in range(settings.seeds):
-                generator = torch_generator(job.study, "critical penalty", name, f"{penalty:g}", seed)
-                dead = train_without_branches(x.double(), y, dataset.n_classes, settings, penalty, generator)
-                critical = best_neuron(dead.Z, dead.g, settings.starts, generator)
-                at = {"dataset": name, "last_penalty": penalty, "seed": seed}
-                rows.append({**at, "critical": critical, "total": dead.total})
-                job.report(f"{name}, penalty {penalty:g}, seed {seed}: critical penalty {critical:.3g}")
-    return {"critical_penalty.csv": pd.DataFrame(rows)}
+    data = job.datasets[dataset]
+    x, y = pooled_samples(data, settings.pool, per_class=settings.per_class)
+    generator = torch_generator(job.study, "critical penalty", dataset, f"{last_penalty:g}", seed)
+    dead = train_without_branches(x.double(), y, data.n_classes, settings, last_penalty, generator)
+    critical = best_neuron(dead.Z, dead.g, settings.starts, generator)
+    row = {"dataset": dataset, "last_penalty": last_penalty, "seed": seed, "critical": critical, "total": dead.total}
+    return {"critical_penalty.csv": pd.DataFrame([row])}
 
 
 def train_without_branches(

@@ -13,7 +13,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from symlab.data.dataset import Dataset
 from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
@@ -32,37 +31,30 @@ from symlab.training.settings import Recipe
 MEASURED = ("NC1", "NC2A", "NC3", "fit", "hidden", "last", "accuracy")
 
 
-def grow_by_splitting(grids: Sequence[Growth], job: Job) -> dict[str, pd.DataFrame]:
+def grow_by_splitting(settings: Growth, job: Job, dataset: str) -> dict[str, pd.DataFrame]:
     """Train networks of one block, split their blocks and train on, as often as asked for.
 
     Returns:
         ``collapse_growth.csv``: a row a network, depth and ``moment`` (``split``: before it is trained at that depth,
         ``trained``), with its losses and metrics.
     """
-    rows = []
-    for settings in grids:
-        for name, dataset in job.datasets.items():
-            rows += _grow(settings, name, dataset, job)
-    return {"collapse_growth.csv": pd.DataFrame(rows)}
-
-
-def _grow(settings: Growth, name: str, dataset: Dataset, job: Job) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
+    source = job.datasets[dataset]
     layers, members = int(settings.network[2]), [Replica(0, seed) for seed in range(settings.seeds)]
-    x, y = pooled_samples(dataset, settings.pool, per_class=settings.per_class)
+    x, y = pooled_samples(source, settings.pool, per_class=settings.per_class)
     place = torch.device(job.device)
     data = ResNetData(x.to(place), y.to(place), x[:0], y[:0], "classification")
     state = draw_networks(
-        LayerNormResNet(x.shape[1], dataset.n_classes, settings.width, 2, layers),
-        [torch_generator(job.study, "growth", name, seed) for seed in range(settings.seeds)],
+        LayerNormResNet(x.shape[1], source.n_classes, settings.width, 2, layers),
+        [torch_generator(job.study, "growth", dataset, seed) for seed in range(settings.seeds)],
     )
     for doubling in range(settings.doublings + 1):
         L = 2**doubling + 1
         hidden = settings.penalty / L if settings.by_depth == "split" else settings.penalty
-        network = LayerNormResNet(x.shape[1], dataset.n_classes, settings.width, L, layers)
+        network = LayerNormResNet(x.shape[1], source.n_classes, settings.width, L, layers)
         probe = CollapseProbe(network, x, y, "classification", hidden, settings.penalty)
-        key = {"dataset": name, "network": settings.network, "by_depth": settings.by_depth, "L": L}
-        key |= {"width": settings.width, "classes": dataset.n_classes, "last_penalty": settings.penalty, "N": len(y)}
+        key = {"dataset": dataset, "network": settings.network, "by_depth": settings.by_depth, "L": L}
+        key |= {"width": settings.width, "classes": source.n_classes, "last_penalty": settings.penalty, "N": len(y)}
         if doubling:
             state = split_blocks(state)
             rows += _rows(key | {"moment": "split"}, probe(state))
@@ -70,8 +62,8 @@ def _grow(settings: Growth, name: str, dataset: Dataset, job: Job) -> list[dict[
         recipe = penalised_descent(network, hidden, settings.penalty, lr, settings.steps)
         state = train_on(network, state, members, data, recipe)
         rows += _rows(key | {"moment": "trained"}, probe(state))
-        job.report(f"{name}, L = {L}: NC1 {[row['NC1'] for row in rows[-settings.seeds :]]}")
-    return rows
+        job.report(f"{dataset}, L = {L}: NC1 {[row['NC1'] for row in rows[-settings.seeds :]]}")
+    return {"collapse_growth.csv": pd.DataFrame(rows)}
 
 
 def draw_networks(network: LayerNormResNet, generators: Sequence[torch.Generator]) -> State:

@@ -51,8 +51,8 @@ class GivenInputs(ResNetStack):
             self.W[f"embedding.{part}"].grad.zero_()  # type: ignore[union-attr]
 
 
-def train_perturbed_classes(settings: PerturbedClasses, job: Job) -> dict[str, pd.DataFrame]:
-    """Train RN1, and RN2 with three kinds of penalties, on perturbed class centres, from next to no branches.
+def train_perturbed_classes(settings: PerturbedClasses, job: Job, scheme: str, L: int) -> dict[str, pd.DataFrame]:
+    """Train RN1, or RN2 with one of three kinds of penalties, on perturbed class centres, from next to no branches.
 
     Returns:
         ``perturbed_classes.csv``: a row a network: ``scheme``, ``placement`` of E, ``eps``, L and seed; ``NC1_in`` of
@@ -67,24 +67,22 @@ def train_perturbed_classes(settings: PerturbedClasses, job: Job) -> dict[str, p
     )
     data = ResNetData(inputs[0], y, inputs[0, :0], y[:0], "one_hot")
     members = [Replica(0, each) for each in range(len(cells))]
+    name, by = SCHEMES[scheme]
+    network = LayerNormResNet(2 * K, K, settings.width, L, int(name[2]), output_bias=False)
+    hidden = settings.penalty if by == "constant" else settings.penalty / L
+    last = hidden if by == "uniform" else settings.penalty
+    generators = [torch_generator(job.study, scheme, L, *map(str, cell)) for cell in cells]
+    state = start_without_branches(network, generators, inputs, y, last)
+    bare = {name: 0 * tensor if name.startswith("blocks.") else tensor for name, tensor in state.items()}
+    without = [_measure(network, bare, r, inputs, y, 0, last) for r in range(len(cells))]
+    recipe = penalised_descent(network, hidden, last, settings.lr, settings.steps)
+    state = train_on(network, state, members, data, recipe, lambda r, on: GivenInputs(r, on, inputs))
     rows = []
-    for scheme, (name, by) in SCHEMES.items():
-        for L in settings.L:
-            network = LayerNormResNet(2 * K, K, settings.width, L, int(name[2]), output_bias=False)
-            hidden = settings.penalty if by == "constant" else settings.penalty / L
-            last = hidden if by == "uniform" else settings.penalty
-            generators = [torch_generator(job.study, scheme, L, *map(str, cell)) for cell in cells]
-            state = start_without_branches(network, generators, inputs, y, last)
-            bare = {name: 0 * tensor if name.startswith("blocks.") else tensor for name, tensor in state.items()}
-            without = [_measure(network, bare, r, inputs, y, 0, last) for r in range(len(cells))]
-            recipe = penalised_descent(network, hidden, last, settings.lr, settings.steps)
-            state = train_on(network, state, members, data, recipe, lambda r, on: GivenInputs(r, on, inputs))
-            for r, (placement, eps, seed) in enumerate(cells):
-                found = _measure(network, state, r, inputs, y, hidden, last)
-                key = {"scheme": scheme, "placement": placement, "eps": eps, "L": L, "seed": seed}
-                row = {"NC1_in": found["layer1/NC1"], **{m: found[m] for m in KEPT}}
-                rows.append({**key, **row, "without": without[r]["fit"] + without[r]["last"]})
-            job.report(f"{scheme}, L = {L}: done")
+    for r, (placement, eps, seed) in enumerate(cells):
+        found = _measure(network, state, r, inputs, y, hidden, last)
+        key = {"scheme": scheme, "placement": placement, "eps": eps, "L": L, "seed": seed}
+        row = {"NC1_in": found["layer1/NC1"], **{m: found[m] for m in KEPT}}
+        rows.append({**key, **row, "without": without[r]["fit"] + without[r]["last"]})
     return {"perturbed_classes.csv": pd.DataFrame(rows)}
 
 

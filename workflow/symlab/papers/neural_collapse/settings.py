@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from symlab.settings import Positive, Settings
+from symlab.errors import UserError
+from symlab.settings import Positive
+from symlab.study.experiment import Point, PointSettings
 
 Penalty = Annotated[float, Field(ge=0)]
 
 
-class Runs(Settings):
+class Runs(PointSettings):
     """Networks of several depths trained to collapse, by full-batch Adam, and their metrics on the way (Figs. 1, 2).
 
     Every depth is a point, and every hidden penalty where several are given.
     """
 
+    by: ClassVar = {key: key for key in ("dataset", "L", "hidden_penalty")}
     network: Literal["rn1", "rn2", "t11", "t12", "t21", "t22"] = Field(
         description="Residual networks with one or two linear layers a block; transformers with one or two in the "
         "attention (first digit) and in the MLP (second)."
@@ -57,6 +61,24 @@ class Runs(Settings):
             raise ValueError("a depth is listed twice")
         return self
 
+    def points(self, datasets: Sequence[str] = ()) -> list[Point]:
+        """Every depth and hidden penalty on each data set, or on the one that is named.
+
+        Raises:
+            UserError: the study has no such data set.
+        """
+        if self.dataset is not None and self.dataset not in datasets:
+            raise UserError(
+                f"neural_collapse.runs names the data set {self.dataset!r}, but the study has {', '.join(datasets)}."
+            )
+        found = []
+        for name in datasets if self.dataset is None else [self.dataset]:
+            for L in self.L:
+                hidden, last = self.penalties(L)
+                for each in self.hidden_penalty or [hidden]:
+                    found.append({"dataset": name, "L": L, "hidden_penalty": each, "last_penalty": last})
+        return found
+
     @property
     def transformer(self) -> bool:
         """Whether it is a transformer."""
@@ -72,9 +94,10 @@ class Runs(Settings):
         return f"{self.per_class} samples a class, {self.steps} steps, {self.seeds} seeds"
 
 
-class CriticalPenalty(Settings):
+class CriticalPenalty(PointSettings):
     """The penalty of hidden weights above which branches of two-layer blocks die, from networks without branches."""
 
+    by: ClassVar = {"last_penalty": "last_penalty", "seed": "seeds"}
     last_penalty: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
         [0.005], description="λ of the last layer."
     )
@@ -90,7 +113,7 @@ class CriticalPenalty(Settings):
         return f"{self.seeds} networks a penalty"
 
 
-class Growth(Settings):
+class Growth(PointSettings):
     """Networks grown by splitting: trained with one block, then every block made two and trained on, repeatedly."""
 
     network: Literal["rn1", "rn2"] = Field("rn1", description="One or two linear layers a block.")
@@ -111,9 +134,10 @@ class Growth(Settings):
         return f"{self.seeds} networks grown by splitting"
 
 
-class Hysteresis(Settings):
+class Hysteresis(PointSettings):
     """Two-layer networks whose branches live, trained on at larger penalties of hidden weights."""
 
+    by: ClassVar = {"L": "L"}
     L: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)] = Field([2, 5], description="Depths.")
     hidden_penalty: Annotated[list[Penalty], Field(min_length=2)] = Field(
         description="λ of hidden weights, rising; networks trained from random weights at the first go on at each."
@@ -133,9 +157,11 @@ class Hysteresis(Settings):
         return self
 
 
-class PerturbedClasses(Settings):
+class PerturbedClasses(PointSettings):
     """Appendix C: networks under squared error on one point a class and a perturbation, without a trained embedding."""
 
+    by: ClassVar = {"scheme": "schemes", "L": "L"}
+    schemes: ClassVar = ("rn1", "rn2 constant", "rn2 uniform", "rn2 split")
     eps: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
         [0.02, 0.05, 0.1, 0.2, 0.4], description="Norm of each sample's perturbation."
     )

@@ -6,10 +6,11 @@ says how it follows from the paper, and its origin whether it was set before any
 
 from __future__ import annotations
 
-from symlab.measures import Experiment, Measure, Table
+from symlab.measures import Measure, Table
 from symlab.papers.card import Figure, Paper
 from symlab.papers.neuron_identifiability.found import FOUND, PICTURES, SCALE, TERMS
 from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, Ridge, Theory
+from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.neuron_identifiability"
 
@@ -92,7 +93,11 @@ NEURON_IDENTIFIABILITY = Paper(
     ),
     experiments=(
         Experiment(
-            "coherence", CoherenceStudents, f"{_ROOM}.coherence:train_coherence_students", ("coherence_barriers.csv",)
+            "coherence",
+            CoherenceStudents,
+            f"{_ROOM}.coherence:train_coherence_students",
+            ("coherence_barriers.csv",),
+            f"{_ROOM}.coherence_barriers:tabulate_barriers",
         ),
         Experiment(
             "centre_gaps", CentreGaps, f"{_ROOM}.centre_gaps:draw_centre_gaps", ("centre_gaps.csv",), datasets=True

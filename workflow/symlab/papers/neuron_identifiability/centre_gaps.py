@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,33 +18,29 @@ from symlab.seeds import torch_generator
 CHUNK_ROWS = 512
 
 
-def draw_centre_gaps(settings: CentreGaps, job: Job) -> dict[str, Any]:
-    """Gaps of randomly drawn fixed weights against the layer's width, on the true subspaces of the study's data sets.
+def draw_centre_gaps(
+    settings: CentreGaps, job: Job, dataset: str, fixed_fraction: float, m: int
+) -> dict[str, pd.DataFrame]:
+    """Gaps of randomly drawn fixed weights of a layer of m neurons, on the true subspace of a data set.
 
     Raises:
-        UserError: a data set has no known subspace, or fixed_fraction leaves no entry of its inputs.
+        UserError: the data set has no known subspace, or fixed_fraction leaves no entry of its inputs.
     """
-    tables = []
-    for name, dataset in job.datasets.items():
-        if "U" not in dataset.extras:
-            raise UserError(
-                f"centre_gaps needs synthetic data with a known subspace, which {name} is not; set it to null."
-            )
-        U = torch.from_numpy(dataset.extras["U"]).double()
-        for fraction in settings.fixed_fraction:
-            # The generators' names hold this tuple as it is written.
-            seed = (job.study, "centres", name)
-            table = centre_gap_table(
-                U,
-                settings.widths,
-                settings.draws,
-                settings.sigma_F,
-                fraction,
-                seed,  # type: ignore[arg-type]
-            )
-            tables.append(table.assign(dataset=name))
-        job.report(f"{name}: k = {U.shape[1]}")
-    return {"centre_gaps.csv": pd.concat(tables, ignore_index=True)}
+    extras = job.datasets[dataset].extras
+    if "U" not in extras:
+        raise UserError(
+            f"centre_gaps needs synthetic data with a known subspace, which {dataset} is not; set it to null."
+        )
+    table = centre_gap_table(
+        torch.from_numpy(extras["U"]).double(),
+        [m],
+        settings.draws,
+        settings.sigma_F,
+        fixed_fraction,
+        # The generators' names hold this tuple as it is written.
+        (job.study, "centres", dataset),  # type: ignore[arg-type]
+    )
+    return {"centre_gaps.csv": table.assign(dataset=dataset)}
 
 
 def centre_gap(V: Float[Tensor, "m k"]) -> float:

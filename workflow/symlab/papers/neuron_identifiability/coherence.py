@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
@@ -16,12 +14,10 @@ from torch import Tensor, nn
 # What the recipe names: the digest of this module's code shall count it.
 import symlab.training.updates  # noqa: F401
 from symlab.artifacts import Tensors
-from symlab.connectivity.barrier import above_line
 from symlab.data import Coherence
 from symlab.data.coherence import load
 from symlab.data.dataset import Dataset
 from symlab.measures.job import Job
-from symlab.measures.points import keep_point
 from symlab.networks import Normal
 from symlab.networks.coherence_student import CoherenceStudent
 from symlab.papers.neuron_identifiability.settings import CoherenceStudents
@@ -31,7 +27,6 @@ from symlab.schemes.parametrisation import names_of, parametrise, start
 from symlab.training.objective import Replica, Replicas, Stack
 from symlab.training.optimizer import Optimizer
 from symlab.training.replicas import Run, train_block
-from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
@@ -42,53 +37,22 @@ IN_CACHE = 4
 WEIGHT, BIAS = "linears.0.weight", "linears.0.bias"
 
 
-def train_coherence_students(settings: CoherenceStudents, job: Job) -> dict[str, pd.DataFrame]:
-    """Train the students of every embedding and t, and measure the barriers of their pairs on the test samples.
+def train_coherence_students(settings: CoherenceStudents, job: Job, embedding: Any, t: int) -> Tensors:
+    """Train the students of one embedding and t.
 
     Returns:
-        ``coherence_barriers.csv``: one row a pair, with ``embedding``, ``t``, ``mask_seed``, ``pair``, ``split``,
-        ``aligned`` (False), and ``barrier_max`` and ``barrier_mid`` of the mean squared error.
+        ``losses`` [pairs, lambdas]: mean squared error on the test samples on the line between the students of a pair.
 
     Raises:
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
-    lambdas = np.linspace(0, 1, settings.lambdas)
-    common = settings.model_dump(exclude={"embedding", "t"})
-    tables = []
-    for embedding, t in product(settings.embedding, settings.t):
-
-        def make(checkpoints: Checkpoints | None, embedding: Any = embedding, t: int = t) -> Tensors:
-            return _point(settings, embedding, t, job, checkpoints)
-
-        # Not the whole lists: what was finished before a level is added is of use after.
-        spec = {"study": job.study, "embedding": embedding, "t": t, **common}
-        losses = keep_point(job, f"{embedding}_t{t}", spec, make)["losses"]
-        gaps = above_line(lambdas, losses)
-        pairs = list(product(range(settings.mask_seeds), range(settings.seeds // 2)))
-        tables.append(
-            pd.DataFrame(pairs, columns=["mask_seed", "pair"]).assign(
-                embedding=embedding,
-                t=t,
-                split="test",
-                aligned=False,
-                barrier_max=gaps.max(axis=1),
-                barrier_mid=gaps[:, settings.lambdas // 2],
-            )
-        )
-        job.report(f"{embedding}, t = {t}: mean midpoint barrier {gaps[:, settings.lambdas // 2].mean():.4g}")
-    columns = ["embedding", "t", "mask_seed", "pair", "split", "aligned", "barrier_max", "barrier_mid"]
-    return {"coherence_barriers.csv": pd.concat(tables, ignore_index=True)[columns]}
-
-
-def _point(settings: CoherenceStudents, embedding: Any, t: int, job: Job, checkpoints: Checkpoints | None) -> Tensors:
-    """``losses`` [pairs, lambdas] on the test samples."""
     source = Coherence(
         source="coherence", embedding=embedding, t=t, d=settings.d, n_train=settings.n_train, n_test=settings.n_test
     )
     dataset = load(source, None)
     run = student_run(settings, dataset, (job.study, f"sparse_{embedding}_t{t}"))
     replicas = [Replica(mask, seed) for mask in range(settings.mask_seeds) for seed in range(settings.seeds)]
-    block = train_block(run, replicas, checkpoints=checkpoints)
+    block = train_block(run, replicas, checkpoints=job.checkpoints)
     x, y = (torch.from_numpy(array) for array in dataset.split("test"))
     state = block.snapshots[settings.epochs]
     lambdas = np.linspace(0, 1, settings.lambdas).tolist()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from symlab.schemes import Scheme
 from symlab.settings import Fraction, Positive, Settings
+from symlab.study.experiment import PointSettings
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -83,9 +84,10 @@ class Ridge(Settings):
         return self
 
 
-class CentreGaps(Settings):
+class CentreGaps(PointSettings):
     """Gaps of randomly drawn centres on the data sets' true subspaces (synthetic data only)."""
 
+    by: ClassVar = {"fixed_fraction": "fixed_fraction", "m": "widths"}
     widths: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=2), AfterValidator(_distinct)] = Field(
         [16, 32, 64, 128, 256, 512, 1024, 2048], description="Neurons m of the layer."
     )
@@ -96,13 +98,14 @@ class CentreGaps(Settings):
     )
 
 
-class CoherenceStudents(Settings):
+class CoherenceStudents(PointSettings):
     """Students with random masks and nothing fixed, on data whose two latents are spread over t inputs each (Fig. 6).
 
     Every combination of an embedding and a t is a point: ``seeds`` students for each of ``mask_seeds`` masks, whose
     consecutive seeds form the pairs that are averaged.
     """
 
+    by: ClassVar = {"embedding": "embedding", "t": "t"}
     embedding: Annotated[
         list[Literal["exact_copy", "random_frame"]], Field(min_length=1), AfterValidator(_distinct)
     ] = Field(description="Ways of placing the latents in the input space.")

@@ -1,9 +1,10 @@
 """The paper's card: two-layer ReLU students of a teacher with orthonormal neurons."""
 
-from symlab.measures import Experiment, Table
+from symlab.measures import Table
 from symlab.papers.card import Figure, Paper
 from symlab.papers.permutation_invariance import settings
 from symlab.papers.permutation_invariance.found import FOUND, SCALE, TERMS
+from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.permutation_invariance"
 _TABLES = {
@@ -33,8 +34,9 @@ _EXPERIMENTS = (
         Experiment(
             f"teacher_student.{grid.role}",
             grid,
-            f"{_ROOM}.grid_training:train_grids",
+            f"{_ROOM}.grid_training:train_point",
             (f"{grid.role}.safetensors",),
+            f"{_ROOM}.grid_training:collect_students",
             several=True,
             unused=("uniform_pairs", "lambdas"),
         )

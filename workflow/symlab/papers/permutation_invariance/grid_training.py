@@ -1,4 +1,4 @@
-"""The students of all grids of a role, trained as one experiment.
+"""The students of a grid, trained point by point.
 
 Free of torch until there is a student to train: a role may ask for uniform samples alone.
 """
@@ -6,7 +6,6 @@ Free of torch until there is a student to train: a role may ask for uniform samp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from symlab.papers.permutation_invariance.settings import Grid
@@ -15,41 +14,37 @@ from symlab.papers.permutation_invariance.student_points import Point
 if TYPE_CHECKING:
     from symlab.artifacts import Tensors
     from symlab.measures.job import Job
-    from symlab.training.resume import Checkpoints
+    from symlab.study.points import Result
 
 
-def train_grids(grids: Sequence[Grid], job: Job) -> dict[str, tuple[Tensors, dict[str, Any]]]:
-    """Train the students of all grids of a role, and go on after the points that a killed run has finished.
+def train_point(grid: Grid, job: Job, **point: Any) -> Tensors:
+    """The students of one size, learning rate and scale of first weights.
 
     Returns:
-        ``<role>.safetensors``: ``<source>/<point>/W`` [r, m, d] (float64) and ``<source>/<point>/steps`` [r] of each
-        point; its header lists the ``points`` with the number of their grid.
+        ``W`` [r, m, d] (float64) and ``steps`` [r].
 
     Raises:
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
-    tensors: Tensors = {}
-    points: list[dict[str, Any]] = []
-    for number, grid in enumerate(grids):
-        for point in grid.points() if grid.runs else []:
-            trained = _trained(grid, point, job)
-            tensors |= {f"{grid.source}/{point.label}/{name}": array for name, array in trained.items()}
-            points.append({"grid": number, "source": grid.source, **asdict(point)})
-            job.report(f"{point.label}: {grid.runs} students, {int(trained['steps'].max())} steps at most")
-    return {f"{grids[0].role}.safetensors": (tensors, {"points": points})}
-
-
-def _trained(grid: Grid, point: Point, job: Job) -> Tensors:
-    from symlab.measures.points import keep_point
     from symlab.papers.permutation_invariance.student_training import train_students
 
     key = (job.study, grid.role)
+    trained = train_students(Point(**point), range(grid.runs), grid, key, job.checkpoints)
+    return {name: tensor.numpy() for name, tensor in trained.items()}
 
-    def make(checkpoints: Checkpoints | None) -> Tensors:
-        trained = train_students(point, range(grid.runs), grid, key, checkpoints)
-        return {name: tensor.numpy() for name, tensor in trained.items()}
 
-    # Not the whole grid: what was finished before a point is added is of use after.
-    of_runs = {"runs": grid.runs, "steps": grid.steps, "stop_below": grid.stop_below, "batch": grid.batch}
-    spec = {"study": job.study, "role": grid.role, **of_runs, **asdict(point)}
-    return keep_point(job, f"{grid.source}_{point.label}", spec, make)
+def collect_students(
+    results: Sequence[Result], grids: Sequence[Grid], job: Job
+) -> dict[str, tuple[Tensors, dict[str, Any]]]:
+    """All students of a role in one file.
+
+    Returns:
+        ``<role>.safetensors``: ``<source>/<point>/W`` and ``<source>/<point>/steps``; its header lists the ``points``
+        with the number of their grid.
+    """
+    tensors: Tensors = {}
+    for each in results:
+        place = f"{each.settings.source}/{Point(**each.point).label}"
+        tensors |= {f"{place}/{name}": array for name, array in each.found.items()}
+    points = [{"grid": each.grid, "source": each.settings.source, **each.point} for each in results]
+    return {f"{grids[0].role}.safetensors": (tensors, {"points": points})}

@@ -5,12 +5,16 @@ Every start of the workflow reads this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from symlab.papers.permutation_invariance.student_points import Point, Size, expand_points, expand_sizes
-from symlab.settings import Positive, Settings
+from symlab.papers.permutation_invariance.student_points import Point as Student
+from symlab.papers.permutation_invariance.student_points import Size, expand_points, expand_sizes
+from symlab.settings import Positive
+from symlab.study.experiment import Point, PointSettings
 
 Value = TypeVar("Value")
 
@@ -48,8 +52,10 @@ Amounts = Annotated[
 """A number above 0, or a list of such."""
 
 
-class Overlap(Settings):
+class Overlap(PointSettings):
     """Overlap P of two random splits of m neurons over M types, exact and by draws (permutation-1)."""
+
+    by: ClassVar = {"M": "M"}
 
     M: Sizes = Field(description="Teacher neurons, one number or several.")
     up_to: Annotated[float, Field(gt=1)] = Field(6, description="Largest m in units of M.")
@@ -59,9 +65,10 @@ class Overlap(Settings):
         return f"{self.draws} draws of the overlap"
 
 
-class Samples(Settings):
+class Samples(PointSettings):
     """Pairs of uniform samples of the global minima for every combination of a teacher, a dimension and a width."""
 
+    by: ClassVar = {key: key for key in ("M", "d", "m", "ratio")}
     role: ClassVar[str]
     """Its key in the block, which its tables and generators are named after."""
     smallest_teacher: ClassVar[int] = 2
@@ -119,6 +126,9 @@ class Samples(Settings):
     def scale(self) -> str:
         return f"{self.uniform_pairs} uniform pairs" if self.uniform_pairs else ""
 
+    def points(self, datasets: Sequence[str] = ()) -> list[Point]:
+        return [asdict(size) for size in self.sizes() if size.m >= size.M]
+
     def sizes(self) -> list[Size]:
         """All combinations of teachers, dimensions and widths."""
         return expand_sizes(self.M, self.d, self.m, self.ratio)
@@ -131,6 +141,7 @@ class Samples(Settings):
 class Grid(Samples):
     """Students trained for every combination of a teacher, a dimension, a width and a learning rate; also samples."""
 
+    by: ClassVar = {key: key for key in ("M", "d", "m", "ratio", "lr", "c", "init_std")}
     needs_pairs: ClassVar[bool] = False
     needs_runs: ClassVar[bool] = False
     """Whether its figures are about trained students; uniform samples alone would then be for nothing."""
@@ -158,8 +169,8 @@ class Grid(Samples):
             raise ValueError("it has both lr and c; give one of them")
         if self.needs_runs and not self.runs:
             raise ValueError("it is about trained students, so it needs runs")
-        points = self.points()
-        if len({point.name for point in points}) < len(points):
+        students = self.students()
+        if len({student.name for student in students}) < len(students):
             raise ValueError("it has the same student twice (equal learning rates); list each once")
         return self
 
@@ -176,7 +187,10 @@ class Grid(Samples):
         """How its trained students come about: "gd" or "sgd"."""
         return "sgd" if self.batch else "gd"
 
-    def points(self) -> list[Point]:
+    def points(self, datasets: Sequence[str] = ()) -> list[Point]:
+        return [asdict(student) for student in self.students()] if self.runs else []
+
+    def students(self) -> list[Student]:
         """All combinations of teachers, dimensions, widths and learning rates."""
         return expand_points(self.sizes(), self.lr, self.c, self.init_std)
 

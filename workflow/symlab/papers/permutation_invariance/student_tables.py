@@ -69,10 +69,9 @@ def tabulate_entries(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.Data
     return pd.concat([column_entries(students) for students in open_students(inputs, grids)])
 
 
-def draw_ratios(grids: Sequence[Ratios], job: Job) -> dict[str, pd.DataFrame]:
-    """Barriers between uniform samples of the minima, one row a pair; ``ratios_barriers.csv``."""
-    tables = [barriers_of_uniform(grid, job.study) for grid in grids]
-    return {"ratios_barriers.csv": pd.concat(tables, ignore_index=True)}
+def draw_ratios(settings: Ratios, job: Job, M: int, d: int, m: int) -> dict[str, pd.DataFrame]:
+    """Barriers between uniform samples of the minima of one size, one row a pair; ``ratios_barriers.csv``."""
+    return {"ratios_barriers.csv": barriers_between_minima(Size(M, d, m), settings, job.study)}
 
 
 def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
@@ -127,18 +126,21 @@ def barriers_of_trained(students: Students) -> pd.DataFrame:
 
 
 def barriers_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
-    """The same between independent uniform samples of the minima; nothing below m = M, where there are none."""
+    """Barriers between uniform samples of the minima; nothing below m = M, where there are none."""
+    tables = [barriers_between_minima(size, grid, study) for size in _with_minima(grid)]
+    return pd.concat([pd.DataFrame(), *tables], ignore_index=True)
+
+
+def barriers_between_minima(size: Size, grid: Samples, study: str) -> pd.DataFrame:
+    """The same between independent uniform samples of the minima of one size."""
     n, at = grid.uniform_pairs, np.array(grid.lambdas, dtype=float)
-    tables = [pd.DataFrame()]
-    for size in _with_minima(grid):
-        A, B = (_drawn(size, n, (study, grid.role), end) for end in "AB")
-        columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
-        table = pd.DataFrame({**columns, "pair": np.arange(n), "kept": True, "loss_A": 0.0, "loss_B": 0.0})
-        table["direct"] = minima_barriers(A, B, None, at)
-        for column, sort in SORTED.items():
-            table[column] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values, sort), at)
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+    A, B = (_drawn(size, n, (study, grid.role), end) for end in "AB")
+    columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
+    table = pd.DataFrame({**columns, "pair": np.arange(n), "kept": True, "loss_A": 0.0, "loss_B": 0.0})
+    table["direct"] = minima_barriers(A, B, None, at)
+    for column, sort in SORTED.items():
+        table[column] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values, sort), at)
+    return table
 
 
 def column_entries(students: Students) -> pd.DataFrame:

@@ -20,13 +20,9 @@ if TYPE_CHECKING:
     from symlab.papers.permutation_invariance.settings import Overlap
 
 
-def measure_overlap(settings: Overlap, job: Job) -> dict[str, pd.DataFrame]:
+def measure_overlap(settings: Overlap, job: Job, M: int) -> dict[str, pd.DataFrame]:
     """Overlap of types of two random splits at every width; ``overlap.csv``."""
-    tables = []
-    for M in settings.M:
-        tables.append(tabulate_overlap(M, settings.up_to, settings.draws, (job.study, "overlap")))
-        job.report(f"M = {M}: {len(tables[-1])} widths")
-    return {"overlap.csv": pd.concat(tables, ignore_index=True)}
+    return {"overlap.csv": tabulate_overlap(M, settings.up_to, settings.draws, (job.study, "overlap"))}
 
 
 def tabulate_overlap(M: int, up_to: float, draws: int, seed: tuple[str, ...]) -> pd.DataFrame:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from symlab.measures import Experiment
 from symlab.papers.card import Figure, Paper
 from symlab.papers.saddle_to_saddle.found import FOUND, SCALE, TERMS
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, InitialScales, NearRankOne, Polygons
+from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.saddle_to_saddle"
 _POLYGON_RUNS = ("polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv")
@@ -46,8 +46,9 @@ SADDLE_TO_SADDLE = Paper(
         Experiment(
             "saddle_escape.polygons",
             Polygons,
-            f"{_ROOM}.polygon_search:search_polygons",
+            f"{_ROOM}.polygon_search:search_polygon",
             (*_POLYGON_RUNS, *_POLYGON_BEST),
+            f"{_ROOM}.polygon_tables:tabulate_polygons",
             several=True,
         ),
         Experiment(
@@ -55,6 +56,7 @@ SADDLE_TO_SADDLE = Paper(
             Descents,
             f"{_ROOM}.first_escape:train_from_origin",
             _ESCAPE,
+            f"{_ROOM}.escape_tables:tabulate_escapes",
             several=True,
             datasets=True,
             gpu=True,

@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
 from symlab.artifacts import Tensors
-from symlab.data.dataset import Dataset
 from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
-from symlab.measures.points import keep_point
 from symlab.networks import Normal
 from symlab.networks.mlp import MLP
 from symlab.papers.saddle_to_saddle.localized_loss import (
@@ -38,53 +33,36 @@ from symlab.schemes.fixed_parts import State
 from symlab.training.objective import Replica
 from symlab.training.probes import AtSteps, Probe
 from symlab.training.replicas import Run, train_block
-from symlab.training.resume import Checkpoints
 from symlab.training.settings import Constant, Recipe, WeightNorm
 
 SINGULAR = 10
 """Singular values of each layer that are kept, as many as the paper shows."""
 
 
-def train_from_origin(grids: Sequence[Descents], job: Job) -> dict[str, pd.DataFrame]:
-    """Train networks from near the origin, and measure them at log-spaced steps.
+def train_from_origin(grid: Descents, job: Job, dataset: str, L: int, std: float, activation: str) -> Tensors:
+    """Train the networks of one depth, scale and activation from near the origin.
 
     Returns:
-        ``escape_course.csv``: a row a network and moment: ``dataset``, L, width, std, activation, seed, ``step``, ``s``
-        (the sum of rate times |theta|^(L-2)), full ``loss``, ``norm``, ``gradient`` (norm of the loss's), and, along
-        the weights' direction, ``speed``, ``residual``, which is 0 along an escape direction, ``lost_output`` of the
-        speed budget and by how much its terms miss.
-        What a network measures after its weights have gone to infinity is missing.
-        ``escape_layers.csv``: a row a layer besides: singular values ``s1`` .. ``s10`` of W_l, ``second_change`` (the
-        second over the first of dW_l), ``A``, ``A_change`` (A_l of dW_l = W_l - W_l(0)), ``B`` of Z_l^s and ``D``,
-        and the terms of the speed budget, ``lost_norms``, ``lost_rank``, ``lost_cut`` and ``lost_alignment``. What
-        belongs to relu is missing of linear networks.
+        Arrays [moments, networks] by the names of columns, those of layers below ``layer<l>/``, and ``steps``.
 
     Raises:
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
-    courses, layers = [], []
-    for (name, dataset), grid in product(job.datasets.items(), grids):
-        for L, std, activation in product(grid.L, grid.std, grid.activation):
-
-            def make(
-                checkpoints: Checkpoints | None,
-                grid: Descents = grid,
-                dataset: Dataset = dataset,
-                point: tuple[int, float, str] = (L, std, activation),
-                name: str = name,
-            ) -> Tensors:
-                return _point(grid, dataset, (job.study, name), *point, job, checkpoints)
-
-            key = {"dataset": name, "L": L, "width": grid.width, "std": std, "activation": activation}
-            data = {"data": dataset.provenance, **grid.model_dump(exclude={"L", "std", "activation"})}
-            point = keep_point(job, "_".join(map(str, key.values())), {"study": job.study, **key, **data}, make)
-            courses.append(_course(point, key, grid.lr))
-            layers.append(_layers(point, key))
-            job.report(f"{name}, L = {L}, std {std:g}, {activation}: final losses {point['loss'][-1]}")
-    return {
-        "escape_course.csv": pd.concat(courses, ignore_index=True),
-        "escape_layers.csv": pd.concat(layers, ignore_index=True),
-    }
+    data = job.datasets[dataset]
+    x, y = pooled_samples(data, grid.pool, grid.samples)
+    run = descent_run(grid, x, y, data.n_outputs, (job.study, f"{dataset}_L{L}_{activation}"), L, std, activation)
+    moments = measured_steps(grid)
+    probe = OriginProbe(x[: grid.measured], y[: grid.measured], data.n_outputs, linear=activation == "identity")
+    block = train_block(
+        replace(run, probes=[Probe("origin", probe, AtSteps(moments))], device=job.device),
+        [Replica(0, seed) for seed in range(grid.seeds)],
+        job.report,
+        job.checkpoints,
+    )
+    wide = block.probed.pivot(index=["step", "seed"], columns="quantity", values="value")
+    steps = wide.index.get_level_values("step").unique()
+    found = {name: values.to_numpy().reshape(len(steps), grid.seeds) for name, values in wide.items()}
+    return {**found, "steps": steps.to_numpy()}  # type: ignore[dict-item]
 
 
 def descent_run(
@@ -111,33 +89,6 @@ def descent_run(
         [0],
         key,
     )
-
-
-def _point(
-    grid: Descents,
-    dataset: Dataset,
-    key: tuple[str, str],
-    L: int,
-    std: float,
-    activation: str,
-    job: Job,
-    checkpoints: Checkpoints | None,
-) -> Tensors:
-    """Arrays [moments, networks, ...] by the names of columns."""
-    x, y = pooled_samples(dataset, grid.pool, grid.samples)
-    run = descent_run(grid, x, y, dataset.n_outputs, (key[0], f"{key[1]}_L{L}_{activation}"), L, std, activation)
-    moments = measured_steps(grid)
-    probe = OriginProbe(x[: grid.measured], y[: grid.measured], dataset.n_outputs, linear=activation == "identity")
-    block = train_block(
-        replace(run, probes=[Probe("origin", probe, AtSteps(moments))], device=job.device),
-        [Replica(0, seed) for seed in range(grid.seeds)],
-        job.report,
-        checkpoints,
-    )
-    wide = block.probed.pivot(index=["step", "seed"], columns="quantity", values="value")
-    steps = wide.index.get_level_values("step").unique()
-    found = {name: values.to_numpy().reshape(len(steps), grid.seeds) for name, values in wide.items()}
-    return {**found, "steps": steps.to_numpy()}  # type: ignore[dict-item]
 
 
 def measured_steps(grid: Descents) -> frozenset[int]:
@@ -200,24 +151,3 @@ class OriginProbe:
         for W_l in W:
             Y = W_l @ Y
         return Y
-
-
-def _course(point: Tensors, key: dict[str, Any], lr: float) -> pd.DataFrame:
-    names = ("loss", "norm", "gradient", "speed", "residual", "lost_output", "budget_missed")
-    moment, seed = (index.ravel() for index in np.indices(point["loss"].shape))
-    steps = point["steps"][moment]
-    measured = {name: point[name].ravel() for name in names}
-    return pd.DataFrame({**key, "seed": seed, "step": steps, "s": lr * steps, **measured})
-
-
-def _layers(point: Tensors, key: dict[str, Any]) -> pd.DataFrame:
-    moment, seed = (index.ravel() for index in np.indices(point["loss"].shape))
-    tables = []
-    for layer in range(key["L"] + 1):
-        of_layer = {
-            name.partition("/")[2]: values.ravel()
-            for name, values in point.items()
-            if name.startswith(f"layer{layer}/")
-        }
-        tables.append(pd.DataFrame({**key, "seed": seed, "step": point["steps"][moment], "layer": layer, **of_layer}))
-    return pd.concat(tables, ignore_index=True)

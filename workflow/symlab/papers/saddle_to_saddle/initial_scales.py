@@ -18,49 +18,47 @@ from symlab.papers.saddle_to_saddle.settings import InitialScales
 from symlab.seeds import torch_generator
 
 
-def shrink_initial_weights(settings: InitialScales, job: Job) -> dict[str, pd.DataFrame]:
+def shrink_initial_weights(
+    settings: InitialScales, job: Job, dataset: str, L: int, seed: int
+) -> dict[str, pd.DataFrame]:
     """Angles between the directions of both descents at equal s, for initial weights alpha times the same draw.
 
     Full batch, float64, theta <- theta - rate |theta|^(2-L) gradient. The descent of L0 does not depend on alpha.
 
     Returns:
-        ``initial_scales.csv``: a row a data set, depth, seed, alpha and s: the ``angle`` in radians, and the full
-        ``loss`` over that of outputs 0.
+        ``initial_scales.csv``: a row an alpha and s, with data set, depth and seed: the ``angle`` in radians, and the
+        full ``loss`` over that of outputs 0.
     """
+    data = job.datasets[dataset]
+    x, y = pooled_samples(data, settings.pool, settings.samples)
+    X = x.double().T
+    target = functional.one_hot(y, data.n_outputs).double().T
+    G = (1 / data.n_outputs - target) / len(y)
+
+    def of_loss(W: list[Tensor]) -> list[Tensor]:
+        slope = (run_layers(W, X)[0][-1].softmax(dim=0) - target) / X.shape[1]
+        return localized_gradient(W, X, slope)
+
+    def of_localized(W: list[Tensor]) -> list[Tensor]:
+        return localized_gradient(W, X, G)
+
+    sizes = [X.shape[0], *[settings.width] * (L - 1), data.n_outputs]
+    drawn = torch_generator(job.study, "initial scales", dataset, L, seed)
+    first = [
+        settings.std * torch.randn(out, into, generator=drawn, dtype=torch.float64) for into, out in pairwise(sizes)
+    ]
+    reference = _directions([1e-3 * W_l for W_l in first], of_localized, settings)
     rows = []
-    for name, dataset in job.datasets.items():
-        x, y = pooled_samples(dataset, settings.pool, settings.samples)
-        X = x.double().T
-        target = functional.one_hot(y, dataset.n_outputs).double().T
-        G = (1 / dataset.n_outputs - target) / len(y)
-
-        def of_loss(W: list[Tensor], X: Tensor = X, target: Tensor = target) -> list[Tensor]:
-            slope = (run_layers(W, X)[0][-1].softmax(dim=0) - target) / X.shape[1]
-            return localized_gradient(W, X, slope)
-
-        def of_localized(W: list[Tensor], X: Tensor = X, G: Tensor = G) -> list[Tensor]:
-            return localized_gradient(W, X, G)
-
-        for L in settings.L:
-            sizes = [X.shape[0], *[settings.width] * (L - 1), dataset.n_outputs]
-            for seed in range(settings.seeds):
-                drawn = torch_generator(job.study, "initial scales", name, L, seed)
-                first = [
-                    settings.std * torch.randn(out, into, generator=drawn, dtype=torch.float64)
-                    for into, out in pairwise(sizes)
-                ]
-                reference = _directions([1e-3 * W_l for W_l in first], of_localized, settings)
-                for alpha in settings.alpha:
-                    found = _directions([alpha * W_l for W_l in first], of_loss, settings)
-                    for step, (there, W) in found.items():
-                        # Of small angles the chord resolves what the cosine does not.
-                        chord = float((there - reference[step][0]).norm())
-                        angle = 2 * math.asin(min(chord / 2, 1))
-                        at = {"dataset": name, "L": L, "seed": seed, "alpha": alpha, "s": settings.rate * step}
-                        logs = run_layers(W, X)[0][-1].log_softmax(dim=0)
-                        loss = -float((logs * target).sum()) / len(y) / math.log(dataset.n_outputs)
-                        rows.append({**at, "angle": angle, "loss": loss})
-                job.report(f"{name}, L = {L}, seed {seed}")
+    for alpha in settings.alpha:
+        found = _directions([alpha * W_l for W_l in first], of_loss, settings)
+        for step, (there, W) in found.items():
+            # Of small angles the chord resolves what the cosine does not.
+            chord = float((there - reference[step][0]).norm())
+            angle = 2 * math.asin(min(chord / 2, 1))
+            at = {"dataset": dataset, "L": L, "seed": seed, "alpha": alpha, "s": settings.rate * step}
+            logs = run_layers(W, X)[0][-1].log_softmax(dim=0)
+            loss = -float((logs * target).sum()) / len(y) / math.log(data.n_outputs)
+            rows.append({**at, "angle": angle, "loss": loss})
     return {"initial_scales.csv": pd.DataFrame(rows)}
 
 

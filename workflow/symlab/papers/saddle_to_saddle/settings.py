@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from symlab.settings import Positive, Settings
+from symlab.settings import Positive
+from symlab.study.experiment import Point, PointSettings
 
 STILL_BELOW = 1e-2
 """A descent whose mean projected gradient is below this has ended."""
@@ -29,12 +31,13 @@ Sizes = Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)
 Depths = Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1), AfterValidator(_distinct)]
 
 
-class Polygons(Settings):
+class Polygons(PointSettings):
     """Escape directions of networks on polygons with alternating gradients, from random starts (Example 1, Figs. 2, 6).
 
     Every combination of N, L and a width is a point.
     """
 
+    by: ClassVar = {"N": "N", "L": "L", "width": "widths"}
     N: Corners = Field([8], description="Corners of the polygon; 8 is the paper's circle.")
     L: Depths = Field([3], description="Depths of the networks.")
     widths: Sizes = Field([1, 2, 4, 8, 16, 32, 64], description="Neurons of every hidden layer.")
@@ -48,9 +51,10 @@ class Polygons(Settings):
         return f"{self.runs} starts a width"
 
 
-class NearRankOne(Settings):
+class NearRankOne(PointSettings):
     """Escape directions for inputs u v^T + E, with E from small to large (how tight Proposition 3.3 is)."""
 
+    by: ClassVar = {"noise": "noise"}
     noise: list[Annotated[float, Field(gt=0)]] = Field(
         [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.5], min_length=1, description="Norms of E in units of that of u v^T."
     )
@@ -63,12 +67,13 @@ class NearRankOne(Settings):
     steps: Annotated[int, Field(ge=100)] = Field(2500, description="Steps of projected gradient descent.")
 
 
-class Descents(Settings):
+class Descents(PointSettings):
     """Training from near the origin by SGD at a rate of 10 / |theta|^(L-2), and what is measured meanwhile (Figs. 1-4).
 
     Every combination of a depth, an initial scale and an activation is a point; the study's data set is trained on.
     """
 
+    by: ClassVar = {"L": "L", "std": "std", "activation": "activation"}
     L: Annotated[list[Annotated[int, Field(ge=3)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
         [6, 4], description="Depths of the networks."
     )
@@ -93,9 +98,10 @@ class Descents(Settings):
         return f"{self.seeds} networks of width {self.width} a depth, {self.steps} steps"
 
 
-class DataSpeeds(Settings):
+class DataSpeeds(PointSettings):
     """Escape directions of a study's data set, from random starts on the sphere, beside what trained networks reach."""
 
+    by: ClassVar = {"L": "L", "width": "width"}
     L: Depths = Field([3, 4, 5, 6], description="Depths of the networks; one neuron at depth 2 comes besides.")
     width: Positive = Field(8, description="Neurons of every hidden layer.")
     runs: Annotated[int, Field(ge=2)] = Field(10, description="Random starts at each depth.")
@@ -105,13 +111,18 @@ class DataSpeeds(Settings):
     )
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
 
+    def points(self, datasets: Sequence[str] = ()) -> list[Point]:
+        sizes = [(2, 1), *((L, self.width) for L in self.L)]
+        return [{"dataset": name, "L": L, "width": width} for name in datasets for L, width in sizes]
+
     def scale(self) -> str:
         return f"{self.runs} starts on the sphere a depth"
 
 
-class InitialScales(Settings):
+class InitialScales(PointSettings):
     """Descents of the full and of the localized loss from the same draw, scaled by alpha: how their directions part."""
 
+    by: ClassVar = {"L": "L", "seed": "seeds"}
     L: Depths = Field([3, 4], description="Depths of the networks.")
     width: Positive = Field(16, description="Neurons of every hidden layer.")
     std: Annotated[float, Field(gt=0)] = Field(0.1, description="Standard deviation of the weights at alpha = 1.")

@@ -1,0 +1,13 @@
+"""What tests of several papers' rooms share."""
+
+import pytest
+
+from symlab.measures.job import Job
+from symlab.pipeline.registry import EXPERIMENTS
+from symlab.study.points import run_experiment
+
+
+@pytest.fixture(scope="session")
+def experiment():
+    """Runs the experiment of a key: its tables."""
+    return lambda key, settings, job=None: run_experiment(EXPERIMENTS[key], settings, job or Job("study"))

@@ -1,0 +1,138 @@
+"""An experiment's points are computed once: not those that are there, but those of other settings or other code."""
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from symlab.measures.job import Job
+from symlab.study import points
+from symlab.study.experiment import Experiment, PointSettings
+from symlab.study.points import join_grids, run_experiment
+
+COMPUTED = []
+
+
+class Settings(PointSettings):
+    by: ClassVar = {"k": "k", "seed": "seeds"}
+    k: list[int]
+    seeds: int = 2
+    factor: float = 1.0
+    shown: int = 1
+
+
+def compute(settings, job, k, seed):
+    COMPUTED.append((k, seed))
+    rows = {"k": k, "seed": seed, "name": ["ä", "b"], "x": [settings.factor * k, np.nan], "even": [k % 2 == 0, False]}
+    return {"rows.csv": pd.DataFrame(rows), "once.csv": pd.DataFrame({"k": [k]})} if seed == 0 else {
+        "rows.csv": pd.DataFrame(rows)
+    }  # fmt: skip
+
+
+def arrays(settings, job, k, seed):
+    return {"z": np.arange(3.0) + k, "a": np.array(seed)}
+
+
+def collect(results, settings, job):
+    return {"sums": [(each.grid, each.point["k"], [*each.found], float(each.found["z"].sum())) for each in results]}
+
+
+EXPERIMENT = Experiment(
+    "e", Settings, f"{__name__}:compute", ("rows.csv", "once.csv"), f"{points.__name__}:join_grids", unused=("shown",)
+)
+
+
+@pytest.fixture(autouse=True)
+def named(monkeypatch):
+    """This very module under the name that the experiments give."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[compute.__module__])
+    COMPUTED.clear()
+
+
+@pytest.fixture
+def job(tmp_path):
+    return Job("study", folder=tmp_path, code={"symlab.a": "1"})
+
+
+def run(settings, job, **options):
+    return run_experiment(EXPERIMENT, settings, job, **options)
+
+
+def test_points_are_the_product_of_lists_and_of_what_is_counted():
+    settings = Settings(k=[5, 3], seeds=2)
+    assert settings.points() == [{"k": k, "seed": seed} for k in (5, 3) for seed in (0, 1)]
+    assert settings.points(["d"])[0] == {"dataset": "d", "k": 5, "seed": 0}
+    assert Settings(k=[5], seeds=3, factor=2.0).common() == {"factor": 2.0}
+
+
+def test_one_more_value_computes_its_points_alone_and_the_tables_are_those_of_a_run_at_once(job):
+    run(Settings(k=[1, 3]), job)
+    COMPUTED.clear()
+    grown = run(Settings(k=[1, 2, 3], seeds=3), job)
+    assert COMPUTED == [(1, 2), (2, 0), (2, 1), (2, 2), (3, 2)]
+    at_once = run(Settings(k=[1, 2, 3], seeds=3), Job("study"))
+    for name, table in at_once.items():
+        pd.testing.assert_frame_equal(grown[name], table)
+    assert len(grown["rows.csv"]) == 18 and grown["once.csv"]["k"].tolist() == [1, 2, 3]
+
+
+def test_a_run_that_was_killed_goes_on_with_the_point_that_is_missing(job, monkeypatch):
+    def killed(settings, job, **point):
+        if len(COMPUTED) == 2:
+            raise KeyboardInterrupt
+        return compute(settings, job, **point)
+
+    monkeypatch.setattr(points, "resolve_name", lambda name: killed if name.endswith("compute") else join_grids)
+    with pytest.raises(KeyboardInterrupt):
+        run(Settings(k=[1, 2]), job)
+    monkeypatch.undo()
+    found = run(Settings(k=[1, 2]), job)
+    assert COMPUTED == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    pd.testing.assert_frame_equal(found["rows.csv"], run(Settings(k=[1, 2]), Job("study"))["rows.csv"])
+
+
+def test_other_settings_code_or_study_compute_anew_and_what_tables_alone_read_does_not(job):
+    run(Settings(k=[1], seeds=1), job)
+    run(Settings(k=[1], seeds=1, shown=2), job)
+    assert len(COMPUTED) == 1
+    others = (
+        (Settings(k=[1], seeds=1, factor=2.0), job),
+        (Settings(k=[1], seeds=1), Job("study", folder=job.folder, code={"symlab.a": "2"})),
+        (Settings(k=[1], seeds=1), Job("other", folder=job.folder, code={"symlab.a": "1"})),
+    )
+    for number, (settings, other) in enumerate(others, 2):
+        run(settings, other)
+        assert len(COMPUTED) == number
+
+
+def test_a_damaged_point_is_computed_anew_and_said(job):
+    said = []
+    run(Settings(k=[1], seeds=1), job)
+    (file,) = job.folder.iterdir()
+    file.write_bytes(b"damaged")
+    run(Settings(k=[1], seeds=1), Job("study", folder=job.folder, code=job.code, report=said.append))
+    assert len(COMPUTED) == 2 and "k = 1, seed = 0 is computed anew" in said[0] and "point 1 of 1" in said[1]
+
+
+def test_chunks_share_the_points_between_them_and_leave_nothing_to_compute(job):
+    settings = Settings(k=[1, 2, 3], seeds=1)
+    for place in range(2):
+        assert run(settings, job, chunk=(place, 2)) == {}
+    assert COMPUTED == [(1, 0), (3, 0), (2, 0)]
+    assert run(settings, job)["once.csv"]["k"].tolist() == [1, 2, 3]
+    assert len(COMPUTED) == 3
+
+
+def test_several_settings_have_their_place_and_share_no_points(job):
+    found = run([Settings(k=[1], seeds=1), Settings(k=[1], seeds=1, factor=3.0)], job)
+    assert found["rows.csv"][["grid", "x"]].dropna().to_numpy().tolist() == [[0, 1.0], [1, 3.0]]
+    assert len(list(job.folder.iterdir())) == 2
+
+
+def test_arrays_keep_their_order_and_shape(job):
+    experiment = Experiment("e", Settings, f"{__name__}:arrays", (), f"{__name__}:collect")
+    made, kept = (run_experiment(experiment, Settings(k=[1], seeds=1), job) for _ in range(2))
+    assert made == kept == {"sums": [(0, 1, ["z", "a"], 6.0)]}

@@ -1,0 +1,34 @@
+"""Barriers between students of the coherence experiment (Appendix F.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from symlab.connectivity.barrier import above_line
+from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.settings import CoherenceStudents
+from symlab.study.points import Result
+
+
+def tabulate_barriers(
+    results: Sequence[Result], settings: Sequence[CoherenceStudents], job: Job
+) -> dict[str, pd.DataFrame]:
+    """Barriers of all pairs on the test samples.
+
+    Returns:
+        ``coherence_barriers.csv``: one row a pair, with ``embedding``, ``t``, ``mask_seed``, ``pair``, ``split``,
+        ``aligned`` (False), and ``barrier_max`` and ``barrier_mid`` of the mean squared error.
+    """
+    tables = []
+    for each in results:
+        gaps = above_line(np.linspace(0, 1, each.settings.lambdas), each.found["losses"])
+        pairs = list(product(range(each.settings.mask_seeds), range(each.settings.seeds // 2)))
+        rows = pd.DataFrame({**each.point, "pairs": pairs})
+        rows[["mask_seed", "pair"]] = pairs
+        measured = {"barrier_max": gaps.max(axis=1), "barrier_mid": gaps[:, each.settings.lambdas // 2]}
+        tables.append(rows.drop(columns="pairs").assign(split="test", aligned=False, **measured))
+    return {"coherence_barriers.csv": pd.concat(tables, ignore_index=True)}
