@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from symlab.papers.card import Drawing, Figure, Paper
+from symlab.study.card import Drawing, Figure, Paper
 
 NUMBER = itertools.count()
 

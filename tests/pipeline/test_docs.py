@@ -10,12 +10,12 @@ import yaml
 from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
-from symlab.papers.card import Sentence
-from symlab.papers.claim import Claim, Measurement, at_most, exact_value
 from symlab.pipeline import docs
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.docs import REFERENCE, ROOT, generate, pages, regenerate
 from symlab.pipeline.ledger import evaluate_claims
+from symlab.study.card import Sentence
+from symlab.study.claim import Claim, Measurement, at_most, exact_value
 
 PAGES = {str(path.relative_to(ROOT)): path for path in [*pages(), ROOT / "examples" / "align" / "README.md"]}
 

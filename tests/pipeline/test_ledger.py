@@ -8,22 +8,6 @@ import pytest
 
 from symlab.artifacts import read_table, write_table
 from symlab.papers import PAPERS
-from symlab.papers.card import Sentence
-from symlab.papers.claim import (
-    Claim,
-    Measurement,
-    above,
-    at_least,
-    at_most,
-    below,
-    between,
-    difference_of,
-    exact_value,
-    mean_of,
-    ratio_of,
-    share_of,
-    value_of_all,
-)
 from symlab.pipeline.ledger import (
     COLUMNS,
     VERDICTS,
@@ -37,6 +21,22 @@ from symlab.pipeline.ledger import (
     group_claims,
     kept_verdicts,
     tell,
+)
+from symlab.study.card import Sentence
+from symlab.study.claim import (
+    Claim,
+    Measurement,
+    above,
+    at_least,
+    at_most,
+    below,
+    between,
+    difference_of,
+    exact_value,
+    mean_of,
+    ratio_of,
+    share_of,
+    value_of_all,
 )
 
 TABLE = pd.DataFrame({"x": [1.0]})

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from symlab.artifacts import read_table, write_table
-from symlab.papers.claim import Claim, Measurement, at_least, at_most, exact_value, share_of
 from symlab.pipeline import rejudge as module
 from symlab.pipeline.ledger import evaluate_claims
 from symlab.pipeline.rejudge import rejudge
+from symlab.study.claim import Claim, Measurement, at_least, at_most, exact_value, share_of
 
 STUDIES = {"s": {"figures": ["test-1"], "scale": "4 pairs"}}
 

@@ -11,13 +11,13 @@ import pytest
 
 from symlab import __version__
 from symlab.artifacts import ArtifactError, write_table
-from symlab.papers.card import Sentence
-from symlab.papers.claim import Claim, Measurement, at_most, exact_value
 from symlab.pipeline import html, provenance
 from symlab.pipeline.drawing import Text
 from symlab.pipeline.ledger import VERDICTS, evaluate_claims
 from symlab.pipeline.report import write_page
 from symlab.plotting.style import panels, save
+from symlab.study.card import Sentence
+from symlab.study.claim import Claim, Measurement, at_most, exact_value
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 LAYERS = [Measurement(float(layer), 5, case=f"layer {layer}", error=0.1) for layer in (0.1, 0.2, 0.3, 0.4, 0.5, 3)]

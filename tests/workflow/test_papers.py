@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from symlab.papers import PAPERS
-from symlab.papers.card import Paper
+from symlab.study.card import Paper
 
 REGISTRY = "workflow/symlab/papers/__init__.py"
 

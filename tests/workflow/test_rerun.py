@@ -10,7 +10,7 @@ REGISTRY = "workflow/symlab/networks/__init__.py"
 SCRIPT = "workflow/scripts/measure.py"
 FIGURE = "workflow/symlab/papers/neuron_identifiability/fig_04_paths.py"
 BROKEN_CLAIM = """
-from symlab.papers.claim import Claim, at_most
+from symlab.study.claim import Claim, at_most
 
 
 def _measure_nothing(tables):

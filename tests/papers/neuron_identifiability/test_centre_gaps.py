@@ -9,7 +9,6 @@ from hypothesis import given, settings
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
-from symlab.papers.claim import slope
 from symlab.papers.neuron_identifiability import centre_gaps
 from symlab.papers.neuron_identifiability.centre_gaps import (
     centre_gap,
@@ -19,6 +18,7 @@ from symlab.papers.neuron_identifiability.centre_gaps import (
     sample_fixed,
 )
 from symlab.papers.neuron_identifiability.settings import CentreGaps
+from symlab.study.claim import slope
 
 GAPS = ["gamma_out", "gamma_in", "row_gap"]
 

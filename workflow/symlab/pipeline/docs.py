@@ -22,7 +22,6 @@ from symlab.data import SOURCES
 from symlab.errors import UserError
 from symlab.networks import INITS, NETWORKS
 from symlab.papers import PAPERS
-from symlab.papers.card import Paper
 from symlab.pipeline.config import Top, Trained, VariantKeys
 from symlab.pipeline.ledger import (
     FAILED,
@@ -42,6 +41,7 @@ from symlab.pipeline.registry import EXPERIMENTS, MEASURES
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES
 from symlab.settings import Settings, kinds_by_name
+from symlab.study.card import Paper
 from symlab.training.settings import Recipe
 
 ROOT = Path(__file__).parents[3]

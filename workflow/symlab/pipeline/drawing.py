@@ -18,9 +18,9 @@ from symlab.plotting.numbers import typeset
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
-    from symlab.papers.card import Drawing, Figure
-    from symlab.papers.claim import Tables
     from symlab.plotting.settings import Style
+    from symlab.study.card import Drawing, Figure
+    from symlab.study.claim import Tables
 
 FIELDS = {"seen": "To be seen here", "differs": "Unlike the paper", "undrawn": "Not drawn"}
 

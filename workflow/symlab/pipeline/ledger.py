@@ -20,10 +20,10 @@ import pandas as pd
 
 from symlab.artifacts import read_table
 from symlab.papers import PAPERS
-from symlab.papers.card import Paper, Sentence
-from symlab.papers.claim import Claim, Measurement, Tables
 from symlab.pipeline.registry import switches
 from symlab.plotting.numbers import typeset
+from symlab.study.card import Paper, Sentence
+from symlab.study.claim import Claim, Measurement, Tables
 
 HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN, ERROR = "held", "failed", "undecided", "one unit", "not run", "error"
 VERDICTS = (ERROR, FAILED, UNDECIDED, ONE_UNIT, HELD, NOT_RUN)

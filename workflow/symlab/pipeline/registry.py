@@ -6,7 +6,7 @@ from typing import Any
 
 from symlab.measures import KERNEL, KERNEL_TABLES, Measure, Table
 from symlab.papers import PAPERS
-from symlab.papers.card import Figure, Paper
+from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 MEASURES: dict[str, Measure] = {

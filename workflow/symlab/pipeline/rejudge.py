@@ -18,8 +18,6 @@ import pandas as pd
 
 from symlab.artifacts import read_table, write_table
 from symlab.papers import PAPERS
-from symlab.papers.card import Paper
-from symlab.papers.claim import Claim, Measurement, Tables
 from symlab.pipeline.ledger import (
     COLUMNS,
     ERROR,
@@ -31,6 +29,8 @@ from symlab.pipeline.ledger import (
     judge,
     row_of,
 )
+from symlab.study.card import Paper
+from symlab.study.claim import Claim, Measurement, Tables
 
 EARLIER = "judged earlier"
 

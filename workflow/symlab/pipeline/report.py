@@ -15,7 +15,6 @@ import pyarrow.parquet
 from symlab.artifacts import ArtifactError
 from symlab.measures import KERNEL_CAPTIONS
 from symlab.papers import PAPERS
-from symlab.papers.card import Paper
 from symlab.pipeline import provenance
 from symlab.pipeline.drawing import Text
 from symlab.pipeline.html import render, render_markdown, svg_uri
@@ -38,6 +37,7 @@ from symlab.pipeline.ledger import (
     kept_verdicts,
     tell,
 )
+from symlab.study.card import Paper
 
 # More cases than these are told by their range; the full list is folded.
 CASES_TOLD = 5

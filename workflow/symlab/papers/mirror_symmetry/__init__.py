@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from symlab.measures import Measure
-from symlab.papers.card import Figure, Paper
 from symlab.papers.mirror_symmetry.found import FOUND, SCALE, TERMS
 from symlab.papers.mirror_symmetry.settings import (
     AdamSparsity,
@@ -21,6 +20,7 @@ from symlab.papers.mirror_symmetry.settings import (
     Solvers,
     Sparsity,
 )
+from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.mirror_symmetry"

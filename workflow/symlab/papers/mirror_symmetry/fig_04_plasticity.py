@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, above, at_least, at_most, mean_of
 from symlab.papers.mirror_symmetry.plasticity import (
     BIAS,
     DECAY,
@@ -23,6 +21,8 @@ from symlab.papers.mirror_symmetry.plasticity import (
 )
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import (
+from symlab.plotting.rows import chance, last_epoch, need
+from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import (
     Claim,
     Found,
     Measurement,
@@ -26,8 +28,6 @@ from symlab.papers.claim import (
     mean,
     mean_of,
 )
-from symlab.plotting.rows import chance, last_epoch, need
-from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

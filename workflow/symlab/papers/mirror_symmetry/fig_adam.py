@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables
 from symlab.papers.mirror_symmetry.sparse_runs import SHOWN, at_end, of_model
 from symlab.papers.mirror_symmetry.sparsity import PRODUCT
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_most, between, mean_of, value_of_all
 from symlab.papers.mirror_symmetry.collapse_law import critical_of_half, critical_rate
 from symlab.papers.mirror_symmetry.sparse_runs import LAW, SHOWN, SPARSITY, at_end, midpoints, of_model, with_law
 from symlab.papers.mirror_symmetry.sparsity import PRODUCT
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_most, between, mean_of, value_of_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_most, between, mean_of
 from symlab.papers.mirror_symmetry.collapse_law import critical_rate, half_rate
 from symlab.papers.mirror_symmetry.sparse_runs import (
     LAW,
@@ -23,6 +21,8 @@ from symlab.papers.mirror_symmetry.sparse_runs import (
 )
 from symlab.papers.mirror_symmetry.sparsity import PRODUCT
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_most, between, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_least, below, difference_of, mean_of
 from symlab.papers.mirror_symmetry.fig_06_homogeneity import scale_decay
 from symlab.plotting.rows import label_all, need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_least, below, difference_of, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

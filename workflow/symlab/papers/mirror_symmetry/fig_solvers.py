@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_least, at_most, mean_of
 from symlab.papers.mirror_symmetry.names import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_least, at_most, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from symlab.papers.claim import Tables
 from symlab.papers.mirror_symmetry.sparsity import PLAIN, PRODUCT
 from symlab.plotting.rows import need
+from symlab.study.claim import Tables
 
 SPARSITY, LAW = "mirror_sparsity.csv", "mirror_sparsity_law.csv"
 SHOWN = "below_6"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from symlab.papers.card import Figure, Paper
 from symlab.papers.neural_collapse.found import FOUND, SCALE, TERMS
 from symlab.papers.neural_collapse.settings import CriticalPenalty, Growth, Hysteresis, PerturbedClasses, Runs
+from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.neural_collapse"

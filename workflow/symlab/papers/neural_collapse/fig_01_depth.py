@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, at_least, below, between, mean_of
 from symlab.papers.neural_collapse.finals import (
     COURSE,
     DEPTHS,
@@ -26,6 +24,8 @@ from symlab.papers.neural_collapse.finals import (
     slope_with_depth,
 )
 from symlab.plotting.style import PAGE, Style, legend, line_entry, name_row, palette, panels, set_ticks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, below, between, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

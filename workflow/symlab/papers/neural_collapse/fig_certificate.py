@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_most, exact_value
 from symlab.papers.neural_collapse.finals import COURSE, SETTING, ended, name_setting
 from symlab.papers.neural_collapse.gufm import certify_all
 from symlab.plotting.style import COLUMN, Color, Style, legend, mark_entry, palette, panels, set_ticks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_most, exact_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, below, between, ratio_of
 from symlab.papers.neural_collapse.finals import (
     COURSE,
     DEPTHS,
@@ -22,6 +20,8 @@ from symlab.papers.neural_collapse.finals import (
 )
 from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, palette, panels, set_ticks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, below, between, ratio_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, below
 from symlab.papers.neural_collapse.finals import (
     DEPTHS,
     SAMPLES,
@@ -21,6 +19,8 @@ from symlab.papers.neural_collapse.finals import (
 )
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, leave_out, legend, line_entry, name_axes, ordered_colors, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

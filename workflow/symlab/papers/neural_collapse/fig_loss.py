@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, bootstrap_error
 from symlab.papers.neural_collapse.finals import (
     COURSE,
     DEPTHS,
@@ -21,6 +19,8 @@ from symlab.papers.neural_collapse.finals import (
     slope_with_depth,
 )
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels, set_ticks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, bootstrap_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

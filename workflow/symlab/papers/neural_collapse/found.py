@@ -1,6 +1,6 @@
 """What the paper's studies found, in sentences; the words they use; the paper's own sizes."""
 
-from symlab.papers.card import Sentence
+from symlab.study.card import Sentence
 
 _DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"}
 FOUND = (

@@ -7,9 +7,9 @@ says how it follows from the paper, and its origin whether it was set before any
 from __future__ import annotations
 
 from symlab.measures import Measure, Table
-from symlab.papers.card import Figure, Paper
 from symlab.papers.neuron_identifiability.found import FOUND, PICTURES, SCALE, TERMS
 from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, Ridge, Theory
+from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.neuron_identifiability"

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables
 from symlab.plotting.rows import compared_variants, name_variant, need, smallest_large, standard, w_asymmetric, where
 from symlab.plotting.style import Style, legend, line_entry, mark_entry, name_axes, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

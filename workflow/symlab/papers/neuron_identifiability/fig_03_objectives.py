@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Tables
 from symlab.papers.neuron_identifiability import objectives
 from symlab.plotting import style as plot
 from symlab.plotting.rows import average_layers, label_rows, need, sigma_regimes
+from symlab.study.card import Drawing
+from symlab.study.claim import Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,20 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import (
+from symlab.papers.neuron_identifiability.architectures import (
+    STANDARD,
+    SYRE,
+    SYRE_FROM_1,
+    W_0,
+    W_1,
+    W_FROM_1,
+    W_FROM_2,
+    W,
+)
+from symlab.plotting import rows as select
+from symlab.plotting import style as plot
+from symlab.study.card import Drawing
+from symlab.study.claim import (
     Claim,
     Found,
     Measurement,
@@ -27,18 +39,6 @@ from symlab.papers.claim import (
     ratio_of,
     standard_error,
 )
-from symlab.papers.neuron_identifiability.architectures import (
-    STANDARD,
-    SYRE,
-    SYRE_FROM_1,
-    W_0,
-    W_1,
-    W_FROM_1,
-    W_FROM_2,
-    W,
-)
-from symlab.plotting import rows as select
-from symlab.plotting import style as plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables, at_least, at_most, between
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.architectures import SYRE_FROM_1
 from symlab.plotting import rows as select
 from symlab.plotting import style as plot
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables, at_least, at_most, between
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

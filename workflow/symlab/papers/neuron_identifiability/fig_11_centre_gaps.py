@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Measurement, Tables, between, bootstrap_error, slope, spread
 from symlab.plotting import style as plot
 from symlab.plotting.rows import mean_std, need
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Measurement, Tables, between, bootstrap_error, slope, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

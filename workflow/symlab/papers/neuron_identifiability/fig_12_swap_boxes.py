@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables, above, at_least, at_most
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
 from symlab.plotting.rows import Mask, add_labels, any_of, consecutive, label_rows, name_variant, sigma_regimes
 from symlab.plotting.style import COLUMN, PAGE, Style, legend, name_axes, name_row, panels, patches, variant_looks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables, above, at_least, at_most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables
 from symlab.papers.neuron_identifiability import swap_panels
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE
 from symlab.plotting.rows import BLOCK, first_block, name_variant, need, where
 from symlab.plotting.style import Style
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Measurement, Tables, above, difference_of, mean
 from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
 from symlab.plotting import rows as select
 from symlab.plotting import style as plot
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Measurement, Tables, above, difference_of, mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_most
 from symlab.papers.neuron_identifiability.worst_rows import find_worst
 from symlab.plotting.points import color_entries, draw_points, floor_of, marker_entries, raise_to_floor, scale_log
 from symlab.plotting.rows import label_all, need, one_matching, where
 from symlab.plotting.style import PAGE, Style, legend, line_entry, name_axes, panels, variant_looks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Measurement, Tables, above, at_least, difference_of, mean, mean_of
 from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, at_reported_beta
 from symlab.papers.neuron_identifiability.swap_panels import name_dataset
 from symlab.plotting import rows as select
 from symlab.plotting import style as plot
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Measurement, Tables, above, at_least, difference_of, mean, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

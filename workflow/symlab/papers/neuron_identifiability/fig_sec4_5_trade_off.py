@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, above, exact_value, mean
 from symlab.papers.neuron_identifiability.architectures import STANDARD, W
 from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F
 from symlab.plotting import style as plot
 from symlab.plotting.rows import Mask, every_row, label_rows, need, same_dataset, sigma_sweep, split_variants, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, above, exact_value, mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Measurement, Tables, above, difference_of, mean
 from symlab.papers.neuron_identifiability.architectures import W_1
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, SMALL, by_unit
 from symlab.papers.neuron_identifiability.swap_panels import name_dataset, need_k
 from symlab.plotting import style as plot
 from symlab.plotting.rows import MODEL, label_rows, need, one_path, sigma_regimes, signed_sqrt, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Measurement, Tables, above, difference_of, mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,12 +11,12 @@ import pandas as pd
 from jaxtyping import Float
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_most, bootstrap_error
 from symlab.papers.neuron_identifiability.objectives import identity_ratios
 from symlab.plotting import rows as select
 from symlab.plotting.numbers import typeset
 from symlab.plotting.style import FEW, Style, over_pairs, panels, variant_looks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, at_most, bootstrap_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_most, mean, mean_of
 from symlab.papers.neuron_identifiability.worst_rows import count_held, divide, say_what_fails
 from symlab.plotting import style as plot
 from symlab.plotting.points import color_entries, draw_points, fails, hollow_entry, say_left_out, scale_log
 from symlab.plotting.rows import assumptions_hold, every_row, label_all, need, split_variants, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_most, mean, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

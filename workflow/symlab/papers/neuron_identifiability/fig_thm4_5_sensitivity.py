@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, between, spread, standard_error
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst
 from symlab.plotting import style as plot
 from symlab.plotting.points import (
@@ -27,6 +25,8 @@ from symlab.plotting.points import (
     scale_log,
 )
 from symlab.plotting.rows import MODEL, assumptions_hold, every_row, label_all, need, split_variants, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, between, spread, standard_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

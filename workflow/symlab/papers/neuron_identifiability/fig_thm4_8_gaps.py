@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, between
 from symlab.papers.neuron_identifiability.fig_11_centre_gaps import slope_over_draws
 from symlab.papers.neuron_identifiability.swap_panels import name_dataset
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, find_worst
@@ -25,6 +23,8 @@ from symlab.plotting.points import (
     scale_log,
 )
 from symlab.plotting.rows import assumptions_hold, label_all, mean_std, need, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, between
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, between, mean_of, slope
 from symlab.papers.neuron_identifiability.worst_rows import EXACT, NO_ALLOWANCE, QUADRATURE, divide, find_worst
 from symlab.plotting import style as plot
 from symlab.plotting.points import color_entries, draw_points, say_left_out, scale_log
 from symlab.plotting.rows import PAIR, assumptions_hold, label_all, need, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, between, mean_of, slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symlab.papers.card import Sentence
+from symlab.study.card import Sentence
 
 
 def _of(**values: tuple[str, str]) -> dict[str, tuple[str, str]]:

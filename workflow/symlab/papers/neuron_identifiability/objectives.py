@@ -15,7 +15,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.claim import (
+from symlab.papers.neuron_identifiability.architectures import SYRE_FROM_1, W_0, W_FROM_1, W
+from symlab.plotting import rows as select
+from symlab.plotting.rows import where
+from symlab.plotting.style import Style, draw_over_sigma, draw_units, permutation_looks, tick_epochs, tick_sigma
+from symlab.study.claim import (
     Claim,
     Found,
     Measurement,
@@ -27,10 +31,6 @@ from symlab.papers.claim import (
     difference_of,
     mean_of,
 )
-from symlab.papers.neuron_identifiability.architectures import SYRE_FROM_1, W_0, W_FROM_1, W
-from symlab.plotting import rows as select
-from symlab.plotting.rows import where
-from symlab.plotting.style import Style, draw_over_sigma, draw_units, permutation_looks, tick_epochs, tick_sigma
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from symlab.papers.claim import Measurement, Tables, mean, mean_of, standard_error
 from symlab.plotting.rows import MODEL, Mask, same_dataset, split_variants
+from symlab.study.claim import Measurement, Tables, mean, mean_of, standard_error
 
 Statistic = Callable[[np.ndarray], float]
 RIDGE = "ridge_swap_costs.parquet"

@@ -9,10 +9,10 @@ import pandas as pd
 from jaxtyping import Float
 
 from symlab.errors import UserError
-from symlab.papers.claim import Tables
 from symlab.plotting import rows as select
 from symlab.plotting.numbers import typeset
 from symlab.plotting.style import PAGE, Look, Style, legend, name_axes, name_row, panels
+from symlab.study.claim import Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

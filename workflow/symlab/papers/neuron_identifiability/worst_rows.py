@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.papers.claim import Claim, Found, at_most, exact_value
 from symlab.plotting.rows import MODEL, assumptions_hold, every_row, split_variants
+from symlab.study.claim import Claim, Found, at_most, exact_value
 
 # The room that double precision needs beside a bound that can be attained.
 EXACT = at_most(1 + 1e-9)

@@ -1,9 +1,9 @@
 """The paper's card: two-layer ReLU students of a teacher with orthonormal neurons."""
 
 from symlab.measures import Table
-from symlab.papers.card import Figure, Paper
 from symlab.papers.permutation_invariance import settings
 from symlab.papers.permutation_invariance.found import FOUND, SCALE, TERMS
+from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.permutation_invariance"

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Bound, Claim, Found, Measurement, Tables, above, at_most, between, slope
 from symlab.papers.permutation_invariance import drawing, measuring, selection
 from symlab.plotting.points import MARKERS
 from symlab.plotting.rows import need
 from symlab.plotting.style import Style, handles, legend, line_entry, ordered_colors, set_ticks, wrap_sentences
+from symlab.study.card import Drawing
+from symlab.study.claim import Bound, Claim, Found, Measurement, Tables, above, at_most, between, slope
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

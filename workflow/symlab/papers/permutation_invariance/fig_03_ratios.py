@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, above
 from symlab.papers.permutation_invariance import drawing, measuring
 from symlab.papers.permutation_invariance.selection import select_uniform
 from symlab.plotting import style as plot
 from symlab.plotting.points import scale_log
 from symlab.plotting.rows import need
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

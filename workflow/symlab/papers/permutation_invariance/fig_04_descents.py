@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_most
 from symlab.papers.permutation_invariance import drawing, measuring, selection
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, handles, legend, name_axes, panels, wrap_sentences
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, at_most
 from symlab.papers.permutation_invariance import drawing, measuring, selection
 from symlab.plotting.rows import need
 from symlab.plotting.style import Look, Style, handles, legend, line_entry, palette, wrap_sentences
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

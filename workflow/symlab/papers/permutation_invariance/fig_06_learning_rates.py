@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_most, between
 from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.measuring import estimate, largest, means, of_table, over, smallest
 from symlab.papers.permutation_invariance.rate_threshold import BELOW, CLOSE, LACKING, SETTING, THRESHOLD, keep_setting
 from symlab.papers.permutation_invariance.selection import keep, select_trained
 from symlab.plotting import style as plot
 from symlab.plotting.rows import need
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, at_most, between
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

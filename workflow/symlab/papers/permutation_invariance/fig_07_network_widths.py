@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, above, at_least
 from symlab.papers.permutation_invariance.drawing import label_grid, make_grid, method_looks, scale_widths
 from symlab.papers.permutation_invariance.measuring import estimate, largest, means, of_table, over, smallest
 from symlab.papers.permutation_invariance.network_rows import (
@@ -23,6 +21,8 @@ from symlab.papers.permutation_invariance.network_rows import (
 )
 from symlab.plotting.rows import need
 from symlab.plotting.style import ERROR_ALPHA, Look, Style, handles, legend, wrap_sentences
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, above, at_least
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

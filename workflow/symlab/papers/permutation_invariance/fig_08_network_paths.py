@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, at_least, at_most, bootstrap_error
 from symlab.papers.permutation_invariance.drawing import LAMBDA, LOSS, draw_paths, method_looks
 from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, means, of_table, over
 from symlab.papers.permutation_invariance.network_rows import (
@@ -23,6 +21,8 @@ from symlab.papers.permutation_invariance.network_rows import (
 )
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, handles, legend, name_axes, name_row, over_pairs, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, bootstrap_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

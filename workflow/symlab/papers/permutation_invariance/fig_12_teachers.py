@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, above
 from symlab.papers.permutation_invariance import drawing, selection
 from symlab.papers.permutation_invariance.measuring import decades, estimate, measure_each, of_table, smallest
 from symlab.plotting.rows import need
 from symlab.plotting.style import Style, handles, legend, wrap_sentences
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, above
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

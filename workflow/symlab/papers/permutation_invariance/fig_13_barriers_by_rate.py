@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_least, at_most
 from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.measuring import estimate, means, of_table, over, write_barrier
 from symlab.papers.permutation_invariance.rate_threshold import (
@@ -24,6 +22,8 @@ from symlab.papers.permutation_invariance.rate_threshold import (
 from symlab.papers.permutation_invariance.selection import MATCHINGS, each_matching, keep, select_trained
 from symlab.plotting.rows import need
 from symlab.plotting.style import Style, handles, legend, wrap_sentences
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

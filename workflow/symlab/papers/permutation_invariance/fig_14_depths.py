@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, above, at_most, mean
 from symlab.papers.permutation_invariance.drawing import scale_widths
 from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, of_table, smallest
 from symlab.papers.permutation_invariance.network_rows import DIRECT, EXPLORATORY, select_widths, train_rows
 from symlab.plotting import style as plot
 from symlab.plotting.points import MARKERS
 from symlab.plotting.rows import mean_std, need, one_matching, where
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, above, at_most, mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables, above
 from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.measuring import of_table
 from symlab.papers.permutation_invariance.network_rows import (
@@ -21,6 +19,8 @@ from symlab.papers.permutation_invariance.network_rows import (
 )
 from symlab.plotting.rows import need, where
 from symlab.plotting.style import Style, handles, legend, over_pairs
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables, above
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ Every start of the workflow reads this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
-from symlab.papers.card import Sentence
+from symlab.study.card import Sentence
 
 _TEACHER = "M = 6, d = 8"
 _ALGORITHM, _ASSIGNMENT = f"{_TEACHER}, Algorithm 1", f"{_TEACHER}, linear assignment"

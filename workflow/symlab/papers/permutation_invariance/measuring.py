@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from symlab.papers.claim import Bound, Found, Measurement, Tables, mean
 from symlab.papers.permutation_invariance.selection import split_matchings, split_uniform
+from symlab.study.claim import Bound, Found, Measurement, Tables, mean
 
 RESAMPLES = 200
 NO_UNIFORM = "needs uniform samples of the minima"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from symlab.papers.card import Figure, Paper
 from symlab.papers.saddle_to_saddle.found import FOUND, SCALE, TERMS
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, InitialScales, NearRankOne, Polygons
+from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.saddle_to_saddle"

@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, at_least, at_most, below, mean_of, share_of, value_of_all
 from symlab.papers.saddle_to_saddle.escapes import (
     NONE_FLAT,
     STANDS_OUT,
@@ -32,6 +30,8 @@ from symlab.papers.saddle_to_saddle.escapes import (
 )
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below, mean_of, share_of, value_of_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables
 from symlab.plotting.style import COLUMN, Style, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Measurement, Tables, above, at_least, difference_of, mean_of, value_of_all
 from symlab.papers.saddle_to_saddle.escapes import (
     count_at_snapshots,
     second_at_snapshots,
@@ -19,6 +17,8 @@ from symlab.papers.saddle_to_saddle.escapes import (
 )
 from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, difference_of, mean_of, value_of_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

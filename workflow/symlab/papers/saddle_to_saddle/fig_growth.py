@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Tables
 from symlab.papers.saddle_to_saddle.escapes import escape_time, networks, paper_networks
 from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

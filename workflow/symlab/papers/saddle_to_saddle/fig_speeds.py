@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.card import Drawing
-from symlab.papers.claim import Claim, Found, Tables, above, at_least, mean_of
 from symlab.papers.saddle_to_saddle.escapes import at_first_snapshot, networks, paper_networks, say_how_many
 from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, mark_entry, palette, panels
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, above, at_least, mean_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,8 @@ from symlab.study.experiment import Experiment
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
-    from symlab.papers.claim import Tables
     from symlab.plotting.style import Style
+    from symlab.study.claim import Tables
 
 
 KINDS = {"thm": "Theorem", "prop": "Proposition", "sec": "Section", "": "Figure"}
