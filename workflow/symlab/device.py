@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,3 +50,24 @@ def resolve_device(configured: str, threads: int) -> str:
 def gpu_is_likely(configured: str) -> bool:
     """Whether jobs should ask the scheduler for a GPU; looks for the driver because importing torch takes seconds."""
     return configured == "cuda" or (configured == "auto" and Path("/dev/nvidiactl").exists())
+
+
+@cache
+def processor() -> str:
+    """The maker of this machine's processor and the vector instructions that torch uses, as 'GenuineIntel AVX512'."""
+    import torch
+
+    return f"{_cpuinfo('vendor_id') or platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+
+
+@cache
+def processor_family() -> int | None:
+    """The maker's number of the processor's family, as 25 for AMD's Zen 3 and 4; None where Linux does not tell."""
+    family = _cpuinfo("cpu family")
+    return int(family) if family else None
+
+
+def _cpuinfo(field: str) -> str | None:
+    path = Path("/proc/cpuinfo")
+    found = re.search(rf"^{field}\s*: (\w+)", path.read_text(), re.MULTILINE) if path.exists() else None
+    return found[1] if found else None

@@ -15,6 +15,7 @@ from symlab.alignment.permute import check_alignment, permute
 from symlab.alignment.universe import METHODS, one_name_each
 from symlab.alignment.weight_matching import weight_matching
 from symlab.errors import UserError
+from symlab.products import fast_products
 from symlab.seeds import numpy_rng
 from symlab.symmetries.trace import Traced, trace
 
@@ -34,6 +35,7 @@ class Aligned(NamedTuple):
     permuted: dict[str, Tensor]
 
 
+@fast_products()
 def align(
     module: nn.Module,
     A: Mapping[str, Tensor],

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.errors import UserError
+from symlab.products import fast_products
 from symlab.symmetries.symmetry_spec import Axes, Group, blocks, shape
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ def _spread(
     return np.sqrt(variance), variance <= CONSTANT_NEURON_TOLERANCE**2 * mean_square
 
 
+@fast_products()
 def record_pair_moments(
     traced: Traced | StoredForward,
     states_A: Mapping[Key, Mapping[str, Tensor]],

@@ -20,6 +20,7 @@ from symlab.alignment.universe import Universe, match_to_universe
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.repair import folded, with_goal_statistics
 from symlab.errors import UserError
+from symlab.products import fast_products
 from symlab.seeds import numpy_rng
 from symlab.symmetries.trace import Traced
 
@@ -37,6 +38,7 @@ class Merged:
     universe: Universe
 
 
+@fast_products()
 def merge(
     module: nn.Module,
     states: Sequence[Mapping[str, Tensor]],
@@ -87,6 +89,7 @@ def check_weights(weights: Sequence[float] | None, n: int) -> None:
         raise UserError(f"the weights are {', '.join(f'{weight:g}' for weight in weights)}; all must be positive.")
 
 
+@fast_products()
 def average_network(
     module: nn.Module,
     states: Sequence[Mapping[str, Tensor]],
@@ -110,6 +113,7 @@ def average_network(
     return {**mean, **running_statistics(module, mean, x)}
 
 
+@fast_products()
 def scores(
     module: nn.Module,
     states: Mapping[str, Mapping[str, Tensor]],

@@ -18,6 +18,7 @@ from symlab.alignment.forward import batch_rows, outputs
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.repair import with_goal_statistics
 from symlab.errors import UserError
+from symlab.products import fast_products
 
 # A target that counts neither in the loss nor in the accuracy, as in torch.
 IGNORED = -100
@@ -38,6 +39,7 @@ def interpolate(state_A: Mapping[str, Tensor], state_B: Mapping[str, Tensor], la
     return {name: torch.lerp(a, state_B[name], lam) if a.is_floating_point() else a for name, a in state_A.items()}
 
 
+@fast_products()
 def curve(
     module: nn.Module,
     state_A: Mapping[str, Tensor],

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.identifiability.subspace import Covariance
+from symlab.products import fast_products
 
 
 def linear_maps(module: nn.Module) -> list[str]:
@@ -24,6 +25,7 @@ def hidden_layers(module: nn.Module) -> dict[int, str]:
     return dict(enumerate(maps[:-1] or maps, start=1))
 
 
+@fast_products()
 def representation_covariances(
     module: nn.Module, state: Mapping[str, Tensor], batches: Iterable[Float[Tensor, "n d"]]
 ) -> dict[str, Covariance]:
@@ -53,6 +55,7 @@ def representation_covariances(
     return covariances
 
 
+@fast_products()
 def layer_inputs(
     module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]
 ) -> dict[str, Float[Tensor, "n d_in"]]:

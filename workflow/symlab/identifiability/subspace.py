@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.errors import UserError
+from symlab.products import fast_products
 
 # Eigenvalues of a d x d covariance carry rounding of about d * 2e-16 of the trace: without this slack an
 # explained variance of 1 would count such noise as directions.
@@ -67,6 +68,7 @@ class Covariance:
         return (self._products - torch.outer(self._sum, self._sum / self.n)) / (self.n - 1)
 
 
+@fast_products()
 def covariance_of(batches: Iterable[Float[Tensor, "n d"]]) -> Covariance:
     """The covariance of all rows of the batches."""
     covariance = Covariance()

@@ -27,6 +27,7 @@ from symlab.device import is_accelerator
 from symlab.errors import UserError
 from symlab.networks import Init
 from symlab.networks.initialise import sample_parameters
+from symlab.products import fast_products
 from symlab.schemes import Scheme
 from symlab.schemes.fixed_parts import (
     FixedParts,
@@ -109,7 +110,7 @@ def train_block(
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
     device = torch.device(run.device)
-    with arithmetic(run.recipe.precision, device):
+    with fast_products(), arithmetic(run.recipe.precision, device):
         objective = run.objective.prepared(run.recipe, device, run.key)
         return _Training(run, objective, tuple(replicas), report, checkpoints).block()
 

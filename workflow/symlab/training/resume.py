@@ -19,6 +19,7 @@ from torch import Tensor
 from symlab.artifacts import ArtifactError, read_tensors, write_tensors
 from symlab.device import is_accelerator
 from symlab.errors import Interrupted
+from symlab.products import products_by
 from symlab.schemes.fixed_parts import State
 
 # SIGTERM is what SLURM and Snakemake send before they kill, SIGINT what Ctrl-C sends to every job of a terminal.
@@ -168,6 +169,7 @@ def training_key(spec: dict[str, Any], data: str, code: str, device: str, thread
         "torch": torch.__version__,
         "device": where,
         "threads": threads,
+        "products": products_by(),
     }
 
 
