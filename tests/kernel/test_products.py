@@ -9,6 +9,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional
 
 from symlab import products
+from symlab.cli import main
 from symlab.errors import UserError
 from symlab.products import fast_products, products_by
 from symlab.symmetries.trace import trace
@@ -196,3 +197,10 @@ def test_without_the_operator_torch_multiplies(monkeypatch, fault):
     finally:
         monkeypatch.undo()
         products._offered.cache_clear()
+
+
+def test_the_version_names_the_library(monkeypatch, capsys):
+    monkeypatch.setenv(products.VARIABLE, "torch")
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0 and "float32 products on the CPU: torch" in capsys.readouterr().out

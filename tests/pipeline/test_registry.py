@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import symlab
-from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES, is_table, maker_of, paper_of
+from symlab.measures import is_table
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES, maker_of, paper_of
 
 PACKAGE = Path(symlab.__file__).parent
 LINES = [*MEASURES.values(), *EXPERIMENTS.values(), *TABLES.values()]

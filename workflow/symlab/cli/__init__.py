@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from symlab import __version__
 from symlab.errors import UserError
@@ -82,6 +83,16 @@ Mistakes are told in a sentence, with exit status 1; nothing is written then.
 """
 
 
+class _Version(argparse.Action):
+    """The version, and which library multiplies matrices on this processor, which torch is needed to tell."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any, **options: Any) -> None:
+        from symlab.products import products_by
+
+        print(f"symlab {__version__}\nfloat32 products on the CPU: {products_by()}")
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line; torch is not imported for it, so that help comes at once."""
     main = argparse.ArgumentParser(
@@ -90,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE.partition("\nwrites")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    main.add_argument("--version", action="version", version=f"symlab {__version__}")
+    main.add_argument("--version", action=_Version, nargs=0, help="show the version and what multiplies, and exit")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     _add_align(
         commands.add_parser(
@@ -214,9 +225,9 @@ def _add_computing(command: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake ends it with its sentence on stderr and exit status 1."""
-    chosen = vars(parser().parse_args(arguments))
-    command = chosen.pop("command")
     try:
+        chosen = vars(parser().parse_args(arguments))
+        command = chosen.pop("command")
         if command == "align":
             from symlab.cli.align import Options, align
 

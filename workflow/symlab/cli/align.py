@@ -40,6 +40,7 @@ from symlab.connectivity.path import curve
 from symlab.device import resolve_device
 from symlab.errors import UserError
 from symlab.plotting.style import Style, apply_style, save
+from symlab.products import products_by
 from symlab.seeds import numpy_rng
 from symlab.symmetries.symmetry_spec import SymmetrySpec, shape
 from symlab.symmetries.trace import Traced
@@ -142,7 +143,7 @@ def align(options: Options) -> None:
         numbers = {group: pi.astype(np.int64) for group, pi in permutations.items()}
         write_tensors(staged / "permutations.safetensors", numbers, "permutations", header)
         write_text(staged / "spec.json", spec_as_json(spec))
-        run = {"symlab": __version__, "torch": torch.__version__, **asdict(options)}
+        run = {"symlab": __version__, "torch": torch.__version__, "products": products_by(), **asdict(options)}
         write_text(staged / "run.json", json.dumps(run, indent=1) + "\n")
         write_table(staged / "matching.csv", matching)
         if path is not None and of_path is not None:

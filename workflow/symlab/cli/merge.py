@@ -34,6 +34,7 @@ from symlab.cli.network import Network
 from symlab.cli.summary import merge_summary
 from symlab.connectivity.merge import average_network, check_weights, scores
 from symlab.errors import UserError
+from symlab.products import products_by
 from symlab.seeds import numpy_rng
 
 RESULTS = ("merged.safetensors", "permutations.safetensors", "spec.json", "scores.csv", "run.json")
@@ -82,7 +83,7 @@ def merge(options: Options) -> None:
         save_file(averages["merged"], staged / "merged.safetensors", metadata=files[0].metadata or None)
         _write_permutations(options, files, universe, staged / "permutations.safetensors")
         write_text(staged / "spec.json", spec_as_json(traced.spec))
-        run = {"symlab": __version__, "torch": torch.__version__, **asdict(options)}
+        run = {"symlab": __version__, "torch": torch.__version__, "products": products_by(), **asdict(options)}
         write_text(staged / "run.json", json.dumps(run, indent=1) + "\n")
         if table is not None:
             write_table(staged / "scores.csv", table)

@@ -55,6 +55,11 @@ class Table:
     """Further inputs that it is given where the study has them."""
 
 
+def is_table(output: str) -> bool:
+    """Whether an output is a table and not a file of tensors."""
+    return not output.endswith(".safetensors")
+
+
 KERNEL: tuple[Measure, ...] = (
     Measure(
         "moments",

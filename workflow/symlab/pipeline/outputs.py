@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symlab.artifacts import read_table, read_tensors, write_table, write_tensors
 from symlab.errors import UserError
-from symlab.pipeline.registry import is_table
+from symlab.measures import is_table
 
 if TYPE_CHECKING:
     import pandas as pd

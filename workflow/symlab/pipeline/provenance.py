@@ -14,14 +14,17 @@ PACKAGES = ("snakemake", "torch", "numpy", "scipy", "pandas", "scikit-learn", "p
 
 
 def versions() -> dict[str, str]:
-    """Versions of symlab, Python and the packages that compute."""
+    """Versions of symlab, Python and the packages that compute, and what multiplies matrices on this processor."""
+    # Imports torch, which takes as long as all else that a report needs.
+    from symlab.products import products_by
+
     found = {"symlab": __version__, "Python": platform.python_version()}
     for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
-    return found
+    return found | {"float32 products on the CPU:": products_by()}
 
 
 def commit(folder: Path = ROOT) -> str:

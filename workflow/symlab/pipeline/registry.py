@@ -42,11 +42,6 @@ def maker_of(output: str) -> Measure:
     return next(measure for measure in MEASURES.values() if output in measure.outputs)
 
 
-def is_table(output: str) -> bool:
-    """Whether an output is a table and not a file of tensors."""
-    return not output.endswith(".safetensors")
-
-
 def switches(table: str) -> tuple[str, ...]:
     """The keys of a study that a table needs; none for one that every study of trained networks has."""
     if table in TABLES:

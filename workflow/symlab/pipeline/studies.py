@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symlab.data import Source
-from symlab.measures import Measure, Table
+from symlab.measures import Measure, Table, is_table
 from symlab.networks import Network
-from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES, is_table
+from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.plotting.settings import Style
 from symlab.schemes import Scheme
 from symlab.settings import Settings

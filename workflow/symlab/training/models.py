@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,9 @@ from symlab.networks import NETWORKS, build
 from symlab.schemes.fixed_parts import FixedParts, State, weight_shapes
 from symlab.settings import choose
 from symlab.training.objective import Replica
-from symlab.training.replicas import TrainedBlock
+
+if TYPE_CHECKING:
+    from symlab.training.replicas import TrainedBlock
 
 
 @dataclass(frozen=True)

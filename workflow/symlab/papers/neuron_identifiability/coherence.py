@@ -21,6 +21,7 @@ from symlab.measures.job import Job
 from symlab.networks import Normal
 from symlab.networks.coherence_student import CoherenceStudent
 from symlab.papers.neuron_identifiability.settings import CoherenceStudents
+from symlab.products import fast_products
 from symlab.schemes import Sparse
 from symlab.schemes.fixed_parts import State
 from symlab.schemes.parametrisation import names_of, parametrise, start
@@ -80,6 +81,7 @@ def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, s
     )
 
 
+@fast_products()
 def losses_between_pairs(
     W: Float[Tensor, "r m d"],
     b: Float[Tensor, "r m"],
