@@ -17,6 +17,7 @@ from torch import Tensor
 
 from symlab.alignment.matching import Permutations, compose, joint, match_all
 from symlab.errors import UserError
+from symlab.products import fast_products
 from symlab.symmetries.symmetry_spec import (
     Axes,
     Block,
@@ -66,6 +67,7 @@ class WeightMatching:
     histories: tuple[tuple[float, ...], ...]
 
 
+@fast_products()
 def weight_matching(
     spec: SymmetrySpec,
     state_A: Mapping[str, Tensor],
@@ -336,7 +338,13 @@ class _Similarities:
                     b = b - c
                 else:
                     continue
-                found[group] = found[group].addmm_(a, b.T) if group in found else a @ b.T
+                if group not in found:
+                    found[group] = a @ b.T
+                elif kept is None:
+                    found[group] += a @ b.T
+                else:
+                    # By torch itself: what has changed is of another size each time, which oneDNN prepares for.
+                    found[group].addmm_(a, b.T)
         if index in self.keeping:
             self.kept[index] = _Kept(found, current)
         return {group: S.cpu().numpy() for group, S in found.items()}
