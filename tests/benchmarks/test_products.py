@@ -1,4 +1,4 @@
-"""What products by oneDNN gain over torch's own, in CPU time on one thread, with MNIST-size MLPs of three hidden layers.
+"""What products by oneDNN gain over torch's own, in CPU time on one thread, with MNIST-size MLPs.
 
 ``pytest tests/benchmarks/test_products.py -s``. Rounds take both libraries and the comparisons in turn; medians of the
 ratios within a round are reported. Bare products are the eleven of a training step by the faster library; the loop is a

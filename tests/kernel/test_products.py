@@ -20,9 +20,8 @@ SEVEN_DIGITS = {"rtol": 1e-5, "atol": 1e-4}
 
 @pytest.fixture
 def by_onednn(monkeypatch):
-    """oneDNN on any processor, from 2^22 multiplications on; a list of the products that it was given."""
+    """oneDNN on any processor; a list of the products that it was given."""
     monkeypatch.setenv(products.VARIABLE, "onednn")
-    monkeypatch.setattr(products, "_fewest", lambda: products.FEWEST_MULTIPLICATIONS)
     given, linear = [], products._linear
 
     def counted(x, W, bias=None):
@@ -155,18 +154,26 @@ def test_a_network_is_traced_as_ever(by_onednn):
 
 
 @pytest.mark.parametrize(
-    "processor, chosen",
-    [("AuthenticAMD AVX512", "onednn"), ("AuthenticAMD AVX2", "torch"), ("GenuineIntel AVX512", "torch")],
+    "processor, family, chosen",
+    [
+        ("AuthenticAMD AVX512", 26, "onednn"),
+        ("AuthenticAMD AVX512", 25, "torch"),
+        ("AuthenticAMD AVX2", 26, "torch"),
+        ("GenuineIntel AVX512", 26, "torch"),
+        ("aarch64 DEFAULT", None, "torch"),
+    ],
 )
 @ONEDNN
-def test_the_processor_decides_which_library(monkeypatch, processor, chosen):
+def test_the_processor_decides_which_library(monkeypatch, processor, family, chosen):
     monkeypatch.delenv(products.VARIABLE, raising=False)
     monkeypatch.setattr(products, "processor", lambda: processor)
+    monkeypatch.setattr(products, "processor_family", lambda: family)
     assert products_by() == chosen
 
 
 def test_a_variable_overrules_the_processor(monkeypatch):
     monkeypatch.setattr(products, "processor", lambda: "AuthenticAMD AVX512")
+    monkeypatch.setattr(products, "processor_family", lambda: 26)
     monkeypatch.setenv(products.VARIABLE, "torch")
     assert products_by() == "torch"
     monkeypatch.setenv(products.VARIABLE, "mkl")
@@ -185,6 +192,7 @@ def test_without_the_operator_torch_multiplies(monkeypatch, fault):
 
     monkeypatch.setattr(products, "_linear", other)
     monkeypatch.setattr(products, "processor", lambda: "AuthenticAMD AVX512")
+    monkeypatch.setattr(products, "processor_family", lambda: 26)
     monkeypatch.delenv(products.VARIABLE, raising=False)
     products._offered.cache_clear()
     try:

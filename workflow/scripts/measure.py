@@ -15,7 +15,7 @@ from symlab.training.models import open_models
 
 
 def measure_named(name: str) -> Measure:
-    """One of the kernel's or of the papers' measures, whose cards, a tenth of a second, are read for their own alone."""
+    """A measure of the kernel or of a paper; the papers' cards, a tenth of a second, are read for their own alone."""
     own = {measure.name: measure for measure in KERNEL}
     if name not in own:
         from symlab.pipeline.registry import MEASURES

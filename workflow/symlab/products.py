@@ -2,7 +2,7 @@
 
 Torch multiplies by MKL, which on AMD's processors uses AVX2 alone. oneDNN, which torch's convolutions run on, uses
 AVX-512 on all. On a Zen 5, whose vector units are as wide, its products take half the time; on a Zen 4, whose units are
-half as wide, large ones take four fifths (docs/performance.md). Results differ by rounding.
+half as wide, there is nothing to gain in training (docs/performance.md). Results differ by rounding.
 """
 
 from __future__ import annotations
@@ -24,14 +24,11 @@ from symlab.errors import UserError
 
 VARIABLE = "SYMLAB_PRODUCTS"
 """Environment variable that chooses the library: ``onednn`` or ``torch``."""
-SLOW_IN_TORCH = "AuthenticAMD AVX512"
-ZEN_4 = 25
+SLOW_IN_TORCH, ZEN_5 = "AuthenticAMD AVX512", 26
 
 # By shapes and never by the clock, so that bits do not change from run to run. A call of oneDNN takes 12 microseconds
-# longer than one of MKL, its first of a shape a millisecond. 2^22 multiplications take MKL 90 microseconds; where both
-# are as fast (Zen 4), oneDNN is ahead only from matrices of about 512^3 on.
-FEWEST_MULTIPLICATIONS, FEWEST_ON_ZEN_4 = 2**22, 2**27
-SMALLEST_SIDE = 32
+# longer than one of MKL, its first of a shape a millisecond; 2^22 multiplications take MKL 90 microseconds.
+FEWEST_MULTIPLICATIONS, SMALLEST_SIDE = 2**22, 32
 # A first factor whose rows are not contiguous is copied, which takes as long as some hundred columns' products.
 FEWEST_COLUMNS_FOR_A_COPY = 256
 
@@ -51,7 +48,8 @@ def products_by() -> str:
         raise UserError(f"{VARIABLE} is {asked!r}; it must be onednn or torch, or not be set.")
     if asked == "onednn" and not _offered():
         raise UserError(f"{VARIABLE} is onednn, but torch {torch.__version__} does not offer its products; unset it.")
-    return asked or ("onednn" if processor() == SLOW_IN_TORCH and _offered() else "torch")
+    slow = processor() == SLOW_IN_TORCH and (processor_family() or 0) >= ZEN_5
+    return asked or ("onednn" if slow and _offered() else "torch")
 
 
 @contextmanager
@@ -104,21 +102,15 @@ def _replace() -> None:
             library.impl(name, partial(kernel, torchs), "CPU", with_keyset=True)
 
 
-@cache
-def _fewest() -> int:
-    on_zen_4 = processor() == SLOW_IN_TORCH and processor_family() == ZEN_4
-    return FEWEST_ON_ZEN_4 if on_zen_4 else FEWEST_MULTIPLICATIONS
-
-
 def _pays(a: Float[Tensor, "*r n k"], b: Float[Tensor, "*r k m"]) -> bool:
     """Whether oneDNN multiplies a and b, or each of a stack."""
     m = b.shape[-1]
     # Most products are small: this one comparison is all that they pay.
-    if a.numel() * m < _fewest() or a.dtype != torch.float32:
+    if a.numel() * m < FEWEST_MULTIPLICATIONS or a.dtype != torch.float32:
         return False
     n, k = a.shape[-2:]
     columns = SMALLEST_SIDE if a.stride(-1) == 1 else FEWEST_COLUMNS_FOR_A_COPY
-    return min(n, k) >= SMALLEST_SIDE and m >= columns and n * k * m >= _fewest()
+    return min(n, k) >= SMALLEST_SIDE and m >= columns and n * k * m >= FEWEST_MULTIPLICATIONS
 
 
 def _linear(x: Float[Tensor, "n k"], W: Float[Tensor, "m k"], bias: Float[Tensor, " m"] | None = None) -> Tensor:
