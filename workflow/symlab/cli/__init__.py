@@ -101,7 +101,8 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE.partition("\nwrites")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    main.add_argument("--version", action=_Version, nargs=0, help="show the version and what multiplies, and exit")
+    told = "show the version and what multiplies, and exit"
+    main.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=told)
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     _add_align(
         commands.add_parser(
