@@ -15,7 +15,9 @@ from symlab.alignment.matching import compose, joint, match, match_all
 from symlab.alignment.permute import check_alignment, permute
 from symlab.alignment.weight_matching import STATISTICS, weight_matching
 from symlab.errors import UserError
+from symlab.networks import MLP, VGG, ResNet20, ViT, build
 from symlab.symmetries.symmetry_spec import Group, Product, SymmetrySpec, identity, random_permutations, shape
+from symlab.symmetries.trace import trace
 
 # Specs written by hand, so that these tests do not rest on the tracer.
 PERCEPTRON = SymmetrySpec(
@@ -315,3 +317,114 @@ def test_weights_that_are_not_finite_and_specs_that_do_not_fit_are_refused():
         weight_matching(TWO_AXES, A, A | {"W": torch.full((6, 5), torch.nan)}, np.random.default_rng(0))
     with pytest.raises(UserError, match="says nothing of"):
         weight_matching(TWO_AXES, A | {"bias": torch.zeros(6)}, A, np.random.default_rng(0))
+
+
+def anchored(spec, A, B, from_outputs, roots=None):
+    """The anchored start, of some roots or all."""
+    kept = [name for name in A if name.rpartition(".")[2] not in STATISTICS]
+    A, B = ({name: state[name] for name in kept} for state in (A, B))
+    every = [root for root, group in spec.groups.items() if not group.within]
+    steps = [step for root in roots or every for step in weights._steps(root, spec, A)]
+    return weights._anchored(spec, A, B, steps, 1.0, from_outputs)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_anchored_start_matches_by_what_is_in_order_already(seed):
+    A, B = random_state(PERCEPTRON, seed), random_state(PERCEPTRON, seed + 100)
+
+    def S(names, a=slice(None), b=slice(None), transposed=()):
+        """Inner products of neurons in some tensors of A and of B, whose layers a and b are in an order."""
+        ordered = dict(B) | {"2.weight": B["2.weight"][b][:, a], "4.weight": B["4.weight"][:, b]}
+        pairs = [(A[name], ordered[name]) for name in names] + [(A[name].T, ordered[name].T) for name in transposed]
+        return sum(p.double().reshape(len(p), -1) @ q.double().reshape(len(q), -1).T for p, q in pairs).numpy()
+
+    of_a, of_b = ["0.weight", "0.bias", "1.weight", "1.bias"], ["2.bias"]
+    first = match(S(of_a))
+    expected = {"a": first, "b": match(S([*of_b, "2.weight"], a=first))}
+    assert {name: [*pi] for name, pi in anchored(PERCEPTRON, A, B, False).items()} == {
+        name: [*pi] for name, pi in expected.items()
+    }
+    last = match(S(of_b, transposed=["4.weight"]))
+    expected = {"a": match(S(of_a, b=last, transposed=["2.weight"])), "b": last}
+    assert {name: [*pi] for name, pi in anchored(PERCEPTRON, A, B, True).items()} == {
+        name: [*pi] for name, pi in expected.items()
+    }
+    # The other layer stays, and is in order, if it is not to be matched.
+    only_b = anchored(PERCEPTRON, A, B, False, ["b"])
+    assert [*only_b["a"]] == [*range(4)]
+    assert [*only_b["b"]] == [*match(S([*of_b, "2.weight"], transposed=["4.weight"]))]
+
+
+@pytest.mark.parametrize("from_outputs", [False, True])
+@pytest.mark.parametrize(
+    "spec", [PERCEPTRON, ATTENTION, GROUPED, TWO_AXES], ids=["mlp", "heads", "grouped", "two axes"]
+)
+def test_an_anchored_start_is_a_planted_permutation(spec, from_outputs):
+    for seed in range(10):
+        A = random_state(spec, seed)
+        B = permute(A, spec, random_permutations(spec, np.random.default_rng(seed)))
+        aligned = permute(B, spec, anchored(spec, A, B, from_outputs))
+        assert all(torch.equal(aligned[name], tensor) for name, tensor in A.items())
+
+
+def test_anchored_starts_exceed_the_descent_from_the_identity_on_random_networks():
+    groups = {name: Group(256) for name in "abc"}
+    sizes = [784, 256, 256, 256, 10]
+    axes = {}
+    for layer, (before, after) in enumerate(pairwise([None, *groups, None])):
+        axes |= {f"{layer}.weight": (after, before), f"{layer}.bias": (after,)}
+    for seed in (0, 2):
+        states = []
+        for each in (seed, seed + 1):
+            torch.manual_seed(each)
+            states.append(nn.Sequential(*(nn.Linear(n, m) for n, m in pairwise(sizes))).state_dict())
+        plain, found = (
+            weight_matching(SymmetrySpec(axes, groups), *states, np.random.default_rng(seed), restarts).similarity
+            for restarts in (1, 3)
+        )
+        assert found > 1.05 * plain
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        ResNet20(name="resnet20", channels=1),
+        ViT(name="vit", channels=1, patch=2, dim=12, depth=2, heads=3, mlp_ratio=2),
+        MLP(name="mlp", widths=[12, 12, 12], residual=True),
+        VGG(name="vgg", width=4, depth=8, channels=1),
+    ],
+    ids=lambda network: network.name,
+)
+def test_every_start_keeps_the_function_of_a_network(network):
+    torch.manual_seed(0)
+    n_inputs = 1024 if network.name == "vgg" else 64
+    nets = [build(network, n_inputs, 10).eval() for _ in range(2)]
+    A, B = (net.state_dict() for net in nets)
+    x = torch.randn(4, n_inputs)
+    spec = trace(nets[1], x).spec
+    descended, one = [], weights._descend
+
+    def descend(spec, A, B, start, *others):
+        found, history = one(spec, A, B, start, *others)
+        descended.append((start, found))
+        return found, history
+
+    with patch.object(weights, "_descend", descend):
+        found = weight_matching(spec, A, B, np.random.default_rng(0), restarts=4)
+    assert len(descended) == 4
+    for start_and_end in descended:
+        for each in start_and_end:
+            check_alignment(nets[1], B, permute(B, spec, each), x)
+    assert found.similarity == max(history[-1] for history in found.histories)
+    # Anchored by the inputs, the network starts above those that are not anchored: its own order and a random one.
+    at_start = [history[0] for history in found.histories]
+    assert at_start[1] > max(at_start[0], at_start[3])
+
+
+def test_a_random_start_follows_where_an_anchored_one_is_known_already():
+    spec = SymmetrySpec({"0.weight": ("a", None), "1.weight": (None, "a")}, {"a": Group(7)})
+    A, B = random_state(spec, 0), random_state(spec, 1)
+    assert np.array_equal(*(anchored(spec, A, B, from_outputs)["a"] for from_outputs in (False, True)))
+    found = weight_matching(spec, A, B, np.random.default_rng(0), restarts=3)
+    identity_at, anchored_at, random_at = (history[0] for history in found.histories)
+    assert anchored_at > max(identity_at, random_at) and anchored_at == pytest.approx(found.similarity)

@@ -84,6 +84,7 @@ def test_a_planted_permutation_is_recovered(mlps, capsys, method, dtype):
     summary = capsys.readouterr().out
     assert "2 groups of neurons" in summary
     assert "1.000" in summary
+    assert (", 1.0000 permuted" in summary) == (method == "weight")
     assert "permuted.safetensors" in summary
 
 

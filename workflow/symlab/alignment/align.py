@@ -54,7 +54,7 @@ def align(
         A, B: ``module.state_dict()`` of both networks.
         data: inputs. Of the method "weight" two do, for tracing alone; None if ``traced`` is given.
         method: compare neurons by their "activation" on the data, or by their "weight".
-        restarts: starts of the method "weight", of which the best is kept.
+        restarts: starts of the method "weight", of which the best is kept, see ``weight_matching``.
         seed: of the order of steps and starts.
         traced: ``trace(module, data)``, if it is known already.
 

@@ -1,6 +1,8 @@
 """Weight matching: the renumbering of B's neurons under which its weights agree best with A's, without any data.
 
 Coordinate descent as in Git Re-Basin (Ainsworth et al. 2023, Algorithm 1), on any network that has a symmetry spec.
+Where it ends depends on where it starts. An anchored start is built first: its groups are matched one after another,
+each by those weights alone whose other neurons stand in the final order already, from the network's inputs or outputs.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +93,8 @@ def weight_matching(
     Args:
         state_A, state_B: states of one architecture; the running statistics of batch norms do not count.
         rng: order of the steps and starts.
-        restarts: the first starts at the identity, the others at random permutations; the best is returned.
+        restarts: starts, of which the best is returned: the identity, an anchored start from the inputs, one from the
+            outputs, then random permutations (also in place of an anchored start that an earlier one equals).
         roots: groups within no others, to be matched with all within them while the rest stays in place; default all.
         correlations: S of some groups, for B as it is, which come before the weights: these only decide between
             neurons that S does not tell apart. The histories hold ``CORRELATION`` times what a match gains in S.
@@ -110,8 +114,7 @@ def weight_matching(
     wanted = [root for root in spec.groups if not spec.groups[root].within and (roots is None or root in roots)]
     steps = [step for root in wanted for step in _steps(root, spec, A)]
     runs = []
-    for restart in range(restarts):
-        start = identity(spec) if restart == 0 else random_permutations(spec, rng)
+    for _, start in zip(range(restarts), _starts(spec, A, B, steps, scale, rng), strict=False):
         runs.append(_descend(spec, A, B, start, steps, scale, rng, correlations or {}))
         if not correlations and runs[-1][1][-1] > 1 - SMALLEST_GAIN:
             break
@@ -179,6 +182,69 @@ def _steps(root: str, spec: SymmetrySpec, state: Mapping[str, Tensor]) -> list[_
         )
         for active in rounds
     ]
+
+
+def _starts(
+    spec: SymmetrySpec,
+    A: Mapping[str, Tensor],
+    B: Mapping[str, Tensor],
+    steps: Sequence[_Step],
+    scale: float,
+    rng: np.random.Generator,
+) -> Iterator[Permutations]:
+    """Starts of the descent: identity, anchored from inputs, from outputs, where they differ; random without end."""
+    known = [identity(spec)]
+    yield known[0]
+    for from_outputs in (False, True):
+        start = _anchored(spec, A, B, steps, scale, from_outputs)
+        if any(all(np.array_equal(start[group], other[group]) for group in start) for other in known):
+            start = random_permutations(spec, rng)
+        known.append(start)
+        yield start
+    while True:
+        yield random_permutations(spec, rng)
+
+
+def _anchored(
+    spec: SymmetrySpec,
+    A: Mapping[str, Tensor],
+    B: Mapping[str, Tensor],
+    steps: Sequence[_Step],
+    scale: float,
+    from_outputs: bool,
+) -> Permutations:
+    """Permutations found root by root, each by its anchored weights: those whose other neurons are in order already.
+
+    In order are axes without a group, groups that no step moves and those that are matched. Next is the root that has
+    the largest share of its weights anchored, or, from the outputs, the last of the network that has any. Biases and
+    weights of norms have no other neurons and do not count for the order: they say little of who is who. Which root is
+    next needs no product, and each of a pass's products is formed once at most.
+    """
+    similarities = _Similarities(spec, A, B, steps, scale)
+    of_root: dict[str, list[int]] = {}
+    for index, step in enumerate(steps):
+        of_root.setdefault(step.root, []).append(index)
+    parts = {root: similarities.parts(indices[0]) for root, indices in of_root.items()}
+    settled = spec.groups.keys() - {group for step in steps for group in step.groups}
+    current, moved = identity(spec), dict(B)
+    while of_root:
+        shares = {
+            root: sum(size for size, others in parts[root] if others <= settled)
+            / max(1, sum(size for size, _ in parts[root]))
+            for root in of_root
+        }
+        begun = [root for root, share in shares.items() if share > 0]
+        root = (begun or [*shares])[-1] if from_outputs else max(shares, key=lambda root: shares[root])
+        for index in of_root.pop(root):
+            step = steps[index]
+            update = match_all(similarities.anchored(index, moved, settled), step.groups)
+            matched = {group: update[group] for group in step.active}
+            for name in step.tensors:
+                moved[name] = permuted(moved[name], spec.axes[name], matched, spec.groups)
+            current |= compose(current, update, step.groups)
+            settled |= step.active
+        settled |= step.groups.keys()
+    return current
 
 
 def _descend(
@@ -338,15 +404,31 @@ class _Similarities:
                     b = b - c
                 else:
                     continue
-                if group not in found:
-                    found[group] = a @ b.T
-                elif kept is None:
-                    found[group] += a @ b.T
+                if kept is None:
+                    _add_product(found, group, a, b)
                 else:
                     # By torch itself: what has changed is of another size each time, which oneDNN prepares for.
                     found[group].addmm_(a, b.T)
         if index in self.keeping:
             self.kept[index] = _Kept(found, current)
+        return {group: S.cpu().numpy() for group, S in found.items()}
+
+    def parts(self, index: int) -> list[tuple[int, set[str]]]:
+        """For each block of A's in which a step's group acts beside other axes: its entries, and the other groups."""
+        step = self.steps[index]
+        acted_on = (each for name in step.tensors for each in self._acted_on(step, name, self.A[name]))
+        return [(A.tensor.numel(), _others(A, dims)) for _, dims, A, _ in acted_on if A.tensor.dim() > len(dims)]
+
+    def anchored(
+        self, index: int, moved: Mapping[str, Tensor], settled: AbstractSet[str]
+    ) -> dict[str, Float[np.ndarray, "d d"]]:
+        """The similarities of a step in those blocks alone whose other groups are ``settled``."""
+        step, dtype = self.steps[index], self._type(index)
+        found: dict[str, Tensor] = {}
+        for name in step.tensors:
+            for group, dims, A, B in self._acted_on(step, name, moved[name]):
+                if _others(A, dims) <= settled:
+                    _add_product(found, group, *(_by_neuron(each.tensor, dims).to(dtype) for each in (A, B)))
         return {group: S.cpu().numpy() for group, S in found.items()}
 
     def gain(
@@ -385,6 +467,18 @@ class _Similarities:
                 group = A.labels[dims[-1]][0]
                 assert group is not None
                 yield group, dims, A, B
+
+
+def _add_product(
+    found: dict[str, Float[Tensor, "d d"]], group: str, a: Float[Tensor, "d n"], b: Float[Tensor, "d n"]
+) -> None:
+    product = a @ b.T
+    found[group] = found[group].add_(product) if group in found else product
+
+
+def _others(block: Block, dims: Sequence[int]) -> set[str]:
+    """The groups that act on a block, but for those of some dimensions."""
+    return {group for dim, (group, _) in enumerate(block.labels) if dim not in dims and group is not None}
 
 
 def _by_neuron(tensor: Tensor, dims: Sequence[int]) -> Float[Tensor, "d n"]:

@@ -200,7 +200,8 @@ def _add_matching(command: argparse.ArgumentParser) -> None:
         type=int,
         default=3,
         metavar="N",
-        help="starts of --method weight, of which the best is kept (default: %(default)s); activations need one",
+        help="starts of --method weight, the best is kept: as the networks are, anchored at the inputs, at the "
+        "outputs, then random (default: %(default)s); activations need one",
     )
 
 

@@ -219,7 +219,7 @@ def traced_symmetries(loaded: Loaded) -> Traced:
 
 
 def _match(options: Options, traced: Traced, pair: Loaded) -> tuple[Permutations, Worth, list[str]]:
-    """Permutations, what they are worth in correlations of activations, and what is to be said of groups left out."""
+    """Permutations, what they are worth in correlations of activations, and what else is to be said."""
     spec, network = traced.spec, pair.network
     shown = partial(tqdm, desc="comparing neurons", unit="batch", leave=False, disable=None)
     rng = numpy_rng("align", options.seed, "restarts")
@@ -230,7 +230,12 @@ def _match(options: Options, traced: Traced, pair: Loaded) -> tuple[Permutations
         return found.permutations, _worth(found.correlations, found.permutations, spec, options.seed), remarks
     of_state = replace(spec, axes={name: spec.axes[name] for name in network.names})
     A, B = (state.stored for state in pair.states)
-    permutations = weight_matching(of_state, A, B, rng, options.restarts).permutations
+    matched = weight_matching(of_state, A, B, rng, options.restarts)
+    permutations = matched.permutations
+    remarks = [
+        f"Similarity of weights (their inner product over their norms): {matched.histories[0][0]:.4f} as they are, "
+        f"{matched.similarity:.4f} permuted. A higher one is not always a lower barrier."
+    ]
     state_A, state_B = map(network.by_all_names, pair.states)
     worth: Worth = {}
     for groups in _portions(spec):
@@ -238,7 +243,7 @@ def _match(options: Options, traced: Traced, pair: Loaded) -> tuple[Permutations
         moments = record_pair_moments(traced, {0: state_A}, {0: state_B}, batches, groups)[0]
         correlations = {group: moments.pop(group).correlation() for group in list(moments)}
         worth |= _worth(correlations, permutations, spec, options.seed)
-    return permutations, worth, []
+    return permutations, worth, remarks
 
 
 def _portions(spec: SymmetrySpec) -> list[list[str]]:

@@ -30,7 +30,7 @@ def summary(
         names: what A and B are called.
         network: the module's class.
         matching: columns ``group``, ``size``, ``permutation``, ``objective``.
-        remarks: sentences on groups that were not matched by ``method``.
+        remarks: sentences on the match: weights' similarity, groups that were not matched by ``method``.
         barriers: as ``symlab.connectivity.barrier.barriers`` gives them by ``aligned``; None without targets.
         method: what neurons were matched by, "activation" or "weight".
         repair: whether activations were rescaled along the lines.

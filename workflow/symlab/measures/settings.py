@@ -27,7 +27,11 @@ class Matching(Settings):
         "data (activation), or the weights alone (weight). A list of both aligns by each; figures and claims that "
         "know one aligned path take the first.",
     )
-    restarts: Positive = Field(5, description="weight: starts of the coordinate descent, the first from the identity.")
+    restarts: Positive = Field(
+        5,
+        description="weight: starts of the coordinate descent, of which the best is kept: the identity, one "
+        "anchored at the inputs, one at the outputs, then random ones.",
+    )
     n_random: Positive = Field(100, description="Random permutations that the baseline averages over.")
 
     @property
