@@ -84,9 +84,9 @@ class Project:
                 stderr=subprocess.STDOUT,
             )
 
-    def plan(self) -> dict[str, int]:
+    def plan(self, target: str = "all") -> dict[str, int]:
         """Jobs of each rule that a run would execute now; grouping rules without a script left out."""
-        said = self.run("all", "--dry-run", "--quiet", "host")
+        said = self.run(target, "--dry-run", "--quiet", "host")
         if "Nothing to be done" in said:
             return {}
         stats = said.split("Job stats:")[-1].split("total")[0]

@@ -33,3 +33,13 @@ def test_a_wrong_config_is_told_and_starts_nothing(fresh):
         in fresh.refuse("all")
     )
     assert not fresh.results.exists()
+
+
+def test_points_are_shared_between_jobs(fresh, finished_run):
+    """Each job computes its points; the experiment's own makes the tables that one job for all makes."""
+    fresh.edit_config(lambda config: config.update(points_per_job=1))
+    target = "results/tiny/origin/tables/polygon_runs.csv"
+    assert fresh.plan(target) == {"saddle_escape_polygons_points": 2, "saddle_escape_polygons": 1}
+    fresh.run(target)
+    fresh.assert_same_results(finished_run, "origin/tables/polygon_*")
+    assert "point" not in (fresh.results / "logs/saddle_escape.polygons/origin.log").read_text()

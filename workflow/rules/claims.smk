@@ -48,7 +48,7 @@ rule report:
         runtime=retried(10),
     params:
         # Where and how it was computed is no part of what was.
-        config={key: value for key, value in config.items() if key not in ("device", "data_dir", "checkpoint_minutes")},
+        config={key: value for key, value in config.items() if key not in HOW},
         studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
         code=code_of("scripts.report", *cards_drawn()),
         pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),

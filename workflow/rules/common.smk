@@ -29,6 +29,8 @@ config["device"] = PROJECT.device
 config["data_dir"] = PROJECT.data_dir
 config["checkpoint_minutes"] = PROJECT.checkpoint_minutes
 
+# Of the config what says where and how, not what, is computed.
+HOW = ("device", "data_dir", "checkpoint_minutes", "points_per_job")
 RESULTS = PROJECT.results
 STUDIES = PROJECT.studies
 GPU = int(gpu_is_likely(PROJECT.device))
@@ -45,6 +47,7 @@ wildcard_constraints:
     variant=one_of(name for study in STUDIES.values() for name in study.variants),
     dataset=one_of(PROJECT.datasets),
     block=r"\d+",
+    chunk=r"\d+-of-\d+",
     shape=one_of(shape for study in STUDIES.values() for shape in study.shapes()),
 
 
@@ -146,6 +149,17 @@ def parts_of(study):
         ]
         for table in study.joined_tables()
     }
+
+
+def chunks_of(experiment, wildcards):
+    """What the jobs leave that share the experiment's points between them; nothing where one job computes all."""
+    study = STUDIES[wildcards.study]
+    chosen = study.settings[experiment.key]
+    names = study.datasets() if experiment.datasets else []
+    points = sum(len(each.points(names)) for each in (chosen if isinstance(chosen, list) else [chosen]))
+    jobs = -(-points // (PROJECT.points_per_job or max(points, 1)))
+    chunks = range(jobs) if jobs > 1 else []
+    return [files.chunk(RESULTS, study.name, experiment.key, f"{chunk}-of-{jobs}") for chunk in chunks]
 
 
 def experiments_of(study):

@@ -1,4 +1,4 @@
-"""One rule for each experiment that the papers' cards register (symlab.study.experiment)."""
+"""Two rules for each experiment that the papers' cards register: its tables, and a share of its points."""
 
 for each in EXPERIMENTS.values():
 
@@ -6,6 +6,7 @@ for each in EXPERIMENTS.values():
         name:
             each.key.replace(".", "_")
         input:
+            chunks=partial(chunks_of, each),
             data=lambda wildcards, datasets=each.datasets: data_of_study(wildcards.study) if datasets else [],
         output:
             [files.experiment(RESULTS, "{study}", output) for output in each.outputs],
@@ -30,5 +31,34 @@ for each in EXPERIMENTS.values():
             points=files.points(RESULTS, "{study}", each.key),
         message:
             f"Experiment {each.key} of {{wildcards.study}}"
+        script:
+            "../scripts/experiment.py"
+
+    rule:
+        name:
+            each.key.replace(".", "_") + "_points"
+        input:
+            data=lambda wildcards, datasets=each.datasets: data_of_study(wildcards.study) if datasets else [],
+        output:
+            touch(files.chunk(RESULTS, "{study}", each.key, "{chunk}")),
+        log:
+            log_of(each.key, "{study}", "{chunk}"),
+        benchmark:
+            benchmark_of(each.key, "{study}", "{chunk}")
+        priority: 10
+        conda:
+            ENVIRONMENT
+        threads: 1
+        resources:
+            mem_mb=retried(each.memory_mb),
+            runtime=retried(each.minutes),
+            gpu=GPU if each.gpu else 0,
+        params:
+            experiment=each.key,
+            settings=partial(settings_of_experiment, each),
+            code=partial(code_of_points, each),
+            points=files.points(RESULTS, "{study}", each.key),
+        message:
+            f"Points {{wildcards.chunk}} of {each.key} of {{wildcards.study}}"
         script:
             "../scripts/experiment.py"

@@ -1,4 +1,4 @@
-"""Compute what is missing of an experiment's points, and make its tables."""
+"""Compute what is missing of an experiment's points and make its tables, or compute one job's share of the points."""
 
 from pathlib import Path
 
@@ -23,7 +23,12 @@ def main(snakemake, report):
         checkpoint_minutes=snakemake.config["checkpoint_minutes"],
         datasets={Path(path).stem: open_dataset(path) for path in snakemake.input.data},
     )
-    found = run_experiment(experiment, settings_of_spec(experiment.key, spec), job)
+    settings, chunk = settings_of_spec(experiment.key, spec), snakemake.wildcards.get("chunk")
+    if chunk is not None:
+        place, jobs = map(int, chunk.split("-of-"))
+        run_experiment(experiment, settings, job, (place, jobs))
+        return
+    found = run_experiment(experiment, settings, job)
     outputs = {name: with_study(found[name], study) if is_table(name) else found[name] for name in experiment.outputs}
     write_outputs(dict(zip(experiment.outputs, snakemake.output, strict=True)), outputs, {"study": study, "spec": spec})
 

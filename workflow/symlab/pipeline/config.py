@@ -51,6 +51,11 @@ class Top(Settings):
         description="Minutes of training between two checkpoints, from which a killed job goes on, on the same CPU "
         "with the same bits.",
     )
+    points_per_job: Positive | None = Field(
+        None,
+        description="Points of an experiment that one job computes, so that several cores or nodes are used; "
+        "null for all in one job.",
+    )
     style: Style = Field(Style(), description="Look of the figures.")
     datasets: dict[Name, Block] = Field({}, description="Data sets by name; `sweep` makes one for each combination.")
     studies: dict[Name, Block] = Field(min_length=1, description="Studies by name.")
@@ -118,6 +123,7 @@ def _project(config: Mapping[str, Any]) -> Project:
         data_dir=top.data_dir,
         device=top.device,
         checkpoint_minutes=top.checkpoint_minutes,
+        points_per_job=top.points_per_job,
         style=top.style,
         datasets=datasets,
         studies={name: _study(name, block, families, datasets) for name, block in top.studies.items()},

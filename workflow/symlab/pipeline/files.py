@@ -41,6 +41,11 @@ def points(results: str, study: str, key: str) -> str:
     return f"{results}/{study}/points/{key}"
 
 
+def chunk(results: str, study: str, key: str, name: str) -> str:
+    """Says that a job has computed its share of an experiment's points, which are beside it."""
+    return f"{points(results, study, key)}/{name}.chunk"
+
+
 def checkpoints(results: str, *names: str | int) -> str:
     """Where a job keeps what it has done so far; no output, for Snakemake removes those of a job that was killed."""
     return "/".join([results, "checkpoints", *map(str, names)])

@@ -171,6 +171,7 @@ class Project:
     data_dir: str | None
     device: str
     checkpoint_minutes: float
+    points_per_job: int | None
     style: Style
     datasets: dict[str, Source]
     studies: dict[str, Study]
