@@ -57,9 +57,9 @@ class Settings(BaseModel):
         """Modules that an experiment with these settings takes by name, whose code counts as its own."""
         return []
 
-    def scale(self) -> str:
-        """At which scale an experiment runs: "20 students, 50 pairs"; nothing unless its settings say."""
-        return ""
+    def scale(self) -> dict[str, int]:
+        """At which scale an experiment runs, numbers by what they count: {"students": 20}; none unless a kind says."""
+        return {}
 
     def misfit(self, *with_what: Any) -> str | None:
         """Why these settings do not go with others; None if they do.

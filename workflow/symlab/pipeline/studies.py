@@ -140,9 +140,8 @@ class Study:
         for experiment in self.experiments():
             chosen = self.settings[experiment.key]
             for each in chosen if isinstance(chosen, list) else [chosen]:
-                for part in filter(None, each.scale().split(", ")):
-                    number, _, what = part.partition(" ")
-                    counts.setdefault(what, []).append(int(number))
+                for what, number in each.scale().items():
+                    counts.setdefault(what, []).append(number)
         ranges = [
             f"{' to '.join(f'{n:,}' for n in sorted({min(found), max(found)}))} {what}"
             for what, found in counts.items()

@@ -26,8 +26,8 @@ class Lines(PointSettings):
     steps: Positive = Field(1000, description="Steps.")
     offset: Annotated[float, Field(gt=0)] = Field(1e-6, description="How far beside a mirror the controls start.")
 
-    def scale(self) -> str:
-        return f"{self.steps} steps"
+    def scale(self) -> dict[str, int]:
+        return {"steps": self.steps}
 
 
 class Mirrors(Settings):
@@ -62,8 +62,8 @@ class SmallNetworks(PointSettings):
     lr: Annotated[float, Field(gt=0)] = Field(0.1, description="Their rate.")
     seeds: Annotated[int, Field(ge=2)] = Field(5, description="Draws of data and start.")
 
-    def scale(self) -> str:
-        return f"{self.seeds} draws of {self.samples} samples"
+    def scale(self) -> dict[str, int]:
+        return {f"draws of {self.samples} samples": self.seeds}
 
 
 class Homogeneity(Settings):
@@ -105,8 +105,8 @@ class Factorization(PointSettings):
     steps: Annotated[int, Field(ge=8)] = Field(6000, description="Full-batch steps.")
     seeds: Positive = Field(3, description="Draws of samples, targets and initial weights.")
 
-    def scale(self) -> str:
-        return f"{self.d} units a layer, {self.steps} steps, {self.seeds} seeds"
+    def scale(self) -> dict[str, int]:
+        return {"units a layer": self.d, "steps": self.steps, "seeds": self.seeds}
 
 
 class Plasticity(PointSettings):
@@ -129,8 +129,8 @@ class Plasticity(PointSettings):
     decay: Annotated[float, Field(gt=0)] = Field(1e-3, description="γ of the variants with weight decay.")
     seeds: Positive = Field(3, description="Draws of tasks, batches and initial weights.")
 
-    def scale(self) -> str:
-        return f"{self.tasks} tasks, {self.steps} steps a task, {self.seeds} seeds"
+    def scale(self) -> dict[str, int]:
+        return {"tasks": self.tasks, "steps a task": self.steps, "seeds": self.seeds}
 
 
 class Attention(PointSettings):
@@ -152,8 +152,8 @@ class Attention(PointSettings):
     every: Positive = Field(50, description="Steps of Adam between two measurements.")
     seeds: Positive = Field(3, description="Draws of data and initial weights.")
 
-    def scale(self) -> str:
-        return f"{self.N} data points, {self.T} rows, {self.d} features, {self.steps} steps, {self.seeds} seeds"
+    def scale(self) -> dict[str, int]:
+        return {"data points": self.N, "rows": self.T, "features": self.d, "steps": self.steps, "seeds": self.seeds}
 
 
 class Solvers(PointSettings):
@@ -173,8 +173,8 @@ class Solvers(PointSettings):
     per_decade: Positive = Field(12, description="Measurements in each tenfold of steps.")
     seeds: Positive = Field(5, description="Draws of samples, truths and starts.")
 
-    def scale(self) -> str:
-        return f"{self.d} coefficients, {self.steps} steps, {self.seeds} seeds"
+    def scale(self) -> dict[str, int]:
+        return {"coefficients": self.d, "steps": self.steps, "seeds": self.seeds}
 
 
 Rate = Annotated[float, Field(gt=0)]
@@ -209,8 +209,8 @@ class Sparsity(PointSettings):
         largest = max(filter(None, self.batch), default=1)
         return [{**point, "rates_of": point["batch"] or largest} for point in super().points(datasets)]
 
-    def scale(self) -> str:
-        return f"{self.d} inputs, {len(self.lr)} rates, {self.seeds} seeds, {self.steps} steps"
+    def scale(self) -> dict[str, int]:
+        return {"inputs": self.d, "rates": len(self.lr), "seeds": self.seeds, "steps": self.steps}
 
 
 class AdamSparsity(PointSettings):
@@ -227,8 +227,8 @@ class AdamSparsity(PointSettings):
     seeds: Positive = Field(3, description="Draws of the start and of the samples.")
     steps: ManySteps = Field(100_000, description="Steps, a multiple of 1,000.")
 
-    def scale(self) -> str:
-        return f"{len(self.lr)} rates of Adam, {self.steps} steps of Adam"
+    def scale(self) -> dict[str, int]:
+        return {"rates of Adam": len(self.lr), "steps of Adam": self.steps}
 
 
 class Edges(PointSettings):
@@ -246,8 +246,8 @@ class Edges(PointSettings):
     steps: Positive = Field(20_000, description="Steps.")
     draws: Positive = Field(400_000, description="Draws for the expected logarithm of a step's factor.")
 
-    def scale(self) -> str:
-        return f"{self.runs} runs of one product, {self.steps} steps of one product"
+    def scale(self) -> dict[str, int]:
+        return {"runs of one product": self.runs, "steps of one product": self.steps}
 
 
 VANILLA, RESIDUAL, SKIP = "vanilla", "residual", "skip"
@@ -267,8 +267,8 @@ class OnlineRank(PointSettings):
     steps: ManySteps = Field(60_000, description="Steps, a multiple of 1,000.")
     exponent_steps: ManySteps = Field(40_000, description="Steps over which Lyapunov exponents are averaged.")
 
-    def scale(self) -> str:
-        return f"{self.d} inputs, {self.seeds} seeds, {self.steps} steps"
+    def scale(self) -> dict[str, int]:
+        return {"inputs": self.d, "seeds": self.seeds, "steps": self.steps}
 
 
 class Memory(PointSettings):

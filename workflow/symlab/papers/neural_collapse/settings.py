@@ -90,8 +90,8 @@ class Runs(PointSettings):
         last = hidden if self.by_depth == "uniform" else self.penalty
         return hidden, last
 
-    def scale(self) -> str:
-        return f"{self.per_class} samples a class, {self.steps} steps, {self.seeds} seeds"
+    def scale(self) -> dict[str, int]:
+        return {"samples a class": self.per_class, "steps": self.steps, "seeds": self.seeds}
 
 
 class CriticalPenalty(PointSettings):
@@ -109,8 +109,8 @@ class CriticalPenalty(PointSettings):
     seeds: Positive = Field(2, description="Networks at each penalty.")
     starts: Positive = Field(50, description="Random starts of the search for the best neuron.")
 
-    def scale(self) -> str:
-        return f"{self.seeds} networks a penalty"
+    def scale(self) -> dict[str, int]:
+        return {"networks a penalty": self.seeds}
 
 
 class Growth(PointSettings):
@@ -130,8 +130,8 @@ class Growth(PointSettings):
     steps: Positive = Field(3000, description="Steps at each depth, each on all samples.")
     seeds: Positive = Field(4, description="Networks.")
 
-    def scale(self) -> str:
-        return f"{self.seeds} networks grown by splitting"
+    def scale(self) -> dict[str, int]:
+        return {"networks grown by splitting": self.seeds}
 
 
 class Hysteresis(PointSettings):
@@ -180,5 +180,5 @@ class PerturbedClasses(PointSettings):
             raise ValueError("width is at least 2 classes + 1: class space, as many further dimensions, and their mean")
         return self
 
-    def scale(self) -> str:
-        return f"{self.seeds} perturbations of each size"
+    def scale(self) -> dict[str, int]:
+        return {"perturbations of each size": self.seeds}

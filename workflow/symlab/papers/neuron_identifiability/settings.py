@@ -136,5 +136,5 @@ class CoherenceStudents(PointSettings):
             raise ValueError("lambdas is an odd number, so that the midpoint is one of them")
         return self
 
-    def scale(self) -> str:
-        return f"{self.seeds // 2 * self.mask_seeds} pairs of students"
+    def scale(self) -> dict[str, int]:
+        return {"pairs of students": self.seeds // 2 * self.mask_seeds}

@@ -61,8 +61,8 @@ class Overlap(PointSettings):
     up_to: Annotated[float, Field(gt=1)] = Field(6, description="Largest m in units of M.")
     draws: Annotated[int, Field(ge=100)] = Field(10000, description="Pairs of splits drawn at every m.")
 
-    def scale(self) -> str:
-        return f"{self.draws} draws of the overlap"
+    def scale(self) -> dict[str, int]:
+        return {"draws of the overlap": self.draws}
 
 
 class Samples(PointSettings):
@@ -123,8 +123,8 @@ class Samples(PointSettings):
             )
         return None
 
-    def scale(self) -> str:
-        return f"{self.uniform_pairs} uniform pairs" if self.uniform_pairs else ""
+    def scale(self) -> dict[str, int]:
+        return {"uniform pairs": self.uniform_pairs} if self.uniform_pairs else {}
 
     def points(self, datasets: Sequence[str] = ()) -> list[Point]:
         return [asdict(size) for size in self.sizes() if size.m >= size.M]
@@ -179,8 +179,8 @@ class Grid(Samples):
             return "it needs runs (students to train) or uniform_pairs (samples of the minima)"
         return super().misfit(*with_what)
 
-    def scale(self) -> str:
-        return ", ".join(filter(None, [f"{self.runs} students" if self.runs else "", super().scale()]))
+    def scale(self) -> dict[str, int]:
+        return ({"students": self.runs} if self.runs else {}) | super().scale()
 
     @property
     def source(self) -> str:

@@ -47,8 +47,8 @@ class Polygons(PointSettings):
     )
     doublings: Annotated[int, Field(ge=0)] = Field(3, description="How often at most.")
 
-    def scale(self) -> str:
-        return f"{self.runs} starts a width"
+    def scale(self) -> dict[str, int]:
+        return {"starts a width": self.runs}
 
 
 class NearRankOne(PointSettings):
@@ -94,8 +94,8 @@ class Descents(PointSettings):
     first_measured: Positive = Field(10, description="The first step at which all is measured, after 0.")
     per_decade: Positive = Field(40, description="Measurements for each factor of ten in the steps.")
 
-    def scale(self) -> str:
-        return f"{self.seeds} networks of width {self.width} a depth, {self.steps} steps"
+    def scale(self) -> dict[str, int]:
+        return {f"networks of width {self.width} a depth": self.seeds, "steps": self.steps}
 
 
 class DataSpeeds(PointSettings):
@@ -115,8 +115,8 @@ class DataSpeeds(PointSettings):
         sizes = [(2, 1), *((L, self.width) for L in self.L)]
         return [{"dataset": name, "L": L, "width": width} for name in datasets for L, width in sizes]
 
-    def scale(self) -> str:
-        return f"{self.runs} starts on the sphere a depth"
+    def scale(self) -> dict[str, int]:
+        return {"starts on the sphere a depth": self.runs}
 
 
 class InitialScales(PointSettings):
@@ -135,5 +135,5 @@ class InitialScales(PointSettings):
     samples: Positive | None = Field(500, description="Training on the first that many; null for all.")
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
 
-    def scale(self) -> str:
-        return f"{self.seeds} draws a depth"
+    def scale(self) -> dict[str, int]:
+        return {"draws a depth": self.seeds}
