@@ -52,3 +52,11 @@ def test_a_column_that_describes_variants_is_refused_in_a_part(tmp_path):
 def test_the_study_comes_first_once():
     assert list(with_study(pd.DataFrame({"x": [1]}), "s")) == ["study", "x"]
     assert list(with_study(pd.DataFrame({"x": [1], "study": ["s"]}), "s")) == ["x", "study"]
+
+
+def test_names_of_layers_that_look_like_numbers_stay_names_in_parts_and_in_tables(tmp_path):
+    paths = [tmp_path / "s" / where for where in ("a/matching/0.csv", "tables/matching.csv", "a/subspaces/0.csv")]
+    for path in paths:
+        write_table(path, pd.DataFrame({"point": ["1.1", "1.10"]}))
+        assert list(read_output(path)["point"]) == ["1.1", "1.10"]
+    assert list(join_parts("s", paths[:1], ["a"], {"a": {"norm": "none"}})["point"]) == ["1.1", "1.10"]

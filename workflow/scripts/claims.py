@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from symlab.artifacts import read_table, write_table
+from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.pipeline.job import run
 from symlab.pipeline.ledger import errors_of, evaluate_claims
+from symlab.pipeline.outputs import read_output
 
 
 def main(snakemake, report):
-    tables = {
-        study: {Path(path).name: read_table(path) for path in paths} for study, paths in snakemake.params.tables.items()
-    }
+    paths = snakemake.params.tables
+    tables = {study: {Path(path).name: read_output(path) for path in of_study} for study, of_study in paths.items()}
     ledger = evaluate_claims(snakemake.params.studies, tables)
     for verdict, rows in ledger.groupby("verdict"):
         report(f"{len(rows)} {verdict}")

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,8 +163,11 @@ def write_table(path: str | Path, table: pd.DataFrame, spec: dict[str, Any] | No
         parquet.write_table(arrow, temporary, write_page_checksum=True)
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
+def read_table(path: str | Path, text: Collection[str] = ()) -> pd.DataFrame:
     """Read a table that ``write_table`` wrote.
+
+    Args:
+        text: columns of names, which stay as they are written: read as a number, a layer 1.10 would be layer 1.1.
 
     Raises:
         ArtifactError: the file is missing, or is truncated, altered or no table.
@@ -174,8 +177,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     try:
         if Path(path).suffix == ".parquet":
             return pd.read_parquet(path, page_checksum_verification=True)
-        # A layer may be called 1.10, as modules in a list are; read as a number it would be layer 1.1.
-        return pd.read_csv(path, dtype={"point": str})
+        return pd.read_csv(path, dtype=dict.fromkeys(text, str))
     except FileNotFoundError:
         raise ArtifactError(f"{path} does not exist. {rebuild(path)}") from None
     except (ValueError, OSError, LookupError, TypeError, NotImplementedError) as error:

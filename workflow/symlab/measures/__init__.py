@@ -33,6 +33,8 @@ class Measure:
     symmetries: bool = False
     """Whether it needs the networks' symmetries (``measures.symmetries.symmetries_of``), which are traced once for each
     shape of a study's networks."""
+    text: tuple[str, ...] = ()
+    """Columns of its tables that hold names, some of which may look like numbers (a layer's, such as 1.10)."""
     gpu: bool = False
     minutes: int = 60
     memory_mb: int = 4000
@@ -78,6 +80,7 @@ KERNEL: tuple[Measure, ...] = (
         "symlab.measures.match:match_pairs",
         ("permutations.safetensors", "matching.csv"),
         needs=("moments.safetensors",),
+        text=("point",),
         minutes=30,
     ),
     Measure(
@@ -95,6 +98,7 @@ KERNEL: tuple[Measure, ...] = (
         Identification,
         "symlab.measures.identify:measure_swap_costs",
         ("subspaces.csv", "swap_costs.parquet", "neurons.csv"),
+        text=("point",),
         gpu=True,
         chain=True,
     ),

@@ -18,7 +18,10 @@ def read_output(path: str | Path) -> Any:
     """A table, or the tensors and header of a file of tensors, whose kind is the name of what they are."""
     path = Path(path)
     if is_table(path.name):
-        return read_table(path)
+        # Measures read tensors alone, and their jobs do not read the papers' cards.
+        from symlab.pipeline.registry import TEXT_COLUMNS
+
+        return read_table(path, TEXT_COLUMNS)
     # models/0.safetensors, experiments/widths.safetensors
     return read_tensors(path, path.stem if path.parent.name == "experiments" else path.parent.name)
 
@@ -43,7 +46,7 @@ def join_parts(study: str, parts: Iterable[str], of_part: Iterable[str], variant
     """
     import pandas as pd
 
-    tables = [read_table(path).assign(variant=name) for path, name in zip(parts, of_part, strict=True)]
+    tables = [read_output(path).assign(variant=name) for path, name in zip(parts, of_part, strict=True)]
     if shared := {"study", *next(iter(variants.values()))} & set(tables[0]):
         raise UserError(f"A measure's table has a column {min(shared)!r}, which describes its variant; rename it.")
     described = pd.DataFrame([{"study": study, "variant": name, **columns} for name, columns in variants.items()])

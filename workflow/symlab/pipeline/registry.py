@@ -12,6 +12,8 @@ from symlab.study.experiment import Experiment
 MEASURES: dict[str, Measure] = {
     measure.name: measure for measure in (*KERNEL, *(each for paper in PAPERS for each in paper.measures))
 }
+TEXT_COLUMNS: frozenset[str] = frozenset(column for measure in MEASURES.values() for column in measure.text)
+"""Columns of names, in tables of measures and in those made from them."""
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.key: experiment for paper in PAPERS for experiment in paper.experiments
 }

@@ -29,6 +29,7 @@ from symlab.pipeline.ledger import (
     judge,
     row_of,
 )
+from symlab.pipeline.outputs import read_output
 from symlab.study.card import Paper
 from symlab.study.claim import Claim, Measurement, Tables
 
@@ -99,7 +100,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tables: dict[str, dict[str, pd.DataFrame]] = {}
     for path in sorted(arguments.tables.glob("*/tables/*")) if arguments.tables else []:
-        tables.setdefault(path.parts[-3], {})[path.name] = read_table(path)
+        tables.setdefault(path.parts[-3], {})[path.name] = read_output(path)
     ledger = arguments.run / "claims.csv"
     write_table(ledger, rejudge(read_table(ledger), tables, arguments.judged))
 

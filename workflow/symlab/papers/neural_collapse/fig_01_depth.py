@@ -208,7 +208,7 @@ def slopes_of(tables: Tables, kind: str, converged: bool = False) -> list[Found]
                 chosen = rows[rows["converged"]] if converged else rows
                 found = slope_with_depth(chosen, metric, f"{metric}, {name}")
                 if isinstance(found, Measurement):
-                    told = f"{found.detail.partition(',')[0]}, {int(rows['converged'].sum())} of {len(rows)} converged"
+                    told = f"slope {found.value:.3g}, {int(rows['converged'].sum())} of {len(rows)} converged"
                     half = slope_with_depth(chosen, "NC1_half", "") if metric == "NC1" else None
                     told += f", {half.value:.3g} at half of the steps" if isinstance(half, Measurement) else ""
                     cases.append(replace(found, detail=told))

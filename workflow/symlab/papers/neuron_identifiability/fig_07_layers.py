@@ -74,8 +74,6 @@ def _row_name(dataset: str, name: str, rows: pd.DataFrame) -> str:
 
 def _draw_grid(groups: dict[str, pd.DataFrame], x: str, x_label: str, style: plot.Style) -> Figure:
     """A row for each named group of rows, a column for each recording point; a single row is broken into lines."""
-    # Names such as those of nn.Sequential's modules are read back from a file as numbers.
-    groups = {name: rows.assign(point=rows["point"].astype(str)) for name, rows in groups.items()}
     points = select.sort_points(point for rows in groups.values() for point in rows["point"])
     lines = [points] if len(groups) > 1 else _lines(points)
     cells = [[(name, point) for point in line] for name in groups for line in lines]
