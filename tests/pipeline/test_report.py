@@ -94,7 +94,7 @@ def finished(card, drawn, tmp_path):
     figures = shutil.copytree(drawn, results / "small" / "figures")
     for name, undrawn in (("test-1", ""), ("test-2", "It needs a sweep over σ_F.")):
         text = Text(f"About {name}", "Of study `small`: *σ_F* <b>", "One sees 3 %.", "It is small.", undrawn)
-        text.write(figures / f"{name}.rst")
+        text.write(figures / f"{name}.json")
     tables = [results / "small/tables/a.csv"]
     write_table(tables[0], pd.DataFrame({"x": [1, 2]}))
     studies = {"small": {"figures": ["test-1", "test-2"], "scale": "2 pairs", "about": "nothing at all"}}
@@ -201,10 +201,19 @@ def test_figures_are_drawings_with_what_is_to_be_seen_and_their_claims_with_numb
 
 
 def test_what_is_said_of_a_figure_is_read_back_as_it_was_written(tmp_path):
-    text = Text("Title: of `x`", "A ``b``.\n\nSecond.", "One sees 3 %.", "", "Why: not.")
-    text.write(tmp_path / "a.rst")
-    assert Text.read(tmp_path / "a.rst") == Text(
-        "Title: of ``x``", "A ``b``.\n\nSecond.", "One sees 3 %.", "", "Why: not."
+    text = Text("**Title**: of `x`", ":A: ``b``.\n\nSecond `c`.", "σ is 3 %.", "", "Why:\nnot.")
+    text.write(tmp_path / "a.json")
+    assert Text.read(tmp_path / "a.json") == text
+    (tmp_path / "b.json").write_text('{"caption": "no title"}')
+    for name in ("a.rst", "b.json", "none.json"):
+        with pytest.raises(ArtifactError, match=f"{name} does not say what its figure is"):
+            Text.read(tmp_path / name)
+
+
+def test_what_is_said_of_a_figure_is_restructured_text_too(tmp_path):
+    Text("Title of `x`", "A ``b``.\n\nSecond `c`.", "σ is 3 %.", "", "Why:\nnot.").write(tmp_path / "a.json")
+    assert (tmp_path / "a.rst").read_text() == (
+        "**Title of ``x``**\n\nA ``b``.\n\nSecond ``c``.\n\n:To be seen here: σ is 3 %.\n\n:Not drawn: Why: not.\n"
     )
 
 
@@ -222,7 +231,7 @@ def test_it_depends_on_the_clock_alone_and_names_no_folder(finished):
     assert __version__ in pages[0] and "abababab</code>" in pages[0] and "1,437 train" in pages[0]
 
 
-@pytest.mark.parametrize(("kind", "why"), [("svg", "is no drawing"), ("rst", "does not say what its figure is")])
+@pytest.mark.parametrize(("kind", "why"), [("svg", "is no drawing"), ("json", "does not say what its figure is")])
 def test_a_damaged_figure_is_named(finished, kind, why):
     finished["figures"]["small"][0].with_suffix(f".{kind}").write_bytes(b"nothing")
     with pytest.raises(ArtifactError, match=rf"test-1\.{kind} {why}"):

@@ -11,7 +11,8 @@ for each in STUDIES.values():
             output:
                 svg=[in_report(each.name, figure) for figure in each.figures],
                 pdf=[files.figure(RESULTS, each.name, figure, ".pdf") for figure in each.figures],
-                texts=[files.figure(RESULTS, each.name, figure, ".rst") for figure in each.figures],
+                texts=[files.figure(RESULTS, each.name, figure, ".json") for figure in each.figures],
+                captions=[files.figure(RESULTS, each.name, figure, ".rst") for figure in each.figures],
             log:
                 log_of("figures", each.name),
             benchmark:

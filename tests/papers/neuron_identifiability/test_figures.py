@@ -229,7 +229,9 @@ def test_figure_11_draws_the_rate_through_the_smallest_width(draw, tables_for):
     np.testing.assert_allclose(np.diff(np.log(rate)) / np.diff(np.log(widths)), -2 / 8)
 
 
-@pytest.mark.parametrize("points", [["stream1", "inner1.1", "stream2", "inner2.1"] * 2, ["a$b$c", "_", "x" * 70], ["0"]])
+@pytest.mark.parametrize(
+    "points", [["stream1", "inner1.1", "stream2", "inner2.1"] * 2, ["a$b$c", "_", "x" * 70], ["0"]]
+)
 def test_groups_of_any_network_get_their_panels(points, draw, tables_for):
     one = tables_for("8")["matching.csv"].query("point == 'hidden1'")
     table = pd.concat([one.assign(point=point) for point in dict.fromkeys(points)])

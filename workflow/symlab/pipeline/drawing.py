@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,7 @@ FIELDS = {"seen": "To be seen here", "differs": "Unlike the paper", "undrawn": "
 
 @dataclass(frozen=True)
 class Text:
-    """What is said of a figure, kept in <id>.rst beside it: reStructuredText that is Markdown too but for its fields.
-
-    Snakemake's own report shows the file as it is, the page what was read from it.
-    """
+    """What is said of a figure, in Markdown: in <id>.json beside it, and in <id>.rst for Snakemake's own report."""
 
     title: str
     caption: str
@@ -42,28 +40,26 @@ class Text:
     """Why there is none; the files then hold this sentence."""
 
     def write(self, path: Path) -> None:
-        """Write the file."""
-        fields = [
-            f":{name}: {' '.join(text.split())}\n" for key, name in FIELDS.items() if (text := getattr(self, key))
-        ]
-        parts = [f"**{self.title}**\n", f"{self.caption.strip()}\n", *fields]
-        # Literals in single quotes are Markdown alone, those in double ones are both.
-        write_text(path, re.sub("`+", "``", "\n".join(parts)))
+        """Write the JSON file, and the same as reStructuredText beside it."""
+        write_text(path, json.dumps(asdict(self), indent=1, ensure_ascii=False))
+        write_text(path.with_suffix(".rst"), self.as_rst())
+
+    def as_rst(self) -> str:
+        """The text as reStructuredText, in which literals are in double quotes."""
+        said = ((name, " ".join(getattr(self, key).split())) for key, name in FIELDS.items())
+        fields = [f":{name}: {text}" for name, text in said if text]
+        return re.sub("`+", "``", "\n\n".join([f"**{self.title}**", self.caption.strip(), *fields])) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> Text:
-        """What ``write`` wrote.
+        """What ``write`` wrote into the JSON file.
 
         Raises:
             ArtifactError: the file is missing or something else.
         """
         try:
-            title, *rest = path.read_text().split("\n\n")
-            keys = {name: key for key, name in FIELDS.items()}
-            fields = {keys[found[1]]: found[2] for part in rest if (found := re.fullmatch(r":([\w ]+): (.*)\n?", part))}
-            caption = "\n\n".join(part for part in rest if not part.startswith(":"))
-            return cls(re.fullmatch(r"\*\*(.*)\*\*", title)[1], caption, **fields)  # type: ignore[index]
-        except (OSError, KeyError, TypeError, UnicodeDecodeError):
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError):
             raise ArtifactError(f"{path} does not say what its figure is. Delete it and run again.") from None
 
 
@@ -75,7 +71,7 @@ def drawing_of(figure: Figure) -> Drawing:
 def draw_figures(
     study: str, figures: Sequence[str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
 ) -> None:
-    """Draw figures as <id>.svg and <id>.pdf, with their texts in <id>.rst; one that cannot be drawn says why."""
+    """Draw figures as <id>.svg and <id>.pdf with their ``Text``; one that cannot be drawn says why."""
     from symlab.plotting.style import apply_style, save
 
     for figure in figures:
@@ -89,7 +85,7 @@ def draw_figures(
                 drawn = draw_sentence(undrawn)
             save(drawn, folder / f"{figure}.svg", folder / f"{figure}.pdf", dpi=style.dpi)
         caption = typeset(drawing.caption.format(study=study))
-        Text(drawing.title, caption, seen, drawing.differs, undrawn).write(folder / f"{figure}.rst")
+        Text(drawing.title, caption, seen, drawing.differs, undrawn).write(folder / f"{figure}.json")
         report(undrawn or f"{figure} drawn")
 
 

@@ -63,7 +63,7 @@ def write_page(
         config: text of the config that was run.
         ledger: all claims with their verdicts (``ledger.evaluate_claims``).
         studies: of each study ``about``, one line, and ``scale``, a phrase such as "4 pairs, 60 epochs".
-        figures: SVG files (<id>.svg, with <id>.pdf and <id>.rst beside each) of each study.
+        figures: SVG files (<id>.svg, with <id>.pdf and <id>.json beside each) of each study.
         tables: CSV and parquet files of each study.
         datasets: header of each prepared data set.
         results: folder that all of them are in, with claims.csv and config.yaml, and that the page is to lie in.
@@ -265,7 +265,7 @@ def _view_figures(paper: Paper, figures: Mapping[str, Sequence[Path]], results: 
     ]
     shown = []
     for _, study, path in sorted(drawn, key=lambda each: each[0]):
-        text = Text.read(path.with_suffix(".rst"))
+        text = Text.read(path.with_suffix(".json"))
         svg, width, height = _read_svg(path)
         shown.append(
             {
