@@ -270,3 +270,16 @@ def test_the_caller_s_config_stays_as_it_was():
     config = copy.deepcopy(TINY)
     parse_config(config)
     assert config == TINY
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("studies.origin.saddle_escape.polygons.widths", [2, 4, 2]),
+        ("studies.students.teacher_student.widths.m", [2, 2]),
+        ("studies.collapse.neural_collapse.runs.L", [1, 2, 1]),
+    ],
+)
+def test_a_value_that_is_listed_twice_is_told_with_its_key(key, values):
+    with pytest.raises(UserError, match=rf"{re.escape(key)} = .* is not allowed: a value is listed twice"):
+        parse({key: values})

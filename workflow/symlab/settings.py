@@ -5,15 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from symlab.errors import UserError
 
 Positive = Annotated[int, Field(ge=1)]
 """A whole number from 1 on."""
+Several = Annotated[int, Field(ge=2)]
+"""A whole number from 2 on."""
+Amount = Annotated[float, Field(gt=0)]
+"""A number above 0."""
+NotNegative = Annotated[float, Field(ge=0)]
+"""A number from 0 on."""
 Fraction = Annotated[float, Field(gt=0, le=1)]
 """Above 0 and at most 1."""
+ProperFraction = Annotated[float, Field(gt=0, lt=1)]
+"""Above 0 and below 1."""
+Share = Annotated[float, Field(ge=0, lt=1)]
+"""From 0 to below 1."""
+
+Value = TypeVar("Value")
+
+
+def _distinct(values: list[Value]) -> list[Value]:
+    if len(set(values)) < len(values):
+        raise ValueError("a value is listed twice")
+    return values
+
+
+Distinct = Annotated[list[Value], AfterValidator(_distinct)]
+"""A list that has no value twice."""
 
 
 class Settings(BaseModel):

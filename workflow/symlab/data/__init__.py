@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from symlab.settings import Fraction, Positive, Settings
+from symlab.settings import Amount, Fraction, Positive, ProperFraction, Settings
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset
@@ -56,8 +56,8 @@ class Gmm(Source):
 
     source: Literal["gmm"]
     k: Positive = Field(description="Intrinsic dimension.")
-    sigma_sep: Annotated[float, Field(gt=0)] = Field(description="Standard deviation of the class means.")
-    bayes_accuracy: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+    sigma_sep: Amount = Field(description="Standard deviation of the class means.")
+    bayes_accuracy: ProperFraction | None = Field(
         None,
         description="Accuracy of the best classifier, which makes the task as hard at every k: isotropic noise within "
         "the subspace is added until it is reached. null adds none; the task then gets easier as k grows.",

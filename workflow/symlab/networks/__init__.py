@@ -8,11 +8,11 @@ from __future__ import annotations
 import inspect
 import math
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from symlab.settings import Positive, Settings
+from symlab.settings import Amount, Positive, Settings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -270,7 +270,7 @@ class Normal(Init):
     """W from N(0, std^2), biases 0."""
 
     name: Literal["normal"]
-    std: Annotated[float, Field(gt=0)] = Field(description="Standard deviation of W.")
+    std: Amount = Field(description="Standard deviation of W.")
 
 
 INITS: tuple[type[Init], ...] = (Lecun, TorchDefault, Kaiming, Normal)

@@ -23,7 +23,7 @@ from symlab.pipeline.studies import Chosen, Project, Study, Variant
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES, WAsymmetric
 from symlab.schemes.fixed_counts import fixed_counts
-from symlab.settings import Kind, Positive, Settings, kinds_by_name
+from symlab.settings import Amount, Kind, Positive, Settings, kinds_by_name
 from symlab.study.experiment import Experiment
 from symlab.training.settings import Recipe
 
@@ -46,7 +46,7 @@ class Top(Settings):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where networks are trained; auto takes a CUDA GPU if there is one."
     )
-    checkpoint_minutes: Annotated[float, Field(gt=0)] = Field(
+    checkpoint_minutes: Amount = Field(
         10,
         description="Minutes of training between two checkpoints, from which a killed job goes on, on the same CPU "
         "with the same bits.",

@@ -10,11 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from symlab.settings import Positive, Settings
+from symlab.settings import Fraction, NotNegative, Positive, Settings, Share
 
-Scale = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Scheme(Settings):
@@ -48,7 +46,7 @@ class WAsymmetric(Scheme):
     """F = M * B, D = 1 - M: some weights of every neuron are fixed at random values (W-asymmetry)."""
 
     name: Literal["w_asymmetric"]
-    sigma_F: Scale = Field(description="Standard deviation of the fixed weights.")
+    sigma_F: NotNegative = Field(description="Standard deviation of the fixed weights.")
     n_fixed: Count | list[Count] | dict[str, Count] | None = Field(
         None,
         description="Fixed weights in each neuron's row (of a convolution: for each input channel). One number, one "
@@ -87,7 +85,7 @@ class Syre(Scheme):
     """F ~ N(0, sigma_F^2), D ~ Unif(1 - epsilon, 1 + epsilon)^(-1/2)."""
 
     name: Literal["syre"]
-    sigma_F: Scale = Field(description="Standard deviation of the fixed weights.")
+    sigma_F: NotNegative = Field(description="Standard deviation of the fixed weights.")
     epsilon: Share = Field(0.01, description="Half width of the distribution of D^-2.")
     draw: ClassVar[str] = "symlab.schemes.fixed_parts:syre"
 
@@ -96,7 +94,7 @@ class Sparse(Scheme):
     """F = 0, D ~ Bernoulli(density)."""
 
     name: Literal["sparse"]
-    density: Annotated[float, Field(gt=0, le=1)] = Field(description="Share of the weights that are trained.")
+    density: Fraction = Field(description="Share of the weights that are trained.")
     draw: ClassVar[str] = "symlab.schemes.fixed_parts:sparse"
 
 

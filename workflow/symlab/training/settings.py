@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from symlab.settings import Positive, Settings
+from symlab.settings import Amount, NotNegative, Positive, Settings, Share
 
 
 class Constant(Settings):
@@ -19,21 +19,21 @@ class Cosine(Settings):
     """To 0 at the last step by half a cosine, after a linear warm-up."""
 
     name: Literal["cosine"]
-    warmup_epochs: Annotated[float, Field(ge=0)] = Field(0, description="Epochs of linear warm-up.")
+    warmup_epochs: NotNegative = Field(0, description="Epochs of linear warm-up.")
 
 
 class Warmup(Settings):
     """Linear over the warm-up, then constant."""
 
     name: Literal["warmup"]
-    warmup_epochs: Annotated[float, Field(ge=0)] = Field(description="Epochs of linear warm-up.")
+    warmup_epochs: NotNegative = Field(description="Epochs of linear warm-up.")
 
 
 class Exponential(Settings):
     """lr gamma^epoch over the first epochs, then constant."""
 
     name: Literal["exponential"]
-    gamma: Annotated[float, Field(gt=0)] = Field(description="Factor of the learning rate at each epoch.")
+    gamma: Amount = Field(description="Factor of the learning rate at each epoch.")
     growth_epochs: Positive = Field(description="Epochs with the factor, constant afterwards.")
 
 
@@ -51,14 +51,14 @@ class WeightNorm(Settings):
     """The learning rate over ``|theta|^power``, theta being all trained tensors of a network at the step."""
 
     name: Literal["weight_norm"]
-    power: Annotated[float, Field(gt=0)] = Field(description="Power of the norm; L - 2 for a network of degree L.")
+    power: Amount = Field(description="Power of the norm; L - 2 for a network of degree L.")
 
 
 class Relative(Settings):
     """The learning rate times ``|theta| / |gradient|``: each step changes theta by that share of its norm."""
 
     name: Literal["relative"]
-    largest: Annotated[float, Field(gt=0)] | None = Field(None, description="The rate is at most this; null: no limit.")
+    largest: Amount | None = Field(None, description="The rate is at most this; null: no limit.")
 
 
 UPDATES: dict[str, str] = {
@@ -67,7 +67,7 @@ UPDATES: dict[str, str] = {
     "adam": "symlab.training.updates:Adam",
 }
 """Where each optimizer's arithmetic is, as ``module:class``."""
-Beta = Annotated[float, Field(ge=0, lt=1)]
+Beta = Share
 
 
 class Recipe(Settings):
@@ -76,15 +76,15 @@ class Recipe(Settings):
     optimizer: Literal["adamw", "sgd", "adam"] = Field(
         "adamw", description="adam couples its decay (L2 added to the gradient), adamw does not."
     )
-    lr: Annotated[float, Field(gt=0)] = Field(0.001, description="Learning rate.")
+    lr: Amount = Field(0.001, description="Learning rate.")
     weight_decay: float = Field(0.01, ge=0, description="Decay of what is trained (W, not W_eff).")
     momentum: float = Field(0.9, ge=0, le=1, description="sgd: momentum.")
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)] = Field(
         [0.9, 0.999], description="adam, adamw: decay rates of the moments; the first may be 0."
     )
-    eps: Annotated[float, Field(gt=0)] = Field(1e-8, description="adam, adamw: added to the root of the second moment.")
+    eps: Amount = Field(1e-8, description="adam, adamw: added to the root of the second moment.")
     decay_bias: bool = Field(True, description="Whether biases and norm parameters are decayed too.")
-    penalties: dict[str, Annotated[float, Field(ge=0)]] = Field(
+    penalties: dict[str, NotNegative] = Field(
         {},
         description="Patterns on parameters' paths to lambda: lambda/2 |theta|^2 of what is trained there is added to "
         "the loss that is descended (not to the one that is reported). Of several patterns the first counts.",
@@ -93,7 +93,7 @@ class Recipe(Settings):
     lr_by: Annotated[WeightNorm | Relative, Field(discriminator="name")] | None = Field(
         None, description="sgd without momentum and decay: a rate that follows the weights' norm; null for none."
     )
-    sphere: Annotated[float, Field(gt=0)] | None = Field(
+    sphere: Amount | None = Field(
         None, description="Norm to which all trained tensors together are scaled after each step; null for none."
     )
     epochs: Positive = Field(description="Passes over the training data.")

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from symlab.networks import VGG, ResNet18, ResNet20, ViT
 from symlab.papers.mirror_symmetry.names import ADAM, DESCENT
-from symlab.settings import Fraction, Positive, Settings
+from symlab.settings import Amount, Distinct, Fraction, NotNegative, Positive, ProperFraction, Settings, Several, Share
 from symlab.study.experiment import Point, PointSettings
-
-
-def _distinct(values: list[Any]) -> list[Any]:
-    if len(set(values)) < len(values):
-        raise ValueError("a value is listed twice")
-    return values
 
 
 class Lines(PointSettings):
     """Gradient descent from points on mirrors of two losses in the plane, and from beside them (Fig. 5)."""
 
-    lr: Annotated[float, Field(gt=0)] = Field(0.05, description="Rate.")
+    lr: Amount = Field(0.05, description="Rate.")
     steps: Positive = Field(1000, description="Steps.")
-    offset: Annotated[float, Field(gt=0)] = Field(1e-6, description="How far beside a mirror the controls start.")
+    offset: Amount = Field(1e-6, description="How far beside a mirror the controls start.")
 
     def scale(self) -> dict[str, int]:
         return {"steps": self.steps}
@@ -39,9 +33,9 @@ class Mirrors(Settings):
     samples: Positive = Field(64, description="Training samples that losses are means over.")
     batch_size: Positive = Field(32, description="Samples of each step.")
     steps: Positive = Field(50, description="SGD steps from the mirror and from beside it.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.1, description="Rate of these steps.")
-    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-3, description="Their decay, twice the paper's gamma.")
-    offset: Annotated[float, Field(gt=0)] = Field(
+    lr: Amount = Field(0.1, description="Rate of these steps.")
+    weight_decay: NotNegative = Field(1e-3, description="Their decay, twice the paper's gamma.")
+    offset: Amount = Field(
         1e-9, description="How far beside the mirror the controls start, over the norm of the parameters."
     )
 
@@ -52,15 +46,15 @@ class SmallNetworks(PointSettings):
     by: ClassVar = {"seed": "seeds"}
     d: Annotated[int, Field(ge=3)] = Field(8, description="Neurons of the tanh network.")
     samples: Positive = Field(400, description="Samples of its data.")
-    start: Annotated[float, Field(gt=0)] = Field(0.3, description="Norm of its initial parameters.")
-    gamma_over_critical: list[Annotated[float, Field(gt=0)]] = Field(
+    start: Amount = Field(0.3, description="Norm of its initial parameters.")
+    gamma_over_critical: list[Amount] = Field(
         [0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.02, 1.05, 1.1],
         min_length=5,
         description="Decays in units of the critical one.",
     )
     steps: Positive = Field(8000, description="Steps of gradient descent at each decay.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.1, description="Their rate.")
-    seeds: Annotated[int, Field(ge=2)] = Field(5, description="Draws of data and start.")
+    lr: Amount = Field(0.1, description="Their rate.")
+    seeds: Several = Field(5, description="Draws of data and start.")
 
     def scale(self) -> dict[str, int]:
         return {f"draws of {self.samples} samples": self.seeds}
@@ -70,8 +64,8 @@ class Homogeneity(Settings):
     """How alike neurons of the last hidden layer are at the end of training (Figs. 3 right and 6)."""
 
     samples: Annotated[int, Field(ge=10)] = Field(2000, description="Test samples of the correlations.")
-    correlated: Annotated[float, Field(gt=0, lt=1)] = Field(0.95, description="Correlation from which neurons are one.")
-    close: Annotated[float, Field(gt=0, lt=1)] = Field(
+    correlated: ProperFraction = Field(0.95, description="Correlation from which neurons are one.")
+    close: ProperFraction = Field(
         0.05, description="Distance of two neurons' weights, over the sum of their norms, below which they are merged."
     )
     curvatures: Annotated[int, Field(ge=0)] = Field(
@@ -82,10 +76,10 @@ class Homogeneity(Settings):
 class Magnitudes(Settings):
     """How many parameters are nearly 0, and what setting them to 0 costs (Fig. 7)."""
 
-    thresholds: list[Annotated[float, Field(gt=0)]] = Field(
+    thresholds: list[Amount] = Field(
         [1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8], min_length=1, description="Magnitudes below which parameters are counted."
     )
-    pruned: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
+    pruned: list[ProperFraction] = Field(
         [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99],
         min_length=1,
         description="Shares of the parameters, the smallest ones, that are set to 0 before accuracy is measured.",
@@ -96,12 +90,12 @@ class Factorization(PointSettings):
     """Two linear layers with weight decay, from none to so much that all is lost (Fig. 8)."""
 
     by: ClassVar = {"seed": "seeds"}
-    gammas: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2)] = Field(
+    gammas: Annotated[list[NotNegative], Field(min_length=2)] = Field(
         [0.0, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0], description="Strengths of the decay, γ(|W|² + |U|²)."
     )
-    d: Annotated[int, Field(ge=2)] = Field(50, description="Inputs, hidden units and outputs.")
+    d: Several = Field(50, description="Inputs, hidden units and outputs.")
     n: Positive = Field(200, description="Samples.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.01, description="Rate.")
+    lr: Amount = Field(0.01, description="Rate.")
     steps: Annotated[int, Field(ge=8)] = Field(6000, description="Full-batch steps.")
     seeds: Positive = Field(3, description="Draws of samples, targets and initial weights.")
 
@@ -112,21 +106,19 @@ class Factorization(PointSettings):
 class Plasticity(PointSettings):
     """A linear regressor and reparametrized ones that learn tasks one after the other (Fig. 4)."""
 
-    tasks: Annotated[int, Field(ge=2)] = Field(10, description="Tasks.")
+    tasks: Several = Field(10, description="Tasks.")
     steps: Positive = Field(25000, description="Steps on each task.")
     d: Positive = Field(100, description="Inputs.")
     n: Positive = Field(100, description="Samples of a task.")
     batch: Positive = Field(16, description="Samples of a step, drawn with replacement.")
-    label_noise: Annotated[float, Field(ge=0)] = Field(1.0, description="Standard deviation of the labels' noise.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.01, description="Rate of Adam.")
-    sgd_lr: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
-        [0.02, 0.05, 0.1], description="Rates of SGD."
-    )
-    noise: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
+    label_noise: NotNegative = Field(1.0, description="Standard deviation of the labels' noise.")
+    lr: Amount = Field(0.01, description="Rate of Adam.")
+    sgd_lr: Annotated[list[Amount], Field(min_length=1)] = Field([0.02, 0.05, 0.1], description="Rates of SGD.")
+    noise: Annotated[list[Amount], Field(min_length=1)] = Field(
         [1e-16, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2], description="Variances of the noise added to gradients."
     )
-    bias: Annotated[float, Field(gt=0)] = Field(1e-4, description="Variance of the fixed biases.")
-    decay: Annotated[float, Field(gt=0)] = Field(1e-3, description="γ of the variants with weight decay.")
+    bias: Amount = Field(1e-4, description="Variance of the fixed biases.")
+    decay: Amount = Field(1e-3, description="γ of the variants with weight decay.")
     seeds: Positive = Field(3, description="Draws of tasks, batches and initial weights.")
 
     def scale(self) -> dict[str, int]:
@@ -140,13 +132,13 @@ class Attention(PointSettings):
     optimizers: ClassVar = (ADAM, DESCENT)
     layers: Annotated[list[Literal[1, 2]], Field(min_length=1)] = Field([1, 2], description="Numbers of layers.")
     N: Positive = Field(100, description="Data points.")
-    T: Annotated[int, Field(ge=2)] = Field(10, description="Rows of a data point, the last of which is the query.")
+    T: Several = Field(10, description="Rows of a data point, the last of which is the query.")
     d: Positive = Field(20, description="Features; a token has one entry more.")
-    decays: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2)] = Field(
+    decays: Annotated[list[NotNegative], Field(min_length=2)] = Field(
         [0.003, 0.01, 0.03, 0.1, 0.3, 1.0], description="PyTorch's weight decays, which is 2γ."
     )
-    adam_lr: Annotated[float, Field(gt=0)] = Field(4e-3, description="Rate of Adam.")
-    descent_lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Rate of gradient descent.")
+    adam_lr: Amount = Field(4e-3, description="Rate of Adam.")
+    descent_lr: Amount = Field(0.005, description="Rate of gradient descent.")
     steps: Positive = Field(2000, description="Full-batch steps of Adam.")
     descent_steps: Positive = Field(8000, description="Full-batch steps of gradient descent.")
     every: Positive = Field(50, description="Steps of Adam between two measurements.")
@@ -164,7 +156,7 @@ class Solvers(PointSettings):
     d: Annotated[int, Field(ge=10, multiple_of=5)] = Field(50, description="Coefficients of the lasso, in groups of 5.")
     n: Positive = Field(100, description="Samples.")
     side: Annotated[int, Field(ge=4)] = Field(20, description="Inputs and outputs of the matrix problem.")
-    label_noise: Annotated[float, Field(ge=0)] = Field(0.5, description="Standard deviation of the labels' noise.")
+    label_noise: NotNegative = Field(0.5, description="Standard deviation of the labels' noise.")
     strengths: Annotated[list[Fraction], Field(min_length=1)] = Field(
         [0.03, 0.1, 0.3], description="Penalties in units of the least that makes the minimum 0."
     )
@@ -177,8 +169,7 @@ class Solvers(PointSettings):
         return {"coefficients": self.d, "steps": self.steps, "seeds": self.seeds}
 
 
-Rate = Annotated[float, Field(gt=0)]
-Rates = Annotated[list[Rate], Field(min_length=1), AfterValidator(_distinct)]
+Rates = Annotated[Distinct[Amount], Field(min_length=1)]
 ManySteps = Annotated[int, Field(ge=1000, multiple_of=1000)]
 
 
@@ -190,13 +181,13 @@ class Sparsity(PointSettings):
 
     by: ClassVar = {"sigma": "sigma", "batch": "batch"}
 
-    d: Annotated[int, Field(ge=2)] = Field(200, description="Inputs; each true coefficient is 1/d.")
+    d: Several = Field(200, description="Inputs; each true coefficient is 1/d.")
     sigma: Rates = Field([2.0, 1.0], description="Standard deviations of the labels' noise.")
-    batch: Annotated[list[Positive | None], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [1], description="Samples of each step; null for the gradient of the expected loss."
+    batch: Distinct[Positive | None] = Field(
+        [1], min_length=1, description="Samples of each step; null for the gradient of the expected loss."
     )
-    lr: Annotated[list[Rate], Field(min_length=2), AfterValidator(_distinct)] = Field(
-        [*[round(5e-4 + place * 4.3e-3 / 13, 6) for place in range(14)], 6e-3, 1e-2], description="Rates."
+    lr: Distinct[Amount] = Field(
+        [*[round(5e-4 + place * 4.3e-3 / 13, 6) for place in range(14)], 6e-3, 1e-2], min_length=2, description="Rates."
     )
     in_critical_rates: bool = Field(False, description="Whether rates are multiples of the critical one.")
     plain: bool = Field(True, description="Whether to train the plain regression too.")
@@ -217,12 +208,12 @@ class AdamSparsity(PointSettings):
     """The same regression of products under Adam, with and without momentum: how sparse it gets at which error."""
 
     by: ClassVar = {"seed": "seeds"}
-    d: Annotated[int, Field(ge=2)] = Field(200, description="Inputs; each true coefficient is 1/d.")
-    sigma: Rate = Field(2.0, description="Standard deviation of the labels' noise.")
-    beta1: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [0.0, 0.9], description="Decay of the mean gradient; 0 is without momentum."
+    d: Several = Field(200, description="Inputs; each true coefficient is 1/d.")
+    sigma: Amount = Field(2.0, description="Standard deviation of the labels' noise.")
+    beta1: Distinct[Share] = Field(
+        [0.0, 0.9], min_length=1, description="Decay of the mean gradient; 0 is without momentum."
     )
-    beta2: Annotated[float, Field(gt=0, lt=1)] = Field(0.999, description="Decay of the mean squared gradient.")
+    beta2: ProperFraction = Field(0.999, description="Decay of the mean squared gradient.")
     lr: Rates = Field([1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2], description="Rates.")
     seeds: Positive = Field(3, description="Draws of the start and of the samples.")
     steps: ManySteps = Field(100_000, description="Steps, a multiple of 1,000.")
@@ -235,13 +226,11 @@ class Edges(PointSettings):
     """SGD of one product u w from right beside its mirrors, over rates and batch sizes: where it collapses (Thm. 5)."""
 
     by: ClassVar = {"batch": "batch"}
-    slope: Rate = Field(0.1, description="The true coefficient.")
-    sigma: Rate = Field(1.0, description="Standard deviation of the labels' noise.")
-    batch: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [1, 2, 4, 8, 16, 64], description="Samples of each step."
-    )
+    slope: Amount = Field(0.1, description="The true coefficient.")
+    sigma: Amount = Field(1.0, description="Standard deviation of the labels' noise.")
+    batch: Distinct[Positive] = Field([1, 2, 4, 8, 16, 64], min_length=1, description="Samples of each step.")
     lr: Rates = Field([round(0.02 * 10 ** (place / 12), 5) for place in range(37)], description="Rates.")
-    start: Rate = Field(1e-8, description="Standard deviation of u and w at the start.")
+    start: Amount = Field(1e-8, description="Standard deviation of u and w at the start.")
     runs: Positive = Field(200, description="Runs of each cell.")
     steps: Positive = Field(20_000, description="Steps.")
     draws: Positive = Field(400_000, description="Draws for the expected logarithm of a step's factor.")
@@ -258,10 +247,10 @@ class OnlineRank(PointSettings):
     """Online SGD of a product of two matrices on noisy copies of the input, with two ways around it (Fig. 3 mid)."""
 
     by: ClassVar = {"seed": "seeds"}
-    d: Annotated[int, Field(ge=2)] = Field(50, description="Inputs, hidden neurons and outputs.")
+    d: Several = Field(50, description="Inputs, hidden neurons and outputs.")
     lr: Rates = Field([2e-3, 5e-3, 9e-3], description="Rates.")
-    mu: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [0.0, 0.02, 0.05, 0.1, 0.3], description="Signal in the labels mu x + (1 - mu) noise."
+    mu: Distinct[Annotated[float, Field(ge=0, le=1)]] = Field(
+        [0.0, 0.02, 0.05, 0.1, 0.3], min_length=1, description="Signal in the labels mu x + (1 - mu) noise."
     )
     seeds: Positive = Field(3, description="Draws of the start and of the samples.")
     steps: ManySteps = Field(60_000, description="Steps, a multiple of 1,000.")
@@ -279,9 +268,7 @@ class Memory(PointSettings):
         ResNet18(name="resnet18"), description="The network, for colour images."
     )
     side: Positive = Field(32, description="Pixels of each side of an image.")
-    batch: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [1, 128], description="Batch sizes."
-    )
+    batch: Distinct[Positive] = Field([1, 128], min_length=1, description="Batch sizes.")
 
     def modules(self) -> list[str]:
         return [self.network.module]

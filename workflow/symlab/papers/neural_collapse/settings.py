@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from symlab.errors import UserError
-from symlab.settings import Positive
+from symlab.settings import Amount, Distinct, NotNegative, Positive, Several
 from symlab.study.experiment import Point, PointSettings
 
-Penalty = Annotated[float, Field(ge=0)]
+Penalty = NotNegative
 
 
 class Runs(PointSettings):
@@ -26,8 +26,9 @@ class Runs(PointSettings):
         "attention (first digit) and in the MLP (second)."
     )
     dataset: str | None = Field(None, description="Which of the study's data sets to train on; null for each of them.")
-    L: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] = Field(
+    L: Distinct[Annotated[int, Field(ge=0)]] = Field(
         [1, 2, 3, 5, 8, 13, 21, 34],
+        min_length=1,
         description="Depths as the paper counts them: a residual network has L - 1 blocks, a transformer L; the "
         "smallest, LayerNorm and a linear map alone, is 1 or 0.",
     )
@@ -45,7 +46,7 @@ class Runs(PointSettings):
     hidden_penalty: list[Penalty] | None = Field(
         None, description="λ of hidden weights, one network each, instead of what by_depth says; null for none."
     )
-    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
+    lr: Amount = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
     steps: Positive = Field(5000, description="Steps, each on all samples.")
     seeds: Positive = Field(5, description="Networks of each point; their samples are the same.")
     per_class: Positive = Field(description="Training samples of each class.")
@@ -57,8 +58,6 @@ class Runs(PointSettings):
     def _fits(self) -> Self:
         if min(self.L) < 1 and not self.transformer:
             raise ValueError("a residual network has L of 1 at least")
-        if len(set(self.L)) < len(self.L):
-            raise ValueError("a depth is listed twice")
         return self
 
     def points(self, datasets: Sequence[str] = ()) -> list[Point]:
@@ -98,13 +97,11 @@ class CriticalPenalty(PointSettings):
     """The penalty of hidden weights above which branches of two-layer blocks die, from networks without branches."""
 
     by: ClassVar = {"last_penalty": "last_penalty", "seed": "seeds"}
-    last_penalty: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
-        [0.005], description="λ of the last layer."
-    )
+    last_penalty: Annotated[list[Amount], Field(min_length=1)] = Field([0.005], description="λ of the last layer.")
     width: Positive = Field(64, description="d.")
     per_class: Positive = Field(description="Training samples of each class.")
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
+    lr: Amount = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
     steps: Positive = Field(3000, description="Steps, each on all samples.")
     seeds: Positive = Field(2, description="Networks at each penalty.")
     starts: Positive = Field(50, description="Random starts of the search for the best neuron.")
@@ -125,8 +122,8 @@ class Growth(PointSettings):
     penalty: Penalty = Field(0.005, description="λ of the squared weights, halved; embedding and biases have none.")
     per_class: Positive = Field(description="Training samples of each class.")
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate at the first depth, by a half cosine.")
-    tuning_lr: Annotated[float, Field(gt=0)] = Field(0.001, description="Learning rate after each split, likewise.")
+    lr: Amount = Field(0.005, description="Learning rate at the first depth, by a half cosine.")
+    tuning_lr: Amount = Field(0.001, description="Learning rate after each split, likewise.")
     steps: Positive = Field(3000, description="Steps at each depth, each on all samples.")
     seeds: Positive = Field(4, description="Networks.")
 
@@ -138,15 +135,15 @@ class Hysteresis(PointSettings):
     """Two-layer networks whose branches live, trained on at larger penalties of hidden weights."""
 
     by: ClassVar = {"L": "L"}
-    L: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)] = Field([2, 5], description="Depths.")
+    L: Annotated[list[Several], Field(min_length=1)] = Field([2, 5], description="Depths.")
     hidden_penalty: Annotated[list[Penalty], Field(min_length=2)] = Field(
         description="λ of hidden weights, rising; networks trained from random weights at the first go on at each."
     )
-    last_penalty: Annotated[float, Field(gt=0)] = Field(0.005, description="λ of the last layer.")
+    last_penalty: Amount = Field(0.005, description="λ of the last layer.")
     width: Positive = Field(64, description="d.")
     per_class: Positive = Field(description="Training samples of each class.")
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.005, description="Learning rate of Adam, by a half cosine each time.")
+    lr: Amount = Field(0.005, description="Learning rate of Adam, by a half cosine each time.")
     steps: Positive = Field(3000, description="Steps at each penalty, each on all samples.")
     seeds: Positive = Field(2, description="Networks of each depth.")
 
@@ -162,15 +159,15 @@ class PerturbedClasses(PointSettings):
 
     by: ClassVar = {"scheme": "schemes", "L": "L"}
     schemes: ClassVar = ("rn1", "rn2 constant", "rn2 uniform", "rn2 split")
-    eps: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] = Field(
+    eps: Annotated[list[Amount], Field(min_length=1)] = Field(
         [0.02, 0.05, 0.1, 0.2, 0.4], description="Norm of each sample's perturbation."
     )
-    L: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)] = Field([2, 8, 21], description="Depths.")
-    classes: Annotated[int, Field(ge=2)] = Field(3, description="K, which is the dimension of the class space too.")
-    per_class: Annotated[int, Field(ge=2)] = Field(4, description="Samples of each class.")
+    L: Annotated[list[Several], Field(min_length=1)] = Field([2, 8, 21], description="Depths.")
+    classes: Several = Field(3, description="K, which is the dimension of the class space too.")
+    per_class: Several = Field(4, description="Samples of each class.")
     width: Positive = Field(16, description="d, of which 2 K + 1 are needed.")
     penalty: Penalty = Field(0.005, description="λ of the squared weights, halved.")
-    lr: Annotated[float, Field(gt=0)] = Field(0.001, description="Learning rate of Adam, to 0 by a half cosine.")
+    lr: Amount = Field(0.001, description="Learning rate of Adam, to 0 by a half cosine.")
     steps: Positive = Field(2000, description="Steps, each on all samples.")
     seeds: Positive = Field(2, description="Perturbations and networks of each size.")
 

@@ -4,35 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from symlab.schemes import Scheme
-from symlab.settings import Fraction, Positive, Settings
+from symlab.settings import Amount, Distinct, Fraction, NotNegative, Positive, ProperFraction, Settings, Several
 from symlab.study.experiment import PointSettings
-
-
-def _distinct(values: list[Any]) -> list[Any]:
-    if len(set(values)) < len(values):
-        raise ValueError("each value once")
-    return values
-
-
-Scale = Annotated[float, Field(gt=0)]
 
 
 class Theory(Settings):
     """The theorems' bounds against what they bound, measured on the trained networks."""
 
     explained_variance: Fraction = Field(0.9, description="Explained variance that defines the input subspaces.")
-    delta: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.05, description="Probability with which the bounds on random matrices may fail."
-    )
+    delta: ProperFraction = Field(0.05, description="Probability with which the bounds on random matrices may fail.")
     permutations: Positive = Field(
         20, description="Transpositions and random permutations drawn on each side of each layer."
     )
-    samples: Annotated[int, Field(ge=2)] = Field(
-        2000, description="Training samples on which chord deviations are measured."
-    )
+    samples: Several = Field(2000, description="Training samples on which chord deviations are measured.")
     models: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
         2, description="Networks of each job that are looked at; consecutive ones form the pairs of Theorem 5.1."
     )
@@ -48,10 +35,10 @@ class Ridge(Settings):
     For networks with batch norm or none.
     """
 
-    beta: Annotated[list[Scale], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [0.001, 0.01, 0.1, 1.0], description="Weights of the norm against the error."
+    beta: Distinct[Amount] = Field(
+        [0.001, 0.01, 0.1, 1.0], min_length=1, description="Weights of the norm against the error."
     )
-    reported: Scale = Field(
+    reported: Amount = Field(
         0.01, description="The beta whose costs are computed for all pairs of the first neurons, and that figures show."
     )
     solver: Literal["lbfgs", "adamw"] = Field(
@@ -59,9 +46,7 @@ class Ridge(Settings):
         description="lbfgs: preconditioned second-order steps until converged; adamw: the paper's 15,000 iterations, "
         "for comparison.",
     )
-    samples: Annotated[int, Field(ge=2)] = Field(
-        6000, description="Costs are fitted on the first that many training samples."
-    )
+    samples: Several = Field(6000, description="Costs are fitted on the first that many training samples.")
     block: Annotated[int, Field(ge=3)] = Field(
         128,
         description="Neurons of each layer whose pairs are all swapped at the reported beta; otherwise only "
@@ -88,13 +73,13 @@ class CentreGaps(PointSettings):
     """Gaps of randomly drawn centres on the data sets' true subspaces (synthetic data only)."""
 
     by: ClassVar = {"fixed_fraction": "fixed_fraction", "m": "widths"}
-    widths: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=2), AfterValidator(_distinct)] = Field(
-        [16, 32, 64, 128, 256, 512, 1024, 2048], description="Neurons m of the layer."
+    widths: Distinct[Several] = Field(
+        [16, 32, 64, 128, 256, 512, 1024, 2048], min_length=2, description="Neurons m of the layer."
     )
     draws: Positive = Field(12, description="Draws of F at every width.")
-    sigma_F: Scale = Field(1.0, description="Standard deviation of the fixed weights.")
-    fixed_fraction: Annotated[list[Fraction], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [0.125, 1.0], description="Shares of the weights that are fixed."
+    sigma_F: Amount = Field(1.0, description="Standard deviation of the fixed weights.")
+    fixed_fraction: Distinct[Fraction] = Field(
+        [0.125, 1.0], min_length=1, description="Shares of the weights that are fixed."
     )
 
 
@@ -106,20 +91,20 @@ class CoherenceStudents(PointSettings):
     """
 
     by: ClassVar = {"embedding": "embedding", "t": "t"}
-    embedding: Annotated[
-        list[Literal["exact_copy", "random_frame"]], Field(min_length=1), AfterValidator(_distinct)
-    ] = Field(description="Ways of placing the latents in the input space.")
-    t: Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        description="Inputs over which each latent is spread; the coherence is 1/t."
+    embedding: Distinct[Literal["exact_copy", "random_frame"]] = Field(
+        min_length=1, description="Ways of placing the latents in the input space."
+    )
+    t: Distinct[Positive] = Field(
+        min_length=1, description="Inputs over which each latent is spread; the coherence is 1/t."
     )
     d: Positive = Field(20, description="Inputs, at least 2 t.")
     n_train: Positive = Field(1024, description="Training samples.")
     n_test: Positive = Field(2048, description="Test samples.")
     width: Positive = Field(128, description="Hidden neurons.")
     density: Fraction = Field(0.15, description="Share of the weights that are trained; the others are 0.")
-    std: Scale = Field(0.05, description="Standard deviation of the initial weights.")
-    lr: Scale = Field(0.01, description="Learning rate of AdamW.")
-    weight_decay: Annotated[float, Field(ge=0)] = Field(0.01, description="Decay of weights; biases have none.")
+    std: Amount = Field(0.05, description="Standard deviation of the initial weights.")
+    lr: Amount = Field(0.01, description="Learning rate of AdamW.")
+    weight_decay: NotNegative = Field(0.01, description="Decay of weights; biases have none.")
     epochs: Positive = Field(100, description="Passes over the training data.")
     batch_size: Positive = Field(512, description="Samples of each step.")
     seeds: Annotated[int, Field(ge=2, multiple_of=2)] = Field(20, description="Students of each mask.")

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from symlab.papers.permutation_invariance.student_points import Point as Student
 from symlab.papers.permutation_invariance.student_points import Size, expand_points, expand_sizes
-from symlab.settings import Positive
+from symlab.settings import Amount, Distinct, Positive
 from symlab.study.experiment import Point, PointSettings
 
 Value = TypeVar("Value")
@@ -23,30 +23,21 @@ def _listed(value: Any) -> Any:
     return value if value is None or isinstance(value, list) else [value]
 
 
-def _distinct(values: list[Value]) -> list[Value]:
-    if len(set(values)) < len(values):
-        raise ValueError("a value is listed twice")
-    return values
-
-
 def _rising(values: list[float]) -> list[float]:
     if values[0] != 0 or values[-1] != 1 or sorted(set(values)) != values:
         raise ValueError("the points rise from 0 to 1")
     return values
 
 
-Amount = Annotated[float, Field(gt=0)]
 Sizes = Annotated[
-    list[Positive],
+    Distinct[Positive],
     Field(min_length=1),
-    AfterValidator(_distinct),
     BeforeValidator(_listed, json_schema_input_type=Positive | list[Positive]),
 ]
 """A whole number from 1 on, or a list of such."""
 Amounts = Annotated[
-    list[Amount],
+    Distinct[Amount],
     Field(min_length=1),
-    AfterValidator(_distinct),
     BeforeValidator(_listed, json_schema_input_type=Amount | list[Amount]),
 ]
 """A number above 0, or a list of such."""

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from symlab.settings import Positive
+from symlab.settings import Amount, Distinct, Positive, Several
 from symlab.study.experiment import Point, PointSettings
 
 STILL_BELOW = 1e-2
 """A descent whose mean projected gradient is below this has ended."""
-
-
-def _distinct(values: list[Any]) -> list[Any]:
-    if len(set(values)) < len(values):
-        raise ValueError("a value is listed twice")
-    return values
 
 
 def _with_kinks_on_the_grid(values: list[int]) -> list[int]:
@@ -26,9 +20,9 @@ def _with_kinks_on_the_grid(values: list[int]) -> list[int]:
     return values
 
 
-Corners = Annotated[list[int], Field(min_length=1), AfterValidator(_distinct), AfterValidator(_with_kinks_on_the_grid)]
-Sizes = Annotated[list[Positive], Field(min_length=1), AfterValidator(_distinct)]
-Depths = Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1), AfterValidator(_distinct)]
+Corners = Annotated[Distinct[int], Field(min_length=1), AfterValidator(_with_kinks_on_the_grid)]
+Sizes = Annotated[Distinct[Positive], Field(min_length=1)]
+Depths = Annotated[Distinct[Several], Field(min_length=1)]
 
 
 class Polygons(PointSettings):
@@ -41,7 +35,7 @@ class Polygons(PointSettings):
     N: Corners = Field([8], description="Corners of the polygon; 8 is the paper's circle.")
     L: Depths = Field([3], description="Depths of the networks.")
     widths: Sizes = Field([1, 2, 4, 8, 16, 32, 64], description="Neurons of every hidden layer.")
-    runs: Annotated[int, Field(ge=2)] = Field(200, description="Random starts of each point.")
+    runs: Several = Field(200, description="Random starts of each point.")
     steps: Annotated[int, Field(ge=100)] = Field(
         2500, description="Steps of projected gradient descent; doubled where more than 5 % of the runs still move."
     )
@@ -55,15 +49,15 @@ class NearRankOne(PointSettings):
     """Escape directions for inputs u v^T + E, with E from small to large (how tight Proposition 3.3 is)."""
 
     by: ClassVar = {"noise": "noise"}
-    noise: list[Annotated[float, Field(gt=0)]] = Field(
+    noise: list[Amount] = Field(
         [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.5], min_length=1, description="Norms of E in units of that of u v^T."
     )
     d: Positive = Field(4, description="Inputs.")
     n: Positive = Field(12, description="Samples.")
     outputs: Positive = Field(2, description="Outputs.")
-    L: Annotated[int, Field(ge=2)] = Field(3, description="Depth.")
+    L: Several = Field(3, description="Depth.")
     width: Positive = Field(8, description="Neurons of every hidden layer.")
-    runs: Annotated[int, Field(ge=2)] = Field(60, description="Random starts at each norm; the fastest counts.")
+    runs: Several = Field(60, description="Random starts at each norm; the fastest counts.")
     steps: Annotated[int, Field(ge=100)] = Field(2500, description="Steps of projected gradient descent.")
 
 
@@ -74,18 +68,14 @@ class Descents(PointSettings):
     """
 
     by: ClassVar = {"L": "L", "std": "std", "activation": "activation"}
-    L: Annotated[list[Annotated[int, Field(ge=3)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [6, 4], description="Depths of the networks."
-    )
+    L: Distinct[Annotated[int, Field(ge=3)]] = Field([6, 4], min_length=1, description="Depths of the networks.")
     width: Positive = Field(64, description="Neurons of every hidden layer.")
-    std: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        [0.01], description="Standard deviations of the initial weights."
-    )
-    activation: Annotated[list[Literal["relu", "identity"]], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        ["relu"], description="identity: a linear network, as a control."
+    std: Distinct[Amount] = Field([0.01], min_length=1, description="Standard deviations of the initial weights.")
+    activation: Distinct[Literal["relu", "identity"]] = Field(
+        ["relu"], min_length=1, description="identity: a linear network, as a control."
     )
     seeds: Positive = Field(3, description="Networks of each point.")
-    lr: Annotated[float, Field(gt=0)] = Field(10.0, description="Rate at |theta| = 1.")
+    lr: Amount = Field(10.0, description="Rate at |theta| = 1.")
     batch_size: Positive | None = Field(32, description="Samples of each step; null for all of them.")
     steps: Annotated[int, Field(ge=1)] = Field(description="Steps, rounded up to whole epochs.")
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
@@ -104,7 +94,7 @@ class DataSpeeds(PointSettings):
     by: ClassVar = {"L": "L", "width": "width"}
     L: Depths = Field([3, 4, 5, 6], description="Depths of the networks; one neuron at depth 2 comes besides.")
     width: Positive = Field(8, description="Neurons of every hidden layer.")
-    runs: Annotated[int, Field(ge=2)] = Field(10, description="Random starts at each depth.")
+    runs: Several = Field(10, description="Random starts at each depth.")
     steps: Annotated[int, Field(ge=100)] = Field(1500, description="Steps of projected gradient descent.")
     samples: Positive | None = Field(
         1000, description="Training on the first that many, those on which descents are measured; null for all."
@@ -125,12 +115,10 @@ class InitialScales(PointSettings):
     by: ClassVar = {"L": "L", "seed": "seeds"}
     L: Depths = Field([3, 4], description="Depths of the networks.")
     width: Positive = Field(16, description="Neurons of every hidden layer.")
-    std: Annotated[float, Field(gt=0)] = Field(0.1, description="Standard deviation of the weights at alpha = 1.")
-    alpha: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=2), AfterValidator(_distinct)] = Field(
-        [1, 0.5, 0.25, 0.125], description="Factors of the initial weights."
-    )
+    std: Amount = Field(0.1, description="Standard deviation of the weights at alpha = 1.")
+    alpha: Distinct[Amount] = Field([1, 0.5, 0.25, 0.125], min_length=2, description="Factors of the initial weights.")
     seeds: Positive = Field(5, description="Draws.")
-    rate: Annotated[float, Field(gt=0)] = Field(0.5, description="Rate at |theta| = 1.")
+    rate: Amount = Field(0.5, description="Rate at |theta| = 1.")
     steps: Sizes = Field([10, 20, 40], description="Steps after which directions are compared.")
     samples: Positive | None = Field(500, description="Training on the first that many; null for all.")
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
