@@ -325,7 +325,7 @@ def anchored(spec, A, B, from_outputs, roots=None):
     A, B = ({name: state[name] for name in kept} for state in (A, B))
     every = [root for root, group in spec.groups.items() if not group.within]
     steps = [step for root in roots or every for step in weights._steps(root, spec, A)]
-    return weights._anchored(spec, A, B, steps, 1.0, from_outputs)
+    return weights._anchored(spec, A, B, steps, 1.0, weights._order(spec, A, steps, from_outputs))
 
 
 @pytest.mark.parametrize("seed", range(3))

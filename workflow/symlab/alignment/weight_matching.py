@@ -193,16 +193,58 @@ def _starts(
     rng: np.random.Generator,
 ) -> Iterator[Permutations]:
     """Starts of the descent: identity, anchored from inputs, from outputs, where they differ; random without end."""
-    known = [identity(spec)]
+    known, orders = [identity(spec)], []
     yield known[0]
     for from_outputs in (False, True):
-        start = _anchored(spec, A, B, steps, scale, from_outputs)
+        order = _order(spec, A, steps, from_outputs)
+        start = random_permutations(spec, rng) if order in orders else _anchored(spec, A, B, steps, scale, order)
         if any(all(np.array_equal(start[group], other[group]) for group in start) for other in known):
             start = random_permutations(spec, rng)
         known.append(start)
+        orders.append(order)
         yield start
     while True:
         yield random_permutations(spec, rng)
+
+
+def _order(
+    spec: SymmetrySpec, A: Mapping[str, Tensor], steps: Sequence[_Step], from_outputs: bool
+) -> dict[str, frozenset[str]]:
+    """In which order an anchored start matches roots, each with those groups beside it which are in order by then.
+
+    Anchored are weights whose other neurons are in order: axes without a group, groups that no step moves, and matched
+    ones. Next is the root that has the largest share of its weights anchored, or, from the outputs, the last of the
+    network that has any. Biases and weights of norms have no other neurons and do not count here: they say little of
+    who is who.
+    """
+    first: dict[str, _Step] = {}
+    for step in steps:
+        first.setdefault(step.root, step)
+    left = {root: _parts(step, spec, A) for root, step in first.items()}
+    settled = spec.groups.keys() - {group for step in steps for group in step.groups}
+    order = {}
+    while left:
+        shares = {
+            root: sum(size for size, others in parts if others <= settled) / max(1, sum(size for size, _ in parts))
+            for root, parts in left.items()
+        }
+        begun = [root for root, share in shares.items() if share > 0]
+        root = (begun or [*shares])[-1] if from_outputs else max(shares, key=lambda root: shares[root])
+        beside: set[str] = set().union(*(others for _, others in left.pop(root)))
+        order[root] = frozenset(beside & settled)
+        settled |= first[root].groups.keys()
+    return order
+
+
+def _parts(step: _Step, spec: SymmetrySpec, A: Mapping[str, Tensor]) -> list[tuple[int, set[str]]]:
+    """For each block in which a step's group acts beside other axes: its number of entries, and the other groups."""
+    found = []
+    for name in step.tensors:
+        for block in blocks(A[name], spec.axes[name], spec.groups):
+            for dims in _occurrences(block, step.active, spec.groups):
+                if block.tensor.dim() > len(dims):
+                    found.append((block.tensor.numel(), _others(block, dims)))
+    return found
 
 
 def _anchored(
@@ -211,39 +253,21 @@ def _anchored(
     B: Mapping[str, Tensor],
     steps: Sequence[_Step],
     scale: float,
-    from_outputs: bool,
+    order: Mapping[str, frozenset[str]],
 ) -> Permutations:
-    """Permutations found root by root, each by its anchored weights: those whose other neurons are in order already.
-
-    In order are axes without a group, groups that no step moves and those that are matched. Next is the root that has
-    the largest share of its weights anchored, or, from the outputs, the last of the network that has any. Biases and
-    weights of norms have no other neurons and do not count for the order: they say little of who is who. Which root is
-    next needs no product, and each of a pass's products is formed once at most.
-    """
+    """Permutations found root by root, each by its anchored weights alone, as ``_order`` says; one pass of products."""
     similarities = _Similarities(spec, A, B, steps, scale)
-    of_root: dict[str, list[int]] = {}
-    for index, step in enumerate(steps):
-        of_root.setdefault(step.root, []).append(index)
-    parts = {root: similarities.parts(indices[0]) for root, indices in of_root.items()}
-    settled = spec.groups.keys() - {group for step in steps for group in step.groups}
     current, moved = identity(spec), dict(B)
-    while of_root:
-        shares = {
-            root: sum(size for size, others in parts[root] if others <= settled)
-            / max(1, sum(size for size, _ in parts[root]))
-            for root in of_root
-        }
-        begun = [root for root, share in shares.items() if share > 0]
-        root = (begun or [*shares])[-1] if from_outputs else max(shares, key=lambda root: shares[root])
-        for index in of_root.pop(root):
-            step = steps[index]
+    for root, settled in order.items():
+        for index, step in enumerate(steps):
+            if step.root != root:
+                continue
             update = match_all(similarities.anchored(index, moved, settled), step.groups)
             matched = {group: update[group] for group in step.active}
             for name in step.tensors:
                 moved[name] = permuted(moved[name], spec.axes[name], matched, spec.groups)
             current |= compose(current, update, step.groups)
             settled |= step.active
-        settled |= step.groups.keys()
     return current
 
 
@@ -412,12 +436,6 @@ class _Similarities:
         if index in self.keeping:
             self.kept[index] = _Kept(found, current)
         return {group: S.cpu().numpy() for group, S in found.items()}
-
-    def parts(self, index: int) -> list[tuple[int, set[str]]]:
-        """For each block of A's in which a step's group acts beside other axes: its entries, and the other groups."""
-        step = self.steps[index]
-        acted_on = (each for name in step.tensors for each in self._acted_on(step, name, self.A[name]))
-        return [(A.tensor.numel(), _others(A, dims)) for _, dims, A, _ in acted_on if A.tensor.dim() > len(dims)]
 
     def anchored(
         self, index: int, moved: Mapping[str, Tensor], settled: AbstractSet[str]
