@@ -14,21 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from symlab.errors import UserError
-from symlab.plotting.points import floor_of
+from symlab.plotting.log_axes import floor_of
 from symlab.plotting.settings import Style
-from symlab.plotting.style import (
-    TICKS,
-    Look,
-    apply_style,
-    break_text,
-    draw_units,
-    ordered_colors,
-    over_pairs,
-    palette,
-    panels,
-    save,
-    variant_looks,
-)
+from symlab.plotting.style import TICKS, Look, apply_style, ordered_colors, palette, panels, save
+from symlab.plotting.units import draw_units, over_pairs
 
 
 def test_the_written_out_palette_and_style_are_seaborn_s():
@@ -47,7 +36,7 @@ def test_another_palette_is_seaborn_s_and_an_unknown_one_is_refused():
 
 def test_drawing_imports_neither_seaborn_nor_scipy_and_reading_rows_no_matplotlib():
     code = (
-        "import sys, symlab.plotting.points; assert 'matplotlib' not in sys.modules; "
+        "import sys, symlab.plotting.log_axes, symlab.plotting.units; assert 'matplotlib' not in sys.modules; "
         "from symlab.plotting.style import *; apply_style(Style()).__enter__(); palette(Style()); panels(1, 1, 2, 2); "
         "sys.exit(bool({'seaborn', 'scipy', 'torch'} & sys.modules.keys()))"
     )
@@ -84,34 +73,6 @@ def test_a_drawing_of_very_many_points_is_pixels_where_they_are(tmp_path):
     assert len(svg) < 100_000 and svg.count("<image") == 1 and "<path" in svg
 
 
-SIGMAS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
-
-
-def looks_of(*rows):
-    """Looks of (scheme, sigma_F) and, where it is given, width."""
-    variants = pd.DataFrame([(*row, 8)[:3] for row in rows], columns=["scheme", "sigma_F", "width"])
-    looks = variant_looks(variants.assign(activation="gelu", label=[str(row) for row in rows]), Style())
-    assert list(looks) == [str(row) for row in rows]
-    return list(looks.values())
-
-
-def test_a_scheme_and_sigma_F_have_one_colour_in_every_study():
-    every = [("standard", np.nan), *(("w_asymmetric", sigma) for sigma in SIGMAS), ("syre", 1.0), ("sparse", np.nan)]
-    together = looks_of(*every)
-    assert together == [looks_of(variant)[0] for variant in every]
-    assert len({look.color for look in together}) == len(every)
-
-
-def test_colours_of_sigma_F_go_from_light_to_dark_also_between_those_that_are_listed():
-    sums = [sum(look.color) for look in looks_of(*(("w_asymmetric", sigma) for sigma in (0.1, 0.7, 1.0, 1.5, 2.5, 40)))]
-    assert sums == sorted(sums, reverse=True) and len(set(sums)) == len(sums)
-
-
-def test_variants_of_one_scheme_and_sigma_F_are_shades():
-    narrow, wide, other = looks_of(("w_asymmetric", 1.0, 8), ("w_asymmetric", 1.0, 16), ("w_asymmetric", 3.0, 8))
-    assert narrow.color != wide.color and other == looks_of(("w_asymmetric", 3.0))[0]
-
-
 @pytest.mark.parametrize(
     ("n", "text", "n_lines"), [(4, "mean ± std, 4 pairs", 1), (2, "2 pairs, each drawn", 2), (1, "1 pair", 1)]
 )
@@ -122,21 +83,6 @@ def test_two_pairs_are_lines_and_more_are_a_mean(n, text, n_lines):
     draw_units(axes[0, 0], rows, "x", "y", Look((0, 0, 0)), "v", band=True)
     assert over_pairs(rows) == text and len(axes[0, 0].lines) == n_lines
     assert axes[0, 0].lines[0].get_ydata()[1] == pytest.approx(1 + (n - 1) / 2 if n > 2 else 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "lines"),
-    [
-        ("features.0", 1.7, ["features.0"]),
-        ("blocks.0.attention.query:1", 1.7, ["blocks.0.attention.", "query:1"]),
-        ("layer 1.1 inner", 1.1, ["layer 1.1", "inner"]),
-        ("x" * 20, 1.0, ["x" * 12, "x" * 8]),
-        ("_", 1.7, ["_"]),
-        ("", 1.7, [""]),
-    ],
-)
-def test_names_are_broken_at_their_joints(text, width, lines):
-    assert break_text(text, width, Style()).split("\n") == lines
 
 
 @pytest.mark.parametrize(

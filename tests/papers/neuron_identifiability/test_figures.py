@@ -12,7 +12,7 @@ from matplotlib import rcParams
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import NEURON_IDENTIFIABILITY
-from symlab.plotting.points import fails
+from symlab.papers.neuron_identifiability.points import fails
 from symlab.plotting.settings import Style
 from symlab.plotting.style import apply_style
 

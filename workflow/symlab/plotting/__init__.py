@@ -1,1 +1,1 @@
-"""What the figures and claims of all papers share: which rows of a table they are about, and one look."""
+"""What the figures of all papers, of the report and of the command line share: one look, lines, axes, files."""

@@ -1,1 +1,1 @@
-"""What a paper is written with: experiments as points, and nothing that one paper alone needs."""
+"""What a paper is written with: card, claims, experiments as points, tables; nothing that one paper alone needs."""

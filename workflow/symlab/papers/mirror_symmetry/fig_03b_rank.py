@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.settings import RESIDUAL, SKIP, VANILLA
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

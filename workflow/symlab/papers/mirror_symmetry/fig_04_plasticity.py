@@ -19,10 +19,10 @@ from symlab.papers.mirror_symmetry.plasticity import (
     SYRE,
     VANILLA,
 )
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

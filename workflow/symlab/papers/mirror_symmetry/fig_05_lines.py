@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.lines import LOSSES, RESCALING, ROTATION
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most, exact_value
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

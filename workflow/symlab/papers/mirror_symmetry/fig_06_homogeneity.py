@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.plotting.rows import need, where
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Bound, Claim, Found, Tables, above, at_least, at_most, below, mean_of
 from symlab.study.claim import difference_of as difference
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

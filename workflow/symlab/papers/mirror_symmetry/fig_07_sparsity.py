@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.plotting.rows import chance, last_epoch, need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import (
@@ -28,6 +27,7 @@ from symlab.study.claim import (
     mean,
     mean_of,
 )
+from symlab.study.tables import chance, last_epoch, need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.names import LABELS
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,10 +10,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.names import ADAM, DESCENT
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most, below, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,10 +10,10 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.sparse_runs import SHOWN, at_end, of_model
 from symlab.papers.mirror_symmetry.sparsity import PRODUCT
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.fig_06_homogeneity import scale_decay
-from symlab.plotting.rows import label_all, need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, below, difference_of, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def merged_with_and_without_symmetry(tables: Tables, style: Style) -> Figure:
 
 def named(tables: Tables) -> pd.DataFrame:
     """Rows of networks, before the activation, with the kind of network that all decays share as ``kind_of``."""
-    rows, _ = label_all(need(tables, TABLE))
+    rows = need(tables, TABLE)
     rows = rows[(rows["kind"] == "pre") & rows["scheme"].isin(("standard", "w_asymmetric", "syre"))]
     sigma = rows["sigma_F"].map(lambda value: "" if pd.isna(value) else f", σ_F = {value:g}")
     return rows.assign(kind_of=rows["scheme"].replace({"w_asymmetric": "W"}) + sigma)

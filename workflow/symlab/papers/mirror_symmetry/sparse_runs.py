@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.sparsity import PLAIN, PRODUCT
-from symlab.plotting.rows import need
 from symlab.study.claim import Tables
+from symlab.study.tables import need
 
 SPARSITY, LAW = "mirror_sparsity.csv", "mirror_sparsity_law.csv"
 SHOWN = "below_6"

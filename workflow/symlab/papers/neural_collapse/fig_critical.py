@@ -9,10 +9,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neural_collapse.finals import COURSE, ended
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, above, between, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

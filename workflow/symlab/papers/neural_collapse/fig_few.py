@@ -10,10 +10,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neural_collapse.finals import COURSE, ENOUGH, SAMPLES, add_excess, finals, slope_with_depth
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, between
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,10 +18,10 @@ from symlab.papers.neural_collapse.finals import (
     rates_over_bound,
     slope_with_depth,
 )
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, below, between, ratio_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

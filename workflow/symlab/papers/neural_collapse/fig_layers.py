@@ -17,10 +17,10 @@ from symlab.papers.neural_collapse.finals import (
     name_setting,
     slope_with_depth,
 )
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, leave_out, legend, line_entry, name_axes, ordered_colors, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, below
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

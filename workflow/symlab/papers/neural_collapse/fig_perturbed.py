@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.neural_collapse.finals import EQUAL
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most, below, between, mean_of, ratio_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

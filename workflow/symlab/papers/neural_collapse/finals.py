@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.neural_collapse.gufm import least_loss, squared_error_optimum
-from symlab.plotting.rows import need
 from symlab.study.claim import Found, Measurement
+from symlab.study.tables import need
 
 COURSE = "collapse_course.csv"
 SAMPLES = "collapse_samples.csv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from symlab.plotting.rows import apart_from_fractions, of_scheme
+from symlab.papers.neuron_identifiability.variants import apart_from_fractions, of_scheme
 
 STANDARD = of_scheme("standard")
 W = apart_from_fractions(of_scheme("w_asymmetric"))

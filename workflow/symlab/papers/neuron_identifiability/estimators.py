@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.measures.job import Job
-from symlab.plotting.rows import MODEL, consecutive
+from symlab.papers.neuron_identifiability.rows import MODEL, consecutive
 
 SWAP = [*MODEL, "layer", "i", "j"]
 """What tells the swap of two neurons of a network from others."""

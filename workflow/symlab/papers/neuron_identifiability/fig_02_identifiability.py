@@ -8,10 +8,17 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.plotting.rows import compared_variants, name_variant, need, smallest_large, standard, w_asymmetric, where
+from symlab.papers.neuron_identifiability.variants import (
+    compared_variants,
+    name_variant,
+    smallest_large,
+    standard,
+    w_asymmetric,
+)
 from symlab.plotting.style import Style, legend, line_entry, mark_entry, name_axes, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

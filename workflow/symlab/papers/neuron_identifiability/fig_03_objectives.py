@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symlab.papers.neuron_identifiability import objectives
+from symlab.papers.neuron_identifiability.looks import permutation_looks
+from symlab.papers.neuron_identifiability.rows import average_layers
+from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
 from symlab.plotting import style as plot
-from symlab.plotting.rows import average_layers, label_rows, need, sigma_regimes
+from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Tables
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +28,7 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
         if len(datasets) > 1:
             axis.set_title(dataset)
     plot.name_axes(axes, objectives.SIGMA_F, objectives.OBJECTIVE)
-    plot.legend(figure, plot.handles(plot.permutation_looks(style)), plot.over_pairs(rows))
+    plot.legend(figure, plot.handles(permutation_looks(style)), over_pairs(rows))
     return figure
 
 
@@ -44,7 +48,7 @@ def against_epoch(tables: Tables, style: plot.Style) -> Figure:
         if len(datasets) > 1:
             plot.name_row(axes[row, -1], dataset)
     plot.name_axes(axes, "epoch", objectives.OBJECTIVE)
-    plot.legend(figure, plot.handles(plot.permutation_looks(style)), plot.over_pairs(rows))
+    plot.legend(figure, plot.handles(permutation_looks(style)), over_pairs(rows))
     return figure
 
 

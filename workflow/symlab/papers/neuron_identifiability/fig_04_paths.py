@@ -21,8 +21,20 @@ from symlab.papers.neuron_identifiability.architectures import (
     W_FROM_2,
     W,
 )
-from symlab.plotting import rows as select
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.rows import one_path, same_dataset
+from symlab.papers.neuron_identifiability.variants import (
+    Mask,
+    any_of,
+    compared_variants,
+    every_row,
+    label_rows,
+    sigma_mlp,
+    split_variants,
+    telling_variants,
+)
 from symlab.plotting import style as plot
+from symlab.plotting.units import PAIR, draw_units, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import (
     Claim,
@@ -39,6 +51,7 @@ from symlab.study.claim import (
     ratio_of,
     standard_error,
 )
+from symlab.study.tables import chance, independent, need, one_matching, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,12 +84,10 @@ def _train_accuracy(tables: Tables, style: plot.Style, titles: dict[bool, str]) 
     Where some barriers are deep and others hidden in the line of the endpoints, a second row shows its last few points.
     """
     rows = _percents(tables, titles)
-    variants = select.compared_variants(rows)
-    looks = plot.variant_looks(variants, style)
-    rows = select.label_rows(rows, variants)
-    kinds = {
-        label: look for label, look in looks.items() if label not in set(rows.loc[select.sigma_mlp(rows), "label"])
-    }
+    variants = compared_variants(rows)
+    looks = variant_looks(variants, style)
+    rows = label_rows(rows, variants)
+    kinds = {label: look for label, look in looks.items() if label not in set(rows.loc[sigma_mlp(rows), "label"])}
     datasets = list(rows["dataset"].unique())
     ends = rows[rows["lambda"].isin([0, 1])].groupby("variant")["percent"].mean()
     zoomed = len(datasets) == 1 and ends.min() > 100 - 2 * ZOOM
@@ -95,9 +106,7 @@ def _train_accuracy(tables: Tables, style: plot.Style, titles: dict[bool, str]) 
             axis = axes[row, -1]
             color = next(look.color for label, look in looks.items() if label not in kinds)
             for aligned, look in ((False, plot.Look(color, ":")), (True, plot.Look(color, "-"))):
-                _draw_path(
-                    axis, part[select.sigma_mlp(part) & (part["aligned"] == aligned)], look, titles.get(aligned, "")
-                )
+                _draw_path(axis, part[sigma_mlp(part) & (part["aligned"] == aligned)], look, titles.get(aligned, ""))
             if row < len(datasets):
                 axis.set_title(r"$\sigma$-MLP, both", loc="left")
         for axis in axes[row]:
@@ -117,7 +126,7 @@ def _train_accuracy(tables: Tables, style: plot.Style, titles: dict[bool, str]) 
     if n_columns > len(titles):
         entries += [plot.line_entry(r"$\sigma$-MLP, unaligned", color=color, linestyle=":")]
         entries += [plot.line_entry(r"$\sigma$-MLP, aligned", color=color)] if len(titles) > 1 else []
-    said = f"{plot.over_pairs(rows)}; λ = 0: network A, λ = 1: network B"
+    said = f"{over_pairs(rows)}; λ = 0: network A, λ = 1: network B"
     if ends.min() < UNDER_TRAINED:
         said += f"\nunder-trained: the networks reach {ends.min():.0f} to {ends.max():.0f} %"
     plot.legend(figure, entries, said)
@@ -126,7 +135,7 @@ def _train_accuracy(tables: Tables, style: plot.Style, titles: dict[bool, str]) 
 
 def _draw_path(axis: Axes, rows: pd.DataFrame, look: plot.Look, label: str) -> None:
     if len(rows):
-        plot.draw_units(axis, rows, "lambda", "percent", look, label, band=True, marker=False)
+        draw_units(axis, rows, "lambda", "percent", look, label, band=True, marker=False)
 
 
 def _percents(tables: Tables, titles: dict[bool, str]) -> pd.DataFrame:
@@ -135,16 +144,14 @@ def _percents(tables: Tables, titles: dict[bool, str]) -> pd.DataFrame:
     Raises:
         UserError: there are none.
     """
-    curves = select.one_matching(select.need(tables, "curves.csv"))
+    curves = one_matching(need(tables, "curves.csv"))
     train = curves[(curves["split"] == "train") & curves["accuracy"].notna()]
     if train.empty:
-        raise UserError(
-            f"it needs a classification data set and train among {select.where(curves)}.interpolation.splits."
-        )
+        raise UserError(f"it needs a classification data set and train among {where(curves)}.interpolation.splits.")
     train = train[train["aligned"].isin(titles)]
     if train["aligned"].nunique() < len(titles):
         raise UserError(
-            f"it needs aligned paths too, so set {select.where(curves)}.interpolation.aligned to true and add matching."
+            f"it needs aligned paths too, so set {where(curves)}.interpolation.aligned to true and add matching."
         )
     return train.assign(percent=100 * train["accuracy"])
 
@@ -152,12 +159,12 @@ def _percents(tables: Tables, titles: dict[bool, str]) -> pd.DataFrame:
 def _seen(tables: Tables, titles: dict[bool, str]) -> str:
     """How far the middle lies below the ends, by variant, and at what accuracy the ends are."""
     rows = _percents(tables, titles)
-    rows = rows[rows["variant"].isin(select.telling_variants(rows).index)]
+    rows = rows[rows["variant"].isin(telling_variants(rows).index)]
     parts = []
     for aligned in titles:
         chosen = rows[rows["aligned"] == aligned]
         drops = []
-        for case, part in select.split_variants(chosen, select.every_row):
+        for case, part in split_variants(chosen, every_row):
             means = part.groupby("lambda")["percent"].mean()
             drops.append(f"{max(0.0, means[[0, 1]].mean() - means.min()):.1f} ({case})")
         parts.append(f"{'aligned' if aligned else 'unaligned'} {', '.join(drops)}")
@@ -205,18 +212,18 @@ first network, λ = 1 the second. A line that sags is a barrier.
 )
 
 
-def accuracy_drop(tables: Tables, which: select.Mask, aligned: bool, column: str = "drop_max_pp") -> list[Measurement]:
+def accuracy_drop(tables: Tables, which: Mask, aligned: bool, column: str = "drop_max_pp") -> list[Measurement]:
     """Drop of train accuracy between the networks of a pair in percentage points, mean over pairs, for each variant."""
-    rows = select.one_path(tables["barriers.csv"], "train", aligned)
-    return [_mean_of(_by_pair(of_variant, column), case) for case, of_variant in select.split_variants(rows, which)]
+    rows = one_path(tables["barriers.csv"], "train", aligned)
+    return [_mean_of(_by_pair(of_variant, column), case) for case, of_variant in split_variants(rows, which)]
 
 
-def share_lost(tables: Tables, which: select.Mask, aligned: bool, column: str = "drop_max_pp") -> list[Found]:
+def share_lost(tables: Tables, which: Mask, aligned: bool, column: str = "drop_max_pp") -> list[Found]:
     """Drop of train accuracy as a share of what the pair's networks have over chance, mean over pairs, by variant."""
-    curves = select.one_path(tables["curves.csv"], "train", aligned)
-    rows = select.one_path(tables["barriers.csv"], "train", aligned)
+    curves = one_path(tables["curves.csv"], "train", aligned)
+    rows = one_path(tables["barriers.csv"], "train", aligned)
     found: list[Found] = []
-    for case, of_variant in select.split_variants(rows, which):
+    for case, of_variant in split_variants(rows, which):
         over = _over_chance(curves[curves["variant"] == of_variant["variant"].iloc[0]])
         if isinstance(over, str):
             found.append(over)
@@ -230,51 +237,51 @@ def share_lost(tables: Tables, which: select.Mask, aligned: bool, column: str = 
 
 def _over_chance(curves: pd.DataFrame) -> pd.Series | str:
     """What the two networks of each pair have over chance, in percentage points; a phrase if chance is not known."""
-    level = select.chance(curves)
+    level = chance(curves)
     if level is None:
         return "the number of classes is not known"
     ends = curves[curves["lambda"].isin([0, 1])]
-    return 100 * (ends.groupby(select.PAIR)["accuracy"].mean() - level)
+    return 100 * (ends.groupby(PAIR)["accuracy"].mean() - level)
 
 
-def drop_over_baseline(tables: Tables, which: select.Mask, baseline: select.Mask) -> list[Measurement]:
+def drop_over_baseline(tables: Tables, which: Mask, baseline: Mask) -> list[Measurement]:
     """Largest drop of train accuracy on the unaligned path as a fraction of the baseline's, mean over pairs.
 
     One value a variant; of several baselines on its data set, the one with the smallest drop counts.
     """
-    rows = select.one_path(tables["barriers.csv"], "train", aligned=False)
+    rows = one_path(tables["barriers.csv"], "train", aligned=False)
     measured = []
-    for case, of_variant in select.split_variants(rows, which):
+    for case, of_variant in split_variants(rows, which):
         levels = [
-            select.independent(_by_pair(other, "drop_max_pp"))[0]
-            for _, other in select.split_variants(select.same_dataset(rows, of_variant), baseline)
+            independent(_by_pair(other, "drop_max_pp"))[0]
+            for _, other in split_variants(same_dataset(rows, of_variant), baseline)
         ]
         if levels:
-            values, unit = select.independent(_by_pair(of_variant, "drop_max_pp"))
+            values, unit = independent(_by_pair(of_variant, "drop_max_pp"))
             base = min(levels, key=mean)
             told = f"{mean(values):.3g} pp against {mean(base):.3g} pp"
             measured.append(ratio_of(values, base, case, told, unit))
     return measured
 
 
-def drop_left_by_alignment(tables: Tables, which: select.Mask) -> list[Measurement]:
+def drop_left_by_alignment(tables: Tables, which: Mask) -> list[Measurement]:
     """Largest drop of train accuracy on the aligned path as a fraction of that on the unaligned one, for each variant.
 
     Both are means over the same pairs.
     """
-    aligned = select.one_path(tables["barriers.csv"], "train", aligned=True)
-    unaligned = select.one_path(tables["barriers.csv"], "train", aligned=False)
+    aligned = one_path(tables["barriers.csv"], "train", aligned=True)
+    unaligned = one_path(tables["barriers.csv"], "train", aligned=False)
     before = {variant: _by_pair(rows, "drop_max_pp") for variant, rows in unaligned.groupby("variant")}
     return [
         _left(_by_pair(rows, "drop_max_pp"), before[rows["variant"].iloc[0]], case)
-        for case, rows in select.split_variants(aligned, which)
+        for case, rows in split_variants(aligned, which)
         if rows["variant"].iloc[0] in before
     ]
 
 
 def _left(after: pd.Series, before: pd.Series, case: str) -> Measurement:
     """Ratio of the means of two values of each unit; not a number unless the second is above 0."""
-    (left, unit), (whole, _) = select.independent(after), select.independent(before.reindex(after.index))
+    (left, unit), (whole, _) = independent(after), independent(before.reindex(after.index))
     told = f"{mean(left):.3g} pp against {mean(whole):.3g} pp"
     if not mean(whole) > 0:
         return Measurement(math.nan, len(left), None, case, told, None, unit)
@@ -284,7 +291,7 @@ def _left(after: pd.Series, before: pd.Series, case: str) -> Measurement:
     return Measurement(share, len(left), None, case, told, error, unit)
 
 
-def left_beside_standard(tables: Tables, which: select.Mask) -> list[Measurement]:
+def left_beside_standard(tables: Tables, which: Mask) -> list[Measurement]:
     """The fraction of the barrier that alignment leaves, less that of standard networks, for each variant."""
     standard = drop_left_by_alignment(tables, STANDARD)
     measured = []
@@ -299,7 +306,7 @@ def left_beside_standard(tables: Tables, which: select.Mask) -> list[Measurement
 
 
 def midpoint_gain(
-    tables: Tables, which: select.Mask, baselines: tuple[select.Mask, ...], worst: Callable[[np.ndarray], np.ndarray]
+    tables: Tables, which: Mask, baselines: tuple[Mask, ...], worst: Callable[[np.ndarray], np.ndarray]
 ) -> list[Found]:
     """By how much the train accuracy at the unaligned midpoint exceeds a baseline's, as a share of what that one's
     networks have over chance.
@@ -307,21 +314,21 @@ def midpoint_gain(
     One value a variant: of the gains over all baselines on its data set, that with the largest score ``worst``. Every
     kind of baseline is needed.
     """
-    curves = select.one_path(tables["curves.csv"], "train", aligned=False)
+    curves = one_path(tables["curves.csv"], "train", aligned=False)
     middle = curves[curves["lambda"] == 0.5]
     found: list[Found] = []
-    for case, of_variant in select.split_variants(middle, which):
-        near = select.same_dataset(middle, of_variant)
-        kinds = [select.split_variants(near, baseline) for baseline in baselines]
+    for case, of_variant in split_variants(middle, which):
+        near = same_dataset(middle, of_variant)
+        kinds = [split_variants(near, baseline) for baseline in baselines]
         if not all(kinds):
             continue
-        values, unit = select.independent(100 * _by_pair(of_variant, "accuracy"))
+        values, unit = independent(100 * _by_pair(of_variant, "accuracy"))
         gains, levels = [], {"here": mean(values)}
         for name, rows in (each for kind in kinds for each in kind):
             over = _over_chance(curves[curves["variant"] == rows["variant"].iloc[0]])
             if isinstance(over, str):
                 return [over]
-            base, _ = select.independent(100 * _by_pair(rows, "accuracy"))
+            base, _ = independent(100 * _by_pair(rows, "accuracy"))
             levels[name] = mean(base)
             scale = mean(over.to_numpy())
             gains.append(difference_of(values / scale, base / scale, case, unit=unit))
@@ -333,11 +340,11 @@ def midpoint_gain(
 
 
 def _by_pair(rows: pd.DataFrame, column: str) -> pd.Series:
-    return rows.set_index(select.PAIR)[column]
+    return rows.set_index(PAIR)[column]
 
 
 def _mean_of(values: pd.Series, case: str, detail: str = "") -> Measurement:
-    units, unit = select.independent(values)
+    units, unit = independent(values)
     return mean_of(units, case, detail, unit)
 
 
@@ -368,7 +375,7 @@ FIG_4 = (
         origin="pilot",
         reason="The paper calls these barriers high; ten percentage points are far more than networks of one kind "
         "differ by. A sketch on digits had been seen.",
-        measure=partial(accuracy_drop, which=select.any_of(STANDARD, W_0), aligned=False),
+        measure=partial(accuracy_drop, which=any_of(STANDARD, W_0), aligned=False),
     ),
     DROP_CLAIM(
         id="identifiability-4a-connected",
@@ -378,7 +385,7 @@ FIG_4 = (
         origin="pilot",
         reason="The paper says unaligned connectivity is achieved for large σ_F; connected is read as less than a "
         "third of a high barrier. A sketch on digits had been seen.",
-        measure=partial(accuracy_drop, which=select.any_of(W_FROM_1, SYRE_FROM_1), aligned=False),
+        measure=partial(accuracy_drop, which=any_of(W_FROM_1, SYRE_FROM_1), aligned=False),
     ),
     DROP_CLAIM(
         id="identifiability-4c-aligned",
@@ -388,7 +395,7 @@ FIG_4 = (
         origin="pilot",
         reason="The paper says that all models, which are of these three kinds, have reasonably low barriers once "
         "aligned; the same few points as for the identifiable ones. A sketch on digits had been seen.",
-        measure=partial(accuracy_drop, which=select.any_of(STANDARD, W, SYRE), aligned=True),
+        measure=partial(accuracy_drop, which=any_of(STANDARD, W, SYRE), aligned=True),
     ),
     DROP_CLAIM(
         id="identifiability-4c-sigma",
@@ -398,7 +405,7 @@ FIG_4 = (
         origin="pilot",
         reason="The paper does not say so: its Fig. 4 has no σ-MLPs, whose neurons it finds as little identifiable as "
         "random ones (Fig. 7). The same few points as for the other kinds.",
-        measure=partial(accuracy_drop, which=select.sigma_mlp, aligned=True),
+        measure=partial(accuracy_drop, which=sigma_mlp, aligned=True),
         why={
             "": "The fixed matrix C of the nonlinearity x * sigmoid(Cx) belongs to the numbering of the neurons: "
             "permuting them permutes C as well, and the two networks on the line then differ in it."
@@ -432,7 +439,7 @@ FIG_4_RESNETS = (
         reason="The paper calls these barriers high; a third is three times what counts as low in Fig. 4d. For large "
         "σ_F the paper claims connectivity only to some degree, so no bound is set there.",
         tables=("barriers.csv", "curves.csv"),
-        measure=partial(share_lost, which=select.any_of(STANDARD, W_0), aligned=False),
+        measure=partial(share_lost, which=any_of(STANDARD, W_0), aligned=False),
     ),
     Claim(
         id="identifiability-4b-lowered",
@@ -457,7 +464,7 @@ FIG_4_RESNETS = (
         origin="derived",
         reason=f"The paper calls the aligned barriers reasonably low: {TRAINED}.",
         tables=("barriers.csv", "curves.csv"),
-        measure=partial(share_lost, which=select.any_of(STANDARD, W_0, W_FROM_2, SYRE), aligned=True),
+        measure=partial(share_lost, which=any_of(STANDARD, W_0, W_FROM_2, SYRE), aligned=True),
         also=("identifiability-4b",),
         why={"": "Of under-trained networks (the figure says how far they are), a few points are a large part."},
     ),
@@ -474,7 +481,7 @@ FIG_4_RESNETS = (
         bound=at_most(0.5),
         reason="The paper says alignment reduces both barriers similarly well, from high to reasonably low; half is "
         "the least that high and low differ by.",
-        measure=partial(drop_left_by_alignment, which=select.any_of(STANDARD, W_0)),
+        measure=partial(drop_left_by_alignment, which=any_of(STANDARD, W_0)),
     ),
     ALIGNED_CLAIM(
         id="identifiability-4d-syre",
@@ -498,7 +505,7 @@ FIG_20 = (
         id="identifiability-20-barrier",
         statement="Unaligned, standard vision transformers and those with σ_F = 0 have a pronounced barrier",
         reason="The paper calls the barrier pronounced and finds masks alone to match it; a third, as in Fig. 4b.",
-        measure=partial(share_lost, which=select.any_of(STANDARD, W_0), aligned=False, column="drop_mid_pp"),
+        measure=partial(share_lost, which=any_of(STANDARD, W_0), aligned=False, column="drop_mid_pp"),
     ),
     Claim(
         id="identifiability-20-alike",

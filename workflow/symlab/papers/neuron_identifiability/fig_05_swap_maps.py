@@ -11,10 +11,12 @@ import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.architectures import W_0, W_1
-from symlab.plotting.rows import every_row, need, one_path, sigma_regimes
+from symlab.papers.neuron_identifiability.rows import one_path
+from symlab.papers.neuron_identifiability.variants import every_row, sigma_regimes
 from symlab.plotting.style import Style
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, above, at_most, ratio_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, mark_entry, name_axes, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, at_most, below, bootstrap_error, ratio_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,10 +10,23 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.architectures import SYRE_FROM_1
-from symlab.plotting import rows as select
+from symlab.papers.neuron_identifiability.looks import permutation_looks
+from symlab.papers.neuron_identifiability.recording_points import block_group, break_text, name_point, sort_points
+from symlab.papers.neuron_identifiability.rows import average_layers
+from symlab.papers.neuron_identifiability.variants import (
+    add_labels,
+    label_rows,
+    of_scheme,
+    sigma_mlp,
+    telling_variants,
+    variants_of,
+    w_asymmetric,
+)
 from symlab.plotting import style as plot
+from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables, at_least, at_most, between
+from symlab.study.tables import last_epoch, need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,23 +39,21 @@ LONGEST_LINE, PANELS = 6, 4
 
 def layers_against_epoch(tables: Tables, style: plot.Style) -> Figure:
     """Fig. 7: objectives against the epoch, a row a variant, a column for all layers and one for each."""
-    matching = objectives.need_epochs(select.need(tables, "matching.csv"))
-    variants = select.telling_variants(matching)
-    rows = select.label_rows(matching, variants)
+    matching = objectives.need_epochs(need(tables, "matching.csv"))
+    variants = telling_variants(matching)
+    rows = label_rows(matching, variants)
     groups = {}
     for dataset in rows["dataset"].unique():
         for label in variants["label"].unique():
             part = rows[(rows["dataset"] == dataset) & (rows["label"] == label)]
             if not part.empty:
-                groups[_row_name(dataset, label, rows)] = pd.concat(
-                    [select.average_layers(part).assign(point="all"), part]
-                )
+                groups[_row_name(dataset, label, rows)] = pd.concat([average_layers(part).assign(point="all"), part])
     return _draw_grid(groups, "epoch", "epoch", style)
 
 
 def layers_against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     """Figs. 8, 9: objectives against sigma_F after the last epoch, a panel a layer (a block group's in a line)."""
-    rows = objectives.sweep_rows(select.need(tables, "matching.csv"))
+    rows = objectives.sweep_rows(need(tables, "matching.csv"))
     return _draw_grid(
         {name: part for name, part in rows.groupby("dataset", sort=False)}, "sigma_F", objectives.SIGMA_F, style
     )
@@ -50,17 +61,17 @@ def layers_against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
 
 def layers_against_fraction(tables: Tables, style: plot.Style) -> Figure:
     """Fig. 10: objectives against the fraction of fixed weights after the last epoch, by sigma_F and layer."""
-    matching = select.need(tables, "matching.csv")
-    variants = select.variants_of(matching)
-    w = variants[select.w_asymmetric(variants)]
+    matching = need(tables, "matching.csv")
+    variants = variants_of(matching)
+    w = variants[w_asymmetric(variants)]
     counts = w.groupby("family")["fixed_fraction"].nunique()
     if counts.empty or counts.max() < 2:
         raise UserError(
-            f"{select.where(matching)}.variants needs a W-asymmetric variant with at least two values of "
+            f"{where(matching)}.variants needs a W-asymmetric variant with at least two values of "
             "fixed_fraction; add one with sweep: {scheme.fixed_fraction: [0.125, 0.5], scheme.sigma_F: [0, 1]}."
         )
     family = w[(w["family"] == counts.idxmax()) & w["fixed_fraction"].notna()]
-    rows = select.last_epoch(select.label_rows(matching, select.add_labels(family)))
+    rows = last_epoch(label_rows(matching, add_labels(family)))
     groups = {
         _row_name(dataset, rf"$\sigma_F$ = {sigma_F:g}", rows): part
         for (dataset, sigma_F), part in rows.groupby(["dataset", "sigma_F"])
@@ -74,12 +85,12 @@ def _row_name(dataset: str, name: str, rows: pd.DataFrame) -> str:
 
 def _draw_grid(groups: dict[str, pd.DataFrame], x: str, x_label: str, style: plot.Style) -> Figure:
     """A row for each named group of rows, a column for each recording point; a single row is broken into lines."""
-    points = select.sort_points(point for rows in groups.values() for point in rows["point"])
+    points = sort_points(point for rows in groups.values() for point in rows["point"])
     lines = [points] if len(groups) > 1 else _lines(points)
     cells = [[(name, point) for point in line] for name in groups for line in lines]
     n_columns = max(map(len, lines))
     width = max(plot.PAGE, NARROWEST * n_columns) if n_columns > 2 else 2.6 * n_columns
-    titles = {point: plot.break_text(select.name_point(point), width / n_columns, style) for point in points}
+    titles = {point: break_text(name_point(point), width / n_columns, style) for point in points}
     of_lines = [[titles[point] for point in line] for line in lines]
     height = 0.9 + 1.35 * max(len(cells), 1.3) + _room(of_lines, style)
     figure, axes = plot.panels(len(cells), n_columns, width, height)
@@ -93,7 +104,7 @@ def _draw_grid(groups: dict[str, pd.DataFrame], x: str, x_label: str, style: plo
             plot.name_row(axes[row, -1], line[0][0])
     plot.name_axes(axes, x_label, objectives.OBJECTIVE)
     plot.leave_out(axes, [len(line) for line in cells])
-    plot.legend(figure, plot.handles(plot.permutation_looks(style)), plot.over_pairs(pd.concat(groups.values())))
+    plot.legend(figure, plot.handles(permutation_looks(style)), over_pairs(pd.concat(groups.values())))
     return figure
 
 
@@ -108,7 +119,7 @@ def _lines(points: list[str]) -> list[list[str]]:
     """Recording points in lines of panels: one for each block group of a residual network, else of equal length."""
     if len(points) <= LONGEST_LINE:
         return [points]
-    if None not in (of_points := [select.block_group(point) for point in points]):
+    if None not in (of_points := [block_group(point) for point in points]):
         return [
             [point for point, of_point in zip(points, of_points, strict=True) if of_point == number]
             for number in dict.fromkeys(of_points)
@@ -119,7 +130,7 @@ def _lines(points: list[str]) -> list[list[str]]:
 def seen_against_fraction(tables: Tables) -> str:
     """The range of the identity's share of the optimum over fractions of fixed weights, by sigma_F."""
     matching = tables["matching.csv"]
-    rows = matching[select.w_asymmetric(matching) & matching["fixed_fraction"].notna()]
+    rows = matching[w_asymmetric(matching) & matching["fixed_fraction"].notna()]
     parts = []
     for sigma_F, part in rows.groupby("sigma_F"):
         means = [objectives.identity_ratios(of_variant).mean() for _, of_variant in part.groupby("variant")]
@@ -188,7 +199,7 @@ FIG_7_OTHERS = (
         tables=("matching.csv",),
         measure=partial(
             objectives.through_training,
-            which=select.sigma_mlp,
+            which=sigma_mlp,
             quantity=objectives.identity_above_random,
             worst=objectives.FARTHEST_FROM_ZERO,
             layerwise=True,
@@ -212,8 +223,8 @@ FIG_7_OTHERS = (
         ),
     ),
 )
-EVERY_W_0 = select.of_scheme("w_asymmetric", 0, 0)
-EVERY_W_1 = select.of_scheme("w_asymmetric", 1, 1)
+EVERY_W_0 = of_scheme("w_asymmetric", 0, 0)
+EVERY_W_1 = of_scheme("w_asymmetric", 1, 1)
 FIG_10 = (
     Claim(
         id="identifiability-10-sparse",

@@ -10,9 +10,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.plotting import style as plot
-from symlab.plotting.rows import mean_std, need
+from symlab.plotting.units import mean_line, mean_std
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, between, bootstrap_error, slope, spread
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ def against_width(tables: Tables, style: plot.Style) -> Figure:
     entries = []
     for color, k in zip(plot.ordered_colors(len(dimensions)), dimensions, strict=True):
         stats = mean_std(gaps[gaps["k"] == k], "m", "gamma_out")
-        plot.mean_line(axis, stats, plot.Look(color), f"k = {k:g}", band=False)
+        mean_line(axis, stats, plot.Look(color), f"k = {k:g}", band=False)
         rate = stats["mean"].iloc[0] * (stats["m"] / stats["m"].iloc[0]) ** (-2 / k)
         axis.plot(stats["m"], rate, color=color, linestyle=":", label=f"rate, k = {k:g}")
         entries.append(plot.line_entry(f"$k$ = {k:g}", color=color, marker="o"))

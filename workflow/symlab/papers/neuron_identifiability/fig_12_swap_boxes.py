@@ -8,8 +8,17 @@ import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
-from symlab.plotting.rows import Mask, add_labels, any_of, consecutive, label_rows, name_variant, sigma_regimes
-from symlab.plotting.style import COLUMN, PAGE, Style, legend, name_axes, name_row, panels, patches, variant_looks
+from symlab.papers.neuron_identifiability.looks import patches, variant_looks
+from symlab.papers.neuron_identifiability.rows import consecutive
+from symlab.papers.neuron_identifiability.variants import (
+    Mask,
+    add_labels,
+    any_of,
+    label_rows,
+    name_variant,
+    sigma_regimes,
+)
+from symlab.plotting.style import COLUMN, PAGE, Style, legend, name_axes, name_row, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables, above, at_least, at_most
 

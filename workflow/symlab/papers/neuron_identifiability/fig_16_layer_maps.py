@@ -9,11 +9,13 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import swap_panels
+from symlab.papers.neuron_identifiability.rows import BLOCK, first_block
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE
-from symlab.plotting.rows import BLOCK, first_block, name_variant, need, where
+from symlab.papers.neuron_identifiability.variants import name_variant
 from symlab.plotting.style import Style
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,10 +10,22 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
-from symlab.plotting import rows as select
+from symlab.papers.neuron_identifiability.looks import tick_epochs, variant_looks
+from symlab.papers.neuron_identifiability.recording_points import sort_points
+from symlab.papers.neuron_identifiability.rows import same_dataset
+from symlab.papers.neuron_identifiability.variants import (
+    Mask,
+    any_of,
+    every_row,
+    label_rows,
+    split_variants,
+    telling_variants,
+)
 from symlab.plotting import style as plot
+from symlab.plotting.units import draw_units, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, above, difference_of, mean
+from symlab.study.tables import last_epoch, need, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,13 +37,13 @@ NU = r"coherence $\nu(U)$"
 
 def nu_against_epoch(tables: Tables, style: plot.Style) -> Figure:
     """Fig. 21: nu of the model's inputs, each later layer's inputs and the outputs against the epoch, by variant."""
-    subspaces = select.need(tables, "subspaces.csv")
+    subspaces = need(tables, "subspaces.csv")
     if subspaces["epoch"].nunique() < 2:
-        raise UserError(f"it needs networks of several epochs, so list some in {select.where(subspaces)}.snapshots.")
-    variants = select.telling_variants(subspaces)
-    looks = plot.variant_looks(variants, style)
-    rows = select.label_rows(subspaces, variants)
-    datasets, points = list(rows["dataset"].unique()), select.sort_points(rows["point"])
+        raise UserError(f"it needs networks of several epochs, so list some in {where(subspaces)}.snapshots.")
+    variants = telling_variants(subspaces)
+    looks = variant_looks(variants, style)
+    rows = label_rows(subspaces, variants)
+    datasets, points = list(rows["dataset"].unique()), sort_points(rows["point"])
     figure, axes = plot.panels(len(datasets), len(points), plot.PAGE, 1.1 + 1.7 * len(datasets), sharey=False)
     for row, dataset in enumerate(datasets):
         for column, point in enumerate(points):
@@ -39,17 +51,15 @@ def nu_against_epoch(tables: Tables, style: plot.Style) -> Figure:
             for label, look in looks.items():
                 of_label = part[part["label"] == label]
                 if len(of_label):
-                    plot.draw_units(axes[row, column], of_label, "epoch", "nu", look, label, band=True, marker=False)
-            plot.tick_epochs(axes[row, column])
+                    draw_units(axes[row, column], of_label, "epoch", "nu", look, label, band=True, marker=False)
+            tick_epochs(axes[row, column])
             if row == 0:
                 axes[row, column].set_title(_point_name(point))
         _share_scale([axis for axis, point in zip(axes[row], points, strict=True) if point != "output"])
         if len(datasets) > 1:
             plot.name_row(axes[row, -1], dataset)
     plot.name_axes(axes, "epoch", NU)
-    plot.legend(
-        figure, plot.handles(looks, marker=False), f"{plot.over_pairs(rows)}; outputs have a scale of their own"
-    )
+    plot.legend(figure, plot.handles(looks, marker=False), f"{over_pairs(rows)}; outputs have a scale of their own")
     return figure
 
 
@@ -63,17 +73,17 @@ def _share_scale(axes: list[Axes]) -> None:
 
 def seen(tables: Tables) -> str:
     """The coherence of each later layer's inputs after the last epoch, by variant."""
-    rows = select.last_epoch(tables["subspaces.csv"])
-    rows = rows[rows["point"].isin(_hidden(rows)) & rows["variant"].isin(select.telling_variants(rows).index)]
+    rows = last_epoch(tables["subspaces.csv"])
+    rows = rows[rows["point"].isin(_hidden(rows)) & rows["variant"].isin(telling_variants(rows).index)]
     parts = []
-    for case, part in select.split_variants(rows, select.every_row):
+    for case, part in split_variants(rows, every_row):
         means = part.groupby("point")["nu"].mean()
-        parts.append(f"{case} {', '.join(f'{means[point]:.2g}' for point in select.sort_points(means.index))}")
+        parts.append(f"{case} {', '.join(f'{means[point]:.2g}' for point in sort_points(means.index))}")
     return f"ν of the inputs to the later layers, in their order, at the end of training: {'; '.join(parts)}."
 
 
 def _hidden(rows: pd.DataFrame) -> list[str]:
-    return select.sort_points(point for point in rows["point"] if str(point).startswith("hidden"))
+    return sort_points(point for point in rows["point"] if str(point).startswith("hidden"))
 
 
 def _point_name(point: str) -> str:
@@ -100,17 +110,17 @@ several W-asymmetric and syre networks, those with σ_F = 0 and the smallest σ_
 )
 
 
-def excess_at_later_layers(tables: Tables, which: select.Mask, baselines: tuple[select.Mask, ...]) -> list[Measurement]:
+def excess_at_later_layers(tables: Tables, which: Mask, baselines: tuple[Mask, ...]) -> list[Measurement]:
     """By how much nu of a later layer's inputs exceeds the largest of the baselines' at the last epoch.
 
     One value a variant and layer; every kind of baseline is needed.
     """
-    rows = select.last_epoch(tables["subspaces.csv"])
+    rows = last_epoch(tables["subspaces.csv"])
     measured = []
-    for case, of_variant in select.split_variants(rows, which):
-        near = select.same_dataset(rows, of_variant)
+    for case, of_variant in split_variants(rows, which):
+        near = same_dataset(rows, of_variant)
         for point in _hidden(of_variant):
-            kinds = [select.split_variants(near[near["point"] == point], baseline) for baseline in baselines]
+            kinds = [split_variants(near[near["point"] == point], baseline) for baseline in baselines]
             if not all(kinds):
                 continue
             levels = {name: other["nu"].to_numpy() for kind in kinds for name, other in kind}
@@ -136,7 +146,7 @@ CLAIMS = (
         "in particular in later layers, while W-asymmetric and syre MLPs with large fixed weights tend to exhibit "
         "higher values. No size is stated, so only the order is asked for.",
         tables=("subspaces.csv",),
-        measure=partial(excess_at_later_layers, which=select.any_of(W_1, SYRE_1), baselines=(STANDARD, W_0)),
+        measure=partial(excess_at_later_layers, which=any_of(W_1, SYRE_1), baselines=(STANDARD, W_0)),
         why={
             "syre σ_F = 1, layer 2 inputs": "The paper speaks of a tendency, in particular in later layers; layer 2 is "
             "the earliest, where kinds of networks differ least."

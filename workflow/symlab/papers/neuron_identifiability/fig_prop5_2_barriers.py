@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.points import color_entries, draw_points, marker_entries, raise_to_floor
+from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.papers.neuron_identifiability.worst_rows import find_worst
-from symlab.plotting.points import color_entries, draw_points, floor_of, marker_entries, raise_to_floor, scale_log
-from symlab.plotting.rows import label_all, need, one_matching, where
-from symlab.plotting.style import PAGE, Style, legend, line_entry, name_axes, panels, variant_looks
+from symlab.plotting.log_axes import floor_of, scale_log
+from symlab.plotting.style import PAGE, Style, legend, line_entry, name_axes, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most
+from symlab.study.tables import need, one_matching, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

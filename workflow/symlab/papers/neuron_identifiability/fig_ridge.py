@@ -10,12 +10,23 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.rows import MODEL, consecutive
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, at_reported_beta
 from symlab.papers.neuron_identifiability.swap_panels import name_dataset
-from symlab.plotting import rows as select
+from symlab.papers.neuron_identifiability.variants import (
+    Mask,
+    any_of,
+    compared_variants,
+    label_rows,
+    list_layers,
+    split_variants,
+)
 from symlab.plotting import style as plot
+from symlab.plotting.units import mean_line, mean_std
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, above, at_least, difference_of, mean, mean_of
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,15 +37,15 @@ def rank_correlation(tables: Tables, style: plot.Style) -> Figure:
 
     The pairs are the disjoint consecutive ones, which every beta has. Undefined correlations are named.
     """
-    every = select.need(tables, "estimators.csv")
+    every = need(tables, "estimators.csv")
     table = every[every["pairs"] == "consecutive"]
     if table["beta"].nunique() < 2:
         raise UserError(
-            f"it needs consecutive pairs at two values of beta or more: list them in {select.where(every)}.ridge.beta."
+            f"it needs consecutive pairs at two values of beta or more: list them in {where(every)}.ridge.beta."
         )
-    variants = select.compared_variants(table)
-    looks = plot.variant_looks(variants, style)
-    rows = select.label_rows(table, variants)
+    variants = compared_variants(table)
+    looks = variant_looks(variants, style)
+    rows = label_rows(table, variants)
     layers, datasets = sorted(rows["layer"].unique()), list(rows["dataset"].unique())
     width = plot.PAGE if len(layers) > 1 else 0.6 * plot.PAGE
     figure, axes = plot.panels(len(datasets), len(layers), width, 1.3 + 1.6 * len(datasets))
@@ -44,9 +55,7 @@ def rank_correlation(tables: Tables, style: plot.Style) -> Figure:
             axis.axhline(0, color="0.85", linewidth=0.7, zorder=0)
             part = rows[(rows["dataset"] == dataset) & (rows["layer"] == layer) & rows["spearman"].notna()]
             for label, look in looks.items():
-                plot.mean_line(
-                    axis, select.mean_std(part[part["label"] == label], "beta", "spearman"), look, label, band=False
-                )
+                mean_line(axis, mean_std(part[part["label"] == label], "beta", "spearman"), look, label, band=False)
             axis.set_xscale("log")
             if row == 0:
                 axis.set_title(f"layer {layer}")
@@ -54,11 +63,11 @@ def rank_correlation(tables: Tables, style: plot.Style) -> Figure:
             plot.name_row(axes[row, -1], name_dataset(rows[rows["dataset"] == dataset]))
     axes[0, 0].set_ylim(min(-0.1, axes[0, 0].get_ylim()[0]), 1.05)
     plot.name_axes(axes, r"ridge parameter $\beta$", "Spearman correlation")
-    undefined = select.list_layers(rows[rows["spearman"].isna()], rows)
+    undefined = list_layers(rows[rows["spearman"].isna()], rows)
     note = f"no correlation (Mahalanobis costs constant or infinite): {undefined}" if undefined else ""
     defined = set(rows.loc[rows["spearman"].notna(), "label"])
     entries = plot.handles({label: look for label, look in looks.items() if label in defined})
-    n = int(rows[select.MODEL].drop_duplicates().groupby("variant").size().max())
+    n = int(rows[MODEL].drop_duplicates().groupby("variant").size().max())
     told = "n = 1 network a point" if n == 1 else f"mean ± std over n = {n} networks"
     plot.legend(figure, entries, plot.wrap_sentences([told, note], width, style))
     return figure
@@ -90,7 +99,7 @@ costs are all alike, as in standard networks, or infinite, there is no rank to c
 )
 
 
-def measure_rank_correlation(tables: Tables, which: select.Mask) -> list[Measurement]:
+def measure_rank_correlation(tables: Tables, which: Mask) -> list[Measurement]:
     """Spearman correlation of both estimators' costs, mean over models, for each variant and layer.
 
     At the reported beta; over the pairs of the block, or the consecutive ones where there is no block.
@@ -98,7 +107,7 @@ def measure_rank_correlation(tables: Tables, which: select.Mask) -> list[Measure
     table = tables["estimators.csv"]
     rows = table[table["reported"]]
     measured = []
-    for case, of_variant in select.split_variants(rows, which):
+    for case, of_variant in split_variants(rows, which):
         beta = of_variant["beta"].iloc[0]
         for layer, of_layer in of_variant.groupby("layer"):
             block = of_layer[of_layer["pairs"] == "block"]
@@ -108,23 +117,23 @@ def measure_rank_correlation(tables: Tables, which: select.Mask) -> list[Measure
     return measured
 
 
-def order_of_medians(tables: Tables, low: select.Mask, high: select.Mask) -> list[Measurement]:
+def order_of_medians(tables: Tables, low: Mask, high: Mask) -> list[Measurement]:
     """By how much the lowest median cost of ``high`` exceeds the highest of ``low``, by the estimator that says less.
 
     One value a data set and layer, from the consecutive pairs of the same networks; medians are means over models. Both
     kinds of variants are needed.
     """
-    key = [*select.MODEL, "layer", "i", "j"]
-    ridge, mahalanobis = (tables[name][select.consecutive(tables[name])] for name in (RIDGE, MAHALANOBIS))
+    key = [*MODEL, "layer", "i", "j"]
+    ridge, mahalanobis = (tables[name][consecutive(tables[name])] for name in (RIDGE, MAHALANOBIS))
     both = ridge.merge(mahalanobis[[*key, "swap_cost"]], on=key, suffixes=("_ridge", "_mahalanobis"))
     several = both["dataset"].nunique() > 1
     measured = []
     for (dataset, layer), rows in both.groupby(["dataset", "layer"], sort=False):
-        lows, highs = select.split_variants(rows, low), select.split_variants(rows, high)
+        lows, highs = split_variants(rows, low), split_variants(rows, high)
         if lows and highs:
             found = [_gap(lows, highs, name) for name in ("mahalanobis", "ridge")]
             gaps, errors, told = zip(*found, strict=True)
-            n = min(len(of_variant.groupby(select.MODEL)) for _, of_variant in (*lows, *highs))
+            n = min(len(of_variant.groupby(MODEL)) for _, of_variant in (*lows, *highs))
             case = f"layer {layer}" + (f", dataset = {dataset}" if several else "")
             # An undefined gap is the smallest, so that it is not passed over.
             worst = int(np.argmin(np.nan_to_num(gaps, nan=-np.inf, posinf=np.inf, neginf=-np.inf)))
@@ -137,7 +146,7 @@ def _gap(
 ) -> tuple[float, float | None, str]:
     """Lowest median of the second variants less the highest of the first, its error, and all medians for people."""
     medians = [
-        {name: rows.groupby(select.MODEL)[f"swap_cost_{estimator}"].agg(_median).to_numpy() for name, rows in variants}
+        {name: rows.groupby(MODEL)[f"swap_cost_{estimator}"].agg(_median).to_numpy() for name, rows in variants}
         for variants in (lows, highs)
     ]
     told = ", ".join(f"{name}: {mean(values):.3g}" for of_kind in medians for name, values in of_kind.items())
@@ -171,7 +180,7 @@ CLAIMS = (
             "differ by a tenth to a quarter only: ridge costs rise with the spread of the neurons' activations, which "
             "Mahalanobis costs do not see."
         },
-        measure=partial(measure_rank_correlation, which=select.any_of(W_1, SYRE_1)),
+        measure=partial(measure_rank_correlation, which=any_of(W_1, SYRE_1)),
     ),
     Claim(
         id="identifiability-ridge-order",
@@ -184,8 +193,6 @@ CLAIMS = (
         origin="paper",
         reason="The order of the variants is what the paper's figures have in common; no size is stated.",
         tables=(RIDGE, MAHALANOBIS),
-        measure=at_reported_beta(
-            partial(order_of_medians, low=select.any_of(STANDARD, W_0), high=select.any_of(W_1, SYRE_1))
-        ),
+        measure=at_reported_beta(partial(order_of_medians, low=any_of(STANDARD, W_0), high=any_of(W_1, SYRE_1))),
     ),
 )

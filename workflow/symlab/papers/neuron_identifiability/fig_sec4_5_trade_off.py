@@ -10,11 +10,15 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.architectures import STANDARD, W
+from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks, tick_sigma
 from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F
+from symlab.papers.neuron_identifiability.rows import same_dataset
+from symlab.papers.neuron_identifiability.variants import Mask, every_row, label_rows, sigma_sweep, split_variants
 from symlab.plotting import style as plot
-from symlab.plotting.rows import Mask, every_row, label_rows, need, same_dataset, sigma_sweep, split_variants, where
+from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, exact_value, mean
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,18 +46,18 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     }
     datasets = list(rows["dataset"].unique())
     figure, axes = plot.panels(2, len(datasets), max(1.35 * plot.COLUMN, 2.4 * len(datasets)), 4.4, sharey="row")
-    ratio_look = plot.permutation_looks(style)["identity"]
+    ratio_look = permutation_looks(style)["identity"]
     for column, dataset in enumerate(datasets):
         part, reference = rows[rows["dataset"] == dataset], plain[plain["dataset"] == dataset]
         axes[0, column].axhline(1, color="0.85", linewidth=0.7, zorder=0)
-        plot.draw_over_sigma(axes[0, column], part, "identity_ratio", ratio_look, "identity")
+        draw_over_sigma(axes[0, column], part, "identity_ratio", ratio_look, "identity")
         for name, (accuracy, look) in accuracies.items():
-            plot.draw_over_sigma(axes[1, column], part.assign(percent=100 * part[accuracy]), "percent", look, name)
+            draw_over_sigma(axes[1, column], part.assign(percent=100 * part[accuracy]), "percent", look, name)
             if len(reference):
                 level = 100 * reference[accuracy].mean()
                 axes[1, column].axhline(level, color=look.color, linestyle=":", label=f"standard, {name}")
         for axis in axes[:, column]:
-            plot.tick_sigma(axis, part["sigma_F"])
+            tick_sigma(axis, part["sigma_F"])
         if len(datasets) > 1:
             axes[0, column].set_title(dataset)
     axes[0, 0].set_ylim(min(-0.05, axes[0, 0].get_ylim()[0]), 1.08)
@@ -63,7 +67,7 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     entries = plot.handles({"identity / optimal": ratio_look} | {name: look for name, (_, look) in accuracies.items()})
     if len(plain):
         entries.append(plot.line_entry("standard network", linestyle=":"))
-    plot.legend(figure, entries, plot.over_pairs(rows))
+    plot.legend(figure, entries, over_pairs(rows))
     return figure
 
 

@@ -9,12 +9,15 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.architectures import W_1
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.rows import MODEL, one_path, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, SMALL, by_unit
 from symlab.papers.neuron_identifiability.swap_panels import name_dataset, need_k
+from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
 from symlab.plotting import style as plot
-from symlab.plotting.rows import MODEL, label_rows, need, one_path, sigma_regimes, signed_sqrt, where
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, above, difference_of, mean
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +27,7 @@ def drops_by_k(tables: Tables, style: plot.Style) -> Figure:
     """Unaligned midpoint drop of train accuracy against k, at sigma_F = 1 and its control 0; a point a pair."""
     rows = one_path(need_k(need(tables, "barriers.csv")), "train", aligned=False)
     sweep, scales = sigma_regimes(rows)
-    looks = plot.variant_looks(sweep, style)
+    looks = variant_looks(sweep, style)
     shown = label_rows(rows, sweep[sweep["sigma_F"].isin(scales)])
     figure, axes = plot.panels(1, 1, 1.3 * plot.COLUMN, 2.8)
     axis = axes[0, 0]

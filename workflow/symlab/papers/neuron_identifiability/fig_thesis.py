@@ -11,12 +11,16 @@ import pandas as pd
 from jaxtyping import Float
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.objectives import identity_ratios
-from symlab.plotting import rows as select
+from symlab.papers.neuron_identifiability.rows import consecutive, one_path
+from symlab.papers.neuron_identifiability.variants import every_row, label_all, sigma_mlp, split_variants, w_asymmetric
 from symlab.plotting.numbers import typeset
-from symlab.plotting.style import FEW, Style, over_pairs, panels, variant_looks
+from symlab.plotting.style import Style, panels
+from symlab.plotting.units import FEW, PAIR, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, at_most, bootstrap_error
+from symlab.study.tables import independent, need, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,14 +42,14 @@ def scatter(tables: Tables, style: Style) -> Figure:
     if not measures:
         raise UserError(
             f"it needs matching.csv or swap_costs.parquet, so switch on matching or identification in "
-            f"{select.where(tables['barriers.csv'])}."
+            f"{where(tables['barriers.csv'])}."
         )
-    rows, variants = select.label_all(_barriers(tables))
+    rows, variants = label_all(_barriers(tables))
     looks = variant_looks(variants, style)
     figure, axes = panels(1, len(measures), 0.4 + 3.2 * len(measures), 3.1, sharex=False)
     for axis, name, letter in zip(axes[0], measures, "ab", strict=False):
         shown = {variant: kind for variant, kind in kinds.items() if name in kind}
-        swept = [variant for variant in variants[select.w_asymmetric(variants)].index if variant in shown]
+        swept = [variant for variant in variants[w_asymmetric(variants)].index if variant in shown]
         for _, members in variants.loc[swept].groupby("dataset", sort=False):
             dial = np.array([(shown[v][name].mean(), shown[v]["drop"].mean()) for v in members.index])
             axis.plot(*dial.T, color="0.8", linewidth=4, zorder=0, solid_capstyle="round")
@@ -89,12 +93,11 @@ def _barriers(tables: Tables) -> pd.DataFrame:
     Raises:
         UserError: no accuracy is measured there.
     """
-    rows = select.one_path(select.need(tables, "barriers.csv"), "train", aligned=False)
+    rows = one_path(need(tables, "barriers.csv"), "train", aligned=False)
     rows = rows[rows["drop_max_pp"].notna()]
     if rows.empty:
         raise UserError(
-            "it needs a classification data set and train among "
-            f"{select.where(tables['barriers.csv'])}.interpolation.splits."
+            f"it needs a classification data set and train among {where(tables['barriers.csv'])}.interpolation.splits."
         )
     return rows
 
@@ -102,7 +105,7 @@ def _barriers(tables: Tables) -> pd.DataFrame:
 def _kinds(tables: Tables) -> dict[str, dict[str, Units]]:
     """By variant, values of its units: drop (pp), and ratio and cost where they are measured."""
     kinds: dict[str, dict[str, Units]] = {
-        str(variant): {"drop": select.independent(rows.set_index(select.PAIR)["drop_max_pp"])[0]}
+        str(variant): {"drop": independent(rows.set_index(PAIR)["drop_max_pp"])[0]}
         for variant, rows in _barriers(tables).groupby("variant", sort=False)
     }
     for name, table in (("ratio", "matching.csv"), ("cost", "swap_costs.parquet")):
@@ -110,10 +113,10 @@ def _kinds(tables: Tables) -> dict[str, dict[str, Units]]:
         if measured is None or measured.empty:
             continue
         # Swap costs are defined for elementwise nonlinearities.
-        chosen = measured if name == "ratio" else measured[~select.sigma_mlp(measured) & select.consecutive(measured)]
+        chosen = measured if name == "ratio" else measured[~sigma_mlp(measured) & consecutive(measured)]
         for variant, rows in chosen.groupby("variant", sort=False):
             if str(variant) in kinds:
-                units = select.independent(identity_ratios(rows))[0] if name == "ratio" else _median_costs(rows)
+                units = independent(identity_ratios(rows))[0] if name == "ratio" else _median_costs(rows)
                 kinds[str(variant)][name] = units
     return kinds
 
@@ -203,7 +206,7 @@ def seen(tables: Tables) -> str:
             correlation = _rank_correlation(_means(shown, name), _means(shown, "drop"))
             parts.append(f"{correlation:.2f} with {told} ({len(shown)} kinds of networks)")
     barriers = _barriers(tables)
-    drops = {case: rows["drop_max_pp"].mean() for case, rows in select.split_variants(barriers, select.every_row)}
+    drops = {case: rows["drop_max_pp"].mean() for case, rows in split_variants(barriers, every_row)}
     high, low = max(drops, key=drops.__getitem__), min(drops, key=drops.__getitem__)
     ends = f"the barrier goes from {drops[high]:.3g} pp ({high}) to {drops[low]:.2g} pp ({low})"
     return f"The rank correlation of the unaligned barrier is {' and '.join(parts)}; {ends}."

@@ -10,12 +10,16 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.points import color_entries, draw_points, fails, hollow_entry, say_left_out
+from symlab.papers.neuron_identifiability.rows import assumptions_hold
+from symlab.papers.neuron_identifiability.variants import every_row, label_all, split_variants
 from symlab.papers.neuron_identifiability.worst_rows import count_held, divide, say_what_fails
 from symlab.plotting import style as plot
-from symlab.plotting.points import color_entries, draw_points, fails, hollow_entry, say_left_out, scale_log
-from symlab.plotting.rows import assumptions_hold, every_row, label_all, need, split_variants, where
+from symlab.plotting.log_axes import scale_log
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most, mean, mean_of
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +42,7 @@ def against_nu(tables: Tables, style: plot.Style) -> Figure:
             "could deviate; add a w_asymmetric or syre one."
         )
     scaled = shown.assign(**{name: shown[name] / shown["mu_D"] for name in ("deviation_max", "bound_all")})
-    looks = plot.variant_looks(variants, style)
+    looks = variant_looks(variants, style)
     masks = [name for name in MASKS if name in set(shown["masks"])]
     figure, axes = plot.panels(1, len(masks), plot.PAGE, 3.2)
     for axis, name in zip(axes[0], masks, strict=True):

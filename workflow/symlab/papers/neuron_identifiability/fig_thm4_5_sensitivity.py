@@ -9,24 +9,26 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst
-from symlab.plotting import style as plot
-from symlab.plotting.points import (
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.points import (
     assign_markers,
     color_entries,
     draw_points,
     fails,
-    floor_of,
     hollow_entry,
     marker_entries,
     raise_to_floor,
     say_left_out,
     say_points_left_out,
-    scale_log,
 )
-from symlab.plotting.rows import MODEL, assumptions_hold, every_row, label_all, need, split_variants, where
+from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
+from symlab.papers.neuron_identifiability.variants import every_row, label_all, split_variants
+from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst
+from symlab.plotting import style as plot
+from symlab.plotting.log_axes import floor_of, scale_log
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, between, spread, standard_error
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +63,7 @@ def _ratios(tables: Tables, side: str, style: plot.Style) -> Figure:
             "leading term and a bound; add one with scheme.sigma_F above 0."
         )
     floor = floor_of(shown["share"])
-    looks = plot.variant_looks(variants, style)
+    looks = variant_looks(variants, style)
     marks = assign_markers(shown["dataset"])
     kinds = [kind for kind in PERMUTATIONS if kind in set(shown["permutation"])]
     layers = sorted(shown["layer"].unique())

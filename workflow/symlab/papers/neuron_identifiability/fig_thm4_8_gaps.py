@@ -10,21 +10,25 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.fig_11_centre_gaps import slope_over_draws
-from symlab.papers.neuron_identifiability.swap_panels import name_dataset
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, find_worst
-from symlab.plotting import style as plot
-from symlab.plotting.points import (
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.points import (
     color_entries,
     draw_points,
     fails,
     hollow_entry,
     say_left_out,
     say_points_left_out,
-    scale_log,
 )
-from symlab.plotting.rows import assumptions_hold, label_all, mean_std, need, where
+from symlab.papers.neuron_identifiability.rows import assumptions_hold
+from symlab.papers.neuron_identifiability.swap_panels import name_dataset
+from symlab.papers.neuron_identifiability.variants import label_all
+from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, find_worst
+from symlab.plotting import style as plot
+from symlab.plotting.log_axes import scale_log
+from symlab.plotting.units import mean_line, mean_std
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -52,7 +56,7 @@ def against_bounds(tables: Tables, style: plot.Style) -> Figure:
             f"{where(rows)}.variants has no variant with fixed weights, whose gaps are above 0; add one with "
             "scheme.sigma_F above 0."
         )
-    looks = plot.variant_looks(variants, style)
+    looks = variant_looks(variants, style)
     widths = _widths(tables)
     gaps = [gap for gap in GAPS if gap in set(shown["gap"])]
     n_columns = len(gaps) + (widths is not None)
@@ -133,7 +137,7 @@ def _against_width(axis: Axes, gaps: pd.DataFrame) -> list[Artist]:
     axis.set_xscale("log", base=2)
     for k, rows in gaps.groupby("k"):
         stats = mean_std(rows, "m", "gamma_in")
-        plot.mean_line(axis, stats, plot.Look(colors[k], "-", "o"), f"k = {k:g}", band=False)
+        mean_line(axis, stats, plot.Look(colors[k], "-", "o"), f"k = {k:g}", band=False)
         rate = stats["mean"].iloc[0] * (stats["m"] / stats["m"].iloc[0]) ** 0.5
         axis.plot(stats["m"], rate, color="0.3", linestyle=":", label=f"rate, k = {k:g}")
     scale_log(np.array([axis]), "y")

@@ -9,12 +9,17 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.points import color_entries, draw_points, say_left_out
+from symlab.papers.neuron_identifiability.rows import assumptions_hold
+from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.papers.neuron_identifiability.worst_rows import EXACT, NO_ALLOWANCE, QUADRATURE, divide, find_worst
 from symlab.plotting import style as plot
-from symlab.plotting.points import color_entries, draw_points, say_left_out, scale_log
-from symlab.plotting.rows import PAIR, assumptions_hold, label_all, need, where
+from symlab.plotting.log_axes import scale_log
+from symlab.plotting.units import PAIR
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between, mean_of, slope
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +44,7 @@ def exponents(tables: Tables, style: plot.Style) -> Figure:
             f"{where(rows)}.variants has no variant with fixed weights, over which the trainable ones are small; add "
             "one with scheme.sigma_F above 0."
         )
-    looks = plot.variant_looks(variants, style)
+    looks = variant_looks(variants, style)
     kinds = [name for name in THEOREMS if name in set(found["nonlinearity"])]
     labels = [label for label in looks if label in set(found["label"])]
     layers = sorted(found["layer"].unique())

@@ -16,9 +16,21 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.architectures import SYRE_FROM_1, W_0, W_FROM_1, W
-from symlab.plotting import rows as select
-from symlab.plotting.rows import where
-from symlab.plotting.style import Style, draw_over_sigma, draw_units, permutation_looks, tick_epochs, tick_sigma
+from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks, tick_epochs, tick_sigma
+from symlab.papers.neuron_identifiability.rows import same_dataset
+from symlab.papers.neuron_identifiability.variants import (
+    Mask,
+    any_of,
+    apart_from_fractions,
+    label_rows,
+    of_scheme,
+    sigma_sweep,
+    smallest_sigma,
+    split_variants,
+    w_asymmetric,
+)
+from symlab.plotting.style import Style
+from symlab.plotting.units import PAIR, draw_units
 from symlab.study.claim import (
     Claim,
     Found,
@@ -31,6 +43,7 @@ from symlab.study.claim import (
     difference_of,
     mean_of,
 )
+from symlab.study.tables import independent, last_epoch, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,13 +86,13 @@ def sweep_rows(matching: pd.DataFrame) -> pd.DataFrame:
     Raises:
         UserError: it has a single value of sigma_F.
     """
-    sweep = select.sigma_sweep(matching)
+    sweep = sigma_sweep(matching)
     if sweep["sigma_F"].nunique() < 2:
         raise UserError(
             f"{where(matching)}.variants needs a W-asymmetric variant with at least two values of sigma_F; "
             "give it sweep: {scheme.sigma_F: [0, 1]}."
         )
-    return select.last_epoch(select.label_rows(matching, sweep))
+    return last_epoch(label_rows(matching, sweep))
 
 
 def need_epochs(matching: pd.DataFrame) -> pd.DataFrame:
@@ -124,7 +137,7 @@ def seen_against_epoch(tables: Tables) -> str:
     """How close the identity comes to the optimum before training and after it, by variant."""
     matching = tables["matching.csv"]
     parts = []
-    for case, rows in select.split_variants(matching, select.any_of(W_0, select.smallest_sigma(W_FROM_1), SYRE_FROM_1)):
+    for case, rows in split_variants(matching, any_of(W_0, smallest_sigma(W_FROM_1), SYRE_FROM_1)):
         ratios = identity_over_optimal(_objectives(rows, layerwise=False)).groupby(level="epoch").mean()
         first, last = ratios.index.min(), ratios.index.max()
         parts.append(
@@ -153,13 +166,11 @@ def identity_above_random(objectives: pd.DataFrame) -> pd.Series:
 
 def identity_ratios(matching: pd.DataFrame) -> pd.Series:
     """Of each pair of one variant at the last epoch, the identity's share of the optimum, averaged over layers."""
-    return identity_over_optimal(_objectives(select.last_epoch(matching), layerwise=False)).droplevel(
-        ["epoch", "point"]
-    )
+    return identity_over_optimal(_objectives(last_epoch(matching), layerwise=False)).droplevel(["epoch", "point"])
 
 
 def at_the_end(
-    tables: Tables, which: select.Mask, quantity: Callable[[pd.DataFrame], pd.Series], worst: Score, layerwise: bool
+    tables: Tables, which: Mask, quantity: Callable[[pd.DataFrame], pd.Series], worst: Score, layerwise: bool
 ) -> list[Measurement]:
     """A quantity of the objectives at the last epoch, mean over pairs, for each variant.
 
@@ -167,24 +178,22 @@ def at_the_end(
     """
     return [
         _worst(quantity(_objectives(rows, layerwise)), worst, case)
-        for case, rows in select.split_variants(select.last_epoch(tables["matching.csv"]), which)
+        for case, rows in split_variants(last_epoch(tables["matching.csv"]), which)
     ]
 
 
 def through_training(
-    tables: Tables, which: select.Mask, quantity: Callable[[pd.DataFrame], pd.Series], worst: Score, layerwise: bool
+    tables: Tables, which: Mask, quantity: Callable[[pd.DataFrame], pd.Series], worst: Score, layerwise: bool
 ) -> list[Measurement]:
     """As ``at_the_end``, but at the worst of all snapshots after the first few epochs; needs at least two of them."""
     return [
         _worst(quantity(_objectives(late, layerwise)), worst, case)
-        for case, rows in select.split_variants(tables["matching.csv"], which)
+        for case, rows in split_variants(tables["matching.csv"], which)
         if (late := _late(rows))["epoch"].nunique() > 1
     ]
 
 
-def apart_through_training(
-    tables: Tables, which: select.Mask, baseline: select.Mask, layerwise: bool
-) -> list[Measurement]:
+def apart_through_training(tables: Tables, which: Mask, baseline: Mask, layerwise: bool) -> list[Measurement]:
     """By how much a variant's ratio of identity to optimum exceeds the baseline's, at the snapshot where it is least.
 
     One value a variant with a baseline on its data set, over all snapshots after the first few epochs that both have,
@@ -192,26 +201,26 @@ def apart_through_training(
     """
     matching = tables["matching.csv"]
     measured = []
-    for case, rows in select.split_variants(matching, which):
-        for _, others in select.split_variants(select.same_dataset(matching, rows), baseline):
+    for case, rows in split_variants(matching, which):
+        for _, others in split_variants(same_dataset(matching, rows), baseline):
             here, there = (identity_over_optimal(_objectives(_late(each), layerwise)) for each in (rows, others))
-            places = sorted(set(here.index.droplevel(select.PAIR)) & set(there.index.droplevel(select.PAIR)))
+            places = sorted(set(here.index.droplevel(PAIR)) & set(there.index.droplevel(PAIR)))
             if len({epoch for epoch, _ in places}) < 2:
                 continue
             at = []
             for epoch, point in places:
                 pairs = [each.xs((epoch, point), level=["epoch", "point"]) for each in (here, there)]
-                (values, unit), (base, _) = map(select.independent, pairs)
+                (values, unit), (base, _) = map(independent, pairs)
                 at.append(difference_of(values, base, case, f"{point}, epoch {epoch:g}", unit))
             # An undefined difference is the least there is.
             measured.append(min(at, key=lambda each: -math.inf if math.isnan(each.value) else each.value))
     return measured
 
 
-def before_training(tables: Tables, which: select.Mask) -> list[Measurement]:
+def before_training(tables: Tables, which: Mask) -> list[Measurement]:
     """The ratio of identity to optimum at epoch 0, averaged over layers, for each variant that is trained further."""
     measured = []
-    for case, rows in select.split_variants(tables["matching.csv"], which):
+    for case, rows in split_variants(tables["matching.csv"], which):
         ratios = identity_over_optimal(_objectives(rows, layerwise=False)).droplevel("point")
         epochs = ratios.index.get_level_values("epoch")
         if epochs.min() == 0 < epochs.max():
@@ -226,9 +235,9 @@ def ratio_curves(tables: Tables, least: int) -> list[tuple[str, pd.DataFrame]] |
     Pairs are those that every sigma_F has. A phrase if there are fewer than ``least`` values of sigma_F.
     """
     matching = tables["matching.csv"]
-    if not select.w_asymmetric(matching).any():
+    if not w_asymmetric(matching).any():
         return "the study has no such networks"
-    rows = select.last_epoch(select.label_rows(matching, select.sigma_sweep(matching)))
+    rows = last_epoch(label_rows(matching, sigma_sweep(matching)))
     curves = []
     for dataset, part in rows.groupby("dataset", sort=False):
         objectives = _objectives(part.assign(epoch=0), layerwise=False, more=["sigma_F"])
@@ -290,10 +299,10 @@ def _late(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _objectives(rows: pd.DataFrame, layerwise: bool, more: list[str] | None = None) -> pd.DataFrame:
     """Columns optimal, identity, random; one row an epoch, point and pair (one point, the mean, unless layerwise)."""
-    keys = [*(more or []), "epoch", *select.PAIR]
+    keys = [*(more or []), "epoch", *PAIR]
     wide = rows.pivot(index=[*keys, "point"], columns="permutation", values="objective")
     if layerwise:
-        return wide.reorder_levels([*(more or []), "epoch", "point", *select.PAIR])
+        return wide.reorder_levels([*(more or []), "epoch", "point", *PAIR])
     averaged = wide.groupby(level=keys).mean(skipna=False)
     return averaged.assign(point="all layers").set_index("point", append=True)
 
@@ -307,7 +316,7 @@ def _worst(values: pd.Series, score: Score, case: str) -> Measurement:
 
 
 def _mean_of(values: pd.Series, case: str, detail: str) -> Measurement:
-    units, unit = select.independent(values)
+    units, unit = independent(values)
     return mean_of(units, case, detail, unit)
 
 
@@ -319,7 +328,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
     where = "in the worst layer" if layerwise else "averaged over layers"
     measure = partial(at_the_end, layerwise=layerwise)
     ratio = identity_over_optimal
-    from_large = select.apart_from_fractions(select.of_scheme("w_asymmetric", large, math.inf))
+    from_large = apart_from_fractions(of_scheme("w_asymmetric", large, math.inf))
     tables = ("matching.csv",)
     claims = (
         Claim(
@@ -416,9 +425,7 @@ def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
         reason="The paper says that the trend of Fig. 3a holds for all stages of training; the difference between what "
         "counts as nearly optimal there and what as far from it.",
         tables=("matching.csv",),
-        measure=partial(
-            apart_through_training, which=select.smallest_sigma(W_FROM_1), baseline=W_0, layerwise=layerwise
-        ),
+        measure=partial(apart_through_training, which=smallest_sigma(W_FROM_1), baseline=W_0, layerwise=layerwise),
     )
     if layerwise:
         return (apart,)
@@ -434,6 +441,6 @@ def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
             reason="A control: what is there before training is the fixed part that both networks share, not what they "
             f"learned. {NEARLY_OPTIMAL}",
             tables=("matching.csv",),
-            measure=partial(before_training, which=select.any_of(W_FROM_1, SYRE_FROM_1)),
+            measure=partial(before_training, which=any_of(W_FROM_1, SYRE_FROM_1)),
         ),
     )

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.rows import MODEL, Mask, same_dataset, split_variants
+from symlab.papers.neuron_identifiability.rows import MODEL, same_dataset
+from symlab.papers.neuron_identifiability.variants import Mask, split_variants
 from symlab.study.claim import Measurement, Tables, mean, mean_of, standard_error
 
 Statistic = Callable[[np.ndarray], float]

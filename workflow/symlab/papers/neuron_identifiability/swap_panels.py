@@ -9,10 +9,12 @@ import pandas as pd
 from jaxtyping import Float
 
 from symlab.errors import UserError
-from symlab.plotting import rows as select
+from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
+from symlab.papers.neuron_identifiability.variants import compared_variants, smallest_large, variants_of, w_asymmetric
 from symlab.plotting.numbers import typeset
 from symlab.plotting.style import PAGE, Look, Style, legend, name_axes, name_row, panels
 from symlab.study.claim import Tables
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,13 +43,13 @@ def split_estimators(tables: Tables) -> dict[str, pd.DataFrame]:
 
     Where ridge costs are given, a variant's Mahalanobis costs are those of the networks that have ridge costs.
     """
-    costs = select.need(tables, "swap_costs.parquet")
+    costs = need(tables, "swap_costs.parquet")
     ridge = tables.get("ridge_swap_costs.parquet")
     if ridge is None or ridge.empty:
         return {MAHALANOBIS_NAME: costs}
     ridge = choose_reported(ridge)
-    measured = pd.MultiIndex.from_frame(ridge[select.MODEL].drop_duplicates())
-    both = pd.MultiIndex.from_frame(costs[select.MODEL]).isin(measured) | ~costs["variant"].isin(ridge["variant"])
+    measured = pd.MultiIndex.from_frame(ridge[MODEL].drop_duplicates())
+    both = pd.MultiIndex.from_frame(costs[MODEL]).isin(measured) | ~costs["variant"].isin(ridge["variant"])
     return {MAHALANOBIS_NAME: costs[both], RIDGE_NAME: ridge}
 
 
@@ -69,9 +71,7 @@ def need_k(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = table[table["k"].notna()]
     if rows.empty:
-        raise UserError(
-            f"{select.where(table)}.dataset has no intrinsic dimension k; use gmm with sweep: {{k: [2, 8, 32]}}."
-        )
+        raise UserError(f"{where(table)}.dataset has no intrinsic dimension k; use gmm with sweep: {{k: [2, 8, 32]}}.")
     return rows
 
 
@@ -83,22 +83,22 @@ def name_dataset(table: pd.DataFrame) -> str:
 
 def paper_variants(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The four kinds of networks of the paper's Figs. 12 and 16-19 that the study has, a variant a data set of each."""
-    variants = select.variants_of(table)
+    variants = variants_of(table)
     plain = variants[variants["activation"] != "sigma"]
-    w = select.compared_variants(table).loc[lambda rows: select.w_asymmetric(rows)]
+    w = compared_variants(table).loc[lambda rows: w_asymmetric(rows)]
     syre = plain[plain["scheme"] == "syre"]
     shown = {
         "standard": plain[plain["scheme"] == "standard"],
         "W-asymmetric with sigma_F = 0": w[w["sigma_F"] == 0],
-        "W-asymmetric with sigma_F >= 1": w[w["sigma_F"] == select.smallest_large(w["sigma_F"])],
-        "syre with sigma_F >= 1": syre[syre["sigma_F"] == select.smallest_large(syre["sigma_F"])],
+        "W-asymmetric with sigma_F >= 1": w[w["sigma_F"] == smallest_large(w["sigma_F"])],
+        "syre with sigma_F >= 1": syre[syre["sigma_F"] == smallest_large(syre["sigma_F"])],
     }
     return {name: rows.drop_duplicates("dataset") for name, rows in shown.items()}
 
 
 def count_networks(rows: pd.DataFrame) -> str:
     """How many networks stand behind each of a figure's boxes, as a phrase."""
-    counts = rows[select.MODEL].drop_duplicates().groupby("variant").size()
+    counts = rows[MODEL].drop_duplicates().groupby("variant").size()
     n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.max()}"
     masks = int(rows.groupby("variant")["mask_seed"].nunique().max())
     networks = "network" if n == "1" else "networks"
@@ -117,7 +117,7 @@ def cost_matrix(rows: pd.DataFrame, size: int | None = None) -> Float[np.ndarray
     rows = rows[rows["j"] < size]
     i, j = rows["i"].to_numpy(), rows["j"].to_numpy()
     matrix = np.zeros((size, size))
-    matrix[i, j] = matrix[j, i] = select.signed_sqrt(rows["swap_cost"])
+    matrix[i, j] = matrix[j, i] = signed_sqrt(rows["swap_cost"])
     return matrix
 
 
@@ -132,7 +132,7 @@ def count_complete(rows: pd.DataFrame) -> int:
     size = int(fewer[0]) if len(fewer) else len(counts)
     if size <= 2 < len(counts):
         raise UserError(
-            f"{select.where(rows)} has no swap costs of all pairs of a layer's first neurons; set its ridge.block to "
+            f"{where(rows)} has no swap costs of all pairs of a layer's first neurons; set its ridge.block to "
             "their number."
         )
     return size
@@ -217,7 +217,7 @@ def draw_box(
     orientation: Literal["vertical", "horizontal"],
 ) -> None:
     """A box of finite costs, with the share of infinite ones beside it where there are any."""
-    values = select.signed_sqrt(costs)
+    values = signed_sqrt(costs)
     finite = values[np.isfinite(values)]
     axis.boxplot(
         [finite],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from symlab.measures.job import Job
-from symlab.plotting.rows import MODEL, PAIR, last_epoch
+from symlab.papers.neuron_identifiability.rows import MODEL
+from symlab.plotting.units import PAIR
+from symlab.study.tables import last_epoch
 
 OF_NETWORKS = ["train_accuracy", "val_accuracy", "train_loss"]
 

@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.rows import MODEL, assumptions_hold, every_row, split_variants
+from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
+from symlab.papers.neuron_identifiability.variants import every_row, split_variants
 from symlab.study.claim import Claim, Found, at_most, exact_value
 
 # The room that double precision needs beside a bound that can be attained.

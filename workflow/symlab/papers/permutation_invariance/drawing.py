@@ -13,8 +13,9 @@ from symlab.errors import UserError
 from symlab.papers.permutation_invariance.network_rows import DIRECT, METHODS
 from symlab.papers.permutation_invariance.selection import UNIFORM, choose_first_rate, keep, name_rate, select_trained
 from symlab.plotting import style as plot
-from symlab.plotting.points import floor_of, scale_log
-from symlab.plotting.rows import where
+from symlab.plotting.log_axes import floor_of, scale_log
+from symlab.plotting.units import draw_units
+from symlab.study.tables import where
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -315,7 +316,7 @@ def draw_paths(axis: Axes, rows: pd.DataFrame, looks: dict[str, plot.Look]) -> N
     for method, look in looks.items():
         chosen = rows[rows["method"] == method]
         if len(chosen):
-            plot.draw_units(axis, chosen, "lambda", "loss", look, method, band=True, marker=False)
+            draw_units(axis, chosen, "lambda", "loss", look, method, band=True, marker=False)
 
 
 def method_looks(rows: pd.DataFrame, style: plot.Style) -> dict[str, plot.Look]:

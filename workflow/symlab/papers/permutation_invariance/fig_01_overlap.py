@@ -10,11 +10,11 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import MARK_COLOR, WIDTH, key_of, label_grid, make_grid
 from symlab.papers.permutation_invariance.measuring import find_trough, of_table, smallest
-from symlab.plotting.points import scale_log
-from symlab.plotting.rows import need
+from symlab.plotting.log_axes import scale_log
 from symlab.plotting.style import Style, legend, line_entry, mark_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Bound, Claim, Found, Tables, exact_value
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,11 +14,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, measuring, selection
-from symlab.plotting.points import MARKERS
-from symlab.plotting.rows import need
-from symlab.plotting.style import Style, handles, legend, line_entry, ordered_colors, set_ticks, wrap_sentences
+from symlab.plotting.style import MARKERS, Style, handles, legend, line_entry, ordered_colors, set_ticks, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Bound, Claim, Found, Measurement, Tables, above, at_most, between, slope
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

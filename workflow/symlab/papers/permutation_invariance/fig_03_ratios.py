@@ -11,10 +11,10 @@ from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, measuring
 from symlab.papers.permutation_invariance.selection import select_uniform
 from symlab.plotting import style as plot
-from symlab.plotting.points import scale_log
-from symlab.plotting.rows import need
+from symlab.plotting.log_axes import scale_log
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, measuring, selection
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, handles, legend, name_axes, panels, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

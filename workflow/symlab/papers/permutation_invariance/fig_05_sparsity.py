@@ -10,10 +10,10 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, measuring, selection
-from symlab.plotting.rows import need
 from symlab.plotting.style import Look, Style, handles, legend, line_entry, palette, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_most
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

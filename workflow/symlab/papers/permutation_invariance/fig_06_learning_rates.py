@@ -13,9 +13,9 @@ from symlab.papers.permutation_invariance.measuring import estimate, largest, me
 from symlab.papers.permutation_invariance.rate_threshold import BELOW, CLOSE, LACKING, SETTING, THRESHOLD, keep_setting
 from symlab.papers.permutation_invariance.selection import keep, select_trained
 from symlab.plotting import style as plot
-from symlab.plotting.rows import need
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, at_most, between
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

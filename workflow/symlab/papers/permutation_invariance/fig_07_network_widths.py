@@ -19,10 +19,10 @@ from symlab.papers.permutation_invariance.network_rows import (
     select_widths,
     split_networks,
 )
-from symlab.plotting.rows import need
 from symlab.plotting.style import ERROR_ALPHA, Look, Style, handles, legend, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

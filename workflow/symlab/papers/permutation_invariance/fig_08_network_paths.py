@@ -19,10 +19,11 @@ from symlab.papers.permutation_invariance.network_rows import (
     split_matched,
     split_networks,
 )
-from symlab.plotting.rows import need
-from symlab.plotting.style import PAGE, Style, handles, legend, name_axes, name_row, over_pairs, panels
+from symlab.plotting.style import PAGE, Style, handles, legend, name_axes, name_row, panels
+from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, bootstrap_error
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

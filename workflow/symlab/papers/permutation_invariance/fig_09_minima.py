@@ -11,10 +11,10 @@ from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import key_of, say_not_drawn
 from symlab.papers.permutation_invariance.measuring import NO_TRAINED, measure_each, of_table
 from symlab.papers.permutation_invariance.selection import keep, select_trained, split_trained
-from symlab.plotting.rows import need
 from symlab.plotting.style import ERROR_ALPHA, PAGE, Style, legend, line_entry, palette, panels, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most, exact_value
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

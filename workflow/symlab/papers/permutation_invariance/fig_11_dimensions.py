@@ -11,10 +11,10 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, selection
 from symlab.papers.permutation_invariance.measuring import NO_TRAINED, estimate, measure_each, of_table
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, handles, legend, line_entry, set_ticks, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, below, between, mean, slope
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

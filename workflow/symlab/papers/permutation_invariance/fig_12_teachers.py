@@ -10,10 +10,10 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, selection
 from symlab.papers.permutation_invariance.measuring import decades, estimate, measure_each, of_table, smallest
-from symlab.plotting.rows import need
 from symlab.plotting.style import Style, handles, legend, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,10 +20,10 @@ from symlab.papers.permutation_invariance.rate_threshold import (
     select_setting,
 )
 from symlab.papers.permutation_invariance.selection import MATCHINGS, each_matching, keep, select_trained
-from symlab.plotting.rows import need
 from symlab.plotting.style import Style, handles, legend, wrap_sentences
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,11 @@ from symlab.papers.permutation_invariance.drawing import scale_widths
 from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, of_table, smallest
 from symlab.papers.permutation_invariance.network_rows import DIRECT, EXPLORATORY, select_widths, train_rows
 from symlab.plotting import style as plot
-from symlab.plotting.points import MARKERS
-from symlab.plotting.rows import mean_std, need, one_matching, where
+from symlab.plotting.style import MARKERS
+from symlab.plotting.units import draw_units, mean_std, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most, mean
+from symlab.study.tables import need, one_matching, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +62,7 @@ def peak_against_depth(tables: Tables, style: plot.Style) -> Figure:
             if part.empty:
                 continue
             stats = mean_std(part, "width", "barrier_max")
-            plot.draw_units(axis, part, "width", "barrier_max", look, label, band=False)
+            draw_units(axis, part, "width", "barrier_max", look, label, band=False)
             peak = stats["mean"].idxmax()
             peaks[depth] = (stats["width"][peak], peak in (0, len(stats) - 1))
         axis.set_title(dataset)
@@ -78,7 +79,7 @@ def peak_against_depth(tables: Tables, style: plot.Style) -> Figure:
     entries = [*plot.handles(looks), *plot.handles(data_looks)]
     if on_edge:
         entries.append(plot.mark_entry(EDGE, "o", markerfacecolor="white", markeredgecolor="0.4"))
-    plot.legend(figure, entries, plot.over_pairs(rows))
+    plot.legend(figure, entries, over_pairs(rows))
     return figure
 
 

@@ -17,10 +17,11 @@ from symlab.papers.permutation_invariance.network_rows import (
     see_middles,
     select_widths,
 )
-from symlab.plotting.rows import need, where
-from symlab.plotting.style import Style, handles, legend, over_pairs
+from symlab.plotting.style import Style, handles, legend
+from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables, above
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,8 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, means, over
-from symlab.plotting.rows import where
 from symlab.study.claim import Found, Tables
+from symlab.study.tables import where
 
 DIRECT = "none"
 """What the tables call the matching of a direct path."""

@@ -28,10 +28,10 @@ from symlab.papers.saddle_to_saddle.escapes import (
     second_plateaus,
     standing_out,
 )
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below, mean_of, share_of, value_of_all
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

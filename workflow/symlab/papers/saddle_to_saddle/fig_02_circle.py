@@ -10,10 +10,10 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, value_of_all
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

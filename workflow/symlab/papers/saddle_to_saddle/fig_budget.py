@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import NONE_FLAT, at_first_snapshot, paper_networks, say_how_many
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, below, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ from symlab.papers.saddle_to_saddle.escapes import (
     second_at_snapshots,
     second_plateaus,
 )
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, difference_of, mean_of, value_of_all
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import escape_time, networks, paper_networks
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

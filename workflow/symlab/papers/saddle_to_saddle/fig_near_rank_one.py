@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import NONE_FLAT, at_first_snapshot, paper_networks, say_how_many
-from symlab.plotting.rows import need
 from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, below, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symlab.papers.saddle_to_saddle.escapes import ESCAPED
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Bound, Claim, Found, Tables, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     import pandas as pd

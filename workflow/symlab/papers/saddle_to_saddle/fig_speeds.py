@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import at_first_snapshot, networks, paper_networks, say_how_many
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, mark_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least, mean_of
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,10 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.fig_02_circle import successes
 from symlab.papers.saddle_to_saddle.shares import wilson_interval
-from symlab.plotting.rows import need
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, above
+from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,37 +1,23 @@
-"""Which rows figures and claims are about, and what variants are called."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""What variants of the paper are called, which a mask chooses, and the sweep over sigma_F."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from symlab.errors import UserError
-from symlab.plotting.rows import (
+from symlab.papers.neuron_identifiability.variants import (
     add_labels,
     any_of,
     apart_from_fractions,
-    assumptions_hold,
     compared_variants,
-    consecutive,
     every_row,
-    first_block,
-    last_epoch,
     list_layers,
-    name_point,
     name_variant,
-    need,
     of_scheme,
-    one_matching,
-    one_path,
     sigma_mlp,
     sigma_regimes,
     sigma_sweep,
-    signed_sqrt,
     smallest_sigma,
-    sort_points,
     split_variants,
     variants_of,
     w_asymmetric,
@@ -115,65 +101,7 @@ def test_a_sweep_needs_w_asymmetric_variants():
         sigma_regimes(VARIANTS[VARIANTS["variant"] != "w_0"])
 
 
-def test_a_table_is_needed_with_rows():
-    with pytest.raises(UserError, match="needs a"):
-        need({"a.csv": pd.DataFrame()}, "a.csv")
-
-
-def test_each_variant_has_its_own_last_epoch():
-    table = pd.DataFrame({"variant": ["a", "a", "b", "b"], "epoch": [1, 5, 1, 2]})
-    assert last_epoch(table).to_numpy().tolist() == [["a", 5], ["b", 2]]
-
-
-def test_an_aligned_path_is_that_of_the_first_matching():
-    table = pd.DataFrame(
-        {"aligned": [False, True, True], "matching": ["none", "weight", "activation"], "split": "test"}
-    )
-    assert list(one_matching(table)["matching"]) == ["none", "weight"]
-    assert list(one_path(table, "test", True)["matching"]) == ["weight"] and one_path(table, "train", True).empty
-    assert one_matching(table.drop(columns="matching")).equals(table.drop(columns="matching"))
-
-
-def test_pairs_of_neurons():
-    i, j = np.triu_indices(200, 1)
-    pairs = pd.DataFrame({"i": i, "j": j})
-    disjoint = pairs[consecutive(pairs)]
-    assert disjoint.to_numpy().ravel().tolist() == list(range(200))
-    assert first_block(pairs).sum() == 128 * 127 / 2
-
-
-def test_the_signed_root_keeps_signs_and_infinities():
-    for values in ([-4.0, 0.0, 9.0, np.inf], pd.Series([-4.0, 0.0, 9.0, np.inf])):
-        np.testing.assert_array_equal(signed_sqrt(values), [-2, 0, 3, np.inf])
-
-
-def test_an_assumption_fails_where_a_phrase_says_so():
-    table = pd.DataFrame({"assumption": ["", np.nan, None, " ", "rho = 2 > 1"]})
-    assert list(assumptions_hold(table)) == [True, True, True, True, False]
-    # A table without a failure is read back as empty numbers.
-    assert assumptions_hold(pd.DataFrame({"assumption": [np.nan, np.nan]})).all()
-
-
 def test_layers_are_named_where_they_are_not_all():
     rows = pd.DataFrame({"label": ["a", "a", "b", "b"], "dataset": "d", "layer": [1, 2, 1, 2]})
     assert list_layers(rows[rows["label"] == "a"], rows) == "a"
     assert list_layers(rows.iloc[1:], rows).replace("\N{NO-BREAK SPACE}", " ") == "a in layer 2; b"
-
-
-def test_points_come_in_the_order_of_the_network_and_foreign_ones_as_they_are():
-    assert sort_points(["output", "hidden10", "hidden2", "input", "hidden2"]) == [
-        "input",
-        "hidden2",
-        "hidden10",
-        "output",
-    ]
-    blocks = sort_points(["inner1.1", "stream1", "inner1.10", "inner1.2", "inner2.1", "stream2", "stream1"])
-    assert blocks == ["stream1", "inner1.1", "inner1.2", "inner1.10", "stream2", "inner2.1"]
-    assert sort_points(["stem", "hidden2", "blocks.0", "stem"]) == ["stem", "hidden2", "blocks.0"]
-    assert name_point("hidden2") == "after layer 2" and name_point("a$b") == r"a\$b"
-
-
-def test_rows_import_pandas_alone():
-    code = "import sys, symlab.plotting.rows; sys.exit(bool({'matplotlib', 'scipy', 'torch'} & sys.modules.keys()))"
-    workflow = Path(__file__).parents[3] / "workflow"
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(workflow)}).returncode == 0

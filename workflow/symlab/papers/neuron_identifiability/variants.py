@@ -1,63 +1,28 @@
-"""Which rows of a table figures and claims are about: variants and their names, pairs, last epochs, paths, sweeps.
+"""The paper's variants: masks that choose them in a table, their names, and the sweep over sigma_F.
 
-Every selection is written here once, so that a figure and its claims are about the same rows. Only pandas and numpy are
-imported: a claims job does not pay for matplotlib.
+A figure and its claims choose with the same functions, so that they are about the same rows. Only pandas is imported: a
+claims job does not pay for matplotlib.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
-import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.study.tables import where
 
 Mask = Callable[[pd.DataFrame], pd.Series]
 """Which rows of a table are chosen."""
-
-PAIR = ["mask_seed", "pair"]
-MODEL = ["variant", "mask_seed", "seed"]
 SERIES = ["family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm"]
 SIZES = ["width", "depth"]
-PERMUTATIONS = ("optimal", "identity", "random")
-BLOCK = 128
-"""Neurons of a layer in the paper's heat maps of swap costs: its first ones."""
 _SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
 _SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
-_POINT_NAMES = (
-    (r"hidden(\d+)", r"after layer \1"),
-    (r"stream(\d+)", r"BG \1 residual stream"),
-    (r"inner(\d+\.\d+)", r"layer \1 inner"),
-    (r"stream", r"residual stream"),
-    (r"mlp(\d+)", r"MLP \1 inner"),
-)
 _ADD_W = "a w_asymmetric variant with sweep: {scheme.sigma_F: [0, 1]}"
 
-
-# Tables
-
-
-def need(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-    """The table of a name.
-
-    Raises:
-        UserError: it is missing or empty.
-    """
-    table = tables.get(name)
-    if table is None or table.empty:
-        raise UserError(f"it needs {name} with at least one row, so switch on in its study what gives that table.")
-    return table
-
-
-def where(table: pd.DataFrame) -> str:
-    """The study of a table as the config's key, e.g. ``studies.digits``."""
-    return f"studies.{table['study'].iloc[0]}"
-
-
-# Masks of architectures, by the description columns that every table carries
+# Masks, by the description columns that every table carries
 
 
 def every_row(table: pd.DataFrame) -> pd.Series:
@@ -131,74 +96,7 @@ def smallest_large(sigma_F: pd.Series) -> float | None:
     return None if large.empty else float(large.min())
 
 
-# Rows of networks and pairs
-
-
-def independent(values: pd.Series) -> tuple[np.ndarray, str]:
-    """Values of pairs (their index tells the mask seed) as those of independent units, and the units' name.
-
-    Pairs that share a mask are no replication of it: of several masks, each counts once, with the mean of its pairs.
-    """
-    masks = values.groupby(level="mask_seed").mean() if values.notna().all() else values
-    return (masks.to_numpy(), "masks") if 1 < len(masks) < len(values) else (values.to_numpy(), "pairs")
-
-
-def last_epoch(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of each variant's last epoch."""
-    return table[table["epoch"] == table.groupby("variant")["epoch"].transform("max")]
-
-
-def same_dataset(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``table`` measured on the data set that ``rows`` (of one variant) were measured on."""
-    return table[table["dataset"] == rows["dataset"].iloc[0]]
-
-
-def one_matching(paths: pd.DataFrame) -> pd.DataFrame:
-    """The rows of unaligned paths and of those aligned by the first method that the table lists.
-
-    Tables of runs that knew one method have no column ``matching`` and are given back whole.
-    """
-    if "matching" not in paths:
-        return paths
-    aligned = paths["aligned"].astype(bool)
-    methods = paths.loc[aligned, "matching"].unique()
-    return paths[~aligned | paths["matching"].isin(methods[:1])]
-
-
-def one_path(paths: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
-    """The rows of one split's aligned or unaligned path; of several ways of matching, that of the first."""
-    rows = paths[(paths["split"] == split) & (paths["aligned"].astype(bool) == aligned)]
-    return one_matching(rows)
-
-
-def chance(rows: pd.DataFrame) -> float | None:
-    """Accuracy of guessing on the data set of some rows; None where the table does not tell its number of classes."""
-    classes = rows["classes"].iloc[0] if "classes" in rows else np.nan
-    return None if np.isnan(classes) else 1 / classes
-
-
-def assumptions_hold(rows: pd.DataFrame) -> pd.Series:
-    """Rows in which all assumptions hold: their ``assumption`` is empty, which a CSV file gives back as NaN."""
-    return rows["assumption"].isna() | (rows["assumption"].astype(str).str.strip() == "")
-
-
-def consecutive(pairs: pd.DataFrame) -> pd.Series:
-    """The disjoint consecutive pairs (0, 1), (2, 3), ... of neurons i < j, as in the paper's distributions."""
-    return (pairs["j"] == pairs["i"] + 1) & (pairs["i"] % 2 == 0)
-
-
-def first_block(pairs: pd.DataFrame) -> pd.Series:
-    """The pairs of the first ``BLOCK`` neurons, as in the paper's heat maps."""
-    return (pairs["i"] < BLOCK) & (pairs["j"] < BLOCK)
-
-
-def signed_sqrt(values: pd.Series | np.ndarray) -> np.ndarray:
-    """sign(x) sqrt(|x|), the transform swap costs are shown in."""
-    x = np.asarray(values, dtype=np.float64)
-    return np.sign(x) * np.sqrt(np.abs(x))
-
-
-# Names of variants
+# Names
 
 
 def name_variant(row: pd.Series, latex: bool) -> str:
@@ -359,56 +257,3 @@ def sigma_regimes(table: pd.DataFrame) -> tuple[pd.DataFrame, list[float]]:
             f"add {_ADD_W}."
         )
     return sweep, [0.0, large]
-
-
-# Averages
-
-
-def average_layers(matching: pd.DataFrame) -> pd.DataFrame:
-    """The matching table, with labels, with each pair's objective averaged over its layers."""
-    pair = ["study", "variant", "dataset", "label", "sigma_F", *PAIR, "epoch", "permutation"]
-    return matching.groupby(pair, dropna=False, sort=False, as_index=False)["objective"].mean()
-
-
-def mean_std(table: pd.DataFrame, x: str, value: str) -> pd.DataFrame:
-    """Columns x, mean, std of ``value`` at each x in rising order; std has n - 1 in it and is 0 for a single row."""
-    return table.groupby(x)[value].agg(["mean", "std"]).fillna({"std": 0.0}).reset_index()
-
-
-# Recording points
-
-
-def sort_points(names: Iterable[str]) -> list[str]:
-    """Distinct recording points from input to output.
-
-    The names that symlab's networks give (hidden2, stream1, inner1.3) tell their places. If there are others, those of
-    traced networks, all keep the order in which they come.
-    """
-    distinct = list(dict.fromkeys(names))
-    places = {name: place for name in distinct if (place := _place(name)) is not None}
-    return sorted(distinct, key=places.__getitem__) if len(places) == len(distinct) else distinct
-
-
-def _place(name: str) -> tuple[float, ...] | None:
-    ends = {"all": -2.0, "input": -1.0, "output": math.inf}
-    if name in ends:
-        return (ends[name],)
-    found = re.fullmatch(r"hidden(\d+)|stream(\d+)|inner(\d+)\.(\d+)", name)
-    return None if found is None else tuple(float(number) for number in found.groups() if number is not None)
-
-
-def block_group(point: str) -> int | None:
-    """The number of the block group of residual blocks that a recording point (stream1, inner1.3) lies in."""
-    found = re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point)
-    return None if found is None else int(found.group(1))
-
-
-def name_point(point: str) -> str:
-    """The name for people of a recording point after which neurons are compared; a traced one's is its own."""
-    if point == "all":
-        return "mean over layers"
-    for pattern, name in _POINT_NAMES:
-        if found := re.fullmatch(pattern, point):
-            return found.expand(name)
-    # Two dollar signs would be read as mathematics.
-    return point.replace("$", r"\$")

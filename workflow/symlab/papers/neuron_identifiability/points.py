@@ -1,4 +1,4 @@
-"""How the figures of theorems draw rows: hollow where an assumption fails, at the edge where a log axis ends."""
+"""How the figures of theorems draw cases: a point each, hollow where an assumption fails; what is left out is told."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Shaped
 
-from symlab.plotting.rows import assumptions_hold, list_layers
-from symlab.plotting.style import Color, Look, mark_entry
+from symlab.papers.neuron_identifiability.rows import assumptions_hold
+from symlab.papers.neuron_identifiability.variants import list_layers
+from symlab.plotting.style import MARKERS, Color, Look, mark_entry
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-
-MARKERS = "osD^vPX*"
-DECADES = 6
-"""Decades below the largest value of an axis from which on values are rounding."""
-FEW_DECADES, PART = 2.5, 0.5
-"""Decades below which a logarithmic axis has labels within them too, and below which its labels are evenly spaced."""
 
 
 def fails(rows: pd.DataFrame) -> Shaped[np.ndarray, " n"]:
@@ -64,42 +58,9 @@ def draw_points(
             )
 
 
-def floor_of(values: Iterable[Any]) -> float:
-    """The edge of a logarithmic axis for values that are 0 or but rounding (DECADES below the largest).
-
-    It lies below all others, or is the smallest where there are none of those.
-    """
-    finite = np.array([value for value in values if np.isfinite(value)], dtype=float)
-    regular = finite[finite > 10.0**-DECADES * finite.max(initial=0.0)]
-    if not len(regular):
-        return 1.0
-    return float(regular.min() / 3 if len(regular) < len(finite) else regular.min())
-
-
 def raise_to_floor(values: pd.Series, floor: float) -> Float[np.ndarray, " n"]:
     """The values, with those below the floor on it; NaN stays."""
     return np.maximum(values.to_numpy(dtype=float), floor)
-
-
-def scale_log(axes: np.ndarray, which: str) -> None:
-    """Make the x or y axes logarithmic, with labels also within decades where there are few of them.
-
-    For axes that share their limits, with everything drawn.
-    """
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
-
-    for axes_of in axes.flat:
-        (axes_of.set_xscale if which == "x" else axes_of.set_yscale)("log", nonpositive="mask")
-    for axes_of in axes.flat:
-        axis: Axis = axes_of.xaxis if which == "x" else axes_of.yaxis
-        low, high = sorted(axis.get_view_interval())
-        axis.set_minor_formatter(NullFormatter())
-        decades = np.log10(high / low)
-        if decades < FEW_DECADES:
-            evenly = decades < PART
-            axis.set_major_locator(MaxNLocator(4) if evenly else LogLocator(subs=(1.0, 2.0, 5.0)))
-            axis.set_minor_locator(NullLocator())
-            axis.set_major_formatter("{x:g}")
 
 
 def say_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:

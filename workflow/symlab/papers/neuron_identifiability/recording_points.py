@@ -1,0 +1,65 @@
+"""The places in a network after which neurons are compared: their order and their names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from symlab.plotting.settings import Style
+from symlab.plotting.style import CHARACTER
+
+_POINT_NAMES = (
+    (r"hidden(\d+)", r"after layer \1"),
+    (r"stream(\d+)", r"BG \1 residual stream"),
+    (r"inner(\d+\.\d+)", r"layer \1 inner"),
+    (r"stream", r"residual stream"),
+    (r"mlp(\d+)", r"MLP \1 inner"),
+)
+
+
+def sort_points(names: Iterable[str]) -> list[str]:
+    """Distinct recording points from input to output.
+
+    The names that symlab's networks give (hidden2, stream1, inner1.3) tell their places. If there are others, those of
+    traced networks, all keep the order in which they come.
+    """
+    distinct = list(dict.fromkeys(names))
+    places = {name: place for name in distinct if (place := _place(name)) is not None}
+    return sorted(distinct, key=places.__getitem__) if len(places) == len(distinct) else distinct
+
+
+def _place(name: str) -> tuple[float, ...] | None:
+    ends = {"all": -2.0, "input": -1.0, "output": math.inf}
+    if name in ends:
+        return (ends[name],)
+    found = re.fullmatch(r"hidden(\d+)|stream(\d+)|inner(\d+)\.(\d+)", name)
+    return None if found is None else tuple(float(number) for number in found.groups() if number is not None)
+
+
+def block_group(point: str) -> int | None:
+    """The number of the block group of residual blocks that a recording point (stream1, inner1.3) lies in."""
+    found = re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point)
+    return None if found is None else int(found.group(1))
+
+
+def name_point(point: str) -> str:
+    """The name for people of a recording point after which neurons are compared; a traced one's is its own."""
+    if point == "all":
+        return "mean over layers"
+    for pattern, name in _POINT_NAMES:
+        if found := re.fullmatch(pattern, point):
+            return found.expand(name)
+    # Two dollar signs would be read as mathematics.
+    return point.replace("$", r"\$")
+
+
+def break_text(text: str, width: float, style: Style) -> str:
+    """Text in lines that fit into a width in inches, broken after a space, dot, underscore, colon or dash."""
+    limit = max(8, int(72 * width / (CHARACTER * style.font_size)))
+    lines = [""]
+    for piece in re.findall(rf"[ ._:/-]*[^ ._:/-]{{1,{limit}}}[ ._:/-]*|[ ._:/-]+", text):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > limit:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)

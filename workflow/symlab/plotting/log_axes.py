@@ -1,0 +1,49 @@
+"""Logarithmic axes: their labels, and the edge at which values stand that are 0 or but rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
+
+DECADES = 6
+"""Decades below the largest value of an axis from which on values are rounding."""
+FEW_DECADES, PART = 2.5, 0.5
+"""Decades below which a logarithmic axis has labels within them too, and below which its labels are evenly spaced."""
+
+
+def floor_of(values: Iterable[Any]) -> float:
+    """The edge of a logarithmic axis for values that are 0 or but rounding (DECADES below the largest).
+
+    It lies below all others, or is the smallest where there are none of those.
+    """
+    finite = np.array([value for value in values if np.isfinite(value)], dtype=float)
+    regular = finite[finite > 10.0**-DECADES * finite.max(initial=0.0)]
+    if not len(regular):
+        return 1.0
+    return float(regular.min() / 3 if len(regular) < len(finite) else regular.min())
+
+
+def scale_log(axes: np.ndarray, which: str) -> None:
+    """Make the x or y axes logarithmic, with labels also within decades where there are few of them.
+
+    For axes that share their limits, with everything drawn.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+    for axes_of in axes.flat:
+        (axes_of.set_xscale if which == "x" else axes_of.set_yscale)("log", nonpositive="mask")
+    for axes_of in axes.flat:
+        axis: Axis = axes_of.xaxis if which == "x" else axes_of.yaxis
+        low, high = sorted(axis.get_view_interval())
+        axis.set_minor_formatter(NullFormatter())
+        decades = np.log10(high / low)
+        if decades < FEW_DECADES:
+            evenly = decades < PART
+            axis.set_major_locator(MaxNLocator(4) if evenly else LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_minor_locator(NullLocator())
+            axis.set_major_formatter("{x:g}")
