@@ -8,7 +8,7 @@ import pytest
 from symlab.errors import UserError
 from symlab.pipeline import digest as module
 from symlab.pipeline.digest import code_of, digest_of_files
-from symlab.pipeline.registry import EXPERIMENTS, MEASURES
+from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,6 +160,14 @@ def test_what_builds_networks_depends_on_how_and_nothing_else_does():
     building = {name for name, code in jobs.items() if "networks:build" in code}
     # A measure opens networks; of the experiments one counts the bytes of a network that its settings name.
     assert building == {"train", "trace", *MEASURES, "mirror_symmetry.memory"}
+
+
+def test_no_result_depends_on_how_figures_look():
+    named = [("scripts.measure", measure.function) for measure in MEASURES.values()]
+    named += [("scripts.tables", table.function) for table in TABLES.values()]
+    named += [("scripts.experiment", *filter(None, [each.compute, each.tables])) for each in EXPERIMENTS.values()]
+    drawing = {name for modules in named for name in code_of(*modules) if name.startswith("plotting")}
+    assert drawing == {"plotting/pairs"}
 
 
 def test_every_rule_names_its_script():

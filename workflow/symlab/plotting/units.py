@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from symlab.plotting.pairs import PAIR, mean_std
 from symlab.plotting.style import ERROR_ALPHA, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PAIR = ["mask_seed", "pair"]
 FEW = 2
 """Pairs or networks up to which each has a line of its own."""
-
-
-def mean_std(table: pd.DataFrame, x: str, value: str) -> pd.DataFrame:
-    """Columns x, mean, std of ``value`` at each x in rising order; std has n - 1 in it and is 0 for a single row."""
-    return table.groupby(x)[value].agg(["mean", "std"]).fillna({"std": 0.0}).reset_index()
 
 
 def mean_line(axis: Axes, stats: pd.DataFrame, look: Look, label: str, *, band: bool) -> None:

@@ -34,7 +34,8 @@ from symlab.papers.neuron_identifiability.variants import (
     telling_variants,
 )
 from symlab.plotting import style as plot
-from symlab.plotting.units import PAIR, draw_units, over_pairs
+from symlab.plotting.pairs import PAIR
+from symlab.plotting.units import draw_units, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import (
     Claim,

@@ -10,7 +10,8 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.plotting import style as plot
-from symlab.plotting.units import mean_line, mean_std
+from symlab.plotting.pairs import mean_std
+from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, between, bootstrap_error, slope, spread
 from symlab.study.tables import need

@@ -23,7 +23,8 @@ from symlab.papers.neuron_identifiability.variants import (
     split_variants,
 )
 from symlab.plotting import style as plot
-from symlab.plotting.units import mean_line, mean_std
+from symlab.plotting.pairs import mean_std
+from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Measurement, Tables, above, at_least, difference_of, mean, mean_of
 from symlab.study.tables import need, where

@@ -16,8 +16,9 @@ from symlab.papers.neuron_identifiability.objectives import identity_ratios
 from symlab.papers.neuron_identifiability.rows import consecutive, one_path
 from symlab.papers.neuron_identifiability.variants import every_row, label_all, sigma_mlp, split_variants, w_asymmetric
 from symlab.plotting.numbers import typeset
+from symlab.plotting.pairs import PAIR
 from symlab.plotting.style import Style, panels
-from symlab.plotting.units import FEW, PAIR, over_pairs
+from symlab.plotting.units import FEW, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Measurement, Tables, at_most, bootstrap_error
 from symlab.study.tables import independent, need, where

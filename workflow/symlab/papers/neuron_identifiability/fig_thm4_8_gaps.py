@@ -25,7 +25,8 @@ from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, find_worst
 from symlab.plotting import style as plot
 from symlab.plotting.log_axes import scale_log
-from symlab.plotting.units import mean_line, mean_std
+from symlab.plotting.pairs import mean_std
+from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.tables import need, where

@@ -16,7 +16,7 @@ from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.papers.neuron_identifiability.worst_rows import EXACT, NO_ALLOWANCE, QUADRATURE, divide, find_worst
 from symlab.plotting import style as plot
 from symlab.plotting.log_axes import scale_log
-from symlab.plotting.units import PAIR
+from symlab.plotting.pairs import PAIR
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between, mean_of, slope
 from symlab.study.tables import need, where

@@ -29,8 +29,9 @@ from symlab.papers.neuron_identifiability.variants import (
     split_variants,
     w_asymmetric,
 )
+from symlab.plotting.pairs import PAIR
 from symlab.plotting.style import Style
-from symlab.plotting.units import PAIR, draw_units
+from symlab.plotting.units import draw_units
 from symlab.study.claim import (
     Claim,
     Found,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.units import PAIR
+from symlab.plotting.pairs import PAIR
 from symlab.study.tables import one_matching
 
 MODEL = ["variant", "mask_seed", "seed"]

@@ -6,7 +6,7 @@ import pandas as pd
 
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.rows import MODEL
-from symlab.plotting.units import PAIR
+from symlab.plotting.pairs import PAIR
 from symlab.study.tables import last_epoch
 
 OF_NETWORKS = ["train_accuracy", "val_accuracy", "train_loss"]

@@ -12,8 +12,9 @@ from symlab.papers.permutation_invariance.drawing import scale_widths
 from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, of_table, smallest
 from symlab.papers.permutation_invariance.network_rows import DIRECT, EXPLORATORY, select_widths, train_rows
 from symlab.plotting import style as plot
+from symlab.plotting.pairs import mean_std
 from symlab.plotting.style import MARKERS
-from symlab.plotting.units import draw_units, mean_std, over_pairs
+from symlab.plotting.units import draw_units, over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most, mean
 from symlab.study.tables import need, one_matching, where
