@@ -108,7 +108,7 @@ def test_initial_values_come_from_the_generator_alone():
     ("options", "sentence"),
     [
         ({"channels": 1}, "channels = 1 channels, but .* have 108 numbers"),
-        ({"patch": 4}, "patch = 4 does not divide the images' side of 6 pixels"),
+        ({"patch": 4}, "patch = 4 does not divide the 6 pixels"),
         ({"heads": 5}, "heads = 5 does not divide network.dim = 24"),
     ],
 )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from symlab.errors import UserError
+from symlab.networks.images import side_of
 from symlab.settings import Amount, Positive, Settings
 
 if TYPE_CHECKING:
@@ -283,4 +285,8 @@ def build(network: Network, n_inputs: int, n_outputs: int) -> nn.Module:
         UserError: the network cannot read such inputs.
     """
     options = network.model_dump(exclude={"name"})
+    if network.reads_images:
+        side = side_of(network.name, n_inputs, options["channels"])
+        if misfit := network.misfit((options["channels"], side, side)):
+            raise UserError(f"{misfit}.")
     return resolve_name(network.module)(n_inputs=n_inputs, n_outputs=n_outputs, **options)

@@ -19,7 +19,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 class SigmaActivation(nn.Module):
     """x * sigmoid(C x), C a fixed matrix: a nonlinearity that is not elementwise (sigma-asymmetry, Lim et al. 2024).
 
-    ``C`` is a buffer, drawn from N(0, 1) by ``networks.symmetry.sample_buffers`` once for each mask seed.
+    ``C`` is a buffer, drawn from N(0, 1) by ``schemes.fixed_parts.sample_buffers`` once for each mask seed.
     """
 
     C: Tensor

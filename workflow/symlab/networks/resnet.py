@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.errors import UserError
 from symlab.networks.images import side_of
 
 WIDTHS = (16, 32, 64)
@@ -44,11 +43,11 @@ class ResNet20(nn.Module):
         n_inputs: channels * side^2; inputs are flat and become [n, channels, side, side].
         n_outputs: number of logits.
         width_multiplier: the groups have 16, 32 and 64 times this many channels (8 in the paper).
-        norm_groups: channel groups of every GroupNorm.
+        norm_groups: channel groups of every GroupNorm; they divide every width, as the settings check.
         channels: colour channels of the images.
 
     Raises:
-        UserError: the inputs are no square images of ``channels`` channels, or ``norm_groups`` does not divide a width.
+        UserError: the inputs are no square images of ``channels`` channels.
     """
 
     def __init__(
@@ -57,11 +56,6 @@ class ResNet20(nn.Module):
         super().__init__()
         side = side_of("resnet20", n_inputs, channels)
         widths = [width * width_multiplier for width in WIDTHS]
-        if widths[0] % norm_groups:
-            raise UserError(
-                f"network.norm_groups = {norm_groups} does not divide the {widths[0]} channels of resnet20's first "
-                "block group; choose a divisor."
-            )
         self.image = (channels, side, side)
         self.stem = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
         norm = partial(nn.GroupNorm, norm_groups)

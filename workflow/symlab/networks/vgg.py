@@ -19,7 +19,7 @@ class VGG(nn.Module):
     """Five stages of 3x3 convolutions, each halved by a maximum over 2x2 pixels, and three linear maps; ReLU between.
 
     Args:
-        n_inputs: channels * side^2 with side >= 32; inputs are flat and become [n, channels, side, side].
+        n_inputs: channels * side^2, side >= 32 (checked by the settings); flat inputs become [n, channels, side, side].
         n_outputs: number of logits.
         width: channels of the first stage (64 in the original); the linear maps have eight times as many neurons.
         depth: weight layers, a key of ``STAGES``.
@@ -34,8 +34,6 @@ class VGG(nn.Module):
         if depth not in STAGES:
             raise UserError(f"network.depth = {depth}, but vgg has {', '.join(map(str, STAGES))} layers.")
         side = side_of("vgg", n_inputs, channels)
-        if side < 32:
-            raise UserError(f"network vgg halves images five times, but the data set's have {side} pixels a side.")
         self.shape = (channels, side, side)
         stages: list[nn.Module] = []
         n_in = channels

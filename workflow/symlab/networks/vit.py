@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from symlab.errors import UserError
 from symlab.networks.images import side_of
 
 EMBEDDING_STD = 0.02
@@ -53,16 +52,15 @@ class ViT(nn.Module):
     Args:
         n_inputs: channels * side^2; inputs are flat and become square patches, row by row.
         n_outputs: number of logits.
-        patch: side of a patch in pixels.
+        patch: side of a patch in pixels; it divides the images', as the settings check.
         dim: width of the residual stream.
         depth: number of blocks.
-        heads: attention heads of a block.
+        heads: attention heads of a block; they divide ``dim``, as the settings check.
         mlp_ratio: hidden width of each block's MLP as a multiple of ``dim``.
         channels: colour channels of the images.
 
     Raises:
-        UserError: the inputs are no square images of ``channels`` channels, ``patch`` does not divide their side, or
-            ``heads`` does not divide ``dim``.
+        UserError: the inputs are no square images of ``channels`` channels.
     """
 
     def __init__(
@@ -78,10 +76,6 @@ class ViT(nn.Module):
     ):
         super().__init__()
         side = side_of("vit", n_inputs, channels)
-        if side % patch:
-            raise UserError(f"network.patch = {patch} does not divide the images' side of {side} pixels.")
-        if dim % heads:
-            raise UserError(f"network.heads = {heads} does not divide network.dim = {dim}: heads are equally wide.")
         per_side = side // patch
         self.grid = (channels, per_side, patch, per_side, patch)
         self.patch_embedding = nn.Linear(channels * patch * patch, dim)

@@ -19,7 +19,8 @@ def collapse_one_product(settings: Edges, job: Job, batch: int) -> dict[str, pd.
     Returns:
         ``mirror_edges.csv``: a row a rate: ``share`` of ``runs`` that collapsed, ``growth``: Lambda = E
         log|1 - lr h|, the larger of the two mirrors', its standard error ``error`` and the ``deviation`` of a step,
-        ``steps``, and the sign that Eq. 5 gives (``second_order``: -2 E h - lr E h^2 of the growing mirror, over 2).
+        ``steps``, and the sign that Eq. 5 gives (``second_order``: Lambda of the growing mirror to
+        second order in the rate, lr (-2 E h - lr E h^2) / 2).
     """
     rows = []
     rates = np.array(sorted(settings.lr))
