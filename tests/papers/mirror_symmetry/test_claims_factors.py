@@ -1,186 +1,24 @@
-"""Claims on factors, tasks, attention and solvers: planted tables on which they hold, spoiled ones that they fail."""
+"""What claims on factors, tasks, attention and solvers measure; of what they say nothing."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.papers.mirror_symmetry import fig_04_plasticity, fig_08_factors, fig_09_attention, fig_solvers
-from symlab.papers.mirror_symmetry.attention import ADAM, DESCENT
-from symlab.papers.mirror_symmetry.factorization import LABELS
-from symlab.papers.mirror_symmetry.plasticity import BIAS, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
-from symlab.papers.mirror_symmetry.solvers import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL
-from symlab.pipeline.ledger import evaluate_claim
-from symlab.plotting.settings import Style
+from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
+from symlab.pipeline.ledger import claims_of, evaluate_claim
 
-MODULES = (fig_04_plasticity, fig_08_factors, fig_09_attention, fig_solvers)
-CLAIMS = {claim.id.removeprefix("mirror-"): claim for module in MODULES for claim in module.CLAIMS}
-DRAWINGS = [drawing for module in MODULES for drawing in module.FIGURES]
-FACTOR, DEAD, TASKS = "mirror_factors.csv", "mirror_dead.csv", "mirror_plasticity.csv"
-ATTENTION, COURSE, SIGNS = "mirror_attention.csv", "mirror_solvers.csv", "mirror_signs.csv"
-SHARES = {VANILLA: 0.0, SKIP: 0.6, HADAMARD: 0.5, KEPT: 0.5, BIAS: 0.0, "decay": 0.8, SYRE: 0.0, NOISE: 0.0, SGD: 0.6}
-"""Of each variant what is dead at last."""
+from . import story_factors
+from .story_factors import ATTENTION, DEAD, SIGNS
 
-
-def factors():
-    rows = []
-    for labels in LABELS:
-        for seed in range(3):
-            for step in (500, 1000):
-                for gamma, rank in ((0.0, 20), (0.3, 14), (1.0, 7), (3.0, 0)):
-                    row = {"labels": labels, "seed": seed, "step": step, "gamma": gamma, "lr": 0.01, "d": 20}
-                    row |= {
-                        "rank": rank,
-                        "convex": rank,
-                        "zero_rank": min(20, rank + 1),
-                        "gap": 1e-4 if rank else np.nan,
-                    }
-                    rows.append(row | {"excess": 1e-6, "above": max(rank - 1, 0), "above_band": min(20, rank + 2)})
-    return pd.DataFrame(rows)
-
-
-def keys_of_variants():
-    for name in SHARES:
-        for noise in (1e-6, 1e-4) if name == NOISE else (0.0,):
-            yield {"variant": name, "noise": noise, "lr": 0.1 if name == SGD else 0.01}
-
-
-def dead():
-    rows = []
-    for key in keys_of_variants():
-        for seed in range(3):
-            for task in range(1, 6):
-                parameters = {VANILLA: 100, SKIP: 300}.get(key["variant"], 200)
-                count = [int(parameters * SHARES[key["variant"]] * max(at, 0) / 4) for at in (task - 1, task - 2)]
-                row = key | {"seed": seed, "task": task, "parameters": parameters, "dead": count[0], "before": count[1]}
-                row |= {"kept": count[1], "dead_coordinates": 0 if key["variant"] == SKIP else count[0] // 2}
-                rows += [row | {"threshold": threshold} for threshold in (1e-6, 0.0)]
-    return pd.DataFrame(rows)
-
-
-def tasks():
-    rows = []
-    for key in keys_of_variants():
-        for seed in range(3):
-            for task in range(1, 6):
-                loss = 0.03 * (1 + 0.1 * seed) * (1 + task * (SHARES[key["variant"]] + (key["variant"] == BIAS)))
-                rows.append(key | {"seed": seed, "task": task, "start": 1.0, "loss": loss})
-    return pd.DataFrame(rows)
-
-
-def attention():
-    rows = []
-    for layers in (1, 2):
-        for optimizer in (ADAM, DESCENT):
-            for decay in (0.01, 0.1, 1.0):
-                for seed in range(3):
-                    for layer in range(1, layers + 1):
-                        for time in range(11):
-                            rank = round(20 * (1 - (0.4 + 0.2 * np.log10(decay * 100)) * time / 10)) - 4 * (layer - 1)
-                            row = {
-                                "layers": layers,
-                                "layer": layer,
-                                "optimizer": optimizer,
-                                "decay": decay,
-                                "seed": seed,
-                            }
-                            row |= {
-                                "step": 10 * time,
-                                "time": float(time),
-                                "rank_query": rank,
-                                "rank_key": rank,
-                            }
-                            row |= {"rank_value": 5, "apart_key": 0.05, "apart_value": 0.7, "loss": 0.1}
-                            rows.append(row | {"unbalance": 5 * np.exp(-2 * decay * time)})
-    return pd.DataFrame(rows)
-
-
-def course():
-    rows = []
-    for problem in ("lasso", "group lasso", "nuclear norm"):
-        starts = (UNEQUAL, EQUAL, RANDOM) if problem == "lasso" else (UNEQUAL,)
-        for method, start in [(FACTORS, each) for each in starts] + [(m, UNEQUAL) for m in (ISTA, FISTA, SUBGRADIENT)]:
-            for seed in range(3):
-                for strength in (0.1, 0.3):
-                    for step in (0, 1, 10, 100):
-                        row = {"problem": problem, "method": method, "start": start, "seed": seed, "strength": strength}
-                        rows.append(row | {"step": step, "gap": 10.0 ** (-step / 10), "f1": 1.0 if step > 10 else 0.5})
-    return pd.DataFrame(rows)
-
-
-def signs():
-    each = {UNEQUAL: 5, EQUAL: 0, RANDOM: 5}
-    return pd.DataFrame(
-        [
-            {"start": start, "seed": seed, "strength": 0.1, "wrong": 5, "righted": righted}
-            for start, righted in each.items()
-            for seed in range(3)
-        ]
-    )
+CLAIMS = {claim.id.removeprefix("mirror-"): claim for claim in claims_of(MIRROR_SYMMETRY)}
 
 
 @pytest.fixture
 def tables():
-    return {
-        FACTOR: factors(),
-        DEAD: dead(),
-        TASKS: tasks(),
-        ATTENTION: attention(),
-        COURSE: course(),
-        SIGNS: signs(),
-    }
+    return story_factors.tables()
 
 
 def verdicts(claim, tables):
     return [verdict for _, verdict in evaluate_claim(CLAIMS[claim], tables)]
-
-
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_claims_hold_on_planted_tables(claim, tables):
-    found = verdicts(claim, tables)
-    assert found and set(found) == {"held"}
-
-
-SPOILED = {
-    "8-staircase": (FACTOR, lambda t: t.assign(rank=20 - t["rank"])),
-    "8-full-range": (FACTOR, lambda t: t.assign(rank=t["rank"] // 2)),
-    "8-rank": (FACTOR, lambda t: t.assign(convex=t["rank"] + 2)),
-    "8-values": (FACTOR, lambda t: t.assign(gap=0.1)),
-    "8-band": (FACTOR, lambda t: t.assign(above_band=t["zero_rank"] - 1)),
-    "4-symmetry": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != HADAMARD, 0))),
-    "4-steady": (DEAD, lambda t: t.assign(dead=t["parameters"] - t["dead"])),
-    "4-noise": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["noise"] != 1e-4, 20))),
-    "4-least-noise": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["noise"] != 1e-6, 20))),
-    "4-bias": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != BIAS, 20))),
-    "4-bias-and-decay": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != SYRE, 20))),
-    "4-contained": (DEAD, lambda t: t.assign(kept=t["before"] // 2)),
-    "4-loss": (TASKS, lambda t: t.assign(loss=t["loss"].where(t["variant"] == VANILLA, 0.03 / t["task"]))),
-    "4-skip": (DEAD, lambda t: t.assign(dead_coordinates=t["dead"] // 3)),
-    "9-decay": (ATTENTION, lambda t: t.assign(rank_query=100 * t["decay"])),
-    "9-together": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 3)),
-    "9-values": (ATTENTION, lambda t: t.assign(apart_key=t["apart_value"])),
-    "9-balance": (ATTENTION, lambda t: t.assign(unbalance=t["unbalance"] ** 0.5)),
-    "10-decay": (ATTENTION, lambda t: t.assign(rank_query=100 * t["decay"])),
-    "10-together": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 3)),
-    "10-values": (ATTENTION, lambda t: t.assign(apart_key=t["apart_value"])),
-    "10-balance": (ATTENTION, lambda t: t.assign(unbalance=t["unbalance"] ** 0.5)),
-    "10-layers": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 4)),
-    "solvers-gap": (COURSE, lambda t: t.assign(gap=1e-3)),
-    "solvers-support": (COURSE, lambda t: t.assign(f1=0.9)),
-    "solvers-steps": (COURSE, lambda t: t.assign(gap=t["gap"].where(t["method"] != FACTORS, t["gap"] + 2e-4))),
-    "solvers-signs": (SIGNS, lambda t: t.assign(righted=t["righted"] - 1)),
-    "solvers-trap": (SIGNS, lambda t: t.assign(righted=5)),
-}
-
-
-def test_every_claim_is_spoiled():
-    assert SPOILED.keys() == CLAIMS.keys()
-
-
-@pytest.mark.parametrize("claim", SPOILED)
-def test_claims_fail_on_spoiled_tables(claim, tables):
-    name, spoil = SPOILED[claim]
-    tables[name] = spoil(tables[name])
-    assert "failed" in verdicts(claim, tables)
 
 
 def test_claims_say_what_they_lack(tables):
@@ -200,11 +38,3 @@ def test_the_least_noise_is_the_one_from_which_on_all_suffice(tables):
     tables[DEAD] = pd.concat([rows[rows["noise"] != 1e-6], *more])
     (found,) = CLAIMS["4-least-noise"].measure(tables)
     assert found.value == pytest.approx(-5)
-
-
-@pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.id)
-def test_figures_are_drawn_and_told(drawing, tables):
-    figure = drawing.draw(tables, Style())
-    assert len(figure.axes) == {"mirror-9": 2, "mirror-10": 4}.get(drawing.id, 3)
-    assert all(axis.lines for axis in figure.axes)
-    assert drawing.seen(tables)

@@ -1,0 +1,193 @@
+"""What holds of every claim, figure and sentence of every paper.
+
+No list is kept by hand here: all comes from the cards, and from one file a paper, its room's ``story.py``, which has
+
+- ``story(name)``: tables by file name of the study that judges a claim or draws a figure ("4a-barrier", "4a"), small,
+  on which the paper is right; values of seeds and of layers differ;
+- ``SPOILED``: for each claim how a table is changed so that the claim fails: a function that changes the table which
+  the claim reads first, in place or by returning another, or (name of the table, function);
+- ``VERDICTS``, where there are any: claims whose verdict on the story is not "held", and which it is;
+- ``PASSED_OVER``, where there are any: claims that still pass over an undefined value, until they are mended;
+- ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
+"""
+
+import functools
+import importlib
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import rcParams
+
+from symlab.papers import PAPERS
+from symlab.pipeline.ledger import claims_of, evaluate_claim
+from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
+from symlab.plotting.style import Style, apply_style
+
+CLAIMS = [(paper, claim) for paper in PAPERS for claim in claims_of(paper)]
+HERE = Path(__file__).parent
+# A room with a test_figures.py draws every figure of its card there, and reads more from them.
+FIGURES = [
+    (paper, figure)
+    for paper in PAPERS
+    if not (HERE / paper.slug.replace("-", "_") / "test_figures.py").exists()
+    for figure in paper.figures
+]
+SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in paper.found]
+MADE = {
+    "history.csv",
+    *TABLES,
+    *(name for maker in (*MEASURES.values(), *EXPERIMENTS.values()) for name in maker.outputs),
+}
+STYLE = Style()
+
+each_claim = pytest.mark.parametrize(("paper", "claim"), CLAIMS, ids=lambda each: getattr(each, "id", ""))
+each_figure = pytest.mark.parametrize(("paper", "figure"), FIGURES, ids=lambda each: getattr(each, "id", ""))
+each_sentence = pytest.mark.parametrize(
+    ("paper", "sentence"), SENTENCES, ids=lambda each: getattr(each, "text", "")[:40]
+)
+
+
+def room(paper):
+    return importlib.import_module(f".{paper.slug.replace('-', '_')}.story", __package__)
+
+
+@pytest.fixture(autouse=True)
+def roughly(paper, monkeypatch):
+    for module, name, value in getattr(room(paper), "ROUGHLY", ()):
+        monkeypatch.setattr(module, name, value)
+
+
+CARDS = {paper.slug: paper for paper in PAPERS}
+BY_ID = {claim.id: claim for _, claim in CLAIMS}
+
+
+def judged(paper, claim):
+    """The claim's cases on the story, with their verdicts; it is given the tables alone that it says it reads."""
+    return judged_by_id(paper.slug, claim.id)
+
+
+@functools.cache
+def judged_by_id(slug, claim_id):
+    paper, claim = CARDS[slug], BY_ID[claim_id]
+    given = room(paper).story(paper.number(claim.id))
+    missing = [name for name in claim.tables if name not in given]
+    assert not missing, f"The story of {claim.id} lacks {missing}: let story({paper.number(claim.id)!r}) give them."
+    return evaluate_claim(claim, {name: given[name] for name in claim.tables})
+
+
+def spoiled(paper, claim):
+    """The tables that a claim reads with one changed, and that one's name."""
+    name, place = paper.number(claim.id), room(paper)
+    assert name in place.SPOILED, f"{claim.id} has nothing to fail on: add {name!r} to SPOILED in {place.__file__}."
+    change = place.SPOILED[name]
+    table, change = change if isinstance(change, tuple) else (claim.tables[0], change)
+    tables = {each: place.story(name)[each] for each in claim.tables}
+    changed = tables[table].copy()
+    returned = change(changed)
+    return tables | {table: returned if isinstance(returned, pd.DataFrame) else changed}, table
+
+
+def verdicts(found):
+    return {verdict for _, verdict in found}
+
+
+@each_claim
+def test_a_claim_holds_on_its_story(paper, claim):
+    found = judged(paper, claim)
+    assert verdicts(found) == {getattr(room(paper), "VERDICTS", {}).get(paper.number(claim.id), "held")}, found
+    cases = [measured.case for measured, _ in found]
+    assert len(set(cases)) == len(cases), "Two values have one case."
+    for measured, _ in found:
+        assert measured.n >= 1 and measured.unit
+        assert measured.interval is not None or measured.n == 1, (
+            "Give the value an error, an interval, or make it exact."
+        )
+
+
+@each_claim
+def test_a_claim_fails_where_its_story_is_spoiled(paper, claim):
+    before, after = judged(paper, claim), evaluate_claim(claim, spoiled(paper, claim)[0])
+    assert [measured.case for measured, _ in after] == [measured.case for measured, _ in before]
+    if verdicts(before) == {"held"}:
+        assert "failed" in verdicts(after), after
+    else:
+        assert "held" not in verdicts(after)
+
+
+def changed_numbers(before, after):
+    """Of each column of numbers that differs the first row where it does."""
+    for name in before.columns[before.dtypes.map(pd.api.types.is_numeric_dtype)]:
+        values = (table[name].to_numpy(dtype=float) for table in (before, after))
+        if len(places := np.flatnonzero(~np.isclose(*values, rtol=1e-12, atol=0, equal_nan=True))):
+            yield name, places[0]
+
+
+@each_claim
+@pytest.mark.filterwarnings("error")
+def test_a_claim_never_holds_on_undefined_values(paper, claim, request):
+    """Where its spoiled story differs: all of these values undefined, or one, which is not passed over in a mean."""
+    if paper.number(claim.id) in getattr(room(paper), "PASSED_OVER", ()):
+        request.applymarker(pytest.mark.xfail(reason="It passes over undefined values.", strict=True))
+    tables, name = spoiled(paper, claim)
+    failed = {measured.case for measured, verdict in evaluate_claim(claim, tables) if verdict == "failed"}
+    before = {measured.case: measured.value for measured, _ in judged(paper, claim)}
+    whole = room(paper).story(paper.number(claim.id))[name]
+    all_undefined, one_undefined = whole.copy(), whole.copy()
+    if not (changed := list(changed_numbers(whole, tables[name]))):
+        return  # What is spoiled is a word: an outcome.
+    for column, first in changed:
+        all_undefined[column] = np.nan
+        one_undefined[column] = whole[column].astype(float).where(np.arange(len(whole)) != first)
+    for measured, verdict in evaluate_claim(claim, tables | {name: all_undefined}):
+        assert verdict != "held" or measured.case not in failed, measured
+    for measured, verdict in evaluate_claim(claim, tables | {name: one_undefined}):
+        assert verdict != "held" or measured.value == before.get(measured.case), measured
+
+
+@each_claim
+def test_a_claim_is_not_run_without_a_table(paper, claim):
+    assert set(claim.tables) <= MADE, f"{claim.id} reads a table that nothing makes."
+    given = room(paper).story(paper.number(claim.id))
+    for name in claim.tables:
+        for lacking in ({}, {name: given[name].head(0)}):
+            rest = {each: given[each] for each in claim.tables if each != name}
+            assert verdicts(evaluate_claim(claim, rest | lacking)) == {"not run"}
+
+
+@each_figure
+def test_a_figure_is_drawn_from_its_story_and_says_what_is_seen(paper, figure):
+    drawings = {each.id: each for each in importlib.import_module(figure.module).FIGURES}
+    assert figure.id in drawings, f"{figure.module} draws no {figure.id}: add it to FIGURES there."
+    drawing, tables = drawings[figure.id], room(paper).story(paper.number(figure.id))
+    before = dict(rcParams)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply_style(STYLE):
+            drawn = drawing.draw(tables, STYLE)
+        drawn.canvas.draw()
+    assert plt.get_fignums() == [] and dict(rcParams) == before
+    assert drawn.axes and drawing.title and drawing.caption
+    seen = drawing.seen(tables) if drawing.seen else "Nothing."
+    assert len(seen) > 1 and seen.endswith(".") and "nan" not in seen
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
+def test_what_is_drawn_is_on_the_card(paper):
+    files = dict.fromkeys(figure.module for figure in paper.figures)
+    drawn = [drawing.id for name in files for drawing in importlib.import_module(name).FIGURES]
+    assert sorted(drawn) == sorted(figure.id for figure in paper.figures)
+    unknown = set(room(paper).SPOILED) - {paper.number(claim.id) for claim in claims_of(paper)}
+    assert not unknown, f"SPOILED in {room(paper).__file__} names claims that there are not: {unknown}."
+
+
+@each_sentence
+def test_a_sentence_finds_each_of_its_cases(paper, sentence):
+    claims = {claim.id: claim for claim in claims_of(paper)}
+    for claim, case in sentence.values.values():
+        cases = {measured.case for measured, _ in judged(paper, claims[claim])}
+        assert case in cases, f"{claim} has no case {case!r}; those of its story are {sorted(cases)}."
+    assert sentence.text.format(**dict.fromkeys(sentence.values, 0.5))
