@@ -183,7 +183,7 @@ def test_one_product_collapses_between_its_edges_alone(experiment):
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_the_second_order_of_one_product_is_that_of_the_batches_drawn(batch):
+def test_the_second_order_of_one_product_is_that_of_the_batches_drawn(batch, experiment):
     """-lr E h - lr^2 E h^2 / 2 of h = -2 mean(y x), from samples: E h^2 needs the fourth moment of x."""
     slope, sigma, lr = 0.5, 1.0, 0.25
     settings = Edges(lr=[lr, 1.0], batch=[batch], runs=2, steps=2, draws=100, slope=slope, sigma=sigma)
@@ -191,7 +191,7 @@ def test_the_second_order_of_one_product_is_that_of_the_batches_drawn(batch):
     x = drawn.standard_normal((400_000, batch))
     h = -2 * np.mean(x * (slope * x + sigma * drawn.standard_normal(x.shape)), axis=1)
     assert 4 * strength_of(batch, slope, sigma) == pytest.approx(np.mean(h**2), rel=0.02)
-    row = collapse_one_product(settings, Job("study"))["mirror_edges.csv"].set_index("lr").loc[lr]
+    row = experiment("mirror_symmetry.edges", settings)["mirror_edges.csv"].set_index("lr").loc[lr]
     assert row["second_order"] == pytest.approx(-lr * np.mean(h) - lr**2 / 2 * np.mean(h**2), rel=0.05)
 
 
