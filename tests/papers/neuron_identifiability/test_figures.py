@@ -53,12 +53,6 @@ def note(figure):
     return " ".join(figure.legends[0].get_title().get_text().split())
 
 
-def test_the_card_lists_what_the_files_draw():
-    assert set(FIGURES) == set(DRAWINGS)
-    for number, drawing in DRAWINGS.items():
-        assert drawing.title and "study {study}" in drawing.caption.replace("`", "").replace("\n", " "), number
-
-
 def visible_texts(figure):
     for axis in figure.axes:
         yield from (axis.title, axis._left_title, axis.xaxis.label, axis.yaxis.label, *axis.texts)
