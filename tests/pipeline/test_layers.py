@@ -29,7 +29,6 @@ PUBLIC = {
     "symlab.identifiability.realization.InputSensitivities",
     "symlab.identifiability.realization.input_sensitivities",
     "symlab.identifiability.realization.permutation_sensitivity",
-    "symlab.identifiability.recording.layer_inputs",
     "symlab.identifiability.ridge",
     "symlab.identifiability.ridge_problems",
     "symlab.identifiability.ridge_solvers",

@@ -1,5 +1,7 @@
 """An experiment's points are computed once: not those that are there, but those of other settings or other code."""
 
+import signal
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +30,14 @@ def compute(settings, job, k, seed):
     return {"rows.csv": pd.DataFrame(rows), "once.csv": pd.DataFrame({"k": [k]})} if seed == 0 else {
         "rows.csv": pd.DataFrame(rows)
     }  # fmt: skip
+
+
+def on_data(settings, job, dataset, k, seed):
+    return compute(settings, job, k, seed)
+
+
+def nothing(results, settings, job):
+    return {}
 
 
 def arrays(settings, job, k, seed):
@@ -106,6 +116,24 @@ def test_other_settings_code_or_study_compute_anew_and_what_tables_alone_read_do
     for number, (settings, other) in enumerate(others, 2):
         run(settings, other)
         assert len(COMPUTED) == number
+
+
+def test_other_data_under_the_same_name_compute_anew(job):
+    experiment = replace(EXPERIMENT, compute=f"{__name__}:on_data", tables="", datasets=True)
+    for content in ("a", "a", "b"):
+        data = replace(job, datasets={"d": None}, contents={"d": content})
+        run_experiment(experiment, Settings(k=[1], seeds=1), data)
+    assert len(COMPUTED) == 2
+
+
+def test_a_signal_between_checkpoints_is_not_kept_from_the_job(job, monkeypatch):
+    """Only training answers it with a checkpoint: what else computes a point is ended by whatever the job has set."""
+    before, during = signal.getsignal(signal.SIGTERM), []
+    monkeypatch.setitem(
+        globals(), "compute", lambda *of, **point: during.append(signal.getsignal(signal.SIGTERM)) or {}
+    )
+    run_experiment(replace(EXPERIMENT, tables=f"{__name__}:nothing"), Settings(k=[1], seeds=1), job)
+    assert during == [before]
 
 
 def test_a_damaged_point_is_computed_anew_and_said(job):

@@ -35,7 +35,7 @@ def tolerance(name, column):
             return of_one
     if str(name) in RAISED_IN:
         return RAISED
-    return SINGLE if name.parts[0] in ("digits", "collapse") else DOUBLE
+    return SINGLE if name.parts[0] in ("digits", "norms", "collapse") else DOUBLE
 
 
 @pytest.mark.parametrize("name", TABLES, ids=str)

@@ -1,6 +1,8 @@
 """What the rules share: the validated config, paths, and the functions that give jobs their inputs and digests of code."""
 
 import os
+import hashlib
+import json
 import re
 from functools import partial
 from pathlib import Path
@@ -151,15 +153,18 @@ def parts_of(study):
     }
 
 
+def digest_of_points(experiment, wildcards):
+    """Of which points there are: how settings list them is in no digest of code."""
+    points = STUDIES[wildcards.study].points(experiment)
+    return hashlib.sha256(json.dumps(points).encode()).hexdigest()[:8]
+
+
 def chunks_of(experiment, wildcards):
     """What the jobs leave that share the experiment's points between them; nothing where one job computes all."""
-    study = STUDIES[wildcards.study]
-    chosen = study.settings[experiment.key]
-    names = study.datasets() if experiment.datasets else []
-    points = sum(len(each.points(names)) for each in (chosen if isinstance(chosen, list) else [chosen]))
+    points = len(STUDIES[wildcards.study].points(experiment))
     jobs = -(-points // (PROJECT.points_per_job or max(points, 1)))
     chunks = range(jobs) if jobs > 1 else []
-    return [files.chunk(RESULTS, study.name, experiment.key, f"{chunk}-of-{jobs}") for chunk in chunks]
+    return [files.chunk(RESULTS, wildcards.study, experiment.key, f"{chunk}-of-{jobs}") for chunk in chunks]
 
 
 def experiments_of(study):

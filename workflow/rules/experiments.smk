@@ -26,6 +26,7 @@ for each in EXPERIMENTS.values():
         params:
             experiment=each.key,
             settings=partial(settings_of_experiment, each),
+            listed=partial(digest_of_points, each),
             code=partial(code_of_points, each),
             tables=code_of("scripts.experiment", *filter(None, [each.tables])),
             points=files.points(RESULTS, "{study}", each.key),
@@ -56,6 +57,7 @@ for each in EXPERIMENTS.values():
         params:
             experiment=each.key,
             settings=partial(settings_of_experiment, each),
+            listed=partial(digest_of_points, each),
             code=partial(code_of_points, each),
             points=files.points(RESULTS, "{study}", each.key),
         message:

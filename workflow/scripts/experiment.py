@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from symlab.artifacts import read_header
 from symlab.data.dataset import open_dataset
 from symlab.measures import is_table
 from symlab.measures.job import Job
@@ -22,6 +23,7 @@ def main(snakemake, report):
         code=snakemake.params.code,
         checkpoint_minutes=snakemake.config["checkpoint_minutes"],
         datasets={Path(path).stem: open_dataset(path) for path in snakemake.input.data},
+        contents={Path(path).stem: read_header(path, "dataset")["content_sha256"] for path in snakemake.input.data},
     )
     settings, chunk = settings_of_spec(experiment.key, spec), snakemake.wildcards.get("chunk")
     if chunk is not None:

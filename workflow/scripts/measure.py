@@ -6,22 +6,11 @@ from pkgutil import resolve_name
 
 from symlab.artifacts import ArtifactError, rebuild
 from symlab.data.dataset import open_dataset
-from symlab.measures import KERNEL, Measure
 from symlab.measures.job import Job
-from symlab.pipeline.job import device_of, run
+from symlab.pipeline.job import device_of, measure_named, run
 from symlab.pipeline.outputs import read_output, write_outputs
 from symlab.products import fast_products
 from symlab.training.models import open_models
-
-
-def measure_named(name: str) -> Measure:
-    """A measure of the kernel or of a paper; the papers' cards, a tenth of a second, are read for their own alone."""
-    own = {measure.name: measure for measure in KERNEL}
-    if name not in own:
-        from symlab.pipeline.registry import MEASURES
-
-        own = MEASURES
-    return own[name]
 
 
 def main(snakemake, report):

@@ -17,10 +17,10 @@ def main(snakemake, report):
     dataset, header = open_dataset(snakemake.input.data), read_header(snakemake.input.data, "dataset")
     same = training_key(spec, header["content_sha256"], snakemake.params.code, device, snakemake.threads)
     minutes = snakemake.config["checkpoint_minutes"]
-    with Checkpoints(Path(snakemake.params.checkpoint), same, minutes, report) as checkpoints:
-        block, described = train_variant(spec, dataset, device, report, checkpoints)
-        save_models(snakemake.output.models, block, {**described, "data_sha256": header["content_sha256"]})
-        write_table(snakemake.output.history, block.history)
+    checkpoints = Checkpoints(Path(snakemake.params.checkpoint), same, minutes, report)
+    block, described = train_variant(spec, dataset, device, report, checkpoints)
+    save_models(snakemake.output.models, block, {**described, "data_sha256": header["content_sha256"]})
+    write_table(snakemake.output.history, block.history)
 
 
 run(main, snakemake)

@@ -63,14 +63,14 @@ def test_no_factors_do_better_than_the_convex_minimum_and_all_come_near(rows):
     assert (rows.loc[rows["gamma"] == 4, "convex"] == 0).all()
 
 
-def test_counts_are_those_of_the_singular_values_of_the_target_times_the_covariance(rows):
+def test_counts_are_those_of_the_singular_values_of_the_target_times_the_covariance(rows, experiment):
     A, S, _, _ = _draw(SMALL, Job("study"), LABELS[0], 0)
     sigma = np.linalg.svd((A @ S).numpy(), compute_uv=False)
     # One gamma between each two singular values, so that a threshold off by a factor counts otherwise at some of them.
     edges = np.concatenate([[sigma[0] * 1.5], sigma, [0]])
     between = (edges[:-1] + 2 * edges[1:]) / 3
     settings = SMALL.model_copy(update={"gammas": sorted(between.tolist())})
-    found = factor_with_decay(settings, Job("study"))["mirror_factors.csv"]
+    found = experiment("mirror_symmetry.factorization", settings)["mirror_factors.csv"]
     found = found[(found["labels"] == LABELS[0]) & (found["step"] == 400)].set_index("gamma")
     assert found.loc[between, "above"].tolist() == list(range(7))
     band = np.log(1e6) / (4 * 0.01 * 400)

@@ -30,6 +30,8 @@ class Job:
     """The networks' stored symmetries (``measures.symmetries``), of a measure that traces; None if there are none."""
     datasets: dict[str, Dataset] = field(default_factory=dict)
     """The study's data sets by name, of an experiment that asks for them."""
+    contents: dict[str, str] = field(default_factory=dict)
+    """Digests of what these data sets hold, by name: points of other content are not used."""
     folder: Path | None = None
     """Where an experiment keeps its points; None keeps none."""
     code: dict[str, str] = field(default_factory=dict)

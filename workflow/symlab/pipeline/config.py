@@ -469,6 +469,10 @@ def check_study(study: Study, where: str) -> None:
     for experiment in study.experiments():
         if experiment.datasets and not study.datasets():
             raise UserError(f"{where}.{experiment.key} needs data; add {where}.dataset.")
+        try:
+            study.points(experiment)
+        except UserError as error:
+            raise UserError(f"{where}.{experiment.key} is not allowed: {error}") from None
     given = set(study.tables())
     for figure in study.figures:
         if lacking := [table for table in FIGURES[figure].tables if table not in given]:

@@ -20,7 +20,7 @@ WORKFLOW = Path(__file__).parents[2]
 # function or class has which name.
 PLUMBING = (
     *("symlab", "artifacts", "device", "errors", "settings"),
-    *("measures/job", "study/card", "pipeline/job", "pipeline/registry"),
+    *("measures/job", "study/card", "study/experiment", "pipeline/job", "pipeline/registry"),
 )
 # Packages whose own file lists settings by name. Of these files, of papers' cards and of settings counts what is
 # imported by name, so that another network or key, next to those that a job uses, changes nothing.

@@ -94,7 +94,7 @@ def results_table() -> Iterator[str]:
         UNDECIDED,
         ONE_UNIT,
         NOT_RUN,
-        *(f"{each}: held" for each in others.values()),
+        *(f"held, {each}" for each in others.values()),
     ]
     yield f"| {' | '.join(names)} | Scale |"
     yield "|---" * (len(names) + 1) + "|"

@@ -72,6 +72,18 @@ def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
         raise
 
 
+def measure_named(name: str) -> Measure:
+    """A measure of the kernel or of a paper; the papers' cards, a tenth of a second, are read for their own alone."""
+    from symlab.measures import KERNEL
+
+    own = {measure.name: measure for measure in KERNEL}
+    if name not in own:
+        from symlab.pipeline.registry import MEASURES
+
+        own = MEASURES
+    return own[name]
+
+
 def device_of(work: Measure | Experiment, snakemake: Any) -> str:
     """Where a measure or an experiment computes: on a GPU only if its line asks the scheduler for one.
 

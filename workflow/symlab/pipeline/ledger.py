@@ -133,7 +133,7 @@ def row_of(paper: Paper, claim: Claim, study: str, scale: str, measured: Measure
     """A row of the ledger."""
     why = claim.why.get(measured.case, claim.why.get("", ""))
     detail = "; ".join(filter(None, [measured.open, measured.detail]))
-    if verdict == UNDECIDED and math.isnan(measured.value):
+    if verdict == UNDECIDED and math.isnan(measured.value) and not detail.startswith(UNDEFINED):
         detail = ": ".join(filter(None, [UNDEFINED, detail]))
     low, high = measured.interval or (math.nan, math.nan)
     return {

@@ -2,8 +2,9 @@
 
     python -m symlab.pipeline.rejudge results/reference/<run> [--tables <folder>] [--judged <commit>]
 
-The folder holds <study>/tables/*.csv as a results folder does. A claim that had a verdict keeps a row: where its tables
-are gone its value is judged by today's bound and rules, and the row says so. It never becomes "not run".
+The folder holds <study>/tables/* as a results folder does; a kept run with tables is such a folder itself. A claim
+that had a verdict keeps a row: where its tables are gone its value is judged by today's bound and rules, and the row
+says so. It never becomes "not run".
 """
 
 from __future__ import annotations
@@ -87,8 +88,14 @@ def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "")
     spread, error = (None if math.isnan(row[name]) else row[name] for name in ("spread", "error"))
     detail = "; ".join(filter(None, [gone, row["detail"]]))
     measured = Measurement(row["value"], int(row["n"]), spread, row["case"], detail, error, row["unit"], ends=ends)
-    verdict = row["verdict"] if row["verdict"] in (NOT_RUN, UNDECIDED) else judge(claim, measured)
+    verdict = row["verdict"] if row["verdict"] in (NOT_RUN, UNDECIDED, ERROR) else judge(claim, measured)
     return row_of(paper, claim, row["study"], row["scale"], measured, verdict)
+
+
+def _table_of(path: Path) -> str:
+    """The table that a file holds: a kept run has as parquet what the run wrote as CSV."""
+    known = {table for paper in PAPERS for claim in claims_of(paper) for table in claim.tables}
+    return next(name for name in (path.name, f"{path.stem}.csv", path.stem) if name in known or name == path.stem)
 
 
 def main() -> None:
@@ -100,7 +107,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tables: dict[str, dict[str, pd.DataFrame]] = {}
     for path in sorted(arguments.tables.glob("*/tables/*")) if arguments.tables else []:
-        tables.setdefault(path.parts[-3], {})[path.name] = read_output(path)
+        tables.setdefault(path.parts[-3], {})[_table_of(path)] = read_output(path)
     ledger = arguments.run / "claims.csv"
     write_table(ledger, rejudge(read_table(ledger), tables, arguments.judged))
 

@@ -15,7 +15,7 @@ from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.plotting.settings import Style
 from symlab.schemes import Scheme
 from symlab.settings import Settings
-from symlab.study.experiment import Experiment
+from symlab.study.experiment import Experiment, Point, PointSettings
 from symlab.training.settings import Recipe
 
 Chosen = Settings | list[Settings]
@@ -113,6 +113,17 @@ class Study:
     def experiments(self) -> list[Experiment]:
         """The experiments that are switched on."""
         return [experiment for key, experiment in EXPERIMENTS.items() if key in self.settings]
+
+    def points(self, experiment: Experiment) -> list[Point]:
+        """The points of an experiment that is switched on.
+
+        Raises:
+            UserError: its settings name a data set that the study has not.
+        """
+        chosen = self.settings[experiment.key]
+        names = self.datasets() if experiment.datasets else []
+        listed = chosen if isinstance(chosen, list) else [chosen]
+        return [point for each in listed if isinstance(each, PointSettings) for point in each.points(names)]
 
     def joined_tables(self) -> list[str]:
         """Tables that are put together from those of the variants' blocks."""

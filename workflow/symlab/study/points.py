@@ -20,6 +20,7 @@ import torch
 
 from symlab.artifacts import ArtifactError, Tensors, read_tensors, write_tensors
 from symlab.measures.job import Job
+from symlab.products import products_by
 from symlab.study.experiment import Experiment, Point, PointSettings
 from symlab.training.resume import Checkpoints
 
@@ -70,7 +71,7 @@ def run_experiment(
 def spec_of_point(experiment: Experiment, settings: PointSettings, point: Point, job: Job) -> dict[str, Any]:
     """All that decides what is found at a point but the code: not the lists, so that others may be added."""
     common = {key: value for key, value in settings.common().items() if key not in experiment.unused}
-    data = {"data": job.datasets[point["dataset"]].provenance} if "dataset" in point else {}
+    data = {"data": job.contents.get(point["dataset"])} if "dataset" in point else {}
     return {"study": job.study, **point, **data, "settings": common}
 
 
@@ -108,6 +109,7 @@ def keep_point(job: Job, point: Point, spec: dict[str, Any], make: Callable[...,
         return True, make(job, **point)
     key = json.loads(json.dumps({"spec": spec, "code": job.code, "torch": torch.__version__}))
     path = job.folder / f"{_file_name(point, spec)}.safetensors"
+    unfinished = path.with_stem(f"{path.stem}_unfinished")
     if path.exists():
         try:
             arrays, header = read_tensors(path, "point")
@@ -115,10 +117,12 @@ def keep_point(job: Job, point: Point, spec: dict[str, Any], make: Callable[...,
             job.report(f"{_told(point)} is computed anew: {error}")
         else:
             if header["key"] == key:
+                unfinished.unlink(missing_ok=True)
                 return False, _unpacked(arrays, header["columns"])
-    unfinished = path.with_stem(f"{path.stem}_unfinished")
-    with Checkpoints(unfinished, key, job.checkpoint_minutes, job.report) as checkpoints:
-        found = make(replace(job, checkpoints=checkpoints), **point)
+    # Within a point, unlike between points, bits depend on these too.
+    within = {**key, "device": job.device, "products": products_by()}
+    checkpoints = Checkpoints(unfinished, within, job.checkpoint_minutes, job.report)
+    found = make(replace(job, checkpoints=checkpoints), **point)
     arrays, columns = _packed(found)
     write_tensors(path, arrays, "point", {"key": key, "columns": columns})
     unfinished.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -110,7 +111,7 @@ def train_block(
         Interrupted: a signal asked to stop, and a checkpoint was written.
     """
     device = torch.device(run.device)
-    with fast_products(), arithmetic(run.recipe.precision, device):
+    with fast_products(), arithmetic(run.recipe.precision, device), checkpoints or nullcontext():
         objective = run.objective.prepared(run.recipe, device, run.key)
         return _Training(run, objective, tuple(replicas), report, checkpoints).block()
 

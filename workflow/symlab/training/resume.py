@@ -87,13 +87,14 @@ class Checkpoints:
         self.key = json.loads(json.dumps(key))
         self.due = time.monotonic() + self.seconds
         self.stopped_by: signal.Signals | None = None
+        self.previous: list[dict[int, Any]] = []
 
     def __enter__(self) -> Checkpoints:
-        self.previous = {number: signal.signal(number, self._stop) for number in STOPPING}
+        self.previous.append({number: signal.signal(number, self._stop) for number in STOPPING})
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, handler in self.previous.items():
+        for number, handler in self.previous.pop().items():
             signal.signal(number, handler)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:

@@ -90,7 +90,7 @@ CLAIMS = (
         statement="SGD collapses onto a mirror if and only if E log|1 - λh| < 0, which has a lower and an upper edge",
         quantity="share of decided rates at which most runs do as the sign says",
         bound=at_least(0.95),
-        owner="paper",
+        owner="derived",
         origin="pilot",
         reason="The criterion is exact near the mirror for infinitely many steps; rates are decided where the drift "
         "exceeds three standard deviations of the steps' noise. One run was seen before the threshold was written.",

@@ -67,9 +67,7 @@ class Runs(PointSettings):
             UserError: the study has no such data set.
         """
         if self.dataset is not None and self.dataset not in datasets:
-            raise UserError(
-                f"neural_collapse.runs names the data set {self.dataset!r}, but the study has {', '.join(datasets)}."
-            )
+            raise UserError(f"it names the data set {self.dataset!r}, but the study has {', '.join(datasets)}.")
         found = []
         for name in datasets if self.dataset is None else [self.dataset]:
             for L in self.L:

@@ -36,7 +36,7 @@ _EXPERIMENTS = (
             grid,
             f"{_ROOM}.grid_training:train_point",
             (f"{grid.role}.safetensors",),
-            f"{_ROOM}.grid_training:collect_students",
+            f"{_ROOM}.student_tables:collect_students",
             several=True,
             unused=("uniform_pairs", "lambdas"),
         )

@@ -5,7 +5,6 @@ Free of torch until there is a student to train: a role may ask for uniform samp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from symlab.papers.permutation_invariance.settings import Grid
@@ -14,7 +13,6 @@ from symlab.papers.permutation_invariance.student_points import Point
 if TYPE_CHECKING:
     from symlab.artifacts import Tensors
     from symlab.measures.job import Job
-    from symlab.study.points import Result
 
 
 def train_point(grid: Grid, job: Job, **point: Any) -> Tensors:
@@ -31,20 +29,3 @@ def train_point(grid: Grid, job: Job, **point: Any) -> Tensors:
     key = (job.study, grid.role)
     trained = train_students(Point(**point), range(grid.runs), grid, key, job.checkpoints)
     return {name: tensor.numpy() for name, tensor in trained.items()}
-
-
-def collect_students(
-    results: Sequence[Result], grids: Sequence[Grid], job: Job
-) -> dict[str, tuple[Tensors, dict[str, Any]]]:
-    """All students of a role in one file.
-
-    Returns:
-        ``<role>.safetensors``: ``<source>/<point>/W`` and ``<source>/<point>/steps``; its header lists the ``points``
-        with the number of their grid.
-    """
-    tensors: Tensors = {}
-    for each in results:
-        place = f"{each.settings.source}/{Point(**each.point).label}"
-        tensors |= {f"{place}/{name}": array for name, array in each.found.items()}
-    points = [{"grid": each.grid, "source": each.settings.source, **each.point} for each in results]
-    return {f"{grids[0].role}.safetensors": (tensors, {"points": points})}

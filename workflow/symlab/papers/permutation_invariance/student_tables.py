@@ -25,6 +25,7 @@ from symlab.seeds import numpy_rng
 if TYPE_CHECKING:
     from symlab.artifacts import Tensors
     from symlab.measures.job import Job
+    from symlab.study.points import Result
 
 # A run that is to reach zero loss and ends above has stopped at another minimum, or was stopped too early.
 KEPT_BELOW = 1e-5
@@ -48,6 +49,23 @@ class Students:
     W: Float64[Tensor, "r m d"]
     steps: np.ndarray
     grid: Grid
+
+
+def collect_students(
+    results: Sequence[Result], grids: Sequence[Grid], job: Job
+) -> dict[str, tuple[Tensors, dict[str, Any]]]:
+    """All students of a role in one file.
+
+    Returns:
+        ``<role>.safetensors``: ``<source>/<point>/W`` and ``<source>/<point>/steps``; its header lists the ``points``
+        with the number of their grid.
+    """
+    tensors: Tensors = {}
+    for each in results:
+        place = f"{each.settings.source}/{Point(**each.point).label}"
+        tensors |= {f"{place}/{name}": array for name, array in each.found.items()}
+    points = [{"grid": each.grid, "source": each.settings.source, **each.point} for each in results]
+    return {f"{grids[0].role}.safetensors": (tensors, {"points": points})}
 
 
 def tabulate_runs(inputs: Inputs, grids: Sequence[Grid], job: Job) -> pd.DataFrame:
@@ -75,7 +93,7 @@ def draw_ratios(settings: Ratios, job: Job, M: int, d: int, m: int) -> dict[str,
 
 
 def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
-    """The students that ``grid_training.train_grids`` has trained, point by point.
+    """The students of ``collect_students``, point by point.
 
     Args:
         grids: all grids of the role, in the order that they were trained in.

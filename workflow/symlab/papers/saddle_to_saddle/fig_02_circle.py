@@ -12,7 +12,7 @@ from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
 from symlab.plotting.style import PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
-from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, value_of_all
+from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def hits_of_narrow(tables: Tables) -> list[Found]:
 def hits_of_wide(tables: Tables) -> list[Found]:
     """Share of successes at each width from four on."""
     return [
-        value_of_all(row.hits / row.n, row.n, f"width {width}", f"{row.hits} runs", "runs")
+        share_of(int(row.hits), int(row.n), f"width {width}", f"{row.hits} runs", "runs")
         for width, row in successes(on_circle(tables[RUNS])).iterrows()
         if width >= NEEDED
     ]
@@ -232,9 +232,9 @@ CLAIMS = (
         statement="With fewer than four neurons a layer, no run is faster than one neuron",
         quantity="number of successes",
         bound=Bound("0 runs", 0, 0),
-        owner="derived",
-        origin="paper",
-        reason="The paper's direction needs a hidden width of at least four.",
+        owner="ours",
+        origin="ours",
+        reason="The paper's direction needs four neurons a layer; that fewer cannot be faster is our guess.",
         tables=(RUNS,),
         measure=hits_of_narrow,
         also=("saddle-6",),

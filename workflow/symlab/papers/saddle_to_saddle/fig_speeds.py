@@ -122,9 +122,10 @@ CLAIMS = (
         statement="After their first escape, networks point along a direction faster than one neuron a layer",
         quantity="-L0 of their direction at the first snapshot over the speed of one neuron, mean over networks",
         bound=above(1),
-        owner="derived",
-        origin="derived",
-        reason="The optimal speed of every depth is at least that of one neuron a layer (Proposition 3.2).",
+        owner="ours",
+        origin="ours",
+        reason="Proposition 3.2 says that a direction at least as fast as one neuron's exists, not that training "
+        "finds it.",
         tables=(COURSE, SPEEDS),
         why={"": AFTER},
         measure=over_one_neuron,
