@@ -12,7 +12,7 @@ from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
 from symlab.plotting.style import PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing
-from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
+from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, value_of_all
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def hits_of_narrow(tables: Tables) -> list[Found]:
 def hits_of_wide(tables: Tables) -> list[Found]:
     """Share of successes at each width from four on."""
     return [
-        share_of(int(row.hits), int(row.n), f"width {width}", f"{row.hits} runs", "runs")
+        value_of_all(row.hits / row.n, row.n, f"width {width}", f"{row.hits} runs", "runs")
         for width, row in successes(on_circle(tables[RUNS])).iterrows()
         if width >= NEEDED
     ]
