@@ -95,7 +95,8 @@ def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "")
 def _table_of(path: Path) -> str:
     """The table that a file holds: a kept run has as parquet what the run wrote as CSV."""
     known = {table for paper in PAPERS for claim in claims_of(paper) for table in claim.tables}
-    return next(name for name in (path.name, f"{path.stem}.csv", path.stem) if name in known or name == path.stem)
+    as_csv = f"{path.stem}.csv"
+    return as_csv if as_csv in known else path.name
 
 
 def main() -> None:
