@@ -32,7 +32,7 @@ def remove(project, room):
     ids = {figure.id for figure in ROOMS[room].figures}
     project.edit_config(
         lambda config: config.update(
-            studies={key: study for key, study in config["studies"].items() if not ids & set(study["figures"])}
+            studies={key: study for key, study in config["studies"].items() if not ids & set(study.get("figures", ()))}
         )
     )
 
