@@ -8,7 +8,7 @@ from selenium.webdriver.common.by import By
 
 from symlab.artifacts import read_table
 from symlab.papers import PAPERS
-from symlab.pipeline.ledger import FAILED, count_findings, group_claims
+from symlab.pipeline.ledger import FAILED, OWNERS, count_findings, group_claims
 
 pytestmark = pytest.mark.slow
 
@@ -26,9 +26,12 @@ def test_the_first_screen_counts_the_findings_of_each_paper(report):
     judged = [paper for paper in PAPERS if paper.slug in set(ledger["paper"])]
     assert len(sections) == len(judged) > 0
     for section, paper in zip(sections, judged, strict=True):
-        counts = count_findings(group_claims(ledger[ledger["paper"] == paper.slug]))
-        told = {word.replace(FAILED, "not reproduced"): n for word, n in counts.items() if n}
-        assert all(f"{n} {word}" in section.text for word, n in told.items()) and paper.short in section.text
+        claims = group_claims(ledger[ledger["paper"] == paper.slug])
+        for owner in OWNERS:
+            counts = count_findings([claim for claim in claims if claim.owner == owner])
+            failed = "not reproduced" if owner == "paper" else FAILED
+            told = {word.replace(FAILED, failed): n for word, n in counts.items() if n}
+            assert all(f"{n} {word}" in section.text for word, n in told.items()) and paper.short in section.text
     first = report.driver.find_element(By.CSS_SELECTOR, "section.paper h2")
     assert report.run("return arguments[0].getBoundingClientRect().bottom < innerHeight / 2", first)
 
