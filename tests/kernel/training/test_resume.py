@@ -118,6 +118,20 @@ def test_augmented_convolutions_go_on_with_the_same_bits(tmp_path, recipe, conv_
         assert same(train(recipe, "masked", checkpoints, net=conv_net, given=images), whole)
 
 
+def test_training_takes_signals_itself_and_gives_them_back(tmp_path, recipe):
+    path, taken = tmp_path / "checkpoint.safetensors", []
+    # Whatever the job has set, which training must not leave a signal to.
+    before = signal.signal(signal.SIGTERM, lambda number, frame: taken.append(number))
+    try:
+        own = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(Interrupted):
+            train(recipe, "masked", stopper(path, 3, "SIGTERM"))
+        assert taken == [] and signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert path.exists()
+
+
 def test_ctrl_c_stops_as_sigterm_does(tmp_path, recipe):
     path = tmp_path / "checkpoint.safetensors"
     with Checkpoints(path, {"spec": 1}, 60, lambda line: None) as checkpoints:
