@@ -23,9 +23,10 @@ import pytest
 from matplotlib import rcParams
 
 from symlab.papers import PAPERS
-from symlab.pipeline.ledger import claims_of, evaluate_claim
+from symlab.pipeline.ledger import COLUMNS, cases_at, claims_of, evaluate_claim, group_claims, row_of
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.plotting.style import Style, apply_style
+from symlab.study.card import At, Sentence
 
 CLAIMS = [(paper, claim) for paper in PAPERS for claim in claims_of(paper)]
 HERE = Path(__file__).parent
@@ -36,7 +37,13 @@ FIGURES = [
     if not (HERE / paper.slug.replace("-", "_") / "test_figures.py").exists()
     for figure in paper.figures
 ]
-SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in paper.found]
+SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in paper.found] + [
+    (paper, drawing.seen)
+    for paper in PAPERS
+    for module in dict.fromkeys(figure.module for figure in paper.figures)
+    for drawing in importlib.import_module(module).FIGURES
+    if isinstance(drawing.seen, Sentence)
+]
 MADE = {
     "history.csv",
     *TABLES,
@@ -171,8 +178,9 @@ def test_a_figure_is_drawn_from_its_story_and_says_what_is_seen(paper, figure):
         drawn.canvas.draw()
     assert plt.get_fignums() == [] and dict(rcParams) == before
     assert drawn.axes and drawing.title and drawing.caption
-    seen = drawing.seen(tables) if drawing.seen else "Nothing."
-    assert len(seen) > 1 and seen.endswith(".") and "nan" not in seen
+    if not isinstance(drawing.seen, Sentence):  # whose cases are looked for below
+        seen = drawing.seen(tables) if drawing.seen else "Nothing."
+        assert len(seen) > 1 and seen.endswith(".") and "nan" not in seen
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
@@ -187,7 +195,9 @@ def test_what_is_drawn_is_on_the_card(paper):
 @each_sentence
 def test_a_sentence_finds_each_of_its_cases(paper, sentence):
     claims = {claim.id: claim for claim in claims_of(paper)}
-    for claim, case in sentence.values.values():
-        cases = {measured.case for measured, _ in judged(paper, claims[claim])}
-        assert case in cases, f"{claim} has no case {case!r}; those of its story are {sorted(cases)}."
+    for place in sentence.values.values():
+        claim = claims[place.claim if isinstance(place, At) else place[0]]
+        rows = [row_of(paper, claim, "", "", *case) for case in judged(paper, claim)]
+        found = cases_at(place, group_claims(pd.DataFrame(rows, columns=COLUMNS)))
+        assert found, f"No case of {claim.id} is at {place}; those of its story are {[row['case'] for row in rows]}."
     assert sentence.text.format(**dict.fromkeys(sentence.values, 0.5))

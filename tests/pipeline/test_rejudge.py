@@ -76,7 +76,7 @@ def test_a_row_alone_gives_the_verdict_that_its_tables_gave(card, tmp_path, meas
     before = read_table(tmp_path / "claims.csv")
     assert list(before["verdict"]) == [verdict]
     after = rejudge(before, papers=(paper,))
-    texts = ["case", "quantity", "detail", "why"]
+    texts = ["case", "key", "quantity", "detail", "why"]
     pd.testing.assert_frame_equal(after.drop(columns=texts), before.drop(columns=texts))
 
 

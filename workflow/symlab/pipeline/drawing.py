@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 
 from symlab.artifacts import ArtifactError, write_text
 from symlab.errors import UserError
+from symlab.papers import PAPERS
+from symlab.pipeline.ledger import tell_seen
 from symlab.pipeline.registry import FIGURES
 from symlab.plotting.numbers import typeset
+from symlab.study.card import Sentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
@@ -79,7 +82,7 @@ def draw_figures(
         with apply_style(style):
             try:
                 drawn = drawing.draw(tables, style)
-                seen = typeset(drawing.seen(tables)) if drawing.seen else ""
+                seen = typeset(_seen(drawing, tables))
             except UserError as reason:
                 undrawn = f"{figure} cannot be drawn: {reason}"
                 drawn = draw_sentence(undrawn)
@@ -87,6 +90,13 @@ def draw_figures(
         caption = typeset(drawing.caption.format(study=study))
         Text(drawing.title, caption, seen, drawing.differs, undrawn).write(folder / f"{figure}.json")
         report(undrawn or f"{figure} drawn")
+
+
+def _seen(drawing: Drawing, tables: Tables) -> str:
+    if not isinstance(drawing.seen, Sentence):
+        return drawing.seen(tables) if drawing.seen else ""
+    paper = next(paper for paper in PAPERS if drawing.id in {figure.id for figure in paper.figures})
+    return tell_seen(drawing.seen, paper, tables)
 
 
 def draw_sentence(sentence: str) -> Drawn:

@@ -8,6 +8,7 @@ is not run. An evaluation that raises is an error of ours and says nothing of a 
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import math
 from collections import Counter
@@ -22,7 +23,8 @@ from symlab.artifacts import read_table
 from symlab.papers import PAPERS
 from symlab.pipeline.registry import switches
 from symlab.plotting.numbers import typeset
-from symlab.study.card import Paper, Sentence
+from symlab.study.card import At, Paper, Sentence
+from symlab.study.claim import Case as Key
 from symlab.study.claim import Claim, Measurement, Tables
 
 HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN, ERROR = "held", "failed", "undecided", "one unit", "not run", "error"
@@ -34,8 +36,9 @@ OWNERS = {"paper": "the paper's own", "derived": "derived from it", "ours": "our
 """Whose statements there are, as pages name them, in the order in which pages list them."""
 
 COLUMNS = [
-    *("paper", "figure", "claim", "kind", "study", "case", "statement", "quantity", "value", "error", "low", "high"),
-    *("spread", "n", "unit", "threshold", "owner", "origin", "reason", "verdict", "scale", "detail", "why"),
+    *("paper", "figure", "claim", "kind", "study", "case", "key", "statement", "quantity", "value", "error"),
+    *("low", "high", "spread", "n", "unit", "threshold", "owner", "origin", "reason", "verdict", "scale", "detail"),
+    "why",
 ]
 NUMBERS = ("value", "error", "low", "high", "spread", "n")
 
@@ -142,7 +145,8 @@ def row_of(paper: Paper, claim: Claim, study: str, scale: str, measured: Measure
         "claim": claim.id,
         "kind": claim.kind,
         "study": study,
-        "case": measured.case,
+        "case": str(measured.case),
+        "key": json.dumps(measured.case.key) if isinstance(measured.case, Key) else "",
         "statement": claim.statement,
         "quantity": claim.quantity,
         "value": measured.value,
@@ -170,6 +174,8 @@ class Case:
     verdict: str
     name: str
     """What tells it from the claim's other cases: a variant, a layer, a k; may be empty."""
+    key: Mapping[str, Any]
+    """The same as data; empty where a case has a name alone."""
     value: float
     error: float
     spread: float
@@ -241,7 +247,10 @@ def group_claims(ledger: pd.DataFrame) -> list[Judged]:
     for _, rows in filled.groupby(["paper", "claim", "study"], sort=False):
         records = sorted(rows.to_dict("records"), key=lambda row: VERDICTS.index(row["verdict"]))
         of_case = ("verdict", "value", "error", "spread", "n", "unit", "detail", "why")
-        cases = tuple(Case(name=row["case"], **{key: row[key] for key in of_case}) for row in records)
+        cases = tuple(
+            Case(name=row["case"], key=json.loads(row["key"] or "{}"), **{name: row[name] for name in of_case})
+            for row in records
+        )
         of_claim = ("paper", "figure", "claim", "kind", "study", "statement", "quantity", "threshold", "owner")
         shared = {key: records[0][key] for key in (*of_claim, "origin", "reason", "scale")}
         claims.append(Judged(**shared, cases=cases))
@@ -249,24 +258,51 @@ def group_claims(ledger: pd.DataFrame) -> list[Judged]:
 
 
 class Told:
-    """A measured value in a sentence: ``{}`` gives it with its standard error, ``{:%}`` both in percent."""
+    """Measured values in a sentence: ``{}`` gives each with its standard error, ``{:%}`` in percent.
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
+    Several are listed with the names of their cases.
+    """
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.cases = cases
 
     def __format__(self, kind: str) -> str:
         scale, unit = (100, " %") if kind == "%" else (1, "")
-        return format_value(scale * self.case.value, scale * self.case.error) + unit
+        values = [format_value(scale * case.value, scale * case.error) + unit for case in self.cases]
+        if len(values) == 1:
+            return values[0]
+        return ", ".join(f"{value} ({case.name})" for value, case in zip(values, self.cases, strict=True))
+
+
+def cases_at(place: At | tuple[str, str], claims: Sequence[Judged]) -> list[Case]:
+    """The measured cases of the claim that a place names whose key holds the place's, or that have its name."""
+    claim = place.claim if isinstance(place, At) else place[0]
+    cases = [case for each in claims if each.claim == claim for case in each.cases if case.verdict != NOT_RUN]
+    if not isinstance(place, At):
+        return [case for case in cases if case.name == place[1]]
+    return [case for case in cases if place.key.items() <= case.key.items()]
 
 
 def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
     """Those of the sentences for which one study's claims have every value, with the values in them."""
-    cases = {(claim.claim, case.name): case for claim in claims for case in claim.cases if case.verdict != NOT_RUN}
-    return [
-        sentence.text.format(**{name: Told(cases[place]) for name, place in sentence.values.items()})
-        for sentence in sentences
-        if all(place in cases for place in sentence.values.values())
+    told = []
+    for sentence in sentences:
+        found = {name: cases_at(place, claims) for name, place in sentence.values.items()}
+        if all(found.values()):
+            told.append(sentence.text.format(**{name: Told(cases) for name, cases in found.items()}))
+    return told
+
+
+def tell_seen(sentence: Sentence, paper: Paper, tables: Tables) -> str:
+    """A sentence with the values that the claims it names measure in a study's tables; empty where one is missing."""
+    named = {place.claim if isinstance(place, At) else place[0] for place in sentence.values.values()}
+    rows = [
+        row_of(paper, claim, "", "", measured, verdict)
+        for claim in claims_of(paper)
+        if claim.id in named
+        for measured, verdict in evaluate_claim(claim, tables)
     ]
+    return "".join(tell([sentence], group_claims(pd.DataFrame(rows, columns=COLUMNS))))
 
 
 def count_findings(

@@ -30,6 +30,7 @@ from symlab.pipeline.ledger import (
     UNDECIDED,
     VERDICTS,
     Judged,
+    cases_at,
     claims_of,
     count_findings,
     describe_counts,
@@ -151,11 +152,13 @@ def _view_found(paper: Paper, views: list[View], studies: Mapping[str, Mapping[s
     """What each study found, in sentences, each with the claims that its numbers are from."""
     for name, facts in studies.items():
         of_study = [view for view in views if view["claim"].study == name]
-        cases = {(view["claim"].claim, case.name): (view, case) for view in of_study for case in view["claim"].cases}
         sentences = []
         for sentence in paper.found:
             for text in tell([sentence], [view["claim"] for view in of_study]):
-                told = [cases[place] for place in sentence.values.values()]
+                places = sentence.values.values()
+                told = [
+                    (view, case) for place in places for view in of_study for case in cases_at(place, [view["claim"]])
+                ]
                 against = min((case.verdict for _, case in told), key=VERDICTS.index)
                 sources = {view["title"]: view["anchor"] for view, _ in told}
                 owner = next(view["claim"].owner for view, case in told if case.verdict == against)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,21 +41,33 @@ def over_pairs(rows: pd.DataFrame) -> str:
 
 
 def draw_units(
-    axis: Axes, rows: pd.DataFrame, x: str, value: str, look: Look, label: str, *, band: bool, marker: bool = True
+    axis: Axes,
+    rows: pd.DataFrame,
+    x: str,
+    value: str,
+    look: Look,
+    label: str,
+    *,
+    band: bool = True,
+    marker: bool = True,
+    unit: Sequence[str] = (),
 ) -> None:
-    """Draw ``value`` against ``x``: the mean over pairs (or networks) with its std, or, of up to two, each as a line.
+    """Draw ``value`` against ``x``: the mean over units with its std, or, of up to two, each as a line.
 
     The standard deviation of two values is no estimate of anything, and the two can be shown.
+
+    Args:
+        band: whether the std is a band, or bars.
+        unit: the columns that tell units apart; pairs, or networks, if none are given.
     """
-    _, ids = _units(rows)
     if not marker:
         look = replace(look, marker="")
-    units = list(rows.groupby(ids, sort=False))
+    units = list(rows.groupby(list(unit) or _units(rows)[1], sort=False))
     if len(units) > FEW:
         mean_line(axis, mean_std(rows, x, value), look, label, band=band)
         return
-    for number, (_, unit) in enumerate(units):
-        line = mean_std(unit, x, value)
+    for number, (_, unit_rows) in enumerate(units):
+        line = mean_std(unit_rows, x, value)
         axis.plot(
             line[x],
             line["mean"],

@@ -1,1 +1,1 @@
-"""What a paper is written with: card, claims, experiments as points, tables; nothing that one paper alone needs."""
+"""What a paper is written with: card, claims, experiments as points, cases, facets; nothing one paper alone needs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from symlab.measures import Measure, Table
 from symlab.study.experiment import Experiment
@@ -35,6 +35,29 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class At:
+    """A value that a claim measures: that of the case whose key holds these, or of all cases that hold them."""
+
+    claim: str
+    key: Mapping[str, Any]
+
+
+def at(claim: str, /, **key: Any) -> At:
+    """``at("identifiability-4a-barrier", scheme="w_asymmetric", sigma_F=0)``."""
+    return At(claim, key)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of what a study found. It is told where the study has every value that stands in it."""
+
+    text: str
+    """With {names}, or {name:%} for a share in percent, in the places of the values."""
+    values: Mapping[str, At | tuple[str, str]]
+    """What each name stands for; or a claim with the name of a case. Of several cases all are listed, by name."""
+
+
+@dataclass(frozen=True)
 class Drawing:
     """A figure as its file says it: ``FIGURES`` is a tuple of these."""
 
@@ -44,20 +67,10 @@ class Drawing:
     """Markdown paragraphs; ``{study}`` stands for the study's name. Greek letters are Unicode (σ_F)."""
     draw: Callable[[Tables, Style], Drawn]
     """Tables by file name (all that the study has) and a style in, a matplotlib figure out."""
-    seen: Callable[[Tables], str] | None = None
-    """One sentence with numbers: what is to be seen in the picture that these tables give."""
+    seen: Sentence | Callable[[Tables], str] | None = None
+    """What is to be seen in the picture that these tables give, with the values that claims measure."""
     differs: str = ""
     """How the picture differs from the paper's, where it does: in what is drawn or in its scale."""
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of what a study found. It is told where the study has every value that stands in it."""
-
-    text: str
-    """With {names}, or {name:%} for a share in percent, in the places of the values."""
-    values: Mapping[str, tuple[str, str]]
-    """The claim and case that each name's value, with its standard error, is taken from."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,28 @@ or we chose it after a pilot run or with a sketch of the same data in sight."""
 CONFIDENCE = 0.95
 
 
+class Case(str):
+    """What tells a value of a claim from its others (a variant, a layer, a k): the name that people read, with its key.
+
+    Sentences find a value by its claim and key, so that a name may change.
+    """
+
+    key: dict[str, Any]
+    """Plain values, which JSON holds: {"scheme": "standard", "layer": 2}."""
+
+    def __new__(cls, name: str, /, **key: Any) -> Case:
+        case = super().__new__(cls, name)
+        case.key = key
+        return case
+
+    def agrees(self, other: Case) -> bool:
+        """Whether the two keys have the same value under each name that is in both."""
+        return all(self.key[name] == other.key[name] for name in self.key.keys() & other.key.keys())
+
+
 @dataclass(frozen=True)
 class Measurement:
-    """One measured value of a claim; ``case`` tells values of the same claim apart (a variant, a layer, a k)."""
+    """One measured value of a claim; ``case`` tells values of the same claim apart."""
 
     value: float
     n: int
@@ -246,17 +265,19 @@ def difference_of(
 def bootstrap_error(statistic: Callable[..., float], *samples: np.ndarray, resamples: int = 200) -> float | None:
     """Standard error of a statistic of independent samples, each [n_units, ...], by drawing units with replacement.
 
-    For statistics without a formula (a slope, the place of a maximum) of ten units and more. None where a sample has
-    one unit, or the statistic is not finite in some draw.
+    For statistics without a formula (a slope, the place of a maximum). Draws from n units spread less than new units
+    would, that of a mean by (n - 1) / n; the smallest sample's n makes up for it. None where a sample has one unit, or
+    the statistic is not finite in some draw.
     """
-    if min(map(len, samples)) < 2:
+    fewest = min(map(len, samples))
+    if fewest < 2:
         return None
     generator = np.random.default_rng(0)
     drawn = [
         statistic(*(sample[generator.integers(len(sample), size=len(sample))] for sample in samples))
         for _ in range(resamples)
     ]
-    return float(np.std(drawn, ddof=1)) if np.isfinite(drawn).all() else None
+    return float(np.std(drawn, ddof=1)) * math.sqrt(fewest / (fewest - 1)) if np.isfinite(drawn).all() else None
 
 
 def slope(values: pd.Series) -> float:

@@ -1,0 +1,114 @@
+"""Means, ratios and differences of cases against plain computations on drawn values."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from symlab.study.cases import Cases, Values, cases
+from symlab.study.claim import Case, bootstrap_error
+
+
+@pytest.fixture
+def rows():
+    """Of each scheme and layer values of five seeds, of standard networks without the last."""
+    generator = np.random.default_rng(3)
+    return pd.DataFrame(
+        {"scheme": scheme, "layer": layer, "seed": seed, "cost": generator.uniform(1, 2), "other": generator.normal()}
+        for scheme, seeds in (("standard", 4), ("syre", 5))
+        for layer in (1, 2)
+        for seed in range(seeds)
+    )
+
+
+def of(rows, scheme, layer, column="cost"):
+    return rows[(rows["scheme"] == scheme) & (rows["layer"] == layer)].set_index("seed")[column]
+
+
+def test_a_case_has_the_values_of_its_units_and_a_name_from_its_key(rows):
+    found = cases(rows, "cost", by=("scheme", "layer"), name="{scheme} in layer {layer}")
+    assert [str(each.case) for each in found][1] == "standard in layer 2"
+    assert [each.case.key for each in found][1] == {"scheme": "standard", "layer": 2}
+    (mean, *_) = found.means()
+    values = of(rows, "standard", 1)
+    assert mean.value == pytest.approx(values.mean()) and mean.error == pytest.approx(values.std() / 2)
+    assert (mean.n, mean.unit) == (4, "seeds")
+
+
+def test_several_rows_of_a_unit_are_one_value_undefined_where_one_is(rows):
+    found = {str(each.case): each.values for each in cases(rows, "cost", by=("scheme",), name="{scheme}")}
+    assert found["syre"][3] == pytest.approx(rows[(rows["scheme"] == "syre") & (rows["seed"] == 3)]["cost"].mean())
+    rows.loc[(rows["scheme"] == "syre") & (rows["seed"] == 3) & (rows["layer"] == 2), "cost"] = np.nan
+    found = {str(each.case): each.values for each in cases(rows, "cost", by=("scheme",), name="{scheme}")}
+    assert found["syre"].isna().tolist() == [False, False, False, True, False]
+
+
+def test_pairs_that_share_a_mask_are_one_unit():
+    rows = pd.DataFrame({"mask_seed": [0, 0, 1, 1], "pair": [0, 1, 0, 1], "drop": [1.0, 3.0, 5.0, 9.0]})
+    (found,) = cases(rows, "drop", unit=("mask_seed", "pair")).means()
+    assert (found.value, found.n, found.unit) == (4.5, 2, "masks") and found.error == pytest.approx(2.5)
+    (alone,) = cases(rows.assign(mask_seed=0, pair=range(4)), "drop", unit=("mask_seed", "pair")).means()
+    assert (alone.n, alone.unit) == (4, "pairs")
+
+
+def test_arithmetic_is_unit_by_unit_and_leaves_out_cases_without_a_counterpart(rows):
+    by = {"by": ("scheme", "layer"), "name": "{scheme} {layer}"}
+    whole, part = cases(rows, "cost", **by), cases(rows[rows["layer"] == 1], "other", **by)
+    difference = whole - part
+    assert [str(each.case) for each in difference] == ["standard 1", "syre 1"]
+    (_, syre) = difference.means()
+    expected = of(rows, "syre", 1) - of(rows, "syre", 1, "other")
+    assert syre.value == pytest.approx(expected.mean()) and syre.error == pytest.approx(expected.sem())
+    (_, ratio) = (2 * part / whole).means()
+    assert ratio.value == pytest.approx((2 * of(rows, "syre", 1, "other") / of(rows, "syre", 1)).mean())
+    shuffled = cases(rows.sample(frac=1, random_state=0), "other", **by)
+    assert {str(e.case): e.mean for e in whole - shuffled} == pytest.approx(
+        {str(e.case): e.mean for e in whole - cases(rows, "other", **by)}
+    )
+
+
+def test_ratios_and_differences_to_other_networks_have_errors_to_first_order(rows):
+    by = {"by": ("scheme", "layer"), "name": "{scheme} {layer}"}
+    whole = cases(rows, "cost", **by)
+    standard = whole.where(lambda each: each.case.key["scheme"] == "standard").keyed("layer")
+    syre = whole.where(lambda each: each.case.key["scheme"] == "syre")
+    for layer, ratio, difference in zip((1, 2), syre.ratios(standard), syre.differences(standard), strict=True):
+        a, b = of(rows, "syre", layer), of(rows, "standard", layer)
+        assert ratio.value == pytest.approx(a.mean() / b.mean()) and ratio.n == 4
+        assert ratio.error == pytest.approx(ratio.value * math.hypot(a.sem() / a.mean(), b.sem() / b.mean()))
+        assert difference.value == pytest.approx(a.mean() - b.mean())
+        assert difference.error == pytest.approx(math.hypot(a.sem(), b.sem()))
+    with pytest.raises(ValueError, match="several to be set beside"):
+        syre.ratios(whole.keyed("layer"))
+
+
+def test_paired_ratios_know_that_units_share_their_noise():
+    generator = np.random.default_rng(0)
+    before = generator.uniform(1, 9, 400)
+    rows = pd.DataFrame({"seed": range(400), "before": before, "after": 0.3 * before + generator.normal(0, 0.1, 400)})
+    (found,) = cases(rows, "after").paired_ratios(cases(rows, "before"))
+    # The scatter of `before` itself does not count: the error is that of what the line 0.3 x leaves.
+    assert found.value == pytest.approx(0.3, abs=0.005)
+    assert found.error == pytest.approx(0.1 / before.mean() / 20, rel=0.15)
+    (none,) = cases(rows, "after").paired_ratios(cases(rows.assign(before=0.0), "before"))
+    assert math.isnan(none.value) and none.error is None
+
+
+def test_shares_and_values_of_all_units_say_what_is_undefined():
+    rows = pd.DataFrame({"seed": range(10), "hit": [1.0] * 8 + [0.0] * 2})
+    (share,) = cases(rows, "hit").shares()
+    assert share.value == 0.8 and share.ends == pytest.approx((0.4439, 0.9748), abs=1e-4)  # Clopper-Pearson's table
+    (undefined,) = cases(rows.assign(hit=rows["hit"].where(rows["seed"] > 0)), "hit").shares()
+    assert math.isnan(undefined.value)
+    (worst,) = cases(rows, "hit").of_all(np.min)
+    assert (worst.value, worst.error, worst.n) == (0, 0, 10)
+    (exact,) = Cases((Values(Case("a"), pd.Series([2.5])),), "pairs").exact()
+    assert (exact.value, exact.error) == (2.5, 0)
+
+
+@pytest.mark.parametrize("n", [2, 4, 40])
+def test_the_bootstrap_error_of_a_mean_is_its_standard_error_for_few_units_too(n):
+    sample = np.random.default_rng(1).normal(size=n)
+    expected = sample.std(ddof=1) / math.sqrt(n)
+    assert bootstrap_error(np.mean, sample, resamples=4000) == pytest.approx(expected, rel=0.05)

@@ -1,0 +1,230 @@
+"""Values of independent units by case, with arithmetic: what claims measure.
+
+``cases(rows, "barrier", by=("scheme", "width"), unit="seed", name="{scheme}, width {width}")`` holds a barrier for each
+seed of each scheme and width. Arithmetic goes case by case and unit by unit; the methods that give measurements end it,
+each with the error that belongs to it. Only pandas and numpy are imported: a claims job does not pay for matplotlib.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.study.claim import (
+    Case,
+    Found,
+    Measurement,
+    bootstrap_error,
+    difference_of,
+    exact_value,
+    mean,
+    mean_of,
+    ratio_of,
+    share_of,
+    standard_error,
+    value_of_all,
+)
+from symlab.study.tables import independent
+
+UNITS = {"seed": "seeds", "run": "runs", "pair": "pairs", "mask_seed": "masks", "student": "students"}
+"""What the units that a column numbers are called."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """A case's values, whose index tells the independent units apart."""
+
+    case: Case
+    values: pd.Series
+    told: str = ""
+    """In words, what they were computed from."""
+
+    @property
+    def mean(self) -> float:
+        """Mean over units."""
+        return mean(self.array)
+
+    @property
+    def array(self) -> np.ndarray:
+        """A value for each independent unit: for each mask where several pairs share one."""
+        return self._independent[0].astype(float)
+
+    @property
+    def pairs(self) -> str:
+        """What units are called that a mask seed numbers; empty for others."""
+        return self._independent[1]
+
+    @property
+    def _independent(self) -> tuple[np.ndarray, str]:
+        if "mask_seed" in self.values.index.names and "pair" in self.values.index.names:
+            return independent(self.values)
+        return self.values.to_numpy(), ""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """For each case a value of each unit."""
+
+    of: tuple[Values, ...]
+    unit: str = "pairs"
+    """What the units are called; pairs that share a mask count as one of the ``masks``."""
+
+    def __iter__(self) -> Iterator[Values]:
+        return iter(self.of)
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    # Arithmetic
+
+    def __truediv__(self, other: Cases | float) -> Cases:
+        return self._with(other, operator.truediv, "of")
+
+    def __sub__(self, other: Cases | float) -> Cases:
+        return self._with(other, operator.sub, "against")
+
+    def __mul__(self, factor: float) -> Cases:
+        return self.map(lambda values: values * factor)
+
+    __rmul__ = __mul__
+
+    def map(self, function: Callable[[pd.Series], pd.Series]) -> Cases:
+        """A function of each case's values: ``np.log10``, ``abs``."""
+        return replace(self, of=tuple(replace(each, values=function(each.values)) for each in self))
+
+    def where(self, chosen: Callable[[Values], bool]) -> Cases:
+        """The cases of which something is true."""
+        return replace(self, of=tuple(each for each in self if chosen(each)))
+
+    def keyed(self, *names: str) -> Cases:
+        """The cases with these names of their keys alone, so that ``beside`` ignores in what else they differ."""
+        kept = [{name: value for name, value in each.case.key.items() if name in names} for each in self]
+        return replace(
+            self, of=tuple(replace(each, case=Case(each.case, **key)) for each, key in zip(self, kept, strict=True))
+        )
+
+    def beside(self, base: Cases) -> list[tuple[Values, Values]]:
+        """Each case with that of the base whose key agrees with its own in all names that both have.
+
+        A case that has none is left out.
+
+        Raises:
+            ValueError: a case has several.
+        """
+        pairs = []
+        for each in self:
+            near = [other for other in base if each.case.agrees(other.case)]
+            if len(near) > 1:
+                raise ValueError(f"{each.case!r} has several to be set beside: {[str(other.case) for other in near]}.")
+            pairs += [(each, other) for other in near]
+        return pairs
+
+    def _with(self, other: Cases | float, operation: Callable[..., pd.Series], word: str) -> Cases:
+        if not isinstance(other, Cases):
+            return self.map(lambda values: operation(values, other))
+        found = []
+        for each, base in self.beside(other):
+            told = f"{each.mean:.3g} {word} {base.mean:.3g}"
+            found.append(Values(each.case, operation(each.values, base.values.reindex(each.values.index)), told))
+        return replace(self, of=tuple(found))
+
+    # Measurements
+
+    def means(self) -> list[Found]:
+        """Mean over units, with the standard error of the mean."""
+        return [mean_of(each.array, *self._texts(each)) for each in self]
+
+    def shares(self) -> list[Found]:
+        """Share of the units of which something is true, with its exact interval; undefined where a value is."""
+        return [
+            share_of(int(each.array.sum()), len(each.array), *self._texts(each))
+            if each.values.notna().all()
+            else self._undefined(each)
+            for each in self
+        ]
+
+    def of_all(self, choose: Callable[[np.ndarray], float]) -> list[Found]:
+        """A value of all units together (``np.max``: the worst), for a statement about each of them."""
+        return [value_of_all(float(choose(each.array)), len(each.array), *self._texts(each)) for each in self]
+
+    def exact(self) -> list[Found]:
+        """The value of a case that has one, free of sampling: a closed form, a certificate.
+
+        Raises:
+            ValueError: a case has several.
+        """
+        return [exact_value(each.values.item(), 1, *self._texts(each)) for each in self]
+
+    def ratios(self, base: Cases) -> list[Found]:
+        """Ratio of means to the base's, other units than these; not a number unless the base's mean is above 0."""
+        return [ratio_of(each.array, other.array, *self._texts(each, other)) for each, other in self.beside(base)]
+
+    def differences(self, base: Cases) -> list[Found]:
+        """Difference of means to the base's, other units than these."""
+        return [difference_of(each.array, other.array, *self._texts(each, other)) for each, other in self.beside(base)]
+
+    def paired_ratios(self, base: Cases) -> list[Found]:
+        """Ratio of the means of two values of each unit; not a number unless the base's mean is above 0."""
+        found: list[Found] = []
+        for each, other in self.beside(base):
+            same = replace(other, values=other.values.reindex(each.values.index))
+            if not same.mean > 0:
+                found.append(self._undefined(each, same))
+                continue
+            share = each.mean / same.mean
+            # To first order, the ratio's error is that of the mean of these.
+            error = standard_error((each.array - share * same.array) / same.mean)
+            found.append(self._measured(share, error, each, same))
+        return found
+
+    def statistics(self, statistic: Callable[[np.ndarray], float]) -> list[Found]:
+        """A statistic of each case's values [n_units] for which there is no formula, with its bootstrap error."""
+        return [
+            self._measured(float(statistic(each.array)), bootstrap_error(statistic, each.array), each) for each in self
+        ]
+
+    def _measured(self, value: float, error: float | None, each: Values, base: Values | None = None) -> Measurement:
+        case, told, unit = self._texts(each, base)
+        return Measurement(value, len(each.array), None, case, told, error, unit)
+
+    def _undefined(self, each: Values, base: Values | None = None) -> Measurement:
+        return self._measured(np.nan, None, each, base)
+
+    def _texts(self, each: Values, base: Values | None = None) -> tuple[Case, str, str]:
+        told = each.told if base is None else f"{each.mean:.3g} against {base.mean:.3g}"
+        return each.case, told, each.pairs or self.unit
+
+
+def cases(
+    rows: pd.DataFrame,
+    value: str,
+    by: Sequence[str] = (),
+    unit: str | Sequence[str] = "seed",
+    name: str | Callable[[Mapping[str, Any]], str] = "",
+) -> Cases:
+    """The values of a column by case and unit; of several rows of a unit their mean, undefined where one is.
+
+    Args:
+        by: columns whose values are a case's key, in the order in which cases come.
+        unit: the column, or columns, that tell independent units of a case apart.
+        name: a case's name from its key, as a format (``"σ = {sigma:g}"``) or a function.
+    """
+    columns = [unit] if isinstance(unit, str) else list(unit)
+    groups = rows.groupby(list(by), sort=False, dropna=False) if by else [((), rows)]
+    found = []
+    for values, part in groups:
+        key = dict(zip(by, map(_plain, values), strict=True))
+        written = name(key) if callable(name) else name.format(**key)
+        each = part.groupby(columns, dropna=False)[value].agg(lambda of: of.mean(skipna=False))
+        found.append(Values(Case(written, **key), each))
+    return Cases(tuple(found), UNITS.get(columns[-1], columns[-1]))
+
+
+def _plain(value: Any) -> Any:
+    """A value of a table as JSON holds it."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,208 @@
+"""Grids of panels with lines or points, from tidy rows: what most figures are.
+
+``facets`` makes a panel for each value of two columns; ``draw_grid`` takes panels that have nothing in common. A line
+is what has one value of the column ``line``; it has the look of that name in every panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.plotting.log_axes import scale_log
+from symlab.plotting.settings import Style
+from symlab.plotting.style import (
+    MARKERS,
+    PAGE,
+    Look,
+    Shared,
+    handles,
+    legend,
+    ordered_colors,
+    palette,
+    panels,
+    set_ticks,
+)
+from symlab.plotting.units import draw_units
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Draw = Callable[..., None]
+"""Draws one line: (axis, rows, x, y, look, label, **options)."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one panel shows."""
+
+    rows: pd.DataFrame
+    x: str
+    y: str
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    """What ``Axes.set`` takes; ``xticks`` and ``yticks`` are plain numbers; a ``log`` scale has few."""
+    draw: Draw = draw_units
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords of ``draw``."""
+    more: Callable[[Axes], None] | None = None
+    """Draws what is no line of rows: a threshold, a predicted curve."""
+
+
+def facets(
+    rows: pd.DataFrame,
+    x: str,
+    y: str,
+    looks: Mapping[str, Look],
+    *,
+    row: str | None = None,
+    column: str | None = None,
+    line: str = "label",
+    axes: Mapping[str, Any],
+    title: Callable[[Any], str] | None = None,
+    draw: Draw = draw_units,
+    more: Callable[[Axes, pd.DataFrame], None] | None = None,
+    options: Mapping[str, Any] | None = None,
+    **of_grid: Any,
+) -> Figure:
+    """A panel for each value of ``row`` and ``column`` that rows have, in the order in which they come.
+
+    Args:
+        axes: as a ``Panel`` has it, of all panels.
+        title: what is written above a panel of a value of ``column`` (without columns, of ``row``); the value itself
+            if None.
+        more: given each panel's axes and rows, draws what is no line.
+        of_grid: keywords of ``draw_grid``.
+    """
+    of_row, of_column = (list(dict.fromkeys(rows[by])) if by else [None] for by in (row, column))
+    named, name = column or row, title or str
+
+    def panel(at: Any, across: Any) -> Panel:
+        part = rows if row is None else rows[rows[row] == at]
+        part = part if column is None else part[part[column] == across]
+        value = across if column else at
+        above = {"title": name(value)} if named and (row is None or column is None or at == of_row[0]) else {}
+        added = (lambda axis: more(axis, part)) if more else None
+        return Panel(part, x, y, {**axes, **above}, draw, options or {}, added)
+
+    return draw_grid([[panel(at, across) for across in of_column] for at in of_row], looks, line=line, **of_grid)
+
+
+def draw_grid(
+    grid: Sequence[Sequence[Panel]],
+    looks: Mapping[str, Look],
+    *,
+    line: str = "label",
+    width: float = PAGE,
+    height: float = 2.0,
+    sharex: Shared = True,
+    sharey: Shared = "row",
+    rows_named: Sequence[str] = (),
+    entries: Sequence[Artist] = (),
+    note: str = "",
+) -> Figure:
+    """Panels in rows, with one legend above them.
+
+    Args:
+        looks: of every line, by its name; those that a panel draws are in the legend, in this order.
+        line: column with each row's line.
+        width: of the figure in inches; ``height`` that of a row of panels.
+        sharex: which panels have the same limits along x, ``sharey`` along y; what is shared is labelled at the edge.
+        rows_named: what is written to the right of each row.
+        entries: more entries of the legend.
+        note: what stands above the legend: how many units, what a band is.
+    """
+    columns = max(map(len, grid))
+    figure, axes = panels(len(grid), columns, width, 0.9 + height * len(grid), sharex=sharex, sharey=sharey)
+    for of_row, along in zip(axes, grid, strict=True):
+        for axis, panel in zip(of_row, along, strict=False):
+            _draw_panel(axis, panel, looks, line)
+        for axis in of_row[len(along) :]:
+            axis.remove()
+    _hide_inner_labels(axes, grid, sharex, sharey)
+    _scale(axes, grid)
+    for axis, name in zip(
+        (along[len(each) - 1] for along, each in zip(axes, grid, strict=True)), rows_named, strict=False
+    ):
+        axis.annotate(name, (1.0, 0.5), (6, 0), "axes fraction", "offset points", rotation=270, ha="left", va="center")
+    drawn = {name for along in grid for panel in along if line in panel.rows for name in panel.rows[line]}
+    shown = {name: look for name, look in looks.items() if name in drawn}
+    marked = any(panel.options.get("marker", True) for along in grid for panel in along)
+    if all_entries := [*handles(shown, marker=marked), *entries]:
+        legend(figure, all_entries, note)
+    return figure
+
+
+def _draw_panel(axis: Axes, panel: Panel, looks: Mapping[str, Look], line: str) -> None:
+    for name in looks:
+        if line in panel.rows and len(part := panel.rows[panel.rows[line] == name]):
+            panel.draw(axis, part, panel.x, panel.y, looks[name], name, **panel.options)
+    if panel.more:
+        panel.more(axis)
+    ticks = {name: panel.axes[name] for name in ("xticks", "yticks") if name in panel.axes}
+    axis.set(**{name: value for name, value in panel.axes.items() if name not in ticks})
+    for name, values in ticks.items():
+        set_ticks(axis.xaxis if name == "xticks" else axis.yaxis, values)
+
+
+def _hide_inner_labels(axes: np.ndarray, grid: Sequence[Sequence[Panel]], sharex: Shared, sharey: Shared) -> None:
+    for at, along in enumerate(grid):
+        for across, axis in enumerate(axes[at, : len(along)]):
+            lowest = all(across >= len(below) for below in grid[at + 1 :])
+            axis.xaxis.label.set_visible(lowest or sharex in (False, "none", "row"))
+            axis.tick_params(labelbottom=lowest or sharex in (False, "none", "row"))
+            axis.yaxis.label.set_visible(across == 0 or sharey in (False, "none", "col"))
+
+
+def _scale(axes: np.ndarray, grid: Sequence[Sequence[Panel]]) -> None:
+    for which in ("x", "y"):
+        logarithmic = [
+            axes[at, across]
+            for at, along in enumerate(grid)
+            for across, panel in enumerate(along)
+            if panel.axes.get(f"{which}scale") == "log"
+        ]
+        if logarithmic:
+            scale_log(np.array(logarithmic), which)
+
+
+def assign_looks(names: Sequence[str], style: Style, ordered: bool = False, marked: bool = True) -> dict[str, Look]:
+    """A look for each name: colours from the palette, or from dark to light where names are ``ordered`` by a quantity.
+
+    Args:
+        marked: whether lines have a marker each.
+    """
+    colors = ordered_colors(len(names)) if ordered else palette(style, len(names))
+    marks = [MARKERS[at % len(MARKERS)] if marked else "" for at in range(len(names))]
+    return {name: Look(color, "-", mark) for name, color, mark in zip(names, colors, marks, strict=True)}
+
+
+def draw_rows(
+    axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str, *, join: bool = False, **options: Any
+) -> None:
+    """Draw a mark for each row, joined by a line in rising x if asked; ``options`` are those of ``Axes.plot``."""
+    of = rows.sort_values(x) if join else rows
+    style = {"color": look.color, "marker": look.marker, "linestyle": look.linestyle if join else ""}
+    axis.plot(of[x], of[y], label=label, markerfacecolor=look.face, **{**style, **options})
+
+
+def draw_each(
+    axis: Axes,
+    rows: pd.DataFrame,
+    x: str,
+    y: str,
+    look: Look,
+    label: str,
+    *,
+    unit: Sequence[str] = ("seed",),
+    **options: Any,
+) -> None:
+    """Draw a thin line for each unit."""
+    for number, (_, of) in enumerate(rows.groupby(list(unit), sort=False)):
+        name = label if number == 0 else "_"
+        draw_rows(axis, of, x, y, look, name, join=True, **{"linewidth": 0.8, "markersize": 2, **options})
