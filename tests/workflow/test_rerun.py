@@ -68,6 +68,20 @@ def test_a_style_change_redraws_figures_and_nothing_else(finished):
     assert finished.plan() == DRAWING
 
 
+def test_an_edited_caption_redraws_its_figure_alone(finished):
+    finished.edit(FIGURE, lambda text: text.replace("The deeper a line sags", "The lower a line goes"))
+    assert finished.plan("figures") == {"figures_digits": 1}
+    before = {path.name: path.read_bytes() for path in finished.find("digits/figures/*")}
+    finished.run("figures")
+    after = {path.name: path.read_bytes() for path in finished.find("digits/figures/*")}
+    changed = {name for name in before if after[name] != before[name]}
+    assert {"identifiability-4.json", "identifiability-4.rst"} <= changed
+    assert not any(name.startswith("identifiability-3a") for name in changed)
+    log = (finished.results / "logs/figures/digits.log").read_text()
+    assert "identifiability-4 drawn" in log and "identifiability-3a" not in log
+    assert finished.plan("figures") == {}
+
+
 def test_only_new_blocks_variants_and_shapes_are_computed_and_a_key_of_an_experiment_runs_it_alone(finished):
     def change(config):
         digits = config["studies"]["digits"]

@@ -9,10 +9,11 @@ for each in STUDIES.values():
             input:
                 tables_of(each.name),
             output:
-                svg=[in_report(each.name, figure) for figure in each.figures],
-                pdf=[files.figure(RESULTS, each.name, figure, ".pdf") for figure in each.figures],
-                texts=[files.figure(RESULTS, each.name, figure, ".json") for figure in each.figures],
-                captions=[files.figure(RESULTS, each.name, figure, ".rst") for figure in each.figures],
+                # Figures whose own code is as it was stay.
+                svg=[update(in_report(each.name, figure)) for figure in each.figures],
+                pdf=[update(files.figure(RESULTS, each.name, figure, ".pdf")) for figure in each.figures],
+                texts=[update(files.figure(RESULTS, each.name, figure, ".json")) for figure in each.figures],
+                captions=[update(files.figure(RESULTS, each.name, figure, ".rst")) for figure in each.figures],
             log:
                 log_of("figures", each.name),
             benchmark:
@@ -27,9 +28,8 @@ for each in STUDIES.values():
                 runtime=retried(30),
             params:
                 study=each.name,
-                figures=list(each.figures),
                 style=PROJECT.style.spec(),
-                code=code_of("scripts.figures", *(FIGURES[figure].module for figure in each.figures)),
+                code={figure: digest_of_code("scripts.figures", FIGURES[figure].module) for figure in each.figures},
             message:
                 f"Figures of {each.name}"
             script:

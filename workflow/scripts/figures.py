@@ -1,7 +1,10 @@
-"""Draw a study's figures from its tables."""
+"""Draw those of a study's figures that were drawn from other tables, code or style, or not at all."""
 
+import hashlib
+import json
 from pathlib import Path
 
+from symlab.pipeline.digest import digest_of_files
 from symlab.pipeline.drawing import draw_figures
 from symlab.pipeline.job import run
 from symlab.pipeline.outputs import read_output
@@ -9,9 +12,15 @@ from symlab.plotting.settings import Style
 
 
 def main(snakemake, report):
-    tables = {Path(path).name: read_output(path) for path in snakemake.input}
-    params, folder = snakemake.params, Path(snakemake.output.svg[0]).parent
-    draw_figures(params.study, params.figures, tables, Style.from_spec(params.style), folder, report)
+    paths, params = [Path(path) for path in snakemake.input], snakemake.params
+    given = [digest_of_files(paths), params.style]
+    made_from = {
+        figure: hashlib.sha256(json.dumps([*given, code], sort_keys=True).encode()).hexdigest()[:16]
+        for figure, code in params.code.items()
+    }
+    tables = {path.name: read_output(path) for path in paths}
+    folder = Path(snakemake.output.svg[0]).parent
+    draw_figures(params.study, made_from, tables, Style.from_spec(params.style), folder, report)
 
 
 run(main, snakemake)

@@ -66,6 +66,11 @@ def code_of(*modules: str) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def digest_of_code(*modules: str) -> str:
+    """One digest (8 hex digits) of what ``code_of`` gives."""
+    return hashlib.sha256(repr(code_of(*modules)).encode()).hexdigest()[:8]
+
+
 def digest_of_files(paths: Iterable[Path]) -> str:
     """Digest (8 hex digits) of files that are read as they are, such as templates."""
     content = hashlib.sha256()

@@ -6,7 +6,7 @@ import importlib
 import json
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,8 @@ class Text:
     """How it differs from the paper's."""
     undrawn: str = ""
     """Why there is none; the files then hold this sentence."""
+    made_from: str = ""
+    """A digest of what it was drawn from."""
 
     def write(self, path: Path) -> None:
         """Write the JSON file, and the same as reStructuredText beside it."""
@@ -72,12 +74,24 @@ def drawing_of(figure: Figure) -> Drawing:
 
 
 def draw_figures(
-    study: str, figures: Sequence[str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
+    study: str, made_from: Mapping[str, str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
 ) -> None:
-    """Draw figures as <id>.svg and <id>.pdf with their ``Text``; one that cannot be drawn says why."""
+    """Draw figures as <id>.svg and <id>.pdf with their ``Text``; one that cannot be drawn says why.
+
+    Args:
+        made_from: of each figure the digest of its tables, code and style; one whose files say that they were drawn
+            from the same stays.
+    """
     from symlab.plotting.style import apply_style, save
 
-    for figure in figures:
+    for figure, digest in made_from.items():
+        record = folder / f"{figure}.json"
+        files = [record.with_suffix(suffix) for suffix in (".svg", ".pdf", ".json", ".rst")]
+        if all(file.exists() for file in files) and Text.read(record).made_from == digest:
+            # Outputs older than inputs would be drawn again by the next run.
+            for file in files:
+                file.touch()
+            continue
         drawing, seen, undrawn = drawing_of(FIGURES[figure]), "", ""
         with apply_style(style):
             try:
@@ -86,9 +100,9 @@ def draw_figures(
             except UserError as reason:
                 undrawn = f"{figure} cannot be drawn: {reason}"
                 drawn = draw_sentence(undrawn)
-            save(drawn, folder / f"{figure}.svg", folder / f"{figure}.pdf", dpi=style.dpi)
+            save(drawn, *files[:2], dpi=style.dpi)
         caption = typeset(drawing.caption.format(study=study))
-        Text(drawing.title, caption, seen, drawing.differs, undrawn).write(folder / f"{figure}.json")
+        Text(drawing.title, caption, seen, drawing.differs, undrawn, digest).write(record)
         report(undrawn or f"{figure} drawn")
 
 
