@@ -48,4 +48,5 @@ def test_a_network_a_scheme_a_data_set_a_measure_an_experiment_and_a_paper_of_on
     claims = read_table(results / "claims.csv").groupby("claim")["verdict"].first()
     assert claims["growth-2-slope"] == "held" and claims["growth-1-grows"] not in ("error", "not run")
     assert all((results / name).exists() for name in ("rings/figures/growth-1.svg", "tosses/figures/growth-2.pdf"))
-    assert "Weights grow" in (results / "report.html").read_text()
+    report = (results / "report.html").read_text()
+    assert "Weights grow" in report and "The norm grows by a factor of" in report
