@@ -10,20 +10,21 @@ import difflib
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
 from symlab.data import SOURCES, Source
 from symlab.errors import UserError
-from symlab.networks import INITS, MLP, NETWORKS
-from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, maker_of, switches
+from symlab.networks import INITS, NETWORKS
+from symlab.pipeline.checking import check, check_one_of, refuse_unknown
+from symlab.pipeline.fitting import check_study, check_variant
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES
 from symlab.pipeline.studies import Chosen, Project, Study, Variant
 from symlab.plotting.settings import Style
-from symlab.schemes import SCHEMES, WAsymmetric
-from symlab.schemes.fixed_counts import fixed_counts
-from symlab.settings import Amount, Kind, Positive, Settings, kinds_by_name
+from symlab.schemes import SCHEMES
+from symlab.settings import Amount, Positive, Settings
 from symlab.study.experiment import Experiment
 from symlab.training.settings import Recipe
 
@@ -93,9 +94,6 @@ class VariantKeys(Settings):
     recipe: Block = Field({}, description="Keys of the study's recipe that this variant changes.")
 
 
-REQUIRED = [name for name, field in Trained.model_fields.items() if field.is_required()]
-
-
 def parse_config(config: Mapping[str, Any], file: str = "Config") -> Project:
     """Validate a config and expand it; ``file`` is what errors call it.
 
@@ -128,105 +126,6 @@ def _project(config: Mapping[str, Any]) -> Project:
         datasets=datasets,
         studies={name: _study(name, block, families, datasets) for name, block in top.studies.items()},
     )
-
-
-def check(
-    kind: type[Kind],
-    block: Any,
-    where: str,
-    elsewhere: Mapping[str, str] | None = None,
-    also: Collection[str] = (),
-) -> Kind:
-    """The settings that a block of the config gives.
-
-    Args:
-        elsewhere: of keys that stand in another block of the config, in which.
-        also: keys that may stand in the block too and were taken out of it.
-
-    Raises:
-        UserError: a key that is not known, else the first thing that is wrong with it.
-    """
-    try:
-        return kind.model_validate(block)
-    except ValidationError as error:
-        raise UserError(_sentence(error, block, where, elsewhere or {}, also)) from None
-
-
-def check_one_of(
-    kinds: Sequence[type[Kind]],
-    block: Any,
-    where: str,
-    key: str = "name",
-    elsewhere: Mapping[str, str] | None = None,
-    also: Collection[str] = (),
-) -> Kind:
-    """As ``check``, of the one of several kinds that the block names.
-
-    Raises:
-        UserError: as for ``check``, or there is no kind of that name.
-    """
-    by_name = kinds_by_name(kinds, key)
-    if not isinstance(block, dict) or key not in block:
-        known = dict.fromkeys(field for kind in kinds for field in kind.model_fields)
-        _refuse_unknown(block if isinstance(block, dict) else {}, [*known, *also], where)
-        raise UserError(f"{where} lacks {key}; it is one of {', '.join(by_name)}.")
-    if block[key] not in by_name:
-        place = (elsewhere or {}).get(key, where)
-        raise UserError(f"{place}.{key} = {block[key]!r} is not known; it is one of {', '.join(by_name)}.")
-    return check(by_name[block[key]], block, where, elsewhere, also)
-
-
-def _sentence(
-    error: ValidationError, block: Any, where: str, elsewhere: Mapping[str, str], also: Collection[str]
-) -> str:
-    errors = error.errors()
-    first = next((each for each in errors if each["type"] == "unknown_key"), errors[0])
-    path = _path(block, first["loc"], missing=first["type"] == "missing")
-    key = first["ctx"]["key"] if first["type"] == "unknown_key" else None
-    above = elsewhere.get(str([*path, key][0]), where)
-    place = ".".join(filter(None, [above, *path])) or "the top level"
-    if key is not None:
-        return _unknown(str(key), [*first["ctx"]["known"], *(() if path else also)], ".".join([above, *path]))
-    if first["type"] == "missing":
-        return f"{place} is missing; add it."
-    if first["type"] == "union_tag_invalid":
-        which = first["ctx"]["discriminator"].strip("'")
-        return f"{place}.{which} = {first['ctx']['tag']!r} is not known; it is one of {first['ctx']['expected_tags']}."
-    if first["type"] == "union_tag_not_found":
-        which = first["ctx"]["discriminator"].strip("'")
-        misspelt = difflib.get_close_matches(which, map(str, first["input"]), 1)
-        return _unknown(misspelt[0], [which], place) if misspelt else f"{place}.{which} is missing; add it."
-    reason = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
-    value = first["input"]
-    if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?e[+-]?\d+", value):
-        return f"{place} = {value!r} is text in YAML; write the number as {float(value):g}."
-    shown = f" = {value!r}" if not isinstance(value, dict) else ""
-    return f"{place}{shown} is not allowed: {reason[0].lower()}{reason[1:].rstrip('.')}."
-
-
-def _path(block: Any, loc: Iterable[int | str], missing: bool) -> list[str]:
-    """The keys that lead to a place in a block; pydantic also lists which of several kinds a block was taken for."""
-    *above, last = [*loc] or [""]
-    path = []
-    for part in [*above, *([] if missing else [last])]:
-        inside = range(len(block)) if isinstance(block, list) else block
-        if isinstance(block, dict | list) and part in inside:
-            block = block[part]  # type: ignore[index]
-            path.append(str(part))
-    return [*path, str(last)] if missing else path
-
-
-def _refuse_unknown(block: Mapping[str, Any], known: Collection[str], where: str) -> None:
-    for key in block:
-        if key not in known:
-            raise UserError(_unknown(str(key), known, where))
-
-
-def _unknown(key: str, known: Collection[str], where: str) -> str:
-    place = f"{where}.{key}".removeprefix(".")
-    if nearest := difflib.get_close_matches(key, known, 1):
-        return f"unknown key {place}; the nearest known key is {nearest[0]}, of {', '.join(known)}."
-    return f"unknown key {place}; known keys are {', '.join(known)}."
 
 
 def _refuse_twice(name: str, taken: Mapping[str, Any], where: str) -> None:
@@ -283,7 +182,7 @@ def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], d
     where = f"studies.{name}"
     keys_of_measures = [*(measure.key for measure in MEASURES.values()), *EXPERIMENTS]
     groups = dict.fromkeys(key.partition(".")[0] for key in keys_of_measures)
-    _refuse_unknown(block, [*Trained.model_fields, *groups, "figures"], where)
+    refuse_unknown(block, [*Trained.model_fields, *groups, "figures"], where)
     figures = _figures(block.get("figures", []), where)
     settings = _settings(block, where)
     rest = {key: value for key, value in block.items() if key in Trained.model_fields}
@@ -339,7 +238,7 @@ def _settings(block: Block, where: str) -> dict[str, Chosen]:
                 f"{where}.{group} = {block[group]!r} is not allowed: it holds the keys of experiments, "
                 f"{', '.join(members)}."
             )
-        _refuse_unknown(block[group], members, f"{where}.{group}")
+        refuse_unknown(block[group], members, f"{where}.{group}")
         for key, chosen in block[group].items():
             if chosen is not None:
                 found[f"{group}.{key}"] = _grids(members[key], chosen, f"{where}.{group}.{key}")
@@ -420,77 +319,5 @@ def _variant(
             elsewhere=dict.fromkeys(block.recipe, f"{where}.recipe"),
         ),
     )
-    _check_variant(variant, where)
+    check_variant(variant, where)
     return variant
-
-
-def _check_variant(variant: Variant, where: str) -> None:
-    """Refuse a network, scheme, recipe and data set that do not fit together."""
-    network, source, scheme = variant.network, variant.source, variant.scheme
-    of_data = f"data set {variant.dataset} (source {source.source})"
-    if (misfit := network.misfit(source.image)) is not None:
-        raise UserError(f"{where}: {of_data}: {misfit}.")
-    if variant.recipe.augment is not None and source.image is None:
-        raise UserError(
-            f"{where}: recipe.augment flips and crops images, but the samples of {of_data} are none; set "
-            "recipe.augment: null."
-        )
-    heads = getattr(scheme, "heads", None)
-    if heads is not None and heads != getattr(network, "heads", None):
-        raise UserError(
-            f"{where}.scheme.heads = {heads}, but network {network.name} has "
-            f"{getattr(network, 'heads', 'no attention')} heads; masks can follow the heads only if there are as many."
-        )
-    if isinstance(scheme, WAsymmetric) and source.inputs is not None and isinstance(network, MLP):
-        sizes = {f"linears.{layer}": size for layer, size in enumerate([source.inputs, *network.widths])}
-        try:
-            fixed_counts(scheme, sizes)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
-
-
-def check_study(study: Study, where: str) -> None:
-    """Refuse measures that contradict each other or the variants, and figures without the tables that they need.
-
-    Raises:
-        UserError: names the key, or the figure and what it lacks.
-    """
-    for measure in study.measures():
-        settings = study.settings[measure.key]
-        for output, key in measure.needs_if.items():
-            maker = maker_of(output)
-            if getattr(settings, key) and maker.key not in study.settings:
-                raise UserError(
-                    f"{where}.{measure.key}.{key} needs {where}.{maker.key}; add {maker.key}: {{}}, or set "
-                    f"{key}: false."
-                )
-        for variant in study.variants.values():
-            _check_measure(measure.chain, measure.key, settings, variant, where)
-    for experiment in study.experiments():
-        if experiment.datasets and not study.datasets():
-            raise UserError(f"{where}.{experiment.key} needs data; add {where}.dataset.")
-        try:
-            study.points(experiment)
-        except UserError as error:
-            raise UserError(f"{where}.{experiment.key} is not allowed: {error}") from None
-    given = set(study.tables())
-    for figure in study.figures:
-        if lacking := [table for table in FIGURES[figure].tables if table not in given]:
-            keys = switches(lacking[0])
-            missing = [f"{where}.{key}" for key in keys if key not in study.settings]
-            if not study.variants and not EXPERIMENTS.keys() & {*keys}:
-                missing.append(f"what networks are trained by ({', '.join(REQUIRED)})")
-            raise UserError(
-                f"{where}.figures lists {figure}, which needs the table {lacking[0]}; add {' and '.join(missing)}, or "
-                "leave the figure out."
-            )
-
-
-def _check_measure(chain: bool, key: str, settings: Any, variant: Variant, where: str) -> None:
-    if chain and not variant.network.chain_of_linear_maps:
-        raise UserError(
-            f"{where}.{key} needs networks that are a chain of linear maps, which {variant.network.name} is "
-            f"not; leave {key} out of this study."
-        )
-    if (misfit := settings.misfit(variant.network, variant.scheme)) is not None:
-        raise UserError(f"{where}.{key}, variant {variant.name}: {misfit}.")
