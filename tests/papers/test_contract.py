@@ -23,7 +23,7 @@ import pytest
 from matplotlib import rcParams
 
 from symlab.papers import PAPERS
-from symlab.pipeline.ledger import COLUMNS, cases_at, claims_of, evaluate_claim, group_claims, row_of
+from symlab.pipeline.ledger import COLUMNS, Told, cases_at, claims_of, evaluate_claim, group_claims, row_of
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.plotting.style import Style, apply_style
 from symlab.study.card import At, Sentence
@@ -37,7 +37,7 @@ FIGURES = [
     if not (HERE / paper.slug.replace("-", "_") / "test_figures.py").exists()
     for figure in paper.figures
 ]
-SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in paper.found] + [
+SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in (*paper.headline, *paper.found)] + [
     (paper, drawing.seen)
     for paper in PAPERS
     for module in dict.fromkeys(figure.module for figure in paper.figures)
@@ -200,4 +200,5 @@ def test_a_sentence_finds_each_of_its_cases(paper, sentence):
         rows = [row_of(paper, claim, "", "", *case) for case in judged(paper, claim)]
         found = cases_at(place, group_claims(pd.DataFrame(rows, columns=COLUMNS)))
         assert found, f"No case of {claim.id} is at {place}; those of its story are {[row['case'] for row in rows]}."
-    assert sentence.text.format(**dict.fromkeys(sentence.values, 0.5))
+    for text in (sentence.text, sentence.otherwise):
+        assert "{" not in text.format(**dict.fromkeys(sentence.values, Told(found)))

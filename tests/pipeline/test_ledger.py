@@ -1,6 +1,7 @@
 """Every claim is in the ledger once a study and case; an error of ours is never told as a verdict on a paper."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from symlab.pipeline.ledger import (
     kept_verdicts,
     tell,
 )
+from symlab.pipeline.provenance import ROOT
 from symlab.study.card import Sentence
 from symlab.study.claim import (
     Claim,
@@ -191,7 +193,7 @@ def test_the_cards_that_there_are_have_claims_whose_figures_and_sentences_exist(
     for paper in PAPERS:
         own, figures = claims_of(paper), [figure.id for figure in paper.figures]
         assert own and all(each.id.startswith(paper.prefix) and each.is_about(figures) for each in own)
-        assert set(paper.pictures) <= set(figures)
+        assert paper.heading and paper.thumbnail[0] in figures
         # Two rows of a page with one sentence could not be told apart.
         assert len({(each.figure, each.statement) for each in own}) == len(own)
 
@@ -232,6 +234,27 @@ def test_sentences_are_told_of_what_was_measured_alone(card):
     assert tell(sentences, group_claims(judged(card, claim("one", cases)))) == [
         "They lose 29.1 ± 2.5 %, with masks 0.5."
     ]
+
+
+def test_values_in_a_sentence_have_the_form_that_it_asks_for_and_a_doubtful_one_another_text(card):
+    cases = [Measurement(0.291, 4, case="a", error=0.025), Measurement(-1.5, 4, case="b", error=0.1)]
+    cases += [Measurement(31.6, 4, case="c", error=0.1), Measurement(math.inf, 4, case="d")]
+    values = {name: ("test-1-one", name) for name in "abcd"}
+    text = "{a:~}, {a:~%}, {b:^}, {c:~}, {d:~}"
+    claims = group_claims(judged(card, claim("one", cases)))
+    assert tell([Sentence(text, values)], claims) == ["0.29, 29 %, 0.032, 32, infinite"]
+    # All of a's and b's values held; c's did not.
+    both = [Sentence(f"Held: {{{name}:~}}.", {name: values[name]}, "Not so.") for name in "bc"]
+    assert tell(both, claims) == ["Held: \N{MINUS SIGN}1.5.", "Not so."]
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
+def test_the_kept_demo_has_every_value_of_the_first_screen(paper):
+    ledger = read_table(ROOT / "results" / "reference" / "demo" / "claims.csv")
+    claims = group_claims(ledger[ledger["paper"] == paper.slug])
+    told = tell(paper.headline, claims)
+    assert len(told) == len(paper.headline) and sum(text.count("**") for text in told) // 2 == 1
+    assert sum(len(re.findall(r"\b[Bb]ut\b", text)) for text in told) <= 1
 
 
 def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):

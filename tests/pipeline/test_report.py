@@ -88,7 +88,7 @@ def finished(card, drawn, tmp_path):
     )
     paper = card(
         claims, ("1", "2", "3"), captions={"a.csv": "What `a` holds."}, found=sentences, scale="eight pairs",
-        terms=(("one", "what there is once"),), pictures=("test-1", "test-3"),
+        terms=(("one", "what there is once"),), thumbnail=("test-1", 0),
     )  # fmt: skip
     results, project = tmp_path / "project" / "results", tmp_path / "project"
     figures = shutil.copytree(drawn, results / "small" / "figures")

@@ -258,7 +258,7 @@ def group_claims(ledger: pd.DataFrame) -> list[Judged]:
 
 
 class Told:
-    """Measured values in a sentence: ``{}`` gives each with its standard error, ``{:%}`` in percent.
+    """Measured values in a sentence, in the forms that ``Sentence.text`` describes.
 
     Several are listed with the names of their cases.
     """
@@ -267,11 +267,19 @@ class Told:
         self.cases = cases
 
     def __format__(self, kind: str) -> str:
-        scale, unit = (100, " %") if kind == "%" else (1, "")
-        values = [format_value(scale * case.value, scale * case.error) + unit for case in self.cases]
+        values = [self._format(case, kind) for case in self.cases]
         if len(values) == 1:
             return values[0]
         return ", ".join(f"{value} ({case.name})" for value, case in zip(values, self.cases, strict=True))
+
+    @staticmethod
+    def _format(case: Case, kind: str) -> str:
+        scale, unit = (100, " %") if "%" in kind else (1, "")
+        if kind == "^":
+            return format_briefly(10**case.value)
+        if "~" in kind:
+            return format_briefly(scale * case.value) + unit
+        return format_value(scale * case.value, scale * case.error) + unit
 
 
 def cases_at(place: At | tuple[str, str], claims: Sequence[Judged]) -> list[Case]:
@@ -289,7 +297,9 @@ def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
     for sentence in sentences:
         found = {name: cases_at(place, claims) for name, place in sentence.values.items()}
         if all(found.values()):
-            told.append(sentence.text.format(**{name: Told(cases) for name, cases in found.items()}))
+            doubtful = any(case.verdict != HELD for cases in found.values() for case in cases)
+            text = sentence.otherwise if doubtful and sentence.otherwise else sentence.text
+            told.append(text.format(**{name: Told(cases) for name, cases in found.items()}))
     return told
 
 
@@ -340,6 +350,11 @@ def format_number(value: float) -> str:
     if math.isinf(value):
         return "infinite" if value > 0 else "\N{MINUS SIGN}infinite"
     return typeset(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
+
+
+def format_briefly(value: float) -> str:
+    """Two digits, or all before the point: 29, 0.49, 0.0087, 1,200."""
+    return typeset(f"{value:,.0f}") if 10 <= abs(value) < math.inf else format_number(float(f"{value:.2g}"))
 
 
 def format_value(value: float, error: float = math.nan) -> str:

@@ -129,7 +129,7 @@ def _view_paper(
         "others": ", ".join(f"{n} {word}" for word, n in others.items() if n),
         "found": list(_view_found(paper, views, studies)),
         "missed": sorted((view for view in judged if view["verdict"] == FAILED), key=_place_of_owner),
-        "pictures": [first[name] for name in paper.pictures if name in first],
+        "pictures": [first[name] for name in paper.thumbnail[:1] if name in first],
         "groups": _group_views(judged),
         "scales": {view["claim"].study: view["claim"].scale for view in judged},
         "not_run": list(_view_not_run(views, kept)),

@@ -52,9 +52,12 @@ class Sentence:
     """A sentence of what a study found. It is told where the study has every value that stands in it."""
 
     text: str
-    """With {names}, or {name:%} for a share in percent, in the places of the values."""
+    """With {names} in the places of the values: {name:%} for a share in percent, {name:~} and {name:~%} for two digits
+    without the error, {name:^} for ten to the power of the value. Markdown."""
     values: Mapping[str, At | tuple[str, str]]
     """What each name stands for; or a claim with the name of a case. Of several cases all are listed, by name."""
+    otherwise: str = ""
+    """What it says where a value that stands in it did not hold; without it ``text`` has to be true of any value."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,12 @@ class Paper:
     """Words and symbols that the sentences use, each with its meaning in a line."""
     scale: str = ""
     """The paper's own sizes, to be set beside those of a study."""
-    pictures: tuple[str, ...] = ()
-    """The figures that a report shows on its first screen."""
+    heading: str = ""
+    """What the paper says, in a line for those who know nothing of it."""
+    headline: tuple[Sentence, ...] = ()
+    """What was found, in two or three sentences for the same readers: one number in bold, one *but*."""
+    thumbnail: tuple[str, int] = ("", 0)
+    """The figure, and which of its panels counted from 0, that stands for the paper on a report's first screen."""
     measures: tuple[Measure, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     tables: tuple[Table, ...] = ()

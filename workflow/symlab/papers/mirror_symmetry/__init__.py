@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symlab.measures import Measure
-from symlab.papers.mirror_symmetry.found import FOUND, SCALE, TERMS
+from symlab.papers.mirror_symmetry.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
 from symlab.papers.mirror_symmetry.settings import (
     AdamSparsity,
     Attention,
@@ -40,7 +40,9 @@ MIRROR_SYMMETRY = Paper(
     scale=SCALE,
     found=FOUND,
     terms=TERMS,
-    pictures=("mirror-3a",),
+    heading=HEADING,
+    headline=HEADLINE,
+    thumbnail=THUMBNAIL,
     figures=(
         Figure("mirror-1", f"{_ROOM}.fig_05_lines", _LINES),
         Figure("mirror-2", f"{_ROOM}.fig_02_hessian", ("mirror_hessian.csv", "mirror_decay.csv")),

@@ -1,23 +1,42 @@
-"""What the paper's studies found, in sentences; the words they use; the paper's own sizes."""
+"""What a report says first of this paper, from the values that its claims measure; its words; the paper's own sizes."""
 
 from symlab.study.card import Sentence
 
+HEADING = "Noise and symmetry together switch parameters off"
+HEADLINE = (
+    Sentence(
+        "If each weight is trained as a product of two, the noise of SGD drives weights to zero: half of them vanish "
+        "at **{half} times** the learning rate that theory predicts.",
+        {"half": ("mirror-3a-half", "σ = 2")},
+    ),
+    Sentence(
+        "In networks that learn task after task, the symmetry leaves {dead:~%} more of the parameters dead when the "
+        "last task comes.",
+        {"dead": ("mirror-4-symmetry", "")},
+    ),
+    Sentence(
+        "Of the paper's two remedies, a little noise leaves {noise:~%} dead, but a fixed bias {bias:~%}.",
+        {"noise": ("mirror-4-noise", "noise"), "bias": ("mirror-4-bias", "bias")},
+    ),
+)
+THUMBNAIL = ("mirror-3a", 0)
+
 FOUND: tuple[Sentence, ...] = (
     Sentence(
-        "Trained online, half of a regression's coefficients that are products u w vanish at {half} times the rate "
-        "that is predicted without a fit.",
+        "If coefficients of a regression are trained as products u·w, half of them vanish at {half} times the learning "
+        "rate that theory predicts.",
         {"half": ("mirror-3a-half", "σ = 2")},
     ),
     Sentence(
         "Noisy labels lower the rank of a product of two 50 × 50 matrices to the number of positive Lyapunov "
-        "exponents, within {off:%} of 50. The paper's residual form, said to stay at full rank, is left with as little "
-        "as {least:%} of it.",
+        "exponents, within {off:%} of 50. The paper's residual form, said to stay at full rank, keeps as little as "
+        "{least:%} of it.",
         {"off": ("mirror-3b-exponents", "d = 50"), "least": ("mirror-3b-residual", "d = 50")},
     ),
     Sentence(
         "When the last task arrives, {dead:%} more of the parameters are dead with rescaling symmetry than without "
-        "it. Of the paper's two remedies noise leaves {noise:%} dead, a fixed bias {bias:%}; with weight decay, a "
-        "bias leaves {both:%}.",
+        "it. Of the paper's two remedies noise leaves {noise:%} dead, a fixed bias {bias:%}; a bias with weight decay "
+        "leaves {both:%}.",
         {
             "dead": ("mirror-4-symmetry", ""),
             "noise": ("mirror-4-noise", "noise"),
@@ -34,9 +53,9 @@ FOUND: tuple[Sentence, ...] = (
         },
     ),
     Sentence(
-        "Networks whose every parameter is a product are {gap} percentage points more accurate than vanilla ones at a "
-        "decay of 0.001, where {vanished:%} of their parameters vanish; vanilla ones cut to that lose {lost} points "
-        "more.",
+        "At a decay of 0.001, networks whose every parameter is a product are {gap} percentage points more accurate "
+        "than vanilla ones, and {vanished:%} of their parameters vanish; vanilla networks pruned to the same size "
+        "lose {lost} points more.",
         {
             "gap": ("mirror-7-accurate", "decay 0.001"),
             "vanished": ("mirror-7-sparse", "decay 0.001"),
@@ -44,27 +63,24 @@ FOUND: tuple[Sentence, ...] = (
         },
     ),
     Sentence(
-        "Over all weight decays, the rank of two linear layers is at most {Ax} from that of the nuclear-norm "
-        "minimum for random targets, and {x} for y = x.",
+        "At every weight decay, the rank of two linear layers differs from the rank of the nuclear-norm minimum by at "
+        "most {Ax} for random targets and {x} for y = x.",
         {"Ax": ("mirror-8-rank", "y = Ax"), "x": ("mirror-8-rank", "y = x")},
     ),
     Sentence(
-        "In an attention layer with weight decay the singular values of query and key come to within {Adam:%} of their "
-        "norm under Adam and {descent:%} under gradient descent.",
+        "In an attention layer with weight decay, the singular values of query and key differ by {Adam:%} of their "
+        "norm under Adam and by {descent:%} under gradient descent.",
         {"Adam": ("mirror-9-values", "Adam"), "descent": ("mirror-9-values", "gradient descent")},
     ),
     Sentence(
-        "Gradient descent on products with weight decay comes to the minimum of a lasso within {gap}; its steps are "
-        "{steps} decades more than those of ISTA.",
+        "Gradient descent on products with weight decay comes to the minimum of a lasso within {gap}; it takes "
+        "{steps} decades more steps than ISTA.",
         {"gap": ("mirror-solvers-gap", "lasso"), "steps": ("mirror-solvers-steps", "lasso")},
     ),
 )
 TERMS = (
     ("mirror", "a subspace of parameters such that the loss of every sample is the same on both of its sides"),
-    (
-        "Λ",
-        "expected logarithm of what a step of SGD multiplies the distance from a mirror with; below 0 mirrors attract",
-    ),
+    ("Λ", "mean log factor by which one SGD step changes the distance to the mirror; negative: the mirror attracts"),
     ("γ", "strength of the penalty γ|θ|², half of an optimizer's weight decay"),
     ("dead", "of a parameter: its gradient on the samples of a new task is at most 1e-6"),
     ("ISTA", "gradient steps, each followed by the exact step on the penalty"),

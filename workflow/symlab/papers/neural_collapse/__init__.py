@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symlab.papers.neural_collapse.found import FOUND, SCALE, TERMS
+from symlab.papers.neural_collapse.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
 from symlab.papers.neural_collapse.settings import CriticalPenalty, Growth, Hysteresis, PerturbedClasses, Runs
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
@@ -21,7 +21,9 @@ NEURAL_COLLAPSE = Paper(
     scale=SCALE,
     found=FOUND,
     terms=TERMS,
-    pictures=("collapse-1",),
+    heading=HEADING,
+    headline=HEADLINE,
+    thumbnail=THUMBNAIL,
     figures=(
         Figure("collapse-1", f"{_ROOM}.fig_01_depth", _COURSE),
         Figure("collapse-2", f"{_ROOM}.fig_01_depth", _COURSE),

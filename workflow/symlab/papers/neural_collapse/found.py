@@ -1,31 +1,51 @@
-"""What the paper's studies found, in sentences; the words they use; the paper's own sizes."""
+"""What a report says first of this paper, from the values that its claims measure; its words; the paper's own sizes."""
 
 from symlab.study.card import Sentence
 
 _DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"}
+HEADING = "The deeper a network with weight decay, the tidier its classes"
+HEADLINE = (
+    Sentence(
+        "Ten times as many blocks multiply the spread within a class, relative to that between classes, by "
+        "**{nc1:^}** (residual networks with one layer in each block).",
+        {"nc1": ("collapse-1-falls", "NC1, RN1 on digits")},
+    ),
+    Sentence(
+        "With two layers in each block the factor is {split:^} under the penalties that the theorems ask for, but "
+        "{control:^} under one penalty for all depths: hardly any effect, as the paper says.",
+        {
+            "split": ("collapse-1-falls-theorems", "NC1, RN2 split on digits"),
+            "control": ("collapse-2-control", "NC1"),
+        },
+        "With two layers in each block the factor is {split:^} under the penalties that the theorems ask for, but "
+        "{control:^} under one penalty for all depths, where the paper says that hardly anything changes.",
+    ),
+)
+THUMBNAIL = ("collapse-1", 0)
+
 FOUND = (
     *(
         Sentence(
-            f"On {name}, in residual networks with one linear layer a block log₁₀ NC1 changes by {{nc1}} for each "
-            "factor of ten in depth, NC2 by {nc2} and NC3 by {nc3}.",
+            f"On {name}, ten times as many blocks of one linear layer change log₁₀ NC1 by {{nc1}}, NC2 by {{nc2}} and "
+            "NC3 by {nc3}.",
             {short.lower(): ("collapse-1-falls", f"{short}, RN1 on {data}") for short in ("NC1", "NC2", "NC3")},
         )
         for data, name in _DATA.items()
     ),
     *(
         Sentence(
-            f"With two layers in each block on {name} it changes by {{change}} where {how}.",
+            f"With two layers in each block on {name}, log₁₀ NC1 changes by {{change}} if {how}.",
             {"change": (f"collapse-1-falls-{claim}", f"NC1, RN2 {by} on {data}")},
         )
         for data, name in _DATA.items()
         for by, claim, how in (
-            ("split", "theorems", "the last layer keeps its penalty λ and hidden ones have λ/L"),
-            ("uniform", "uniform", "all penalties are λ/L, as the paper's Section 5 reads"),
+            ("split", "theorems", "the last layer has the penalty λ and hidden ones λ/L, as the theorems ask"),
+            ("uniform", "uniform", "all layers have the penalty λ/L, as the paper's Section 5 reads"),
         )
     ),
     Sentence(
-        "Grown by splitting every block into two, networks end at {lower:%} of the loss over the optimum that training "
-        "from scratch leaves.",
+        "Grown by splitting every block into two, networks end at {lower:%} of the loss above the optimum that "
+        "training from scratch leaves.",
         {"lower": ("collapse-growth-lower", "RN1 on digits")},
     ),
     Sentence(
@@ -34,15 +54,15 @@ FOUND = (
         {"share": ("collapse-few-flat", "NC1")},
     ),
     Sentence(
-        "Of a small perturbation of collapsed inputs, which the last layer reads, networks of 21 layers with all "
-        "penalties at λ/L leave {left:%} of NC1, and {seen:%} in sight of the last layer.",
+        "Collapsed inputs are perturbed a little, in directions that the last layer reads. Of NC1, networks of 21 "
+        "layers with all penalties at λ/L leave {left:%}, and {seen:%} in directions that their last layer reads.",
         {
             "left": ("collapse-perturbed-uniform", "RN2 uniform, E in class space, L = 21"),
             "seen": ("collapse-perturbed-seen", "RN2 uniform, E in class space, L = 21"),
         },
     ),
     Sentence(
-        "A network's loss bounds NC1: the closest of the networks comes to {share:%} of its bound.",
+        "A network's loss sets an upper bound on its NC1; the closest network has {share:%} of its bound.",
         {"share": ("collapse-certificate-holds", "")},
     ),
 )

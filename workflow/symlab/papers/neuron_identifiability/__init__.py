@@ -7,7 +7,7 @@ says how it follows from the paper, and its origin whether it was set before any
 from __future__ import annotations
 
 from symlab.measures import Measure, Table
-from symlab.papers.neuron_identifiability.found import FOUND, PICTURES, SCALE, TERMS
+from symlab.papers.neuron_identifiability.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
 from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, Ridge, Theory
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
@@ -66,7 +66,9 @@ NEURON_IDENTIFIABILITY = Paper(
     found=FOUND,
     terms=TERMS,
     scale=SCALE,
-    pictures=PICTURES,
+    heading=HEADING,
+    headline=HEADLINE,
+    thumbnail=THUMBNAIL,
     measures=(
         Measure(
             "theory",

@@ -2,7 +2,7 @@
 
 from symlab.measures import Table
 from symlab.papers.permutation_invariance import settings
-from symlab.papers.permutation_invariance.found import FOUND, SCALE, TERMS
+from symlab.papers.permutation_invariance.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
@@ -91,7 +91,9 @@ PERMUTATION_INVARIANCE = Paper(
     found=FOUND,
     terms=TERMS,
     scale=SCALE,
-    pictures=("permutation-2",),
+    heading=HEADING,
+    headline=HEADLINE,
+    thumbnail=THUMBNAIL,
     experiments=_EXPERIMENTS,
     tables=_MADE_OF_GRIDS,
     captions={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symlab.papers.saddle_to_saddle.found import FOUND, SCALE, TERMS
+from symlab.papers.saddle_to_saddle.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, InitialScales, NearRankOne, Polygons
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
@@ -23,7 +23,9 @@ SADDLE_TO_SADDLE = Paper(
     scale=SCALE,
     found=FOUND,
     terms=TERMS,
-    pictures=("saddle-ratios",),
+    heading=HEADING,
+    headline=HEADLINE,
+    thumbnail=THUMBNAIL,
     figures=(
         Figure("saddle-1", f"{_ROOM}.fig_01_escape", _ESCAPE),
         Figure("saddle-2", f"{_ROOM}.fig_02_circle", _POLYGON_RUNS[:2]),

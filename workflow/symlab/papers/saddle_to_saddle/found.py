@@ -1,6 +1,26 @@
-"""What the paper's studies found, in sentences; the words they use; the paper's own sizes."""
+"""What a report says first of this paper, from the values that its claims measure; its words; the paper's own sizes."""
 
 from symlab.study.card import Sentence
+
+HEADING = "From tiny weights, a deep network first learns something very simple"
+HEADLINE = (
+    Sentence(
+        "When networks of six layers leave the point where all weights are zero, their deep layers narrow to one "
+        "direction: in layer 3, **{B3:~%}** of what lay beside it at the start is left.",
+        {"B3": ("saddle-ratios-deep", "B_3")},
+    ),
+    Sentence(
+        "From 4 neurons a layer on, some runs leave faster than any single neuron can: {w4:~%} of them at width 4, "
+        "{w32:~%} at width 32.",
+        {"w4": ("saddle-2-wide", "width 4"), "w32": ("saddle-2-wide", "width 32")},
+    ),
+    Sentence(
+        "They leave in a direction that the theory predicts.",
+        {"direction": ("saddle-ratios-direction", "")},
+        "But the direction in which they leave is not one that the theory predicts.",
+    ),
+)
+THUMBNAIL = ("saddle-2", 1)
 
 FOUND = (
     Sentence(
@@ -9,9 +29,8 @@ FOUND = (
         {f"w{width}": ("saddle-2-wide", f"width {width}") for width in (4, 8, 32)},
     ),
     Sentence(
-        "The first escape leaves networks of depth 6 with nearly rank-one, nearly linear deep layers: the activations' "
-        "distance from rank one falls to {B2:%} of its value at the start in layer 2 and to {B3:%} in layer 3, what "
-        "relu cuts off to {D2:%} and {D3:%}.",
+        "At the first escape of networks of depth 6, the activations' distance from rank one is {B2:%} of its value at "
+        "the start in layer 2 and {B3:%} in layer 3; what relu cuts off is {D2:%} and {D3:%} of it.",
         {
             "B2": ("saddle-ratios-deep", "B_2"),
             "B3": ("saddle-ratios-deep", "B_3"),
@@ -20,8 +39,8 @@ FOUND = (
         },
     ),
     Sentence(
-        "After the first escape, layers from the third on lose {deep:%} of what keeps networks of depth 6 from the "
-        "largest speed that could be, |X| |G|.",
+        "After the first escape, networks of depth 6 are slower than the largest possible speed, |X| |G|; layers from "
+        "the third on account for {deep:%} of that.",
         {"deep": ("saddle-budget-deep", "")},
     ),
     Sentence(
@@ -30,7 +49,7 @@ FOUND = (
         {name: ("saddle-speeds-one-neuron", f"depth {L}") for name, L in (("three", 3), ("six", 6))},
     ),
     Sentence(
-        "In linear networks, weights ten times smaller lengthen the second plateau by {linear} decades at depth 3, by "
+        "In linear networks of depth 3, weights ten times smaller lengthen the second plateau by {linear} decades, "
         "{more} more than in ReLU networks.",
         {"linear": ("saddle-controls-linear", "depth 3"), "more": ("saddle-controls-relu", "depth 3")},
     ),
