@@ -15,7 +15,7 @@ PUBLIC = {
     # What a paper may be written with, whichever does so now.
     "symlab.study.card.at",
     "symlab.study.cases",
-    "symlab.study.claim.share_of",
+    "symlab.study.claim",
     "symlab.study.facets",
     "symlab.study.points.join_grids",
     "symlab.study.tables.independent",

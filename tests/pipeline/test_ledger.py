@@ -87,8 +87,8 @@ def test_each_claim_has_one_row_a_case_with_every_column(card):
         (between(1, 3), Measurement(2.0, 4, error=0.32), "undecided"),
         (between(1, 3), Measurement(3.5, 4, error=0.32), "undecided"),
         # A line takes two numbers from the values: three networks leave one degree of freedom.
-        (at_most(1), Measurement(0.5, 3, error=0.05, fitted=2), "undecided"),
-        (at_most(1), Measurement(0.5, 2, error=0.0001, fitted=2), "undecided"),
+        (at_most(1), Measurement(0.5, 3, error=0.05, degrees=1), "undecided"),
+        (at_most(1), Measurement(0.5, 2, error=0.0001, degrees=0), "undecided"),
         # Known ends stand for what an error would give; on the edge they decide nothing.
         (at_most(1), Measurement(0.5, 4, error=0.5, ends=(0.4, 0.9)), "held"),
         (at_most(1), Measurement(0.5, 4, error=0.1, ends=(0.4, 1.0)), "undecided"),

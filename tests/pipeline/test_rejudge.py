@@ -50,6 +50,13 @@ def test_a_claim_whose_table_is_gone_keeps_its_value_and_says_so(card, kept):
     assert told(rejudge(ledger, tables, "later", (paper,))) == told(ledger)
 
 
+def test_rounding_changes_no_row_and_claims_that_were_not_run_add_none(card, kept):
+    found = [Measurement(2.0 * (1 + 1e-14), 5, case="", error=0.1, detail="β = 1")]
+    paper = card([claim("ridge", found, table="ridge_costs.csv"), claim("here", found), claim("new", table="new.csv")])
+    tables = {"s": {name: pd.DataFrame({"x": [1.0]}) for name in ("a.csv", "ridge_costs.csv")}}
+    pd.testing.assert_frame_equal(rejudge(kept, tables, papers=(paper,)), kept, check_exact=True, check_dtype=False)
+
+
 def test_without_tables_the_rows_are_judged_by_todays_bounds_and_rules(card, kept):
     paper = card([claim("ridge", bound=at_most(3), owner="derived", statement="anew"), claim("new")])
     (row,) = rejudge(kept, papers=(paper,)).to_dict("records")
@@ -64,8 +71,8 @@ def test_without_tables_the_rows_are_judged_by_todays_bounds_and_rules(card, kep
         (Measurement(0.5, 1), "one unit"),
         (Measurement(0.5, 4), "undecided"),
         (exact_value(0.5), "held"),
-        (Measurement(0.5, 3, error=0.01, fitted=2), "held"),
-        (Measurement(0.5, 3, error=0.05, fitted=2), "undecided"),
+        (Measurement(0.5, 3, error=0.01, degrees=1), "held"),
+        (Measurement(0.5, 3, error=0.05, degrees=1), "undecided"),
         (share_of(0, 20), "held"),
         (Measurement(0.5, 4, error=0.01, open="not reached"), "undecided"),
     ],

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case, bootstrap_error
+from symlab.study.claim import Case
 
 
 @pytest.fixture
@@ -105,10 +105,3 @@ def test_shares_and_values_of_all_units_say_what_is_undefined():
     assert (worst.value, worst.error, worst.n) == (0, 0, 10)
     (exact,) = Cases((Values(Case("a"), pd.Series([2.5])),), "pairs").exact()
     assert (exact.value, exact.error) == (2.5, 0)
-
-
-@pytest.mark.parametrize("n", [2, 4, 40])
-def test_the_bootstrap_error_of_a_mean_is_its_standard_error_for_few_units_too(n):
-    sample = np.random.default_rng(1).normal(size=n)
-    expected = sample.std(ddof=1) / math.sqrt(n)
-    assert bootstrap_error(np.mean, sample, resamples=4000) == pytest.approx(expected, rel=0.05)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from symlab.artifacts import read_table, write_table
@@ -63,9 +64,20 @@ def rejudge(
                 said = study not in (tables or {}) or row["detail"].startswith(EARLIER)
                 rows.append(_refresh(row, *known[name], "" if said else f"{EARLIER} ({when}), table not kept"))
     there = {(row["claim"], row["study"]) for row in rows}
-    rows += [row for row in fresh if row["study"] and (row["claim"], row["study"]) not in there]
+    rows += [row for row in fresh if row["verdict"] != NOT_RUN and (row["claim"], row["study"]) not in there]
     order = list(known)
-    return pd.DataFrame(sorted(rows, key=lambda row: order.index(row["claim"])), columns=COLUMNS)
+    ledger = pd.DataFrame(sorted(rows, key=lambda row: order.index(row["claim"])), columns=COLUMNS)
+    return _without_rounding(ledger, kept)
+
+
+def _without_rounding(ledger: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
+    """The ledger with the kept numbers in rows that differ from theirs by another processor's rounding alone."""
+    names = ["claim", "study", "case"]
+    before = ledger[names].merge(kept.drop_duplicates(names), how="left", on=names)
+    for name in [number for number in NUMBERS if number != "n"]:
+        values, earlier = ledger[name].astype(float), before[name].astype(float).set_axis(ledger.index)
+        ledger[name] = earlier.where(np.isclose(values, earlier, rtol=1e-9, atol=1e-15, equal_nan=True), values)
+    return ledger
 
 
 def _evaluate(kept: pd.DataFrame, tables: Mapping[str, Tables], papers: tuple[Paper, ...]) -> list[dict[str, Any]]:

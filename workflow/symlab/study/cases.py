@@ -19,7 +19,6 @@ from symlab.study.claim import (
     Case,
     Found,
     Measurement,
-    bootstrap_error,
     difference_of,
     exact_value,
     mean,
@@ -27,6 +26,7 @@ from symlab.study.claim import (
     ratio_of,
     share_of,
     standard_error,
+    statistic_of,
     value_of_all,
 )
 from symlab.study.tables import independent
@@ -184,9 +184,11 @@ class Cases:
 
     def statistics(self, statistic: Callable[[np.ndarray], float]) -> list[Found]:
         """A statistic of each case's values [n_units] for which there is no formula, with its bootstrap error."""
-        return [
-            self._measured(float(statistic(each.array)), bootstrap_error(statistic, each.array), each) for each in self
-        ]
+        found: list[Found] = []
+        for each in self:
+            case, told, unit = self._texts(each)
+            found.append(statistic_of(statistic, each.array, case=case, detail=told, unit=unit))
+        return found
 
     def _measured(self, value: float, error: float | None, each: Values, base: Values | None = None) -> Measurement:
         case, told, unit = self._texts(each, base)

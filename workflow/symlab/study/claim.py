@@ -65,22 +65,26 @@ class Measurement:
     """Why the value decides nothing yet: "not reached in 10,000 steps"."""
     ends: tuple[float, float] | None = None
     """The 95 % interval where it is known without the error: of a share, or of a place between two values of a grid."""
-    fitted: int = 1
-    """How many numbers are fitted to the n values: 1 for a mean, 2 for a line."""
+    degrees: float | None = None
+    """Degrees of freedom of the error: n - 1 if None, n - 2 of a line fitted to n values, ``welch_degrees`` of several
+    samples."""
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval: ``ends``, or value ± t error by Student's t of n - fitted degrees of freedom.
+        """The 95 % interval: ``ends``, or value ± t error by Student's t of as many ``degrees`` of freedom.
 
-        The value alone where it is exact, or infinite over several units. None where no interval is known.
+        The value alone where it is exact, or infinite over several units, or where several units agree in it: their
+        scatter is too small to be seen in n, and such a value tells of these units, as ``value_of_all`` does. None
+        where no interval is known.
         """
+        degrees = self.n - 1 if self.degrees is None else self.degrees
         if self.error == 0 or (math.isinf(self.value) and self.n > 1):
             return self.value, self.value
-        if self.n <= self.fitted:
+        if degrees <= 0:
             return None
         if self.ends is not None or self.error is None:
             return self.ends
-        reach = t_quantile(self.n - self.fitted) * self.error
+        reach = t_quantile(degrees) * self.error
         return self.value - reach, self.value + reach
 
 
@@ -170,7 +174,7 @@ def above(low: float, unit: str = "") -> Bound:
     return Bound(f"above {low:g} {unit}".rstrip(), low=low, strict=True)
 
 
-def t_quantile(degrees: int) -> float:
+def t_quantile(degrees: float) -> float:
     """How many standard errors a 95 % interval reaches to either side, by Student's t of so many degrees of freedom."""
     # All claims are imported where one is evaluated, and scipy takes time.
     from scipy.special import stdtrit
@@ -232,6 +236,29 @@ def standard_error(values: np.ndarray) -> float | None:
     return None if deviation is None else deviation / math.sqrt(len(values))
 
 
+def welch_degrees(variances: Sequence[float], sizes: Sequence[int]) -> float:
+    """Degrees of freedom of an error whose square is the sum of these, each from a sample of that size (Welch 1947).
+
+    Not above what as many samples of the smallest size have: of 2 values against 20 with equal scatter, intervals hold
+    the true difference in 88 % of draws without this and in 96 % with it; of samples of 2 and 2, or 3 and 3, in 95 to
+    97 %, and where one sample scatters ten times as much as the others in 90 to 94 %.
+    """
+    fewest, total = min(sizes), sum(variances)
+    if not 0 < total < math.inf:
+        return fewest - 1
+    by_sample = sum((part / total) ** 2 / (n - 1) for part, n in zip(variances, sizes, strict=True) if part)
+    return min(1 / by_sample, len(sizes) * (fewest - 1))
+
+
+def _of_two(value: float, errors: Sequence[float | None], sizes: Sequence[int], **texts: Any) -> Measurement:
+    """A value of two samples, from what the scatter of each adds to its standard error."""
+    known = [error for error in errors if error is not None]
+    if len(known) < 2:
+        return Measurement(value, min(sizes), **texts)
+    degrees = welch_degrees([error**2 for error in known], sizes)
+    return Measurement(value, min(sizes), **texts, error=math.hypot(*known), degrees=degrees)
+
+
 def ratio_of(
     values: np.ndarray, base: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs"
 ) -> Measurement:
@@ -239,45 +266,77 @@ def ratio_of(
 
     The standard error is that of first order, from those of both means; n is the size of the smaller sample.
     """
-    level, n = mean(base), min(len(values), len(base))
+    level, sizes = mean(base), (len(values), len(base))
     # What is nowhere high cannot show that something lowers it.
     if not level > 0:
-        return Measurement(math.nan, n, None, case, detail, None, unit)
-    top, deviation = mean(values), spread(values)
-    errors = standard_error(values), standard_error(base)
-    error = None
-    if errors[0] is not None and errors[1] is not None:
-        error = math.hypot(errors[0], errors[1] * top / level) / level
+        return Measurement(math.nan, min(sizes), None, case, detail, None, unit)
+    value, deviation, (top, bottom) = mean(values) / level, spread(values), map(standard_error, (values, base))
+    errors = (None if top is None else top / level, None if bottom is None else bottom * abs(value) / level)
     relative = None if deviation is None else deviation / level
-    return Measurement(top / level, n, relative, case, detail, error, unit)
+    return _of_two(value, errors, sizes, spread=relative, case=case, detail=detail, unit=unit)
 
 
 def difference_of(
     values: np.ndarray, base: np.ndarray, case: str = "", detail: str = "", unit: str = "pairs"
 ) -> Measurement:
     """Difference of the means of two independent samples, with its standard error; n is the smaller sample's size."""
-    errors = standard_error(values), standard_error(base)
-    error = None if errors[0] is None or errors[1] is None else math.hypot(errors[0], errors[1])
-    n = min(len(values), len(base))
-    return Measurement(mean(values) - mean(base), n, spread(values), case, detail, error, unit)
+    errors, sizes = (standard_error(values), standard_error(base)), (len(values), len(base))
+    texts = {"spread": spread(values), "case": case, "detail": detail, "unit": unit}
+    return _of_two(mean(values) - mean(base), errors, sizes, **texts)
 
 
-def bootstrap_error(statistic: Callable[..., float], *samples: np.ndarray, resamples: int = 200) -> float | None:
+RESAMPLES = 200
+"""How often units are drawn anew for the error of a statistic, which is then known to 5 %."""
+_LEFT_OUT = 30
+"""In how many parts at most, left out in turn, a sample's share of an error is found: of more units t is normal."""
+
+
+def statistic_of(
+    statistic: Callable[..., float],
+    *samples: np.ndarray,
+    case: str = "",
+    detail: str = "",
+    unit: str = "pairs",
+    resamples: int = RESAMPLES,
+) -> Measurement:
+    """A statistic of independent samples, each [n_units, ...], for which there is no formula: a slope, a maximum.
+
+    Its error is that of ``bootstrap_error``, with Welch's degrees of freedom from what leaving out units of each sample
+    changes (the jackknife). n is the smallest sample's size.
+    """
+    value, sizes = float(statistic(*samples)), [len(sample) for sample in samples]
+    error = bootstrap_error(statistic, *samples, resamples=resamples) if math.isfinite(value) else None
+    degrees = welch_degrees(_variances(statistic, samples), sizes) if error else None
+    return Measurement(value, min(sizes), None, case, detail, error, unit, degrees=degrees)
+
+
+def _variances(statistic: Callable[..., float], samples: Sequence[np.ndarray]) -> list[float]:
+    """What each sample's scatter adds to the statistic's variance; infinite where a part of it gives no number."""
+    variances = []
+    for at, sample in enumerate(samples):
+        parts = np.array_split(np.arange(len(sample)), min(len(sample), _LEFT_OUT))
+        left = [np.delete(sample, part, axis=0) for part in parts]
+        values = np.array([statistic(*samples[:at], rest, *samples[at + 1 :]) for rest in left], dtype=float)
+        whole = np.isfinite(values).all()
+        variances.append(float(np.var(values) * (len(parts) - 1)) if whole else math.inf)
+    return variances
+
+
+def bootstrap_error(statistic: Callable[..., float], *samples: np.ndarray, resamples: int = RESAMPLES) -> float | None:
     """Standard error of a statistic of independent samples, each [n_units, ...], by drawing units with replacement.
 
-    For statistics without a formula (a slope, the place of a maximum). Draws from n units spread less than new units
-    would, that of a mean by (n - 1) / n; the smallest sample's n makes up for it. None where a sample has one unit, or
-    the statistic is not finite in some draw.
+    Of n units n - 1 are drawn: means of n drawn from n spread less than those of n new ones do, by (n - 1) / n in
+    variance, and those of n - 1 spread as much (Rao and Wu 1988). For 2 units that is a factor of 1.4 in the error.
+    None where a sample has one unit, or the statistic is not finite in some draw.
     """
-    fewest = min(map(len, samples))
-    if fewest < 2:
+    if min(map(len, samples)) < 2:
         return None
     generator = np.random.default_rng(0)
     drawn = [
-        statistic(*(sample[generator.integers(len(sample), size=len(sample))] for sample in samples))
+        statistic(*(sample[generator.integers(len(sample), size=len(sample) - 1)] for sample in samples))
         for _ in range(resamples)
     ]
-    return float(np.std(drawn, ddof=1)) * math.sqrt(fewest / (fewest - 1)) if np.isfinite(drawn).all() else None
+    return float(np.std(drawn, ddof=1)) if np.isfinite(drawn).all() else None
 
 
 def slope(values: pd.Series) -> float:

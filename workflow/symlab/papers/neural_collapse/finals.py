@@ -140,7 +140,9 @@ def slope_with_depth(rows: pd.DataFrame, value: str, case: str, over: float = 1.
     if "converged" in rows:
         told += f", {int(rows['converged'].sum())} of {len(rows)} networks converged"
     late = rows["open"].iloc[0] if "open" in rows else ""
-    return Measurement(slope / over, len(rows), None, case, told, abs(error / over), "networks", late, fitted=2)
+    return Measurement(
+        slope / over, len(rows), None, case, told, abs(error / over), "networks", late, degrees=len(rows) - 2
+    )
 
 
 def rates_over_bound(rows: pd.DataFrame, of: str = "") -> list[Found]:
