@@ -25,8 +25,8 @@ SINGLE = {"rtol": 1e-5, "atol": 1e-5}
 # orders; and networks that leave a saddle grow from small weights by as many, and with them every difference.
 RAISED = {"rtol": 1e-2, "atol": 1e-6}
 RAISED_IN = {"digits/swap_costs.parquet", "origin/escape_course.csv", "origin/escape_layers.csv"}
-# A bias before a batch norm has a gradient of rounding alone, which Adam divides by its own size: after two epochs biases
-# differ by 1e-2 on another processor, and running means, which follow them late, shift what evaluation sees by 1e-3.
+# A bias before a batch norm has a gradient of rounding alone, which Adam divides by its own size: after two epochs such
+# biases differ by 1e-2 on another processor, and running means, which follow late, shift what evaluation sees by 1e-3.
 BIASES_BEFORE_NORMS = {"rtol": 1e-3, "atol": 1e-3}
 # The logits of a sample may be so close that rounding decides, and the fewest samples that an accuracy is of are 100.
 ONE_SAMPLE = {"accuracy": {"rtol": 0, "atol": 0.01}, "_pp": {"rtol": 0, "atol": 1}}
