@@ -86,9 +86,7 @@ def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeyp
         "- Ones have 0.50 ± 0.10.", "", "Here: s: 4 pairs. The paper: eight pairs.",
     ]  # fmt: skip
     text = "\n".join(generate("verdicts test-paper demo"))
-    assert (
-        "Findings, the paper's own: 1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text
-    )
+    assert "Findings, the paper's: 1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text
     assert "| 1 | s | one \\| holds | paper | 0.50 ± 0.10 | at most 1 (paper) | held |" in text
     assert "| **failed** (theorem) |" in text
     assert "| 1 | 0 | 0 | 0 | 0 |  |  | s: 4 pairs |" in "\n".join(generate("results"))

@@ -49,6 +49,7 @@ rule report:
     params:
         # Where and how it was computed is no part of what was.
         config={key: value for key, value in config.items() if key not in HOW},
+        run=", ".join(map(os.path.relpath, workflow.configfiles)),
         studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
         code=code_of("scripts.report", *cards_drawn()),
         pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),

@@ -32,6 +32,7 @@ def main(snakemake, report):
         tables=by_study(given.tables),
         datasets={Path(path).stem: read_header(path, "dataset") for path in given.data},
         results=Path(snakemake.output.page).parent,
+        run=snakemake.params.run,
     )
     write_text(snakemake.output.page, page)
     report(f"{len(page.encode()) / 1e6:.1f} MB")

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
@@ -16,7 +17,8 @@ from matplotlib.image import imread
 from symlab.errors import UserError
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.settings import Style
-from symlab.plotting.style import TICKS, Look, apply_style, ordered_colors, palette, panels, save
+from symlab.plotting.style import TICKS, Look, apply_style, legend, ordered_colors, palette, panels, save
+from symlab.plotting.svg import shorten
 from symlab.plotting.units import draw_units, over_pairs
 
 
@@ -60,8 +62,30 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
         save(figure, *files, dpi=80)
         contents.append([file.read_bytes() for file in files])
     assert contents[0] == contents[1]
-    assert imread(tmp_path / "first" / "figure.png").shape[:2] == (160, 240)
+    assert imread(tmp_path / "first" / "figure.png").shape[:2] == (160, 272)
     assert b"<image" not in contents[0][0]
+
+
+@pytest.mark.parametrize(("asked", "given"), [(2, 326), (3.4, 326), (3.5, 450), (5, 576), (9, 576)])
+def test_figures_have_one_of_three_widths(asked, given, tmp_path):
+    with apply_style(Style()):
+        figure, axes = panels(1, 3, asked, 2)
+        axes[0, 0].plot([1, 2], label="a line")
+        legend(figure, axes[0, 0].lines, "a title that is much too long for one line of the narrowest of them " * 3)
+        save(figure, tmp_path / "a.svg", dpi=50)
+    drawing = ElementTree.parse(tmp_path / "a.svg").getroot()
+    assert round(float(drawing.attrib["width"].removesuffix("pt")) * 4 / 3) == given
+    assert figure.legends[0].get_window_extent().width <= figure.bbox.width
+
+
+def test_a_shortened_drawing_is_the_same_tree_of_what_is_drawn():
+    letters = '<use xlink:href="#a"/><use xlink:href="#a" transform="translate(61.523 0)" style="fill: red; x: 1"/>'
+    group = f'<g transform="scale(2)">{letters}</g>'
+    svg = f'<svg xmlns:xlink="x"><g id="b"><g/><path id="a" d="M 0.123 0.987"/>{group}</g></svg>'
+    short = shorten(svg)
+    assert [each.tag for each in ElementTree.fromstring(short).iter()] == ["svg", "g", "path", "g", "use", "use"]
+    assert '<use xlink:href="#n0" x="61.5" style="fill:red;x:1"/>' in short
+    assert 'd="M0.1 0.9"' in short
 
 
 def test_a_drawing_of_very_many_points_is_pixels_where_they_are(tmp_path):

@@ -90,7 +90,7 @@ def results_table() -> Iterator[str]:
     names = [
         "Paper",
         HELD,
-        "not reproduced",
+        FAILED,
         UNDECIDED,
         ONE_UNIT,
         NOT_RUN,

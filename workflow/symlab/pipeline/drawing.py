@@ -7,7 +7,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ class Text:
     """Why there is none; the files then hold this sentence."""
     made_from: str = ""
     """A digest of what it was drawn from."""
+    panels: list[list[float]] = field(default_factory=list)
+    """Left, top, width and height of each panel with its labels, in points."""
 
     def write(self, path: Path) -> None:
         """Write the JSON file, and the same as reStructuredText beside it."""
@@ -102,8 +104,15 @@ def draw_figures(
                 drawn = draw_sentence(undrawn)
             save(drawn, *files[:2], dpi=style.dpi)
         caption = typeset(drawing.caption.format(study=study))
-        Text(drawing.title, caption, seen, drawing.differs, undrawn, digest).write(record)
+        Text(drawing.title, caption, seen, drawing.differs, undrawn, digest, places_of_panels(drawn)).write(record)
         report(undrawn or f"{figure} drawn")
+
+
+def places_of_panels(figure: Drawn) -> list[list[float]]:
+    """Left, top, width and height in points of each panel with its labels, in the order in which they were made."""
+    height, points = figure.bbox.height, 72 / figure.dpi
+    boxes = [box for axes in figure.axes if (box := axes.get_tightbbox()) is not None]
+    return [[round(points * side, 1) for side in (box.x0, height - box.y1, box.width, box.height)] for box in boxes]
 
 
 def _seen(drawing: Drawing, tables: Tables) -> str:

@@ -32,7 +32,7 @@ VERDICTS = (ERROR, FAILED, UNDECIDED, ONE_UNIT, HELD, NOT_RUN)
 """In the order in which pages list claims; a claim's verdict is the first of these that one of its cases has."""
 UNDEFINED = "the value is undefined"
 FINDING, THEOREM, CHECK = "finding", "theorem", "check"
-OWNERS = {"paper": "the paper's own", "derived": "derived from it", "ours": "ours"}
+OWNERS = {"paper": "the paper's", "derived": "derived", "ours": "ours"}
 """Whose statements there are, as pages name them, in the order in which pages list them."""
 
 COLUMNS = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,6 +27,13 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return found | {"float32 products on the CPU:": products_by()}
+
+
+def machine() -> str:
+    """What the page was made on: how many cores of which processor, and the system."""
+    path = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*: (.+)", path.read_text(), re.MULTILINE) if path.exists() else None
+    return f"{os.cpu_count()} cores ({found[1].strip() if found else platform.machine()}), {platform.system()}"
 
 
 def commit(folder: Path = ROOT) -> str:

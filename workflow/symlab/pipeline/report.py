@@ -1,4 +1,7 @@
-"""The report: what was found, the claims, the figures, the tables and where it all comes from, as one page."""
+"""The report: what each paper's studies found, the claims, the figures, the tables and where it all comes from.
+
+One page that fetches nothing. Its script only sorts and filters the table of claims; without it the page is whole.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,19 @@ from symlab.measures import KERNEL_CAPTIONS
 from symlab.papers import PAPERS
 from symlab.pipeline import provenance
 from symlab.pipeline.drawing import Text
-from symlab.pipeline.html import render, render_markdown, svg_uri
+from symlab.pipeline.html import Drawings, render, render_markdown
 from symlab.pipeline.ledger import (
     CHECK,
     ERROR,
     FAILED,
-    FINDING,
+    HELD,
     NOT_RUN,
     ONE_UNIT,
     OWNERS,
     THEOREM,
     UNDECIDED,
     VERDICTS,
+    Case,
     Judged,
     cases_at,
     claims_of,
@@ -38,12 +42,16 @@ from symlab.pipeline.ledger import (
     kept_verdicts,
     tell,
 )
-from symlab.study.card import Paper
+from symlab.study.card import Paper, Sentence
 
 # More cases than these are told by their range; the full list is folded.
 CASES_TOLD = 5
 AGAINST = (ERROR, FAILED, UNDECIDED)
 DOUBTFUL = (*AGAINST, ONE_UNIT)
+IN_BARS = (HELD, ONE_UNIT, UNDECIDED, FAILED, ERROR, NOT_RUN)
+SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "1", "held": "✓", "not run": "–"}
+"""What stands for a verdict beside its colour where there is no room for the word."""
+THUMBNAIL_MARGIN = 4
 View = dict[str, Any]
 
 
@@ -57,8 +65,9 @@ def write_page(
     results: Path,
     papers: Sequence[Paper] = PAPERS,
     project: Path = provenance.ROOT,
+    run: str = "this config",
 ) -> str:
-    """The whole page as HTML, without scripts and without anything to fetch; tables and PDFs are links beside it.
+    """The whole page as HTML, with nothing to fetch; tables and PDFs are links beside it.
 
     Args:
         config: text of the config that was run.
@@ -70,6 +79,7 @@ def write_page(
         results: folder that all of them are in, with claims.csv and config.yaml, and that the page is to lie in.
         papers: the cards to take names and captions from.
         project: the repository, whose docs are linked, with the verdicts of finished runs in results/reference.
+        run: what the run is called: the name of its config.
 
     Everything but the time, the versions and the commit depends on these alone.
 
@@ -78,25 +88,31 @@ def write_page(
     """
     claims = group_claims(ledger)
     kept = kept_verdicts(project / "results" / "reference")
-    shown = {paper.slug: _view_figures(paper, figures, results) for paper in papers}
-    views = {paper.slug: _view_claims(paper, claims, shown[paper.slug]) for paper in papers}
     captions = dict(KERNEL_CAPTIONS)
+    sections, drawings = [], Drawings()
     for paper in papers:
         captions |= paper.captions or {}
-        for figure in shown[paper.slug]:
-            figure["claims"] = [view for view in views[paper.slug] if figure["anchor"] in view["figures"]]
+        drawn = _view_figures(paper, figures, results, drawings)
+        views = _view_claims(paper, claims, drawn, kept)
+        for figure in drawn:
+            figure["claims"] = [view for view in views if figure["anchor"] in view["figures"]]
+        if views:
+            sections.append(_view_paper(paper, views, drawn, studies, _docs(paper, project, results)))
     return render(
         "report.html",
+        run=run,
+        signs=SIGNS,
+        verdicts=[verdict for verdict in VERDICTS if any(claim.verdict == verdict for claim in claims)],
         summary=f"of the papers' own findings {describe_counts(count_findings(claims, owners=('paper',)))}",
-        papers=[
-            _view_paper(paper, views[paper.slug], shown[paper.slug], studies, kept, _docs(paper, project, results))
-            for paper in papers
-            if views[paper.slug]
-        ],
+        totals={owner: counts for owner, counts in _count_by_owner(claims).items() if counts},
+        letters=drawings.outlines(),
+        papers=sections,
+        missed=_gather_missed(sections),
         tables={name: [_view_table(path, results, captions) for path in paths] for name, paths in tables.items()},
         datasets={name: _view_dataset(header) for name, header in datasets.items()},
         config=config,
         written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
+        machine=provenance.machine(),
         versions=provenance.versions(),
         commit=provenance.commit(),
     )
@@ -104,98 +120,114 @@ def write_page(
 
 def _docs(paper: Paper, project: Path, results: Path) -> str:
     """The address, from the page, of what the repository says of the paper; empty if it says nothing."""
-    path = project / "docs" / "papers" / f"{paper.slug}.md"
-    return Path(os.path.relpath(path, results)).as_posix() if path.exists() else ""
+    path = next((project / "docs").rglob(f"papers/{paper.slug}.md"), None)
+    return Path(os.path.relpath(path, results)).as_posix() if path else ""
+
+
+def _count_by_owner(claims: Sequence[Judged]) -> dict[str, dict[str, int]]:
+    """How many findings of each owner have which verdict; verdicts that none has are left out."""
+    by_owner = {name: count_findings(claims, owners=(owner,)) for owner, name in OWNERS.items()}
+    return {name: {verdict: n for verdict in IN_BARS if (n := counts[verdict])} for name, counts in by_owner.items()}
 
 
 def _view_paper(
-    paper: Paper,
-    views: list[View],
-    figures: list[View],
-    studies: Mapping[str, Mapping[str, str]],
-    kept: Mapping[str, Mapping[str, str]],
-    docs: str,
+    paper: Paper, views: list[View], figures: list[View], studies: Mapping[str, Mapping[str, str]], docs: str
 ) -> View:
-    """A paper's part of the first screen, of the claims and of the figures."""
+    """A paper's card on the first screen, its claims and its figures."""
     claims = [view["claim"] for view in views]
-    judged = [view for view in views if view["verdict"] != NOT_RUN]
-    first = {figure["id"]: figure for figure in reversed(figures)}
     others = count_findings(claims, (THEOREM, CHECK))
+    headline, told_of = _tell_headline(paper, claims, studies)
     return {
         "card": paper,
         "slug": paper.slug,
         "docs": docs,
-        "counts": {OWNERS[owner]: counts for owner in OWNERS if (counts := _count(claims, owner))},
+        "headline": headline,
+        "scale": "; ".join(studies[study]["scale"] for study in told_of),
+        "counts": {name: counts for name, counts in _count_by_owner(claims).items() if set(counts) - {NOT_RUN}},
         "others": ", ".join(f"{n} {word}" for word, n in others.items() if n),
+        "thumbnail": _view_thumbnail(paper, figures),
         "found": list(_view_found(paper, views, studies)),
-        "missed": sorted((view for view in judged if view["verdict"] == FAILED), key=_place_of_owner),
-        "pictures": [first[name] for name in paper.thumbnail[:1] if name in first],
-        "groups": _group_views(judged),
-        "scales": {view["claim"].study: view["claim"].scale for view in judged},
-        "not_run": list(_view_not_run(views, kept)),
-        "n_not_run": len(views) - len(judged),
+        "scales": {view["claim"].study: view["claim"].scale for view in views if view["verdict"] != NOT_RUN},
+        "n_not_run": sum(view["verdict"] == NOT_RUN for view in views),
+        "claims": views,
         "figures": figures,
     }
 
 
-def _count(claims: Sequence[Judged], owner: str) -> list[tuple[str, str]]:
-    """How many of an owner's findings have which verdict, as badges."""
-    counts = count_findings(claims, owners=(owner,))
-    return [(_style(verdict), f"{n} {_word(verdict, owner)}") for verdict, n in counts.items() if n]
+def _gather_missed(sections: Sequence[View]) -> dict[str, list[View]]:
+    """By whose they are, the findings that failed."""
+    missed = [view for section in sections for view in section["claims"] if view["missed"]]
+    owners = (owner for owner in OWNERS.values() if any(view["owner"] == owner for view in missed))
+    return {owner: [view for view in missed if view["owner"] == owner] for owner in owners}
 
 
-def _place_of_owner(view: View) -> int:
-    return list(OWNERS).index(view["claim"].owner)
+def _tell_headline(paper: Paper, claims: Sequence[Judged], studies: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Each sentence of the paper's headline from the first study that has its values; and those studies."""
+    told: list[str] = []
+    used: list[str] = []
+    for sentence in paper.headline:
+        for study in studies:
+            if text := tell([sentence], [claim for claim in claims if claim.study == study]):
+                told += text
+                used.append(study)
+                break
+    return told, list(dict.fromkeys(used))
 
 
 def _view_found(paper: Paper, views: list[View], studies: Mapping[str, Mapping[str, str]]) -> Iterator[View]:
     """What each study found, in sentences, each with the claims that its numbers are from."""
     for name, facts in studies.items():
         of_study = [view for view in views if view["claim"].study == name]
-        sentences = []
-        for sentence in paper.found:
-            for text in tell([sentence], [view["claim"] for view in of_study]):
-                places = sentence.values.values()
-                told = [
-                    (view, case) for place in places for view in of_study for case in cases_at(place, [view["claim"]])
-                ]
-                against = min((case.verdict for _, case in told), key=VERDICTS.index)
-                sources = {view["title"]: view["anchor"] for view, _ in told}
-                owner = next(view["claim"].owner for view, case in told if case.verdict == against)
-                doubt = (_style(against), _word(against, owner)) if against in DOUBTFUL else None
-                sentences.append({"text": text, "sources": sources, "doubt": doubt})
+        sentences = [
+            {"text": text, **_view_sources(sentence, of_study)}
+            for sentence in paper.found
+            for text in tell([sentence], [view["claim"] for view in of_study])
+        ]
         if sentences:
             yield {"study": name, **facts, "sentences": sentences}
 
 
-def _view_claims(paper: Paper, claims: Sequence[Judged], figures: Sequence[View]) -> list[View]:
-    """The paper's claims as the template shows them, each with the drawn figures of its study that it is about."""
+def _view_sources(sentence: Sentence, views: list[View]) -> View:
+    """The claims that a sentence's values are from, and the worst of their verdicts if it casts doubt on it."""
+    told: list[tuple[View, Case]] = [
+        (view, case)
+        for place in sentence.values.values()
+        for view in views
+        for case in cases_at(place, [view["claim"]])
+    ]
+    worst = min((case.verdict for _, case in told), key=VERDICTS.index)
+    return {
+        "sources": {view["title"]: view["anchor"] for view, _ in told},
+        "doubt": worst if worst in DOUBTFUL else "",
+    }
+
+
+def _view_claims(
+    paper: Paper, claims: Sequence[Judged], figures: Sequence[View], kept: Mapping[str, Mapping[str, str]]
+) -> list[View]:
+    """The paper's claims in the order of its figures, each with the drawn figures of its study that it is about."""
     own = [claim for claim in claims if claim.paper == paper.slug]
     known = {claim.id: claim for claim in claims_of(paper)} if own else {}
-    order = [figure.id for figure in paper.figures]
     views = []
     for claim in own:
         names = [claim.figure, *(known[claim.claim].also if claim.claim in known else ())]
-        about = next((name for name in names if name in order), claim.figure)
         views.append(
             {
                 "claim": claim,
+                "paper": paper.short,
                 "verdict": claim.verdict,
-                "style": _style(claim.verdict),
-                "word": _word(claim.verdict, claim.owner),
                 "owner": OWNERS[claim.owner],
-                "anchor": f"claim-{claim.study}-{claim.claim}",
-                "about": about,
-                "place": order.index(about) if about in order else len(order),
+                "anchor": "-".join(filter(None, ["claim", claim.study, claim.claim])),
                 "title": paper.title_of(claim.figure),
                 "figures": [each["anchor"] for each in figures if each["study"] == claim.study and each["id"] in names],
-                "told": _tell_values(claim),
-                "folded": len(claim.cases) > CASES_TOLD,
-                "against": [case for case in claim.cases if case.verdict in AGAINST],
+                "told": "" if claim.verdict == NOT_RUN else _tell_values(claim),
+                "missed": claim.kind not in (THEOREM, CHECK) and claim.verdict == FAILED,
                 "why": list(dict.fromkeys(case.why for case in claim.cases if case.why)),
+                "kept": kept.get(claim.claim, {}) if claim.verdict == NOT_RUN else {},
             }
         )
-    return views
+    order = [*known, *(claim.claim for claim in own if claim.claim not in known)]
+    return sorted(views, key=lambda view: order.index(view["claim"].claim))
 
 
 def _tell_values(claim: Judged) -> str:
@@ -214,50 +246,7 @@ def _tell_values(claim: Judged) -> str:
     return ", ".join(told) + (f" ({len(failed)} of {len(claim.cases)} cases)" if many else "")
 
 
-def _group_views(views: list[View]) -> list[View]:
-    """The claims by figure and study: figures with findings that speak against the paper first, then in its order."""
-    groups: dict[tuple[int, str], list[View]] = {}
-    for view in sorted(views, key=lambda view: (view["claim"].kind != FINDING, VERDICTS.index(view["verdict"]))):
-        groups.setdefault((view["place"], view["claim"].study), []).append(view)
-    told = []
-    for (_, study), members in sorted(groups.items(), key=lambda item: (_rank(item[1]), item[0][0])):
-        counts = {word: sum(view["verdict"] == word for view in members) for word in VERDICTS}
-        told.append(
-            {
-                "title": members[0]["title"] if len({view["title"] for view in members}) == 1 else "",
-                "about": members[0]["about"],
-                "study": study,
-                "counts": [(_style(word), f"{n} {word}") for word, n in counts.items() if n],
-                "claims": members,
-            }
-        )
-    return told
-
-
-def _rank(views: list[View]) -> int:
-    """The place among the verdicts of the worst that speaks against the paper; beyond all where none does."""
-    against = [VERDICTS.index(view["verdict"]) for view in views if view["verdict"] in AGAINST]
-    return min(against, default=len(VERDICTS))
-
-
-def _view_not_run(views: list[View], kept: Mapping[str, Mapping[str, str]]) -> Iterator[View]:
-    """The claims without a verdict, by figure, with why and what finished runs said of them."""
-    missing = sorted((view for view in views if view["verdict"] == NOT_RUN), key=lambda view: view["place"])
-    for title in dict.fromkeys(view["title"] for view in missing):
-        members = [view for view in missing if view["title"] == title]
-        yield {
-            "title": title,
-            "claims": [{**view, "kept": kept.get(view["claim"].claim, {})} for view in members],
-            "why": list(dict.fromkeys(_why_not(view["claim"]) for view in members)),
-        }
-
-
-def _why_not(claim: Judged) -> str:
-    why = "; ".join(dict.fromkeys(case.detail for case in claim.cases))
-    return f"study {claim.study}: {why}" if claim.study else why
-
-
-def _view_figures(paper: Paper, figures: Mapping[str, Sequence[Path]], results: Path) -> list[View]:
+def _view_figures(paper: Paper, figures: Mapping[str, Sequence[Path]], results: Path, drawings: Drawings) -> list[View]:
     """The paper's figures in its order, and of each those of all studies."""
     order = [figure.id for figure in paper.figures]
     drawn = [
@@ -280,24 +269,36 @@ def _view_figures(paper: Paper, figures: Mapping[str, Sequence[Path]], results: 
                 "caption": render_markdown(text.caption),
                 "seen": render_markdown(text.seen),
                 "differs": render_markdown(text.differs),
-                "source": "" if text.undrawn else svg_uri(svg),
-                "width": width,
-                "height": height,
+                "drawing": "" if text.undrawn else drawings.add(svg, f"{study}-{path.stem}"),
+                "place": (0, 0, width, height),
                 "pdf": path.with_suffix(".pdf").relative_to(results).as_posix(),
             }
         )
     return shown
 
 
-def _read_svg(path: Path) -> tuple[str, int, int]:
-    """A drawing with its width and height in pixels of a page."""
+def _view_thumbnail(paper: Paper, figures: Sequence[View]) -> View | None:
+    """The figure that stands for the paper, and the place of the panel to show of it: all where it has no such panel.
+
+    None where the figure was not drawn.
+    """
+    name, number = paper.thumbnail
+    figure = next((each for each in figures if each["id"] == name and each["drawing"]), None)
+    if figure is None or number >= len(figure["text"].panels):
+        return figure
+    left, top, width, height = figure["text"].panels[number]
+    margin = THUMBNAIL_MARGIN
+    return figure | {"place": (left - margin, top - margin, width + 2 * margin, height + 2 * margin)}
+
+
+def _read_svg(path: Path) -> tuple[str, float, float]:
+    """A drawing with its width and height in points."""
     try:
         svg = path.read_text()
-        points = [re.search(rf'<svg [^>]*\b{side}="([\d.]+)pt"', svg)[1] for side in ("width", "height")]  # type: ignore[index]
+        width, height = (float(re.search(rf'<svg [^>]*\b{side}="([\d.]+)pt"', svg)[1]) for side in ("width", "height"))  # type: ignore[index]
     except (OSError, UnicodeDecodeError, TypeError):
         raise ArtifactError(f"{path} is no drawing. Delete it and run again.") from None
-    width, height = (round(float(side) * 4 / 3) for side in points)
-    return svg[svg.index("<svg") :], width, height
+    return svg, width, height
 
 
 def _view_table(path: Path, results: Path, captions: Mapping[str, str]) -> View:
@@ -322,12 +323,3 @@ def _view_dataset(header: Mapping[str, Any]) -> dict[str, str]:
         "sizes": ", ".join(f"{header['sizes'][part]:,} {part}" for part in ("train", "val", "test")),
         "sha256": header["content_sha256"],
     }
-
-
-def _word(verdict: str, owner: str) -> str:
-    """A verdict as the page says it: only what a paper says itself is reproduced, or not."""
-    return "not reproduced" if verdict == FAILED and owner == "paper" else verdict
-
-
-def _style(verdict: str) -> str:
-    return verdict.replace(" ", "-")

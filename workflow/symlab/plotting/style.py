@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 Color = tuple[float, float, float]
 Shared = Literal["none", "all", "row", "col"] | bool
 
-COLUMN, PAGE = 3.4, 6.9
-"""Widths in inches of a column and of a page of the paper."""
+COLUMN, MIDDLE, PAGE = 3.4, 4.69, 6.0
+"""The widths in inches that figures have, and no others: 326, 450 and 576 pixels of a page, so that letters are equally
+large in all of them."""
 CHARACTER = 0.62
 """Width of a character as a multiple of the font size, on average."""
 ERROR_ALPHA = 0.18
@@ -192,10 +193,14 @@ def ordered_colors(n: int) -> list[Color]:
 def panels(
     n_rows: int, n_columns: int, width: float, height: float, sharex: Shared = True, sharey: Shared = True
 ) -> tuple[Figure, np.ndarray]:
-    """A figure of the given size in inches with a grid of axes [n_rows, n_columns]; pyplot does not know of it."""
+    """A figure with a grid of axes [n_rows, n_columns], of the height given in inches; pyplot does not know of it.
+
+    It is as wide as the narrowest of ``COLUMN``, ``MIDDLE`` and ``PAGE`` that has room for ``width``, or as the page.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    width = next((each for each in (COLUMN, MIDDLE) if width <= each), PAGE)
     figure = Figure(figsize=(width, height), layout="compressed")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
@@ -225,9 +230,13 @@ def leave_out(axes: np.ndarray, used: Sequence[int]) -> None:
 
 def wrap_sentences(sentences: Sequence[str], width: float, style: Style) -> str:
     """Sentences that are not empty, each beginning a line, in lines that fit into a width in inches."""
-    limit = max(20, int(72 * width / (CHARACTER * (style.font_size - 1))))
+    return _wrap(sentences, width, style.font_size - 1)
+
+
+def _wrap(lines: Sequence[str], width: float, font_size: float) -> str:
+    limit = max(20, int(72 * width / (CHARACTER * font_size)))
     return "\n".join(
-        textwrap.fill(text, limit, break_long_words=False, break_on_hyphens=False) for text in sentences if text
+        textwrap.fill(text, limit, break_long_words=False, break_on_hyphens=False) for text in lines if text
     )
 
 
@@ -272,7 +281,10 @@ def handles(looks: dict[str, Look], *, marker: bool = True) -> list[Artist]:
 
 
 def legend(figure: Figure, entries: Sequence[Artist], title: str) -> None:
-    """One legend above all panels, read row by row, in as few rows as the figure's width allows."""
+    """One legend above all panels, read row by row, in as few rows as the figure's width allows; so is its title."""
+    from matplotlib import rcParams
+
+    title = _wrap(title.split("\n"), figure.get_figwidth(), rcParams["legend.title_fontsize"] or rcParams["font.size"])
     # At other resolutions than the one measured at, hinted letters may be a little wider.
     n, room = len(entries), 0.97 * figure.bbox.width
     for n_rows in range(1, n + 1):

@@ -7,18 +7,18 @@ HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
         "Ten times as many blocks multiply the spread within a class, relative to that between classes, by "
-        "**{nc1:^}** (residual networks with one layer in each block).",
+        "**{nc1:^}**.",
         {"nc1": ("collapse-1-falls", "NC1, RN1 on digits")},
     ),
     Sentence(
-        "With two layers in each block the factor is {split:^} under the penalties that the theorems ask for, but "
-        "{control:^} under one penalty for all depths: hardly any effect, as the paper says.",
+        "If each block has two layers, by {split:^} with the penalties that the theorems ask for, but by {control:^} "
+        "with one penalty for all depths: hardly at all, as the paper says.",
         {
             "split": ("collapse-1-falls-theorems", "NC1, RN2 split on digits"),
             "control": ("collapse-2-control", "NC1"),
         },
-        "With two layers in each block the factor is {split:^} under the penalties that the theorems ask for, but "
-        "{control:^} under one penalty for all depths, where the paper says that hardly anything changes.",
+        "If each block has two layers, by {split:^} with the penalties that the theorems ask for, but by {control:^} "
+        "with one penalty for all depths, where the paper says that hardly anything changes.",
     ),
 )
 THUMBNAIL = ("collapse-1", 0)

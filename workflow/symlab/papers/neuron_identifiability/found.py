@@ -101,7 +101,4 @@ TERMS = (
     ("k", "dimension of that subspace: the directions that carry 90 % of the variance"),
 )
 
-SCALE = (
-    "MLPs with three hidden layers of 512 neurons on MNIST, 100 epochs, 8 pairs of networks; ResNet20 of eightfold "
-    "width and a vision transformer on CIFAR-10"
-)
+SCALE = "MNIST, three layers of 512 neurons, 8 pairs, 100 epochs; ResNet20 of eightfold width and ViT on CIFAR-10"

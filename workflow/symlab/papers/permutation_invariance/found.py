@@ -13,20 +13,20 @@ _ALGORITHM, _ASSIGNMENT = f"{_TEACHER}, Algorithm 1", f"{_TEACHER}, linear assig
 HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
-        "Small networks that learn to copy a known one of 6 neurons are averaged. Putting their neurons in the same "
-        "order first divides the loss of the average by **{assigned:~}** or more at every larger width.",
+        "Small networks learn to copy a known one of 6 neurons. Putting the neurons of two of them in the same order "
+        "divides the loss of their average by **{assigned:~} or more**.",
         {"assigned": ("permutation-2-below-direct", _ASSIGNMENT)},
     ),
     Sentence(
-        "The worst width is {peak:~} times that of the known network; the paper says 2.",
+        "Averages are worst at a width of {peak:~} times the known network's; the paper says 2.",
         {"peak": ("permutation-2-peak-at-2M", _ASSIGNMENT)},
     ),
     Sentence(
         "Trained networks do better than random solutions because they are sparser, as the paper says (sparsity index "
         "{excess:~} higher).",
         {"excess": ("permutation-2-sparser", _TEACHER)},
-        "But the paper's explanation, that training makes networks sparser than random solutions are, does not hold "
-        "(their sparsity index differs by {excess:~}).",
+        "But the paper's explanation, that training makes networks sparse, does not hold: their sparsity index differs "
+        "by {excess:~} from that of random solutions.",
     ),
 )
 THUMBNAIL = ("permutation-2", 0)
@@ -106,7 +106,4 @@ TERMS = (
     ("c", "the learning rate in units of d/m, d being the dimension of the inputs"),
 )
 
-SCALE = (
-    "teachers of M = 6, 12 and 30 neurons with students of up to 6 M, 20 pairs a width, 10,000 draws for Figure 1; "
-    "MNIST networks of four layers, 10,000 epochs, 10 pairs"
-)
+SCALE = "teachers of 6, 12 and 30 neurons, 20 pairs a width, 10,000 draws; MNIST, 4 layers, 10 pairs, 10,000 epochs"

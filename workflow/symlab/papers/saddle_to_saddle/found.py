@@ -5,13 +5,12 @@ from symlab.study.card import Sentence
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
     Sentence(
-        "When networks of six layers leave the point where all weights are zero, their deep layers narrow to one "
-        "direction: in layer 3, **{B3:~%}** of what lay beside it at the start is left.",
+        "When networks of six layers leave the point where all weights are zero, their deep layers carry a single "
+        "direction: of all others, **{B3:~%}** is left in layer 3.",
         {"B3": ("saddle-ratios-deep", "B_3")},
     ),
     Sentence(
-        "From 4 neurons a layer on, some runs leave faster than any single neuron can: {w4:~%} of them at width 4, "
-        "{w32:~%} at width 32.",
+        "Some runs leave faster than any single neuron can: {w4:~%} of them with 4 neurons a layer, {w32:~%} with 32.",
         {"w4": ("saddle-2-wide", "width 4"), "w32": ("saddle-2-wide", "width 32")},
     ),
     Sentence(
