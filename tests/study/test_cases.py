@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case
+from symlab.study.claim import Case, Measurement, difference_of, mean_of, minus, worst_of_each
 
 
 @pytest.fixture
@@ -105,3 +105,37 @@ def test_shares_and_values_of_all_units_say_what_is_undefined():
     assert (worst.value, worst.error, worst.n) == (0, 0, 10)
     (exact,) = Cases((Values(Case("a"), pd.Series([2.5])),), "pairs").exact()
     assert (exact.value, exact.error) == (2.5, 0)
+
+
+def test_the_extreme_of_cases_is_a_base_for_all_that_agree_with_it(rows):
+    found = cases(rows, "cost", by=("scheme", "layer"), name="{scheme} {layer}")
+    lowest = found.extreme(lambda mean: -mean, "layer")
+    means = rows.groupby(["layer", "scheme"])["cost"].mean()
+    assert [each.mean for each in lowest] == pytest.approx([means[layer].min() for layer in (1, 2)])
+    assert [each.case.key for each in lowest] == [{"layer": 1}, {"layer": 2}]
+    undefined = rows.assign(cost=rows["cost"].where(rows["scheme"] == "syre"))
+    assert all(math.isnan(each.mean) for each in cases(undefined, "cost", by=("scheme", "layer")).extreme(abs, "layer"))
+    assert [str(each.case) for each in found.at(layer=2)] == ["standard 2", "syre 2"]
+    (told, _) = found.at(layer=2).detailed(lambda each: f"{len(each.values)} seeds").means()
+    assert told.detail == "4 seeds"
+
+
+def test_the_worst_of_each_name_says_where_it_was_and_passes_over_nothing(rows):
+    by_layer = cases(rows, "cost", by=("scheme", "layer"), name="{scheme}").means()
+    worst = worst_of_each([*by_layer, "a phrase"], lambda value: value, "layer")
+    means = rows.groupby(["scheme", "layer"])["cost"].mean()
+    for each, scheme in zip(worst, ("standard", "syre"), strict=True):
+        assert (each.value, str(each.case)) == (pytest.approx(means[scheme].max()), scheme)
+        assert each.detail == f"layer {means[scheme].idxmax()}"
+    (undefined,) = worst_of_each(
+        [Measurement(5.0, 2, case="a"), Measurement(math.nan, 2, case="a")], lambda value: value
+    )
+    assert math.isnan(undefined.value)
+
+
+def test_the_difference_of_two_measured_values_has_the_errors_of_both():
+    generator = np.random.default_rng(5)
+    high, low = generator.normal(3, 1, 5), generator.normal(1, 2, 7)
+    found, plain = minus(mean_of(high, "x"), mean_of(low)), difference_of(high, low)
+    assert (found.value, found.error) == pytest.approx((plain.value, plain.error)) and found.case == "x"
+    assert found.interval == pytest.approx(plain.interval)

@@ -573,7 +573,7 @@ SPOILED = {
     "thm4.8-out": lambda t: column(t, "gamma", 0.4, variant="w_1", gap="out", layer=2, seed=1),
     "thm4.8-in": lambda t: column(t, "gamma", 4.1, variant="w_1", gap="in", layer=2, seed=1),
     "thm4.8-growth": lambda t: column(t, "gamma_in", 30.0, k=8, m=2048),
-    "sec4.5-trade-off": lambda t: column(t, "val_accuracy", 0.9695, sigma_F=10.0),
+    "sec4.5-trade-off": lambda t: column(t, "identity_ratio", 0.8, sigma_F=10.0),
     "thm5.1-relu-bound": lambda t: column(t, "chord", 9.0, variant="w_3", nonlinearity="relu", scale=0.01, layer=2),
     "thm5.1-gelu-bound": lambda t: column(t, "chord", 9.0, variant="w_3", nonlinearity="gelu", scale=0.01, layer=2),
     "thm5.1-relu-slope": lambda t: column(t, "chord", 1e-3, nonlinearity="relu", scale=0.001),

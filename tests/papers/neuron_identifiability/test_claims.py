@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
 from symlab.papers.neuron_identifiability import NEURON_IDENTIFIABILITY
 from symlab.papers.neuron_identifiability.swap_costs import cheap_share
@@ -104,29 +104,23 @@ def test_bounds_and_gaps_that_are_infinite_show_nothing(claim_id, tables_for):
     assert len(found) and set(found["verdict"]) <= {"failed", "undecided"}
 
 
-def test_ratio_and_spread_are_those_of_the_pairs(tables_for):
+def test_the_way_from_random_to_optimal_is_that_of_the_pairs(tables_for):
     tables = tables_for("3a")
-    last = tables["matching.csv"].query("variant == 'w_1' and epoch == 60")
-    by_pair = [
-        np.mean([row for row in rows.loc[rows["permutation"] == "identity", "objective"]])
-        / np.mean([row for row in rows.loc[rows["permutation"] == "optimal", "objective"]])
-        for _, rows in last.groupby("pair")
-    ]
-    row = verdicts("3a-identifiable", tables).set_index("case").loc["W σ_F = 1"]
-    assert row["value"] == pytest.approx(np.mean(by_pair))
-    assert row["spread"] == pytest.approx(np.std(by_pair, ddof=1))
-    assert row["n"] == 4
-
-
-def test_layerwise_claims_judge_the_worst_layer_and_name_it(tables_for):
-    tables = tables_for("8")
+    objectives(tables["matching.csv"], 0.1, "w_1", 60, "random")
     objectives(tables["matching.csv"], 0.5, "w_1", 60, point="hidden2")
+    last = tables["matching.csv"].query("variant == 'w_1' and epoch == 60")
+    ways = []
+    for _, rows in last.groupby("pair"):
+        best, identity, random = (
+            np.mean(rows.loc[rows["permutation"] == name, "objective"]) for name in ("optimal", "identity", "random")
+        )
+        ways.append((identity - random) / (best - random))
+    row = verdicts("3a-identifiable", tables).set_index("case").loc["W σ_F = 1"]
+    assert (row["value"], row["n"]) == (pytest.approx(np.mean(ways)), 4)
+    assert row["spread"] == pytest.approx(np.std(ways, ddof=1))
+    # In the worst layer alone: (0.5 - 0.1) / (0.8 - 0.1).
     row = verdicts("8-identifiable", tables).set_index("case").loc["W σ_F = 1"]
-    assert row["verdict"] == "failed"
-    assert row["detail"] == "hidden2, epoch 60"
-    # Averaged over layers, the same table gives (0.78 + 0.5) / 1.6.
-    averaged = verdicts("3a-identifiable", tables).set_index("case").loc["W σ_F = 1"]
-    assert averaged["value"] == pytest.approx(0.8, abs=0.01)
+    assert row["value"] == pytest.approx(0.4 / 0.7, abs=0.01) and row["detail"].startswith("hidden2, epoch 60")
 
 
 def test_claims_over_training_leave_out_the_first_few_epochs(tables_for):
@@ -138,7 +132,7 @@ def test_claims_over_training_leave_out_the_first_few_epochs(tables_for):
     assert (row["verdict"], row["value"]) == ("held", pytest.approx((0.78 - 0.04) / 0.8, abs=0.001))
     objectives(tables["matching.csv"], 0.0, "w_1", 30)
     row = only_value("3c-apart", tables)
-    assert (row["verdict"], row["detail"]) == ("failed", "all layers, epoch 30")
+    assert row["verdict"] == "failed" and row["detail"].startswith("all layers, epoch 30")
 
 
 def test_claims_over_training_look_at_the_smallest_large_sigma_alone(tables_for):
@@ -147,15 +141,16 @@ def test_claims_over_training_look_at_the_smallest_large_sigma_alone(tables_for)
     assert list(verdicts("7-apart", tables)["case"]) == ["W σ_F = 1"]
 
 
-def test_the_transition_is_where_each_pair_s_ratio_passes_one_half(tables_for):
+def test_the_transition_is_where_each_pair_passes_half_of_the_way(tables_for):
     tables = tables_for("3a")
     table = tables["matching.csv"]
     table.loc[table["permutation"] == "optimal", "objective"] = 0.8
+    table.loc[table["permutation"] == "random", "objective"] = 0.0
     for pair, low in enumerate((0.08, 0.16, 0.24, 0.32)):
         rows = (table["pair"] == pair) & (table["permutation"] == "identity")
         table.loc[rows & (table["variant"] == "w_0"), "objective"] = low
         table.loc[rows & (table["variant"] == "w_1"), "objective"] = 0.72
-    # From ratios of 0.1, 0.2, 0.3 and 0.4 up to 0.9: past one half after 4/8, 3/7, 2/6 and 1/5 of the way.
+    # From 0.1, 0.2, 0.3 and 0.4 of the way up to 0.9: past one half after 4/8, 3/7, 2/6 and 1/5 of it.
     of_pairs = [4 / 8, 3 / 7, 2 / 6, 1 / 5]
     row = only_value("3a-transition", tables)
     assert row["value"] == pytest.approx(np.mean(of_pairs))
@@ -190,16 +185,6 @@ def test_the_thesis_is_a_rank_correlation_over_kinds_of_networks(tables_for):
     assert (row["n"], row["value"]) == (4, pytest.approx(spearmanr(range(5), drops[1:]).statistic))
 
 
-def test_scales_between_zero_and_one_are_nobody_s_claim_but_random_s(tables_for):
-    tables = tables_for("3a")
-    rows = tables["matching.csv"]
-    rows.loc[rows["variant"] == "w_3", "sigma_F"] = 0.5
-    cases = {name: list(verdicts(f"3a-{name}", tables)["case"]) for name in ("unbroken", "identifiable", "random")}
-    assert cases["unbroken"] == ["W σ_F = 0"]
-    assert cases["identifiable"] == ["W σ_F = 1"]
-    assert cases["random"] == ["W σ_F = 0", "W σ_F = 1", "W σ_F = 0.5"]
-
-
 def test_a_sweep_of_the_fraction_of_fixed_weights_counts_for_its_own_figure_alone(tables_for):
     main, sweep = tables_for("3a")["matching.csv"], tables_for("10")["matching.csv"]
     sweep["family"] = "fraction"
@@ -210,10 +195,6 @@ def test_a_sweep_of_the_fraction_of_fixed_weights_counts_for_its_own_figure_alon
     assert list(alone["case"]) == [f"W σ_F = 0, fixed_fraction = {fraction}" for fraction in (0.01, 0.05, 0.25)]
 
 
-def test_sigma_mlps_are_no_standard_networks(tables_for):
-    assert list(verdicts("4a-barrier", tables_for("4a"))["case"]) == ["standard", "W σ_F = 0"]
-
-
 def test_drop_is_the_mean_over_pairs_of_the_maximum_on_train(tables_for):
     tables = tables_for("4a")
     column(tables["barriers.csv"], "drop_max_pp", 0.0, split="test")
@@ -221,8 +202,7 @@ def test_drop_is_the_mean_over_pairs_of_the_maximum_on_train(tables_for):
     chosen = (rows["variant"] == "standard") & (rows["split"] == "train") & ~rows["aligned"]
     rows.loc[chosen, "drop_max_pp"] = [10.0, 20.0, 30.0, 40.0]
     row = verdicts("4a-barrier", tables).set_index("case").loc["standard"]
-    assert (row["value"], row["n"]) == (25.0, 4)
-    assert row["spread"] == pytest.approx(np.std([10, 20, 30, 40], ddof=1))
+    assert (row["value"], row["n"], row["spread"]) == (25.0, 4, pytest.approx(np.std([10, 20, 30, 40], ddof=1)))
 
 
 def test_drops_are_compared_with_the_lowest_standard_barrier_of_the_data_set(tables_for):
@@ -232,12 +212,7 @@ def test_drops_are_compared_with_the_lowest_standard_barrier_of_the_data_set(tab
     (row,) = verdicts("4b-lowered", {"barriers.csv": pd.concat([rows, other_init, other_data])}).to_dict("records")
     assert row["value"] == pytest.approx(25 / 60)
     assert row["spread"] == pytest.approx(np.std([0.01, -0.01, 0.01, -0.01], ddof=1) / 60)
-    assert (row["case"], row["detail"]) == ("W σ_F = 3", "25 pp against 60 pp")
-
-
-def test_what_alignment_leaves_is_a_fraction_of_each_variant_s_own_barrier(tables_for):
-    found = verdicts("4d-lowered", tables_for("4d")).set_index("case")
-    assert found["value"].to_dict() == pytest.approx({"standard": 8 / 80, "W σ_F = 0": 9 / 78})
+    assert row["case"] == "W σ_F = 3"
 
 
 @pytest.mark.parametrize("claim_id", ["4b-lowered", "4d-lowered", "4d-syre"])
@@ -255,7 +230,6 @@ def test_midpoints_are_compared_by_train_accuracy(tables_for):
     assert row["value"] == pytest.approx((65 - 32) / 89)
     assert row["spread"] == pytest.approx(np.std([1, -1, 1, -1], ddof=1) / 89)
     assert (row["case"], row["n"]) == ("W σ_F = 1", 4)
-    assert row["detail"] == "at the midpoint, here: 65 %, standard: 30 %, W σ_F = 0: 32 %"
     assert only_value("20-alike", tables)["value"] == pytest.approx(2 / 89)
 
 
@@ -270,15 +244,7 @@ def test_barriers_are_shares_of_what_networks_have_over_chance(tables_for):
     found = verdicts("20-barrier", tables).set_index("case")["value"]
     assert found.to_dict() == pytest.approx({"standard": 69 / 79, "W σ_F = 0": 67 / 79})
     tables["curves.csv"]["classes"] = np.nan
-    assert only_value("20-barrier", tables)["verdict"] == "not run"
-
-
-def test_a_midpoint_may_differ_in_either_direction_and_the_farther_baseline_counts(tables_for):
-    rows = tables_for("20")["curves.csv"]
-    twin = rows[rows["variant"] == "standard"].assign(variant="standard_torch")
-    column(twin, "accuracy", 0.4, **{"lambda": 0.5})
-    row = only_value("20-alike", {"curves.csv": pd.concat([rows, twin])})
-    assert (row["value"], row["verdict"]) == (pytest.approx(-8 / 89), "failed")
+    assert set(verdicts("20-barrier", tables)["verdict"]) == {"undecided"}
 
 
 def test_data_sets_are_told_apart_and_compared_within_themselves(tables_for):
@@ -337,22 +303,11 @@ def test_slope_equals_a_polynomial_fit_to_the_means(tables_for):
 def test_drops_are_told_beside_their_control_in_order_of_k(tables_for):
     row = only_value("5-drop", tables_for("5"))
     assert row["value"] == pytest.approx((10 - 5) / 50)
-    assert row["detail"] == "k = 2: 40 of 50 pp; k = 8: 10 of 50 pp; k = 32: 5 of 50 pp"
     # Deviations of 0.01 over four masks, of both drops, at both ends of the step.
     noise = np.std([0.01, -0.01, 0.01, -0.01], ddof=1) / 2
     shares = (10 / 50, 5 / 50)
     assert row["error"] == pytest.approx(np.sqrt(sum((noise / 50) ** 2 * (1 + share**2) for share in shares)), rel=1e-3)
-    assert (row["n"], row["unit"]) == (4, "draws of masks")
-
-
-def test_drops_that_fall_with_the_task_alone_show_nothing(tables_for):
-    tables = tables_for("5")
-    rows = tables["barriers.csv"]
-    for k, drop in ((2, 48.0), (8, 10.0), (32, 5.0)):
-        column(rows, "drop_mid_pp", drop, k=k, sigma_F=0)
-    assert only_value("5-drop", tables)["verdict"] == "failed"
-    tables["barriers.csv"] = rows[rows["sigma_F"] == 1]
-    assert only_value("5-drop", tables)["verdict"] == "not run"
+    assert (row["n"], row["unit"]) == (4, "pairs")
 
 
 def test_distributions_are_over_disjoint_consecutive_pairs(tables_for):
@@ -411,25 +366,16 @@ def test_neurons_with_a_cheap_swap_are_counted(tables_for):
     row = only_value("thm4.6-width", tables_for("thm4.6"))
     narrow, wide = np.array([2, 2, 4, 2]) / 8, np.array([24, 24, 26, 24]) / 32
     assert (row["value"], row["n"], row["unit"]) == (pytest.approx(wide.mean() - narrow.mean()), 4, "draws of masks")
-    assert row["detail"] == f"m = 8: {narrow.mean():.2g}, m = 32: {wide.mean():.2g}"
     assert row["error"] == pytest.approx(np.hypot(np.std(wide, ddof=1), np.std(narrow, ddof=1)) / np.sqrt(4))
-
-
-def test_sweeps_of_k_leave_out_what_is_not_in_the_paper(tables_for):
-    tables = tables_for("5")
-    rows = tables["swap_costs.parquet"]
-    odd = rows[rows["k"] == 8].assign(k=16, swap_cost=-1.0)
-    tables["swap_costs.parquet"] = pd.concat([rows, odd])
-    assert list(verdicts("5-near-zero", tables)["case"]) == ["k = 2", "k = 8", "k = 32"]
 
 
 def test_ridge_costs_are_judged_at_the_reported_beta_and_the_ledger_names_it(tables_for):
     tables = tables_for("15")
-    rows = verdicts("15-growth", tables)
-    assert list(rows["detail"]) == ["k = 2: 1, k = 8: 4, k = 32: 20, β = 0.01"]
+    assert list(verdicts("15-growth", tables)["detail"].str[-8:]) == ["β = 0.01"]
     table = tables["ridge_swap_costs.parquet"]
     table["reported"] = table["beta"] == 1.0
-    assert list(verdicts("15-cheap-swaps", tables)["detail"]) == ["k = 2: 0, k = 32: 0, β = 1"]
+    (row,) = verdicts("15-cheap-swaps", tables).to_dict("records")
+    assert row["value"] == 0 and row["detail"].endswith("β = 1")
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -459,7 +405,7 @@ def test_the_estimators_are_compared_on_the_same_networks(tables_for):
     tables["swap_costs.parquet"] = pd.concat([tables["swap_costs.parquet"], costs_of_others])
     pd.testing.assert_frame_equal(verdicts("ridge-order", tables), before)
     assert list(before["case"]) == ["layer 1", "layer 2", "layer 3"]
-    assert before["detail"].str.contains("mahalanobis: standard: .*; ridge: standard: .*, β = 0.01").all()
+    assert before["detail"].str.startswith("Mahalanobis").all() and before["detail"].str.endswith("β = 0.01").all()
 
 
 def test_an_order_that_one_estimator_turns_round_does_not_hold(tables_for):
@@ -470,20 +416,10 @@ def test_an_order_that_one_estimator_turns_round_does_not_hold(tables_for):
     assert -11 < found.loc["layer 2", "value"] < -9
 
 
-@pytest.mark.filterwarnings("error")
-def test_infinite_medians_keep_their_order(tables_for):
-    tables = tables_for("ridge")
-    costs(tables["swap_costs.parquet"], np.inf, ["w_1", "syre"])
-    assert list(verdicts("ridge-order", tables)["verdict"].unique()) == ["held"]
-    costs(tables["swap_costs.parquet"], np.inf, ["w_0"])
-    assert list(verdicts("ridge-order", tables)["verdict"].unique()) == ["undecided"]
-
-
 def test_correlations_are_those_of_the_block_at_the_reported_beta(tables_for):
     tables = tables_for("ridge")
     found = verdicts("ridge-rank", tables)
     assert found["value"].to_numpy() == pytest.approx(0.8) and (found["n"] == 4).all()
-    assert set(found["detail"]) == {"β = 0.01, 66 pairs of neurons a network"}
     table = tables["estimators.csv"]
     tables["estimators.csv"] = table[table["pairs"] == "consecutive"]
     assert set(verdicts("ridge-rank", tables)["value"]) == {-0.5}
@@ -516,50 +452,29 @@ def test_without_a_row_whose_assumptions_hold_the_ledger_says_which_do_not(table
     assert only_value("thm4.7-leading", tables)["detail"].endswith("there are no fixed weights")
 
 
-def test_leading_terms_are_judged_by_the_median_with_or_without_concentration(tables_for):
+def test_leading_terms_are_judged_by_each_network_s_median_with_or_without_concentration(tables_for):
     tables = tables_for("thm4.5")
     table = tables["sensitivity.csv"]
     column(table, "assumption", "eps = 0.9 > mu_D / 2", variant="w_3")
     column(table, "cost", 40.0, variant="w_3", layer=2, draw=0)
     row = only_value("thm4.5-leading", tables)
-    assert (row["case"], row["verdict"]) == ("W σ_F = 3", "held")
-    assert row["detail"] == "1.2 to 4; assumptions hold in 0 of 24 cases of 4 networks"
+    assert (row["case"], row["verdict"], row["n"]) == ("W σ_F = 3", "held", 4)
+    assert row["value"] == pytest.approx(np.median([1.199, 1.201, 1.199, 4.0, 1.201, 1.199]))
+    assert row["detail"] == "assumptions hold in 0 of 24 cases of 4 networks"
 
 
-def test_one_neuron_above_its_bound_counts_for_its_network_and_the_worst_group_decides(tables_for):
+def test_one_neuron_above_the_bound_of_all_is_enough(tables_for):
     tables = tables_for("thm4.4")
-    table = tables["gram_deviation.csv"]
-    column(table, "deviation_max", 1.6, variant="w_1", layer=1, seed=0)
+    column(tables["gram_deviation.csv"], "deviation_max", 1.6, variant="w_1", layer=1, seed=0, masks="fresh")
     row = only_value("thm4.4-all", tables)
-    # One of the four networks of this variant; its own masks in the first layer, and the fresh ones.
-    assert (row["n"], row["value"], row["verdict"]) == (4, 0.25 / 0.05, "undecided")
-    assert row["detail"].startswith("largest deviation in units of its bound: 1.07; W σ_F = 1, layer 1, fresh")
-    column(table, "deviation_max", 0.4, masks="fresh", layer=1)
-    row = only_value("thm4.4-all", tables)
-    assert row["value"] == 0.25 / 0.05 and "layer 1, own masks" in row["detail"]
-
-
-def test_own_and_fresh_masks_are_not_averaged(tables_for):
-    tables = tables_for("thm4.4")
-    column(tables["gram_deviation.csv"], "share_above", 0.09, masks="own", layer=1)
-    row = only_value("thm4.4-share", tables)
-    assert (row["value"], row["verdict"]) == (pytest.approx(0.09 / 0.05), "failed")
-
-
-def test_gaps_are_held_from_both_sides(tables_for):
-    tables = tables_for("thm4.8")
-    column(tables["network_gaps.csv"], "gamma", 0.25, variant="w_3", gap="in")
-    row = only_value("thm4.8-in", tables)
-    assert (row["value"], row["verdict"]) == (2.0, "failed")
+    assert (row["value"], row["verdict"]) == (pytest.approx(1.6 / 1.5), "failed")
 
 
 def test_growth_of_gamma_in_takes_wide_layers_alone(tables_for):
     found = verdicts("thm4.8-growth", tables_for("thm4.8"))
-    assert list(found["case"]) == [f"gmm_k{k}, σ_F = 1, 100 % fixed" for k in (2, 8, 32)]
+    assert list(found["case"]) == [f"gmm_k{k}, 100 % fixed" for k in (2, 8, 32)]
     assert found["value"].to_numpy() == pytest.approx(0.5)
-    assert (found["detail"].str.partition(";")[0] == "m = 256 to 2048").all()
-    # What is too narrow is told once.
-    assert found["detail"].str.contains("no two widths are large enough: gmm_k2, σ_F = 1, 12.5 % fixed").sum() == 1
+    assert (found["detail"] == "m = 256 to 2048").all()
 
 
 def test_the_least_of_many_sums_is_above_half_its_mean_at_the_widths_taken():
@@ -586,24 +501,16 @@ def test_slopes_of_chords_are_means_over_layers_and_pairs(tables_for):
     assert row["spread"] == pytest.approx(np.std([0.2, 0, 0, 0], ddof=1))
 
 
-def test_excess_over_chords_is_judged_on_paths_that_have_a_bound(tables_for):
-    tables = tables_for("prop5.2")
-    table = tables["loss_bounds.csv"]
-    row = only_value("prop5.2-bound", tables)
-    assert (row["verdict"], row["value"]) == ("held", 0)
-    column(table, "excess_max", 2e-6, pair=1)
-    assert only_value("prop5.2-bound", tables)["verdict"] == "failed"
-    column(table, "assumption", "the squared loss is not Lipschitz", pair=1)
-    assert only_value("prop5.2-bound", tables)["verdict"] == "held"
-
-
-def test_accuracy_lost_is_what_is_left_of_it_after_three_standard_errors(tables_for):
+def test_accuracy_lost_has_an_interval_for_the_best_of_several(tables_for):
     tables = tables_for("sec4.5")
-    row = only_value("sec4.5-trade-off", tables)
     w = tables["trade_off.csv"].query("scheme == 'w_asymmetric'")
-    pooled = 100 * np.sqrt(w.groupby("sigma_F")["val_accuracy"].var().mean() * (1 / 4 + 1 / 4))
-    assert (row["value"], row["n"], row["verdict"]) == (pytest.approx(7 - 3 * pooled), 4, "held")
-    assert row["detail"] == f"7 ± {pooled:.2g} pp; σ_F = 1: 97 %, ratio 0.97; σ_F = 10: 90 %, ratio 0.97"
+    error = 100 * np.sqrt(w.groupby("sigma_F")["val_accuracy"].var().mean() * (1 / 4 + 1 / 4))
+    (measured,) = CLAIMS["sec4.5-trade-off"].measure(tables)
+    assert (measured.value, measured.n, measured.error) == (pytest.approx(7), 4, pytest.approx(error))
+    # Four accuracies of four pairs each: twelve degrees of freedom, three differences from the last.
+    assert measured.interval == pytest.approx(
+        (7 - t.ppf(1 - 0.025 / 3, 12) * error, 7 + t.ppf(1 - 0.025 / 3, 12) * error)
+    )
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(0.93, "held"), (0.91, "failed")])

@@ -9,16 +9,16 @@ from symlab.papers.neuron_identifiability.variants import (
     add_labels,
     any_of,
     apart_from_fractions,
+    by_variant,
     compared_variants,
     every_row,
-    list_layers,
     name_variant,
+    names_of,
     of_scheme,
     sigma_mlp,
     sigma_regimes,
     sigma_sweep,
     smallest_sigma,
-    split_variants,
     variants_of,
     w_asymmetric,
 )
@@ -75,10 +75,21 @@ def test_variants_of_one_name_are_told_apart_by_what_differs():
     assert labels.is_unique
     assert labels["standard_bn"] == "standard (batchnorm)"
     assert labels["f_1"] == r"W, $\sigma_F$ = 1 (fractions) (0.125)"
-    names = [name for name, _ in split_variants(table, of_scheme("standard"))]
-    assert names == ["standard, norm = layernorm", "standard, norm = batchnorm"]
+    names = names_of(table[of_scheme("standard")(table)])
+    assert names == {"standard": "standard, norm = layernorm", "standard_bn": "standard, norm = batchnorm"}
     twins = pd.concat([VARIANTS, VARIANTS.assign(variant=VARIANTS["variant"] + "_twin")])
-    assert [name for name, _ in split_variants(twins, sigma_mlp)] == ["σ-MLP (mlp)", "σ-MLP (mlp_twin)"]
+    assert list(names_of(twins[sigma_mlp(twins)]).values()) == ["σ-MLP (mlp)", "σ-MLP (mlp_twin)"]
+
+
+def test_values_by_variant_have_typed_keys_and_a_name():
+    table = pd.concat([VARIANTS.assign(mask_seed=0, pair=pair, layer=2, x=pair) for pair in (1, 3)])
+    found = by_variant(table, "x", w_asymmetric, ["layer"], name="{name}, layer {layer}")
+    assert [str(each.case) for each in found] == [f"W σ_F = {sigma_F}, layer 2" for sigma_F in (3, 0, 1)]
+    (one,) = found.at(sigma_F=1)
+    key = {"variant": "w_1", "layer": 2, "scheme": "w_asymmetric", "sigma_F": 1.0}
+    assert one.case.key == key | {"activation": "gelu", "dataset": "digits"}
+    assert {type(value) for value in one.case.key.values()} == {str, float, int}
+    assert one.mean == 2 and list(one.array) == [1, 3]
 
 
 def test_masks_choose_architectures():
@@ -99,9 +110,3 @@ def test_a_sweep_needs_w_asymmetric_variants():
         sigma_sweep(VARIANTS[VARIANTS["scheme"] == "standard"])
     with pytest.raises(UserError, match="sigma_F 0 and with sigma_F of at least 1"):
         sigma_regimes(VARIANTS[VARIANTS["variant"] != "w_0"])
-
-
-def test_layers_are_named_where_they_are_not_all():
-    rows = pd.DataFrame({"label": ["a", "a", "b", "b"], "dataset": "d", "layer": [1, 2, 1, 2]})
-    assert list_layers(rows[rows["label"] == "a"], rows) == "a"
-    assert list_layers(rows.iloc[1:], rows).replace("\N{NO-BREAK SPACE}", " ") == "a in layer 2; b"

@@ -101,12 +101,37 @@ class Cases:
         """The cases of which something is true."""
         return replace(self, of=tuple(each for each in self if chosen(each)))
 
+    def at(self, **key: Any) -> Cases:
+        """The cases whose keys hold these values."""
+        return self.where(lambda each: key.items() <= each.case.key.items())
+
+    def detailed(self, tell: Callable[[Values], str]) -> Cases:
+        """The same with a detail for people about each case."""
+        return replace(self, of=tuple(replace(each, told=tell(each)) for each in self))
+
     def keyed(self, *names: str) -> Cases:
         """The cases with these names of their keys alone, so that ``beside`` ignores in what else they differ."""
         kept = [{name: value for name, value in each.case.key.items() if name in names} for each in self]
         return replace(
             self, of=tuple(replace(each, case=Case(each.case, **key)) for each, key in zip(self, kept, strict=True))
         )
+
+    def extreme(self, score: Callable[[float], float], *names: str) -> Cases:
+        """Of the cases whose keys agree under these names that whose mean has the largest score, for each.
+
+        An undefined mean comes first, so that it is not passed over. What is left of its key are these names, so that
+        ``beside`` takes it as the base of all cases that agree with it in them.
+        """
+        groups: dict[tuple[Any, ...], Values] = {}
+
+        def rank(each: Values) -> float:
+            return np.inf if np.isnan(each.mean) else score(each.mean)
+
+        for each in self:
+            at = tuple(each.case.key.get(name) for name in names)
+            if at not in groups or rank(each) > rank(groups[at]):
+                groups[at] = each
+        return replace(self, of=tuple(groups.values())).keyed(*names)
 
     def beside(self, base: Cases) -> list[tuple[Values, Values]]:
         """Each case with that of the base whose key agrees with its own in all names that both have.
@@ -222,7 +247,7 @@ def cases(
     for values, part in groups:
         key = dict(zip(by, map(_plain, values), strict=True))
         written = name(key) if callable(name) else name.format(**key)
-        each = part.groupby(columns, dropna=False)[value].agg(lambda of: of.mean(skipna=False))
+        each = part.groupby(columns, dropna=False)[value].mean(skipna=False)
         found.append(Values(Case(written, **key), each))
     return Cases(tuple(found), UNITS.get(columns[-1], columns[-1]))
 

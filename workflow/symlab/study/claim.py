@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -283,6 +283,47 @@ def difference_of(
     errors, sizes = (standard_error(values), standard_error(base)), (len(values), len(base))
     texts = {"spread": spread(values), "case": case, "detail": detail, "unit": unit}
     return _of_two(mean(values) - mean(base), errors, sizes, **texts)
+
+
+def minus(high: Measurement, low: Measurement, detail: str = "") -> Measurement:
+    """Difference of two independently measured values, with its standard error; n is the smaller one's.
+
+    Its case is that of the first.
+    """
+    sizes = (high.n, low.n)
+    return _of_two(
+        high.value - low.value, (high.error, low.error), sizes, case=high.case, detail=detail, unit=high.unit
+    )
+
+
+def without_phrases(found: Sequence[Found]) -> list[Measurement]:
+    """What was measured, without the phrases that say why something was not."""
+    return [each for each in found if isinstance(each, Measurement)]
+
+
+def worst_of_each(measured: Sequence[Found], score: Callable[[float], float], *places: str) -> list[Found]:
+    """Of the values whose cases have one name that with the largest score, for each name.
+
+    An undefined value is the worst, so that it is not passed over. Phrases are left out.
+
+    Args:
+        places: names of the keys that say where the worst was found; the detail begins with what they are.
+    """
+    groups: dict[str, list[Measurement]] = {}
+    for each in without_phrases(measured):
+        groups.setdefault(str(each.case), []).append(each)
+    found: list[Found] = []
+    for group in groups.values():
+        worst = max(group, key=lambda each: math.inf if math.isnan(each.value) else score(each.value))
+        key = worst.case.key if isinstance(worst.case, Case) else {}
+        told = [_place(name, key[name]) for name in places if name in key]
+        found.append(replace(worst, detail=", ".join(filter(None, [*told, worst.detail]))))
+    return found
+
+
+def _place(name: str, value: Any) -> str:
+    """A place as a text says it: a name as it is, a number after what it numbers."""
+    return value if isinstance(value, str) else f"{name} {value:g}"
 
 
 RESAMPLES = 200

@@ -50,7 +50,7 @@ class Panel:
     draw: Draw = draw_units
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keywords of ``draw``."""
-    more: Callable[[Axes], None] | None = None
+    more: Callable[[Axes], object] | None = None
     """Draws what is no line of rows: a threshold, a predicted curve."""
 
 
@@ -66,7 +66,7 @@ def facets(
     axes: Mapping[str, Any],
     title: Callable[[Any], str] | None = None,
     draw: Draw = draw_units,
-    more: Callable[[Axes, pd.DataFrame], None] | None = None,
+    more: Callable[[Axes, pd.DataFrame], object] | None = None,
     options: Mapping[str, Any] | None = None,
     **of_grid: Any,
 ) -> Figure:

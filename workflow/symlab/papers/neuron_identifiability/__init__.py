@@ -38,26 +38,23 @@ NEURON_IDENTIFIABILITY = Paper(
         _figure("4b", "fig_04_paths", "curves.csv"),
         _figure("5", "fig_05_swap_maps", "swap_costs.parquet"),
         _figure("6", "fig_06_coherence", "coherence_barriers.csv"),
-        _figure("7", "fig_07_layers", "matching.csv"),
-        _figure("8", "fig_07_layers", "matching.csv"),
-        _figure("9", "fig_07_layers", "matching.csv"),
-        _figure("10", "fig_07_layers", "matching.csv"),
+        _figure("7", "fig_07_training", "matching.csv"),
+        _figure("8", "fig_08_layers", "matching.csv"),
+        _figure("9", "fig_08_layers", "matching.csv"),
+        _figure("10", "fig_10_fractions", "matching.csv"),
         _figure("11", "fig_11_centre_gaps", "centre_gaps.csv"),
         _figure("12", "fig_12_swap_boxes", "swap_costs.parquet"),
-        _figure("13", "fig_12_swap_boxes", "swap_costs.parquet"),
-        _figure("15", "fig_05_swap_maps", "ridge_swap_costs.parquet"),
-        _figure("16", "fig_16_layer_maps", "swap_costs.parquet", "ridge_swap_costs.parquet"),
-        _figure("17", "fig_16_layer_maps", "swap_costs.parquet"),
-        _figure("18", "fig_16_layer_maps", "swap_costs.parquet"),
-        _figure("19", "fig_16_layer_maps", "swap_costs.parquet"),
-        _figure("20", "fig_04_paths", "curves.csv"),
+        _figure("13", "fig_13_boxes_by_k", "swap_costs.parquet"),
+        _figure("15", "fig_15_ridge_maps", "ridge_swap_costs.parquet"),
+        _figure("16", "fig_16_layer_maps", "swap_costs.parquet"),
+        _figure("20", "fig_20_transformers", "curves.csv"),
         _figure("21", "fig_21_subspaces", "subspaces.csv"),
         _figure("thm4.4", "fig_thm4_4_gram", "gram_deviation.csv"),
         _figure("thm4.5", "fig_thm4_5_sensitivity", "sensitivity.csv"),
         _figure("thm4.7", "fig_thm4_5_sensitivity", "sensitivity.csv"),
-        _figure("thm4.6", "fig_sec6_costs_and_drops", "swap_costs.parquet"),
+        _figure("thm4.6", "fig_thm4_6_widths", "swap_costs.parquet"),
         _figure("thm4.8", "fig_thm4_8_gaps", "network_gaps.csv"),
-        _figure("sec6", "fig_sec6_costs_and_drops", "barriers.csv"),
+        _figure("sec6", "fig_sec6_drops", "barriers.csv"),
         _figure("sec4.5", "fig_sec4_5_trade_off", "trade_off.csv"),
         _figure("thm5.1", "fig_thm5_1_chords", "chord_deviation.csv"),
         _figure("prop5.2", "fig_prop5_2_barriers", "loss_bounds.csv"),
@@ -115,8 +112,9 @@ NEURON_IDENTIFIABILITY = Paper(
         ),
     ),
     captions={
-        "trade_off.csv": "Accuracy and identifiability of every pair (Section 4.5). `identity_ratio` is the matching "
-        "objective of the identity as a share of the optimal one, mean over layers; accuracies and loss are means over "
+        "trade_off.csv": "Accuracy and identifiability of every pair (Section 4.5). `identity_ratio` is how far the "
+        "identity comes from random permutations (0) to the optimal one (1), by objectives averaged over layers; "
+        "accuracies and loss are means over "
         "the pair's two networks. All at the end of training.",
         "loss_bounds.csv": "The largest loss barrier of each pair against the bound of Proposition 5.2.",
         "centre_gaps.csv": "Smallest distance between two randomly drawn neuron centres, γ_out, for each width m, "

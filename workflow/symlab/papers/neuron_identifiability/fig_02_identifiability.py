@@ -8,13 +8,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.variants import (
-    compared_variants,
-    name_variant,
-    smallest_large,
-    standard,
-    w_asymmetric,
-)
+from symlab.papers.neuron_identifiability.variants import standard, telling_variants, w_asymmetric
 from symlab.plotting.style import Style, legend, line_entry, mark_entry, name_axes, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
@@ -27,53 +21,60 @@ if TYPE_CHECKING:
 
 DRAWN = 8
 """Neurons in each panel; more would hide each other."""
-ALSO = {"standard": "no symmetry broken", "zero": "masks alone", "large": "masks and fixed weights"}
 
 
 def functions_on_a_plane(tables: Tables, style: Style) -> Figure:
-    """Fig. 2: v_i + M_i w for |w| <= c as ellipses, a_i of run A and of run B, a panel a kind of networks."""
+    """Fig. 2: v_i + M_i w for |w| <= c as ellipses, a_i of run A and of run B, a panel a kind of networks.
+
+    One neuron has a colour. Panels share their scale.
+    """
     kinds = _kinds(tables)
     if not kinds:
         raise UserError(
             f"{where(need(tables, 'neurons.csv'))}.variants has neither standard nor W-asymmetric networks with "
             "sigma_F 0 or at least 1; add some."
         )
-    radius = float(np.median(np.concatenate([_norms(rows) for rows in kinds.values()])))
-    colors = palette(style, DRAWN)
-    figure, axes = panels(1, len(kinds), 0.9 + 2.0 * len(kinds), 3.0, sharex=False, sharey=False)
-    for axis, (kind, rows) in zip(axes[0], kinds.items(), strict=True):
-        for color, (_, of_neuron) in zip(colors, rows.groupby("neuron"), strict=False):
-            _draw_neuron(axis, of_neuron, radius, color)
-        axis.set_title(f"{name_variant(rows.iloc[0], latex=True)}\n{ALSO[kind]}")
-        axis.set_aspect("equal", adjustable="datalim")
-    name_axes(axes, "1st direction of the inputs", "2nd direction")
+    radius = float(np.median(np.concatenate([_norms(rows) for _, rows in kinds])))
+    reach = 1.15 * max(
+        float(np.abs(_points(rows[rows["neuron"] < DRAWN], name)).max()) for _, rows in kinds for name in "av"
+    )
+    color = palette(style)[3]
+    figure, axes = panels(1, len(kinds), 0.6 + 2.1 * len(kinds), 3.6)
+    for axis, (name, rows) in zip(axes[0], kinds, strict=True):
+        for number, (_, of_neuron) in reversed(list(enumerate(list(rows.groupby("neuron"))[:DRAWN]))):
+            _draw_neuron(axis, of_neuron, radius, (0.72, 0.72, 0.72) if number else color)
+        axis.set_title(name)
+        axis.locator_params(nbins=3)
+        axis.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
+    name_axes(axes, "1st direction", "2nd direction")
     entries = [
+        line_entry("one neuron", color=color),
+        line_entry(f"{DRAWN - 1} others", color="0.72"),
         line_entry(rf"what weights of norm {radius:.2g} reach"),
         mark_entry("fixed centre $v_i$", "+"),
         mark_entry("learned in run A", "o"),
-        mark_entry("learned in run B", "^"),
+        mark_entry("in run B", "^"),
     ]
-    legend(figure, entries, f"a colour a neuron: the first {DRAWN} of layer 1 in two networks with the same masks")
+    legend(figure, entries, "layer 1 of two networks with the same masks, on the plane of the inputs")
     return figure
 
 
-def _kinds(tables: Tables) -> dict[str, pd.DataFrame]:
-    """Two networks of each of the paper's columns, by its key in ``ALSO``; those that the study has."""
+def _kinds(tables: Tables) -> list[tuple[str, pd.DataFrame]]:
+    """Two networks of each of the paper's columns under its title; those that the study has."""
     table = need(tables, "neurons.csv")
-    variants = compared_variants(table)
+    variants = telling_variants(table)
     variants = variants[(variants["dataset"] == table["dataset"].iloc[0]) & (variants["activation"] != "sigma")]
-    sigma = variants["sigma_F"]
-    chosen = {
-        "standard": standard(variants),
-        "zero": w_asymmetric(variants) & (sigma == 0),
-        "large": w_asymmetric(variants) & (sigma == smallest_large(sigma[w_asymmetric(variants)])),
+    kinds = []
+    masked = w_asymmetric(variants)
+    columns = {
+        "no symmetry broken": standard(variants),
+        "masks alone": masked & (variants["sigma_F"] == 0),
+        "masks and fixed weights": masked & (variants["sigma_F"] >= 1),
     }
-    kinds = {}
-    for kind, which in chosen.items():
-        if which.any():
-            rows = table[table["variant"] == variants.index[which][0]]
-            rows = rows[rows["mask_seed"] == rows["mask_seed"].min()]
-            kinds[kind] = rows[rows["seed"].isin(sorted(rows["seed"].unique())[:2])]
+    for also, which in columns.items():
+        for variant, row in variants[which].head(1).iterrows():
+            rows = table[(table["variant"] == variant) & (table["mask_seed"] == table["mask_seed"].min())]
+            kinds.append((f"{row['label']}\n{also}", rows[rows["seed"].isin(sorted(rows["seed"].unique())[:2])]))
     return kinds
 
 
@@ -105,23 +106,6 @@ def _draw_neuron(axis: Axes, rows: pd.DataFrame, radius: float, color: tuple[flo
         axis.plot(*point, color=color, marker=marker, linestyle="", markersize=4, label=f"run {run}")
 
 
-def distance_of_runs(rows: pd.DataFrame) -> float:
-    """Median distance of what a neuron learned in two runs, in units of that of two different neurons."""
-    A, B = (_points(run.sort_values("neuron"), "a") for _, run in rows.groupby("seed"))
-    distances = np.linalg.norm(A[:, None] - B, axis=-1)
-    return float(np.median(np.diag(distances)) / np.median(distances[~np.eye(len(distances), dtype=bool)]))
-
-
-def seen(tables: Tables) -> str:
-    """How far apart both runs' functions of a neuron are, by kind of networks."""
-    told = [
-        f"{distance_of_runs(rows):.2g} ({name_variant(rows.iloc[0], latex=False)})"
-        for rows in _kinds(tables).values()
-        if rows["seed"].nunique() > 1
-    ]
-    return f"What a neuron learned in runs A and B is {', '.join(told)} times as far apart as what two neurons learned."
-
-
 FIGURES = (
     Drawing(
         "identifiability-2",
@@ -130,11 +114,12 @@ FIGURES = (
 The first-layer functions of the same eight neurons in two networks that share masks and fixed weights, on the plane of
 the inputs' two leading principal directions, study `{study}`. An ellipse is all that a neuron computes with trainable
 weights of a given norm, around the fixed centre vᵢ = Uᵀfᵢ; marks are what it learned in run A and run B, joined by a
-line. Each panel has its own scale.
+line. One neuron is in colour, seven others in grey; all panels have one
+scale.
 """,
         functions_on_a_plane,
-        seen,
-        "a drawing in the paper, measured here in trained networks; inputs of more than two directions are projected",
+        differs="a drawing in the paper, measured here in trained networks; inputs of more than two directions are "
+        "projected",
     ),
 )
 CLAIMS: tuple[Claim, ...] = ()

@@ -1,71 +1,54 @@
-"""Figs. 5 (the data of 14) and 15: swap costs on Gaussian mixtures by intrinsic dimension k and sigma_F."""
+"""Fig. 5 (the data of 14): swap costs on Gaussian mixtures by intrinsic dimension k and sigma_F."""
 
 from __future__ import annotations
 
-import itertools
-import math
+import operator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
-from symlab.papers.neuron_identifiability.architectures import W_0, W_1
 from symlab.papers.neuron_identifiability.rows import one_path
-from symlab.papers.neuron_identifiability.variants import every_row, sigma_regimes
+from symlab.papers.neuron_identifiability.variants import W_0, W_1, by_variant, every_row, sigma_regimes
 from symlab.plotting.style import Style
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Measurement, Tables, above, at_most, ratio_of
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, above, at_most, minus, without_phrases, worst_of_each
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Maps = dict[str, dict[tuple[str, str], np.ndarray]]
-SCALE = r"$\sigma_F$"
 ONE_NETWORK = "each map: layer 1 of one network"
 
 
 def maps_by_k(tables: Tables, style: Style) -> Figure:
-    """Fig. 5: m x m heat maps of the first layer of the first network, a row a sigma_F, a column a k."""
-    return swap_panels.draw_maps(_maps(need(tables, swap_costs.MAHALANOBIS)), style, ONE_NETWORK)
+    """m x m heat maps of the first layer of the first network, a row a sigma_F, a column a k."""
+    return swap_panels.draw_maps(maps_of(need(tables, swap_costs.MAHALANOBIS)), style, ONE_NETWORK)
 
 
-def ridge_maps_by_k(tables: Tables, style: Style) -> Figure:
-    """Fig. 15: as Fig. 5 with ridge costs at the reported beta."""
-    ridge = swap_panels.choose_reported(need(tables, swap_costs.RIDGE))
-    return swap_panels.draw_maps(
-        _maps(ridge), style, f"{ONE_NETWORK},  {swap_panels.beta_name({swap_panels.RIDGE_NAME: ridge})}"
-    )
-
-
-def _maps(costs: pd.DataFrame) -> Maps:
+def maps_of(costs: pd.DataFrame) -> dict[str, swap_panels.Maps]:
     """Maps of the first layer of the first network by the names of sigma_F and k, a group a sigma_F."""
     table = swap_panels.need_k(costs)
     sweep, scales = sigma_regimes(table)
     first = table[(table["layer"] == 1) & table["variant"].isin(sweep.index)]
-    maps: Maps = {}
-    for sigma_F in scales:
-        row = rf"{SCALE} = {sigma_F:g}"
-        of_scale = first[first["sigma_F"] == sigma_F]
-        cells = {f"$k$ = {k:g}": swap_panels.choose_network(of_k) for k, of_k in of_scale.groupby("k")}
-        maps[row] = {
-            (row, column): swap_panels.cost_matrix(rows, swap_panels.count_complete(rows))
-            for column, rows in cells.items()
-        }
+    maps: dict[str, swap_panels.Maps] = {}
+    for (sigma_F, k), rows in first[first["sigma_F"].isin(scales)].groupby(["sigma_F", "k"]):
+        row, network = rf"$\sigma_F$ = {sigma_F:g}", swap_panels.choose_network(rows)
+        maps.setdefault(row, {})[row, f"$k$ = {k:g}"] = swap_panels.cost_matrix(network)
     return maps
 
 
-def _seen(costs: pd.DataFrame) -> str:
-    told = []
-    for cells in _maps(costs).values():
-        by_k = {column: swap_panels.pair_costs(matrix) for (_, column), matrix in cells.items()}
-        row = next(iter(cells))[0].replace(SCALE, "σ_F")
-        medians = ", ".join(f"{np.median(each):.2g}" for each in by_k.values())
-        shares = ", ".join(f"{100 * np.mean(each < 0):.0f}" for each in by_k.values())
-        told.append(f"at {row} the median cost is {medians} and {shares} % are negative")
-    ks = ", ".join(column.replace("$k$ = ", "") for column in by_k)
-    return f"For k = {ks}, {'; '.join(told)}."
+def seen(figure: str) -> Sentence:
+    """The near-zero swaps without fixed weights, and the cheap ones with them."""
+    return Sentence(
+        "At σ_F = 0 {near:%} of the swaps cost less than a tenth of the median at σ_F = 1; there the share of swaps "
+        "below a tenth of their own median falls by {fall:%} from k = 2 to 32, to {left:%}.",
+        {
+            name: at(f"{figure}-{claim}")
+            for name, claim in (("near", "near-zero"), ("fall", "cheap-swaps"), ("left", "diagonal"))
+        },
+    )
 
 
 CAPTION = """\
@@ -84,53 +67,32 @@ FIGURES = (
         "Swap costs by k and σ_F (also Fig. 14)",
         CAPTION,
         maps_by_k,
-        lambda tables: _seen(tables[swap_costs.MAHALANOBIS]),
-        DIFFERS,
-    ),
-    Drawing(
-        "identifiability-15",
-        "Ridge swap costs by k and σ_F",
-        CAPTION + "\nCosts are estimated by ridge regression (Definition E.3), at the β above the maps.\n",
-        ridge_maps_by_k,
-        lambda tables: _seen(swap_panels.choose_reported(tables[swap_costs.RIDGE])),
+        seen("identifiability-5"),
         DIFFERS,
     ),
 )
 
 
-def drop_beside_control(tables: Tables) -> list[Measurement]:
+def drop_beside_control(tables: Tables) -> list[Found]:
     """Smaller of the steps, from k = 2 to 8 and 8 to 32, by which the drop at sigma_F = 1 falls, over that at 0.
 
     Drops are those of train accuracy at the midpoint, unaligned.
     """
-    rows = one_path(tables["barriers.csv"], "train", aligned=False)
-    shares, told = [], []
-    for k in swap_costs.INTRINSIC_DIMENSIONS:
-        large, control = (
-            rows.loc[which(rows) & (rows["k"] == k)].groupby("mask_seed")["drop_mid_pp"] for which in (W_1, W_0)
-        )
-        if not large.ngroups or not control.ngroups:
-            return []
-        # Pairs of one draw of masks are no replicates where there are several draws.
-        one = large.ngroups == 1
-        high, low = (
-            (pd.concat([group for _, group in each]) if one else each.agg(lambda pairs: pairs.mean(skipna=False)))
-            for each in (large, control)
-        )
-        share = ratio_of(
-            high.to_numpy(), low.to_numpy(), unit="pairs of one draw of masks" if one else "draws of masks"
-        )
-        shares.append(share)
-        told.append(f"k = {k}: {np.mean(high):.2g} of {np.mean(low):.2g} pp")
-    steps = []
-    for first, second in itertools.pairwise(shares):
-        error = None if first.error is None or second.error is None else math.hypot(first.error, second.error)
-        n = min(first.n, second.n)
-        steps.append(Measurement(first.value - second.value, n, None, "", "; ".join(told), error, first.unit))
-    return [min(steps, key=lambda step: -math.inf if math.isnan(step.value) else step.value)]
+    rows = one_path(tables["barriers.csv"], "train", aligned=False).dropna(subset="k")
+    large, control = (by_variant(rows, "drop_mid_pp", which, name="") for which in (W_1, W_0))
+    shares = {
+        k: each
+        for k in swap_costs.INTRINSIC_DIMENSIONS
+        for each in without_phrases(large.at(k=k).ratios(control.keyed("k")))
+    }
+    if len(shares) < len(swap_costs.INTRINSIC_DIMENSIONS):
+        return []
+    told = "; ".join(f"k = {k}: {shares[k].detail} pp" for k in swap_costs.INTRINSIC_DIMENSIONS)
+    steps = [minus(shares[few], shares[many], told) for few, many in pairwise(swap_costs.INTRINSIC_DIMENSIONS)]
+    return worst_of_each(steps, operator.neg)
 
 
-def _gmm_swap_costs(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> tuple[Claim, ...]:
+def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> tuple[Claim, ...]:
     """Swap costs of all pairs on Gaussian mixtures (Fig. 5 = 14; by ridge regression Fig. 15)."""
     return (
         Claim(
@@ -156,7 +118,7 @@ def _gmm_swap_costs(figure: str, estimate: str, table: str, also: tuple[str, ...
             origin="paper",
             reason="Q3: “a strong dependence on the intrinsic dimension k”, in this order; no size is stated.",
             tables=(table,),
-            measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=every_row, layers=[1]),
+            measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=every_row, layers=(1,)),
             also=also,
         ),
         Claim(
@@ -206,7 +168,6 @@ FIG_5_DROP = Claim(
 
 
 CLAIMS = (
-    *_gmm_swap_costs("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
+    *claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
     FIG_5_DROP,
-    *_gmm_swap_costs("identifiability-15", ", ridge estimate", swap_costs.RIDGE, also=()),
 )

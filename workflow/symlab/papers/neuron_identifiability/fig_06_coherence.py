@@ -8,67 +8,62 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, mark_entry, name_axes, panels, set_ticks
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Measurement, Tables, at_most, below, bootstrap_error, ratio_of
+from symlab.plotting.style import COLUMN, PAGE, Look, Style, line_entry
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Case, Claim, Found, Tables, at_most, below, statistic_of
+from symlab.study.facets import facets
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-NU_TICKS = (0.1, 0.2, 0.5, 1.0)
 COLOR = "#0173b2"
 
 
 def barrier_against_nu(tables: Tables, style: Style) -> Figure:
-    """Fig. 6: unaligned midpoint barrier of the test loss against nu = 1/t, a panel an embedding, a point a mask."""
+    """Unaligned midpoint barrier of the test loss against nu = 1/t, a panel an embedding, a point a mask."""
     barriers = need(tables, "coherence_barriers.csv")
     if barriers["t"].nunique() < 2:
         raise UserError("it needs students at two values of t or more; list them in the study's coherence.t.")
-    embeddings = _embeddings(barriers)
-    figure, axes = panels(1, len(embeddings), PAGE if len(embeddings) > 1 else COLUMN, 2.6)
-    for axis, (name, of_masks) in zip(axes[0], embeddings, strict=True):
-        nu = 1 / of_masks.columns.to_numpy(dtype=float)
-        axis.plot(nu, of_masks.mean(), color=COLOR, label="mean over masks")
-        for _, of_mask in of_masks.iterrows():
-            axis.plot(nu, of_mask, color=COLOR, linestyle="", marker="o", alpha=0.5, markeredgewidth=0, label="mask")
-        axis.set_title(name)
-        axis.set_xscale("log")
-    set_ticks(axes[0, 0].xaxis, NU_TICKS)
-    axes[0, 0].set_ylim(bottom=0)
-    name_axes(axes, r"coherence $\nu(U)$, logarithmic", "midpoint barrier (test MSE)")
-    entries = [mark_entry("one mask", "o", color=COLOR, alpha=0.5), line_entry("mean over masks", color=COLOR)]
-    legend(figure, entries, f"n = {_count(barriers)}")
-    return figure
-
-
-def _count(barriers: pd.DataFrame) -> str:
-    pairs = barriers.groupby(["embedding", "t", "mask_seed"]).size().max()
-    return f"{barriers['mask_seed'].nunique()} masks at each point, {pairs} pairs of each mask"
-
-
-def _embeddings(barriers: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """(embedding, mean midpoint barrier of the pairs of each mask, a row a mask, a column a t)."""
-    # A mask with a pair without a barrier has none: pandas would pass over it.
-    means = barriers.groupby(["embedding", "mask_seed", "t"], sort=False)["barrier_mid"].agg(
-        lambda pairs: pairs.mean(skipna=False)
+    of_masks = (
+        barriers.groupby(["embedding", "t", "mask_seed"], sort=False)["barrier_mid"].agg(["mean", "size"]).reset_index()
     )
-    return [
-        (str(embedding).replace("_", " "), of_one.droplevel("embedding").unstack("t").sort_index(axis="columns"))
-        for embedding, of_one in means.groupby("embedding", sort=False)
-    ]
+    of_masks = of_masks.assign(nu=1 / of_masks["t"], label="mask")
+
+    def draw_mean(axis: Axes, part: pd.DataFrame) -> None:
+        means = part.groupby("nu")["mean"].mean()
+        axis.plot(means.index, means, color=COLOR, label="mean over masks")
+
+    return facets(
+        of_masks,
+        "nu",
+        "mean",
+        {"mask": Look(COLOR, "", "o")},  # type: ignore[arg-type]
+        column="embedding",
+        title=_name,
+        axes={
+            "xlabel": r"coherence $\nu(U)$, logarithmic",
+            "ylabel": "midpoint barrier (test MSE)",
+            "xscale": "log",
+            "ylim": (0, 1.05 * of_masks["mean"].max()),
+        },
+        draw=_draw_masks,
+        more=draw_mean,
+        width=PAGE if of_masks["embedding"].nunique() > 1 else COLUMN,
+        entries=[line_entry("mean over masks", color=COLOR)],
+        note=f"n = {of_masks['mask_seed'].nunique()} masks at each point, {of_masks['size'].max()} pairs of each mask",
+    )
 
 
-def _seen(tables: Tables) -> str:
-    told = []
-    for name, of_masks in _embeddings(tables["coherence_barriers.csv"]):
-        means = of_masks.mean()
-        first, last = means.index[0], means.index[-1]
-        told.append(
-            f"from {means[last]:.2g} at ν = {1 / last:.2g} to {means[first]:.2g} at ν = {1 / first:.2g} ({name})"
-        )
-    return f"The mean barrier goes {' and '.join(told)}."
+def _draw_masks(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    axis.plot(rows[x], rows[y], color=look.color, linestyle="", marker="o", alpha=0.5, markeredgewidth=0, label=label)
+
+
+def _name(embedding: str) -> str:
+    return embedding.replace("_", " ")
 
 
 FIGURES = (
@@ -82,39 +77,49 @@ placing the same two-dimensional data in the input space; ν = 1 is data along t
 the pairs of one mask.
 """,
         barrier_against_nu,
-        _seen,
+        Sentence(
+            "The barrier at ν = 1 is {ends} of that at ν = 0.1.",
+            {"ends": at("identifiability-6-ends")},
+        ),
         "Points are masks, where the paper shows mean and spread over all pairs.",
     ),
 )
 
 
-def coherent_over_incoherent(tables: Tables) -> list[Measurement]:
+def barriers_of_masks(tables: Tables) -> Cases:
+    """Midpoint test-loss barrier of each mask, mean over its pairs, by embedding and t."""
+    rows = tables["coherence_barriers.csv"]
+    rows = rows.assign(name=rows["embedding"].map(_name))
+    return cases(rows, "barrier_mid", ["embedding", "t"], "mask_seed", lambda key: _name(str(key["embedding"])))
+
+
+def coherent_over_incoherent(tables: Tables) -> list[Found]:
     """Mean midpoint test-loss barrier at nu = 1 as a fraction of that at nu = 0.1, for each embedding that has both."""
-    measured = []
-    for case, of_masks in _embeddings(tables["coherence_barriers.csv"]):
-        if {1, 10} <= set(of_masks.columns):
-            high, low = of_masks[1].to_numpy(), of_masks[10].to_numpy()
-            told = f"ν = 1: {np.mean(high):.3g}, ν = 0.1: {np.mean(low):.3g}"
-            measured.append(ratio_of(high, low, case, told, "masks"))
-    return measured
+    barriers = barriers_of_masks(tables)
+    return barriers.at(t=1).ratios(barriers.at(t=10).keyed("embedding"))
 
 
-def barrier_against_coherence(tables: Tables) -> list[Measurement]:
+def barrier_against_coherence(tables: Tables) -> list[Found]:
     """Spearman correlation of the mean midpoint test-loss barrier with nu = 1/t; needs three or more levels of nu."""
-    measured = []
-    for case, of_masks in _embeddings(tables["coherence_barriers.csv"]):
-        if len(of_masks.columns) >= 3:
-            nu = pd.Series(1 / of_masks.columns.to_numpy(dtype=float)).rank()
+    found: list[Found] = []
+    levels: dict[str, list[tuple[float, np.ndarray]]] = {}
+    for each in barriers_of_masks(tables):
+        levels.setdefault(each.case.key["embedding"], []).append((1 / each.case.key["t"], each.array))
+    for embedding, of_levels in levels.items():
+        nu, values = zip(*of_levels, strict=True)
+        if len(nu) < 3:
+            continue
 
-            def correlate(values: np.ndarray, nu: pd.Series = nu) -> float:
-                means = pd.Series(values.mean(axis=0))
-                # Ranking would pass over a level without a barrier; the claim is about all of them.
-                return float("nan") if means.isna().any() or means.nunique() == 1 else float(means.rank().corr(nu))
+        ranks = pd.Series(nu).rank()
 
-            values = of_masks.to_numpy()
-            error, told = bootstrap_error(correlate, values), f"{values.shape[1]} levels of ν"
-            measured.append(Measurement(correlate(values), len(values), None, case, told, error, "masks"))
-    return measured
+        def correlate(masks: np.ndarray, ranks: pd.Series = ranks) -> float:
+            means = pd.Series(masks.mean(axis=0))
+            # Ranking would pass over a level without a barrier; the claim is about all of them.
+            return float("nan") if means.isna().any() or means.nunique() == 1 else float(means.rank().corr(ranks))
+
+        masks, case = np.transpose(values), Case(_name(embedding), embedding=embedding)
+        found.append(statistic_of(correlate, masks, case=case, detail=f"{len(nu)} levels of ν", unit="masks"))
+    return found
 
 
 CLAIMS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,50 +13,62 @@ from symlab.errors import UserError
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import mean_std
 from symlab.plotting.units import mean_line
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Measurement, Tables, between, bootstrap_error, slope, spread
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Case, Claim, Found, Tables, between, slope, statistic_of
+from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 def against_width(tables: Tables, style: plot.Style) -> Figure:
-    """Fig. 11: gamma_out against m for each k, of the densest F, and c_k m^(-2/k) from the smallest width's mean."""
-    gaps = _drawn(need(tables, "centre_gaps.csv"))
+    """gamma_out against m for each k, of the densest F, and c_k m^(-2/k) from the smallest width's mean."""
+    gaps = need(tables, "centre_gaps.csv")
+    gaps = gaps[gaps["fixed_fraction"] == gaps["fixed_fraction"].max()]
     if gaps["m"].nunique() < 2:
         raise UserError("it needs centre gaps at two widths or more, so list them in the study's centre_gaps.widths.")
     dimensions = sorted(gaps["k"].unique())
-    figure, axes = plot.panels(1, 1, 1.35 * plot.COLUMN, 3.2)
-    axis = axes[0, 0]
-    axis.set_xscale("log", base=2)
-    axis.set_yscale("log", nonpositive="clip")
-    entries = []
-    for color, k in zip(plot.ordered_colors(len(dimensions)), dimensions, strict=True):
-        stats = mean_std(gaps[gaps["k"] == k], "m", "gamma_out")
-        mean_line(axis, stats, plot.Look(color), f"k = {k:g}", band=False)
-        rate = stats["mean"].iloc[0] * (stats["m"] / stats["m"].iloc[0]) ** (-2 / k)
-        axis.plot(stats["m"], rate, color=color, linestyle=":", label=f"rate, k = {k:g}")
-        entries.append(plot.line_entry(f"$k$ = {k:g}", color=color, marker="o"))
-    plot.set_ticks(axis.xaxis, sorted(gaps["m"].unique()))
-    plot.name_axes(axes, "width $m$ (neurons)", r"centre gap $\gamma_{\mathrm{out}}$ (weight norm)")
-    fraction, draws = gaps["fixed_fraction"].iloc[0], gaps["draw"].nunique()
-    entries.append(plot.line_entry(r"$c_k\,m^{-2/k}$", linestyle=":"))
-    plot.legend(figure, entries, f"mean ± std over n = {draws} draws of $F$, {100 * fraction:g} % of the weights fixed")
-    return figure
-
-
-def _drawn(gaps: pd.DataFrame) -> pd.DataFrame:
-    return gaps[gaps["fixed_fraction"] == gaps["fixed_fraction"].max()]
-
-
-def _seen(tables: Tables) -> str:
-    gaps = _drawn(tables["centre_gaps.csv"])
-    told = [
-        f"{slope(of_k.groupby('m')['gamma_out'].mean()):.3f} at k = {k:g} (predicted: {-2 / k:.3g})"
-        for k, of_k in gaps.groupby("k")
+    axes = {
+        "xlabel": "width $m$ (neurons)",
+        "ylabel": r"centre gap $\gamma_{\mathrm{out}}$ (weight norm)",
+        "xscale": "log",
+        "yscale": "log",
+    }
+    entries = [
+        plot.line_entry(f"$k$ = {k:g}", color=color, marker="o")
+        for k, color in zip(dimensions, plot.ordered_colors(len(dimensions)), strict=True)
     ]
-    return f"The fitted exponents of m are {', '.join(told)}."
+    fraction, draws = gaps["fixed_fraction"].iloc[0], gaps["draw"].nunique()
+    return draw_grid(
+        [
+            [
+                Panel(
+                    gaps,
+                    "m",
+                    "gamma_out",
+                    axes,
+                    more=lambda axis: draw_rates(axis, gaps, "gamma_out", lambda k: -2 / k),
+                )
+            ]
+        ],
+        {},
+        width=1.35 * plot.COLUMN,
+        height=2.3,
+        entries=[*entries, plot.line_entry(r"$c_k\,m^{-2/k}$", linestyle=":")],
+        note=f"mean ± std over n = {draws} draws of $F$, {100 * fraction:g} % of the weights fixed",
+    )
+
+
+def draw_rates(axis: Axes, gaps: pd.DataFrame, gap: str, exponent: Callable[[float], float]) -> None:
+    """A gap against m for each k, mean ± std over draws, and the predicted power from the smallest width's mean."""
+    by_k = gaps.groupby("k")
+    for (k, rows), color in zip(by_k, plot.ordered_colors(by_k.ngroups), strict=True):
+        stats = mean_std(rows, "m", gap)
+        mean_line(axis, stats, plot.Look(color), f"k = {k:g}", band=False)
+        rate = stats["mean"].iloc[0] * (stats["m"] / stats["m"].iloc[0]) ** exponent(float(k))
+        axis.plot(stats["m"], rate, color=color, linestyle=":", label=f"rate, k = {k:g}")
 
 
 FIGURES = (
@@ -68,44 +81,44 @@ each intrinsic dimension k of the data, study `{study}`. Both axes are logarithm
 c_k m^(-2/k), drawn through the mean at the smallest width.
 """,
         against_width,
-        _seen,
+        Sentence(
+            "The fitted exponents of m are {two} at k = 2, {eight} at k = 8 and {many} at k = 32 (predicted: -1, "
+            "-0.25, "
+            "-0.0625).",
+            {name: at(f"identifiability-11-k{k}") for name, k in (("two", 2), ("eight", 8), ("many", 32))},
+        ),
     ),
 )
 
 
-def slopes(tables: Tables, k: int) -> list[Measurement]:
-    """Least-squares slope of log(mean gamma_out over draws) against log m at one k, for each setting of F.
-
-    The spread is that of the slopes of single draws. A setting with fewer than two widths is left out.
-    """
+def slopes(tables: Tables, k: int) -> list[Found]:
+    """Least-squares slope of log(mean gamma_out over draws) against log m at one k, for each setting of F."""
     table = tables["centre_gaps.csv"]
-    rows = table[table["k"] == k]
-    setting = ["dataset", "sigma_F", "fixed_fraction"]
-    telling = [column for column in setting if column == "fixed_fraction" or rows[column].nunique() > 1]
-    measured = []
-    for _, group in rows.groupby(setting, sort=False):
-        if group["m"].nunique() > 1:
-            case = ", ".join(_name(column, group[column].iloc[0]) for column in telling)
-            measured.append(slope_over_draws(group, "gamma_out", case))
-    return measured
+    return slope_over_draws(table[table["k"] == k], "gamma_out")
 
 
-def _name(column: str, value: float | str) -> str:
-    return f"{100 * float(value):g} % fixed" if column == "fixed_fraction" else f"{column} = {value}"
+def slope_over_draws(rows: pd.DataFrame, gap: str) -> list[Found]:
+    """Slope of the logarithm of the mean of a gap over draws against log m; its error from drawing the draws anew.
 
+    For each setting of F and data set with two widths or more.
+    """
+    found: list[Found] = []
+    names = {"dataset": "{}", "sigma_F": "σ_F = {:g}", "fixed_fraction": "{:.3g} % fixed"}
+    telling = [name for name in names if name == "fixed_fraction" or rows[name].nunique() > 1]
+    for setting, group in rows.groupby(list(names), sort=False):
+        gaps = group.pivot(index="m", columns="draw", values=gap)
+        if len(gaps) < 2:
+            continue
+        key = dict(zip(names, setting, strict=True))
+        shown = {**key, "fixed_fraction": 100 * key["fixed_fraction"]}
+        case = Case(", ".join(names[name].format(shown[name]) for name in telling), **key)
 
-def slope_over_draws(rows: pd.DataFrame, gap: str, case: str) -> Measurement:
-    """Slope of the logarithm of the mean of a gap over draws against log m; its error from drawing the draws anew."""
-    gaps = rows.pivot(index="m", columns="draw", values=gap)
+        def of_mean(draws: np.ndarray, widths: pd.Index = gaps.index) -> float:
+            return slope(pd.Series(draws.mean(axis=0), index=widths))
 
-    def of_mean(draws: np.ndarray) -> float:
-        return slope(pd.Series(draws.mean(axis=0), index=gaps.index))
-
-    values = gaps.to_numpy().T
-    spread_of_draws = spread(np.array([slope(gaps[draw]) for draw in gaps]))
-    widths = f"m = {gaps.index.min():g} to {gaps.index.max():g}"
-    error = bootstrap_error(of_mean, values)
-    return Measurement(of_mean(values), len(values), spread_of_draws, case, widths, error, "draws of F")
+        told = f"m = {gaps.index.min():g} to {gaps.index.max():g}"
+        found.append(statistic_of(of_mean, gaps.to_numpy().T, case=case, detail=told, unit="draws of F"))
+    return found
 
 
 ASYMPTOTIC = (

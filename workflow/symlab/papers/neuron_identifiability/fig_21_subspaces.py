@@ -1,136 +1,113 @@
-"""Fig. 21: coherence of the subspaces that layers read, over training."""
+"""Fig. 21: coherence of the subspaces that layers read, at the end of training."""
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.architectures import STANDARD, SYRE_1, W_0, W_1
-from symlab.papers.neuron_identifiability.looks import tick_epochs, variant_looks
+from symlab.papers.neuron_identifiability.points import dodge, point_looks
 from symlab.papers.neuron_identifiability.recording_points import sort_points
-from symlab.papers.neuron_identifiability.rows import same_dataset
+from symlab.papers.neuron_identifiability.rows import MODEL
 from symlab.papers.neuron_identifiability.variants import (
+    STANDARD,
+    SYRE_1,
+    W_0,
+    W_1,
     Mask,
     any_of,
-    every_row,
+    by_variant,
     label_rows,
-    split_variants,
     telling_variants,
 )
 from symlab.plotting import style as plot
-from symlab.plotting.units import draw_units, over_pairs
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Measurement, Tables, above, difference_of, mean
-from symlab.study.tables import last_epoch, need, where
+from symlab.plotting.units import over_pairs
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases
+from symlab.study.claim import Claim, Found, Tables, above
+from symlab.study.facets import facets
+from symlab.study.tables import last_epoch, need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-NU = r"coherence $\nu(U)$"
-
-
-def nu_against_epoch(tables: Tables, style: plot.Style) -> Figure:
-    """Fig. 21: nu of the model's inputs, each later layer's inputs and the outputs against the epoch, by variant."""
-    subspaces = need(tables, "subspaces.csv")
-    if subspaces["epoch"].nunique() < 2:
-        raise UserError(f"it needs networks of several epochs, so list some in {where(subspaces)}.snapshots.")
+def nu_by_layer(tables: Tables, style: plot.Style) -> Figure:
+    """nu of each later layer's inputs after the last epoch, by variant, a panel a data set."""
+    subspaces = last_epoch(need(tables, "subspaces.csv"))
     variants = telling_variants(subspaces)
-    looks = variant_looks(variants, style)
-    rows = label_rows(subspaces, variants)
-    datasets, points = list(rows["dataset"].unique()), sort_points(rows["point"])
-    figure, axes = plot.panels(len(datasets), len(points), plot.PAGE, 1.1 + 1.7 * len(datasets), sharey=False)
-    for row, dataset in enumerate(datasets):
-        for column, point in enumerate(points):
-            part = rows[(rows["dataset"] == dataset) & (rows["point"] == point)]
-            for label, look in looks.items():
-                of_label = part[part["label"] == label]
-                if len(of_label):
-                    draw_units(axes[row, column], of_label, "epoch", "nu", look, label, band=True, marker=False)
-            tick_epochs(axes[row, column])
-            if row == 0:
-                axes[row, column].set_title(_point_name(point))
-        _share_scale([axis for axis, point in zip(axes[row], points, strict=True) if point != "output"])
-        if len(datasets) > 1:
-            plot.name_row(axes[row, -1], dataset)
-    plot.name_axes(axes, "epoch", NU)
-    plot.legend(figure, plot.handles(looks, marker=False), f"{over_pairs(rows)}; outputs have a scale of their own")
-    return figure
+    looks = point_looks(variants, style)
+    rows = label_rows(subspaces[_of_hidden(subspaces)], variants)
+    points = sort_points(rows["point"])
+    rows["place"] = rows["point"].map(points.index)
+    rows["place"] = dodge(rows, "place", list(looks))
+    datasets = rows["dataset"].unique()
+
+    def tick(axis: Axes, _: pd.DataFrame) -> None:
+        axis.set_xticks(range(len(points)), [_name(point) for point in points])
+
+    return facets(
+        rows,
+        "place",
+        "nu",
+        looks,
+        column="dataset",
+        title=lambda name: name if len(datasets) > 1 else "",
+        axes={"xlabel": "layer that reads them", "ylabel": r"coherence $\nu(U)$ of inputs", "ylim": (0, 1.02)},
+        more=tick,
+        options={"band": False},
+        width=plot.PAGE if len(datasets) > 1 else 1.35 * plot.COLUMN,
+        note=over_pairs(rows),
+    )
 
 
-def _share_scale(axes: list[Axes]) -> None:
-    """Give all panels of a row but that of the few outputs, whose coherence is near 1, one scale."""
-    limits = np.array([axis.get_ylim() for axis in axes])
-    for number, axis in enumerate(axes):
-        axis.set_ylim(limits[:, 0].min(), limits[:, 1].max())
-        axis.tick_params(labelleft=number == 0)
+def _of_hidden(rows: pd.DataFrame) -> pd.Series:
+    return rows["point"].astype(str).str.startswith("hidden")
 
 
-def seen(tables: Tables) -> str:
-    """The coherence of each later layer's inputs after the last epoch, by variant."""
-    rows = last_epoch(tables["subspaces.csv"])
-    rows = rows[rows["point"].isin(_hidden(rows)) & rows["variant"].isin(telling_variants(rows).index)]
-    parts = []
-    for case, part in split_variants(rows, every_row):
-        means = part.groupby("point")["nu"].mean()
-        parts.append(f"{case} {', '.join(f'{means[point]:.2g}' for point in sort_points(means.index))}")
-    return f"ν of the inputs to the later layers, in their order, at the end of training: {'; '.join(parts)}."
-
-
-def _hidden(rows: pd.DataFrame) -> list[str]:
-    return sort_points(point for point in rows["point"] if str(point).startswith("hidden"))
-
-
-def _point_name(point: str) -> str:
-    if point in ("input", "output"):
-        return f"model {point}s"
-    return f"layer {int(point.removeprefix('hidden')) + 1} inputs" if point.startswith("hidden") else point
+def _name(point: str) -> str:
+    return f"layer {int(point.removeprefix('hidden')) + 1}"
 
 
 FIGURES = (
     Drawing(
         "identifiability-21",
-        "Subspace coherence over training",
+        "Subspace coherence",
         """\
-Coherence ν of the subspace that carries most of the variance (the study's `explained_variance`) of the network's
-inputs, of the inputs to each later layer and of its outputs, against the training epoch, study `{study}`. ν lies
-between k/d (spread over all neurons) and 1 (along single neurons); the inputs' value does not depend on the network. Of
-several W-asymmetric and syre networks, those with σ_F = 0 and the smallest σ_F ≥ 1 are shown.
+Coherence ν of the subspace that carries most of the variance (the study's `explained_variance`) of the inputs to each
+later layer at the end of training, study `{study}`. ν lies between k/d (spread over all neurons) and 1 (along single
+neurons). Of several W-asymmetric and syre networks, those with σ_F = 0 and the smallest σ_F ≥ 1 are shown.
 """,
-        nu_against_epoch,
-        seen,
-        "σ-MLPs are not in the paper's figure. Their coherence is high though their neurons are not identifiable "
-        "(Fig. 7): ν speaks of the data a layer reads, not of the layer's symmetries.",
+        nu_by_layer,
+        Sentence(
+            "With σ_F = 1 ν exceeds that of standard networks and of those with σ_F = 0 by {excess}.",
+            {"excess": at("identifiability-21-layers")},
+        ),
+        "The paper shows ν over training, and of the network's inputs and outputs too. σ-MLPs are not in its figure. "
+        "Their coherence is high though their neurons are not identifiable (Fig. 7): ν speaks of the data a layer "
+        "reads, "
+        "not of the layer's symmetries.",
     ),
 )
 
 
-def excess_at_later_layers(tables: Tables, which: Mask, baselines: tuple[Mask, ...]) -> list[Measurement]:
+def excess_at_later_layers(tables: Tables, which: Mask, baselines: tuple[Mask, ...]) -> list[Found]:
     """By how much nu of a later layer's inputs exceeds the largest of the baselines' at the last epoch.
 
     One value a variant and layer; every kind of baseline is needed.
     """
     rows = last_epoch(tables["subspaces.csv"])
-    measured = []
-    for case, of_variant in split_variants(rows, which):
-        near = same_dataset(rows, of_variant)
-        for point in _hidden(of_variant):
-            kinds = [split_variants(near[near["point"] == point], baseline) for baseline in baselines]
-            if not all(kinds):
-                continue
-            levels = {name: other["nu"].to_numpy() for kind in kinds for name, other in kind}
-            # max takes an undefined level for the highest.
-            base = max(levels.values(), key=lambda level: np.inf if np.isnan(level).any() else mean(level))
-            values = of_variant.loc[of_variant["point"] == point, "nu"].to_numpy()
-            told = {"ν here": mean(values), **{name: mean(level) for name, level in levels.items()}}
-            detail = ", ".join(f"{name}: {level:.3g}" for name, level in told.items())
-            measured.append(difference_of(values, base, f"{case}, {_point_name(point)}", detail, "networks"))
-    return measured
+    rows = rows[_of_hidden(rows)]
+    rows = rows.assign(layer=rows["point"].map(_name))
+    nu = partial(by_variant, rows, "nu", by=("layer",), unit=MODEL[1:], name="{name}, {layer} inputs")
+    kinds = [nu(baseline) for baseline in baselines]
+    if not all(map(len, kinds)):
+        return []
+    base = Cases(tuple(each for kind in kinds for each in kind)).extreme(operator.pos, "dataset", "layer")
+    return [*Cases(tuple(nu(which)), "networks").differences(base)]
 
 
 CLAIMS = (

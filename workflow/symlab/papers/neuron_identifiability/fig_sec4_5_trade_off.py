@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,23 +10,28 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.architectures import STANDARD, W
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks, tick_sigma
-from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F
-from symlab.papers.neuron_identifiability.rows import same_dataset
-from symlab.papers.neuron_identifiability.variants import Mask, every_row, label_rows, sigma_sweep, split_variants
+from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F, WAY
+from symlab.papers.neuron_identifiability.variants import STANDARD, Mask, W, label_rows, sigma_sweep
 from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, above, exact_value, mean
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import CONFIDENCE, Case, Claim, Found, Measurement, Tables, above
+from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+ACCURACIES = {
+    "train accuracy": ("train_accuracy", plot.Look((0.55, 0.55, 0.55), "-", "o")),
+    "validation accuracy": ("val_accuracy", plot.Look((0.1, 0.1, 0.1), "-", "D")),
+}
 
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
-    """Figure sec4.5: identity / optimal objective above, train and validation accuracy below, a column a data set.
+    """How far the identity comes above, train and validation accuracy below, a column a data set.
 
     W-asymmetric networks after the last epoch; dotted lines are the standard networks' mean accuracy.
     """
@@ -39,55 +45,34 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     if table["train_accuracy"].isna().all():
         raise UserError(f"{where(table)}.dataset has no classes, so there is no accuracy to trade; use another.")
     rows = label_rows(table, sweep)
-    plain = table[(table["scheme"] == "standard") & (table["activation"] != "sigma")]
-    accuracies = {
-        "train accuracy": ("train_accuracy", plot.Look((0.55, 0.55, 0.55), "-", "o")),
-        "validation accuracy": ("val_accuracy", plot.Look((0.1, 0.1, 0.1), "-", "D")),
-    }
+    looks = {"identity": permutation_looks(style)["identity"], **{name: look for name, (_, look) in ACCURACIES.items()}}
+    values = {"identity": rows["identity_ratio"], **{name: 100 * rows[of] for name, (of, _) in ACCURACIES.items()}}
+    rows = pd.concat(rows.assign(value=each, label=name) for name, each in values.items())
     datasets = list(rows["dataset"].unique())
-    figure, axes = plot.panels(2, len(datasets), max(1.35 * plot.COLUMN, 2.4 * len(datasets)), 4.4, sharey="row")
-    ratio_look = permutation_looks(style)["identity"]
-    for column, dataset in enumerate(datasets):
-        part, reference = rows[rows["dataset"] == dataset], plain[plain["dataset"] == dataset]
-        axes[0, column].axhline(1, color="0.85", linewidth=0.7, zorder=0)
-        draw_over_sigma(axes[0, column], part, "identity_ratio", ratio_look, "identity")
-        for name, (accuracy, look) in accuracies.items():
-            draw_over_sigma(axes[1, column], part.assign(percent=100 * part[accuracy]), "percent", look, name)
-            if len(reference):
-                level = 100 * reference[accuracy].mean()
-                axes[1, column].axhline(level, color=look.color, linestyle=":", label=f"standard, {name}")
-        for axis in axes[:, column]:
+
+    def panel(dataset: str, identity: bool) -> Panel:
+        part = rows[(rows["dataset"] == dataset) & ((rows["label"] == "identity") == identity)]
+        plain = table[STANDARD(table) & (table["dataset"] == dataset)]
+
+        def finish(axis: Axes) -> None:
             tick_sigma(axis, part["sigma_F"])
-        if len(datasets) > 1:
-            axes[0, column].set_title(dataset)
-    axes[0, 0].set_ylim(min(-0.05, axes[0, 0].get_ylim()[0]), 1.08)
-    plot.name_axes(axes, SIGMA_F, "accuracy (%)")
-    for axis in axes[0]:
-        axis.set_ylabel("identity / optimal\nobjective")
-    entries = plot.handles({"identity / optimal": ratio_look} | {name: look for name, (_, look) in accuracies.items()})
-    if len(plain):
-        entries.append(plot.line_entry("standard network", linestyle=":"))
-    plot.legend(figure, entries, over_pairs(rows))
-    return figure
+            if identity:
+                axis.axhline(1, color="0.85", linewidth=0.7, zorder=0)
+            for accuracy, look in () if identity or plain.empty else ACCURACIES.values():
+                axis.axhline(100 * plain[accuracy].mean(), color=look.color, linestyle=":")
 
+        axes = {"xlabel": SIGMA_F, "ylabel": "way from random to\noptimal (objective)" if identity else "accuracy (%)"}
+        axes |= {"title": dataset} if identity and len(datasets) > 1 else {}
+        return Panel(part, "sigma_F", "value", axes, draw_over_sigma, more=finish)
 
-def seen(tables: Tables) -> str:
-    """Validation accuracy and ratio along the sweep, and the accuracy of standard networks."""
-    table = tables["trade_off.csv"]
-    parts = []
-    for dataset, rows in label_rows(table, sigma_sweep(table)).groupby("dataset", sort=False):
-        means = rows.groupby("sigma_F")[["val_accuracy", "identity_ratio"]].mean()
-        named = [
-            f"{100 * row['val_accuracy']:.3g} % at σ_F = {sigma_F:g} ({100 * row['identity_ratio']:.3g} %)"
-            for sigma_F, row in means.iterrows()
-        ]
-        plain = table[STANDARD(table) & (table["dataset"] == dataset)]["val_accuracy"].mean()
-        standard = "" if pd.isna(plain) else f"; standard networks: {100 * plain:.3g} %"
-        on = f"on {dataset} " if table["dataset"].nunique() > 1 else ""
-        parts.append(
-            f"{on}validation accuracy (and the identity's share of the optimum) is {', '.join(named)}{standard}"
-        )
-    return f"{'; '.join(parts)}.".replace("validation", "Validation", 1)
+    return draw_grid(
+        [[panel(dataset, identity) for dataset in datasets] for identity in (True, False)],
+        looks,
+        width=max(1.35 * plot.COLUMN, 2.4 * len(datasets)),
+        height=1.75,
+        entries=[plot.line_entry("standard network", linestyle=":")],
+        note=over_pairs(rows),
+    )
 
 
 FIGURES = (
@@ -96,62 +81,55 @@ FIGURES = (
         "Identifiability against accuracy (Sec. 4.5)",
         """\
 W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study `{study}` (Section 4.5).
-Above, the matching objective of the identity over that of the optimal permutation, averaged over layers: 1 says that
-neurons have the same role in every run, 0 that they do not. Below, train and validation accuracy of the same networks;
-dotted lines are those of standard networks. Train accuracy is the mean over the last epoch, while the weights still
-change, so in short runs it may lie below validation accuracy.
+Above, how far the identity comes from random permutations to the optimal one by matching objective, averaged over
+layers: 1 says that neurons have the same role in every run, 0 that they do not. Below, train and validation accuracy of
+the same networks; dotted lines are those of standard networks. Train accuracy is the mean over the last epoch, while
+the weights still change, so in short runs it may lie below validation accuracy.
 """,
         against_sigma_F,
-        seen,
+        Sentence(
+            "At the largest σ_F validation accuracy is {lost} points below the best of the sweep.",
+            {"lost": at("identifiability-sec4.5-trade-off")},
+        ),
         f"The paper has no such figure: it posits the trade-off and proves it for random features. {BROKEN_AXIS}",
     ),
 )
 
 
-PICKED = 3
-"""Standard errors by which a loss from the best of several is to differ from none."""
+def accuracy_lost(tables: Tables, which: Mask, margin: float) -> list[Found]:
+    """By how many percentage points validation accuracy at the largest sigma_F is below the best of the others.
 
-
-def accuracy_lost(tables: Tables, which: Mask, ratio_margin: float) -> list[Found]:
-    """By how many percentage points validation accuracy at the largest sigma_F is below the best of the sweep, less
-    three standard errors of that, because the best is picked out of several.
-
-    One value a data set with three values of sigma_F or more and two pairs at each; a phrase where the ratio of
-    identity to optimal objective is more than ``ratio_margin`` below that of the most accurate networks. The standard
-    error comes from the deviations between pairs, pooled over the sweep.
+    One value a data set with three values of sigma_F or more and two pairs at each; its sign is turned where the
+    identity comes less far there than in the best networks, by more than ``margin``. The standard error comes from the
+    deviations between pairs, pooled over the sweep; the interval is that of all differences from the largest sigma_F at
+    once (Bonferroni), because the best is picked out of them.
     """
+    from scipy.special import stdtrit
+
     table = tables["trade_off.csv"]
+    chosen = table[which(table)]
     found: list[Found] = []
-    for _, first in split_variants(table[which(table)].drop_duplicates("dataset"), every_row):
-        rows = same_dataset(table[which(table)], first)
+    for dataset, rows in chosen.groupby("dataset", sort=False):
         by_sigma = rows.groupby("sigma_F")
-        accuracy = 100 * by_sigma["val_accuracy"].agg(_mean)
-        ratio = by_sigma["identity_ratio"].agg(_mean)
+        accuracy, way = 100 * by_sigma["val_accuracy"].mean(skipna=False), by_sigma["identity_ratio"].mean(skipna=False)
         n = by_sigma.size()
-        if len(n) >= 3 and n.min() >= 2:
-            # An accuracy that is not a number counts as the best: the loss is then undefined.
-            best = accuracy.isna().idxmax() if accuracy.isna().any() else accuracy.idxmax()
-            last = accuracy.index.max()
-            residuals = 100 * rows["val_accuracy"] - rows["sigma_F"].map(accuracy)
-            variance = np.sum(residuals**2) / (len(rows) - len(n))
-            error = float(np.sqrt(variance * (1 / n[best] + 1 / n[last])))
-            lost = float(accuracy[best] - accuracy[last])
-            told = (
-                f"σ_F = {best:g}: {accuracy[best]:.4g} %, ratio {ratio[best]:.3g}; "
-                f"σ_F = {last:g}: {accuracy[last]:.4g} %, ratio {ratio[last]:.3g}"
-            )
-            case = str(first["dataset"].iloc[0]) if table["dataset"].nunique() > 1 else ""
-            told = f"{lost:.3g} ± {error:.2g} pp; {told}"
-            if ratio[last] < ratio[best] - ratio_margin:
-                # What is more identifiable is more accurate too: nothing was lost to identifiability.
-                lost = -lost
-            # The three standard errors are the room for chance.
-            found.append(exact_value(lost - PICKED * error, int(n.min()), case, told))
+        if len(n) < 3 or n.min() < 2:
+            continue
+        last, degrees = accuracy.index.max(), len(rows) - len(n)
+        others = accuracy.drop(last)
+        # An accuracy that is not a number counts as the best: the loss is then undefined.
+        best = others.isna().idxmax() if others.isna().any() else others.idxmax()
+        variance = np.sum((100 * rows["val_accuracy"] - rows["sigma_F"].map(accuracy)) ** 2) / degrees
+        error = float(np.sqrt(variance * (1 / n[best] + 1 / n[last])))
+        # What is more identifiable is more accurate too: nothing was lost to identifiability.
+        sign = math.copysign(1, way[last] - way[best] + margin) if math.isfinite(way[last] - way[best]) else math.nan
+        lost = sign * float(accuracy[best] - accuracy[last])
+        reach = error * float(stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / (len(n) - 1)))
+        told = "; ".join(f"σ_F = {at_:g}: {accuracy[at_]:.4g} %, way {way[at_]:.3g}" for at_ in (best, last))
+        case = Case(str(dataset) if chosen["dataset"].nunique() > 1 else "", dataset=str(dataset))
+        ends = None if math.isnan(lost) else (lost - reach, lost + reach)
+        found.append(Measurement(lost, int(n.min()), None, case, told, error, ends=ends))
     return found or ["needs three values of sigma_F and two pairs at each"]
-
-
-def _mean(values: pd.Series) -> float:
-    return mean(values.to_numpy())
 
 
 CLAIMS = (
@@ -159,15 +137,15 @@ CLAIMS = (
         id="identifiability-sec4.5-trade-off",
         statement="The most strongly identifiable networks are less accurate on validation data than the best of the "
         "sweep over σ_F",
-        quantity="by how many percentage points validation accuracy at the largest σ_F is below the best of the sweep, "
-        "less three standard errors (below 0 if the ratio of identity to optimal objective is lower there)",
+        quantity="by how many percentage points validation accuracy at the largest σ_F is below the best of the sweep "
+        f"(below 0 if by {WAY} it is less identifiable)",
         bound=above(0, "pp"),
         owner="ours",
         origin="ours",
         reason="The paper posits that strong symmetry breaking comes with reduced feature learning, which it bounds in "
-        "norm; accuracy is what is measured here for it. Three standard errors, because the best is picked out of "
-        "several; a ratio 0.05 lower is within the noise of the objectives in Fig. 3.",
+        "norm; accuracy is what is measured here for it. The interval makes up for the best being picked out of "
+        "several; 0.05 of the way is within the noise of the objectives in Fig. 3.",
         tables=("trade_off.csv",),
-        measure=partial(accuracy_lost, which=W, ratio_margin=0.05),
+        measure=partial(accuracy_lost, which=W, margin=0.05),
     ),
 )

@@ -3,92 +3,80 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
-from symlab.papers.neuron_identifiability.objectives import identity_ratios
-from symlab.papers.neuron_identifiability.rows import consecutive, one_path
-from symlab.papers.neuron_identifiability.variants import every_row, label_all, sigma_mlp, split_variants, w_asymmetric
+from symlab.papers.neuron_identifiability.rows import MODEL, consecutive, describe, objectives, one_path
+from symlab.papers.neuron_identifiability.variants import add_labels, by_variant, sigma_mlp, variants_of, w_asymmetric
 from symlab.plotting.numbers import typeset
-from symlab.plotting.pairs import PAIR
 from symlab.plotting.style import Style, panels
 from symlab.plotting.units import FEW, over_pairs
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Measurement, Tables, at_most, bootstrap_error
-from symlab.study.tables import independent, need, where
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Values
+from symlab.study.claim import Claim, Found, Tables, at_most, statistic_of
+from symlab.study.tables import last_epoch, need, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Units = Float[np.ndarray, " n"]
-
 FEWEST = 5
 """Kinds of networks of which a rank correlation is worth telling: four are in any order with a chance of 1 in 24."""
 DRAWS = 2_000
 """Random orders of the kinds that a rank correlation is compared with."""
-RATIO, COST = "identity / optimal objective", r"median swap cost $\Delta$"
+LABELS = {"way": "way from random to optimal (objective)", "cost": r"median swap cost $\Delta$"}
 
 
 def scatter(tables: Tables, style: Style) -> Figure:
-    """A point a variant (and data set): its unaligned barrier against its identity ratio, and its median swap cost."""
-    kinds = _kinds(tables)
-    measures = [name for name in ("ratio", "cost") if any(name in kind for kind in kinds.values())]
-    if not measures:
+    """A point a variant (and data set): its unaligned barrier against how identifiable its neurons are."""
+    measured = {name: pairs for name in LABELS if (pairs := kinds(tables, name))}
+    if not measured:
         raise UserError(
             f"it needs matching.csv or swap_costs.parquet, so switch on matching or identification in "
             f"{where(tables['barriers.csv'])}."
         )
-    rows, variants = label_all(_barriers(tables))
+    barriers = unaligned_barriers(tables)
+    variants = add_labels(variants_of(barriers))
     looks = variant_looks(variants, style)
-    figure, axes = panels(1, len(measures), 0.4 + 3.2 * len(measures), 3.1, sharex=False)
-    for axis, name, letter in zip(axes[0], measures, "ab", strict=False):
-        shown = {variant: kind for variant, kind in kinds.items() if name in kind}
-        swept = [variant for variant in variants[w_asymmetric(variants)].index if variant in shown]
+    highest = max(1.0, *(drop.mean for pairs in measured.values() for _, drop in pairs))
+    figure, axes = panels(1, len(measured), 0.4 + 3.2 * len(measured), 3.1, sharex=False)
+    for axis, (name, pairs), letter in zip(axes[0], measured.items(), "ab", strict=False):
+        points = {x.case.key["variant"]: (x.array, y.array) for x, y in pairs}
+        swept = [variant for variant in variants[w_asymmetric(variants)].index if variant in points]
         for _, members in variants.loc[swept].groupby("dataset", sort=False):
-            dial = np.array([(shown[v][name].mean(), shown[v]["drop"].mean()) for v in members.index])
+            dial = np.array([[each.mean() for each in points[variant]] for variant in members.index])
             axis.plot(*dial.T, color="0.8", linewidth=4, zorder=0, solid_capstyle="round")
-        for variant, kind in shown.items():
+        for variant, (x, y) in points.items():
             look = looks[variants.loc[variant, "label"]]
-            x, y = kind[name], kind["drop"]
             # Of two values, both are shown: the ends of the bar.
             spreads = [np.std(each, ddof=1) if len(each) > FEW else np.ptp(each) / 2 for each in (x, y)]
-            axis.errorbar(
-                x.mean(),
-                y.mean(),
-                xerr=spreads[0],
-                yerr=spreads[1],
-                fmt=look.marker,
-                color=look.color,
-                markersize=6,
-                elinewidth=0.8,
-                capsize=0,
-            )
-        correlation = _rank_correlation(_means(shown, name), _means(shown, "drop"))
-        named = "" if math.isnan(correlation) else typeset(f"rank correlation {correlation:.2f}")
-        axis.set_title(f"{letter}   {named} ({len(shown)} kinds)" if named else letter, loc="left")
-        axis.set_xlabel(RATIO if name == "ratio" else COST)
+            bars = {"xerr": spreads[0], "yerr": spreads[1], "elinewidth": 0.8, "capsize": 0}
+            axis.errorbar(x.mean(), y.mean(), fmt=look.marker, color=look.color, markersize=6, **bars)
+        correlation = rank_correlation([x.mean for x, _ in pairs], [y.mean for _, y in pairs])
+        named = "" if math.isnan(correlation) else typeset(f"rank correlation {correlation:.2f} ({len(pairs)} kinds)")
+        axis.set_title(f"{letter}   {named}", loc="left")
+        axis.set_xlabel(LABELS[name])
         axis.set_ylabel("unaligned barrier:\ndrop of train accuracy (pp)")
         if name == "cost":
-            _scale_by_root(axis, _means(shown, name).max())
+            _scale_by_root(axis, max(x.mean for x, _ in pairs))
         else:
             axis.set_xlim(-0.08, 1.08)
-        highest = max(max(kind["drop"].max() for kind in kinds.values()), 1)
         axis.set_ylim(-0.05 * highest, 1.08 * highest)
-        _label(axis, [(kind[name].mean(), kind["drop"].mean(), _short(variants.loc[v])) for v, kind in shown.items()])
-    axes[0, -1].yaxis.label.set_visible(len(measures) == 1)
-    shown_by = over_pairs(rows).replace(", each drawn", ", at the ends of the bars")
+        _label(axis, [(x.mean, y.mean, _short(variants.loc[x.case.key["variant"]])) for x, y in pairs])
+    axes[0, -1].yaxis.label.set_visible(len(measured) == 1)
+    shown_by = over_pairs(barriers).replace(", each drawn", ", at the ends of the bars")
     figure.suptitle(f"{shown_by}; W 0.1: W-asymmetric, $\\sigma_F$ = 0.1", size=style.font_size - 1)
     return figure
 
 
-def _barriers(tables: Tables) -> pd.DataFrame:
+def unaligned_barriers(tables: Tables) -> pd.DataFrame:
     """Rows of unaligned paths on train data.
 
     Raises:
@@ -103,48 +91,30 @@ def _barriers(tables: Tables) -> pd.DataFrame:
     return rows
 
 
-def _kinds(tables: Tables) -> dict[str, dict[str, Units]]:
-    """By variant, values of its units: drop (pp), and ratio and cost where they are measured."""
-    kinds: dict[str, dict[str, Units]] = {
-        str(variant): {"drop": independent(rows.set_index(PAIR)["drop_max_pp"])[0]}
-        for variant, rows in _barriers(tables).groupby("variant", sort=False)
-    }
-    for name, table in (("ratio", "matching.csv"), ("cost", "swap_costs.parquet")):
-        measured = tables.get(table)
-        if measured is None or measured.empty:
-            continue
+def kinds(tables: Tables, name: str) -> list[tuple[Values, Values]]:
+    """Of each variant how identifiable its units are, by ``name``, and their unaligned drop in percentage points.
+
+    ``way``: how far the identity comes from random permutations to the optimal one; ``cost``: the median cost of
+    swapping two neurons in a layer, averaged over layers.
+    """
+    table = tables.get("matching.csv" if name == "way" else "swap_costs.parquet")
+    if table is None or table.empty:
+        return []
+    if name == "way":
+        found = by_variant(objectives(last_epoch(table), layerwise=False), "way")
+    else:
         # Swap costs are defined for elementwise nonlinearities.
-        chosen = measured if name == "ratio" else measured[~sigma_mlp(measured) & consecutive(measured)]
-        for variant, rows in chosen.groupby("variant", sort=False):
-            if str(variant) in kinds:
-                units = independent(identity_ratios(rows))[0] if name == "ratio" else _median_costs(rows)
-                kinds[str(variant)][name] = units
-    return kinds
+        chosen = table[~sigma_mlp(table) & consecutive(table)]
+        medians = chosen.groupby([*MODEL, "layer"], sort=False)["swap_cost"].median().reset_index()
+        found = by_variant(describe(medians, table), "swap_cost", unit=MODEL[1:])
+    return found.keyed("variant").beside(by_variant(unaligned_barriers(tables), "drop_max_pp").keyed("variant"))
 
 
-def _median_costs(rows: pd.DataFrame) -> Units:
-    """Of each network, the median cost of swapping two neurons in a layer, averaged over layers."""
-    medians = rows.groupby(["mask_seed", "seed", "layer"])["swap_cost"].median()
-    return medians.groupby(level=["mask_seed", "seed"]).mean().to_numpy()
-
-
-def _means(kinds: dict[str, dict[str, Units]], name: str) -> Units:
-    return np.array([kind[name].mean() for kind in kinds.values()])
-
-
-def _rank_correlation(x: Units, y: Units) -> float:
-    """Spearman's; not a number where one of them is constant or not a number."""
-    ranks = _ranks(x), _ranks(y)
-    return _correlation(*ranks) if all(np.isfinite(each).all() and np.ptp(each) > 0 for each in ranks) else math.nan
-
-
-def _ranks(values: Units) -> Units:
-    """Equal values have the mean of their ranks."""
-    return pd.Series(values).rank().to_numpy()
-
-
-def _correlation(x: Units, y: Units) -> float:
-    return float(np.corrcoef(x, y)[0, 1])
+def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
+    """Spearman's, equal values sharing their ranks; not a number where one of them is constant or not finite."""
+    if not np.isfinite([*x, *y]).all() or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return math.nan
+    return float(np.corrcoef(*(pd.Series(values).rank() for values in (x, y)))[0, 1])
 
 
 def _short(variant: pd.Series) -> str:
@@ -197,35 +167,24 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
         )
 
 
-def seen(tables: Tables) -> str:
-    """The rank correlations, and the two ends of the scale."""
-    kinds = _kinds(tables)
-    parts = []
-    for name, told in (("ratio", "the identity's share of the optimum"), ("cost", "the median swap cost")):
-        shown = {variant: kind for variant, kind in kinds.items() if name in kind}
-        if shown:
-            correlation = _rank_correlation(_means(shown, name), _means(shown, "drop"))
-            parts.append(f"{correlation:.2f} with {told} ({len(shown)} kinds of networks)")
-    barriers = _barriers(tables)
-    drops = {case: rows["drop_max_pp"].mean() for case, rows in split_variants(barriers, every_row)}
-    high, low = max(drops, key=drops.__getitem__), min(drops, key=drops.__getitem__)
-    ends = f"the barrier goes from {drops[high]:.3g} pp ({high}) to {drops[low]:.2g} pp ({low})"
-    return f"The rank correlation of the unaligned barrier is {' and '.join(parts)}; {ends}."
-
-
 FIGURES = (
     Drawing(
         "identifiability-thesis",
         "Identifiable neurons, low barriers",
         """\
-The thesis of the paper, study `{study}`: each point is a kind of network, at how identifiable its neurons are (a: the
-matching objective of the identity as a share of the optimal one; b: the median cost of swapping two neurons, averaged
-over layers) and at how much train accuracy is lost halfway between two unaligned networks. The grey band joins
-W-asymmetric networks in the order of σ_F: they are one dial, not independent evidence. Swap costs are not defined for
-σ-MLPs.
+The thesis of the paper, study `{study}`: each point is a kind of network, at how identifiable its neurons are (a: how
+far the identity comes from random permutations to the optimal one by matching objective; b: the median cost of swapping
+two neurons, averaged over layers) and at how much train accuracy is lost halfway between two unaligned networks. The
+grey band joins W-asymmetric networks in the order of σ_F: they are one dial, not independent evidence. Swap costs are
+not defined for σ-MLPs.
 """,
         scatter,
-        seen,
+        Sentence(
+            "The rank correlation of the unaligned barrier is {identity} with how near the identity comes to the "
+            "optimum "
+            "and {cost} with the median swap cost.",
+            {"identity": at("identifiability-thesis-identity"), "cost": at("identifiability-thesis-swap-cost")},
+        ),
         "The paper has no such figure; its Figs. 3, 4 and 12 show the three quantities one by one.",
     ),
 )
@@ -236,29 +195,25 @@ def correlate(tables: Tables, name: str) -> list[Found]:
 
     Its standard error comes from drawing pairs (and networks) of each variant with replacement.
     """
-    shown = [kind for kind in _kinds(tables).values() if name in kind]
-    if len(shown) < FEWEST:
-        return [f"needs {FEWEST} kinds of networks, has {len(shown)}"]
+    pairs = kinds(tables, name)
+    if len(pairs) < FEWEST:
+        return [f"needs {FEWEST} kinds of networks, has {len(pairs)}"]
 
     def statistic(*samples: np.ndarray) -> float:
-        means = np.array([sample.mean() for sample in samples])
-        return _rank_correlation(means[::2], means[1::2])
+        means = [sample.mean() for sample in samples]
+        return rank_correlation(means[::2], means[1::2])
 
-    samples = [kind[column] for kind in shown for column in (name, "drop")]
-    value, means = statistic(*samples), np.array([sample.mean() for sample in samples])
-    generator = np.random.default_rng(0)
-    ratios, drops = _ranks(means[::2]), _ranks(means[1::2])
-    as_low = (
-        0
-        if math.isnan(value)
-        else sum(_correlation(ratios, generator.permutation(drops)) <= value for _ in range(DRAWS))
-    )
-    chance = (1 + as_low) / (1 + DRAWS)
-    unharmed = sum(mean == 0 for mean in means[1::2])
-    told = f"a share of {chance:.1g} of random orders of the kinds has one as low"
+    samples = [each.array for pair in pairs for each in pair]
+    found, drops = statistic_of(statistic, *samples), [drop.mean for _, drop in pairs]
+    generator, ranks = np.random.default_rng(0), pd.Series(drops).rank()
+    measured = pd.Series([each.mean for each, _ in pairs]).rank()
+    orders = (generator.permutation(ranks) for _ in range(0 if math.isnan(found.value) else DRAWS))
+    as_low = sum(np.corrcoef(measured, order)[0, 1] <= found.value for order in orders)
+    told = f"{len(pairs)} kinds of networks; a share of {(1 + as_low) / (1 + DRAWS):.1g} of random orders of the kinds "
+    told += "has one as low"
+    unharmed = sum(drop == 0 for drop in drops)
     told += f"; {unharmed} of the kinds lose nothing, so they are tied" if unharmed > 1 else ""
-    told = f"{len(shown)} kinds of networks; {told}"
-    return [Measurement(value, min(map(len, samples)), None, "", told, bootstrap_error(statistic, *samples))]
+    return [replace(found, detail=told)]
 
 
 def _claim(name: str, table: str, measure: str, statement: str, quantity: str) -> Claim:
@@ -282,9 +237,9 @@ CLAIMS = (
     _claim(
         "identity",
         "matching.csv",
-        "ratio",
+        "way",
         "The more identifiable the neurons, the lower the unaligned barrier",
-        "the ratio of identity to optimal objective",
+        "how near the identity comes to the optimal matching",
     ),
     _claim(
         "swap-cost",

@@ -9,25 +9,22 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.points import (
-    assign_markers,
-    color_entries,
-    draw_points,
-    fails,
+    count_left_out,
+    draw_cases,
     hollow_entry,
-    marker_entries,
-    raise_to_floor,
+    mark_hollow,
+    point_looks,
     say_left_out,
-    say_points_left_out,
 )
-from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
-from symlab.papers.neuron_identifiability.variants import every_row, label_all, split_variants
+from symlab.papers.neuron_identifiability.rows import MODEL, describe
+from symlab.papers.neuron_identifiability.variants import by_variant, label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst
 from symlab.plotting import style as plot
-from symlab.plotting.log_axes import floor_of, scale_log
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Measurement, Tables, between, spread, standard_error
+from symlab.plotting.log_axes import floor_of
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, between
+from symlab.study.facets import facets
 from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
@@ -39,83 +36,63 @@ LARGEST_RHO = 10.0
 """Ten times the largest rho of which the theorems say something; farther points would squeeze the others."""
 
 
-def of_outputs(tables: Tables, style: plot.Style) -> Figure:
-    """Figure thm4.5: |Delta_out(pi) mu_D / |delta_out|_F^2 - 1| over its bound against rho."""
-    return _ratios(tables, "output", style)
+def draw_shares(tables: Tables, style: plot.Style, side: str) -> Figure:
+    """|cost / leading term - 1| over its bound against rho, a row a kind of permutation, a column a layer.
 
-
-def of_inputs(tables: Tables, style: plot.Style) -> Figure:
-    """Figure thm4.7: |Delta_in(tau) mu_D / |delta_in|_F^2 - 1| over its bound against rho."""
-    return _ratios(tables, "input", style)
-
-
-def _ratios(tables: Tables, side: str, style: plot.Style) -> Figure:
-    """A row a kind of permutation, a column a layer; at most 1 where the theorem holds."""
+    At most 1 where the theorem holds.
+    """
     table = need(tables, "sensitivity.csv")
     rows, variants = label_all(table[table["side"] == side])
+    rows = rows.assign(share=_share_of_bound(rows))
     without = ~(rows["leading"] > 0)
-    share = _share_of_bound(rows)
-    bounded = share.notna() & (rows["rho"] > 0)
-    shown = rows.assign(share=share)[bounded & (rows["rho"] <= LARGEST_RHO)]
+    bounded = rows["share"].notna() & (rows["rho"] > 0)
+    shown = rows[bounded & (rows["rho"] <= LARGEST_RHO)]
     if shown.empty:
         raise UserError(
             f"{where(table)}.variants has no variant whose fixed weights give the costs of {side} permutations a "
             "leading term and a bound; add one with scheme.sigma_F above 0."
         )
-    floor = floor_of(shown["share"])
-    looks = variant_looks(variants, style)
-    marks = assign_markers(shown["dataset"])
-    kinds = [kind for kind in PERMUTATIONS if kind in set(shown["permutation"])]
-    layers = sorted(shown["layer"].unique())
-    figure, axes = plot.panels(len(kinds), len(layers), plot.PAGE, 1.5 + 1.6 * len(kinds))
-    for row, kind in enumerate(kinds):
-        for column, layer in enumerate(layers):
-            axis = axes[row, column]
-            axis.axhline(1, color="0.4", linewidth=0.8, zorder=0)
-            part = shown[(shown["permutation"] == kind) & (shown["layer"] == layer)]
-            for (label, dataset), of_variant in part.groupby(["label", "dataset"], sort=False):
-                y = raise_to_floor(of_variant["share"], floor)
-                color, marker = looks[str(label)].color, marks[dataset]
-                draw_points(axis, of_variant["rho"], y, fails(of_variant), color, marker, str(label))
-            if row == 0:
-                axis.set_title(f"layer {layer}")
-        plot.name_row(axes[row, -1], PERMUTATIONS[kind])
-    scale_log(axes, "x")
-    scale_log(axes, "y")
-    plot.name_axes(axes, r"$\rho$ (trainable over fixed)", "|cost / leading term − 1|\nover its bound")
-    entries = [
-        *color_entries(looks, shown),
-        *(marker_entries(marks) if len(marks) > 1 else []),
-        plot.line_entry("bound", linewidth=0.8),
-        *hollow_entry(fails(shown)),
-    ]
+    shown = mark_hollow(shown.assign(share=shown["share"].clip(floor_of(shown["share"]))))
+    shown = shown.sort_values(["permutation", "layer"], key=_order, kind="stable")
     # Variants with a leading term somewhere.
     some = rows["label"].isin(rows.loc[~without, "label"])
     sentences = [
         "a point a permutation",
-        say_left_out(rows[without & ~some], rows, "F = 0 and with it the leading term"),
-        say_points_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
-        say_points_left_out(rows[~without & ~bounded], rows[some], "without a bound or of infinite cost"),
-        say_points_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[some], rf"$\rho$ > {LARGEST_RHO:g}"),
+        say_left_out(rows[without & ~some], "F = 0 and with it the leading term"),
+        count_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
+        count_left_out(rows[~without & ~bounded], rows[some], "without a bound or of infinite cost"),
+        count_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[some], rf"$\rho$ > {LARGEST_RHO:g}"),
     ]
-    plot.legend(figure, entries, plot.wrap_sentences(sentences, plot.PAGE, style))
-    return figure
+    return facets(
+        shown,
+        "rho",
+        "share",
+        point_looks(variants, style),
+        row="permutation",
+        column="layer",
+        title="layer {}".format,
+        axes={
+            "xlabel": r"$\rho$ (trainable over fixed)",
+            "ylabel": "|cost / leading term − 1|\nover its bound",
+            "xscale": "log",
+            "yscale": "log",
+        },
+        draw=draw_cases,
+        more=lambda axis, _: axis.axhline(1, color="0.4", linewidth=0.8, zorder=0),
+        rows_named=[PERMUTATIONS[kind] for kind in dict.fromkeys(shown["permutation"])],
+        entries=[plot.line_entry("bound", linewidth=0.8), *hollow_entry(shown)],
+        sharey=True,
+        height=1.6,
+        note=plot.wrap_sentences(sentences, plot.PAGE, style),
+    )
+
+
+def _order(column: pd.Series) -> pd.Series:
+    return column.map(list(PERMUTATIONS).index) if column.name == "permutation" else column
 
 
 def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
     return divide((rows["cost"] / rows["leading"].where(rows["leading"] > 0) - 1).abs(), rows["bound"])
-
-
-def _seen(tables: Tables, side: str) -> str:
-    rows = tables["sensitivity.csv"]
-    rows = rows[rows["side"] == side]
-    share, holds = _share_of_bound(rows), assumptions_hold(rows)
-    if not holds.any():
-        return f"The assumptions hold for none of {len(rows)} permutations; all points are hollow."
-    return (
-        f"The assumptions hold for {int(holds.sum())} of {len(rows)} permutations, whose costs leave the leading term "
-        f"by {share[holds].max():.2g} of the bound at most, {share[holds].median():.2g} in the median."
-    )
 
 
 def _drawing(theorem: str, side: str, cost: str, shift: str, equation: int) -> Drawing:
@@ -128,8 +105,11 @@ over its bound (Equation {equation}), against ρ, the scale of the trainable par
 `{{study}}`. The theorem says: at or below 1. A point is one permutation of one network; both axes are logarithmic.
 Hollow points: an assumption fails, mostly ρ > 1 or ε > μ_D / 2.
 """,
-        of_outputs if side == "output" else of_inputs,
-        partial(_seen, side=side),
+        partial(draw_shares, side=side),
+        Sentence(
+            "Where the assumptions hold, costs leave the leading term by {worst} of the bound at most.",
+            {"worst": at(f"identifiability-thm{theorem}-bound")},
+        ),
         "The paper has no such figure.",
     )
 
@@ -148,7 +128,7 @@ def deviation_from_leading(tables: Tables, side: str) -> list[Found]:
 
 
 def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list[Found]:
-    """Median cost of a permutation in units of the leading term, for each variant, where rho is small.
+    """Median cost of a network's permutations in units of the leading term, mean over networks, where rho is small.
 
     Whether the theorem's other assumption, the concentration of the Gram matrices, holds is told, not asked for.
     """
@@ -159,17 +139,9 @@ def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list
         finite = table["rho"][np.isfinite(table["rho"])]
         nearest = "there are no fixed weights" if finite.empty else f"the smallest rho is {finite.min():.3g}"
         return [f"no permutation with rho <= {largest_rho:g}; {nearest}"]
-    found: list[Found] = []
-    for name, of_variant in split_variants(rows, every_row):
-        ratios = (of_variant["cost"] / of_variant["leading"]).to_numpy()
-        value = float(np.median(ratios)) if np.isfinite(ratios).all() else float("nan")
-        told = f"{np.min(ratios):.3g} to {np.max(ratios):.3g}; {count_held(of_variant)}"
-        # The permutations of a network share its weights.
-        networks = [part for _, part in of_variant.groupby(MODEL)]
-        medians = np.array([np.median(part["cost"] / part["leading"]) for part in networks])
-        error = standard_error(medians)
-        found.append(Measurement(value, len(medians), spread(medians), name, told, error, "networks"))
-    return found
+    ratios = (rows["cost"] / rows["leading"]).rename("ratio").groupby([rows[name] for name in MODEL], sort=False)
+    medians = describe(ratios.agg(lambda each: np.median(each)).reset_index(), rows)
+    return by_variant(medians, "ratio", unit=MODEL[1:]).detailed(lambda _: count_held(rows)).means()
 
 
 def _sensitivity(theorem: str, side: str, what: str) -> tuple[Claim, ...]:

@@ -9,108 +9,86 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.looks import variant_looks
-from symlab.papers.neuron_identifiability.points import color_entries, draw_points, say_left_out
+from symlab.papers.neuron_identifiability.points import dodge, draw_cases, hollow_entry, point_looks, say_left_out
 from symlab.papers.neuron_identifiability.rows import assumptions_hold
 from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.papers.neuron_identifiability.worst_rows import EXACT, NO_ALLOWANCE, QUADRATURE, divide, find_worst
 from symlab.plotting import style as plot
-from symlab.plotting.log_axes import scale_log
 from symlab.plotting.pairs import PAIR
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, between, mean_of, slope
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases
+from symlab.study.claim import Claim, Found, Tables, between, slope
+from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 THEOREMS = {"relu": ("ReLU (Thm. 5.1)", 1.5, 0.1), "gelu": ("GELU (Thm. D.1)", 2.0, 0.01)}
 """Of each nonlinearity the name, the power of beta, and up to which beta it is small."""
-SPREAD = 0.6
-"""Share of the distance between two layers over which variants are spread."""
 
 
-def exponents(tables: Tables, style: plot.Style) -> Figure:
-    """Figure thm5.1: fitted powers of beta above, largest share of the bound below, by layer, a column a nonlinearity.
+def draw_exponents(tables: Tables, style: plot.Style) -> Figure:
+    """Fitted powers of beta above, largest share of the bound below, by layer, a column a nonlinearity.
 
     A point is a layer of a pair of networks, whose trainable part is scaled down step by step.
     """
     rows, variants = label_all(need(tables, "chord_deviation.csv"))
     fixed = (rows["norm_F"] > 0) & np.isfinite(rows["beta"])
-    found = _fits(rows[fixed & (rows["beta"] > 0) & (rows["chord"] > 0)])
-    if found.empty:
+    kept = rows[fixed & (rows["beta"] > 0) & (rows["chord"] > 0)]
+    kinds = [name for name in THEOREMS if name in set(kept["nonlinearity"])]
+    if not kinds:
         raise UserError(
             f"{where(rows)}.variants has no variant with fixed weights, over which the trainable ones are small; add "
             "one with scheme.sigma_F above 0."
         )
-    looks = variant_looks(variants, style)
-    kinds = [name for name in THEOREMS if name in set(found["nonlinearity"])]
-    labels = [label for label in looks if label in set(found["label"])]
-    layers = sorted(found["layer"].unique())
-    figure, axes = plot.panels(2, len(kinds), plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE, 4.4, sharey="row")
-    for column, kind in enumerate(kinds):
+    shown = pd.concat(fit(kept[kept["nonlinearity"] == kind], THEOREMS[kind][2]) for kind in kinds)
+    shown = shown.assign(hollow=shown["inputs"] != "gaussian")
+    looks = point_looks(variants, style)
+    shown["place"] = dodge(shown, "layer", list(looks), 0.6)
+
+    def panel(kind: str, value: str) -> Panel:
         name, power, _ = THEOREMS[kind]
-        axes[0, column].axhline(power, color="0.4", linewidth=0.8, zorder=0)
-        axes[1, column].axhline(1, color="0.4", linewidth=0.8, zorder=0)
-        for label in labels:
-            part = found[(found["nonlinearity"] == kind) & (found["label"] == label)]
-            x = part["layer"] + (labels.index(label) - (len(labels) - 1) / 2) * SPREAD / len(labels)
-            hollow, color = (part["inputs"] != "gaussian").to_numpy(), looks[label].color
-            draw_points(axes[0, column], x, part["slope"], hollow, color, "o", label)
-            draw_points(axes[1, column], x, part["share"], hollow, color, "o", label)
-        axes[0, column].set_title(name)
-        axes[0, column].annotate(
-            rf"$\beta^{{{power:g}}}$",
-            (0, power),
-            (3, 2),
-            axes[0, column].get_yaxis_transform(),
-            "offset points",
-            fontsize="small",
+        level, label = (
+            (power, "fitted power of $\\beta$") if value == "slope" else (1.0, "largest deviation\nover its bound")
         )
-        axes[1, column].set_xticks(layers)
-        axes[1, column].set_xlim(layers[0] - 0.6, layers[-1] + 0.6)
-    scale_log(axes[1], "y")
-    plot.name_axes(axes, "layer", "")
-    for axis in axes[0]:
-        axis.set_ylabel(r"fitted power of $\beta$")
-    for axis in axes[1]:
-        axis.set_ylabel("largest deviation\nover its bound")
-    hollow = found["inputs"] != "gaussian"
-    entries = [
-        *color_entries(looks, found),
-        *([plot.mark_entry("hollow: inputs not Gaussian", "o", mfc="white", mec="0.4")] if hollow.any() else []),
-        plot.line_entry("power, bound of the theorem", linewidth=0.8),
-    ]
-    sentences = ["a point a layer of a pair", say_left_out(rows[~fixed], rows, r"F = 0, or $\beta$ infinite")]
-    plot.legend(figure, entries, plot.wrap_sentences(sentences, plot.PAGE, style))
-    return figure
+        axes = {"xlabel": "layer", "ylabel": label, "xticks": sorted(shown["layer"].unique())}
+        axes |= {"title": name} if value == "slope" else {"yscale": "log"}
+        part = shown[shown["nonlinearity"] == kind]
+        return Panel(part, "place", value, axes, draw_cases, more=partial(_draw_level, level=level))
+
+    sentences = ["a point a layer of a pair", say_left_out(rows[~fixed], r"F = 0, or $\beta$ infinite")]
+    return draw_grid(
+        [[panel(kind, value) for kind in kinds] for value in ("slope", "share")],
+        looks,
+        width=plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE,
+        height=1.8,
+        entries=[
+            *hollow_entry(shown, "hollow: inputs not Gaussian"),
+            plot.line_entry("power, bound of the theorem", linewidth=0.8),
+        ],
+        note=plot.wrap_sentences(sentences, plot.PAGE, style),
+    )
 
 
-def _fits(rows: pd.DataFrame) -> pd.DataFrame:
-    """Slope over small beta and largest share of the bound of each layer of each pair, by nonlinearity and inputs."""
+def _draw_level(axis: Axes, level: float) -> None:
+    axis.axhline(level, color="0.4", linewidth=0.8, zorder=0)
+
+
+def fit(rows: pd.DataFrame, largest_beta: float) -> pd.DataFrame:
+    """Of each layer of each pair, by nonlinearity and inputs: ``slope`` of log chord against log beta up to
+    ``largest_beta``, and the largest ``share`` of the bound. A layer with fewer than two such beta is left out."""
+    place = ["variant", *(["label"] if "label" in rows else []), *PAIR, "layer", "nonlinearity", "inputs"]
     found = []
-    place = ["variant", "label", *PAIR, "layer", "nonlinearity", "inputs"]
     for key, line in rows.groupby(place, sort=False):
-        small = line[line["beta"] <= THEOREMS[str(key[-2])][2]]
+        # The negation keeps a beta that is not a number, which is to show.
+        small = line[~(line["beta"] > largest_beta)]
         if len(small) > 1:
             share = (line["chord"] / line["bound"])[line["beta"] < 1].max()
             found.append((*key, slope(small.set_index("beta")["chord"]), share))
     return pd.DataFrame(found, columns=[*place, "slope", "share"])
-
-
-def _seen(tables: Tables) -> str:
-    rows = tables["chord_deviation.csv"].assign(label="")
-    found = _fits(rows[(rows["norm_F"] > 0) & (rows["beta"] > 0) & (rows["chord"] > 0)])
-    told = []
-    for kind, (name, power, _) in THEOREMS.items():
-        own = found[(found["nonlinearity"] == kind) & (found["inputs"] == "gaussian")]
-        if len(own):
-            told.append(
-                f"{name.partition(' ')[0]}: β^{own['slope'].mean():.3g} (theorem: β^{power:g}), at most "
-                f"{own['share'].max():.2g} of the bound"
-            )
-    return f"The mean fitted powers on Gaussian inputs are {'; '.join(told)}."
 
 
 FIGURES = (
@@ -124,8 +102,11 @@ the mixture of their outputs) falls with β, which bounds the trainable part of 
 deviation over its bound, for β < 1. A point is a layer of one pair, whose trainable part is scaled down step by step.
 Inputs are Gaussian with the covariance of the layer's, as the theorems ask, or the data themselves (hollow).
 """,
-        exponents,
-        _seen,
+        draw_exponents,
+        Sentence(
+            "The mean fitted powers on Gaussian inputs are {relu} for ReLU (theorem: 1.5) and {gelu} for GELU (2).",
+            {"relu": at("identifiability-thm5.1-relu-slope"), "gelu": at("identifiability-thm5.1-gelu-slope")},
+        ),
         "The paper has no such figure.",
     ),
 )
@@ -145,18 +126,9 @@ def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> li
     """
     table = tables["chord_deviation.csv"]
     rows = table[(table["nonlinearity"] == nonlinearity) & (table["inputs"] == "gaussian") & assumptions_hold(table)]
-    # The negation keeps a beta that is not a number, which is to show.
-    rows = rows[~(rows["beta"] > largest_beta)]
-    slopes = {
-        key: slope(layer.set_index("beta")["chord"])
-        for key, layer in rows.groupby(["variant", *PAIR, "layer"])
-        if len(layer) > 1
-    }
-    if not slopes:
-        return []
-    told = f"β = {rows['beta'].min():.2g} to {rows['beta'].max():.2g}"
-    of_pairs = pd.Series(slopes).groupby(level=[0, 1, 2]).agg(lambda layers: layers.mean(skipna=False))
-    return [mean_of(of_pairs.to_numpy(), detail=told)]
+    told = f"β up to {largest_beta:g}"
+    fitted = fit(rows, largest_beta)
+    return [] if fitted.empty else cases(fitted, "slope", unit=["variant", *PAIR]).detailed(lambda _: told).means()
 
 
 CLAIMS = (

@@ -5,11 +5,20 @@ Every start of the workflow reads this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
-from symlab.study.card import Sentence
+from typing import Any
+
+from symlab.study.card import At, Sentence, at
+
+STANDARD: dict[str, Any] = {"scheme": "standard"}
+SYRE: dict[str, Any] = {"scheme": "syre", "sigma_F": 1}
 
 
-def _of(**values: tuple[str, str]) -> dict[str, tuple[str, str]]:
-    return {name: (f"identifiability-{claim}", case) for name, (claim, case) in values.items()}
+def _fixed(sigma_F: float) -> dict[str, Any]:
+    return {"scheme": "w_asymmetric", "sigma_F": sigma_F}
+
+
+def _at(claim: str, **key: Any) -> At:
+    return at(f"identifiability-{claim}", **key)
 
 
 HEADING = "Give every neuron a name tag, and networks can be averaged"
@@ -18,17 +27,17 @@ HEADLINE = (
         "Averaging two networks trained from different seeds loses **{standard:~} points** of train accuracy. If a few "
         "weights of each neuron are fixed at the same random values in both (its name tag), the average loses "
         "{fixed:~}.",
-        _of(standard=("4a-barrier", "standard"), fixed=("4a-connected", "W σ_F = 1")),
+        {"standard": _at("4a-barrier", **STANDARD), "fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
         "The more the tags hold neurons in place, the smaller the loss (rank correlation {identity:~}).",
-        _of(identity=("thesis-identity", "")),
+        {"identity": _at("thesis-identity")},
         "How firmly the tags hold neurons in place and how little is lost have a rank correlation of {identity:~}; "
         "the paper expects one near −1.",
     ),
     Sentence(
-        "But the strongest tags cost at least {price:~} points of validation accuracy.",
-        _of(price=("sec4.5-trade-off", "")),
+        "But the strongest tags cost {price:~} points of validation accuracy.",
+        {"price": _at("sec4.5-trade-off")},
         "The strongest tags cost {price:~} points of validation accuracy.",
     ),
 )
@@ -39,45 +48,46 @@ FOUND = (
         "Averaging two networks from different seeds costs {standard} percentage points of train accuracy, {masks} if "
         "some of their weights are fixed at 0 (masks alone, σ_F = 0), {fixed} if they are fixed at random values of "
         "scale σ_F = 1, and {syre} in syre networks.",
-        _of(
-            standard=("4a-barrier", "standard"),
-            masks=("4a-barrier", "W σ_F = 0"),
-            fixed=("4a-connected", "W σ_F = 1"),
-            syre=("4a-connected", "syre σ_F = 1"),
-        ),
+        {
+            "standard": _at("4a-barrier", **STANDARD),
+            "masks": _at("4a-barrier", **_fixed(0)),
+            "fixed": _at("4a-connected", **_fixed(1)),
+            "syre": _at("4a-connected", **SYRE),
+        },
     ),
     Sentence(
-        "Over all kinds of networks, the barrier before alignment has a rank correlation of {identity} with the "
-        "identity's share of the optimal matching, and of {cost} with the median swap cost. At −1, more identifiable "
+        "Over all kinds of networks, the barrier before alignment has a rank correlation of {identity} with how near "
+        "the identity comes to the optimal matching, and of {cost} with the median swap cost. At −1, more identifiable "
         "neurons always mean a lower barrier.",
-        _of(identity=("thesis-identity", ""), cost=("thesis-swap-cost", "")),
+        {"identity": _at("thesis-identity"), "cost": _at("thesis-swap-cost")},
     ),
     Sentence(
-        "The identity matching reaches {masks:%} of the optimal one without fixed weights and {fixed:%} with σ_F = 1. "
-        "It passes one half at σ_F = {transition}.",
-        _of(
-            masks=("3a-unbroken", "W σ_F = 0"), fixed=("3a-identifiable", "W σ_F = 1"), transition=("3a-transition", "")
-        ),
+        "On the way from random permutations to the optimal matching the identity comes {masks:%} without fixed "
+        "weights and {fixed:%} with σ_F = 1. It passes one half at σ_F = {transition}.",
+        {
+            "masks": _at("3a-unbroken", **_fixed(0)),
+            "fixed": _at("3a-identifiable", **_fixed(1)),
+            "transition": _at("3a-transition"),
+        },
     ),
     Sentence(
-        "Before any training, two networks that share F and D alone already have {untrained:%} of the optimal matching "
-        "at the identity (σ_F = 1).",
-        _of(untrained=("3c-untrained", "W σ_F = 1")),
+        "Before any training, two networks that share F and D alone already are at {untrained:%} of that way (σ_F = "
+        "1).",
+        {"untrained": _at("3c-untrained", **_fixed(1))},
     ),
     Sentence(
         "After alignment the average costs {standard} points for standard networks, {masks} with σ_F = 0, {half} with "
         "σ_F = 0.5 and {sigma} for σ-MLPs.",
-        _of(
-            standard=("4c-aligned", "standard"),
-            masks=("4c-aligned", "W σ_F = 0"),
-            sigma=("4c-sigma", "σ-MLP"),
-            half=("4c-aligned", "W σ_F = 0.5"),
-        ),
+        {
+            "standard": _at("4c-aligned", **STANDARD),
+            "masks": _at("4c-aligned", **_fixed(0)),
+            "half": _at("4c-aligned", **_fixed(0.5)),
+            "sigma": _at("4c-sigma"),
+        },
     ),
     Sentence(
-        "The largest σ_F costs at least {price} points of validation accuracy against the best σ_F of the sweep (the "
-        "difference less three standard errors).",
-        _of(price=("sec4.5-trade-off", "")),
+        "The largest σ_F costs {price} points of validation accuracy against the best σ_F of the sweep.",
+        {"price": _at("sec4.5-trade-off")},
     ),
 )
 

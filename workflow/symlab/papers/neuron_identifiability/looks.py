@@ -16,7 +16,6 @@ from symlab.plotting.style import Color, Look, palette
 from symlab.plotting.units import draw_units
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 PERMUTATIONS = ("optimal", "identity", "random")
@@ -106,16 +105,14 @@ def _shaded(color: Color, shade: float) -> Color:
     return red, green, blue
 
 
-def patches(looks: dict[str, Look]) -> list[Artist]:
-    """Legend entries of filled boxes."""
-    from matplotlib.patches import Patch
-
-    return [Patch(facecolor=look.color, edgecolor="black", linewidth=0.5, label=label) for label, look in looks.items()]
+def box_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
+    """The looks of variants that have boxes: their colours alone."""
+    return {label: Look(look.color, "-", "") for label, look in variant_looks(variants, style).items()}
 
 
-def draw_over_sigma(axis: Axes, rows: pd.DataFrame, value: str, look: Look, label: str) -> None:
-    """As ``draw_units`` against sigma_F on an axis of ``tick_sigma``; 0 is not joined with the values above it."""
-    placed = rows.assign(place=rows["sigma_F"].map(_sigma_places(rows["sigma_F"])))
+def draw_over_sigma(axis: Axes, rows: pd.DataFrame, x: str, value: str, look: Look, label: str) -> None:
+    """As ``draw_units`` against x = sigma_F on an axis of ``tick_sigma``; 0 is not joined with the values above it."""
+    placed = rows.assign(place=rows[x].map(_sigma_places(rows[x])))
     for part, name in ((placed[placed["sigma_F"] > 0], label), (placed[placed["sigma_F"] == 0], "_")):
         if len(part):
             draw_units(axis, part, "place", value, look, name, band=False)

@@ -15,41 +15,39 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.architectures import SYRE_FROM_1, W_0, W_FROM_1, W
-from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks, tick_epochs, tick_sigma
-from symlab.papers.neuron_identifiability.rows import same_dataset
+from symlab.papers.neuron_identifiability.looks import permutation_looks, tick_epochs, tick_sigma
+from symlab.papers.neuron_identifiability.rows import PLACE, objectives
 from symlab.papers.neuron_identifiability.variants import (
+    SYRE_FROM_1,
+    W_0,
+    W_FROM_1,
     Mask,
+    W,
     any_of,
     apart_from_fractions,
+    by_variant,
     label_rows,
     of_scheme,
     sigma_sweep,
     smallest_sigma,
-    split_variants,
     w_asymmetric,
 )
 from symlab.plotting.pairs import PAIR
 from symlab.plotting.style import Style
-from symlab.plotting.units import draw_units
-from symlab.study.claim import (
-    Claim,
-    Found,
-    Measurement,
-    Tables,
-    above,
-    at_least,
-    at_most,
-    below,
-    difference_of,
-    mean_of,
-)
-from symlab.study.tables import independent, last_epoch, where
+from symlab.plotting.units import over_pairs
+from symlab.study.cases import Cases, Values
+from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, at_most, below, worst_of_each
+from symlab.study.facets import facets
+from symlab.study.tables import last_epoch, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-Score = Callable[[pd.Series], pd.Series]
+Score = Callable[[float], float]
+"""The worst of several layers or epochs is the one with the largest score."""
+LARGEST: Score = operator.pos
+SMALLEST: Score = operator.neg
 
 OBJECTIVE = r"objective $\langle P, S\rangle_F\,/\,d$"
 SIGMA_F = r"fixed-weight scale $\sigma_F$"
@@ -57,20 +55,17 @@ DEFINITION = """\
 ⟨P, S⟩_F / d is the mean correlation between the neurons of two networks that a permutation P pairs: the optimal one,
 the identity, or a random one."""
 BROKEN_AXIS = "σ_F = 0 stands apart from the rest, which is on a logarithmic scale."
-
-
-# The worst of several layers or epochs is the one with the largest score.
-LARGEST: Score = operator.pos
-SMALLEST: Score = operator.neg
-FARTHEST_FROM_ZERO: Score = abs
-# "After the first few epochs" of Fig. 3c: this fraction of the training is left out.
+WAY = "how far the identity comes on the way from random permutations (0) to the optimal one (1), by objective"
+"""The quantity of most claims."""
 FIRST_FEW = 0.05
-
+"""Share of the training that "after the first few epochs" (Fig. 3c) leaves out."""
 FAR, NEAR = 0.15, 0.9
-"""Ratios of the identity's objective to the optimal one that count as far from optimal and as nearly optimal."""
+"""Shares of the way from random permutations to the optimal one that count as far from it and as nearly there."""
 FAR_FROM_OPTIMAL = (
-    "The paper's ratio starts near 0 at σ_F = 0; less than a sixth of the optimum is read as near 0. A sketch on "
-    "digits had been seen."
+    "The paper's ratio of identity to optimum starts near 0 at σ_F = 0; less than a sixth of the way is read as near "
+    "0. Random permutations are the floor: without it the ratio is theirs where activations are alike. A sketch on "
+    "digits "
+    "had been seen."
 )
 NEARLY_OPTIMAL = (
     "The paper calls the identity nearly optimal for large enough σ_F; a tenth is left for noise between runs. A "
@@ -107,218 +102,111 @@ def need_epochs(matching: pd.DataFrame) -> pd.DataFrame:
     return matching
 
 
-def draw_objectives(axis: Axes, rows: pd.DataFrame, x: str, style: Style) -> None:
-    """A line for each kind of permutation, its mean over pairs with their deviation."""
+def mark_zero(axis: Axes, rows: pd.DataFrame, x: str = "") -> None:
+    """Draw the line of no correlation; tick an axis of sigma_F or of epochs."""
     axis.axhline(0, color="0.85", linewidth=0.7, zorder=0)
-    for permutation, look in permutation_looks(style).items():
-        chosen = rows[rows["permutation"] == permutation]
-        if x == "sigma_F":
-            draw_over_sigma(axis, chosen, "objective", look, permutation)
-        else:
-            draw_units(axis, chosen, x, "objective", look, permutation, band=x == "epoch")
     if x == "sigma_F":
         tick_sigma(axis, rows["sigma_F"])
     if x == "epoch":
         tick_epochs(axis)
 
 
-def seen_against_sigma_F(tables: Tables) -> str:
-    """How close the identity comes to the optimum along the sweep of the last epoch."""
-    rows = sweep_rows(tables["matching.csv"])
-    parts = []
-    for dataset, part in rows.groupby("dataset", sort=False):
-        ratios = identity_over_optimal(_objectives(part.assign(epoch=0), layerwise=False, more=["sigma_F"]))
-        means = ratios.groupby(level="sigma_F").mean()
-        named = ", ".join(f"{100 * mean:.3g} % at {sigma_F:g}" for sigma_F, mean in means.items())
-        parts.append(f"on {dataset} {named}" if rows["dataset"].nunique() > 1 else named)
-    return f"Of the optimal objective the identity reaches, averaged over layers and by σ_F, {'; '.join(parts)}."
-
-
-def seen_against_epoch(tables: Tables) -> str:
-    """How close the identity comes to the optimum before training and after it, by variant."""
-    matching = tables["matching.csv"]
-    parts = []
-    for case, rows in split_variants(matching, any_of(W_0, smallest_sigma(W_FROM_1), SYRE_FROM_1)):
-        ratios = identity_over_optimal(_objectives(rows, layerwise=False)).groupby(level="epoch").mean()
-        first, last = ratios.index.min(), ratios.index.max()
-        parts.append(
-            f"{100 * ratios[first]:.3g} % at epoch {first:g} and {100 * ratios[last]:.3g} % at the end ({case})"
-        )
-    return f"Of the optimal objective the identity reaches {'; '.join(parts)}." if parts else ""
+def draw_objectives(
+    rows: pd.DataFrame, x: str, x_label: str, style: Style, row: str = "dataset", **options: object
+) -> Figure:
+    """A panel for each value of the columns ``row`` and ``column``, in it a line for each kind of permutation."""
+    names = list(dict.fromkeys(rows[row]))
+    settings: dict[str, object] = {
+        "row": row,
+        "rows_named": names if len(names) > 1 else (),
+        "axes": {"xlabel": x_label, "ylabel": OBJECTIVE},
+        "more": partial(mark_zero, x=x),
+        "note": over_pairs(rows),
+        **options,
+    }
+    return facets(rows, x, "objective", permutation_looks(style), line="permutation", **settings)  # type: ignore[arg-type]
 
 
 # What is measured
 
 
-def identity_over_optimal(objectives: pd.DataFrame) -> pd.Series:
-    """Objective of the identity as a fraction of the optimum: 0 where numberings are unrelated, 1 where they agree."""
-    return objectives["identity"] / objectives["optimal"]
+def at_worst(rows: pd.DataFrame, value: str, which: Mask, score: Score) -> list[Found]:
+    """A column of ``objectives``, mean over pairs, for each variant where it is worst of all epochs and layers."""
+    return worst_of_each(by_variant(rows, value, which, PLACE).means(), score, *PLACE)
 
 
-def random_over_optimal(objectives: pd.DataFrame) -> pd.Series:
-    """Objective of random permutations as a fraction of the optimum."""
-    return objectives["random"] / objectives["optimal"]
+def at_the_end(tables: Tables, value: str, which: Mask, score: Score, layerwise: bool) -> list[Found]:
+    """As ``at_worst`` at the last epoch, of objectives averaged over layers, or, layerwise, in the worst layer."""
+    return at_worst(objectives(last_epoch(tables["matching.csv"]), layerwise), value, which, score)
 
 
-def identity_above_random(objectives: pd.DataFrame) -> pd.Series:
-    """By how much the identity's objective exceeds that of random permutations."""
-    return objectives["identity"] - objectives["random"]
+def through_training(tables: Tables, value: str, which: Mask, score: Score, layerwise: bool) -> list[Found]:
+    """As ``at_worst`` over all snapshots after the first few epochs."""
+    return at_worst(objectives(late(tables["matching.csv"]), layerwise), value, which, score)
 
 
-def identity_ratios(matching: pd.DataFrame) -> pd.Series:
-    """Of each pair of one variant at the last epoch, the identity's share of the optimum, averaged over layers."""
-    return identity_over_optimal(_objectives(last_epoch(matching), layerwise=False)).droplevel(["epoch", "point"])
+def apart_through_training(tables: Tables, which: Mask, baseline: Mask, layerwise: bool) -> list[Found]:
+    """By how much a variant comes farther than the baseline on its data set, at the snapshot where it is least."""
+    rows = objectives(late(tables["matching.csv"]), layerwise)
+    base = by_variant(rows, "way", baseline, PLACE).extreme(operator.pos, "dataset", *PLACE)
+    return worst_of_each(by_variant(rows, "way", which, PLACE).differences(base), SMALLEST, *PLACE)
 
 
-def at_the_end(
-    tables: Tables, which: Mask, quantity: Callable[[pd.DataFrame], pd.Series], worst: Score, layerwise: bool
-) -> list[Measurement]:
-    """A quantity of the objectives at the last epoch, mean over pairs, for each variant.
-
-    The objectives are averaged over layers, or, layerwise, the worst layer counts.
-    """
-    return [
-        _worst(quantity(_objectives(rows, layerwise)), worst, case)
-        for case, rows in split_variants(last_epoch(tables["matching.csv"]), which)
-    ]
+def before_training(tables: Tables, which: Mask) -> list[Found]:
+    """How far the identity comes at epoch 0, averaged over layers, in networks that are trained further."""
+    rows = objectives(tables["matching.csv"], layerwise=False)
+    trained = rows.groupby("variant")["epoch"].transform("max") > 0
+    return by_variant(rows[trained & (rows["epoch"] == 0)], "way", which).means()
 
 
-def through_training(
-    tables: Tables, which: Mask, quantity: Callable[[pd.DataFrame], pd.Series], worst: Score, layerwise: bool
-) -> list[Measurement]:
-    """As ``at_the_end``, but at the worst of all snapshots after the first few epochs; needs at least two of them."""
-    return [
-        _worst(quantity(_objectives(late, layerwise)), worst, case)
-        for case, rows in split_variants(tables["matching.csv"], which)
-        if (late := _late(rows))["epoch"].nunique() > 1
-    ]
+def late(matching: pd.DataFrame) -> pd.DataFrame:
+    """The rows after the first few epochs of the variants that have two such snapshots or more."""
+    rows = matching[matching["epoch"] >= (FIRST_FEW * matching.groupby("variant")["epoch"].transform("max")).clip(1)]
+    return rows[rows.groupby("variant")["epoch"].transform("nunique") > 1]
 
 
-def apart_through_training(tables: Tables, which: Mask, baseline: Mask, layerwise: bool) -> list[Measurement]:
-    """By how much a variant's ratio of identity to optimum exceeds the baseline's, at the snapshot where it is least.
+def along_sweep(tables: Tables, statistic: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
+    """A statistic of each pair's way [pair, sigma_F] along the W-asymmetric sweep at the end, mean over pairs.
 
-    One value a variant with a baseline on its data set, over all snapshots after the first few epochs that both have,
-    of which there are at least two.
-    """
-    matching = tables["matching.csv"]
-    measured = []
-    for case, rows in split_variants(matching, which):
-        for _, others in split_variants(same_dataset(matching, rows), baseline):
-            here, there = (identity_over_optimal(_objectives(_late(each), layerwise)) for each in (rows, others))
-            places = sorted(set(here.index.droplevel(PAIR)) & set(there.index.droplevel(PAIR)))
-            if len({epoch for epoch, _ in places}) < 2:
-                continue
-            at = []
-            for epoch, point in places:
-                pairs = [each.xs((epoch, point), level=["epoch", "point"]) for each in (here, there)]
-                (values, unit), (base, _) = map(independent, pairs)
-                at.append(difference_of(values, base, case, f"{point}, epoch {epoch:g}", unit))
-            # An undefined difference is the least there is.
-            measured.append(min(at, key=lambda each: -math.inf if math.isnan(each.value) else each.value))
-    return measured
-
-
-def before_training(tables: Tables, which: Mask) -> list[Measurement]:
-    """The ratio of identity to optimum at epoch 0, averaged over layers, for each variant that is trained further."""
-    measured = []
-    for case, rows in split_variants(tables["matching.csv"], which):
-        ratios = identity_over_optimal(_objectives(rows, layerwise=False)).droplevel("point")
-        epochs = ratios.index.get_level_values("epoch")
-        if epochs.min() == 0 < epochs.max():
-            end = ratios.xs(epochs.max(), level="epoch").mean(skipna=False)
-            measured.append(_mean_of(ratios.xs(0, level="epoch"), case, f"{end:.3g} after epoch {epochs.max():g}"))
-    return measured
-
-
-def ratio_curves(tables: Tables, least: int) -> list[tuple[str, pd.DataFrame]] | str:
-    """(data set, ratio of identity to optimum [pair, sigma_F]) of the W-asymmetric sweep after the last epoch.
-
-    Pairs are those that every sigma_F has. A phrase if there are fewer than ``least`` values of sigma_F.
+    Pairs are those that every sigma_F has; a data set counts where it has three values of sigma_F or more.
     """
     matching = tables["matching.csv"]
     if not w_asymmetric(matching).any():
-        return "the study has no such networks"
-    rows = last_epoch(label_rows(matching, sigma_sweep(matching)))
-    curves = []
+        return ["the study has no such networks"]
+    rows = objectives(last_epoch(label_rows(matching, sigma_sweep(matching))), layerwise=False)
+    found = []
     for dataset, part in rows.groupby("dataset", sort=False):
-        objectives = _objectives(part.assign(epoch=0), layerwise=False, more=["sigma_F"])
-        curve = identity_over_optimal(objectives).unstack("sigma_F").droplevel(["epoch", "point"])
-        if curve.shape[1] >= least:
-            curves.append((str(dataset) if rows["dataset"].nunique() > 1 else "", curve))
-    return curves or f"needs {least} values of σ_F"
+        curves = part.pivot(index=PAIR, columns="sigma_F", values="way")
+        if curves.shape[1] >= 3:
+            told = ", ".join(f"{mean:.3g} at σ_F = {sigma_F:g}" for sigma_F, mean in curves.mean().items())
+            name = str(dataset) if rows["dataset"].nunique() > 1 else ""
+            found.append(Values(Case(name, dataset=str(dataset)), statistic(curves), told))
+    return Cases(tuple(found)).means() or ["needs 3 values of σ_F"]
 
 
-def half_way(tables: Tables) -> list[Found]:
-    """The sigma_F at which the ratio of identity to optimum passes one half, between those of the sweep."""
-    curves = ratio_curves(tables, 3)
-    if isinstance(curves, str):
-        return [curves]
-    found: list[Found] = []
-    for case, curve in curves:
-        past = [f"{sigma_F:g}" for sigma_F, ratio in curve.mean().items() if ratio >= 0.5]
-        short = [f"{sigma_F:g}" for sigma_F, ratio in curve.mean().items() if ratio < 0.5]
-        told = f"between {short[-1]} and {past[0]}; " if past and short else ""
-        found.append(_mean_of(curve.apply(_crossing, axis=1), case, told + _told(curve)))
-    return found
+def half_way(curves: pd.DataFrame) -> pd.Series:
+    """The sigma_F at which each pair passes half of the way, between those of the sweep."""
+    return curves.apply(_crossing, axis="columns")
 
 
-def _crossing(ratios: pd.Series) -> float:
-    """Where a curve first passes one half; infinite if it does not, 0 if it begins there."""
-    if ratios.isna().any():
+def _crossing(way: pd.Series) -> float:
+    """Where a curve first passes one half; infinite if it does not, the first place if it begins there."""
+    if way.isna().any():
         return math.nan
-    past = np.flatnonzero(ratios.to_numpy() >= 0.5)
+    past = np.flatnonzero(way.to_numpy() >= 0.5)
     if not len(past):
         return math.inf
     at = past[0]
     if at == 0:
-        return float(ratios.index[0])
-    (left, right), (low, high) = ratios.index[at - 1 : at + 1], ratios.iloc[at - 1 : at + 1]
-    return float(left + (right - left) * (0.5 - low) / (high - low))
+        return float(way.index[0])
+    return float(np.interp(0.5, way.iloc[at - 1 : at + 1], way.index[at - 1 : at + 1]))
 
 
-def largest_fall(tables: Tables) -> list[Found]:
-    """The largest fall of the ratio of identity to optimum from a value of sigma_F to the next; below 0 if it rises."""
-    curves = ratio_curves(tables, 3)
-    if isinstance(curves, str):
-        return [curves]
-    found: list[Found] = []
-    for case, curve in curves:
-        falls = -curve.diff(axis=1).iloc[:, 1:]
-        means = falls.mean(skipna=False)
-        at = means.isna().idxmax() if means.isna().any() else means.idxmax()
-        found.append(_mean_of(falls[at], case, _told(curve)))
-    return found
-
-
-def _told(curve: pd.DataFrame) -> str:
-    return ", ".join(f"{mean:.3g} at σ_F = {sigma_F:g}" for sigma_F, mean in curve.mean().items())
-
-
-def _late(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows["epoch"] >= max(1, FIRST_FEW * rows["epoch"].max())]
-
-
-def _objectives(rows: pd.DataFrame, layerwise: bool, more: list[str] | None = None) -> pd.DataFrame:
-    """Columns optimal, identity, random; one row an epoch, point and pair (one point, the mean, unless layerwise)."""
-    keys = [*(more or []), "epoch", *PAIR]
-    wide = rows.pivot(index=[*keys, "point"], columns="permutation", values="objective")
-    if layerwise:
-        return wide.reorder_levels([*(more or []), "epoch", "point", *PAIR])
-    averaged = wide.groupby(level=keys).mean(skipna=False)
-    return averaged.assign(point="all layers").set_index("point", append=True)
-
-
-def _worst(values: pd.Series, score: Score, case: str) -> Measurement:
-    means = values.groupby(level=["epoch", "point"]).mean(skipna=False)
-    # An undefined mean is the worst there is, where idxmax would pass it over.
-    at = means.isna().idxmax() if means.isna().any() else score(means).idxmax()
-    epoch, point = at
-    return _mean_of(values.xs(at, level=["epoch", "point"]), case, f"{point}, epoch {epoch:g}")
-
-
-def _mean_of(values: pd.Series, case: str, detail: str) -> Measurement:
-    units, unit = independent(values)
-    return mean_of(units, case, detail, unit)
+def largest_fall(curves: pd.DataFrame) -> pd.Series:
+    """By how much each pair falls from a sigma_F to the next, where it falls most on average; below 0 if it rises."""
+    falls = -curves.diff(axis="columns").iloc[:, 1:]
+    means = falls.mean(skipna=False)
+    return falls[means.isna().idxmax() if means.isna().any() else means.idxmax()]
 
 
 # What is claimed of several figures
@@ -328,31 +216,30 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
     """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9)."""
     where = "in the worst layer" if layerwise else "averaged over layers"
     measure = partial(at_the_end, layerwise=layerwise)
-    ratio = identity_over_optimal
     from_large = apart_from_fractions(of_scheme("w_asymmetric", large, math.inf))
     tables = ("matching.csv",)
     claims = (
         Claim(
             id=f"{figure}-unbroken",
             statement="At σ_F = 0 the identity is far from the optimal matching",
-            quantity=f"ratio of their objectives {where}",
+            quantity=f"{WAY}, {where}",
             bound=at_most(FAR),
             owner="paper",
             origin="pilot",
             reason=FAR_FROM_OPTIMAL,
             tables=tables,
-            measure=partial(measure, which=W_0, quantity=ratio, worst=LARGEST),
+            measure=partial(measure, which=W_0, value="way", score=LARGEST),
         ),
         Claim(
             id=f"{figure}-identifiable",
             statement=f"At σ_F of {large:g} and more the identity is nearly optimal",
-            quantity=f"ratio of the objectives {where}",
+            quantity=f"{WAY}, {where}",
             bound=at_least(NEAR),
             owner="paper",
             origin="pilot",
             reason=NEARLY_OPTIMAL,
             tables=tables,
-            measure=partial(measure, which=from_large, quantity=ratio, worst=SMALLEST),
+            measure=partial(measure, which=from_large, value="way", score=SMALLEST),
         ),
         Claim(
             id=f"{figure}-random",
@@ -364,7 +251,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             reason="The paper (Section 6, Q2): random permutations remain significantly lower; no size is stated, so "
             "half of the optimum is asked for.",
             tables=tables,
-            measure=partial(measure, which=W, quantity=random_over_optimal, worst=LARGEST),
+            measure=partial(measure, which=W, value="random_share", score=LARGEST),
         ),
     )
     if layerwise:
@@ -382,32 +269,31 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             reason="Masks make no two neurons alike on data that is not spread over all inputs alike (Theorem 4.4); "
             "the paper gives no size, so only the sign is asked for.",
             tables=tables,
-            measure=partial(measure, which=W_0, quantity=identity_above_random, worst=SMALLEST),
+            measure=partial(measure, which=W_0, value="above", score=SMALLEST),
         ),
         Claim(
             id=f"{figure}-transition",
             statement=f"Neurons become identifiable at a σ_F below {large:g}",
-            quantity="σ_F at which the identity reaches half of the optimal objective, between those of the sweep",
+            quantity="σ_F at which the identity comes half of the way from random permutations to the optimal one",
             bound=below(large),
             owner="derived",
             origin="derived",
             reason=f"The paper counts σ_F = {large:g} to the regime in which fixed weights dominate (Section 6, Q1), "
             "so the change lies below.",
             tables=tables,
-            measure=half_way,
+            measure=partial(along_sweep, statistic=half_way),
         ),
         Claim(
             id=f"{figure}-rise",
             statement="Identifiability rises with σ_F",
-            quantity="largest fall of the ratio of identity to optimal objective from one σ_F to the next (below 0: it "
-            "rises everywhere)",
+            quantity=f"{WAY}: largest fall from one σ_F to the next (below 0: it rises everywhere)",
             bound=at_most(0.05),
             owner="derived",
             origin="pilot",
             reason="The swap cost of two neurons grows with the square of σ_F (Theorem 4.5); a twentieth of the "
-            "optimum is left for noise where the ratio is already 1.",
+            "way is left for noise where it is already gone.",
             tables=tables,
-            measure=largest_fall,
+            measure=partial(along_sweep, statistic=largest_fall),
         ),
     )
 
@@ -419,7 +305,7 @@ def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
         id=f"{figure}-apart",
         statement="At all stages of training the identity is nearer to the optimum with σ_F of 1 or more than with "
         "σ_F = 0",
-        quantity=f"least difference of the ratios of identity to optimal objective after the first few epochs, {where}",
+        quantity=f"{WAY}: least difference after the first few epochs, {where}",
         bound=at_least(NEAR - FAR),
         owner="paper",
         origin="pilot",
@@ -435,7 +321,7 @@ def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
         Claim(
             id=f"{figure}-untrained",
             statement="Fixed weights of σ_F = 1 and more make neurons identifiable before any training",
-            quantity=f"ratio of identity to optimal objective at epoch 0, {where}",
+            quantity=f"{WAY}, at epoch 0, {where}",
             bound=at_least(NEAR),
             owner="ours",
             origin="pilot",

@@ -1,91 +1,70 @@
-"""How the figures of theorems draw cases: a point each, hollow where an assumption fails; what is left out is told."""
+"""How the figures of theorems draw cases: a mark each, hollow where an assumption fails; what is left out is told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Float, Shaped
 
+from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.rows import assumptions_hold
-from symlab.papers.neuron_identifiability.variants import list_layers
-from symlab.plotting.style import MARKERS, Color, Look, mark_entry
+from symlab.plotting.settings import Style
+from symlab.plotting.style import Look, mark_entry
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 
-def fails(rows: pd.DataFrame) -> Shaped[np.ndarray, " n"]:
-    """Which rows' assumptions do not hold: those whose ``assumption`` says which."""
-    return ~assumptions_hold(rows).to_numpy(dtype=bool)
+def point_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
+    """The looks of variants whose cases are points: their colours, one marker, no line."""
+    return {label: replace(look, linestyle="", marker="o") for label, look in variant_looks(variants, style).items()}
 
 
-def assign_markers(values: Iterable[Any]) -> dict[Any, str]:
-    """A marker for each of the distinct values in their order."""
-    return {value: MARKERS[index % len(MARKERS)] for index, value in enumerate(dict.fromkeys(values))}
+def mark_hollow(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with ``hollow``: whether an assumption fails."""
+    return rows.assign(hollow=~assumptions_hold(rows))
 
 
-def draw_points(
-    axis: Axes,
-    x: Any,
-    y: Any,
-    hollow: Shaped[np.ndarray, " n"],
-    color: Color,
-    marker: str,
-    label: str,
-    size: float | None = None,
-) -> None:
-    """Draw points, those of ``hollow`` with a white face; each kind is one line of the axes, labelled ``label``.
+def draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str, **options: Any) -> None:
+    """Draw a mark for each row, with a white face where its ``hollow`` is true.
 
-    Without a ``size`` in points they have that of all figures.
+    ``options`` are those of ``Axes.plot``.
     """
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    for chosen, face in ((~hollow, color), (hollow, "white")):
-        if chosen.any():
-            axis.plot(
-                x[chosen],
-                y[chosen],
-                linestyle="",
-                marker=marker,
-                markersize=size,
-                markerfacecolor=face,
-                markeredgecolor=color,
-                markeredgewidth=0.8,
-                label=label,
-            )
+    for hollow, part in rows.groupby("hollow"):
+        face = "white" if hollow else look.color
+        kept = {
+            "linestyle": "",
+            "marker": look.marker,
+            "markeredgewidth": 0.8,
+            "markeredgecolor": look.color,
+            **options,
+        }
+        axis.plot(part[x], part[y], markerfacecolor=face, label=label, **kept)
 
 
-def raise_to_floor(values: pd.Series, floor: float) -> Float[np.ndarray, " n"]:
-    """The values, with those below the floor on it; NaN stays."""
-    return np.maximum(values.to_numpy(dtype=float), floor)
+def dodge(rows: pd.DataFrame, x: str, labels: Sequence[str], spread: float = 0.7) -> pd.Series:
+    """x with the labels side by side, over a share of the distance between two of its values."""
+    order = [label for label in labels if label in set(rows["label"])]
+    return rows[x] + (rows["label"].map(order.index) - (len(order) - 1) / 2) * spread / len(order)
 
 
-def say_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
-    """A sentence that names the variants (and layers) of rows that cannot be drawn; empty if there are none."""
-    return f"not drawn, {why}: {list_layers(rows, of)}" if len(rows) else ""
+def say_left_out(rows: pd.DataFrame, why: str) -> str:
+    """A sentence that names the variants whose rows cannot be drawn; empty if there are none."""
+    # A name is not broken into two lines.
+    names = [str(name).replace(" ", "\N{NO-BREAK SPACE}") for name in rows["label"].unique()]
+    return f"not drawn, {why}: {'; '.join(names)}" if names else ""
 
 
-def say_points_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
-    """A sentence that counts the points that cannot be drawn of variants that are; empty if there are none."""
-    return f"{len(rows)} of {len(of)} points not drawn, {why}: {list_layers(rows, of)}" if len(rows) else ""
+def count_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
+    """A sentence that counts the points that cannot be drawn; empty if there are none."""
+    return f"{len(rows)} of {len(of)} points not drawn, {why}" if len(rows) else ""
 
 
-def color_entries(looks: dict[str, Look], shown: pd.DataFrame) -> list[Artist]:
-    """Legend entries of the shown rows' labels, in the order of the looks."""
-    present = set(shown["label"])
-    return [mark_entry(label, "s", color=look.color, markersize=5) for label, look in looks.items() if label in present]
-
-
-def marker_entries(names: dict[str, str]) -> list[Artist]:
-    """Legend entries of markers by what they mean."""
-    return [mark_entry(name, marker) for name, marker in names.items()]
-
-
-def hollow_entry(hollow: Shaped[np.ndarray, " n"]) -> list[Artist]:
+def hollow_entry(rows: pd.DataFrame, name: str = "hollow: an assumption fails") -> list[Artist]:
     """The legend entry of hollow points, if there are any."""
-    if not hollow.any():
+    if not rows["hollow"].any():
         return []
-    return [mark_entry("hollow: an assumption fails", "o", markerfacecolor="white", markeredgecolor="0.4")]
+    return [mark_entry(name, "o", markerfacecolor="white", markeredgecolor="0.4")]

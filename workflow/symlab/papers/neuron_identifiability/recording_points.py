@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from symlab.plotting.settings import Style
 from symlab.plotting.style import CHARACTER
 
+LONGEST_LINE, PANELS = 6, 4
+"""Panels that stay in one line, and panels of each line where there are more."""
 _POINT_NAMES = (
     (r"hidden(\d+)", r"after layer \1"),
     (r"stream(\d+)", r"BG \1 residual stream"),
@@ -30,23 +32,29 @@ def sort_points(names: Iterable[str]) -> list[str]:
 
 
 def _place(name: str) -> tuple[float, ...] | None:
-    ends = {"all": -2.0, "input": -1.0, "output": math.inf}
+    ends = {"input": -1.0, "output": math.inf}
     if name in ends:
         return (ends[name],)
     found = re.fullmatch(r"hidden(\d+)|stream(\d+)|inner(\d+)\.(\d+)", name)
     return None if found is None else tuple(float(number) for number in found.groups() if number is not None)
 
 
-def block_group(point: str) -> int | None:
-    """The number of the block group of residual blocks that a recording point (stream1, inner1.3) lies in."""
-    found = re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point)
-    return None if found is None else int(found.group(1))
+def in_lines(points: list[str]) -> list[list[str]]:
+    """Recording points in lines of panels: one for each block group of a residual network, else of equal length."""
+    if len(points) <= LONGEST_LINE:
+        return [points]
+    found = [re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point) for point in points]
+    if all(found):
+        groups = [match[1] for match in found if match]
+        return [
+            [point for point, group in zip(points, groups, strict=True) if group == each]
+            for each in dict.fromkeys(groups)
+        ]
+    return [points[start : start + PANELS] for start in range(0, len(points), PANELS)]
 
 
 def name_point(point: str) -> str:
     """The name for people of a recording point after which neurons are compared; a traced one's is its own."""
-    if point == "all":
-        return "mean over layers"
     for pattern, name in _POINT_NAMES:
         if found := re.fullmatch(pattern, point):
             return found.expand(name)

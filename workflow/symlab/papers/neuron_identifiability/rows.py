@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from symlab.papers.neuron_identifiability.variants import SERIES, SIZES
 from symlab.plotting.pairs import PAIR
 from symlab.study.tables import one_matching
 
 MODEL = ["variant", "mask_seed", "seed"]
+PLACE = ("point", "epoch")
+"""Where in a network and when in its training neurons are compared."""
 BLOCK = 128
 """Neurons of a layer in the paper's heat maps of swap costs: its first ones."""
-
-
-def same_dataset(table: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``table`` measured on the data set that ``rows`` (of one variant) were measured on."""
-    return table[table["dataset"] == rows["dataset"].iloc[0]]
 
 
 def one_path(paths: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
@@ -45,7 +43,35 @@ def signed_sqrt(values: pd.Series | np.ndarray) -> np.ndarray:
     return np.sign(x) * np.sqrt(np.abs(x))
 
 
+def describe(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the columns that describe their variants in a table."""
+    described = [column for column in ("variant", "dataset", *SERIES, *SIZES, "k", "source") if column in table]
+    return rows.merge(table[described].drop_duplicates("variant"), on="variant")
+
+
 def average_layers(matching: pd.DataFrame) -> pd.DataFrame:
-    """The matching table, with labels, with each pair's objective averaged over its layers."""
-    pair = ["study", "variant", "dataset", "label", "sigma_F", *PAIR, "epoch", "permutation"]
-    return matching.groupby(pair, dropna=False, sort=False, as_index=False)["objective"].mean()
+    """The rows of matching with labels, each pair's objectives averaged over its layers."""
+    kept = ["variant", "dataset", "label", "sigma_F", *PAIR, "epoch", "permutation"]
+    return matching.groupby(kept, dropna=False, sort=False, as_index=False)["objective"].mean()
+
+
+def objectives(matching: pd.DataFrame, layerwise: bool) -> pd.DataFrame:
+    """The objectives of each pair at each epoch, a row a layer, or one for their mean ("all layers").
+
+    Returns:
+        Columns ``optimal``, ``identity``, ``random``; ``way``: (identity - random) / (optimal - random), 0 where the
+        numbering is no better than a random one, 1 where it is the best; ``random_share``: random / optimal; ``above``:
+        identity - random; and what describes the variant.
+    """
+    place = ["variant", *PAIR, "epoch", "point"]
+    wide = matching.set_index([*place, "permutation"])["objective"].unstack("permutation", sort=False)
+    wide = wide.reindex(columns=["optimal", "identity", "random"])
+    if not layerwise:
+        wide = wide.groupby(level=place[:-1], sort=False).mean(skipna=False)
+        wide = wide.assign(point="all layers").set_index("point", append=True)
+    wide = wide.assign(
+        way=(wide["identity"] - wide["random"]) / (wide["optimal"] - wide["random"]),
+        random_share=wide["random"] / wide["optimal"],
+        above=wide["identity"] - wide["random"],
+    )
+    return describe(wide.reset_index(), matching)

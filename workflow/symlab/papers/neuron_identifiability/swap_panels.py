@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,8 @@ from jaxtyping import Float
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
-from symlab.papers.neuron_identifiability.variants import compared_variants, smallest_large, variants_of, w_asymmetric
+from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, reported
+from symlab.papers.neuron_identifiability.variants import telling_variants
 from symlab.plotting.numbers import typeset
 from symlab.plotting.style import PAGE, Look, Style, legend, name_axes, name_row, panels
 from symlab.study.claim import Tables
@@ -22,20 +24,18 @@ if TYPE_CHECKING:
 
 
 COST = r"signed $\sqrt{|\Delta_{(ij)}^{\mathrm{out}}|}$ (weight norm)"
-COST_IN_TWO_LINES = COST.replace(" (", "\n(")
+SIGNED = "signed root of the cost\n(red: saves, blue: costs)"
 BOXES = "box: quartiles and median, whiskers: 5th to 95th percentile"
 QUANTILE = 0.99
 LINEAR = 0.2
 """Share of the colour limit within which colours are linear; beyond it asinh leaves small costs their sign's colour."""
+LINEAR_OF_ALL = 0.01
+"""The same of maps of all kinds of networks together."""
 INFINITE = "black"
 
 
-MAHALANOBIS_NAME, RIDGE_NAME = "Mahalanobis", "ridge"
-
-
-def choose_reported(ridge: pd.DataFrame) -> pd.DataFrame:
-    """The ridge costs at the beta that the study reports."""
-    return ridge[ridge["reported"]]
+Maps = dict[tuple[str, str], np.ndarray]
+"""Matrices of costs by the names of their row and column."""
 
 
 def split_estimators(tables: Tables) -> dict[str, pd.DataFrame]:
@@ -43,19 +43,19 @@ def split_estimators(tables: Tables) -> dict[str, pd.DataFrame]:
 
     Where ridge costs are given, a variant's Mahalanobis costs are those of the networks that have ridge costs.
     """
-    costs = need(tables, "swap_costs.parquet")
-    ridge = tables.get("ridge_swap_costs.parquet")
+    costs = need(tables, MAHALANOBIS)
+    ridge = tables.get(RIDGE)
     if ridge is None or ridge.empty:
-        return {MAHALANOBIS_NAME: costs}
-    ridge = choose_reported(ridge)
+        return {"Mahalanobis": costs}
+    ridge = reported(tables, RIDGE)
     measured = pd.MultiIndex.from_frame(ridge[MODEL].drop_duplicates())
     both = pd.MultiIndex.from_frame(costs[MODEL]).isin(measured) | ~costs["variant"].isin(ridge["variant"])
-    return {MAHALANOBIS_NAME: costs[both], RIDGE_NAME: ridge}
+    return {"Mahalanobis": costs[both], f"ridge, {name_beta(ridge)}": ridge}
 
 
-def beta_name(costs: dict[str, pd.DataFrame]) -> str:
-    """The beta of the ridge costs as a title says it, empty where there are none."""
-    return rf"ridge: $\beta$ = {costs[RIDGE_NAME]['beta'].iloc[0]:g}" if RIDGE_NAME in costs else ""
+def name_beta(ridge: pd.DataFrame) -> str:
+    """The beta of ridge costs as a title says it."""
+    return rf"$\beta$ = {ridge['beta'].iloc[0]:g}"
 
 
 def join_lines(*texts: str) -> str:
@@ -81,19 +81,15 @@ def name_dataset(table: pd.DataFrame) -> str:
     return f"Gaussian mixture, $k$ = {row['k']:g}" if row["source"] == "gmm" else str(row["dataset"])
 
 
-def paper_variants(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The four kinds of networks of the paper's Figs. 12 and 16-19 that the study has, a variant a data set of each."""
-    variants = variants_of(table)
-    plain = variants[variants["activation"] != "sigma"]
-    w = compared_variants(table).loc[lambda rows: w_asymmetric(rows)]
-    syre = plain[plain["scheme"] == "syre"]
-    shown = {
-        "standard": plain[plain["scheme"] == "standard"],
-        "W-asymmetric with sigma_F = 0": w[w["sigma_F"] == 0],
-        "W-asymmetric with sigma_F >= 1": w[w["sigma_F"] == smallest_large(w["sigma_F"])],
-        "syre with sigma_F >= 1": syre[syre["sigma_F"] == smallest_large(syre["sigma_F"])],
-    }
-    return {name: rows.drop_duplicates("dataset") for name, rows in shown.items()}
+def paper_variants(table: pd.DataFrame) -> pd.DataFrame:
+    """The kinds of networks of the paper's Figs. 12 and 16-19 that the study has, in this order, with labels: standard,
+    W-asymmetric with sigma_F = 0 and the smallest >= 1, syre with the smallest >= 1; a variant a data set of each."""
+    variants = telling_variants(table)
+    plain = variants[
+        (variants["activation"] != "sigma") & variants["scheme"].isin(["standard", "w_asymmetric", "syre"])
+    ]
+    plain = plain[~((plain["scheme"] == "syre") & (plain["sigma_F"] < 1))]
+    return plain[~plain.duplicated(["scheme", "sigma_F", "dataset"])]
 
 
 def count_networks(rows: pd.DataFrame) -> str:
@@ -146,7 +142,7 @@ def robust_limit(matrices: list[np.ndarray]) -> float:
     return limit or 1.0
 
 
-def draw_maps(groups: dict[str, dict[tuple[str, str], np.ndarray]], style: Style, title: str = "") -> Figure:
+def draw_maps(groups: Mapping[str, Maps], style: Style, title: str = "", linear: float = LINEAR) -> Figure:
     """A figure of heat maps by (row name, column name); the rows of a group have one colour scale and one bar.
 
     Above each map stand the median cost and the share of negative ones, in the units of the tables.
@@ -154,7 +150,7 @@ def draw_maps(groups: dict[str, dict[tuple[str, str], np.ndarray]], style: Style
     from matplotlib import colormaps
     from matplotlib.colors import AsinhNorm
     from matplotlib.patches import Patch
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FixedLocator
 
     cells = {cell: matrix for matrices in groups.values() for cell, matrix in matrices.items()}
     rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
@@ -169,7 +165,7 @@ def draw_maps(groups: dict[str, dict[tuple[str, str], np.ndarray]], style: Style
         own_rows = list(dict.fromkeys(row for row, _ in matrices))
         for (row, column), matrix in matrices.items():
             axis: Axes = axes[rows.index(row), columns.index(column)]
-            norm = AsinhNorm(limit * LINEAR, -limit, limit)
+            norm = AsinhNorm(limit * linear, -limit, limit)
             image = axis.imshow(
                 np.ma.masked_invalid(matrix), cmap=colors, norm=norm, interpolation="nearest", origin="upper"
             )
@@ -182,9 +178,9 @@ def draw_maps(groups: dict[str, dict[tuple[str, str], np.ndarray]], style: Style
         bar = figure.colorbar(
             image, ax=axes[[rows.index(row) for row in own_rows]], extend="both", aspect=25, format="{x:g}"
         )
-        bar.locator = MaxNLocator(5, symmetric=True)
+        bar.locator = FixedLocator(signed_ticks(limit, limit * linear))
         bar.minorticks_off()
-        bar.set_label(COST_IN_TWO_LINES)
+        bar.set_label(SIGNED)
     for (row, column), axis in np.ndenumerate(axes):
         if (rows[row], columns[column]) not in cells:
             axis.remove()
@@ -208,38 +204,69 @@ def describe(matrix: np.ndarray) -> str:
     return typeset(f"median Δ = {np.median(costs):.2g}\n{negative:.0f} % below 0")
 
 
-def draw_box(
+def draw_boxes(
     axis: Axes,
-    costs: pd.Series,
-    position: float,
-    width: float,
+    rows: pd.DataFrame,
+    place: str,
+    value: str,
     look: Look,
-    orientation: Literal["vertical", "horizontal"],
+    label: str,
+    *,
+    shift: Mapping[str, float],
+    width: float,
+    orientation: Literal["vertical", "horizontal"] = "vertical",
 ) -> None:
-    """A box of finite costs, with the share of infinite ones beside it where there are any."""
-    values = signed_sqrt(costs)
-    finite = values[np.isfinite(values)]
-    axis.boxplot(
-        [finite],
-        positions=[position],
-        widths=width,
-        orientation=orientation,
-        whis=(5, 95),
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": look.color, "linewidth": 0.6},
-        medianprops={"color": "black", "linewidth": 1.2},
-        whiskerprops={"linewidth": 0.7},
-        capprops={"linewidth": 0.7},
-        flierprops={"marker": ".", "markersize": 1.5, "markerfacecolor": "0.4", "markeredgecolor": "none"},
-    )
-    if len(finite) < len(values):
-        share = rf"{100 * (1 - len(finite) / len(values)):.2g} % $\infty$"
-        if orientation == "horizontal":
-            axis.annotate(
-                share, (1, position), xycoords=axis.get_yaxis_transform(), ha="right", va="bottom", fontsize="x-small"
-            )
-        else:
-            axis.annotate(
-                share, (position, 1), xycoords=axis.get_xaxis_transform(), ha="center", va="top", fontsize="x-small"
-            )
+    """Draw a box of signed roots for each place, with the share of infinite ones beside it where there are any.
+
+    Args:
+        shift: of each label's boxes from their places.
+    """
+    for position, costs in rows.groupby(place)[value]:
+        values, at = signed_sqrt(costs), float(position) + shift[label]
+        finite = values[np.isfinite(values)]
+        axis.boxplot(
+            [finite],
+            positions=[at],
+            widths=width,
+            orientation=orientation,
+            whis=(5, 95),
+            patch_artist=True,
+            manage_ticks=False,
+            boxprops={"facecolor": look.color, "linewidth": 0.6},
+            medianprops={"color": "black", "linewidth": 1.2},
+            whiskerprops={"linewidth": 0.7},
+            capprops={"linewidth": 0.7},
+            flierprops={"marker": ".", "markersize": 1.5, "markerfacecolor": "0.4", "markeredgecolor": "none"},
+        )
+        if len(finite) < len(values):
+            share = rf"{100 * (1 - len(finite) / len(values)):.2g} % $\infty$"
+            flat = orientation == "horizontal"
+            edge = axis.get_yaxis_transform() if flat else axis.get_xaxis_transform()
+            ends: dict[str, Any] = {"ha": "right", "va": "bottom"} if flat else {"ha": "center", "va": "top"}
+            axis.annotate(share, (1, at) if flat else (at, 1), xycoords=edge, fontsize="x-small", **ends)
+
+
+def signed_ticks(largest: float, linear: float) -> list[float]:
+    """Ticks of a scale that is linear up to a value and logarithmic from there: 0 and powers of ten, or few steps."""
+    first, last = (int(round_(np.log10(each))) for round_, each in ((np.ceil, linear), (np.floor, largest)))
+    steps = [10.0**power for power in range(first, last + 1)]
+    steps = steps if len(steps) > 1 else [largest / 4, largest / 2, largest]
+    rounded = [float(f"{step:.1g}") for step in steps]
+    return [*(-step for step in reversed(rounded)), 0.0, *rounded]
+
+
+def scale_roots(axis: Axes, which: Literal["x", "y"], roots: Float[np.ndarray, " n"]) -> None:
+    """Make an axis of signed roots linear around 0 and logarithmic far from it, with a line at 0.
+
+    Costs without fixed weights, a hundredth of those with them, are then seen beside them, and with their signs.
+    """
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    largest = float(np.abs(roots[np.isfinite(roots)]).max(initial=0.0)) or 1.0
+    linear = 10.0 ** (np.floor(np.log10(largest)) - 1)
+    (axis.set_xscale if which == "x" else axis.set_yscale)("asinh", linear_width=linear)
+    (axis.axvline if which == "x" else axis.axhline)(0, color="0.7", linewidth=0.6, zorder=0)
+    side = axis.xaxis if which == "x" else axis.yaxis
+    side.set_major_locator(FixedLocator(signed_ticks(largest, linear)))
+    side.set_minor_locator(NullLocator())
+    side.set_major_formatter("{x:g}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from symlab.measures.job import Job
-from symlab.papers.neuron_identifiability.rows import MODEL
+from symlab.papers.neuron_identifiability.rows import MODEL, objectives
 from symlab.plotting.pairs import PAIR
 from symlab.study.tables import last_epoch
 
@@ -22,17 +22,16 @@ def tabulate_trade_off(inputs: dict[str, pd.DataFrame], settings: None, job: Job
         settings, job: of no use here.
 
     Returns:
-        Columns: the descriptions, then mask_seed, pair, ``identity_ratio`` (objective of the identity over that of the
-        optimal permutation, both means over layers, as in Fig. 3), ``train_accuracy``, ``val_accuracy`` and
-        ``train_loss`` (means of the two networks; NaN where the history lacks one; as in the history, training figures
-        are means over the last epoch, while the network changes). One row a pair.
+        Columns: the descriptions, then mask_seed, pair, ``identity_ratio`` (how far the identity comes from random
+        permutations, 0, to the optimal one, 1, by objectives averaged over layers), ``train_accuracy``,
+        ``val_accuracy`` and ``train_loss`` (means of the two networks; NaN where the history lacks one; as in the
+        history, training figures are means over the last epoch, while the network changes). One row a pair.
     """
     matching, history = inputs["matching.csv"], inputs["history.csv"]
     pair = ["variant", *PAIR]
     measured = [*pair[1:], "epoch", "point", "permutation", "objective"]
-    objectives = last_epoch(matching).pivot(index=[*pair, "point"], columns="permutation", values="objective")
-    means = objectives.groupby(level=pair, sort=False).mean(skipna=False)
-    table = (means["identity"] / means["optimal"]).rename("identity_ratio").reset_index()
+    ways = objectives(last_epoch(matching), layerwise=False).rename(columns={"way": "identity_ratio"})
+    table = ways[[*pair, "identity_ratio"]]
     ends = last_epoch(history).set_index(MODEL)[OF_NETWORKS]
     first, second = (
         ends.reindex(pd.MultiIndex.from_frame(table.assign(seed=2 * table["pair"] + end)[[*pair[:2], "seed"]]))

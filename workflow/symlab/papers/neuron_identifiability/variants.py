@@ -1,4 +1,4 @@
-"""The paper's variants: masks that choose them in a table, their names, and the sweep over sigma_F.
+"""The paper's variants: masks that choose them in a table, their names and values, and the sweep over sigma_F.
 
 A figure and its claims choose with the same functions, so that they are about the same rows. Only pandas is imported: a
 claims job does not pay for matplotlib.
@@ -7,17 +7,25 @@ claims job does not pay for matplotlib.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.plotting.pairs import PAIR
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Case
 from symlab.study.tables import where
 
 Mask = Callable[[pd.DataFrame], pd.Series]
 """Which rows of a table are chosen."""
 SERIES = ["family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm"]
 SIZES = ["width", "depth"]
+KEY = ["scheme", "sigma_F", "fixed_fraction", "activation", "dataset", "k"]
+"""What describes a variant in the key of a claim's case."""
 _SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
 _SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
 _ADD_W = "a w_asymmetric variant with sweep: {scheme.sigma_F: [0, 1]}"
@@ -90,6 +98,17 @@ def smallest_sigma(of: Mask) -> Mask:
     return mask
 
 
+STANDARD = standard
+W = apart_from_fractions(w_asymmetric)
+W_0 = apart_from_fractions(of_scheme("w_asymmetric", 0, 0))
+W_1 = apart_from_fractions(of_scheme("w_asymmetric", 1, 1))
+W_FROM_1 = apart_from_fractions(of_scheme("w_asymmetric", 1))
+W_FROM_2 = apart_from_fractions(of_scheme("w_asymmetric", 2))
+SYRE = of_scheme("syre")
+SYRE_1 = of_scheme("syre", 1, 1)
+SYRE_FROM_1 = of_scheme("syre", 1)
+
+
 def smallest_large(sigma_F: pd.Series) -> float | None:
     """The smallest sigma_F >= 1, the paper's centre-dominated regime; None if there is none."""
     large = sigma_F[sigma_F >= 1]
@@ -113,24 +132,53 @@ def name_variant(row: pd.Series, latex: bool) -> str:
     return name + (f", {sigma_name}" if sigma_net and not plain else "")
 
 
-def split_variants(table: pd.DataFrame, which: Mask) -> list[tuple[str, pd.DataFrame]]:
-    """(plain name, rows) of each variant that ``which`` chooses, in the table's order; names are unique."""
-    chosen = table[which(table)]
-    telling = [column for column in ("dataset", "norm", "fixed_fraction") if chosen[column].nunique() > 1]
-    groups = [(str(variant), rows) for variant, rows in chosen.groupby("variant", sort=False)]
-    names = []
-    for _, rows in groups:
-        row = rows.iloc[0]
+def names_of(table: pd.DataFrame) -> dict[str, str]:
+    """The plain name of each variant, in the table's order; names are unique."""
+    telling = [column for column in ("dataset", "norm", "fixed_fraction") if table[column].nunique() > 1]
+    names = {}
+    for variant, row in table.drop_duplicates("variant").set_index("variant").iterrows():
         further = [f"{column} = {_short(row[column])}" for column in telling if pd.notna(row[column])]
-        names.append(", ".join([name_variant(row, latex=False), *further]))
-    return [
-        (name if names.count(name) == 1 else f"{name} ({variant})", rows)
-        for name, (variant, rows) in zip(names, groups, strict=True)
-    ]
+        names[str(variant)] = ", ".join([name_variant(row, latex=False), *further])
+    counts = Counter(names.values())
+    return {variant: name if counts[name] == 1 else f"{name} ({variant})" for variant, name in names.items()}
 
 
 def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def by_variant(
+    table: pd.DataFrame,
+    value: str,
+    which: Mask = every_row,
+    by: Sequence[str] = (),
+    unit: Sequence[str] = PAIR,
+    name: str = "{name}",
+) -> Cases:
+    """The values of a column by variant, of those that ``which`` chooses, and by further columns.
+
+    A case's key is its variant's id with what ``KEY`` describes it by, and the values of ``by``. Its name is a format
+    of these and of ``{name}``, the variant's.
+    """
+    rows = table[which(table)]
+    names = names_of(rows)
+    described = rows.drop_duplicates("variant").set_index("variant")[[each for each in KEY if each in rows]]
+    keys = {
+        str(variant): {key: getattr(value, "item", lambda value=value: value)() for key, value in row.dropna().items()}
+        for variant, row in described.iterrows()
+    }
+
+    def write(key: Mapping[str, Any]) -> str:
+        return name.format(**{**keys[str(key["variant"])], **key, "name": names[str(key["variant"])]})
+
+    found = cases(rows, value, ["variant", *by], unit, write)
+    return replace(
+        found,
+        of=tuple(
+            replace(each, case=Case(each.case, **{**keys[str(each.case.key["variant"])], **each.case.key}))
+            for each in found
+        ),
+    )
 
 
 def variants_of(table: pd.DataFrame) -> pd.DataFrame:
@@ -173,36 +221,6 @@ def label_all(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return label_rows(table, variants), variants
 
 
-def list_layers(rows: pd.DataFrame, of: pd.DataFrame) -> str:
-    """The labels of some rows, with their layers and data sets where those are not all that the label has in ``of``."""
-    every, some = (_places(table) for table in (of, rows))
-    names = []
-    for label, layers_of in some.items():
-        if layers_of == every[label]:
-            names.append(label)
-        elif len(set(layers_of.values())) == 1 and layers_of.keys() == every[label].keys():
-            names.append(f"{label} in layer {_listed(next(iter(layers_of.values())))}")
-        else:
-            several = len(every[label]) > 1
-            for dataset, layers in layers_of.items():
-                name = f"{label} on {dataset}" if several else label
-                names.append(name if layers == every[label][dataset] else f"{name} in layer {_listed(layers)}")
-    # A name is not broken into two lines.
-    return "; ".join(name.replace(" ", "\N{NO-BREAK SPACE}") for name in names)
-
-
-def _places(rows: pd.DataFrame) -> dict[str, dict[str, tuple[int, ...]]]:
-    """The layers of each label on each data set."""
-    places: dict[str, dict[str, tuple[int, ...]]] = {}
-    for (label, dataset), part in rows.groupby(["label", "dataset"], sort=False):
-        places.setdefault(str(label), {})[str(dataset)] = tuple(sorted(part["layer"].unique()))
-    return places
-
-
-def _listed(layers: tuple[int, ...]) -> str:
-    return ", ".join(map(str, layers))
-
-
 # Sweeps over sigma_F
 
 
@@ -240,7 +258,7 @@ def telling_variants(table: pd.DataFrame) -> pd.DataFrame:
     telling = (
         variants[swept].groupby("scheme")["sigma_F"].transform(lambda values: values.isin([0, smallest_large(values)]))
     )
-    return variants[~swept | telling.reindex(variants.index, fill_value=False)]
+    return variants[~swept | telling.astype(bool).reindex(variants.index, fill_value=False)]
 
 
 def sigma_regimes(table: pd.DataFrame) -> tuple[pd.DataFrame, list[float]]:

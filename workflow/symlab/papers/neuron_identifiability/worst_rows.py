@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
-from symlab.papers.neuron_identifiability.variants import every_row, split_variants
+from symlab.papers.neuron_identifiability.variants import names_of
 from symlab.study.claim import Claim, Found, at_most, exact_value
 
 # The room that double precision needs beside a bound that can be attained.
@@ -50,10 +50,9 @@ def divide(value: pd.Series, bound: pd.Series) -> pd.Series:
 
 
 def _place(rows: pd.DataFrame, at: int) -> str:
-    variant = rows.loc[at, "variant"]
-    (name,) = (name for name, of_variant in split_variants(rows, every_row) if of_variant["variant"].iloc[0] == variant)
-    places = [f"{column} {_short(rows.loc[at, column])}" for column in _PLACES if column in rows]
-    return ", ".join([name, *places])
+    row = rows.loc[at]
+    named = [f"{name} {_short(row[name])}" for name in _PLACES if name in rows]
+    return ", ".join([names_of(rows)[str(row["variant"])], *named])
 
 
 def _short(value: object) -> str:

@@ -1,0 +1,112 @@
+"""What figures say where a table does not allow them, and that their texts fit; the contract draws them all."""
+
+import importlib
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from symlab.errors import UserError
+from symlab.papers.neuron_identifiability import NEURON_IDENTIFIABILITY
+from symlab.plotting.settings import Style
+from symlab.plotting.style import apply_style
+
+from .story import story
+
+PREFIX = "identifiability-"
+FIGURES = {figure.id.removeprefix(PREFIX): figure for figure in NEURON_IDENTIFIABILITY.figures}
+
+
+def draw(number, **tables):
+    """The figure from the tables of its study, or from others."""
+    drawings = {each.id: each for each in importlib.import_module(FIGURES[number].module).FIGURES}
+    with apply_style(Style()):
+        return drawings[PREFIX + number].draw(
+            story(number) | {n.replace("__", "."): t for n, t in tables.items()}, Style()
+        )
+
+
+def visible_texts(figure):
+    for axis in figure.axes:
+        yield from (axis.title, axis._left_title, axis.xaxis.label, axis.yaxis.label, *axis.texts)
+        for side in (axis.xaxis, axis.yaxis):
+            low, high = sorted(side.get_view_interval())
+            ticks = [tick for tick in side.get_major_ticks() if low <= tick.get_loc() <= high]
+            yield from (label for tick in ticks for label in (tick.label1, tick.label2))
+    for legend in figure.legends:
+        yield from (legend.get_title(), *legend.get_texts())
+    yield from figure.texts
+
+
+def assert_texts_fit(figure):
+    """No two texts overlap, and none leaves the figure."""
+    texts = [text for text in visible_texts(figure) if text.get_visible() and text.get_text().strip()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    for (name, box), (other_name, other) in combinations(boxes, 2):
+        assert not box.padded(-1).overlaps(other.padded(-1)), f"{name!r} overlaps {other_name!r}"
+    for name, box in boxes:
+        assert figure.bbox.padded(1).count_contains(box.corners()) == 4, f"{name!r} leaves the figure"
+
+
+@pytest.mark.parametrize("number", ["4", "12", "13", "thm4.5"])
+def test_texts_fit(number):
+    figure = draw(number)
+    figure.canvas.draw()
+    assert_texts_fit(figure)
+
+
+def test_a_figure_without_its_table_names_it():
+    for number, figure in FIGURES.items():
+        empty = {name.replace(".", "__"): pd.DataFrame() for name in figure.tables}
+        with pytest.raises(UserError, match=figure.tables[0]):
+            draw(number, **empty)
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "named"),
+    [
+        ("3a", lambda table: table[table["sigma_F"].isin([1.0])], "two values of sigma_F"),
+        ("3a", lambda table: table[table["scheme"] == "standard"], "no W-asymmetric variant"),
+        ("3c", lambda table: table[table["epoch"] == 60], "snapshots"),
+        ("3c", lambda table: table[table["sigma_F"] != 0], "sigma_F 0"),
+        ("4", lambda table: table[table["split"] == "test"], "interpolation.splits"),
+        ("4", lambda table: table[~table["aligned"]], "interpolation.aligned"),
+        ("5", lambda table: table.assign(k=np.nan), "gmm"),
+        ("6", lambda table: table[table["t"] == 1], "coherence.t"),
+        ("10", lambda table: table[table["fixed_fraction"] == 0.05], "two values of fixed_fraction"),
+        ("11", lambda table: table[table["m"] == 16], "centre_gaps.widths"),
+        ("15", lambda table: table[(table["j"] == table["i"] + 1) & (table["i"] % 2 == 0)], "ridge.block"),
+        ("2", lambda table: table[table["activation"] == "sigma"], "neither standard nor W-asymmetric"),
+        ("ridge", lambda table: table[table["beta"] == 1.0], "ridge.beta"),
+        ("thm4.4", lambda table: table.assign(sigma_D2=0.0, b_D=0.0), "no variant with masks"),
+        ("thm4.5", lambda table: table[table["leading"] == 0], "output permutations"),
+        ("thm4.6", lambda table: table[table["variant"] == "w_widths8"], "two widths"),
+        ("thm4.8", lambda table: table[~(table["sigma_F"] > 0)], "sigma_F above 0"),
+        ("thm5.1", lambda table: table[table["variant"] == "w_0"], "sigma_F above 0"),
+        ("prop5.2", lambda table: table.assign(bound_mid=np.nan), "not Lipschitz"),
+        ("sec6", lambda table: table.assign(k=np.nan), "gmm"),
+        ("sec4.5", lambda table: table.assign(train_accuracy=np.nan), "no classes"),
+        ("thesis", lambda table: table.assign(drop_max_pp=np.nan), "classification"),
+    ],
+)
+def test_a_missing_setting_is_named(number, change, named):
+    name = FIGURES[number].tables[0]
+    with pytest.raises(UserError, match=named):
+        draw(number, **{name.replace(".", "__"): change(story(number)[name])})
+
+
+@pytest.mark.parametrize(
+    "points", [["stream1", "inner1.1", "stream2", "inner2.1"] * 2, ["a$b$c", "_", "x" * 70], ["0"]]
+)
+def test_groups_of_any_network_get_their_panels(points):
+    one = story("8")["matching.csv"].query("point == 'hidden1'")
+    table = pd.concat([one.assign(point=point) for point in dict.fromkeys(points)])
+    assert len(draw("8", matching__csv=table).axes) == len(set(points))
+
+
+def test_under_trained_networks_are_called_so():
+    curves = story("20")["curves.csv"]
+    for factor, said in ((1.0, False), (0.4, True)):
+        figure = draw("20", curves__csv=curves.assign(accuracy=factor * curves["accuracy"]))
+        assert ("under-trained: the networks reach 40" in figure.legends[0].get_title().get_text()) == said

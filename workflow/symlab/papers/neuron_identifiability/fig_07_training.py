@@ -1,0 +1,87 @@
+"""Fig. 7: matching objectives over training, by kind of network."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from symlab.papers.neuron_identifiability import objectives
+from symlab.papers.neuron_identifiability.rows import average_layers
+from symlab.papers.neuron_identifiability.variants import SYRE_FROM_1, label_rows, sigma_mlp, telling_variants
+from symlab.plotting import style as plot
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Tables, at_least, between
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def against_epoch(tables: Tables, style: plot.Style) -> Figure:
+    """Objectives averaged over layers against the epoch, a panel a variant."""
+    matching = objectives.need_epochs(need(tables, "matching.csv"))
+    variants = telling_variants(matching)
+    rows = average_layers(label_rows(matching, variants))
+    order = {label: place for place, label in enumerate(variants["label"])}
+    rows = rows.sort_values("label", key=lambda labels: labels.map(order), kind="stable")
+    return objectives.draw_objectives(rows, "epoch", "epoch", style, column="label", height=1.5)
+
+
+SEEN = Sentence(
+    "In its worst layer and epoch the way of the identity from random permutations to the optimal one is {apart:%} "
+    "longer with σ_F of 1 or more than with σ_F = 0.",
+    {"apart": at("identifiability-7-apart")},
+)
+
+FIGURES = (
+    Drawing(
+        "identifiability-7",
+        "Matching objective by layer over training",
+        f"""\
+Matching objective against the training epoch, study `{{study}}`: a panel for each kind of network, averaged over hidden
+layers. {objectives.DEFINITION} Of several W-asymmetric and syre networks, those with
+σ_F = 0 and the smallest σ_F ≥ 1 are shown.
+""",
+        against_epoch,
+        SEEN,
+        "The paper shows each layer too; the claims are about the worst of them.",
+    ),
+)
+CLAIMS: tuple[Claim, ...] = (
+    *objectives.claims_against_epoch("identifiability-7", layerwise=True),
+    Claim(
+        id="identifiability-7-sigma",
+        statement="In σ-MLPs the identity is no better than random permutations after the first few epochs",
+        quantity="largest difference of the objectives in any layer",
+        bound=between(-0.05, 0.05),
+        owner="paper",
+        origin="ours",
+        reason="The paper finds the identity's objective no higher than that of random permutations; 0.05 is the room "
+        "given to noise.",
+        tables=("matching.csv",),
+        measure=partial(
+            objectives.through_training,
+            which=sigma_mlp,
+            value="above",
+            score=abs,
+            layerwise=True,
+        ),
+    ),
+    Claim(
+        id="identifiability-7-syre",
+        statement="In syre networks with σ_F of 1 and more the identity ends nearly optimal",
+        quantity=f"{objectives.WAY}, in the worst layer",
+        bound=at_least(objectives.NEAR),
+        owner="paper",
+        origin="pilot",
+        reason=objectives.NEARLY_OPTIMAL,
+        tables=("matching.csv",),
+        measure=partial(
+            objectives.at_the_end,
+            which=SYRE_FROM_1,
+            value="way",
+            score=objectives.SMALLEST,
+            layerwise=True,
+        ),
+    ),
+)

@@ -1,0 +1,99 @@
+"""Fig. 10: matching objectives against the share of fixed weights."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from symlab.errors import UserError
+from symlab.papers.neuron_identifiability import objectives
+from symlab.papers.neuron_identifiability.recording_points import name_point
+from symlab.papers.neuron_identifiability.variants import add_labels, label_rows, of_scheme, variants_of, w_asymmetric
+from symlab.plotting import style as plot
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Tables, at_least, at_most
+from symlab.study.tables import last_epoch, need, where
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def layers_against_fraction(tables: Tables, style: plot.Style) -> Figure:
+    """Objectives against the fraction of fixed weights after the last epoch, by sigma_F and layer."""
+    matching = need(tables, "matching.csv")
+    variants = variants_of(matching)
+    w = variants[w_asymmetric(variants)]
+    counts = w.groupby("family")["fixed_fraction"].nunique()
+    if counts.empty or counts.max() < 2:
+        raise UserError(
+            f"{where(matching)}.variants needs a W-asymmetric variant with at least two values of "
+            "fixed_fraction; add one with sweep: {scheme.fixed_fraction: [0.125, 0.5], scheme.sigma_F: [0, 1]}."
+        )
+    family = w[(w["family"] == counts.idxmax()) & w["fixed_fraction"].notna()]
+    rows = last_epoch(label_rows(matching, add_labels(family))).sort_values(["dataset", "sigma_F"], kind="stable")
+    several = rows["dataset"].nunique() > 1
+    names = rows["sigma_F"].map(lambda sigma_F: rf"$\sigma_F$ = {sigma_F:g}")
+    rows = rows.assign(row=rows["dataset"] + "\n" + names if several else names)
+    return objectives.draw_objectives(
+        rows, "fixed_fraction", "fraction of fixed weights", style, "row", column="point", title=name_point, height=1.5
+    )
+
+
+FIGURES = (
+    Drawing(
+        "identifiability-10",
+        "Matching objective against fixed weights",
+        f"""\
+Matching objective of W-asymmetric networks after the last epoch against the fraction of weights that are fixed: a row
+for each σ_F, a column for each hidden layer, study `{{study}}`. {objectives.DEFINITION} With σ_F = 0 the fixed weights
+are zeros: the networks are merely sparse.
+""",
+        layers_against_fraction,
+        Sentence(
+            "In the worst layer the identity comes {sparse:%} of the way from random permutations to the optimal one "
+            "at σ_F = 0; at σ_F = 1, {fixed:%}.",
+            {"sparse": at("identifiability-10-sparse"), "fixed": at("identifiability-10-fixed")},
+        ),
+    ),
+)
+
+EVERY_W_0 = of_scheme("w_asymmetric", 0, 0)
+EVERY_W_1 = of_scheme("w_asymmetric", 1, 1)
+CLAIMS = (
+    Claim(
+        id="identifiability-10-sparse",
+        statement="Sparsity without fixed weights does not give identifiability",
+        quantity=f"{objectives.WAY}, in the worst layer at σ_F = 0",
+        bound=at_most(objectives.FAR),
+        owner="paper",
+        origin="pilot",
+        reason="The paper says that sparsity alone without fixed weights does not yield strong neuron identifiability; "
+        "what counts as far from optimal in Fig. 3a is not strong.",
+        tables=("matching.csv",),
+        measure=partial(
+            objectives.at_the_end,
+            which=lambda table: EVERY_W_0(table) & table["fixed_fraction"].notna(),
+            value="way",
+            score=objectives.LARGEST,
+            layerwise=True,
+        ),
+    ),
+    Claim(
+        id="identifiability-10-fixed",
+        statement="At σ_F = 1, fixing 5 % of the weights or more does",
+        quantity=f"{objectives.WAY}, in the worst layer",
+        bound=at_least(0.75),
+        owner="paper",
+        origin="ours",
+        reason="The paper finds that it takes fixed weights of large scale; looser than in Fig. 3, because few of "
+        "them are fixed here.",
+        tables=("matching.csv",),
+        measure=partial(
+            objectives.at_the_end,
+            which=lambda table: EVERY_W_1(table) & (table["fixed_fraction"] >= 0.05),
+            value="way",
+            score=objectives.SMALLEST,
+            layerwise=True,
+        ),
+    ),
+)

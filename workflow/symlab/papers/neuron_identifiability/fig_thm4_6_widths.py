@@ -1,0 +1,120 @@
+"""Section 6, Q3: the cheapest swaps of wider layers (Theorem 4.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
+from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, SMALL, costs_by_network, is_below
+from symlab.papers.neuron_identifiability.swap_panels import name_dataset, need_k
+from symlab.papers.neuron_identifiability.variants import W_1
+from symlab.plotting import style as plot
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, above
+from symlab.study.facets import assign_looks, draw_each, facets
+from symlab.study.tables import need, where
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def cheapest_by_width(tables: Tables, style: plot.Style) -> Figure:
+    """Distribution over layer 1's neurons of the cost of their cheapest swap, at W 1; a panel a k, a colour a width."""
+    cheapest = _cheapest(need_k(need(tables, MAHALANOBIS)))
+    widths = sorted(cheapest["m"].unique())
+    if len(widths) < 2:
+        raise UserError(
+            f"{where(tables[MAHALANOBIS])}.variants needs W-asymmetric variants with sigma_F 1 of two widths or more; "
+            "add sweep: {network.widths: [[16], [64]]}."
+        )
+    rows = cheapest.assign(root=signed_sqrt(cheapest["swap_cost"]), label=cheapest["m"].map("$m$ = {}".format))
+    rows["share"] = rows.groupby(MODEL)["root"].rank(method="first", pct=True)
+    rows["panel"] = [name_dataset(rows.loc[[at]]) for at in rows.index]
+    looks = assign_looks([f"$m$ = {m}" for m in widths], style, ordered=True, marked=False)
+    networks = rows[MODEL].drop_duplicates().groupby("variant").size().max()
+    return facets(
+        rows,
+        "root",
+        "share",
+        looks,
+        column="panel",
+        axes={
+            "xlabel": "cost of a neuron's cheapest swap,\nsigned square root (weight norm)",
+            "ylabel": "share of neurons",
+            "ylim": (0, 1),
+        },
+        draw=draw_each,
+        options={"unit": MODEL, "marker": "", "drawstyle": "steps-post", "alpha": 0.7},
+        more=lambda axis, _: axis.axvline(0, color="0.7", linewidth=0.6, zorder=0),
+        width=plot.PAGE if rows["dataset"].nunique() > 1 else 1.3 * plot.COLUMN,
+        note=f"a line a network, n = {networks}",
+    )
+
+
+def _cheapest(costs: pd.DataFrame) -> pd.DataFrame:
+    """The cost of each first-layer neuron's cheapest swap, at W 1, with the number m of neurons."""
+    rows = costs[W_1(costs) & (costs["layer"] == 1)]
+    either = pd.concat([rows.assign(neuron=rows["i"]), rows.assign(neuron=rows["j"])])
+    least = either.groupby([*MODEL, "neuron"], sort=False)["swap_cost"].agg(lambda each: each.min(skipna=False))
+    described = costs.drop(columns=["i", "j", "swap_cost", *MODEL[1:]]).drop_duplicates("variant")
+    found = least.reset_index().merge(described, on="variant")
+    return found.assign(m=found.groupby(MODEL)["neuron"].transform("size"))
+
+
+FIGURES = (
+    Drawing(
+        "identifiability-thm4.6",
+        "Cheapest swaps by width (Section 6, Q3; Thm. 4.6)",
+        """\
+Cost of each first-layer neuron's cheapest swap in W-asymmetric networks with σ_F = 1, as a distribution over the
+neurons of a network, by the layer's width m at fixed k, study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight
+norm.
+""",
+        cheapest_by_width,
+        Sentence(
+            "The share of neurons with a cheap swap is {more:%} larger in the widest networks than in the narrowest.",
+            {"more": at("identifiability-thm4.6-width")},
+        ),
+        "The paper has no such figure.",
+    ),
+)
+
+
+def accessible_by_width(tables: Tables) -> list[Found]:
+    """Share of first-layer neurons with a low-cost swap: of the widest layer less that of the narrowest, for each k."""
+    costs = tables[MAHALANOBIS].dropna(subset="k")
+    first = costs[W_1(costs) & (costs["layer"] == 1)]
+    level = SMALL * first.groupby(MODEL)["swap_cost"].agg(lambda each: np.median(each))
+    cheapest = _cheapest(costs)
+    low = is_below(
+        cheapest["swap_cost"], level.reindex(pd.MultiIndex.from_frame(cheapest[MODEL])).set_axis(cheapest.index)
+    )
+    shares = costs_by_network(cheapest.assign(swap_cost=low), np.mean, by=("m",), name="k = {k:g}")
+    return [
+        difference
+        for k, widths in cheapest.groupby("k")["m"]
+        if widths.max() > widths.min()
+        for difference in shares.at(k=k, m=widths.max()).differences(shares.at(k=k, m=widths.min()).keyed("k"))
+    ]
+
+
+CLAIMS = (
+    Claim(
+        id="identifiability-thm4.6-width",
+        statement="At fixed low k, more neurons make swaps cheap again",
+        quantity="share of layer-1 neurons with a swap below a tenth of the layer's median cost, at σ_F = 1: of the "
+        "widest networks less that of the narrowest",
+        bound=above(0),
+        owner="paper",
+        origin="pilot",
+        reason="Q3: “for low k and high-enough m, neuron swaps again become accessible at lower weight cost”; no size "
+        "is stated. Low cost is read as for Fig. 5. A pilot with one hidden layer asked for the cost of the cheapest "
+        "swap instead, which was negative at every width.",
+        tables=(MAHALANOBIS,),
+        measure=accessible_by_width,
+    ),
+)
