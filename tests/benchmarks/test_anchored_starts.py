@@ -190,7 +190,7 @@ def test_three_starts_reach_what_three_and_nine_random_ones_do(family):
     assert not falls_short(found, (before, alone))
     assert ratio <= LARGEST_RATIO
     if falls_short(found, [nine]):
-        # The goal is missed, which docs/performance.md says, in the family of few neurons a layer.
+        # The goal is missed, which docs/explanation/performance.md says, in the family of few neurons a layer.
         assert family == "mlp 3x32"
 
 

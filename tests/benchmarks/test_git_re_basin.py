@@ -113,6 +113,6 @@ def test_resnet50_against_a_plain_coordinate_descent(threads):
         torch.set_num_threads(before)
     ratios = {name: row[1] / rows["symlab"][1] for name, row in rows.items()}
     print(f"CPU time over symlab's: {ratios}; load {os.getloadavg()[0]:.1f}")
-    # The goal was ten times as fast, which docs/performance.md says is missed.
+    # The goal was ten times as fast, which docs/explanation/performance.md says is missed.
     assert min(ratios.values()) >= 1
     assert all(rows["symlab"][2] >= row[2] - 1e-12 for row in rows.values())

@@ -77,7 +77,7 @@ def test_a_descent_against_a_plain_loop():
     ratio = median(a / b for a, b in zip(ours, plain, strict=True))
     print(f"\nsteps a second: {median(ours):.0f} ({SEEDS} networks stacked), plain loop {median(plain):.0f}, ", end="")
     print(f"ratio {ratio:.2f}")
-    # The goal was twice as fast, which docs/performance.md says is missed.
+    # The goal was twice as fast, which docs/explanation/performance.md says is missed.
     assert ratio >= 1.5
 
 

@@ -17,7 +17,8 @@ from symlab.pipeline.ledger import evaluate_claims
 from symlab.study.card import Sentence
 from symlab.study.claim import Claim, Measurement, at_most, exact_value
 
-PAGES = {str(path.relative_to(ROOT)): path for path in [*pages(), ROOT / "examples" / "align" / "README.md"]}
+OTHERS = ("examples/align/README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "config/README.md")
+PAGES = {str(path.relative_to(ROOT)): path for path in [*pages(), *map(ROOT.joinpath, OTHERS)]}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -40,9 +41,14 @@ def test_files_that_are_named_exist(name):
 
 
 def test_the_readme_is_short_and_the_papers_have_pages():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
     for paper in PAPERS:
-        assert paper.link in (ROOT / "docs" / "papers" / f"{paper.slug}.md").read_text()
+        assert paper.link in (ROOT / "docs" / "explanation" / "papers" / f"{paper.slug}.md").read_text()
+
+
+def test_the_papers_are_cited():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
+    assert [(each["title"], each["url"]) for each in cited] == [(paper.title, paper.link) for paper in PAPERS]
 
 
 def test_every_kept_run_is_told_and_every_kept_figure_shown():
@@ -53,12 +59,19 @@ def test_every_kept_run_is_told_and_every_kept_figure_shown():
         assert {name for name in pictures if f"reference/{run.name}/{name}" not in text} == set()
 
 
-def test_the_example_config_is_valid():
-    example = re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "configuration.md").read_text(), re.DOTALL)[1]
-    assert len(parse_config(yaml.safe_load(example)).studies["widths"].variants) == 4
+def configs():
+    """The whole configs that pages show."""
+    for name in ("docs/reference/configuration.md", "docs/tutorial/first-study.md"):
+        for at, text in enumerate(re.findall(r"```yaml\n(.*?)```", PAGES[name].read_text(), re.DOTALL)):
+            yield pytest.param(yaml.safe_load(text), id=f"{name}-{at}")
 
 
-@pytest.mark.parametrize("what", ["nothing", "found neuron-identifiability", "verdicts nobody demo"])
+@pytest.mark.parametrize("config", configs())
+def test_configs_in_pages_are_valid(config):
+    assert all(study.variants or study.settings for study in parse_config(config).studies.values())
+
+
+@pytest.mark.parametrize("what", ["nothing", "found neuron-identifiability", "verdicts nobody demo", "owners demo"])
 def test_a_part_that_there_is_not_is_refused(what):
     with pytest.raises(UserError, match="Nothing is generated"):
         list(generate(what))
@@ -89,13 +102,13 @@ def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeyp
     assert "Findings, the paper's: 1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text
     assert "| 1 | s | one \\| holds | paper | 0.50 ± 0.10 | at most 1 (paper) | held |" in text
     assert "| **failed** (theorem) |" in text
-    assert "| 1 | 0 | 0 | 0 | 0 |  |  | s: 4 pairs |" in "\n".join(generate("results"))
+    assert "| stated by a paper | 1 | 0 | 0 | 0 | 0 |" in generate("owners")
 
 
 def test_what_is_around_generated_parts_is_kept():
-    text = "a\n<!-- generated: results -->\nold\n<!-- end of generated -->\nb\n"
+    text = "a\n<!-- generated: owners -->\nold\n<!-- end of generated -->\nb\n"
     fresh = regenerate(text)
-    assert fresh.startswith("a\n<!-- generated: results -->\n| Paper |") and fresh.endswith(
+    assert fresh.startswith("a\n<!-- generated: owners -->\n| Claims |") and fresh.endswith(
         "<!-- end of generated -->\nb\n"
     )
     assert "old" not in fresh

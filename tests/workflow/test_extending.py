@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md, put together as they stand there, make a study that runs."""
+"""The examples of docs/how-to/extending.md, put together as they stand there, make a study that runs."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from symlab.artifacts import read_table, read_tensors
 
 pytestmark = pytest.mark.slow
-EXTENDING = Path(__file__).parents[2] / "docs" / "extending.md"
+EXTENDING = Path(__file__).parents[2] / "docs" / "how-to" / "extending.md"
 BLOCK = re.compile(r"```\w+\n# file: ([^\n,]+)(?:, (before|in): (\w+))?\n(.*?)```", re.DOTALL)
 
 

@@ -2,7 +2,7 @@
 
 Torch multiplies by MKL, which on AMD's processors uses AVX2 alone. oneDNN, which torch's convolutions run on, uses
 AVX-512 on all. On a Zen 5, whose vector units are as wide, its products take half the time; on a Zen 4, whose units are
-half as wide, there is nothing to gain in training (docs/performance.md). Results differ by rounding.
+half as wide, there is nothing to gain in training (docs/explanation/performance.md). Results differ by rounding.
 """
 
 from __future__ import annotations
