@@ -1,7 +1,7 @@
 # make demo · test · test-slow · lint · docs · bench: each creates .venv from the lock if it is missing or out of date.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := workflow tests examples
+SOURCES := workflow tests benchmarks examples
 
 .PHONY: demo test test-slow lint format docs bench clean
 demo: .venv/.installed
@@ -31,7 +31,7 @@ docs: .venv/.installed
 	$(BIN)/python -m symlab.pipeline.docs
 
 bench: .venv/.installed
-	$(BIN)/python -m pytest tests/benchmarks -s
+	$(BIN)/python benchmarks/run.py
 
 .venv/.installed: envs/requirements.lock pyproject.toml
 	@echo "Installing the pinned environment into .venv: a minute or two, about 2 GB with torch."

@@ -27,7 +27,7 @@ EVALUATION_BATCH = 2048
 # A step of a small network is bound by call overhead, which a stack shares. The rule is drawn from measurements and not
 # measured in each job: a stack rounds otherwise than a single network does, so a choice by the clock would change a
 # seed's bits from run to run. CPU ms a step and replica, one by one and in stacks of 2, 4, 8 (all stacks have equal
-# bits; tests/benchmarks/test_training.py): 32-32 of 3,500 parameters 0.74, 1.26, 0.69, 0.46; the gmm MLP 64-64-64 of
+# bits; benchmarks/training.py): 32-32 of 3,500 parameters 0.74, 1.26, 0.69, 0.46; the gmm MLP 64-64-64 of
 # 13,000 1.56, 2.40, 1.27, 1.01; the digits MLP 128-128-128 of 43,000 2.25, 2.42, 1.74, 1.24; 256-256-256 of 150,000
 # 3.21, 4.20, 3.30, 3.43.
 STACK_BELOW_PARAMETERS = 100_000
