@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from symlab.networks import TorchDefault
 from symlab.networks.layernorm_resnet import LayerNormResNet
+from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_products
 from symlab.papers.mirror_symmetry.settings import Sparsity
-from symlab.papers.mirror_symmetry.sparsity import draw_samples, step_products
 from symlab.papers.neural_collapse.resnet_stack import ResNetData
 from symlab.papers.neural_collapse.trained_runs import penalties_by_path
 from symlab.papers.permutation_invariance.minima import uniform_minima

@@ -13,12 +13,9 @@ SHARED = {f"symlab.{path.parent.name}" for path in (WORKFLOW / "symlab").glob("*
 }
 PUBLIC = {
     # What a paper may be written with, whichever does so now.
-    "symlab.study.card.at",
-    "symlab.study.cases",
     "symlab.study.claim",
     "symlab.study.facets",
     "symlab.study.points.join_grids",
-    "symlab.study.tables.independent",
     # What an objective of training and a probe may be, for experiments to come; tests alone use these now.
     "symlab.training.probes.AtEpochs",
     "symlab.training.probes.OnceWhere",

@@ -68,6 +68,16 @@ def test_arithmetic_is_unit_by_unit_and_leaves_out_cases_without_a_counterpart(r
     )
 
 
+def test_cases_are_found_by_part_of_their_key(rows):
+    found = cases(rows, "cost", ["scheme", "layer"], name="{scheme}, {layer}")
+    assert [str(each.case) for each in found.at(scheme="standard")] == ["standard, 1", "standard, 2"]
+    assert [str(each.case) for each in found.without(scheme="standard", layer=1)] == [
+        "standard, 2",
+        "syre, 1",
+        "syre, 2",
+    ]
+
+
 def test_ratios_and_differences_to_other_networks_have_errors_to_first_order(rows):
     by = {"by": ("scheme", "layer"), "name": "{scheme} {layer}"}
     whole = cases(rows, "cost", **by)

@@ -342,3 +342,14 @@ def test_the_worked_example_is_a_scheme(tmp_path, monkeypatch):
     kinds = [f"linears.{layer}" for layer in range(4)] + ["norms.0"]
     parameters = [f"{kind}.{part}" for kind in kinds for part in ("weight", "bias")]
     assert len(constrain(scheme, parameters, {}, False)) == 7
+
+
+def test_independent_factors_are_as_large_as_their_parameter_and_lie_on_no_mirror():
+    value = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
+    u, w = Product(on_mirror=False, stacked=True, independent=True).start(value)
+    torch.testing.assert_close(u.abs().flatten(1).sort().values, w.abs().flatten(1).sort().values)
+    assert (u * w).square().mean().sqrt() == pytest.approx(float(value.square().mean().sqrt()), rel=0.2)
+    assert (u.abs() != w.abs()).float().mean() > 0.9
+    # What is 0 has no entries to take another order of.
+    zeros = Product(on_mirror=False, stacked=True, independent=True).start(torch.zeros(2, 3))
+    assert not zeros[0].any() and zeros[1].all()

@@ -5,7 +5,6 @@ import functools
 from . import story_factors, story_networks, story_online
 
 SPOILED = story_networks.SPOILED | story_factors.SPOILED | story_online.SPOILED
-VERDICTS = {"7-time": "one unit"}
 
 
 @functools.cache
@@ -16,6 +15,3 @@ def tables():
 def story(name):
     """The tables of the study that judges a claim or draws a figure."""
     return story_online.at_full_rank(tables()) if name == "3b-residual" else tables()
-
-
-PASSED_OVER = ("5-stays", "7-memory", "7-memory-large", "8-staircase", "edges-second", "edges-sign", "solvers-trap")

@@ -3,10 +3,19 @@
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.attention import ADAM, DESCENT
-from symlab.papers.mirror_symmetry.factorization import LABELS
-from symlab.papers.mirror_symmetry.plasticity import BIAS, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
-from symlab.papers.mirror_symmetry.solvers import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL
+from symlab.papers.mirror_symmetry.settings import (
+    ADAM,
+    DESCENT,
+    EQUAL,
+    FACTORS,
+    FISTA,
+    ISTA,
+    LABELS,
+    RANDOM,
+    SUBGRADIENT,
+    UNEQUAL,
+)
+from symlab.papers.mirror_symmetry.small.plasticity import BIAS, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
 
 FACTOR, DEAD, TASKS = "mirror_factors.csv", "mirror_dead.csv", "mirror_plasticity.csv"
 ATTENTION, COURSE, SIGNS = "mirror_attention.csv", "mirror_solvers.csv", "mirror_signs.csv"
@@ -82,7 +91,12 @@ def attention():
                                 "rank_query": rank,
                                 "rank_key": rank,
                             }
-                            row |= {"rank_value": 5, "apart_key": 0.05, "apart_value": 0.7, "loss": 0.1}
+                            row |= {
+                                "rank_value": 5,
+                                "apart_key": 0.5 / (1 + time + seed),
+                                "apart_value": 0.7,
+                                "loss": 0.1,
+                            }
                             rows.append(row | {"unbalance": 5 * np.exp(-2 * decay * time)})
     return pd.DataFrame(rows)
 
@@ -139,11 +153,11 @@ SPOILED = {
     "4-skip": (DEAD, lambda t: t.assign(dead_coordinates=t["dead"] // 3)),
     "9-decay": (ATTENTION, lambda t: t.assign(rank_query=100 * t["decay"])),
     "9-together": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 3)),
-    "9-values": (ATTENTION, lambda t: t.assign(apart_key=t["apart_value"])),
+    "9-values": (ATTENTION, lambda t: t.assign(apart_key=0.3 + 0.1 / (1 + t["time"]))),
     "9-balance": (ATTENTION, lambda t: t.assign(unbalance=t["unbalance"] ** 0.5)),
     "10-decay": (ATTENTION, lambda t: t.assign(rank_query=100 * t["decay"])),
     "10-together": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 3)),
-    "10-values": (ATTENTION, lambda t: t.assign(apart_key=t["apart_value"])),
+    "10-values": (ATTENTION, lambda t: t.assign(apart_key=0.3 + 0.1 / (1 + t["time"]))),
     "10-balance": (ATTENTION, lambda t: t.assign(unbalance=t["unbalance"] ** 0.5)),
     "10-layers": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 4)),
     "solvers-gap": (COURSE, lambda t: t.assign(gap=1e-3)),

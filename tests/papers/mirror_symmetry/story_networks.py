@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.lines import descend_along_mirrors
-from symlab.papers.mirror_symmetry.optimizers import OPTIMIZERS
 from symlab.papers.mirror_symmetry.settings import Lines
+from symlab.papers.mirror_symmetry.small.lines import descend_along_mirrors
+from symlab.papers.mirror_symmetry.small.on_mirrors import ADAM, NEURONS, OPTIMIZERS, ROTATION
 
 SEEDS = range(6)
 
@@ -22,19 +22,24 @@ def key(scheme="standard", decay=0.0):
         "t": np.nan,
         "target_nu": np.nan,
     }
-    return fields | {"variant": f"{scheme}_{decay:g}", "scheme": scheme, "mask_seed": 0, "weight_decay": decay}
+    kind = {"hadamard": "products", "independent": "products, independent"}.get(scheme, "plain")
+    fields |= {"trained_as": kind, "budget": 20_000 * decay}
+    named = "hadamard" if scheme == "independent" else scheme
+    return fields | {"variant": f"{scheme}_{decay:g}", "scheme": named, "mask_seed": 0, "weight_decay": decay}
 
 
 def homogeneity():
     rows = []
     for scheme, decay in (("standard", 0.0), ("standard", 1e-3), ("standard", 5e-3), ("w_asymmetric", 5e-3)):
-        alike = 0.1 * decay / 5e-3 if scheme == "standard" else 0.001
-        for kind in ("pre", "post"):
-            rows += [
-                {**key(scheme, decay), "seed": seed, "kind": kind, "positive": alike + 1e-4 * seed, "negative": 0.0}
-                | {"close": alike + 1e-4 * seed, "participation": 9 - 30 * alike + 0.01 * seed, "dead": 1, "live": 7}
-                for seed in SEEDS
-            ]
+        for epoch, trained in ((0, 0), (10, 1)):
+            alike = 0.1 * decay / 5e-3 * trained if scheme == "standard" else 0.001
+            for kind in ("pre", "post"):
+                rows += [
+                    {**key(scheme, decay), "seed": seed, "kind": kind, "epoch": epoch, "negative": 0.0}
+                    | {"positive": alike + 1e-4 * seed, "close": alike, "merged": 400 * alike + seed}
+                    | {"participation": 9 - 30 * alike + 0.01 * seed, "dead": 1, "live": 7, "closest": 0.1 - alike / 2}
+                    for seed in SEEDS
+                ]
     return pd.DataFrame(rows)
 
 
@@ -57,7 +62,9 @@ def pairs():
             "a": 0,
             "b": place,
             "distance": d,
+            "merged": d < 0.05,
             "curvature": 0.01 if d < 0.05 else -0.1,
+            "exponent": -0.01 if d < 0.05 else 0.1,
         }
         for seed in SEEDS
         for place, d in enumerate((0.01, 0.02, 0.6, 0.7))
@@ -65,14 +72,14 @@ def pairs():
     return pd.DataFrame(rows)
 
 
-SCHEMES = (("standard", 1e-3), ("hadamard", 1e-3))
+SCHEMES = (("standard", 0.0), ("hadamard", 0.0), ("standard", 1e-3), ("hadamard", 1e-3), ("independent", 1e-3))
 VANISHED = 0.954
 
 
 def magnitudes():
     rows = [
         {**key(*of), "seed": seed, "epoch": epoch, "threshold": threshold}
-        | {"share": VANISHED * epoch / 10 if of[0] == "hadamard" else 0.0}
+        | {"share": (VANISHED - 1e-3 * seed) * epoch / 10 if of == ("hadamard", 1e-3) else 0.0}
         for of in SCHEMES
         for seed in SEEDS
         for epoch in (0, 5, 10)
@@ -89,20 +96,19 @@ def pruned():
             lost = 20 if of[0] == "standard" else 0
             for share, accuracy in ((0.0, whole), (0.3, whole - lost / 4), (0.99, whole - lost)):
                 rows.append({**key(*of), "seed": seed, "share": share, "accuracy": accuracy, "threshold": np.nan})
-            vanished = VANISHED if of[0] == "hadamard" else 0.0
+            vanished = VANISHED if of == ("hadamard", 1e-3) else 0.0
             rows.append({**key(*of), "seed": seed, "share": vanished, "accuracy": whole, "threshold": 1e-6})
     return pd.DataFrame(rows)
 
 
 def history():
     rows = [
-        {**key(*of), "seed": seed, "epoch": epoch, "train_accuracy": 0.99, "val_accuracy": 0.97}
-        | {"time_s": 1.2 if of[0] == "hadamard" else 1.0}
+        {**key(*of), "seed": seed, "epoch": epoch, "train_accuracy": 0.99, "val_accuracy": 0.97} | {"time_s": 1.0}
         for of in SCHEMES
         for seed in SEEDS
         for epoch in range(1, 11)
     ]
-    return pd.DataFrame(rows).drop(columns="weight_decay")
+    return pd.DataFrame(rows).drop(columns=["weight_decay", "trained_as", "budget"])
 
 
 def memory():
@@ -115,12 +121,25 @@ def memory():
 
 
 def network_mirrors():
-    on_and_off = {"gradient": (1e-16, 0.1), "hessian": (1e-16, 0.1), "fisher": (1e-30, 0.01), "left": (0.0, 1e-9)}
+    on_and_off = {"gradient": (1e-16, 0.1), "hessian": (1e-16, 0.1), "left": (0.0, 1e-9)}
     on_and_off |= {"second_order": (1e-5, 50.0), "growth": (0.1, 0.1)}
     rows = [
-        {**key(), "seed": 0, "group": "hidden1", "a": a, "b": a + 1, "quantity": quantity, "on": on, "off": off}
+        {**key(), "seed": a, "mirror": mirror, "group": "hidden1", "a": a, "b": a + 1, "quantity": quantity}
+        | {"on": on, "off": off}
+        for mirror in ("neurons", "rotation")
         for a in range(3)
         for quantity, (on, off) in on_and_off.items()
+    ]
+    return pd.DataFrame(rows).drop(columns=["weight_decay", "trained_as", "budget"])
+
+
+def theorem():
+    parts = {"gamma_0": (2.0, 2.0), "gamma_1": (0.5, 0.5), "eq_2": (1e-17, 0.0), "eq_6": (1.0, 1.0)}
+    parts |= {"eq_6_without": (-0.5, -0.5), "no_reflection": (0.3, 0.0)}
+    rows = [
+        {"part": part, "case": case, "point": 0, "measured": measured, "predicted": predicted}
+        for part, (measured, predicted) in parts.items()
+        for case in (("rotation", "rescaling") if part != "no_reflection" else ("no line is a mirror",))
     ]
     return pd.DataFrame(rows)
 
@@ -146,11 +165,14 @@ def hessians():
 
 
 def optimizers():
-    rows = [
-        {"optimizer": name, "step": step, "off": 1e-3 * step if name == "Adam" else 1e-16 * step}
-        for name in OPTIMIZERS
-        for step in range(5)
-    ]
+    rows = []
+    for mirror in (ROTATION, NEURONS):
+        for name in (*OPTIMIZERS, *(["SGD, dropout 0.1"] if mirror == NEURONS else [])):
+            for step in range(0, 1001, 10):
+                grown = 1e-15 * np.exp(0.025 * step) if mirror == ROTATION and step else 0.0
+                off = 1e-3 * step if name == ADAM and mirror == ROTATION else 0.1 if "dropout" in name else grown
+                rows.append({"mirror": mirror, "optimizer": name, "step": step, "off": off})
+                rows[-1]["tangent"] = np.exp(0.025 * step)
     return pd.DataFrame(rows)
 
 
@@ -166,7 +188,8 @@ def tables():
         "network_mirrors.csv": network_mirrors(),
         "mirror_decay.csv": decays(),
         "mirror_hessian.csv": hessians(),
-        "mirror_lines.csv": descend_along_mirrors(Lines(steps=20), Job("s"))["mirror_lines.csv"],
+        "mirror_theorem.csv": theorem(),
+        "mirror_lines.csv": descend_along_mirrors(Lines(steps=20, optimizer_steps=200), Job("s"))["mirror_lines.csv"],
         "mirror_optimizers.csv": optimizers(),
     }
 
@@ -197,25 +220,35 @@ SPOILED = {
     "2-blocks": ("mirror_hessian.csv", apart),
     "2-control": ("mirror_hessian.csv", together),
     "2-threshold": ("mirror_decay.csv", later),
-    "5-stays": ("mirror_optimizers.csv", change("off", 1e-3, optimizer="SGD", step=4)),
+    "2-gamma-0": ("mirror_theorem.csv", change("measured", 2.1, part="gamma_0", case="rotation")),
+    "2-gamma-1": ("mirror_theorem.csv", change("measured", 1.0, part="gamma_1", case="rotation")),
+    "2-eq-2": ("mirror_theorem.csv", change("measured", 0.1, part="eq_2", case="rotation")),
+    "2-eq-6": ("mirror_theorem.csv", change("measured", 2.0, part="eq_6", case="rotation")),
+    "2-eq-6-without": ("mirror_theorem.csv", change("measured", 0.0, part="eq_6_without", case="rotation")),
+    "2-no-reflection": ("mirror_theorem.csv", change("measured", 1e-17, part="no_reflection")),
+    "5-stays": ("mirror_optimizers.csv", change("off", 1e-3, optimizer="SGD", step=40)),
+    "5-rounding": ("mirror_optimizers.csv", lambda t: t.assign(tangent=t["tangent"] ** 2)),
+    "5-equal": ("mirror_optimizers.csv", change("off", 1e-16, mirror=NEURONS, optimizer="SGD", step=40)),
+    "5-dropout": ("mirror_optimizers.csv", change("off", 0.0, mirror=NEURONS, optimizer="SGD, dropout 0.1")),
     "5-adam": ("mirror_optimizers.csv", change("off", 1e-16, optimizer="Adam")),
-    "6-correlated": ("homogeneity.csv", change("positive", 0.0, weight_decay=1e-3)),
-    "6-merged": ("homogeneity.csv", change("close", 0.0, weight_decay=1e-3, kind="post")),
-    "6-participation": ("homogeneity.csv", change("participation", 11.0, weight_decay=5e-3)),
+    "6-correlated": ("homogeneity.csv", change("positive", 0.0, weight_decay=1e-3, epoch=10)),
+    "6-merged": ("homogeneity.csv", change("merged", 0, weight_decay=1e-3, kind="post", epoch=10)),
+    "6-participation": ("homogeneity.csv", change("participation", 11.0, weight_decay=5e-3, epoch=10)),
     "6-sign": ("homogeneity.csv", change("negative", 0.05, weight_decay=5e-3)),
     "6-blocks": ("homogeneity.csv", change("positive", 0.01, weight_decay=5e-3)),
     "7-sparse": ("magnitudes.csv", change("share", 0.01, scheme="hadamard")),
-    "7-accurate": ("pruned.csv", change("accuracy", 94.0, scheme="hadamard")),
-    "7-pruned": ("pruned.csv", change("accuracy", 60.0, scheme="hadamard", threshold=1e-6)),
+    "7-accurate": ("pruned.csv", change("accuracy", 94.0, trained_as="products")),
+    "7-pruned": ("pruned.csv", change("accuracy", 60.0, trained_as="products", threshold=1e-6)),
+    "7-starts": ("pruned.csv", change("accuracy", 90.0, trained_as="products, independent")),
+    "budget-least": ("magnitudes.csv", change("share", 0.5, scheme="hadamard", weight_decay=0.0)),
     "7-memory": ("mirror_memory.csv", change("momentum", 900.0, scheme="hadamard")),
     "7-memory-large": ("mirror_memory.csv", change("activations", 9000.0, scheme="hadamard", batch=128)),
-    "7-time": ("history.csv", change("time_s", 2.0, scheme="hadamard")),
-    "removed-fewer": ("homogeneity.csv", change("close", 0.2, scheme="w_asymmetric")),
+    "removed-fewer": ("homogeneity.csv", change("positive", 0.2, scheme="w_asymmetric")),
     "removed-curvature": ("neuron_pairs.csv", change("curvature", -0.2, distance=0.01)),
+    "removed-exponent": ("neuron_pairs.csv", change("exponent", 0.2, distance=0.01)),
     "thm1-gradient": (MIRRORS, change("on", 1e-6, quantity="gradient", a=1)),
     "thm1-gradient-off": (MIRRORS, change("off", 1e-9, quantity="gradient", a=1)),
     "thm1-hessian": (MIRRORS, change("on", 1e-6, quantity="hessian", a=1)),
-    "thm1-fisher": (MIRRORS, change("on", 1e-6, quantity="fisher", a=1)),
     "thm1-stays": (MIRRORS, change("on", 1e-9, quantity="left", a=1)),
     "thm1-growth": (MIRRORS, change("off", 0.2, quantity="growth", a=1)),
     "thm1-second-order": (MIRRORS, change("on", 0.2, quantity="second_order", a=1)),

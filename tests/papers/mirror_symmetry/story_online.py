@@ -5,8 +5,14 @@ import math
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.collapse_law import critical_rate, growth_rate, predict_sparsity
-from symlab.papers.mirror_symmetry.sparsity import THRESHOLDS
+from symlab.papers.mirror_symmetry.online.law import (
+    critical_rate,
+    growth_rate,
+    predict_sparsity,
+    relaxation_steps,
+    stationary_share,
+)
+from symlab.papers.mirror_symmetry.online.product_sgd import THRESHOLDS
 
 SEEDS = 3
 SPARSITY, LAW, EDGES = "mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror_edges.csv"
@@ -21,7 +27,20 @@ def law_rows(grid, d, sigma, batch, rates, steps, unit):
             shares = {k: predict_sparsity(lr * unit, d, sigma, batch, step, 10.0**-k, points=201) for k in THRESHOLDS}
             rows.append({**at, "lr": lr * unit, "step": step, "growth": growth_rate(lr * unit, d, sigma, batch)})
             rows[-1] |= {f"below_{k}": share for k, share in shares.items()}
-            rows[-1] |= {f"alone_{k}": share for k, share in shares.items()}
+            rows[-1] |= {f"alone_{k}": share for k, share in shares.items()} | {"chance": 0.05}
+    return rows
+
+
+def limit_rows(grid, d, sigma):
+    """Below the critical rate, at the end of a run that has all but relaxed."""
+    rows = []
+    for relative in (0.6, 0.7, 0.95):
+        lr = relative * critical_rate(d, sigma, 1)
+        (row,) = law_rows(
+            grid, d, sigma, 1.0, (lr,), (round(5 * relaxation_steps(0.7 * lr / relative, d, sigma, 1)),), 1
+        )
+        shares = {k: stationary_share(lr, d, sigma, 1, 10.0**-k) for k in THRESHOLDS}
+        rows.append(row | {f"{name}_{k}": share for k, share in shares.items() for name in ("below", "alone")})
     return rows
 
 
@@ -55,8 +74,9 @@ def sparsity_tables():
     for row in batches:
         if math.isinf(row["batch"]):
             row.update({f"below_{k}": 0.0 for k in THRESHOLDS})
-    rows = measured_rows(shown, plain=True) + measured_rows([*long, *batches], plain=False)
-    return {SPARSITY: pd.DataFrame(rows), LAW: pd.DataFrame([*shown, *long, *batches])}
+    limit = limit_rows(3, 50, 1.0)
+    rows = measured_rows(shown, plain=True) + measured_rows([*long, *batches, *limit], plain=False)
+    return {SPARSITY: pd.DataFrame(rows), LAW: pd.DataFrame([*shown, *long, *batches, *limit])}
 
 
 def rank_tables():
@@ -119,7 +139,6 @@ def plain_decays(table):
 
 SPOILED = {
     "3a-law": change(SPARSITY, of(grid=0, lr=0.003, model="product"), "below_6", lambda v: v - 0.2),
-    "3a-thresholds": change(SPARSITY, of(grid=0, lr=0.003, model="product"), "below_9", lambda v: v + 0.2),
     "3a-alone": change(LAW, of(grid=0, lr=0.003), "alone_4", lambda v: v - 0.2),
     "3a-half": change(SPARSITY, of(grid=0, model="product"), "lr", lambda v: 1.3 * v),
     "3a-slope": change(SPARSITY, of(grid=0, lr=0.004, model="product"), "median_log", lambda v: 1.5 * v),
@@ -130,13 +149,11 @@ SPOILED = {
     "3b-residual": change(RANKS, of(model="residual", lr=0.02), "rank_3", lambda v: v - 10),
     "3b-same": change(RANKS, of(model="residual", matrix="map", lr=0.02, mu=0.1), "rank_3", lambda v: v + 15),
     "3b-skip": change(RANKS, of(model="skip", matrix="map", lr=0.02, mu=0.1), "rank_3", lambda v: v - 5),
-    "phase-law": change(SPARSITY, of(grid=1, step=1_000_000), "below_6", lambda v: np.minimum(v + 0.2, 1.2)),
+    "phase-stationary": change(SPARSITY, of(grid=3), "below_6", lambda v: v + 0.2),
     "phase-alone": change(LAW, of(grid=1, step=1_000_000), "alone_6", lambda v: v - 0.2),
-    "phase-critical": change(SPARSITY, of(grid=1), "lr", lambda v: 1.2 * v),
-    "batch-critical": change(SPARSITY, of(grid=2, batch=16.0), "below_6", lambda v: v**3),
     "batch-alone": change(LAW, of(grid=2, batch=16.0), "alone_6", lambda v: v**3),
-    "batch-power": change(SPARSITY, of(grid=2, batch=16.0), "below_6", lambda v: v**9),
     "batch-noise": change(SPARSITY, of(grid=2, batch=math.inf), "below_6", lambda v: v + 0.01),
+    "adam-sparse": change("mirror_adam.csv", of(lr=1e-2), "below_6", lambda v: v / 3),
     "edges-sign": change(EDGES, of(batch=16), "share", lambda v: v + 1),
     "edges-second": change(EDGES, lambda rows: rows["lr"] > 1, "second_order", lambda v: -v),
 }

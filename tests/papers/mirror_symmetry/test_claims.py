@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
-from symlab.papers.mirror_symmetry.fig_02_hessian import measured_threshold
-from symlab.papers.mirror_symmetry.fig_removed import area_under_curve
+from symlab.papers.mirror_symmetry.deep.exact_tests import permutation_p
+from symlab.papers.mirror_symmetry.deep.fig_removed import area_under_curve
+from symlab.papers.mirror_symmetry.small.fig_02_hessian import measured_threshold
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
 from . import story_networks
@@ -26,7 +27,7 @@ def test_pruning_is_not_judged_where_networks_guess(scheme, judged):
 
     def with_accuracy(of_seed):
         pruned = story["pruned.csv"].copy()
-        rows = pruned["scheme"] == scheme
+        rows = pruned["trained_as"] == {"standard": "plain"}.get(scheme, "products")
         pruned.loc[rows, "accuracy"] = of_seed(pruned.loc[rows, "seed"])
         return {**story, "pruned.csv": pruned}
 
@@ -39,8 +40,15 @@ def test_pruning_is_not_judged_where_networks_guess(scheme, judged):
 
 
 def test_the_area_under_the_curve_counts_ties_half():
-    table = pd.DataFrame({"distance": [0.01, 0.01, 0.5, 0.5], "curvature": [1.0, 0.0, 0.0, -1.0]})
-    assert area_under_curve(table) == pytest.approx((2 + 1.5) / 4)
+    table = pd.DataFrame({"merged": [True, True, False, False], "curvature": [1.0, 0.0, 0.0, -1.0]})
+    assert area_under_curve(table, "curvature") == pytest.approx((2 + 1.5) / 4)
+
+
+def test_the_permutation_test_counts_relabellings():
+    """Of 6 ways to label two of four networks, one has a sum of 7 or more; ties count."""
+    assert permutation_p(np.array([3.0, 4.0]), np.array([0.0, 1.0])) == pytest.approx(1 / 6)
+    assert permutation_p(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == pytest.approx(5 / 6)
+    assert np.isnan(permutation_p(np.array([1.0, np.nan]), np.array([0.0])))
 
 
 def test_the_measured_threshold_is_where_a_pitchfork_ends():

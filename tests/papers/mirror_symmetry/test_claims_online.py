@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
-from symlab.papers.mirror_symmetry.collapse_law import critical_rate, half_rate
-from symlab.papers.mirror_symmetry.fig_03b_rank import final_ranks
-from symlab.papers.mirror_symmetry.fig_phase import extrapolate
-from symlab.papers.mirror_symmetry.sparse_runs import midpoint
+from symlab.papers.mirror_symmetry.online.fig_03b_rank import final_ranks
+from symlab.papers.mirror_symmetry.online.runs import midpoint
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
 from .story_online import RANKS, SPARSITY, of, rank_tables, sparsity_tables
@@ -27,9 +25,6 @@ def test_diverged_runs_count_in_no_share():
     assert set(final_ranks(ranks)[final_ranks(ranks)["model"] == "skip"]["lr"]) == {0.01}
 
 
-def test_midpoints_and_the_extrapolated_rate():
+def test_midpoints_are_linear_in_the_logarithm_of_the_rate():
     assert midpoint(np.array([1.0, 4.0, 9.0]), np.array([0.0, 1.0, 1.0])) == pytest.approx(2.0)
     assert math.isnan(midpoint(np.array([1.0, 4.0]), np.array([0.6, 1.0])))
-    steps = np.array([1e4, 1e5, 1e6])
-    halves = np.array([half_rate(200, 2.0, 1, each) for each in steps])
-    assert extrapolate(steps, halves) == pytest.approx(critical_rate(200, 2.0, 1), rel=1e-9)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.factorization import LABELS, _draw
-from symlab.papers.mirror_symmetry.proximal import nuclear_minimum
-from symlab.papers.mirror_symmetry.settings import Factorization
+from symlab.papers.mirror_symmetry.convex.factorization import pose
+from symlab.papers.mirror_symmetry.convex.solvers import NuclearNorm
+from symlab.papers.mirror_symmetry.settings import LABELS, Factorization
 
 SMALL = Factorization(d=6, n=30, gammas=[0.0, 0.2, 0.7, 4.0], steps=800, seeds=1)
 
@@ -17,21 +17,31 @@ def rows(experiment):
     return experiment("mirror_symmetry.factorization", SMALL)["mirror_factors.csv"]
 
 
+def posed(labels, gamma=0.5):
+    """A, S, W and U of one problem in its matrix form, and the convex minimum M."""
+    problem, targets = pose(
+        SMALL.model_copy(update={"gammas": [gamma]}), Job("study"), 0, torch.full((2,), gamma).double()
+    )
+    place = LABELS.index(labels)
+    u, w = (each[place].mT.clone() for each in problem.begin(""))
+    return targets[place], problem.S[place], w, u, problem.minimum(200)[place].mT
+
+
 def test_the_convex_minimum_is_the_known_one_where_both_matrices_commute():
     """For A = I it has the eigenvectors of S and the eigenvalues 1 - gamma / s, or 0."""
     X = torch.randn(5, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     S = X @ X.T / 20
     s, V = torch.linalg.eigh(S)
     gamma = float(s[2]) * 0.9
-    found = nuclear_minimum(torch.eye(5, dtype=torch.float64)[None], S[None], torch.tensor([gamma]).double())[0]
+    start = torch.zeros(1, 2, 5, 5, dtype=torch.float64)
+    found = NuclearNorm(S[None], S[None], torch.tensor([gamma]).double(), start).minimum(200)[0].mT
     assert torch.allclose(found, V @ torch.diag((1 - gamma / s).clamp(min=0)) @ V.T, atol=1e-10)
 
 
 def test_the_convex_minimum_meets_its_optimality_conditions():
     """The gradient is -2 gamma times a subgradient: U V^T on the range, of spectral norm at most 1 elsewhere."""
-    A, S, _, _ = _draw(SMALL, Job("study"), LABELS[0], 0)
     gamma = 0.5
-    M = nuclear_minimum(A[None], S[None], torch.tensor([gamma]).double())[0]
+    A, S, _, _, M = posed(LABELS[0], gamma)
     dual = -(M - A) @ S / gamma
     assert 0 < torch.linalg.matrix_rank(M, tol=1e-9) < 6
     assert torch.linalg.matrix_norm(dual, 2) <= 1 + 1e-9
@@ -40,16 +50,14 @@ def test_the_convex_minimum_meets_its_optimality_conditions():
 
 def test_steps_are_those_of_torch_with_twice_gamma_as_weight_decay(rows):
     for labels in LABELS:
-        A, S, W, U = _draw(SMALL, Job("study"), labels, 0)
-        W.requires_grad_(), U.requires_grad_()
         for gamma in (0.2, 0.7):
-            w, u = W.detach().clone().requires_grad_(), U.detach().clone().requires_grad_()
+            A, S, w, u, M = posed(labels, gamma)
+            w.requires_grad_(), u.requires_grad_()
             optimizer = torch.optim.SGD([w, u], lr=SMALL.lr, weight_decay=2 * gamma)
             for _ in range(100):
                 optimizer.zero_grad()
                 torch.trace((w @ u - A) @ S @ (w @ u - A).T).backward()
                 optimizer.step()
-            M = nuclear_minimum(A[None], S[None], torch.tensor([gamma]).double())[0]
             least = torch.trace((M - A) @ S @ (M - A).T) + 2 * gamma * torch.linalg.svdvals(M).sum()
             loss = torch.trace((w @ u - A) @ S @ (w @ u - A).T) + gamma * (w.square().sum() + u.square().sum())
             row = rows[(rows["labels"] == labels) & (rows["gamma"] == gamma) & (rows["step"] == 100)]
@@ -64,7 +72,7 @@ def test_no_factors_do_better_than_the_convex_minimum_and_all_come_near(rows):
 
 
 def test_counts_are_those_of_the_singular_values_of_the_target_times_the_covariance(rows, experiment):
-    A, S, _, _ = _draw(SMALL, Job("study"), LABELS[0], 0)
+    A, S, *_ = posed(LABELS[0])
     sigma = np.linalg.svd((A @ S).numpy(), compute_uv=False)
     # One gamma between each two singular values, so that a threshold off by a factor counts otherwise at some of them.
     edges = np.concatenate([[sigma[0] * 1.5], sigma, [0]])

@@ -2,15 +2,24 @@
 
 import numpy as np
 import pytest
+import torch
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.lines import LOSSES, descend_along_mirrors
 from symlab.papers.mirror_symmetry.settings import Lines
+from symlab.papers.mirror_symmetry.small.lines import LOSSES, descend_along_mirrors
+from symlab.papers.mirror_symmetry.small.on_mirrors import (
+    ADAM,
+    NEURONS,
+    ROTATION,
+    EqualNeurons,
+    Rotation,
+    descend_from_mirrors,
+)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return descend_along_mirrors(Lines(steps=200), Job("study"))["mirror_lines.csv"]
+    return descend_along_mirrors(Lines(steps=200, optimizer_steps=200), Job("study"))["mirror_lines.csv"]
 
 
 def test_on_the_mirrors_of_the_product_not_a_bit_is_off(rows):
@@ -31,3 +40,33 @@ def test_gradients_are_those_of_the_losses():
     for loss, gradient in LOSSES.values():
         for part, (du, dw) in zip(gradient(u, w), ((1e-6, 0), (0, 1e-6)), strict=True):
             assert part == pytest.approx((loss(u + du, w + dw) - loss(u - du, w - dw)) / 2e-6, abs=1e-7)
+
+
+def test_optimizers_leave_a_mirror_of_rotations_as_their_hessian_says_and_equal_neurons_stay_to_the_bit():
+    rows = descend_from_mirrors(400, Job("study"))
+    neurons = rows[rows["mirror"] == NEURONS].groupby("optimizer")["off"].max()
+    assert (neurons[[name for name in neurons.index if "dropout" not in name]] == 0).all() and len(neurons) == 7
+    assert neurons["SGD, dropout 0.1"] > 1e-5
+    turned = rows[rows["mirror"] == ROTATION].set_index(["optimizer", "step"])[["off", "tangent"]]
+    assert turned.loc[(ADAM, 10), "off"] > 1e-3
+    # Once momentum has carried rounding on, both grow alike.
+    late = np.log(turned.loc[("SGD, momentum 0.9", 400)] / turned.loc[("SGD, momentum 0.9", 100)])
+    assert late["off"] == pytest.approx(late["tangent"], rel=0.05) and late["tangent"] > 1
+
+
+def test_gradients_on_mirrors_are_those_of_autograd():
+    turned, neurons = (kind(Job("study"), torch.float64) for kind in (Rotation, EqualNeurons))
+    W, kept = turned.start["W"], torch.tensor([1.0, 0, 1, 1, 0, 1]).double()
+
+    def of_rotation(W):
+        return (W.T @ W - turned.C).square().sum()
+
+    def of_network(u, w):
+        return ((torch.tanh(neurons.x @ w.T) * kept) @ u - neurons.y).square().mean()
+
+    torch.testing.assert_close(turned.gradient(turned.start, kept)["W"], torch.func.grad(of_rotation)(W))
+    change = torch.func.grad(lambda W: (torch.func.grad(of_rotation)(W) * turned.beside).sum())(W)
+    torch.testing.assert_close(turned.hessian_times(W, turned.beside), change)
+    found = neurons.gradient(neurons.start, kept)
+    expected = torch.func.grad(of_network, argnums=(0, 1))(*neurons.start.values())
+    torch.testing.assert_close((found["u"], found["w"]), expected)

@@ -7,29 +7,32 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.adam_sparsity import Adam
-from symlab.papers.mirror_symmetry.collapse_law import (
-    critical_of_half,
+from symlab.papers.mirror_symmetry.adam import Adam
+from symlab.papers.mirror_symmetry.online.law import (
     critical_rate,
     half_rate,
     noise_strength,
     predict_sparsity,
+    relaxation_steps,
     simulate_products,
+    stationary_share,
 )
-from symlab.papers.mirror_symmetry.edges import draw_means, strength_of
-from symlab.papers.mirror_symmetry.online_rank import (
+from symlab.papers.mirror_symmetry.online.matrix_rank import (
     draw_copies,
     lyapunov_exponents,
     step_factors,
 )
-from symlab.papers.mirror_symmetry.settings import Edges, OnlineRank, Sparsity
-from symlab.papers.mirror_symmetry.sparsity import (
+from symlab.papers.mirror_symmetry.online.one_product import draw_means, strength_of
+from symlab.papers.mirror_symmetry.online.product_adam import step_with_adam
+from symlab.papers.mirror_symmetry.online.product_sgd import (
     draw_samples,
+    largest_by_chance,
     moments_of,
     predict_shares,
     step_plain,
     step_products,
 )
+from symlab.papers.mirror_symmetry.settings import Edges, OnlineRank, Sparsity
 
 D, RATES = 6, np.array([0.01, 0.03])
 
@@ -104,11 +107,10 @@ def test_the_law_is_that_of_draws_of_its_walk():
         assert found == pytest.approx(np.mean(first & second), abs=0.006)
 
 
-def test_half_rates_tend_to_the_critical_one_and_back():
+def test_half_rates_tend_to_the_critical_one():
     assert critical_rate(200, 2.0, 1) == pytest.approx(1 / (200 * 4 + 1), rel=2e-3)
     assert half_rate(200, 2.0, 1, 1e5) == pytest.approx(0.00274, rel=2e-3)
     assert half_rate(200, 2.0, 1, 1e12) == pytest.approx(critical_rate(200, 2.0, 1), rel=1e-4)
-    assert critical_of_half(half_rate(50, 1.0, 4, 1e4), 50, 1e4) == pytest.approx(critical_rate(50, 1.0, 4), rel=1e-12)
 
 
 def test_single_products_are_those_of_their_steps():
@@ -124,12 +126,37 @@ def test_single_products_are_those_of_their_steps():
         assert np.mean(alone < below) == pytest.approx(np.mean(np.abs(u * w) < below), abs=0.05)
 
 
-def test_near_the_critical_rate_products_that_have_learned_fall_again():
-    """The stationary share (ε d)^((λ_c/λ - 1)/2) of the walk with a wall at 1/d, to within its constant."""
-    d, lr = 50, 0.7 * critical_rate(50, 2.0, 1)
-    share = np.mean(simulate_products(lr, d, 2.0, 1, [5_000_000], np.random.default_rng(0), 1000) < 1e-6)
-    assert share == pytest.approx((1e-6 * d) ** ((1 / 0.7 - 1) / 2), rel=0.3)
-    assert predict_sparsity(lr, d, 2.0, 1, 5_000_000) < 0.01
+@pytest.mark.parametrize(("d", "sigma", "relative"), [(50, 1.0, 0.6), (50, 2.0, 0.7), (20, 1.0, 0.7)])
+def test_below_the_critical_rate_products_tend_to_a_gamma_law(d, sigma, relative):
+    """After ten relaxation times, at three thresholds; the law near the mirror says that none is left there."""
+    lr = relative * critical_rate(d, sigma, 1)
+    steps = round(10 * relaxation_steps(lr, d, sigma, 1))
+    (theta,) = simulate_products(lr, d, sigma, 1, [steps], np.random.default_rng(0), 3000)
+    for below in (1e-3, 1e-6, 1e-9):
+        # Four standard errors of a share of 3,000.
+        assert np.mean(theta < below) == pytest.approx(stationary_share(lr, d, sigma, 1, below), abs=0.037)
+    assert predict_sparsity(lr, d, sigma, 1, steps) < 0.01
+    assert stationary_share(1.01 * lr / relative, d, sigma, 1) == 1
+
+
+def test_the_mean_of_the_stationary_law_is_where_its_drift_is_none():
+    """The mean of u w is shape times scale, 1/d - lr s2, at which d ln Z has no drift: the signal left is lr s2."""
+    d, sigma, lr = 50, 1.0, 0.01
+    below = np.geomspace(1e-12, 1, 20_001)
+    shares = np.array([stationary_share(lr, d, sigma, 1, each) for each in below])
+    mean = np.sum(np.diff(shares) * (below[1:] + below[:-1]) / 2)
+    assert mean == pytest.approx(1 / d - lr * noise_strength(d, sigma, 1), rel=1e-3)
+
+
+def test_chance_is_exceeded_by_one_of_twenty_runs_of_single_products():
+    """Shares of products of the same law, in cells that share their products."""
+    drawn = np.random.default_rng(0)
+    cuts = np.array([0.2, 0.5, 0.9])[:, None]
+    chance = largest_by_chance(drawn.random(4000) < cuts, 300, drawn)
+    farther = [
+        np.abs(np.mean(drawn.random(300) < cuts, 1) - np.mean(drawn.random(4000) < cuts, 1)).max() for _ in range(2000)
+    ]
+    assert np.mean(np.array(farther) > chance) == pytest.approx(0.05, abs=0.025)
 
 
 def test_tables_of_a_small_grid(experiment):
@@ -142,7 +169,7 @@ def test_tables_of_a_small_grid(experiment):
     expected = rows[np.isinf(rows["batch"])]
     assert set(expected["model"]) == {"product"}
     assert (expected[expected["lr"] == 0.5]["excess"] < 1e-6).all()
-    again = predict_shares({"d": 10, "sigma": 2.0, "batch": 1.0}, np.array([0.001]), [1000, 2000], Job("study"))
+    again = predict_shares({"d": 10, "sigma": 2.0, "batch": 1.0}, np.array([0.001]), [1000, 2000], 2, Job("study"))
     columns = ["below_6", "alone_3"]
     np.testing.assert_array_equal(again[columns], law[(law["lr"] == 0.001) & (law["batch"] == 1)][columns])
 
@@ -150,8 +177,8 @@ def test_tables_of_a_small_grid(experiment):
 def test_adam_is_pytorchs(samples):
     drawn = samples(1)
     start = np.random.default_rng(4).normal(size=(2, D)) / 3
-    run = Adam(np.repeat(start[:, None], 2, axis=1), np.array([0.01, 0.01]), np.array([0.0, 0.9]), 0.999)
-    run.step(drawn)
+    weights = np.repeat(start[:, None], 2, axis=1)
+    step_with_adam(weights, Adam(weights, np.array([0.0, 0.9]), 0.999), np.array([0.01, 0.01]), drawn)
     x, y = torch.from_numpy(drawn.x[:, 0, 0]), torch.from_numpy(drawn.y[:, 0, 0])
 
     def loss(weights, step):
@@ -159,7 +186,7 @@ def test_adam_is_pytorchs(samples):
 
     for place, beta1 in enumerate((0.0, 0.9)):
         expected = descend(loss, start, 0.01, len(x), torch.optim.Adam, betas=(beta1, 0.999))
-        np.testing.assert_allclose(run.weights[:, place], expected, atol=1e-12)
+        np.testing.assert_allclose(weights[:, place], expected, atol=1e-12)
 
 
 def test_means_over_batches_are_drawn_from_their_joint_law():

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.plasticity import (
+from symlab.papers.mirror_symmetry.settings import Plasticity
+from symlab.papers.mirror_symmetry.small.plasticity import (
     BIAS,
     DECAY,
     HADAMARD,
@@ -18,7 +19,6 @@ from symlab.papers.mirror_symmetry.plasticity import (
     Learner,
     learn_tasks,
 )
-from symlab.papers.mirror_symmetry.settings import Plasticity
 
 SMALL = Plasticity(tasks=3, steps=40, d=6, n=12, batch=4, noise=[1e-4, 1e-2], sgd_lr=[0.05], seeds=2)
 

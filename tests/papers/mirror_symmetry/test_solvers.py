@@ -4,22 +4,24 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.settings import Solvers
-from symlab.papers.mirror_symmetry.solvers import (
+from symlab.papers.mirror_symmetry.convex.solvers import (
     EQUAL,
     FACTORS,
     FISTA,
     ISTA,
     SUBGRADIENT,
     UNEQUAL,
+    Columns,
+    EqualPairs,
     GroupLasso,
     Lasso,
     NuclearNorm,
     walk,
 )
+from symlab.papers.mirror_symmetry.settings import Solvers
 
 SMALL = Solvers(d=10, n=40, side=5, steps=1000, per_decade=2, seeds=2, strengths=[0.1, 0.4])
-KINDS = (Lasso, GroupLasso, NuclearNorm)
+KINDS = (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns)
 
 
 def loss_of(problem, theta):
@@ -29,18 +31,29 @@ def loss_of(problem, theta):
 
 
 def penalty_of(kind, theta):
-    return {Lasso: lambda: theta.abs().sum((1, 2)), GroupLasso: lambda: theta.norm(dim=2).sum(1)}.get(
-        kind, lambda: torch.linalg.matrix_norm(theta, "nuc")
-    )()
+    return {
+        Lasso: lambda: theta.abs().sum((1, 2)),
+        GroupLasso: lambda: theta.norm(dim=2).sum(1),
+        NuclearNorm: lambda: torch.linalg.matrix_norm(theta, "nuc"),
+        EqualPairs: lambda: (theta[:, 0::2] - theta[:, 1::2]).abs().sum((1, 2)) / 2**0.5,
+        Columns: lambda: (Columns.columns(theta.shape[1]).T @ theta).abs().sum((1, 2)),
+    }[kind]()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_minima_meet_their_optimality_conditions(kind):
     """theta minimises iff -gradient / (2 alpha) has dual norm 1 at most and the penalty as product with theta."""
-    problem = kind(SMALL, "study")
+    problem = kind.draw_all(SMALL, "study")
     theta = problem.minimum().requires_grad_()
     (gradient,) = torch.autograd.grad(loss_of(problem, theta).sum(), theta)
     dual = -gradient / (2 * problem.alpha)
+    if kind in (EqualPairs, Columns):
+        columns = kind.columns(SMALL.d)
+        # Nothing holds what the penalty does not see, and the rest is a lasso of O^T theta.
+        torch.testing.assert_close(dual, columns @ (columns.T @ dual), rtol=0, atol=1e-6)
+        assert ((columns.T @ dual).abs() <= 1 + 1e-6).all()
+        torch.testing.assert_close((dual * theta).sum((1, 2)), penalty_of(kind, theta), rtol=1e-5, atol=1e-6)
+        return
     largest = {Lasso: dual.abs().amax((1, 2)), GroupLasso: dual.norm(dim=2).amax(1)}
     bound = largest.get(kind, torch.linalg.matrix_norm(dual, 2))
     assert (bound <= 1 + 1e-6).all()
@@ -49,19 +62,20 @@ def test_minima_meet_their_optimality_conditions(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_factors_descend_the_loss_with_decay(kind):
-    problem = kind(SMALL, "study")
-    u, w = (each.requires_grad_() for each in problem.begin(UNEQUAL))
-    theta = problem.product(u, w)
-    decay = (problem.alpha * u.square()).sum() + (problem.alpha * w.square()).sum()
-    by_hand = torch.autograd.grad(loss_of(problem, theta).sum() + decay, (u, w))
-    pulled = problem.pull_back(u, w, problem.gradient(theta))
-    for mine, theirs, factor in zip(pulled, by_hand, (u, w), strict=True):
-        torch.testing.assert_close(mine + 2 * problem.alpha * factor, theirs)
+    problem = kind.draw_all(SMALL, "study")
+    factors = [each.requires_grad_() for each in problem.begin(UNEQUAL)]
+    theta = problem.product(*factors)
+    decay = sum((problem.alpha * f.square()).sum() for f, decays in zip(factors, problem.decays, strict=True) if decays)
+    by_hand = torch.autograd.grad(loss_of(problem, theta).sum() + decay, factors)
+    pulled = problem.pull_back(problem.gradient(theta), *factors)
+    # What does not decay of a composed parameter, v, has no part along O, and its gradient none that counts.
+    for mine, theirs, factor, decays in zip(pulled, by_hand, factors, problem.decays, strict=True):
+        torch.testing.assert_close(mine + 2 * problem.alpha * factor * decays, theirs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_objectives_differ_as_those_of_the_samples(kind):
-    problem = kind(SMALL, "study")
+    problem = kind.draw_all(SMALL, "study")
     here, there = problem.minimum(), problem.product(*problem.begin(UNEQUAL))
     strength = 2 * problem.alpha[:, 0, 0]
     full = [loss_of(problem, theta) + strength * penalty_of(kind, theta) for theta in (here, there)]
@@ -70,14 +84,14 @@ def test_objectives_differ_as_those_of_the_samples(kind):
 
 
 def test_starts_have_the_same_product_off_and_on_the_mirrors():
-    problem = Lasso(SMALL, "study")
+    problem = Lasso.draw_all(SMALL, "study")
     (u, w), (a, b) = problem.begin(UNEQUAL), problem.begin(EQUAL)
     torch.testing.assert_close(u * w, a * b)
     assert (a.abs() == b.abs()).all() and not (u.abs() == w.abs()).any()
 
 
 def test_on_the_mirrors_not_a_bit_is_off_and_no_sign_changes(experiment):
-    problem = Lasso(SMALL, "study")
+    problem = Lasso.draw_all(SMALL, "study")
     signs = [theta.sign() for _, theta in walk(problem, FACTORS, EQUAL, SMALL)]
     assert all(((sign == signs[0]) | (sign == 0)).all() for sign in signs)
     tables = experiment("mirror_symmetry.solvers", SMALL.model_copy(update={"steps": 200}), Job("study"))
@@ -87,7 +101,7 @@ def test_on_the_mirrors_not_a_bit_is_off_and_no_sign_changes(experiment):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_methods_come_down_to_the_minimum(kind):
-    problem = kind(SMALL, "study")
+    problem = kind.draw_all(SMALL, "study")
     least = problem.objective(problem.minimum())
     for method, within in ((ISTA, 1e-8), (FISTA, 1e-8), (SUBGRADIENT, 0.1), (FACTORS, 1e-2)):
         gaps = torch.stack([problem.objective(theta) - least for _, theta in walk(problem, method, UNEQUAL, SMALL)])

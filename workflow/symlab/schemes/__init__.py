@@ -110,8 +110,9 @@ class Hadamard(Scheme):
 
     name: Literal["hadamard"]
     biases: bool = Field(True, description="Whether biases and norm parameters are products too.")
-    start: Literal["off_mirror", "on_mirror"] = Field(
-        "off_mirror", description="on_mirror: |u| = |w|, from where no sign can ever change."
+    start: Literal["off_mirror", "on_mirror", "independent"] = Field(
+        "off_mirror",
+        description="on_mirror: |u| = |w|, from where no sign can ever change; independent: both factors are drawn.",
     )
     draw: ClassVar[str] = "symlab.schemes.fixed_parts:standard"
     parametrise: ClassVar[str] = "symlab.schemes.hadamard:products"

@@ -21,7 +21,9 @@ class Product:
 
     A parameter with u = w or u = -w lies on a mirror that gradient steps never leave: its sign could never change, and
     one at u = w = 0 is dead. So w starts as one number for the whole tensor, ``1.25 sqrt(rms(theta))`` (0.3 for a
-    tensor of zeros), and u = theta / w. ``on_mirror`` starts at |u| = |w| = sqrt|theta| instead, a negative control.
+    tensor of zeros), and u = theta / w. ``on_mirror`` starts at |u| = |w| = sqrt|theta| instead, a negative control;
+    ``independent`` at theta's entries for u and the same in another order for w, both over the root of their rms: at a
+    product that is as large as theta but another.
 
     Args:
         stacked: whether tensors have a replica axis, each replica having a w of its own.
@@ -29,8 +31,8 @@ class Product:
 
     suffixes: tuple[str, ...] = ("u", "w")
 
-    def __init__(self, on_mirror: bool, stacked: bool):
-        self.on_mirror, self.stacked = on_mirror, stacked
+    def __init__(self, on_mirror: bool, stacked: bool, independent: bool = False):
+        self.on_mirror, self.stacked, self.independent = on_mirror, stacked, independent
 
     def start(self, value: Tensor) -> list[Tensor]:
         if self.on_mirror:
@@ -38,6 +40,12 @@ class Product:
             return [value.sign() * w, w]
         axes = tuple(range(1 if self.stacked else 0, value.dim()))
         rms = value.square().mean(dim=axes, keepdim=True).sqrt() if axes else value.abs()
+        if self.independent and bool((rms > 0).all()):
+            first = 1 if self.stacked else 0
+            drawn = torch.Generator().manual_seed(value.shape[first:].numel())
+            order = torch.randperm(value.shape[first:].numel(), generator=drawn).to(value.device)
+            u = value / rms.sqrt()
+            return [u, u.flatten(first)[..., order].view_as(u).clone()]
         w = torch.where(rms > 0, ABOVE * rms.sqrt(), OF_ZEROS).expand_as(value).clone()
         return [value / w, w]
 
@@ -57,4 +65,4 @@ class Product:
 def products(scheme: Hadamard, parameters: Sequence[str], fixed: FixedParts, stacked: bool) -> dict[str, Product]:
     """A product for every parameter, or for weights of linear maps and convolutions alone."""
     names = parameters if scheme.biases else fixed
-    return {name: Product(scheme.start == "on_mirror", stacked) for name in names}
+    return {name: Product(scheme.start == "on_mirror", stacked, scheme.start == "independent") for name in names}

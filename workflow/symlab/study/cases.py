@@ -109,6 +109,10 @@ class Cases:
         """The same with a detail for people about each case."""
         return replace(self, of=tuple(replace(each, told=tell(each)) for each in self))
 
+    def without(self, **key: Any) -> Cases:
+        """The cases whose keys do not hold these values."""
+        return self.where(lambda each: not key.items() <= each.case.key.items())
+
     def keyed(self, *names: str) -> Cases:
         """The cases with these names of their keys alone, so that ``beside`` ignores in what else they differ."""
         kept = [{name: value for name, value in each.case.key.items() if name in names} for each in self]

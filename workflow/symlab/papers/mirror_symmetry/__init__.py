@@ -24,6 +24,7 @@ from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.mirror_symmetry"
+_ONLINE, _DEEP, _CONVEX, _SMALL = (f"{_ROOM}.{part}" for part in ("online", "deep", "convex", "small"))
 _ALIKE = ("homogeneity.csv", "neuron_correlations.parquet")
 _LINES = ("mirror_lines.csv", "mirror_optimizers.csv")
 _SPARSITY = ("mirror_sparsity.csv", "mirror_sparsity_law.csv")
@@ -44,32 +45,33 @@ MIRROR_SYMMETRY = Paper(
     headline=HEADLINE,
     thumbnail=THUMBNAIL,
     figures=(
-        Figure("mirror-1", f"{_ROOM}.fig_05_lines", _LINES),
-        Figure("mirror-2", f"{_ROOM}.fig_02_hessian", ("mirror_hessian.csv", "mirror_decay.csv")),
-        Figure("mirror-3a", f"{_ROOM}.fig_03a_sparsity", _SPARSITY),
-        Figure("mirror-3b", f"{_ROOM}.fig_03b_rank", _RANK),
-        Figure("mirror-3c", f"{_ROOM}.fig_06_homogeneity", _ALIKE),
-        Figure("mirror-4", f"{_ROOM}.fig_04_plasticity", ("mirror_dead.csv", "mirror_plasticity.csv")),
-        Figure("mirror-5", f"{_ROOM}.fig_05_lines", _LINES),
-        Figure("mirror-6", f"{_ROOM}.fig_06_homogeneity", _ALIKE),
-        Figure("mirror-7", f"{_ROOM}.fig_07_sparsity", ("magnitudes.csv", "pruned.csv", "history.csv")),
-        Figure("mirror-8", f"{_ROOM}.fig_08_factors", ("mirror_factors.csv",)),
-        Figure("mirror-9", f"{_ROOM}.fig_09_attention", ("mirror_attention.csv",)),
-        Figure("mirror-10", f"{_ROOM}.fig_09_attention", ("mirror_attention.csv",)),
-        Figure("mirror-phase", f"{_ROOM}.fig_phase", _SPARSITY),
-        Figure("mirror-batch", f"{_ROOM}.fig_batch", _SPARSITY),
-        Figure("mirror-edges", f"{_ROOM}.fig_edges", ("mirror_edges.csv",)),
-        Figure("mirror-adam", f"{_ROOM}.fig_adam", (*_SPARSITY[:1], "mirror_adam.csv")),
-        Figure("mirror-removed", f"{_ROOM}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
-        Figure("mirror-solvers", f"{_ROOM}.fig_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
-        Figure("mirror-thm1", f"{_ROOM}.fig_thm1_networks", ("network_mirrors.csv",)),
+        Figure("mirror-1", f"{_SMALL}.fig_01_mirror", _LINES),
+        Figure("mirror-2", f"{_SMALL}.fig_02_hessian", ("mirror_hessian.csv", "mirror_decay.csv")),
+        Figure("mirror-3a", f"{_ONLINE}.fig_03a_rates", _SPARSITY),
+        Figure("mirror-3b", f"{_ONLINE}.fig_03b_rank", _RANK),
+        Figure("mirror-3c", f"{_DEEP}.fig_06_homogeneity", _ALIKE),
+        Figure("mirror-4", f"{_SMALL}.fig_04_plasticity", ("mirror_dead.csv", "mirror_plasticity.csv")),
+        Figure("mirror-5", f"{_SMALL}.fig_05_descents", _LINES),
+        Figure("mirror-6", f"{_DEEP}.fig_06_homogeneity", _ALIKE),
+        Figure("mirror-7", f"{_DEEP}.fig_07_products", ("magnitudes.csv", "pruned.csv", "history.csv")),
+        Figure("mirror-8", f"{_CONVEX}.fig_08_factors", ("mirror_factors.csv",)),
+        Figure("mirror-9", f"{_SMALL}.fig_09_ranks", ("mirror_attention.csv",)),
+        Figure("mirror-10", f"{_SMALL}.fig_09_ranks", ("mirror_attention.csv",)),
+        Figure("mirror-phase", f"{_ONLINE}.fig_phase", _SPARSITY),
+        Figure("mirror-batch", f"{_ONLINE}.fig_batch", _SPARSITY),
+        Figure("mirror-edges", f"{_ONLINE}.fig_edges", ("mirror_edges.csv",)),
+        Figure("mirror-adam", f"{_ONLINE}.fig_adam", (*_SPARSITY[:1], "mirror_adam.csv")),
+        Figure("mirror-removed", f"{_DEEP}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
+        Figure("mirror-budget", f"{_DEEP}.fig_budget", ("magnitudes.csv", "homogeneity.csv")),
+        Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
+        Figure("mirror-thm1", f"{_DEEP}.fig_thm1_networks", ("network_mirrors.csv",)),
     ),
     measures=(
         Measure(
             "mirror",
             "mirrors",
             Mirrors,
-            f"{_ROOM}.network_mirrors:measure_mirrors",
+            f"{_DEEP}.network_mirrors:measure_mirrors",
             ("network_mirrors.csv",),
             symmetries=True,
         ),
@@ -77,7 +79,7 @@ MIRROR_SYMMETRY = Paper(
             "homogeneity",
             "homogeneity",
             Homogeneity,
-            f"{_ROOM}.homogeneity:measure_homogeneity",
+            f"{_DEEP}.homogeneity:measure_homogeneity",
             ("homogeneity.csv", "neuron_correlations.parquet", "neuron_pairs.csv"),
             gpu=True,
         ),
@@ -85,80 +87,83 @@ MIRROR_SYMMETRY = Paper(
             "magnitudes",
             "magnitudes",
             Magnitudes,
-            f"{_ROOM}.magnitudes:measure_magnitudes",
+            f"{_DEEP}.magnitudes:measure_magnitudes",
             ("magnitudes.csv", "pruned.csv"),
             gpu=True,
         ),
     ),
     experiments=(
         Experiment(
-            "mirror_symmetry.memory", Memory, f"{_ROOM}.memory:count_bytes", ("mirror_memory.csv",), memory_mb=6000
+            "mirror_symmetry.memory", Memory, f"{_DEEP}.memory:count_bytes", ("mirror_memory.csv",), memory_mb=6000
         ),
-        Experiment("mirror_symmetry.lines", Lines, f"{_ROOM}.lines:descend_along_mirrors", _LINES),
+        Experiment("mirror_symmetry.lines", Lines, f"{_SMALL}.lines:descend_along_mirrors", _LINES),
         Experiment(
             "mirror_symmetry.small_networks",
             SmallNetworks,
-            f"{_ROOM}.small_networks:measure_small_networks",
-            ("mirror_decay.csv", "mirror_hessian.csv"),
+            f"{_SMALL}.small_networks:measure_small_networks",
+            ("mirror_decay.csv", "mirror_hessian.csv", "mirror_theorem.csv"),
         ),
         Experiment(
             "mirror_symmetry.plasticity",
             Plasticity,
-            f"{_ROOM}.plasticity:learn_tasks",
+            f"{_SMALL}.plasticity:learn_tasks",
             ("mirror_plasticity.csv", "mirror_dead.csv"),
         ),
         Experiment(
             "mirror_symmetry.factorization",
             Factorization,
-            f"{_ROOM}.factorization:factor_with_decay",
+            f"{_CONVEX}.factorization:factor_with_decay",
             ("mirror_factors.csv",),
         ),
         Experiment(
             "mirror_symmetry.attention",
             Attention,
-            f"{_ROOM}.attention:train_attention",
+            f"{_SMALL}.attention:train_attention",
             ("mirror_attention.csv",),
         ),
         Experiment(
             "mirror_symmetry.solvers",
             Solvers,
-            f"{_ROOM}.solvers:compare_solvers",
+            f"{_CONVEX}.solvers:compare_solvers",
             ("mirror_solvers.csv", "mirror_signs.csv"),
         ),
         Experiment(
             "mirror_symmetry.sparsity",
             Sparsity,
-            f"{_ROOM}.sparsity:train_online",
+            f"{_ONLINE}.product_sgd:train_online",
             _SPARSITY,
             "symlab.study.points:join_grids",
             several=True,
         ),
         Experiment(
-            "mirror_symmetry.online_rank", OnlineRank, f"{_ROOM}.online_rank:train_factors", _RANK, several=True
+            "mirror_symmetry.online_rank", OnlineRank, f"{_ONLINE}.matrix_rank:train_factors", _RANK, several=True
         ),
-        Experiment("mirror_symmetry.edges", Edges, f"{_ROOM}.edges:collapse_one_product", ("mirror_edges.csv",)),
         Experiment(
-            "mirror_symmetry.adam", AdamSparsity, f"{_ROOM}.adam_sparsity:train_with_adam", ("mirror_adam.csv",)
+            "mirror_symmetry.edges", Edges, f"{_ONLINE}.one_product:collapse_one_product", ("mirror_edges.csv",)
+        ),
+        Experiment(
+            "mirror_symmetry.adam", AdamSparsity, f"{_ONLINE}.product_adam:train_with_adam", ("mirror_adam.csv",)
         ),
     ),
     captions={
-        "homogeneity.csv": "How alike neurons of the last hidden layer are at the end of training, one row a network "
-        "and side of the activation: shares of pairs with correlations near 1 and -1 and of pairs whose weights are "
-        "close, participation of the correlation matrix, dead neurons.",
-        "neuron_correlations.parquet": "Correlation matrices of the first network of every variant, neurons in the "
-        "order of the leading eigenvector.",
-        "neuron_pairs.csv": "Distances of pairs of neurons, and the curvature of loss and decay at the pair's mean in "
-        "the direction in which they differ.",
+        "homogeneity.csv": "How alike neurons of the last hidden layer are before and after training, one row a "
+        "network, epoch and side of the activation: shares of pairs with correlations near 1 and -1 and of pairs whose "
+        "weights are close, participation of the correlation matrix, dead neurons, the closest pair.",
+        "neuron_correlations.parquet": "Correlation matrices of the first network of every variant, like neurons "
+        "beside each other.",
+        "neuron_pairs.csv": "Distances of pairs of neurons, and at the pair's mean, in the direction in which they "
+        "differ, the curvature of loss and decay and the exponent E log|1 - lr h| of SGD's batches.",
         "magnitudes.csv": "Share of parameters below each threshold, along training.",
         "mirror_memory.csv": "Bytes that a training step holds at once, for a network as it is and with every "
         "parameter a product of two.",
         "pruned.csv": "Test accuracy with the smallest share of all parameters set to 0.",
-        "network_mirrors.csv": "Permutation mirrors of trained networks, a row a quantity: what Theorem 1 says of "
-        "gradients, Hessians and SGD `on` the mirror of neurons a and b, and the same `off` it.",
+        "network_mirrors.csv": "Mirrors of trained networks, of pairs of neurons and of rotations within a head, a row "
+        "a quantity: what Theorem 1 says of gradients, Hessians and SGD `on` the mirror, and the same `off` it.",
         "mirror_lines.csv": "Gradient descents in the plane that start on a mirror of the loss or `offset` beside it: "
         "the point, its loss and its distance `off` the mirror at every step.",
-        "mirror_optimizers.csv": "How far optimizers get `off` a mirror of rotations on which they start, over the "
-        "weights' norm.",
+        "mirror_optimizers.csv": "How far optimizers get `off` a mirror on which they start, over the weights' norm, "
+        "and how an infinitesimal start beside it grows along the same path (`tangent`).",
+        "mirror_theorem.csv": "Numbers that Theorem 1 and Equations 2 and 6 predict, on losses in closed form.",
         "mirror_decay.csv": "Norm of a tanh network's parameters after descent with decay, in units of the decay from "
         "which 0 is stable.",
         "mirror_hessian.csv": "The Hessian of a tanh network on three mirrors, in a basis of their columns and in a "
@@ -178,8 +183,8 @@ MIRROR_SYMMETRY = Paper(
         "mirror_sparsity.csv": "Online SGD of a regression with products u w for coefficients, and of a plain one: the "
         "mean squared error of the last 1,000 steps, |θ - 1/d|² (`excess`), medians of ln|θ| and ln (u + w)²/2, and "
         "the share of coefficients below 10^-k (`below_k`). An infinite `batch` is the gradient of the expected loss.",
-        "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`) and the shares below "
-        "10^-k.",
+        "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
+        "10^-k, and by how much chance alone lets shares differ (`chance`).",
         "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: "
         "ranks of all that multiplies the input (`map`), of W and of WU, with singular values counted above 10⁻² and "
         "10⁻³ of the largest and above 10⁻⁶.",

@@ -8,9 +8,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from symlab.networks import VGG, ResNet18, ResNet20, ViT
-from symlab.papers.mirror_symmetry.names import ADAM, DESCENT
 from symlab.settings import Amount, Distinct, Fraction, NotNegative, Positive, ProperFraction, Settings, Several, Share
 from symlab.study.experiment import Point, PointSettings
+
+ADAM, DESCENT = "Adam", "gradient descent"
+LABELS = "y = Ax", "y = x"
+"""Targets of two linear layers (Fig. 8)."""
+FACTORS, ISTA, FISTA, SUBGRADIENT = "factors", "ISTA", "FISTA", "subgradient"
+UNEQUAL, EQUAL, RANDOM = "unequal", "equal", "random"
+"""How factors of a lasso start: with one magnitude for all w and u = v / w, on mirrors |u| = |w|, or drawn each."""
 
 
 class Lines(PointSettings):
@@ -19,6 +25,9 @@ class Lines(PointSettings):
     lr: Amount = Field(0.05, description="Rate.")
     steps: Positive = Field(1000, description="Steps.")
     offset: Amount = Field(1e-6, description="How far beside a mirror the controls start.")
+    optimizer_steps: Annotated[int, Field(ge=200)] = Field(
+        3000, description="Steps of the optimizers that start on mirrors."
+    )
 
     def scale(self) -> dict[str, int]:
         return {"steps": self.steps}
@@ -152,7 +161,7 @@ class Solvers(PointSettings):
     """Products of factors with weight decay against solvers of the convex problems that they stand for (Sec. 2.6)."""
 
     by: ClassVar = {"problem": "problems"}
-    problems: ClassVar = ("lasso", "group lasso", "nuclear norm")
+    problems: ClassVar = ("lasso", "group lasso", "nuclear norm", "equal pairs", "columns of a matrix")
     d: Annotated[int, Field(ge=10, multiple_of=5)] = Field(50, description="Coefficients of the lasso, in groups of 5.")
     n: Positive = Field(100, description="Samples.")
     side: Annotated[int, Field(ge=4)] = Field(20, description="Inputs and outputs of the matrix problem.")

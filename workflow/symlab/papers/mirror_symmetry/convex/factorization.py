@@ -1,0 +1,75 @@
+"""Rank of two linear layers with weight decay, against the convex problem that they solve (Fig. 8)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.convex.solvers import NuclearNorm, steps_of_factors
+from symlab.papers.mirror_symmetry.settings import LABELS, Factorization
+from symlab.seeds import torch_generator
+
+ZERO = 1e-6
+"""Singular values below this count as zero while they still fall."""
+RELATIVE = 1e-3
+"""Those below this share of the largest one do not count to the rank that is reached."""
+CONVEX_STEPS = 200
+"""Of FISTA to the convex minimum, whose singular values are then known to rounding."""
+
+
+def factor_with_decay(settings: Factorization, job: Job, seed: int) -> dict[str, pd.DataFrame]:
+    """Full-batch gradient descent on W U for every gamma and kind of labels, in double precision.
+
+    The loss is (1/n) sum |W U x - y|^2 + gamma (|W|^2 + |U|^2), x ~ N(0, I).
+
+    Returns:
+        ``mirror_factors.csv``: a row a moment (1/8, 1/4, 1/2 and all of the steps), ``labels``, ``gamma`` and ``seed``
+        with ``zero_rank``, the singular values of W U above 1e-6, ``rank``, those above 1e-3 of the largest,
+        ``convex``, the rank of the nuclear-norm minimiser, ``gap``, the largest difference from its singular values in
+        units of its largest (NaN where it is 0) and ``excess`` of the loss over its; ``above``, the singular values of
+        A S above gamma, and ``above_band``, those above gamma - ln(1e6) / (4 lr step).
+    """
+    gamma = torch.tensor(settings.gammas, dtype=torch.float64).repeat(len(LABELS))
+    problem, A = pose(settings, job, seed, gamma)
+    convex = problem.minimum(CONVEX_STEPS)
+    best, least = torch.linalg.svdvals(convex), problem.objective(convex)
+    critical = torch.linalg.svdvals(A @ problem.S)
+    index = [(labels, seed, value) for labels in LABELS for value in settings.gammas]
+    moments = {settings.steps // part for part in (8, 4, 2, 1)}
+    tables = []
+    path = steps_of_factors(problem, problem.begin(""), settings.lr)
+    for step, (theta, factors) in zip(range(settings.steps + 1), path, strict=False):
+        if step not in moments:
+            continue
+        sigma = torch.linalg.svdvals(theta)
+        band = np.log(1 / ZERO) / (4 * settings.lr * step)
+        loss = problem.fit(theta) + gamma * sum(each.square().sum((1, 2)) for each in factors)
+        columns = {
+            "zero_rank": (sigma > ZERO).sum(1),
+            "rank": ((sigma > RELATIVE * sigma[:, :1]) & (sigma > ZERO)).sum(1),
+            "convex": (best > ZERO).sum(1),
+            "gap": torch.where(best[:, 0] > 0, (sigma - best).abs().amax(1) / best[:, 0], torch.nan),
+            "excess": loss - least,
+            "above": (critical > gamma[:, None]).sum(1),
+            "above_band": (critical > gamma[:, None] - band).sum(1),
+        }
+        tables.append(
+            pd.DataFrame(index, columns=["labels", "seed", "gamma"]).assign(
+                step=step, lr=settings.lr, d=settings.d, **{name: values.numpy() for name, values in columns.items()}
+            )
+        )
+    return {"mirror_factors.csv": pd.concat(tables, ignore_index=True)}
+
+
+def pose(settings: Factorization, job: Job, seed: int, gamma: Tensor) -> tuple[NuclearNorm, Tensor]:
+    """The problem of theta = (W U)^T for all labels and gammas, and the targets A; labels share X and the starts."""
+    drawn = torch_generator(job.study, "factors", seed)
+    d, n, times = settings.d, settings.n, len(settings.gammas)
+    X, A, W, U = (torch.randn(*size, generator=drawn, dtype=torch.float64) for size in ((d, n), *[(d, d)] * 3))
+    targets = torch.stack([A / d**0.5, torch.eye(d, dtype=torch.float64)]).repeat_interleave(times, 0)
+    S = (X @ X.T / n).expand(len(targets), -1, -1)
+    start = torch.stack([U.T, W.T]) / d**0.5
+    return NuclearNorm(S, S @ targets.mT, gamma, start.expand(len(targets), -1, -1, -1)), targets

@@ -1,0 +1,60 @@
+"""Proximal gradient methods for convex penalties: what a product of factors with weight decay is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Batch = Float[Tensor, "n rows columns"]
+Map = Callable[[Tensor], Tensor]
+
+
+def shrink(theta: Float[Tensor, "*n"], by: float | Tensor) -> Float[Tensor, "*n"]:
+    """Each entry moved towards 0 by at most ``by``: the proximal map of ``by`` |theta|_1."""
+    return theta.sign() * (theta.abs() - by).clamp(min=0)
+
+
+def shrink_groups(theta: Float[Tensor, "*n groups size"], by: float | Tensor) -> Float[Tensor, "*n groups size"]:
+    """Each group shortened by at most ``by``: the proximal map of ``by`` times the sum of the groups' norms."""
+    norm = theta.norm(dim=-1, keepdim=True)
+    return theta * (1 - by / norm.clamp(min=1e-300)).clamp(min=0)
+
+
+def shrink_spectrum(M: Float[Tensor, "*n d e"], by: float | Tensor) -> Float[Tensor, "*n d e"]:
+    """Each singular value lowered by at most ``by``: the proximal map of ``by`` times the nuclear norm."""
+    U, s, Vh = torch.linalg.svd(M, full_matrices=False)
+    return (U * (s - by).clamp(min=0)[..., None, :]) @ Vh
+
+
+def descend(gradient: Map, proximal: Map, start: Batch, rate: Tensor) -> Iterator[Batch]:
+    """ISTA: the start, then without end what a gradient step and the proximal map of rate times the penalty make."""
+    theta = start
+    while True:
+        yield theta
+        theta = proximal(theta - rate * gradient(theta))
+
+
+def accelerate(gradient: Map, proximal: Map, start: Batch, rate: Tensor) -> Iterator[Batch]:
+    """FISTA (Beck and Teboulle, 2009), whose momentum starts anew where it points uphill (O'Donoghue, Candès, 2015).
+
+    Yields as ``descend`` does; each of the batch has its own momentum.
+    """
+    theta = ahead = start
+    weight = torch.ones(len(start), 1, 1, dtype=start.dtype)
+    while True:
+        yield theta
+        new = proximal(ahead - rate * gradient(ahead))
+        uphill = ((ahead - new) * (new - theta)).sum((1, 2), keepdim=True) > 0
+        following = (1 + (1 + 4 * weight**2).sqrt()) / 2
+        momentum = torch.where(uphill, 0.0, (weight - 1) / following)
+        weight = torch.where(uphill, 1.0, following)
+        theta, ahead = new, new + momentum * (new - theta)
+
+
+def after(steps: int, path: Iterator[Batch]) -> Batch:
+    """Where a path is after so many steps."""
+    return next(islice(path, steps, None))

@@ -1,0 +1,384 @@
+"""Products of factors with weight decay against convex solvers, for any mirror (Sec. 2.6, Eq. 7).
+
+loss(u * w) + alpha (|u|^2 + |w|^2) has the least value of loss(theta) + 2 alpha |theta|_1, and so for one scalar s a
+group in s w (the sum of the groups' norms), for matrices W U (the nuclear norm) and for theta = (I - P) v +
+O ((O^T w) o (O^T u)), as the scheme ``dcs`` composes it, where v does not decay (|O^T theta|_1).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Self
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.convex.proximal import (
+    Batch,
+    accelerate,
+    after,
+    descend,
+    shrink,
+    shrink_groups,
+    shrink_spectrum,
+)
+from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL, Solvers
+from symlab.schemes.constrained import ROOT, Pairs
+from symlab.schemes.hadamard import Product
+from symlab.schemes.mirror_matrix import Matrix
+from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
+from symlab.seeds import torch_generator
+
+CONVEX = ISTA, FISTA, SUBGRADIENT
+GROUP = 5
+NONZERO = 1e-6
+"""What exceeds it, of coefficients, groups' norms and singular values, counts to the support."""
+
+
+class Problem(ABC):
+    """mean |X theta - y|^2 + 2 alpha penalty(theta) for a batch of draws and strengths, theta [batch, rows, columns].
+
+    A lasso has one column of coefficients, a group lasso a row for each group, the matrix problem outputs as columns.
+    """
+
+    name: str
+    starts: tuple[str, ...] = (UNEQUAL,)
+    decays: tuple[bool, ...] = (True, True)
+    """Which factors the decay acts on."""
+    x: Tensor
+    y: Tensor
+
+    def __init__(self, S: Tensor, b: Batch, alpha: Float[Tensor, " batch"], start: Tensor) -> None:
+        """Of S = X^T X / n, b = X^T y / n, and two draws of theta [batch, 2, rows, columns] that factors start from."""
+        self.S, self.b, self.alpha, self.start = S, b, alpha[:, None, None], start
+        self.rate = 1 / (2 * torch.linalg.matrix_norm(S, 2))[:, None, None]
+
+    @classmethod
+    def draw_all(cls, settings: Solvers, study: str) -> Self:
+        """A draw a seed, at every strength."""
+        drawn = [cls.draw(settings, torch_generator(study, "solvers", cls.name, s)) for s in range(settings.seeds)]
+        times = len(settings.strengths)
+        x, y, start = (torch.stack(each).repeat_interleave(times, 0) for each in zip(*drawn, strict=True))
+        b = (x.mT @ y / settings.n).reshape(start[:, 0].shape)
+        strength = torch.tensor(settings.strengths, dtype=torch.float64).repeat(settings.seeds)
+        problem = cls(x.mT @ x / settings.n, b, strength, start)
+        # Below the largest of these the minimum is not 0.
+        problem.alpha = problem.alpha * problem.sizes(b).amax(1)[:, None, None]
+        problem.x, problem.y = x, y
+        return problem
+
+    @staticmethod
+    @abstractmethod
+    def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Samples x [n, d] and y [n, outputs], and two draws of normal entries of variance 1/d in theta's shape."""
+
+    @abstractmethod
+    def sizes(self, theta: Batch) -> Float[Tensor, "batch parts"]:
+        """What the penalty sums, and of which a support consists."""
+
+    @abstractmethod
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        """Proximal map of ``by`` times the penalty."""
+
+    def product(self, *factors: Batch) -> Batch:
+        """Theta of its factors."""
+        return factors[0] * factors[1]
+
+    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
+        """Gradients with respect to the factors from that with respect to theta."""
+        return factors[1] * pull, factors[0] * pull
+
+    def begin(self, start: str) -> Sequence[Batch]:
+        """Factors before the first step: here one magnitude for all w and u = v / w, so that none is on a mirror."""
+        v = self.start[:, 0]
+        w = 1.25 * v.square().mean((1, 2), keepdim=True).sqrt().sqrt()
+        return v / w, w.expand_as(v).clone()
+
+    def gradient(self, theta: Batch) -> Batch:
+        """Of the mean squared error."""
+        return 2 * (self._apply(theta) - self.b)
+
+    def fit(self, theta: Batch) -> Float[Tensor, " batch"]:
+        """Mean squared error, less the mean of y^2."""
+        return (theta * (self._apply(theta) - 2 * self.b)).sum((1, 2))
+
+    def objective(self, theta: Batch) -> Float[Tensor, " batch"]:
+        """Mean squared error and penalty, less the mean of y^2."""
+        return self.fit(theta) + 2 * self.alpha[:, 0, 0] * self.sizes(theta).sum(1)
+
+    def minimum(self, steps: int = 3000) -> Batch:
+        """The minimiser, by FISTA from 0."""
+        return after(steps, accelerate(self.gradient, self.shrink_step, torch.zeros_like(self.b), self.rate))
+
+    def shrink_step(self, theta: Batch) -> Batch:
+        """Proximal map of rate times the penalty."""
+        return self.shrink(theta, 2 * self.alpha * self.rate)
+
+    def _apply(self, theta: Batch) -> Batch:
+        return (self.S @ theta.reshape(len(theta), self.S.shape[1], -1)).reshape(theta.shape)
+
+
+class Lasso(Problem):
+    """Every coefficient a product u w (spred, Ziyin and Wang 2023); a fifth of the true ones are 1 or -1."""
+
+    name = "lasso"
+    starts = (UNEQUAL, EQUAL, RANDOM)
+
+    @staticmethod
+    def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        d = settings.d
+        x, noise, sign, start = _normal(generator, (settings.n, d), (settings.n,), (d,), (2, d, 1))
+        truth = sign.sign() * (torch.arange(d) < d // 5)
+        return x, (x @ truth + settings.label_noise * noise)[:, None], start / d**0.5
+
+    def sizes(self, theta: Batch) -> Tensor:
+        return theta.abs().flatten(1)
+
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        return shrink(theta, by)
+
+    def begin(self, start: str) -> Sequence[Batch]:
+        v, other = self.start.unbind(1)
+        by_start = {EQUAL: (v.sign() * v.abs().sqrt(), v.abs().sqrt()), RANDOM: (v.clone(), other.clone())}
+        return by_start[start] if start in by_start else super().begin(start)
+
+    def minimum(self, steps: int = 1_000_000) -> Batch:
+        """By scikit-learn's coordinate descent, whose objective is half of ours at the same alpha."""
+        from sklearn.linear_model import Lasso as CoordinateDescent
+
+        found = []
+        for x, y, alpha in zip(self.x, self.y, self.alpha, strict=True):
+            solver = CoordinateDescent(alpha=float(alpha), fit_intercept=False, tol=1e-14, max_iter=steps)
+            found.append(torch.from_numpy(solver.fit(x.numpy(), y[:, 0].numpy()).coef_)[:, None])
+        return torch.stack(found)
+
+
+class GroupLasso(Problem):
+    """Every group of five a vector times a scalar; a fifth of the true groups are normal, of variance 1."""
+
+    name = "group lasso"
+
+    @staticmethod
+    def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        n, d, groups = settings.n, settings.d, settings.d // GROUP
+        x, noise, truth, start = _normal(generator, (n, d), (n,), (groups, GROUP), (2, groups, GROUP))
+        truth = truth * (torch.arange(groups) < max(1, groups // 5))[:, None]
+        return x, (x @ truth.flatten() + settings.label_noise * noise)[:, None], start / d**0.5
+
+    def sizes(self, theta: Batch) -> Tensor:
+        return theta.norm(dim=2)
+
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        return shrink_groups(theta, by)
+
+    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
+        u, w = factors
+        return w * pull, (u * pull).sum(2, keepdim=True)
+
+    def begin(self, start: str) -> Sequence[Batch]:
+        u, w = super().begin(start)
+        return u, w[:, :, :1].clone()
+
+
+class NuclearNorm(Problem):
+    """A product of two matrices; the true one has a seventh of the full rank, and singular values of about 1."""
+
+    name = "nuclear norm"
+
+    @staticmethod
+    def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        n, side, rank = settings.n, settings.side, max(1, settings.side // 7)
+        shapes = (n, side), (n, side), (side, rank), (rank, side), (2, side, side)
+        x, noise, left, right, start = _normal(generator, *shapes)
+        return x, x @ left @ right * 2 / (side * rank**0.5) + settings.label_noise * noise, start / side**0.5
+
+    def sizes(self, theta: Batch) -> Tensor:
+        return torch.linalg.svdvals(theta)
+
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        return shrink_spectrum(theta, by[..., 0])
+
+    def product(self, *factors: Batch) -> Batch:
+        return factors[0] @ factors[1]
+
+    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
+        u, w = factors
+        return pull @ w.mT, u.mT @ pull
+
+    def begin(self, start: str) -> Sequence[Batch]:
+        return [each.clone() for each in self.start.unbind(1)]
+
+
+class Constrained(Problem):
+    """|O^T theta|_1 as the scheme ``dcs`` has it: (I - P) theta is free, a fifth of the true O^T theta is 1 or -1."""
+
+    parametrisation: Parametrisation
+
+    @staticmethod
+    @abstractmethod
+    def columns(d: int) -> Float[Tensor, "d k"]:
+        """O, orthonormal."""
+
+    def __init__(self, S: Tensor, b: Batch, alpha: Tensor, start: Tensor) -> None:
+        super().__init__(S, b, alpha, start)
+        self.O = self.columns(b.shape[1])
+        self.parametrisation = self.parametrise(self.O)
+        self.decays = tuple(suffix != UNDECAYED for suffix in self.parametrisation.suffixes)
+
+    @staticmethod
+    def parametrise(columns: Tensor) -> Parametrisation:
+        """The scheme's composition of a parameter with a batch axis."""
+        return Matrix(1, columns, Product(on_mirror=False, stacked=True), 0, False, "theta")
+
+    @classmethod
+    def draw(cls, settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        n, d = settings.n, settings.d
+        columns = cls.columns(d)
+        x, noise, rest, sign, start = _normal(generator, (n, d), (n,), (d,), columns.shape[1:], (2, d, 1))
+        z = sign.sign() * (torch.arange(columns.shape[1]) < max(1, columns.shape[1] // 5))
+        truth = rest - columns @ (columns.T @ rest - z)
+        return x, (x @ truth + settings.label_noise * noise)[:, None], start / d**0.5
+
+    def sizes(self, theta: Batch) -> Tensor:
+        return (self.O.T @ theta).abs().flatten(1)
+
+    def shrink(self, theta: Batch, by: Tensor) -> Batch:
+        z = self.O.T @ theta
+        return theta + self.O @ (shrink(z, by) - z)
+
+    def product(self, *factors: Batch) -> Batch:
+        return self.parametrisation.compose(*factors)
+
+    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
+        return self.parametrisation.pull_back(pull.clone(), *factors)
+
+    def begin(self, start: str) -> Sequence[Batch]:
+        return self.parametrisation.start(self.start[:, 0].contiguous())
+
+
+class EqualPairs(Constrained):
+    """Differences of coefficients 2i and 2i + 1, which the penalty makes equal: the mirrors of two neurons."""
+
+    name = "equal pairs"
+
+    @staticmethod
+    def columns(d: int) -> Tensor:
+        return torch.eye(d, dtype=torch.float64)[:, : d // 2 * 2].unflatten(1, (-1, 2)) @ PAIR
+
+    @staticmethod
+    def parametrise(columns: Tensor) -> Parametrisation:
+        return Pairs(1, "theta", decayed=False)
+
+
+class Columns(Constrained):
+    """Half as many directions as coefficients, drawn once: a P from a file."""
+
+    name = "columns of a matrix"
+
+    @staticmethod
+    def columns(d: int) -> Tensor:
+        drawn = torch.randn(d, d // 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        return torch.linalg.qr(drawn)[0]
+
+
+PAIR = torch.tensor([1.0, -1.0], dtype=torch.float64) * ROOT
+
+
+def _normal(generator: torch.Generator, *shapes: tuple[int, ...]) -> list[Tensor]:
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+PROBLEMS: dict[str, type[Problem]] = {kind.name: kind for kind in (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns)}
+
+
+def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.DataFrame]:
+    """Factors with decay, ISTA, FISTA and subgradient descent on a problem, in double precision.
+
+    All take full-batch steps of one product with S each: ISTA and FISTA at rate 1/L, subgradients at 1/(L sqrt(step)),
+    factors at ``rate``/L. Convex solvers start where the unequal factors' product does.
+
+    Returns:
+        ``mirror_solvers.csv``: a row a measured step, method, ``start``, ``strength`` and ``seed`` with the
+        ``gap`` of mean squared error and penalty above the minimum, and ``f1`` of the support (what exceeds 1e-6)
+        against the minimiser's; ``mirror_signs.csv``: for factors of a lasso the coefficients of the minimiser's
+        support that start with the ``wrong`` sign, and which of them have the right one at the end (``righted``).
+    """
+    of = PROBLEMS[problem].draw_all(settings, job.study)
+    best = of.minimum()
+    tables, signs = [], []
+    keys = [(seed, strength) for seed in range(settings.seeds) for strength in settings.strengths]
+    frame = pd.DataFrame(keys, columns=["seed", "strength"]).assign(problem=of.name)
+    for method, start in [(FACTORS, start) for start in of.starts] + [(each, UNEQUAL) for each in CONVEX]:
+        frame = frame.assign(method=method, start=start)
+        path = walk(of, method, start, settings)
+        wrong = best.sign() * next(path)[1].sign() < 0
+        for step, theta in path:
+            tables.append(frame.assign(step=step, **_measure(of, theta, best)))
+        if isinstance(of, Lasso) and method == FACTORS:
+            righted = wrong & (theta * best.sign() > NONZERO)
+            counts = {"wrong": wrong.sum((1, 2)).numpy(), "righted": righted.sum((1, 2)).numpy()}
+            signs.append(frame.assign(**counts))
+    of_signs = {"mirror_signs.csv": pd.concat(signs, ignore_index=True)} if signs else {}
+    return {"mirror_solvers.csv": pd.concat(tables, ignore_index=True), **of_signs}
+
+
+def walk(problem: Problem, method: str, start: str, settings: Solvers) -> Iterator[tuple[int, Batch]]:
+    """Theta before the first step, and after log-spaced numbers of steps to the last."""
+    decades = np.log10(settings.steps)
+    spaced = np.logspace(0, decades, round(settings.per_decade * decades) + 1).round().astype(int)
+    moments = {0, *spaced.tolist()}
+    path = _paths(problem, method, start, settings.rate)
+    for step, theta in zip(range(settings.steps + 1), path, strict=False):
+        if step in moments:
+            yield step, theta
+
+
+def _paths(problem: Problem, method: str, start: str, rate: float) -> Iterator[Batch]:
+    factors = problem.begin(start)
+    if method == FACTORS:
+        return descend_factors(problem, factors, rate * problem.rate)
+    theta = problem.product(*factors)
+    if method == SUBGRADIENT:
+        return _follow_subgradients(problem, theta)
+    follow = descend if method == ISTA else accelerate
+    return follow(problem.gradient, problem.shrink_step, theta, problem.rate)
+
+
+def descend_factors(problem: Problem, factors: Sequence[Batch], lr: Tensor | float) -> Iterator[Batch]:
+    """Theta before each step of gradient descent on the factors, whose decay is alpha times their squares."""
+    for theta, _ in steps_of_factors(problem, factors, lr):
+        yield theta
+
+
+def steps_of_factors(
+    problem: Problem, factors: Sequence[Batch], lr: Tensor | float
+) -> Iterator[tuple[Batch, Sequence[Batch]]]:
+    """Theta and the factors before each step."""
+    shrinking = [2 * problem.alpha if decays else 0.0 for decays in problem.decays]
+    while True:
+        theta = problem.product(*factors)
+        yield theta, factors
+        pulls = problem.pull_back(problem.gradient(theta), *factors)
+        factors = [f - lr * (g + s * f) for f, g, s in zip(factors, pulls, shrinking, strict=True)]
+
+
+def _follow_subgradients(problem: Problem, theta: Batch) -> Iterator[Batch]:
+    """At rate 1/(L sqrt(step)), with the subgradient that is 0 where the penalty has a kink."""
+    tiny = 1e-12
+    for step in count(1):
+        yield theta
+        # What shrinking by almost nothing takes away points along the subgradient.
+        slope = (theta - problem.shrink(theta, torch.full_like(problem.alpha, tiny))) / tiny
+        theta = theta - problem.rate / step**0.5 * (problem.gradient(theta) + 2 * problem.alpha * slope)
+
+
+def _measure(problem: Problem, theta: Tensor, best: Tensor) -> dict[str, np.ndarray]:
+    found, wanted = problem.sizes(theta) > NONZERO, problem.sizes(best) > NONZERO
+    f1 = 2 * (found & wanted).sum(1) / (found.sum(1) + wanted.sum(1))
+    return {"gap": (problem.objective(theta) - problem.objective(best)).numpy(), "f1": f1.numpy()}

@@ -1,0 +1,251 @@
+"""Figures 3 (right) and 6: decay makes neurons of the last hidden layer alike."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
+from symlab.papers.mirror_symmetry.deep.exact_tests import permutation_test
+from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, below
+from symlab.study.facets import Panel, draw_grid
+from symlab.study.tables import need, where
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TABLE, MATRICES = "homogeneity.csv", "neuron_correlations.parquet"
+KINDS = {"pre": "before the activation", "post": "after the activation"}
+SHARES = {"positive": "correlation near 1", "negative": "near -1", "close": "weights merged"}
+NETWORK = ["mask_seed", "seed"]
+PAPERS_DECAY = 1e-3
+
+
+def of_standard(rows: pd.DataFrame) -> pd.DataFrame:
+    """Networks without fixed parts or products.
+
+    Raises:
+        UserError: they have one decay alone, or none of 0.
+    """
+    rows = rows[rows["scheme"] == "standard"]
+    decays = rows["weight_decay"].unique()
+    if 0 not in decays or len(decays) < 2:
+        raise UserError(
+            f"{where(rows) if len(rows) else 'the study'} needs standard networks with and without decay; give a "
+            "standard variant sweep: {recipe.weight_decay: [0, 0.001]}."
+        )
+    return rows
+
+
+def at_last(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the end of training."""
+    return rows[rows["epoch"] == rows["epoch"].max()]
+
+
+def matrix_panel(rows: pd.DataFrame, kind: str, decay: float, ylabel: str = "") -> Panel:
+    """The correlation matrix of one network."""
+    chosen = rows[(rows["kind"] == kind) & (rows["weight_decay"] == decay)]
+    chosen = chosen[chosen["variant"] == chosen["variant"].iloc[0]].drop_duplicates(["i", "j"])
+    matrix = chosen.pivot(index="i", columns="j", values="correlation").to_numpy()
+
+    def draw(axis: Axes) -> None:
+        image = axis.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+        axis.set(xticks=[], yticks=[])
+        if decay:
+            axis.figure.colorbar(image, ax=axis, fraction=0.04, pad=0.03)
+
+    return Panel(chosen.head(0), "i", "j", {"title": f"decay {decay:g}", "ylabel": ylabel}, more=draw)
+
+
+def scale_decay(axis: Axes, decays: pd.Series) -> None:
+    """A logarithmic axis of decays that has 0 too, with a tick at each."""
+    values = sorted(decays.unique())
+    positive = [value for value in values if value > 0]
+    axis.set_xscale("symlog", linthresh=positive[0], linscale=0.6)
+    axis.set_xticks(values, [f"{value:g}" for value in values], rotation=45)
+    axis.minorticks_off()
+
+
+def decays_to_show(rows: pd.DataFrame) -> tuple[float, float]:
+    """None, and the one nearest to the paper's 0.001."""
+    decays = np.sort(rows["weight_decay"].unique())[1:]
+    return 0.0, float(decays[np.argmin(np.abs(np.log(decays / PAPERS_DECAY)))])
+
+
+def matrix_with_decay(tables: Tables, style: Style) -> Figure:
+    """With the largest decay, and without."""
+    rows = of_standard(need(tables, MATRICES))
+    grid = [[matrix_panel(rows, "pre", decay) for decay in (0.0, rows["weight_decay"].max())]]
+    return draw_grid(grid, {}, width=0.75 * PAGE, sharex=False, sharey=False)
+
+
+def matrices_and_shares(tables: Tables, style: Style) -> Figure:
+    """A row a side of the activation: matrices without decay and with it, and shares of pairs against the decay."""
+    matrices, rows = of_standard(need(tables, MATRICES)), at_last(of_standard(need(tables, TABLE)))
+    looks = {name: Look(color, "-", "o") for name, color in zip(SHARES.values(), palette(style), strict=False)}
+    grid = []
+    for kind, told in KINDS.items():
+        of_kind = rows[rows["kind"] == kind]
+        shares = pd.concat([of_kind.assign(share=of_kind[name], label=label) for name, label in SHARES.items()])
+        axes = {"xlabel": "weight decay", "ylabel": "share of pairs"}
+        options = {"unit": NETWORK, "band": False}
+        last = Panel(
+            shares, "weight_decay", "share", axes, options=options, more=lambda a: scale_decay(a, rows["weight_decay"])
+        )
+        none, some = decays_to_show(rows)
+        grid.append([matrix_panel(matrices, kind, none, told), matrix_panel(matrices, kind, some), last])
+    return draw_grid(grid, looks, sharex=False, sharey=False, note="pairs of neurons")
+
+
+FIGURES = (
+    Drawing(
+        "mirror-3c",
+        "Neurons grow alike with decay",
+        "Correlations of the last hidden layer's live neurons over test samples, before the activation, like neurons "
+        "beside each other (average linkage); one network without decay, and one with the study's largest.",
+        matrix_with_decay,
+        differs="The paper's is ResNet-18 on CIFAR-10, and does not say its decay.",
+    ),
+    Drawing(
+        "mirror-6",
+        "Correlations of neurons with and without decay",
+        "Left and middle: correlations of the last hidden layer's live neurons over test samples, before and after "
+        "the activation, like neurons beside each other, of one network each. Right: shares of the pairs of neurons "
+        "that are correlated above `homogeneity.correlated` and below its negative, and of those whose incoming and "
+        "outgoing weights and biases are closer than `homogeneity.close` of the sum of their norms; mean and standard "
+        "deviation over networks.",
+        matrices_and_shares,
+        seen=Sentence(
+            "With the largest decay {alike:%} more of the pairs are perfectly correlated than without decay or before "
+            "training.",
+            {"alike": at("mirror-6-blocks", kind="pre")},
+        ),
+        differs="The paper's is ResNet-18 on CIFAR-10. Shares against the decay are added.",
+    ),
+)
+
+
+def by_decay(rows: pd.DataFrame, column: str) -> Cases:
+    """A value of each network, a case a decay and side of the activation."""
+
+    def name(key: Any) -> str:
+        return f"decay {key['weight_decay']:g}, {KINDS[key['kind']]}"
+
+    return cases(rows.sort_values("kind"), column, ["kind", "weight_decay"], NETWORK, name)
+
+
+def _judged(tables: Tables) -> pd.DataFrame:
+    try:
+        return of_standard(tables[TABLE])
+    except UserError:
+        return tables[TABLE].head(0)
+
+
+LACKS = "needs standard networks with and without decay"
+
+
+def against_none(tables: Tables, column: str) -> list[Found]:
+    """Mean over networks less that of networks without decay, a case a decay and side of the activation."""
+    found = by_decay(at_last(_judged(tables)), column)
+    return found.without(weight_decay=0.0).differences(found.at(weight_decay=0.0).keyed("kind")) or [LACKS]
+
+
+def more_merged(tables: Tables) -> list[Found]:
+    """p of an exact permutation test: as many merged pairs more with decay than without, by relabelling networks."""
+    found = by_decay(at_last(_judged(tables)), "merged")
+    beside = found.without(weight_decay=0.0).beside(found.at(weight_decay=0.0).keyed("kind"))
+    return [permutation_test(each, base) for each, base in beside] or [LACKS]
+
+
+def largest_decay(tables: Tables, column: str) -> list[Found]:
+    """The mean over networks at the largest decay, a case a side of the activation."""
+    rows = at_last(_judged(tables))
+    return by_decay(rows[rows["weight_decay"] == rows["weight_decay"].max()], column).means() or [LACKS]
+
+
+def negative_less_positive(tables: Tables) -> list[Found]:
+    """Share of pairs near -1 less a tenth of that near 1, at the largest decay."""
+    table = tables[TABLE]
+    return largest_decay({TABLE: table.assign(excess=table["negative"] - table["positive"] / 10)}, "excess")
+
+
+def beyond_controls(tables: Tables) -> list[Found]:
+    """Share of correlated pairs at the largest decay less the larger of that without decay and that before training."""
+    rows = _judged(tables)
+    last = at_last(rows)
+    end = by_decay(last[last["weight_decay"] == last["weight_decay"].max()], "positive")
+    before = rows[(rows["epoch"] == 0) & (rows["weight_decay"] == rows["weight_decay"].max())]
+    none = by_decay(last[last["weight_decay"] == 0], "positive")
+    untrained = by_decay(before, "positive")
+    if not len(untrained):
+        return ["needs a snapshot of epoch 0"] if len(rows) else [LACKS]
+    found: list[Found] = []
+    for each, base in end.beside(none.keyed("kind")):
+        ((_, start),) = Cases((each,)).beside(untrained)
+        control = max((base, start), key=lambda of: of.mean if of.mean == of.mean else np.inf)
+        found += Cases((each,), "networks").differences(Cases((control,)).keyed("kind"))
+    return found
+
+
+_claim = partial(Claim, tables=(TABLE,), also=("mirror-3c",))
+CLAIMS = (
+    _claim(
+        id="mirror-6-correlated",
+        statement="With decay more pairs of neurons are perfectly correlated",
+        quantity="share of correlated pairs, less that without decay",
+        bound=above(0),
+        reason="Figs. 3 and 6 show blocks with decay and few without.",
+        measure=lambda tables: against_none(tables, "positive"),
+        owner="paper",
+        origin="paper",
+    ),
+    _claim(
+        id="mirror-6-merged",
+        statement="With decay more pairs of neurons have the same weights",
+        quantity="p of an exact permutation test of the networks' numbers of merged pairs, with decay and without",
+        bound=at_most(0.05),
+        reason="Theorem 4 is about weights: correlations alone also come from a low rank. Few pairs merge, so that the "
+        "test is of counts.",
+        measure=more_merged,
+        owner="derived",
+        origin="derived",
+    ),
+    _claim(
+        id="mirror-6-participation",
+        statement="With decay activations take fewer dimensions",
+        quantity="participation of the correlation matrix, less that without decay",
+        bound=below(0),
+        reason="Blocks of equal neurons leave fewer directions.",
+        measure=lambda tables: against_none(tables, "participation"),
+        owner="derived",
+        origin="paper",
+    ),
+    _claim(
+        id="mirror-6-sign",
+        statement="Neurons grow alike, not opposite",
+        quantity="share of pairs near -1 less a tenth of that near 1",
+        bound=at_most(0),
+        reason="On the mirror θ_a = θ_b correlations are +1; a tenth as many near -1 are allowed for.",
+        measure=negative_less_positive,
+        owner="derived",
+        origin="ours",
+    ),
+    _claim(
+        id="mirror-6-blocks",
+        statement="With the largest decay neurons form blocks, which they do not without decay or before training",
+        quantity="share of correlated pairs, less the larger of that without decay and that of the untrained networks",
+        bound=at_least(0.05),
+        reason="One block of a fifth of all neurons has 4 % of the pairs; fewer are not seen as blocks. Untrained "
+        "networks and those without decay may have some for other reasons.",
+        measure=beyond_controls,
+        owner="paper",
+        origin="ours",
+    ),
+)

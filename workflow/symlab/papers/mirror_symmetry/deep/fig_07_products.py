@@ -1,0 +1,298 @@
+"""Figure 7: a network whose every parameter is a product of two trains as well, and most of its parameters vanish."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
+from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, Values, cases
+from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above, at_least, below, between, exact_value
+from symlab.study.facets import Panel, draw_grid
+from symlab.study.tables import chance, last_epoch, need
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIZES, PRUNED, HISTORY, MEMORY = "magnitudes.csv", "pruned.csv", "history.csv", "mirror_memory.csv"
+PARTS = ("parameters", "gradients", "momentum", "activations")
+"""What a training step holds."""
+VANISHED = 1e-6
+"""The paper's threshold."""
+SPARSE = 0.1
+"""Share of vanished parameters from which on networks are called sparse."""
+PLAIN, PRODUCTS, ROWS = "plain", "products", "rows"
+NAMES = {PLAIN: "vanilla", PRODUCTS: "products", ROWS: "rows by a factor each"}
+STARTS = ("products on mirrors", "products, independent")
+NETWORK = ["mask_seed", "seed"]
+
+
+def of_kind(tables: Tables, name: str, *kinds: str) -> pd.DataFrame:
+    """Rows of a table about standard networks and parametrisations of the same width, with how each is trained."""
+    keys = ["trained_as", "weight_decay", "budget"]
+    trained = need(tables, SIZES).drop_duplicates("variant").set_index("variant")
+    trained = trained[trained["scheme"].isin(("standard", "hadamard", "dcs"))]
+    # Of several widths the one with most variants.
+    width = trained["width"].fillna(0)
+    trained = trained[width == width.mode().max()]
+    rows = tables[name].drop(columns=[key for key in keys if key in tables[name]])
+    rows = rows[rows["variant"].isin(trained.index)].join(trained[keys], on="variant")
+    return rows[rows["trained_as"].isin(kinds or (PLAIN, PRODUCTS))]
+
+
+def vanished(tables: Tables, *kinds: str) -> pd.DataFrame:
+    """Share of parameters below 1e-6 at the end, a row a network."""
+    rows = last_epoch(of_kind(tables, SIZES, *kinds))
+    return rows[np.isclose(rows["threshold"], VANISHED)]
+
+
+def shared_decays(tables: Tables) -> list[float]:
+    """Those that vanilla networks and products both have."""
+    rows = of_kind(tables, SIZES)
+    return sorted(
+        set.intersection(*(set(rows.loc[rows["trained_as"] == kind, "weight_decay"]) for kind in (PLAIN, PRODUCTS)))
+    )
+
+
+def shown_decay(tables: Tables) -> float:
+    """The smallest decay that both kinds of network have at which a tenth of the products' parameters vanish.
+
+    Raises:
+        UserError: both kinds share no decay.
+    """
+    decays = shared_decays(tables)
+    if not decays:
+        raise UserError("it needs a standard and a hadamard variant with the same recipe.weight_decay.")
+    shares = vanished(tables, PRODUCTS).groupby("weight_decay")["share"].mean()
+    return next((decay for decay in decays if shares[decay] >= SPARSE), decays[-1])
+
+
+def training_and_vanishing(tables: Tables, style: Style) -> Figure:
+    """Accuracy and the share of vanished parameters against the epoch, and accuracy against the share pruned."""
+    decay = shown_decay(tables)
+    colors = dict(zip((PLAIN, PRODUCTS), palette(style), strict=False))
+    looks = {NAMES[kind]: Look(color, "-", "") for kind, color in colors.items()}
+    looks |= {f"{NAMES[kind]}, training": Look(color, "--", "") for kind, color in colors.items()}
+
+    def at_decay(name: str) -> pd.DataFrame:
+        rows = of_kind(tables, name)
+        return rows[rows["weight_decay"] == decay].assign(label=lambda of: of["trained_as"].map(NAMES))
+
+    history, sizes, cut = at_decay(HISTORY), at_decay(SIZES), at_decay(PRUNED)
+    train = history.assign(label=history["label"] + ", training", accuracy=100 * history["train_accuracy"])
+    both = pd.concat([history.assign(accuracy=100 * history["val_accuracy"]), train])
+    sizes = sizes[np.isclose(sizes["threshold"], VANISHED)]
+    options = {"unit": NETWORK}
+    low = min(float(history["val_accuracy"].quantile(0.1)) * 100, 90) - 1
+    panels = [
+        Panel(
+            both,
+            "epoch",
+            "accuracy",
+            {"xlabel": "epoch", "ylabel": "accuracy in %", "ylim": (low, 100.5)},
+            options=options,
+        ),
+        Panel(
+            sizes,
+            "epoch",
+            "share",
+            {"xlabel": "epoch", "ylabel": "share below 1e-6", "ylim": (-0.02, 1)},
+            options=options,
+        ),
+        Panel(
+            cut[cut["threshold"].isna()],
+            "share",
+            "accuracy",
+            {"xlabel": "share set to 0", "ylabel": "test accuracy in %"},
+            options=options,
+        ),
+    ]
+    return draw_grid([panels], looks, sharex=False, sharey=False, width=PAGE, height=2.0, note=f"decay {decay:g}")
+
+
+FIGURES = (
+    Drawing(
+        "mirror-7",
+        "Every parameter a product of two",
+        "Networks as they are (vanilla) and with every parameter a product of two trained ones, with the same recipe: "
+        "accuracy on held-out (solid) and training samples, share of parameters below 1e-6, and test accuracy when the "
+        "smallest parameters are set to 0. Mean and standard deviation over networks, at the smallest decay at which a "
+        "tenth of the products vanish.",
+        training_and_vanishing,
+        seen=Sentence(
+            "At a decay of 0 products are {gap} percentage points more accurate than vanilla networks.",
+            {"gap": at("mirror-7-accurate", weight_decay=0)},
+            "At a decay of 0 products are less accurate than vanilla networks already, by {gap} percentage points.",
+        ),
+        differs="The paper's is ResNet-18 on CIFAR-10 with a cosine schedule; it shows no pruning. Other networks, "
+        "data and schedules here are a study of their own.",
+    ),
+)
+
+
+def _accuracies(tables: Tables, *kinds: str) -> Cases:
+    """Test accuracy in percent of every network, nothing set to 0, by parametrisation and decay."""
+    whole = of_kind(tables, PRUNED, *kinds)
+    whole = whole[(whole["share"] == 0) & whole["threshold"].isna()].sort_values("weight_decay")
+    return cases(whole, "accuracy", ["trained_as", "weight_decay"], NETWORK, _name)
+
+
+def _name(key: Any) -> str:
+    kind = {PRODUCTS: ""}.get(key["trained_as"], f"{NAMES.get(key['trained_as'], key['trained_as'])}, ")
+    return f"{kind}decay {key['weight_decay']:g}"
+
+
+def vanished_share(tables: Tables) -> list[Found]:
+    """Of products' parameters, a case a decay."""
+    rows = vanished(tables, PRODUCTS)
+    rows = rows[rows["weight_decay"] > 0].sort_values("weight_decay")
+    return cases(rows, "share", ["trained_as", "weight_decay"], NETWORK, _name).means() or ["no networks of products"]
+
+
+def accuracy_gap(tables: Tables) -> list[Found]:
+    """Products' test accuracy less vanilla's, a case a decay."""
+    found = _accuracies(tables)
+    vanilla = found.at(trained_as=PLAIN).keyed("weight_decay")
+    return found.at(trained_as=PRODUCTS).differences(vanilla) or [
+        "needs vanilla networks and products with the same decay"
+    ]
+
+
+def other_starts(tables: Tables) -> list[Found]:
+    """Test accuracy of products from other starts less that from ours, at the same decay."""
+    ours = _accuracies(tables, PRODUCTS).keyed("weight_decay")
+    return _accuracies(tables, *STARTS).differences(ours) or ["needs hadamard variants with other values of start"]
+
+
+def _guessing(tables: Tables, of: Cases, decay: float) -> str:
+    """Which networks' mean accuracy has chance in its 95 % interval, or is below; empty if none, or not known."""
+    level = chance(tables[PRUNED])
+    told = []
+    for each in of.at(weight_decay=decay):
+        (found,) = Cases((each,)).means()
+        low = found.interval[0] if isinstance(found, Measurement) and found.interval else each.mean
+        if level is not None and low <= 100 * level:
+            told.append(f"{NAMES[each.case.key['trained_as']]} networks guess ({each.mean:.3g} % right)")
+    return " and ".join(told)
+
+
+def pruned_vanilla(tables: Tables) -> list[Found]:
+    """Accuracy that vanilla networks lose, cut to the share that a parametrisation has below 1e-6, less what it loses.
+
+    Open where either kind guesses, which has nothing to lose.
+    """
+    found: list[Found] = []
+    pruned = of_kind(tables, PRUNED, PLAIN, PRODUCTS, ROWS)
+    cut = pruned[(pruned["trained_as"] == PLAIN) & pruned["threshold"].isna()]
+    whole = _accuracies(tables, PLAIN, PRODUCTS, ROWS)
+    below_threshold = pruned[np.isclose(pruned["threshold"].fillna(0), VANISHED)].sort_values("weight_decay")
+    for (kind, decay), of in below_threshold.groupby(["trained_as", "weight_decay"], sort=False):
+        share, plain = of["share"].mean(), cut[cut["weight_decay"] == decay]
+        if kind == PLAIN or not len(plain) or not share >= SPARSE:
+            continue
+        losses = plain.groupby(NETWORK)[["share", "accuracy"]].apply(_lost_at, share=share)
+        mine = whole.at(trained_as=kind, weight_decay=decay)
+        left = cases(of, "accuracy", ["trained_as", "weight_decay"], NETWORK, _name)
+        name = f"{_name({'trained_as': kind, 'weight_decay': decay})}, {100 * share:.3g} % of the parameters"
+        case = Case(name, trained_as=str(kind), weight_decay=float(decay))
+        vanilla = Cases((Values(case, losses),), "seeds")
+        (difference,) = vanilla.differences((mine - left).keyed("trained_as", "weight_decay"))
+        guessing = _guessing(tables, Cases((*whole.at(trained_as=PLAIN), *whole.at(trained_as=kind))), float(decay))
+        found.append(replace(difference, open=guessing) if isinstance(difference, Measurement) else difference)
+    return found or ["at no decay a tenth of the parameters vanish"]
+
+
+def _lost_at(curve: pd.DataFrame, share: float) -> float:
+    """What a network loses with that share of its parameters set to 0, linear between the measured shares."""
+    curve = curve.sort_values("share")
+    return float(curve["accuracy"].iloc[0] - np.interp(share, curve["share"], curve["accuracy"]))
+
+
+def memory_ratio(tables: Tables, batch: int | None) -> list[Found]:
+    """Bytes of products over those of vanilla networks at a batch size, or the largest."""
+    rows = tables[MEMORY].set_index(["batch", "scheme"])[list(PARTS)].sum(axis=1, skipna=False).unstack("scheme")
+    ratios = rows["hadamard"] / rows["standard"]
+    size = ratios.index.max() if batch is None else batch
+    return [exact_value(float(ratios[size]), 1, f"batch {size}", unit="networks")] if size in ratios else []
+
+
+CLAIMS = (
+    Claim(
+        id="mirror-7-memory",
+        statement="At a batch of one sample products take twice the memory",
+        quantity="bytes of parameters, gradients, momentum and saved activations over those of a vanilla network",
+        bound=between(1.5, 2.5),
+        owner="paper",
+        origin="ours",
+        reason="Appendix B.4 says twice; a quarter is left for how products are computed.",
+        tables=(MEMORY,),
+        measure=lambda tables: memory_ratio(tables, 1),
+    ),
+    Claim(
+        id="mirror-7-memory-large",
+        statement="At a large batch they take hardly more",
+        quantity="bytes of parameters, gradients, momentum and saved activations over those of a vanilla network",
+        bound=below(1.1),
+        owner="paper",
+        origin="paper",
+        reason="Appendix B.4: less than 10 % at a batch of 128.",
+        tables=(MEMORY,),
+        why={
+            "": "Products add their factors, with gradients and momentum, however they are computed. The paper's peak "
+            "on a GPU counts temporary buffers besides."
+        },
+        measure=lambda tables: memory_ratio(tables, None),
+    ),
+    Claim(
+        id="mirror-7-sparse",
+        statement="Many parameters of products vanish",
+        quantity="share of parameters below 1e-6 at the end",
+        bound=at_least(SPARSE),
+        owner="paper",
+        origin="ours",
+        reason="The paper calls its parameters very sparse; a tenth is the least that would be called so. A budget B "
+        "of decay takes products down by exp(-2B), so that below 7 none can vanish; the paper's is 20.",
+        tables=(SIZES,),
+        measure=vanished_share,
+    ),
+    Claim(
+        id="mirror-7-accurate",
+        statement="Products reach the accuracy of vanilla networks",
+        quantity="test accuracy of products less that of vanilla networks, in percentage points",
+        bound=at_least(-1),
+        owner="paper",
+        origin="ours",
+        reason="The paper: both about 93 %, products higher by a small margin; a point is left for the difference. At "
+        "a decay of 0 the parametrisation alone differs.",
+        tables=(SIZES, PRUNED),
+        measure=accuracy_gap,
+    ),
+    Claim(
+        id="mirror-7-starts",
+        statement="How factors start hardly matters to accuracy",
+        quantity="test accuracy of products from another start less that from ours, in percentage points",
+        bound=between(-1, 1),
+        owner="ours",
+        origin="ours",
+        reason="A point, as for products against vanilla. On mirrors (|u| = |w|) no sign can change; independent "
+        "factors are how the authors of spred start.",
+        tables=(SIZES, PRUNED),
+        measure=other_starts,
+    ),
+    Claim(
+        id="mirror-7-pruned",
+        statement="Vanilla networks cut to the sparsity of products lose more",
+        quantity="percentage points that vanilla networks lose, less those that products lose",
+        bound=above(0),
+        owner="ours",
+        origin="ours",
+        reason="A constraint that training knows of must cost less than one imposed afterwards.",
+        tables=(SIZES, PRUNED),
+        measure=pruned_vanilla,
+    ),
+)

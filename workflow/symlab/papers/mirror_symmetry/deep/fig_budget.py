@@ -1,0 +1,96 @@
+"""What a budget of decay does to networks: parameters that vanish, neurons that merge and correlate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import at_last
+from symlab.papers.mirror_symmetry.deep.fig_07_products import NETWORK, PLAIN, PRODUCTS, SIZES, VANISHED
+from symlab.plotting.style import Style
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases
+from symlab.study.claim import Claim, Found, Tables, at_most
+from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.tables import last_epoch, need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ALIKE = "homogeneity.csv"
+LEAST = 0.5 * np.log(1 / VANISHED)
+"""The budget below which decay alone takes no product of size 1 below 1e-6."""
+
+
+def _width(rows: pd.DataFrame) -> pd.Series:
+    return rows["width"].map(lambda width: "" if pd.isna(width) else f", width {width:g}")
+
+
+def shares(tables: Tables) -> pd.DataFrame:
+    """Share of parameters below 1e-6 at the end, of standard networks and products of every width."""
+    rows = last_epoch(need(tables, SIZES))
+    rows = rows[np.isclose(rows["threshold"], VANISHED) & rows["trained_as"].isin((PLAIN, PRODUCTS))]
+    return rows[rows["scheme"].isin(("standard", "hadamard"))].assign(label=lambda of: of["trained_as"] + _width(of))
+
+
+def against_budget(tables: Tables, style: Style) -> Figure:
+    """Vanished parameters, merged and correlated pairs against B, a line a parametrisation and width."""
+    vanished = shares(tables)
+    alike = at_last(need(tables, ALIKE))
+    alike = alike[(alike["kind"] == "pre") & (alike["scheme"] == "standard")]
+    alike = alike.assign(label=PLAIN + _width(alike))
+    names = list(dict.fromkeys([*vanished["label"], *alike["label"]]))
+
+    def least(axis: Axes) -> None:
+        axis.axvline(LEAST, color="0.5", linestyle="--", linewidth=0.7)
+
+    options = {"unit": NETWORK, "band": False}
+    axes = {"xlabel": "budget of decay B"}
+    grid = [
+        Panel(vanished, "budget", "share", {**axes, "ylabel": "share of |θ| < 1e-6"}, options=options, more=least),
+        Panel(alike, "budget", "positive", {**axes, "ylabel": "share of correlated pairs"}, options=options),
+        Panel(alike, "budget", "close", {**axes, "ylabel": "share of merged pairs"}, options=options),
+    ]
+    return draw_grid([grid], assign_looks(names, style), sharey=False)
+
+
+def vanished_too_early(tables: Tables) -> list[Found]:
+    """Share of vanished products at budgets too small for it."""
+    rows = shares(tables)
+    rows = rows[(rows["trained_as"] == PRODUCTS) & (rows["budget"] < LEAST)].sort_values("budget")
+
+    def name(key: Any) -> str:
+        return f"{key['label']}, B = {key['budget']:.3g}"
+
+    return cases(rows, "share", ["label", "budget"], NETWORK, name).means() or ["needs products at a budget below 7"]
+
+
+FIGURES = (
+    Drawing(
+        "mirror-budget",
+        "What a budget of decay does",
+        "B = sum of the rates times decay over (1 - momentum): decay alone takes parameters down by exp(-B) and "
+        "products by exp(-2B). Share of parameters below 1e-6, of perfectly correlated and of merged pairs of neurons "
+        "of the last hidden layer at the end, against B; mean and standard deviation over networks. Dashed: the budget "
+        "below which no product of size 1 can fall below 1e-6 by decay alone.",
+        against_budget,
+        seen=Sentence("At budgets below that, {early:%} of products vanish.", {"early": at("mirror-budget-least")}),
+        differs="Not in the paper.",
+    ),
+)
+CLAIMS = (
+    Claim(
+        id="mirror-budget-least",
+        statement="Below a budget of ln(1e6)/2 hardly any product vanishes",
+        quantity="share of parameters of products below 1e-6 at the end",
+        bound=at_most(0.05),
+        owner="derived",
+        origin="ours",
+        reason="exp(-2B) is above 1e-6; a twentieth is left for products that start small or that gradients push to 0.",
+        tables=(SIZES,),
+        measure=vanished_too_early,
+    ),
+)

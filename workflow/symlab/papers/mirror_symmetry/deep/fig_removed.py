@@ -1,0 +1,178 @@
+"""Which pairs of neurons decay merges, and what is left of it where fixed weights remove the symmetry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK, at_last
+from symlab.plotting.style import Look, Style, palette
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Claim, Found, Tables, at_least, below
+from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TABLE, PAIRS = "homogeneity.csv", "neuron_pairs.csv"
+SCHEMES = {"standard": "standard", "w_asymmetric": "W", "syre": "syre"}
+
+
+def strengths(tables: Tables) -> pd.DataFrame:
+    """Last rows before the activation, at the largest decay that fixed weights have, with ``label``, their scheme."""
+    rows = at_last(need(tables, TABLE))
+    rows = rows[(rows["kind"] == "pre") & rows["scheme"].isin(SCHEMES)]
+    fixed = rows[rows["scheme"] != "standard"]
+    rows = rows[rows["weight_decay"] == fixed["weight_decay"].max()]
+    standard = rows["scheme"] == "standard"
+    return rows.assign(label=rows["scheme"].map(SCHEMES), sigma_F=rows["sigma_F"].mask(standard, 0.0))
+
+
+def merging_and_symmetry(tables: Tables, style: Style) -> Figure:
+    """Shares of correlated pairs and the closest pair against sigma_F; distances of pairs against both criteria."""
+    rows, pairs = strengths(tables), need(tables, PAIRS)
+    pairs = pairs[pairs["weight_decay"] > 0]
+    looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
+    smallest = rows.loc[rows["sigma_F"] > 0, "sigma_F"].min()
+    merged, apart = palette(style, 6)[4:]
+    looks |= {"merged pairs": Look(merged, "", "."), "other pairs": Look(apart, "", ".")}
+    pairs = pairs.assign(label=np.where(pairs["merged"], "merged pairs", "other pairs"))
+
+    def scale(axis: Axes) -> None:
+        if np.isfinite(smallest):
+            axis.set_xscale("symlog", linthresh=smallest, linscale=0.5)
+
+    def zero(axis: Axes) -> None:
+        axis.axhline(0, color="0.7", linewidth=0.6)
+        axis.set_yscale("symlog", linthresh=1e-3)
+
+    options = {"unit": NETWORK, "band": False}
+    sigma = {"xlabel": "σ_F of fixed weights"}
+    distance = {"xlabel": "distance of the pair's weights"}
+    grid = [
+        [
+            Panel(
+                rows,
+                "sigma_F",
+                "positive",
+                {**sigma, "ylabel": "share of correlated pairs"},
+                options=options,
+                more=scale,
+            ),
+            Panel(
+                rows,
+                "sigma_F",
+                "closest",
+                {**sigma, "ylabel": "distance of the closest pair"},
+                options=options,
+                more=scale,
+            ),
+        ],
+        [
+            Panel(pairs, "distance", "curvature", {**distance, "ylabel": "curvature with decay"}, draw_rows, more=zero),
+            Panel(pairs, "distance", "exponent", {**distance, "ylabel": "exponent Λ of SGD"}, draw_rows, more=zero),
+        ],
+    ]
+    return draw_grid(grid, looks, sharex=False, sharey=False, height=2.1)
+
+
+def _by_strength(tables: Tables, column: str) -> tuple[Cases, Cases]:
+    """Networks with fixed weights, a case a scheme and sigma_F, and the standard ones."""
+
+    def name(key: Any) -> str:
+        return f"{SCHEMES[key['scheme']]}, σ_F = {key['sigma_F']:g}"
+
+    found = cases(strengths(tables).sort_values("sigma_F"), column, ["scheme", "sigma_F"], NETWORK, name)
+    return found.without(scheme="standard"), found.at(scheme="standard").keyed()
+
+
+def fewer_without_symmetry(tables: Tables) -> list[Found]:
+    """Share of correlated pairs as a part of that of standard networks, a case a scheme and sigma_F."""
+    fixed, standard = _by_strength(tables, "positive")
+    return fixed.ratios(standard) or ["needs W-asymmetric or syre networks with the standard ones' decay"]
+
+
+def area_under_curve(pairs: pd.DataFrame, column: str) -> float:
+    """The chance that of a merged and a separate pair the merged has the larger value; NaN without both."""
+    merged, apart = (pairs.loc[pairs["merged"] == is_so, column].to_numpy() for is_so in (True, False))
+    if not len(merged) or not len(apart) or np.isnan(np.concatenate([merged, apart])).any():
+        return float("nan")
+    wins = merged[:, None] - apart[None, :]
+    return float(np.mean((wins > 0) + (wins == 0) / 2))
+
+
+def tells_merged(tables: Tables, column: str, sign: int) -> list[Found]:
+    """Area under the curve, of networks that have merged pairs, a case a decay."""
+    pairs = tables[PAIRS].assign(score=sign * tables[PAIRS][column])
+    of_network = pairs.groupby([*NETWORK, "weight_decay"])
+    both = of_network["merged"].transform("nunique") == 2
+    if not both.any():
+        return ["no network has merged and separate pairs"]
+    areas = (
+        pairs[both].groupby(["weight_decay", *NETWORK]).apply(area_under_curve, column="score", include_groups=False)
+    )
+    return cases(
+        areas.rename("area").reset_index(), "area", ["weight_decay"], NETWORK, "decay {weight_decay:g}"
+    ).means()
+
+
+FIGURES = (
+    Drawing(
+        "mirror-removed",
+        "Alike neurons with the symmetry and without",
+        "Above: share of the pairs of live neurons of the last hidden layer that are perfectly correlated, and the "
+        "distance of the closest pair, against the strength σ_F of fixed weights that remove the permutation symmetry "
+        "(0: standard networks), at the same decay; mean and standard deviation over networks. Below: of standard "
+        "networks, the curvature of loss and decay at a pair's mean, in the direction in which both neurons differ, "
+        "and the exponent by which SGD's batches take them apart, for the closest pairs and as many others. The mirror "
+        "attracts where the curvature is positive in the mean loss, and where the exponent is negative under SGD.",
+        merging_and_symmetry,
+        seen=Sentence(
+            "Of the standard networks' correlated pairs fixed weights leave {left:%}.",
+            {"left": at("mirror-removed-fewer")},
+        ),
+        differs="Not in the paper, which has no control.",
+    ),
+)
+CLAIMS = (
+    Claim(
+        id="mirror-removed-fewer",
+        statement="Where fixed weights remove the permutation symmetry fewer neurons grow alike",
+        quantity="share of correlated pairs as a part of that of standard networks with the same decay",
+        bound=below(0.5),
+        owner="ours",
+        origin="ours",
+        reason="Without the symmetry there is no mirror to be drawn to; half is our word for fewer. How strong the "
+        "fixed weights must be is what the sweep of σ_F asks.",
+        tables=(TABLE,),
+        measure=fewer_without_symmetry,
+    ),
+    Claim(
+        id="mirror-removed-curvature",
+        statement="The pairs that merge are those at whose mirror the curvature is positive",
+        quantity="area under the curve: merged against separate pairs, by n^T H n + decay at the pair's mean",
+        bound=at_least(0.8),
+        owner="derived",
+        origin="ours",
+        reason="Section 2.4 calls a mirror attractive where this is positive; 0.5 would be chance.",
+        tables=(PAIRS,),
+        measure=lambda tables: tells_merged(tables, "curvature", 1),
+    ),
+    Claim(
+        id="mirror-removed-exponent",
+        statement="The pairs that merge are those that SGD's batches draw together",
+        quantity="area under the curve: merged against separate pairs, by -E log|1 - lr (n^T H n + decay)| over "
+        "batches",
+        bound=at_least(0.8),
+        owner="derived",
+        origin="ours",
+        reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
+        tables=(PAIRS,),
+        measure=lambda tables: tells_merged(tables, "exponent", -1),
+    ),
+)

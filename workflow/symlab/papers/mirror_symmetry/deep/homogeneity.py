@@ -1,0 +1,209 @@
+"""How alike neurons of the last hidden layer are: correlations of what they compute, distances of their weights."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from scipy.cluster.hierarchy import leaves_list, linkage
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from symlab.alignment.forward import batch_rows, outputs
+from symlab.errors import UserError
+from symlab.identifiability.recording import linear_maps
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.deep.trained_with import momentum_of, trained_with
+from symlab.papers.mirror_symmetry.settings import Homogeneity
+from symlab.seeds import numpy_rng
+from symlab.symmetries.mirrors import State, hessian_times, inner, unit
+from symlab.training.models import Models, move
+from symlab.training.settings import Recipe
+from symlab.training.stacks import losses
+
+if TYPE_CHECKING:
+    from symlab.data.dataset import Dataset
+
+DEAD = 1e-12
+"""Variance of a neuron over the samples up to which it is dead: the mirror theta_a = 0."""
+AT_ONCE = 10
+"""Pairs whose curvatures are taken in one pass; each has a copy of what the last hidden layer gives."""
+
+
+def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, job: Job) -> dict[str, Any]:
+    """Neurons of the last hidden layer at the end of training.
+
+    Returns:
+        ``homogeneity.csv``: a row a network, ``kind`` (pre, post activation) and ``epoch`` (the last, and 0 where there
+        is a snapshot of it): shares of the pairs of live neurons whose correlation is above ``correlated``
+        (``positive``) and below its negative (``negative``), and ``close``, whose weights are merged, with their number
+        ``merged``; ``participation``, (sum of eigenvalues)^2 / sum of squares of the correlation matrix; ``dead`` and
+        ``live`` neurons; the ``closest`` pair's distance; how networks were ``trained_with``.
+        ``neuron_correlations.parquet``: of the block's first network at the end the matrix of live neurons, clusters
+        beside each other: ``kind``, ``i``, ``j``, ``correlation``.
+        ``neuron_pairs.csv``: a row a pair of neurons: its ``distance``, whether it is ``merged``, the ``curvature``,
+        n^T H n + the decay at the pair's mean in the direction n in which they differ, and the ``exponent`` E
+        log|1 - lr / (1 - momentum) (n^T H n + decay)| over batches, by which SGD takes them apart (below 0: together).
+    """
+    x = torch.from_numpy(data.split("test")[0][: settings.samples]).to(job.device)
+    module = models.module().to(job.device)
+    if len(linear_maps(module)) < 2:
+        raise UserError(
+            f"homogeneity looks at the last hidden layer, but network {models.header['network']['name']} has no linear "
+            "map before its readout; give resnet18 network.head, or leave homogeneity out of this study."
+        )
+    recipe = Recipe(**models.header["recipe"])
+    trained = trained_with(models, len(data.split("train")[0]))
+    rows, matrices, pairs = [], [], []
+    for position, replica in enumerate(models.replicas):
+        which = {"mask_seed": replica.mask_seed, "seed": replica.seed, **trained}
+        for epoch in sorted({models.epochs[-1], *([0] if 0 in models.epochs else [])}):
+            state = move(models.state(epoch, position), job.device)
+            distance = weight_distances(neuron_weights(module, state))
+            for kind, values in activations(module, state, x).items():
+                live = values.var(dim=0) > DEAD
+                C = torch.corrcoef(values[:, live].T) if int(live.sum()) > 1 else values.new_ones(1, 1)
+                found = describe(C, distance[live][:, live], settings)
+                count = {"epoch": epoch, "kind": kind, "dead": int((~live).sum()), "live": int(live.sum())}
+                rows.append({**which, **count, **found})
+                if position == 0 and epoch == models.epochs[-1]:
+                    matrices.append(_clustered(C).assign(kind=kind, **trained))
+        if settings.curvatures and models.header["scheme"]["name"] == "standard":
+            pairs.append(_curvatures(module, state, data, distance, settings, job, recipe, which))
+    return {
+        "homogeneity.csv": pd.DataFrame(rows),
+        "neuron_correlations.parquet": pd.concat(matrices, ignore_index=True),
+        "neuron_pairs.csv": pd.concat(pairs, ignore_index=True) if pairs else pd.DataFrame(columns=PAIRS),
+    }
+
+
+PAIRS = ["mask_seed", "seed", "weight_decay", "budget", "a", "b", "distance", "merged", "curvature", "exponent"]
+
+
+def activations(module: nn.Module, state: State, x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, "n m"]]:
+    """What the last hidden layer's linear map gives (pre), and what the readout takes (post), in double precision."""
+    *_, hidden, readout = (module.get_submodule(name) for name in linear_maps(module))
+    found: dict[str, list[Tensor]] = {"pre": [], "post": []}
+    hooks = [
+        hidden.register_forward_hook(lambda _, inputs, output: found["pre"].append(output.double())),
+        readout.register_forward_pre_hook(lambda _, inputs: found["post"].append(inputs[0].double())),
+    ]
+    try:
+        for batch in x.split(batch_rows(x)):
+            outputs(module, state, batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {kind: torch.cat(parts) for kind, parts in found.items()}
+
+
+def neuron_weights(module: nn.Module, state: State) -> Float[Tensor, "m p"]:
+    """Incoming weights, bias and outgoing weights of each neuron of the last hidden layer, a row each."""
+    *_, hidden, readout = linear_maps(module)
+    parts = [state[f"{hidden}.weight"], state[f"{readout}.weight"].T]
+    if f"{hidden}.bias" in state:
+        parts.append(state[f"{hidden}.bias"][:, None])
+    return torch.cat(parts, dim=1).double()
+
+
+def weight_distances(theta: Float[Tensor, "m p"]) -> Float[Tensor, "m m"]:
+    """|theta_a - theta_b| / (|theta_a| + |theta_b|): 0 for merged neurons, 1 / sqrt(2) for unrelated ones."""
+    norms = theta.norm(dim=1)
+    return torch.cdist(theta, theta, compute_mode="donot_use_mm_for_euclid_dist") / (
+        norms[:, None] + norms[None, :]
+    ).clamp(min=1e-300)
+
+
+def describe(C: Float[Tensor, "m m"], distance: Float[Tensor, "m m"], settings: Homogeneity) -> dict[str, float]:
+    """Shares of pairs that correlate, that correlate negatively and whose weights are close, and participation."""
+    a, b = torch.triu_indices(len(C), len(C), offset=1)
+    thresholds = {"correlated": settings.correlated, "merged_below": settings.close}
+    if not len(a):
+        nothing = dict.fromkeys(("positive", "negative", "close", "merged"), 0.0)
+        return {**nothing, "participation": 1.0, "closest": float("nan"), **thresholds}
+    values, close = torch.linalg.eigvalsh(C), distance[a, b] < settings.close
+    return {
+        "positive": float((C[a, b] > settings.correlated).double().mean()),
+        "negative": float((C[a, b] < -settings.correlated).double().mean()),
+        "close": float(close.double().mean()),
+        "merged": int(close.sum()),
+        "participation": float(values.sum() ** 2 / values.square().sum()),
+        "closest": float(distance[a, b].min()),
+        **thresholds,
+    }
+
+
+def _clustered(C: Float[Tensor, "m m"]) -> pd.DataFrame:
+    """The matrix with like neurons beside each other: the leaves of an average linkage of 1 - correlation."""
+    C = C.cpu()
+    if len(C) > 2:
+        apart = (1 - C).clamp(min=0).numpy()
+        order = leaves_list(linkage(apart[np.triu_indices(len(C), 1)], "average"))
+        C = C[order][:, order]
+    i, j = (index.ravel().astype("int16") for index in np.indices(C.shape))
+    return pd.DataFrame({"i": i, "j": j, "correlation": C.numpy().ravel().astype("float32")})
+
+
+def _curvatures(
+    module: nn.Module,
+    state: State,
+    data: Dataset,
+    distance: Float[Tensor, "m m"],
+    settings: Homogeneity,
+    job: Job,
+    recipe: Recipe,
+    which: dict[str, Any],
+) -> pd.DataFrame:
+    """The closest pairs and as many drawn from the others, on the training samples."""
+    x, y = (torch.from_numpy(part[: settings.samples]).to(job.device) for part in data.split("train"))
+    *_, hidden, readout = linear_maps(module)
+    module, x = module.double(), x.double()
+    state = {name: value.double() for name, value in state.items()}
+    own = {name: state[name] for name in (f"{hidden}.weight", f"{hidden}.bias", f"{readout}.weight") if name in state}
+
+    def across(rows: Tensor, mean: State, n: State) -> Tensor:
+        def loss(at: State) -> Tensor:
+            return losses(data.task, functional_call(module, {**state, **at}, (x[rows],)), y[rows])
+
+        return inner(n, hessian_times(loss, mean, n))
+
+    a, b = torch.triu_indices(len(distance), len(distance), offset=1)
+    order = distance[a, b].argsort().cpu().numpy()
+    half = min(settings.curvatures // 2, len(order) // 2)
+    drawn = numpy_rng(job.study, job.variant, "curvatures", which["mask_seed"], which["seed"])
+    pairs = [*order[:half], *drawn.choice(order[half:], half, replace=False)]
+    size = recipe.batch_size or len(x)
+    batches = [torch.arange(first, first + size) for first in range(0, len(x) - size + 1, size)] or [
+        torch.arange(len(x))
+    ]
+    rate = recipe.lr / (1 - momentum_of(recipe))
+    rows = []
+    for start in range(0, len(pairs), AT_ONCE):
+        chosen = [(int(a[pair]), int(b[pair])) for pair in pairs[start : start + AT_ONCE]]
+        means, directions = zip(*(_averaged(own, readout, i, j) for i, j in chosen), strict=True)
+        # The layers before are the same for all pairs, so that vmap runs them once.
+        mean, n = ({name: torch.stack([one[name] for one in each]) for name in own} for each in (means, directions))
+        of_batches = torch.stack([vmap(partial(across, batch))(mean, n) for batch in batches]) + recipe.weight_decay
+        exponents = (1 - rate * of_batches).abs().log().mean(0)
+        for (i, j), curvature, exponent in zip(chosen, of_batches.mean(0).tolist(), exponents.tolist(), strict=True):
+            merged = float(distance[i, j]) < settings.close
+            row = {"a": i, "b": j, "distance": float(distance[i, j]), "merged": merged}
+            rows.append({**which, **row, "curvature": curvature, "exponent": exponent})
+    module.float()
+    return pd.DataFrame(rows, columns=PAIRS)
+
+
+def _averaged(own: State, readout: str, i: int, j: int) -> tuple[State, State]:
+    """The point where two neurons have the mean of their parameters, and the unit direction in which they differ."""
+    mean, n = {}, {}
+    for name, value in own.items():
+        rows = value.T if name == f"{readout}.weight" else value
+        at, off = rows.clone(), torch.zeros_like(rows)
+        at[[i, j]] = (rows[i] + rows[j]) / 2
+        off[i], off[j] = rows[i] - rows[j], rows[j] - rows[i]
+        mean[name], n[name] = (part.T if name == f"{readout}.weight" else part for part in (at, off))
+    return mean, unit(n)

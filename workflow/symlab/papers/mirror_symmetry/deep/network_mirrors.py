@@ -1,0 +1,205 @@
+"""What Theorem 1 says of gradients, Hessians and training, measured on mirrors of trained networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, grad
+
+from symlab.measures.job import Job
+from symlab.measures.symmetries import symmetries_of
+from symlab.papers.mirror_symmetry.settings import Mirrors
+from symlab.seeds import numpy_rng, torch_generator
+from symlab.symmetries.mirrors import (
+    Mirror,
+    State,
+    hessian_times,
+    inner,
+    neurons,
+    norm,
+    random_state,
+    unit,
+)
+from symlab.training.models import Models, move
+from symlab.training.stacks import losses
+
+if TYPE_CHECKING:
+    from symlab.data.dataset import Dataset
+    from symlab.symmetries.symmetry_spec import SymmetrySpec
+
+STEP = 1e-5
+"""How far Eq. 6 goes off the mirror, over the norm of the parameters."""
+
+
+def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) -> dict[str, Any]:
+    """Gradients, Hessians and SGD on mirrors of trained networks, and off them, in double precision.
+
+    Returns:
+        ``network_mirrors.csv``: a row a quantity: ``mask_seed``, ``seed``, ``mirror`` (neurons, rotation), ``group``,
+        ``a``, ``b`` (of a rotation the head, and 0), ``quantity``, its value ``on`` the mirror, at the trained
+        network's projection, and ``off`` it, at the network itself:
+
+        - gradient: |P grad| / |grad|, the largest over batches (Theorem 1, part 1);
+        - hessian: |P H m| / |H m| for a random m within the mirror (part 2);
+        - second_order: L(s) - L(0) over n^T H n s^2 / 2, less 1, for a random n off the mirror (Eq. 6), in column
+          ``off`` for an m within it;
+        - left: |P theta| / |theta| after SGD from the mirror, and from beside it (Corollary 1);
+        - growth: ln of the growth of |P theta| from beside the mirror, and ``off`` as the Hessian along the path of the
+          mirror's own descent predicts it.
+    """
+    x, y = (torch.from_numpy(part[: settings.samples]) for part in data.split("train"))
+    x, y = x.to(job.device).double(), y.to(job.device)
+    module = models.module().double().to(job.device)
+    spec = symmetries_of(models, x.float(), job).spec
+    rows = []
+    for position, replica in list(enumerate(models.replicas))[: settings.models]:
+        state = move(models.state(models.epochs[-1], position), job.device)
+        parameters = dict(module.named_parameters())
+        buffers = {name: tensor for name, tensor in state.items() if name not in parameters}
+        state = {name: state[name].double() for name in parameters}
+        which = {"mask_seed": replica.mask_seed, "seed": replica.seed}
+        drawn = numpy_rng(job.study, job.variant, "mirrors", replica.mask_seed, replica.seed)
+        for mirror, place in _mirrors(module, spec, settings, drawn):
+            seed = (job.study, job.variant, "mirrors", replica.mask_seed, replica.seed, *place.values())
+            # On the mirror running statistics of both neurons are alike too.
+            fixed = {name: tensor.double() for name, tensor in buffers.items()}
+            fixed = mirror.on(fixed) if place["mirror"] == "neurons" else fixed
+            at = Point(module, x, y, data.task, mirror, settings, torch_generator(*seed), fixed)
+            rows += [{**which, **place, **found} for found in at.rows(state)]
+        job.report(f"mask {replica.mask_seed} seed {replica.seed}: {len(rows)} numbers")
+    return {"network_mirrors.csv": pd.DataFrame(rows)}
+
+
+def _mirrors(
+    module: nn.Module, spec: SymmetrySpec, settings: Mirrors, drawn: np.random.Generator
+) -> Iterator[tuple[Mirror, dict[str, Any]]]:
+    """Pairs of neurons of traced groups; of each attention layer a rotation in a head, of Q, K and of V, O."""
+    for group in sorted(drawn.permutation(spec.free)[: settings.groups]):
+        for _ in range(settings.pairs):
+            a, b = map(int, sorted(drawn.choice(spec.groups[group].size, 2, replace=False)))
+            yield neurons(spec, group, a, b), {"mirror": "neurons", "group": group, "a": a, "b": b}
+    for name, layer in module.named_modules():
+        if not all(hasattr(layer, part) for part in ("query", "key", "value", "output", "heads")):
+            continue
+        size = layer.query.out_features // layer.heads
+        head = int(drawn.integers(layer.heads))
+        n = torch.from_numpy(drawn.normal(size=size))
+        rows = slice(head * size, (head + 1) * size)
+        for first, second in (("query", "key"), ("value", "output")):
+            tensors = {
+                f"{name}.{first}.weight": 0,
+                f"{name}.{first}.bias": 0,
+                f"{name}.{second}.weight": second == "output",
+            }
+            tensors |= {} if second == "output" else {f"{name}.{second}.bias": 0}
+            group = f"{name}: {first}, {second}"
+            yield (
+                within_head(group, tensors, rows, n / n.norm()),
+                {"mirror": "rotation", "group": group, "a": head, "b": 0},
+            )
+
+
+def within_head(name: str, axes: Mapping[str, int], rows: slice, n: Float[Tensor, " size"]) -> Mirror:
+    """A reflection of some entries along one axis of each tensor: I - 2 n n^T, which Q^T K or O V do not see."""
+
+    def reflect(state: State) -> State:
+        turned = dict(state)
+        for key, axis in axes.items():
+            value = state[key].movedim(axis, 0).clone()
+            part = value[rows].reshape(len(n), -1)
+            value[rows] = (part - 2 * torch.outer(n.to(part), n.to(part) @ part)).view_as(value[rows])
+            turned[key] = value.movedim(0, axis)
+        return turned
+
+    return Mirror(name, reflect)
+
+
+class Point:
+    """A network's loss, a mirror of it, and generators of directions."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        task: str,
+        mirror: Mirror,
+        settings: Mirrors,
+        generator: torch.Generator,
+        buffers: State,
+    ):
+        self.module, self.x, self.y, self.task, self.buffers = module, x, y, task, buffers
+        self.mirror, self.settings, self.generator = mirror, settings, generator
+
+    def loss(self, state: State, rows: slice = slice(None)) -> Tensor:
+        """Mean loss over rows of the samples."""
+        return losses(self.task, functional_call(self.module, {**self.buffers, **state}, (self.x[rows],)), self.y[rows])
+
+    def rows(self, state: State) -> Iterator[dict[str, Any]]:
+        """All quantities of ``measure_mirrors`` at a trained state."""
+        places = {"on": self.mirror.on(state), "off": state}
+        for quantity, measured in (
+            ("gradient", self._gradient),
+            ("hessian", self._hessian),
+        ):
+            yield {"quantity": quantity, **{place: measured(at) for place, at in places.items()}}
+        n, m = (unit(part(self._direction(state))) for part in (self.mirror.off, self.mirror.on))
+        yield {
+            "quantity": "second_order",
+            **{k: self._second_order(places["on"], v) for k, v in (("on", n), ("off", m))},
+        }
+        left, growth, predicted = self._descend(places["on"], n)
+        yield {"quantity": "left", "on": left[0], "off": left[1]}
+        yield {"quantity": "growth", "on": growth, "off": predicted}
+
+    def _direction(self, like: State) -> State:
+        return random_state(like, self.generator)
+
+    def _batches(self) -> list[slice]:
+        size = self.settings.batch_size
+        return [slice(first, first + size) for first in range(0, len(self.x), size)]
+
+    def _gradient(self, at: State) -> float:
+        gradients = [grad(self.loss)(at, rows) for rows in self._batches()]
+        return max(norm(self.mirror.off(g)) / norm(g) for g in gradients)
+
+    def _hessian(self, at: State) -> float:
+        product = hessian_times(self.loss, at, self.mirror.on(self._direction(at)))
+        return norm(self.mirror.off(product)) / norm(product)
+
+    def _second_order(self, at: State, n: State) -> float:
+        """(L(s) - L(0)) / (n^T H n s^2 / 2) - 1 as Eq. 6 has it; large where a first order is left."""
+        s = STEP * norm(at)
+        moved = {name: value + s * n[name] for name, value in at.items()}
+        curvature = float(inner(n, hessian_times(self.loss, at, n)))
+        return abs(float(self.loss(moved) - self.loss(at)) / (curvature * s**2 / 2) - 1)
+
+    def _descend(self, start: State, n: State) -> tuple[tuple[float, float], float, float]:
+        """SGD from the mirror, from beside it, and the tangent of the first: distances left, growth and prediction."""
+        lr, decay = self.settings.lr, self.settings.weight_decay
+        size = self.settings.offset * norm(start)
+        on, v = dict(start), {name: size * value for name, value in n.items()}
+        beside = {name: value + v[name] for name, value in start.items()}
+        batches = self._batches()
+        for step in range(self.settings.steps):
+            rows = batches[step % len(batches)]
+
+            def loss(state: State, rows: slice = rows) -> Tensor:
+                return self.loss(state, rows)
+
+            v = _stepped(v, hessian_times(loss, on, v), lr, decay)
+            on, beside = (_stepped(at, grad(loss)(at), lr, decay) for at in (on, beside))
+        off = self.mirror.order_parameter
+        growth, predicted = (math.log(last / size) for last in (off(beside), norm(self.mirror.off(v))))
+        return (off(on) / norm(on), off(beside) / norm(beside)), growth, predicted
+
+
+def _stepped(at: State, gradient: State, lr: float, decay: float) -> State:
+    return {name: value - lr * (gradient[name] + decay * value) for name, value in at.items()}

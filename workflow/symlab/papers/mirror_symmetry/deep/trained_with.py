@@ -1,0 +1,41 @@
+"""How networks were trained, as figures of this paper tell them apart: parametrisation, decay, and its budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symlab.training.models import Models
+from symlab.training.schedule import learning_rate
+from symlab.training.settings import Recipe
+
+
+def trained_with(models: Models, samples: int) -> dict[str, Any]:
+    """``trained_as``, the parametrisation, ``weight_decay`` and ``budget``.
+
+    The budget B = sum of rates * decay / (1 - momentum) is by how much decay alone lowers ln|theta|: plain parameters
+    shrink by e^-B and products by e^-2B, whatever the number of epochs.
+
+    Args:
+        samples: of training.
+    """
+    recipe, scheme = Recipe(**models.header["recipe"]), models.header["scheme"]
+    steps = -(-samples // (recipe.batch_size or samples))
+    rates = sum(learning_rate(recipe, step, steps) for step in range(recipe.epochs * steps))
+    return {
+        "trained_as": parametrisation_of(scheme),
+        "weight_decay": recipe.weight_decay,
+        "budget": rates * recipe.weight_decay / (1 - momentum_of(recipe)),
+    }
+
+
+def momentum_of(recipe: Recipe) -> float:
+    """Of SGD; other optimizers have none that lengthens steps."""
+    return recipe.momentum if recipe.optimizer == "sgd" else 0.0
+
+
+def parametrisation_of(scheme: dict[str, Any]) -> str:
+    """What a scheme makes of parameters: plain, products (and how they start), rows, pairs."""
+    if scheme["name"] == "hadamard":
+        start = {"on_mirror": " on mirrors", "independent": ", independent"}.get(scheme.get("start", ""), "")
+        return f"products{start}"
+    return scheme.get("mirror") or "by parameter" if scheme["name"] == "dcs" else "plain"

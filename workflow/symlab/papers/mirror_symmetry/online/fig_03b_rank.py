@@ -1,0 +1,205 @@
+"""Figure 3 mid: noisy rates lower the rank of a product of matrices, by as many exponents as turn negative."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.mirror_symmetry.settings import RESIDUAL, SKIP, VANILLA
+from symlab.plotting.style import Look, Style, line_entry, ordered_colors
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, mean_of
+from symlab.study.facets import Panel, draw_grid
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RANKS, EXPONENTS = "mirror_rank.csv", "mirror_rank_exponents.csv"
+SHOWN = "rank_3"
+NEAR = 0.1
+"""By which part of d a rank may differ from what is predicted."""
+TOLERANCE = 2
+TITLES = {
+    (VANILLA, "map"): "WU",
+    (RESIDUAL, "map"): "(I + W)(I + U)",
+    (RESIDUAL, "WU"): "WU of residual",
+    (SKIP, "map"): "WU + V",
+}
+
+
+def final_ranks(tables: Tables) -> pd.DataFrame:
+    """Ranks at the end, with ``predicted``: the number of positive exponents up to d.
+
+    A model's rate and mu at which any seed has diverged are left out.
+    """
+    rows = need(tables, RANKS)
+    rows = rows[rows["step"] == rows.groupby("d")["step"].transform("max")]
+    rows = rows[~rows.groupby(["d", "model", "lr", "mu"])["diverged"].transform("any")]
+    exponents = need(tables, EXPONENTS)
+    positive = (exponents["exponent"] > 0).groupby([exponents[key] for key in ("d", "lr", "mu")]).sum()
+    merged = rows.merge(positive.rename("predicted").reset_index(), on=["d", "lr", "mu"])
+    return merged.assign(predicted=np.minimum(merged["predicted"], merged["d"]))
+
+
+def ranks_against_rate(tables: Tables, style: Style) -> Figure:
+    """A row a size; the rank of what each model multiplies the input with against the rate, a colour a mu."""
+    rows = final_ranks(tables)
+    mus = sorted(rows["mu"].unique())
+    # Equal ranks of several mu are drawn beside each other.
+    shift = {mu: 1.02 ** (place - len(mus) / 2) for place, mu in enumerate(mus)}
+    rows = rows.assign(label=[f"μ = {mu:g}" for mu in rows["mu"]], shown=rows["lr"] * rows["mu"].map(shift))
+    colors = dict(zip(mus, ordered_colors(len(mus)), strict=True))
+    looks = {f"μ = {mu:g}": Look(color, "", "o") for mu, color in colors.items()}
+
+    def panel(d: int, model: str, matrix: str) -> Panel:
+        of = rows[(rows["d"] == d) & (rows["model"] == model) & (rows["matrix"] == matrix)]
+
+        def law(axis: Axes) -> None:
+            if matrix == "map" and model != SKIP:
+                for mu, part in of.groupby("mu"):
+                    line = part.groupby("lr")["predicted"].first()
+                    axis.plot(line.index, line, color=colors[mu], marker="", linestyle="--", linewidth=0.9)
+
+        rates = sorted(rows.loc[rows["d"] == d, "lr"].unique())
+        axes = {"xscale": "log", "ylim": (0, 1.06 * d), "xlabel": "rate λ", "ylabel": f"rank, d = {d}"}
+        axes |= {"title": TITLES[model, matrix], "xticks": rates, "xlim": (rates[0] / 1.2, rates[-1] * 1.2)}
+        return Panel(of, "shown", SHOWN, axes, options={"unit": ("seed",), "band": False}, more=law)
+
+    grid = [[panel(d, *of) for of in TITLES] for d in sorted(rows["d"].unique(), reverse=True)]
+    entries = [line_entry("positive exponents", color="0.3", linestyle="--")]
+    return draw_grid(grid, looks, sharex="row", sharey="row", height=1.7, entries=entries)
+
+
+def ranks_of(rows: pd.DataFrame, model: str, value: str = SHOWN) -> Cases:
+    """Values of what a model multiplies the input with, a case a size, rate and mu > 0, a unit a seed."""
+    of = rows[(rows["model"] == model) & (rows["matrix"] == "map") & (rows["mu"] > 0)]
+    return cases(
+        of.sort_values(["d", "lr", "mu"]), value, ["d", "lr", "mu"], "seed", "d = {d}, rate {lr:g}, μ = {mu:g}"
+    )
+
+
+def rank_off_exponents(tables: Tables, model: str) -> list[Found]:
+    """The difference of a rank from the number of positive exponents, over d, at each size, rate and mu > 0."""
+    rows = final_ranks(tables)
+    rows = rows.assign(off=(rows[SHOWN] - rows["predicted"]).abs() / rows["d"])
+    return ranks_of(rows, model, "off").means() or ["no runs with μ > 0"]
+
+
+def rises(tables: Tables) -> list[Found]:
+    """By how much the rank rises from a rate to the next at a mu, or from a mu to the next lower one."""
+    rows = ranks_of(final_ranks(tables), VANILLA)
+    found: list[Found] = []
+    for along, other, sign in (("lr", "mu", 1), ("mu", "lr", -1)):
+        for low, high in _neighbours(rows, along, other):
+            change = sign * (high.values - low.values)
+            name = f"{low.case} to {along.replace('lr', 'rate').replace('mu', 'μ')} {high.case.key[along]:g}"
+            found.append(mean_of(change.to_numpy(), name, f"from {low.mean:.3g} to {high.mean:.3g}", "seeds"))
+    return found or ["needs several rates or μ > 0"]
+
+
+def _neighbours(rows: Cases, along: str, other: str) -> list[tuple]:
+    """Pairs of cases that differ in one value of their key alone, which is the next one."""
+    of_line: dict[tuple, list] = {}
+    for each in rows:
+        of_line.setdefault((each.case.key["d"], each.case.key[other]), []).append(each)
+    return [pair for line in of_line.values() for pair in pairwise(sorted(line, key=lambda v: v.case.key[along]))]
+
+
+def least(tables: Tables, model: str) -> list[Found]:
+    """The rank over d at the rate and mu > 0 at which its mean is least, a case a size."""
+    rows = final_ranks(tables)
+    found = list(ranks_of(rows.assign(share=rows[SHOWN] / rows["d"]), model, "share"))
+    smallest = {of.case.key["d"]: of for of in sorted(found, key=lambda of: -of.mean)}
+    shown = (replace(of, case=Case(f"d = {d}", d=d), told=str(of.case)) for d, of in sorted(smallest.items()))
+    return Cases(tuple(shown), "seeds").means() or [f"no {model} runs with μ > 0"]
+
+
+FIGURES = (
+    Drawing(
+        "mirror-3b",
+        "Noise lowers the rank of a product of matrices",
+        "Online SGD on labels μx + (1 - μ)ε, a row a size d: the number of singular values above 1e-3 of the largest "
+        "at the end, against the rate (mean and standard deviation over seeds). Dashed, the number of positive "
+        "Lyapunov exponents near W = U = 0, which predicts it without a fit. The residual form is shown by all that it "
+        "multiplies the input with, and by the product of its W and U alone; last, a product with a linear skip V.",
+        ranks_against_rate,
+        seen=Sentence(
+            "The residual form is left with as little as {least:%} of full rank (the smallest for each d).",
+            {"least": at("mirror-3b-residual")},
+        ),
+        differs="The paper gives no rates, steps or threshold for the rank. It says that the residual form removes the "
+        "symmetry; it moves it, which the second panel shows.",
+    ),
+)
+_OF = (RANKS, EXPONENTS)
+CLAIMS = (
+    Claim(
+        id="mirror-3b-exponents",
+        statement="The rank is the number of positive Lyapunov exponents",
+        quantity="difference of the rank from that number over d, at each size, rate and μ > 0, mean over seeds",
+        bound=at_most(NEAR),
+        owner="derived",
+        origin="pilot",
+        reason="Exponents next to 0 decide after more steps than there are. Two rates of another program at d = 20 "
+        "were known; at μ = 0 nothing is left that a relative rank could be taken of.",
+        tables=_OF,
+        measure=lambda tables: rank_off_exponents(tables, VANILLA),
+    ),
+    Claim(
+        id="mirror-3b-monotone",
+        statement="The rank does not rise with the rate or with the labels' noise",
+        quantity="rise of the rank from a rate or μ to the next, μ > 0, mean over seeds",
+        bound=at_most(TOLERANCE, "directions"),
+        owner="paper",
+        origin="ours",
+        reason="The paper's figure; two directions are left for those whose exponents are next to 0.",
+        tables=_OF,
+        measure=rises,
+    ),
+    Claim(
+        id="mirror-3b-residual",
+        statement="The residual form stays at full rank",
+        quantity="least mean rank of (I + W)(I + U) over rates and μ > 0, over d",
+        bound=at_least(0.95),
+        owner="paper",
+        origin="paper",
+        reason="The paper's inset: it always stays full-rank; a twentieth is left for singular values next to the "
+        "threshold.",
+        tables=_OF,
+        measure=lambda tables: least(tables, RESIDUAL),
+        why={
+            "": "I + W and I + U are plain factors that start elsewhere: without weight decay SGD of the residual form "
+            "is SGD of the product, step by step, and its mirror lies at W = U = -I. The inset can be of W and U "
+            "alone, whose rank is full."
+        },
+    ),
+    Claim(
+        id="mirror-3b-same",
+        statement="The residual form's rank is the number of positive Lyapunov exponents too",
+        quantity="difference of the rank of (I + W)(I + U) from that number over d, at each size, rate and μ > 0",
+        bound=at_most(NEAR),
+        owner="derived",
+        origin="derived",
+        reason="It is the product's own descent from another start.",
+        tables=_OF,
+        measure=lambda tables: rank_off_exponents(tables, RESIDUAL),
+    ),
+    Claim(
+        id="mirror-3b-skip",
+        statement="With a linear skip the map stays at full rank",
+        quantity="least mean rank of WU + V over rates and μ > 0, over d",
+        bound=at_least(0.95),
+        owner="ours",
+        origin="ours",
+        reason="d(WU + V)/dV is the identity, so that there is no subspace that gradients cannot leave.",
+        tables=_OF,
+        measure=lambda tables: least(tables, SKIP),
+    ),
+)

@@ -1,0 +1,134 @@
+"""How fast SGD collapses onto mirrors, without a fit: a regression of products u w on noisy labels (Fig. 3 left).
+
+Near u = w = 0 each step multiplies u + w by 1 - lr h and u - w by 1 + lr h, h = -2 mean(y x) over a batch. Their
+logarithms are random walks with opposite noise, from which everything here follows. The paper has the sign of their
+drift alone (Eq. 5). Away from 0 the drift is that of h = 2 (u w - 1/d) on average: a product that has learned its
+coefficient has no signal left that would keep it from falling (``simulate_products``).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+LOG_OF_CHI = -(np.euler_gamma + math.log(2))
+"""Mean of ln z^2 for a standard normal z."""
+LARGEST_MOVE = 0.5
+"""What ln (u + w)^2 moves by in a step of ``simulate_products``: by noise, and where u w is as large as it can be."""
+LARGEST_PRODUCT = 6
+"""About the largest d |u w| of thousands of starts."""
+
+
+def noise_strength(d: int, sigma: float, batch: float) -> float:
+    """E[h^2] / 4 for x ~ N(0, I_d), y = sum(x) / d + sigma N(0, 1); an infinite batch has (1/d)^2 left."""
+    return (sigma**2 + (d + 1) / d**2) / batch + 1 / d**2
+
+
+def growth_rate(lr: float, d: int, sigma: float, batch: float) -> float:
+    """Lambda, E log|1 - lr h| to second order: what log|u + w| gains a step near the mirror."""
+    return 2 * lr / d - 2 * lr**2 * noise_strength(d, sigma, batch)
+
+
+def critical_rate(d: int, sigma: float, batch: float) -> float:
+    """The rate above which Lambda < 0: 1 / (d sigma^2 + 1) for batches of one, but for terms of order 1/d."""
+    return 1 / (d * noise_strength(d, sigma, batch))
+
+
+def logs_to_fall(d: int, below: float) -> float:
+    """By how much ln (u + w)^2 / 2 has to fall, on average from a start N(0, 1/d), for a product of ``below``."""
+    return LOG_OF_CHI - math.log(d) - math.log(2 * below)
+
+
+def half_rate(d: int, sigma: float, batch: float, steps: float, below: float = 1e-6) -> float:
+    """The rate at which about half of the products are smaller than ``below`` after so many steps."""
+    s2 = noise_strength(d, sigma, batch)
+    return (1 / d + math.sqrt(1 / d**2 + logs_to_fall(d, below) * s2 / steps)) / (2 * s2)
+
+
+def stationary_share(lr: float, d: int, sigma: float, batch: float, below: float = 1e-6) -> float:
+    """Share of products with |u w| < ``below`` after infinitely many steps; 1 from the critical rate on.
+
+    Below it Z = (u + w)^2 / 2 follows dZ = Z (4 lr / d + 4 lr^2 s2 - 2 lr Z) dt + 4 lr sqrt(s2) Z dB once u - w has
+    fallen to 0: a logistic equation with noise, whose stationary law is a Gamma law. With it u w = Z / 2 is of shape
+    k = (critical rate / lr - 1) / 2 and scale 2 lr s2 (ours; the paper has the sign of the drift alone).
+    """
+    shape = stationary_shape(lr, d, sigma, batch)
+    if shape <= 0:
+        return 1.0
+    from scipy.special import gammainc
+
+    return float(gammainc(shape, below / (2 * lr * noise_strength(d, sigma, batch))))
+
+
+def stationary_shape(lr: float, d: int, sigma: float, batch: float) -> float:
+    """The shape of that Gamma law; the law exists where it is above 0."""
+    return (critical_rate(d, sigma, batch) / lr - 1) / 2
+
+
+def relaxation_steps(lr: float, d: int, sigma: float, batch: float) -> float:
+    """Steps in which what is left of the start falls by e: the walk's drift is 8 lr^2 s2 k beside noise 4 lr sqrt(s2).
+
+    Far below its wall ln Z is a walk with a drift m and a variance v a step, whose gap is m^2 / (2 v).
+    """
+    k = stationary_shape(lr, d, sigma, batch)
+    return 1 / (2 * lr**2 * noise_strength(d, sigma, batch) * k**2)
+
+
+def predict_sparsity(
+    lr: float, d: int, sigma: float, batch: float, steps: float, below: float = 1e-6, points: int = 2001
+) -> float:
+    """Expected share of products with |u w| < ``below`` after so many steps.
+
+    That is Pr[Z1 e^(2 T Lambda + N) < 2 below and Z2 e^(-8 T lr / d + 2 T Lambda - N) < 2 below] with Z1, Z2
+    distributed as N(0, 1)^2 / d at the start and N ~ N(0, 16 lr^2 s2 T), by a sum over N.
+    """
+    s2 = noise_strength(d, sigma, batch)
+    noise = np.linspace(-8, 8, points)
+    weight = np.exp(-(noise**2) / 2)
+    noise = noise * 4 * lr * math.sqrt(s2 * steps)
+    room = math.log(2 * below * d) + 4 * lr**2 * s2 * steps
+    signal = 4 * lr / d * steps
+    both = _chi_below(room - signal - noise) * _chi_below(room + signal + noise)
+    return float(np.sum(weight * both) / np.sum(weight))
+
+
+def _chi_below(log: np.ndarray) -> np.ndarray:
+    """Pr[ln z^2 < log] for a standard normal z."""
+    # Claims of other figures are imported beside this module, and scipy takes time.
+    from scipy.special import erf
+
+    return erf(np.exp(np.clip(log, -700, 20) / 2) / math.sqrt(2))
+
+
+def simulate_products(
+    lr: float,
+    d: int,
+    sigma: float,
+    batch: float,
+    moments: list[int],
+    generator: np.random.Generator,
+    products: int = 4000,
+) -> Float[np.ndarray, "moments products"]:
+    """|u w| of single products after so many steps each, every one alone with its own signal 1/d - u w.
+
+    With x = ln (u + w)^2 / 2 and y = ln (u - w)^2 / 2 it follows dx = 4 lr (1/d - u w) dt - 4 lr^2 s2 dt + 4 lr
+    sqrt(s2) dB and the same for y with the signs of signal and noise turned, by Euler's method in long steps.
+    """
+    s2 = noise_strength(d, sigma, batch)
+    longest = max(1.0, min((LARGEST_MOVE / (4 * lr)) ** 2 / s2, LARGEST_MOVE * d / (8 * lr * LARGEST_PRODUCT)))
+    x, y = (np.log(generator.standard_normal(products) ** 2 / d) for _ in range(2))
+    found, now = [], 0
+    # At rates at which SGD diverges these do too; what is not a number is below no threshold.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for moment in moments:
+            count = math.ceil((moment - now) / longest)
+            dt, now = (moment - now) / count, moment
+            for _ in range(count):
+                theta = (np.exp(x) - np.exp(y)) / 2
+                move = 4 * lr * ((1 / d - theta) * dt + math.sqrt(s2 * dt) * generator.standard_normal(products))
+                x += move - 4 * lr**2 * s2 * dt
+                y -= move + 4 * lr**2 * s2 * dt
+            found.append(np.abs(np.exp(x) - np.exp(y)) / 2)
+    return np.stack(found)

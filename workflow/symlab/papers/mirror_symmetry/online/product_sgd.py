@@ -1,0 +1,251 @@
+"""Online SGD of a regression with and without products for coefficients, all rates and seeds at once (Fig. 3 left)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.online.law import (
+    critical_rate,
+    growth_rate,
+    predict_sparsity,
+    simulate_products,
+)
+from symlab.papers.mirror_symmetry.settings import Sparsity
+from symlab.seeds import numpy_rng
+
+BLOCK = 1000
+"""Steps over which an error is averaged; measurements come after a whole number of blocks."""
+PIECE = 100
+"""Steps whose samples are drawn at once."""
+THRESHOLDS = range(3, 13)
+"""Powers of ten below which coefficients are counted."""
+DIVERGED = 1000.0
+"""Multiple of the labels' variance above which a run's squared error is that of one that diverged."""
+LATE = 0.1
+"""Part of the steps from which on shares are compared with those of single products."""
+PRODUCT, PLAIN = "product", "plain"
+
+
+class Samples(NamedTuple):
+    """Samples of a block of steps, the same for all rates of a seed."""
+
+    x: Float[np.ndarray, "steps seeds batch d"]
+    y: Float[np.ndarray, "steps seeds batch"]
+
+
+def train_online(
+    settings: Sparsity, job: Job, sigma: float, batch: int | None, rates_of: int
+) -> dict[str, pd.DataFrame]:
+    """Both models at every rate and seed, rates in units of the critical one of batches of ``rates_of`` if asked for.
+
+    Returns:
+        ``mirror_sparsity.csv``: a row a model (product, plain), rate, seed and step, with ``d``, ``sigma`` and
+        ``batch`` (infinite: the expected gradient): ``mse`` over the last 1,000 steps, ``excess`` |theta - 1/d|^2,
+        whether it ``diverged``, medians over coefficients of ln|theta| and ln (u + w)^2 / 2 (``median_log``,
+        ``median_log_mirror``) and the shares of |theta| < 10^-k (``below_k``).
+        ``mirror_sparsity_law.csv``: for the products, a row a rate and step: Lambda
+        (``growth``) and the shares predicted without a fit, by the law near the mirror (``below_k``) and by products
+        that are simulated one by one (``alone_k``); ``chance``, the same in all rows, is what the largest difference
+        from the latter, over rates, thresholds and the last nine tenths of the steps, exceeds in one of twenty runs of
+        as many products as are trained if these are such products.
+    """
+    unit = critical_rate(settings.d, sigma, rates_of) if settings.in_critical_rates else 1.0
+    rates = unit * np.array(sorted(settings.lr))
+    at = {"d": settings.d, "sigma": sigma, "batch": math.inf if batch is None else float(batch)}
+    rows = pd.DataFrame(_train(settings, rates, sigma, batch, job))
+    return {
+        "mirror_sparsity.csv": pd.DataFrame(at, index=rows.index).join(rows),
+        "mirror_sparsity_law.csv": predict_shares(at, rates, sorted(set(rows["step"])), settings.seeds, job),
+    }
+
+
+def predict_shares(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: int, job: Job) -> pd.DataFrame:
+    """Both predictions of the shares below all thresholds, a row a rate and step, and what chance makes of them."""
+    law = int(at["d"]), at["sigma"], at["batch"]
+    named = [f"{value:g}" for value in at.values()]
+    rows, judged = [], []
+    for lr in rates:
+        # Rates share their draws, so that what differs between them is not the draws.
+        alone = simulate_products(lr, *law, steps, numpy_rng(job.study, "sparsity", "products alone", *named))
+        for step, theta in zip(steps, alone, strict=True):
+            row = {**at, "lr": lr, "step": step, "growth": growth_rate(lr, *law)}
+            row |= {f"below_{k}": predict_sparsity(lr, *law, step, 10.0**-k) for k in THRESHOLDS}
+            below = [theta < 10.0**-k for k in THRESHOLDS]
+            rows.append(row | {f"alone_{k}": np.mean(each) for k, each in zip(THRESHOLDS, below, strict=True)})
+            if step >= LATE * steps[-1]:
+                judged += below
+    drawn = numpy_rng(job.study, "sparsity", "chance", *named)
+    return pd.DataFrame(rows).assign(chance=largest_by_chance(np.stack(judged), int(at["d"]) * seeds, drawn))
+
+
+def largest_by_chance(
+    below: Bool[np.ndarray, "cells products"], trained: int, generator: np.random.Generator, runs: int = 200
+) -> float:
+    """The 95 % quantile over runs of the largest difference over cells of two shares, by drawing products anew.
+
+    Args:
+        below: whether each simulated product is below a threshold, in each cell (rate, step, threshold).
+        trained: of how many products one share is; the other is of as many as were simulated.
+    """
+    n = below.shape[1]
+    weights = [generator.multinomial(size, np.full(n, 1 / n), runs) / size for size in (trained, n)]
+    off = below.astype(np.float32) @ (weights[0] - weights[1]).T.astype(np.float32)
+    return float(np.quantile(np.abs(off).max(axis=0), 0.95))
+
+
+def moments_of(steps: int, per_decade: int) -> set[int]:
+    """After how many steps to measure: whole blocks, evenly spaced in their logarithm, and the end."""
+    powers = np.arange(0, math.log10(steps / BLOCK), 1 / per_decade)
+    return {BLOCK * round(10**power) for power in powers} | {steps}
+
+
+def _train(
+    settings: Sparsity, rates: np.ndarray, sigma: float, batch: int | None, job: Job
+) -> Iterator[dict[str, float | str]]:
+    d, seeds = settings.d, range(settings.seeds)
+    drawn = [numpy_rng(job.study, "sparsity", f"{d} inputs", "start", seed) for seed in seeds]
+    start = np.stack([each.normal(0, d**-0.5, (2, d)) for each in drawn], axis=1)
+    u, w = (np.repeat(part[:, None], len(rates), axis=1) for part in start)
+    plain = u.copy() if settings.plain else None
+    streams = [numpy_rng(job.study, "sparsity", f"{d} inputs", f"batches of {batch}", seed) for seed in seeds]
+    moments = moments_of(settings.steps, settings.per_decade)
+    limit = DIVERGED * (sigma**2 + 1 / d)
+    for step in range(BLOCK, settings.steps + 1, BLOCK):
+        # A run that diverges does so to the end; its numbers are marked, not mended.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if batch is None:
+                errors = {PRODUCT: _descend(u, w, rates, sigma)}
+            else:
+                errors = _take_block(u, w, plain, rates, batch, sigma, streams)
+            if step in moments:
+                for model, mse in errors.items():
+                    theta = u * w if model == PRODUCT or plain is None else plain
+                    mirror = (u + w) ** 2 / 2 if model == PRODUCT else np.full_like(theta, np.nan)
+                    yield from _measure(theta, mirror, rates, step, mse, limit, model)
+
+
+def _take_block(
+    u: np.ndarray,
+    w: np.ndarray,
+    plain: np.ndarray | None,
+    rates: np.ndarray,
+    batch: int,
+    sigma: float,
+    streams: list[np.random.Generator],
+) -> dict[str, Float[np.ndarray, "seeds rates"]]:
+    """A block of steps of both models in place, by pieces that fit in memory; their mean squared errors."""
+    errors: dict[str, list[np.ndarray]] = {PRODUCT: [], PLAIN: []}
+    for _ in range(BLOCK // PIECE):
+        samples = draw_samples(streams, PIECE, batch, u.shape[-1], sigma)
+        errors[PRODUCT].append(step_products(u, w, rates, samples))
+        if plain is not None:
+            errors[PLAIN].append(step_plain(plain, rates, samples))
+    return {model: np.mean(each, axis=0) for model, each in errors.items() if each}
+
+
+def _measure(
+    theta: Float[np.ndarray, "seeds rates d"],
+    mirror: Float[np.ndarray, "seeds rates d"],
+    rates: Float[np.ndarray, " rates"],
+    step: int,
+    mse: Float[np.ndarray, "seeds rates"],
+    limit: float,
+    model: str,
+) -> Iterator[dict[str, float | str]]:
+    with np.errstate(divide="ignore"):
+        logs = np.median(np.log(np.abs(theta)), axis=-1)
+        mirror_logs = np.median(np.log(mirror), axis=-1)
+    excess = np.sum((theta - 1 / theta.shape[-1]) ** 2, axis=-1)
+    below = {f"below_{k}": np.mean(np.abs(theta) < 10.0**-k, axis=-1) for k in THRESHOLDS}
+    for seed, place in np.ndindex(mse.shape):
+        at = seed, place
+        row = {"model": model, "lr": rates[place], "seed": seed, "step": step, "mse": mse[at], "excess": excess[at]}
+        row |= {"diverged": not mse[at] <= limit, "median_log": logs[at], "median_log_mirror": mirror_logs[at]}
+        yield row | {name: share[at] for name, share in below.items()}
+
+
+def draw_samples(streams: list[np.random.Generator], steps: int, batch: int, d: int, sigma: float) -> Samples:
+    """The next samples of each seed: x ~ N(0, I), y = mean(x) + sigma N(0, 1)."""
+    drawn = [stream.standard_normal((steps, batch, d + 1)) for stream in streams]
+    all_of = np.stack(drawn, axis=1)
+    x = np.ascontiguousarray(all_of[..., :d])
+    return Samples(x, x.mean(axis=-1) + sigma * all_of[..., d])
+
+
+def step_products(
+    u: Float[np.ndarray, "seeds rates d"],
+    w: Float[np.ndarray, "seeds rates d"],
+    rates: Float[np.ndarray, " rates"],
+    samples: Samples,
+) -> Float[np.ndarray, "seeds rates"]:
+    """SGD of mean((sum(u w x) - y)^2) in place, a step for each of the samples' batches; the mean squared error.
+
+    Apart from training's loop for speed: over 50 times that of a torch loop over runs (benchmarks/papers.py).
+    Arrays are kept, since making them would take most of the time.
+    """
+    theta, gradient = u * w, np.empty_like(u)
+    residuals, scaled, scale = _room_for_residuals(samples, rates)
+    for x, y, r in zip(samples.x, samples.y[:, :, None], residuals, strict=True):
+        _take_gradient(theta, x, y, r, scaled, scale, gradient)
+        np.multiply(gradient, w, out=theta)
+        np.multiply(gradient, u, out=gradient)
+        w -= gradient
+        u -= theta
+        np.multiply(u, w, out=theta)
+    return np.mean(residuals**2, axis=(0, -1))
+
+
+def step_plain(
+    theta: Float[np.ndarray, "seeds rates d"], rates: Float[np.ndarray, " rates"], samples: Samples
+) -> Float[np.ndarray, "seeds rates"]:
+    """SGD of mean((sum(theta x) - y)^2) in place, as ``step_products``."""
+    gradient = np.empty_like(theta)
+    residuals, scaled, scale = _room_for_residuals(samples, rates)
+    for x, y, r in zip(samples.x, samples.y[:, :, None], residuals, strict=True):
+        _take_gradient(theta, x, y, r, scaled, scale, gradient)
+        theta -= gradient
+    return np.mean(residuals**2, axis=(0, -1))
+
+
+def _room_for_residuals(samples: Samples, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    steps, seeds, batch, _ = samples.x.shape
+    residuals = np.empty((steps, seeds, len(rates), batch))
+    return residuals, np.empty_like(residuals[0]), 2 * rates[:, None] / batch
+
+
+def _take_gradient(
+    theta: np.ndarray,
+    x: Float[np.ndarray, "seeds batch d"],
+    y: Float[np.ndarray, "seeds 1 batch"],
+    r: np.ndarray,
+    scaled: np.ndarray,
+    scale: np.ndarray,
+    gradient: np.ndarray,
+) -> None:
+    """The rate times the gradient for theta into ``gradient``, the residuals into ``r``."""
+    np.matmul(theta, x.swapaxes(1, 2), out=r)
+    r -= y
+    np.multiply(r, scale, out=scaled)
+    # A product of matrices with one column takes twice as long as numpy's broadcasting.
+    if x.shape[1] == 1:
+        np.multiply(scaled, x, out=gradient)
+    else:
+        np.matmul(scaled, x, out=gradient)
+
+
+def _descend(u: np.ndarray, w: np.ndarray, rates: np.ndarray, sigma: float) -> Float[np.ndarray, "seeds rates"]:
+    """A block of gradient descent on the expected loss sigma^2 + |u w - 1/d|^2 in place; its last value."""
+    d = u.shape[-1]
+    for _ in range(BLOCK):
+        gradient = 2 * rates[:, None] * (u * w - 1 / d)
+        change = gradient * w
+        w -= gradient * u
+        u -= change
+    return sigma**2 + np.sum((u * w - 1 / d) ** 2, axis=-1)

@@ -1,0 +1,314 @@
+"""Figure 4: dead parameters of regressors that learn one task after the other, and the loss that they still reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.mirror_symmetry.small.plasticity import (
+    BIAS,
+    DECAY,
+    HADAMARD,
+    KEPT,
+    NOISE,
+    SGD,
+    SKIP,
+    SYRE,
+    VANILLA,
+)
+from symlab.plotting.style import Style
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most
+from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DEAD, LOSSES = "mirror_dead.csv", "mirror_plasticity.csv"
+THRESHOLD = 1e-6
+PAPER_NOISE = 1e-4
+NAMES = {
+    HADAMARD: "Hadamard",
+    KEPT: "Hadamard, one Adam for all",
+    SGD: "Hadamard, SGD",
+    DECAY: "with decay",
+    BIAS: "with bias",
+    SYRE: "with bias and decay",
+    NOISE: "with noise",
+    SKIP: "with skip",
+    VANILLA: "vanilla",
+}
+"""How each variant is called, in the order in which they have their colours."""
+
+
+def of_variant(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
+    """Rows of a variant: with the paper's noise (or the nearest), at SGD's largest rate."""
+    rows = rows[rows["variant"] == variant]
+    if variant == NOISE:
+        least = (np.log(rows["noise"]) - np.log(PAPER_NOISE)).abs()
+        return rows[least == least.min()]
+    return rows[rows["lr"] == rows["lr"].max()] if variant == SGD else rows
+
+
+def dead_rows(tables: Tables, *variants: str) -> pd.DataFrame:
+    """Share of dead parameters (gradients of at most 1e-6) on each arrival, of some variants or all, as ``share``."""
+    rows = need(tables, DEAD)
+    rows = rows[rows["threshold"] == THRESHOLD]
+    rows = pd.concat([of_variant(rows, name) for name in variants or NAMES])
+    return rows.assign(share=rows["dead"] / rows["parameters"])
+
+
+def on_last_arrival(tables: Tables, *variants: str, name: str = "{variant}") -> Cases:
+    """The dead share on the last arrival, a case a variant, a unit a seed."""
+    rows = dead_rows(tables, *variants)
+    return cases(rows[rows["task"] == rows["task"].max()], "share", ["variant"], "seed", name)
+
+
+def dead_against_task(tables: Tables, style: Style) -> Figure:
+    """Dead share over tasks, and the loss that each task ends with."""
+    losses = need(tables, LOSSES)
+    dead = dead_rows(tables)
+    ended = pd.concat([of_variant(losses, name) for name in NAMES])
+    looks = {name: replace(look, marker="") for name, look in assign_looks(list(NAMES.values()), style).items()}
+    left, right = (rows.assign(label=rows["variant"].map(NAMES)) for rows in (dead, ended))
+    last = left[left["task"] == left["task"].max()].groupby("label", sort=False)["share"].mean()
+    options = {"unit": ("seed",)}
+    tasks = {"xlabel": "task", "xticks": sorted(dead["task"].unique())}
+    end = dead["task"].max()
+
+    def name_lines(axis: Axes) -> None:
+        for names, height in told_together(last):
+            axis.annotate(names, (end, height), (5, 0), textcoords="offset points", va="center", fontsize=6)
+
+    shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05, 1.02), "xlim": (1, end * 1.75)}
+    reached = {**tasks, "ylabel": "loss reached on the task", "yscale": "log"}
+    grid = [
+        Panel(left, "task", "share", shares, options=options, more=name_lines),
+        Panel(right, "task", "loss", reached, options=options),
+    ]
+    return draw_grid([grid], looks, sharex=False, sharey=False, height=2.6)
+
+
+def told_together(last: pd.Series, room: float = 0.09) -> list[tuple[str, float]]:
+    """What stands at the end of lines, and where: those that end within some room have one text of several lines."""
+    groups: list[list[str]] = []
+    for name in last.sort_values().index:
+        if groups and last[name] - last[groups[-1][-1]] < room:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    told, lowest = [], -0.05
+    for names in groups:
+        lines = [", ".join(reversed(names[at : at + 2])) for at in range(0, len(names), 2)]
+        half = 0.03 * len(lines)
+        middle = max(float(last[names].mean()), lowest + half)
+        told.append(("\n".join(reversed(lines)), middle))
+        lowest = middle + half + 0.01
+    return told
+
+
+def steadiness(tables: Tables) -> list[Found]:
+    """Spearman correlation of task and dead share from the second task on, a seed at a time."""
+    rows = dead_rows(tables, HADAMARD, KEPT)
+    rows = rows[rows["task"] > 1]
+    if rows["task"].nunique() < 3:
+        return ["fewer than three tasks arrive at trained regressors"]
+    rho = rows.groupby(["variant", "seed"], sort=False)[["task", "share"]].apply(_steadiness)
+    return cases(rho.rename("rho").reset_index(), "rho", ["variant"], "seed", "{variant}").means()
+
+
+def _steadiness(path: pd.DataFrame) -> float:
+    if path["share"].isna().any():
+        return np.nan
+    # A share that never changes rises as little as it falls.
+    return path["task"].corr(path["share"], method="spearman") if path["share"].nunique() > 1 else 0.0
+
+
+def more_than_vanilla(tables: Tables) -> list[Found]:
+    """Dead share on the last arrival, Hadamard minus vanilla, a seed at a time."""
+    products, vanilla = (on_last_arrival(tables, variant, name="").keyed() for variant in (HADAMARD, VANILLA))
+    return (products - vanilla).means()
+
+
+def containment(tables: Tables) -> list[Found]:
+    """Which share of the dead parameters is dead a task later, over all tasks, a seed at a time."""
+    rows = tables[DEAD]
+    rows = rows[(rows["threshold"] == THRESHOLD) & rows["variant"].isin([HADAMARD, SGD])]
+    total = rows.groupby(["variant", "lr", "seed"], sort=False)[["kept", "before"]].agg(lambda of: of.sum(skipna=False))
+    total = total[total["before"] != 0].reset_index().sort_values(["variant", "lr"])
+
+    def name(key: Mapping[str, Any]) -> str:
+        return f"SGD at {key['lr']:g}" if key["variant"] == SGD else "Adam"
+
+    share = cases(total.assign(share=total["kept"] / total["before"]), "share", ["variant", "lr"], "seed", name)
+    return share.means() or ["none is dead before the last task"]
+
+
+def loss_of_plasticity(tables: Tables) -> list[Found]:
+    """log10 of the loss reached on the last task over that on the first, minus vanilla's, a seed at a time."""
+    losses = tables[LOSSES]
+    rows = pd.concat([of_variant(losses, name) for name in (VANILLA, HADAMARD, KEPT, BIAS, SGD)])
+    first, last = (
+        cases(rows[rows["task"] == task], "loss", ["variant"], "seed", "{variant}")
+        for task in (rows["task"].min(), rows["task"].max())
+    )
+    growth = (last / first).map(np.log10)
+    return (growth.without(variant=VANILLA) - growth.at(variant=VANILLA).keyed()).means()
+
+
+def skip_coordinates(tables: Tables) -> list[Found]:
+    """The share of dead coordinates of theta = u * w + v on the last arrival."""
+    rows = dead_rows(tables, SKIP)
+    rows = rows[rows["task"] == rows["task"].max()]
+    return cases(rows.assign(share=3 * rows["dead_coordinates"] / rows["parameters"]), "share").means()
+
+
+def least_noise(tables: Tables) -> list[Found]:
+    """log10 of the least variance from which on at most a hundredth is dead on the last arrival, a seed at a time."""
+    rows = tables[DEAD]
+    of = rows[(rows["variant"] == NOISE) & (rows["threshold"] == THRESHOLD) & (rows["task"] == rows["task"].max())]
+    # The weakest noise comes first: from the least that suffices on, up to the paper's, all must.
+    of = of[of["noise"] <= PAPER_NOISE * 1.01].sort_values("noise", ascending=False)
+    of = of.assign(few=(of["dead"] <= 0.01 * of["parameters"]) & of["dead"].notna(), log=np.log10(of["noise"]))
+    least = of.groupby("seed").apply(lambda rows: rows["log"][rows["few"].cummin()].min(), include_groups=False)
+    unknown = of.groupby("seed")["dead"].apply(lambda dead: dead.isna().any())
+    least = least.fillna(np.inf).where(~unknown)
+    return cases(least.rename("log").reset_index(), "log").means()
+
+
+FIGURES = (
+    Drawing(
+        "mirror-4",
+        "Dead parameters over tasks",
+        "Left, share of parameters whose gradient on a newly arrived task is at most 1e-6, before any step on it; "
+        "right, the mean squared error that each task ends with. Adam without momentum, a new one for each task unless "
+        "said; Hadamard is θ = u ∘ w, the skip θ = u ∘ w + v. Means over seeds with their standard deviation.",
+        dead_against_task,
+        seen=Sentence(
+            "The least noise that leaves at most a hundredth dead has a variance of {noise:^}; the paper's is 1e-4.",
+            {"noise": at("mirror-4-least-noise")},
+        ),
+        differs="The paper draws counts of the first panel for vanilla, Hadamard, noise and bias.",
+    ),
+)
+_ALL = (DEAD, LOSSES)
+CLAIMS = (
+    Claim(
+        id="mirror-4-symmetry",
+        statement="With rescaling symmetry, parameters die; without it they do not",
+        quantity="share dead when the last task arrives, Hadamard minus vanilla, mean over seeds",
+        bound=above(0),
+        owner="paper",
+        origin="paper",
+        reason="Fig. 4: having symmetries leads to the loss of plasticity.",
+        tables=_ALL,
+        measure=more_than_vanilla,
+    ),
+    Claim(
+        id="mirror-4-steady",
+        statement="The number of dead parameters increases steadily from task to task",
+        quantity="Spearman correlation of task and dead share from the second task on, mean over seeds",
+        bound=above(0),
+        owner="paper",
+        origin="paper",
+        reason="App. B.3: it increases steadily as one trains on more and more tasks. The first task arrives at random "
+        "weights and is left out.",
+        tables=_ALL,
+        measure=steadiness,
+        why={
+            "": "Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back."
+        },
+    ),
+    Claim(
+        id="mirror-4-noise",
+        statement="A weak noise on the gradients keeps parameters from dying",
+        quantity="share dead when the last task arrives, mean over seeds",
+        bound=at_most(0.01),
+        owner="paper",
+        origin="pilot",
+        reason="App. B.3: the same level as vanilla, which was 0 of 100 in another program, as was this.",
+        tables=_ALL,
+        measure=lambda tables: on_last_arrival(tables, NOISE).means(),
+    ),
+    Claim(
+        id="mirror-4-least-noise",
+        statement="A weaker noise than the paper's does it too",
+        quantity="log10 of the least variance that leaves at most a hundredth dead, mean over seeds",
+        bound=at_most(-5),
+        owner="ours",
+        origin="ours",
+        reason="A tenth of the paper's variance, 1e-4, which is the only one it tries.",
+        tables=_ALL,
+        measure=least_noise,
+    ),
+    Claim(
+        id="mirror-4-bias",
+        statement="A fixed bias of every weight keeps parameters from dying",
+        quantity="share dead when the last task arrives, mean over seeds",
+        bound=at_most(0.01),
+        owner="paper",
+        origin="paper",
+        reason="App. B.3: it also fixes the loss of plasticity; at most a hundredth is our word for fixes.",
+        tables=_ALL,
+        measure=lambda tables: on_last_arrival(tables, BIAS).means(),
+        why={
+            "": "A bias moves the mirror and keeps it: without decay, training (w + b)(u + b') is training u w from "
+            "another start, in which the absorbing point is still there."
+        },
+    ),
+    Claim(
+        id="mirror-4-bias-and-decay",
+        statement="A fixed bias keeps parameters from dying where there is weight decay",
+        quantity="share dead when the last task arrives, mean over seeds",
+        bound=at_most(0.01),
+        owner="ours",
+        origin="pilot",
+        reason="Decay breaks the mirror that a bias only moves; another program had none dead, without bias 10 of 200.",
+        tables=_ALL,
+        measure=lambda tables: on_last_arrival(tables, SYRE).means(),
+    ),
+    Claim(
+        id="mirror-4-contained",
+        statement="What is dead stays dead: capacity can only decrease",
+        quantity="share of dead parameters that are dead when the next task arrives, mean over seeds",
+        bound=at_least(0.99),
+        owner="paper",
+        origin="ours",
+        reason="Sec. 3.4 says only; a hundredth is left to gradients that pass near 0.",
+        tables=_ALL,
+        measure=containment,
+        why={
+            "": "Exactly dead is for ever, nearly dead is not: beside u = w = 0 a factor of 1e-6 can grow back within "
+            "a task whose mean gradient outweighs its noise."
+        },
+    ),
+    Claim(
+        id="mirror-4-loss",
+        statement="Regressors with symmetry reach a higher loss on later tasks, compared with vanilla",
+        quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
+        bound=above(0),
+        owner="derived",
+        origin="paper",
+        reason="Loss of plasticity is to learn new tasks less well; Fig. 4 shows counts alone.",
+        tables=_ALL,
+        measure=loss_of_plasticity,
+    ),
+    Claim(
+        id="mirror-4-skip",
+        statement="A linear skip leaves no coordinate dead, without any decay or noise",
+        quantity="share of coordinates all of whose parameters are dead when the last task arrives, mean over seeds",
+        bound=at_most(0.01),
+        owner="ours",
+        origin="derived",
+        reason="The coefficient moves with v wherever u and w are.",
+        tables=_ALL,
+        measure=skip_coordinates,
+    ),
+)

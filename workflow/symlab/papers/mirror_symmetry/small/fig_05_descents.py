@@ -1,0 +1,207 @@
+"""Figure 5: descents that start on mirrors, and what rounding makes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.mirror_symmetry.small.fig_01_mirror import EDGE, draw_contours
+from symlab.papers.mirror_symmetry.small.lines import LOSSES, RESCALING, ROTATION
+from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases
+from symlab.study.claim import Claim, Found, Tables, above, at_most, between
+from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LINES, OPTIMIZERS = "mirror_lines.csv", "mirror_optimizers.csv"
+ADAM, NEURONS = "Adam", "equal neurons"
+TITLES = {RESCALING: "$(wu - 1)^2$", ROTATION: r"$-|\theta|^2 + |\theta|^4$"}
+FIRST = 200
+"""Steps in which rounding has not grown to anything."""
+GROWN = {"double": 1e-13, "single": 1e-4}, 1e-3
+"""Distances between which rounding's growth is measured: a thousandfold what a step adds, and below what bends it."""
+FLOOR = 1e-18
+"""Where distances of 0 are drawn."""
+
+
+def descents_on_mirrors(tables: Tables, style: Style) -> Figure:
+    """Two losses with the descents on and beside their mirrors, their distances, and those of optimizers."""
+    rows = need(tables, LINES)
+    blue, red = palette(style)[0], palette(style)[3]
+    beside = f"from {rows['offset'].max():g} beside it"
+    looks = {"from a mirror": Look(blue, "-", ""), beside: Look(red, ":", "")}
+    rows = rows.assign(label=np.where(rows["offset"] > 0, beside, "from a mirror"))
+    grid = [[_field(rows[rows["loss_of"] == kind], kind) for kind in LOSSES]]
+    off = need(tables, OPTIMIZERS).assign(label=lambda of: of["optimizer"])
+    turned = off[off["mirror"] == ROTATION]
+    others = [color for place, color in enumerate(palette(style, 10)) if place not in (0, 3)]
+    looks |= {name: Look(color, "-", "") for name, color in zip(turned["label"].unique(), others, strict=False)}
+    left = rows[(rows["mirror"] == "u = -w") & (rows["radius"] > 0)]
+    left = left[left["radius"] == left["radius"].min()].assign(off=left["off"].abs().clip(lower=FLOOR))
+    axes = {"yscale": "log", "xlabel": "step", "ylabel": "distance from the mirror"}
+    line = {"join": True}
+    first = {**axes, "title": "u = -w of the left loss", "xlim": (0, 400)}
+    second = {**axes, "title": "$n^T W = 0$ of $|W^T W - C|^2$"}
+    turned = turned.assign(off=turned["off"].clip(lower=FLOOR))
+    grid.append(
+        [Panel(left, "step", "off", first, draw_rows, line), Panel(turned, "step", "off", second, draw_rows, line)]
+    )
+    return draw_grid(grid, looks, sharex=False, sharey=False, width=0.8 * PAGE, height=2.5)
+
+
+def _field(rows: pd.DataFrame, kind: str) -> Panel:
+    def draw(axis: Axes) -> None:
+        u, w = draw_contours(axis, kind, -EDGE)
+        few = (slice(6, None, 12), slice(6, None, 12))
+        gu, gw = (-part[few] for part in LOSSES[kind][1](u, w))
+        length = np.hypot(gu, gw)
+        axis.quiver(u[few], w[few], gu / length, gw / length, color="0.6", width=0.003, scale=28, pivot="mid")
+        starts = rows[(rows["step"] == 0) & (rows["offset"] == 0)]
+        axis.plot(starts["u"], starts["w"], color="black", marker="o", markersize=3, linestyle="")
+
+    return Panel(rows, "u", "w", {"title": TITLES[kind]}, _draw_paths, more=draw)
+
+
+def _draw_paths(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    for _, path in rows.groupby(["mirror", "radius"]):
+        axis.plot(path[x], path[y], color=look.color, linestyle=look.linestyle, marker="", linewidth=1.6)
+
+
+def farthest(rows: pd.DataFrame) -> list[Found]:
+    """The largest distance over steps from the mirror on which an optimizer started, over the weights' norm."""
+    most = rows.groupby(["mirror", "optimizer"], sort=False)["off"].agg(lambda off: off.max(skipna=False))
+    return cases(most.reset_index(), "off", ["optimizer"], "mirror", "{optimizer}").exact()
+
+
+def of_optimizers(tables: Tables, mirror: str) -> pd.DataFrame:
+    """Rows of one mirror."""
+    rows = tables[OPTIMIZERS]
+    return rows[rows["mirror"] == mirror]
+
+
+def on_rotations(tables: Tables) -> list[Found]:
+    """In the first steps, all but Adam, in double precision."""
+    rows = of_optimizers(tables, ROTATION)
+    rows = rows[(rows["step"] <= FIRST) & (rows["optimizer"] != ADAM) & ~rows["optimizer"].str.contains("single")]
+    return farthest(rows)
+
+
+def adam_on_rotations(tables: Tables) -> list[Found]:
+    """In the first steps."""
+    rows = of_optimizers(tables, ROTATION)
+    return farthest(rows[(rows["step"] <= FIRST) & (rows["optimizer"] == ADAM)])
+
+
+def on_equal_neurons(tables: Tables, dropout: bool) -> list[Found]:
+    """With dropout, or without."""
+    rows = of_optimizers(tables, NEURONS)
+    return farthest(rows[rows["optimizer"].str.contains("dropout") == dropout])
+
+
+def growth_of_rounding(tables: Tables) -> list[Found]:
+    """Growth of the distance's logarithm over the tangent's, between the first and the last step within ``GROWN``."""
+    rows = of_optimizers(tables, ROTATION)
+    rows = rows[rows["optimizer"] != ADAM]
+    ratios = {}
+    for name, path in rows.groupby("optimizer", sort=False):
+        low = GROWN[0]["single" if "single" in str(name) else "double"]
+        last = path.index[path["off"] > GROWN[1]]
+        within = path[(path["off"] > low) & (path.index < (last[0] if len(last) else path.index[-1] + 1))]
+        if path[["off", "tangent"]].isna().any(axis=None):
+            ratios[name] = np.nan
+        elif len(within) > 1:
+            grown = np.log(within[["off", "tangent"]].iloc[-1] / within[["off", "tangent"]].iloc[0])
+            ratios[name] = float(grown["off"] / grown["tangent"])
+    found = pd.DataFrame({"optimizer": list(ratios), "ratio": list(ratios.values()), "mirror": ROTATION})
+    if found.empty:
+        return ["no distance grows to a thousandfold of rounding in these steps"]
+    return cases(found, "ratio", ["optimizer"], "mirror", "{optimizer}").exact()
+
+
+FIGURES = (
+    Drawing(
+        "mirror-5",
+        "Descents that start on a mirror stay on it, up to rounding",
+        "Above: contours and directions of descent of two losses, and gradient descents from points (dots) on their "
+        "mirrors and, dotted, from right beside them. Left, the mirrors are u = w and u = -w; along u = -w a descent "
+        "ends at the saddle 0, where the loss is 1, unless it starts beside the mirror. Right, every line through 0 is "
+        "a mirror. Below, left: how far the descents get from u = -w. Right: how far optimizers get off a mirror nᵀW = "
+        "0 of rotations on which they start. Adam divides every entry by its own scale, which rotations do not leave "
+        "as it is; the others leave it because rounding grows where the Hessian across it is negative. Zeros are at "
+        "1e-18.",
+        descents_on_mirrors,
+        seen=Sentence(
+            "Rounding grows {growth} times as fast as Hessians along the path predict.",
+            {"growth": at("mirror-5-rounding")},
+        ),
+        differs="The paper draws two fields. Descents, controls from beside the mirrors and optimizers are added.",
+    ),
+)
+CLAIMS = (
+    Claim(
+        id="mirror-5-stays",
+        statement="SGD that starts on a mirror of rotations stays there, with momentum and decay too",
+        quantity="largest |nᵀW| / |W| in 200 steps",
+        bound=at_most(1e-10),
+        owner="paper",
+        origin="pilot",
+        reason="Corollary 1 says 0; in double precision 200 steps round to 1e-15, and momentum carries some of it on.",
+        tables=(OPTIMIZERS,),
+        kind="theorem",
+        measure=on_rotations,
+    ),
+    Claim(
+        id="mirror-5-rounding",
+        statement="In floating point SGD leaves an unstable mirror as the Hessian across it says",
+        quantity="growth of ln |nᵀW| over that of an infinitesimal step beside the mirror, along the same path",
+        bound=between(0.9, 1.1),
+        owner="derived",
+        origin="ours",
+        reason="Corollary 1 is about real numbers: rounding puts a step beside the mirror, which then grows as the "
+        "linear order says; a tenth is left for what rounding adds on the way.",
+        tables=(OPTIMIZERS,),
+        measure=growth_of_rounding,
+    ),
+    Claim(
+        id="mirror-5-equal",
+        statement="Two equal neurons stay equal to the last bit under SGD, momentum, decay and Adam, in any precision",
+        quantity="largest distance of the neurons over the weights' norm in all steps",
+        bound=at_most(0),
+        owner="derived",
+        origin="derived",
+        reason="Both are rounded alike, as long as nothing random tells them apart.",
+        tables=(OPTIMIZERS,),
+        kind="theorem",
+        measure=lambda tables: on_equal_neurons(tables, dropout=False),
+    ),
+    Claim(
+        id="mirror-5-dropout",
+        statement="Dropout takes equal neurons apart",
+        quantity="largest distance of the neurons over the weights' norm in all steps",
+        bound=above(1e-3),
+        owner="ours",
+        origin="ours",
+        reason="It drops one of the two: the loss of a step has no symmetry, so that Corollary 1 says nothing.",
+        tables=(OPTIMIZERS,),
+        measure=lambda tables: on_equal_neurons(tables, dropout=True),
+    ),
+    Claim(
+        id="mirror-5-adam",
+        statement="Adam leaves a mirror of rotations on which it starts",
+        quantity="largest |nᵀW| / |W| in 200 steps",
+        bound=above(1e-3),
+        owner="ours",
+        origin="pilot",
+        reason="Its first step changes every entry by the rate, 0.001, whatever the gradient. The paper says that its "
+        "results hold for Adam-type dynamics as well, which is so for mirrors of permutations and signs alone.",
+        tables=(OPTIMIZERS,),
+        measure=adam_on_rotations,
+    ),
+)

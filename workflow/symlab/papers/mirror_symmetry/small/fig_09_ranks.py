@@ -1,0 +1,233 @@
+"""Figures 9 and 10: ranks of query and key weights of one and two attention layers fall together with weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
+from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT
+from symlab.plotting.style import Look, Style, line_entry, ordered_colors
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Claim, Found, Tables, at_most, below
+from symlab.study.facets import Panel, draw_grid
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TABLE = "mirror_attention.csv"
+LINES = {ADAM: "-", DESCENT: ":"}
+SYMBOLS = {"query": "W_Q", "key": "W_K"}
+RESOLVED = 1e-3
+"""Of its start, to which single precision resolves the difference of QQ^T and KK^T."""
+
+
+def ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
+    """A panel each layer and matrix: rank over steps for every decay, solid Adam's and dotted gradient descent's."""
+
+    def draw(tables: Tables, style: Style) -> Figure:
+        rows = _of(need(tables, TABLE), layers)
+        if rows.empty:
+            raise UserError(f"The study trains no networks of {layers} layers; add {layers} to attention.layers.")
+        decays = sorted(rows["decay"].unique())
+        colors = dict(zip(decays, ordered_colors(len(decays)), strict=True))
+        looks = {f"decay {decay:g}": Look(color, "-", "") for decay, color in colors.items()}
+        # Both optimizers are measured equally often, at their own numbers of steps.
+        share = rows["step"] / rows.groupby("optimizer")["step"].transform("max")
+        rows = rows.assign(share=share, label=[f"decay {decay:g}" for decay in rows["decay"]])
+
+        def panel(layer: int, matrix: str) -> Panel:
+            above = f"^{layer}" if layers > 1 else ""
+            title = f"${SYMBOLS[matrix][0]}{above}{SYMBOLS[matrix][1:]}$"
+            axes = {"title": title, "xlabel": "share of the steps", "ylabel": "rank", "ylim": (0, None)}
+            return Panel(rows[rows["layer"] == layer], "share", f"rank_{matrix}", axes, _draw_by_optimizer)
+
+        grid = [panel(layer, matrix) for layer in range(1, layers + 1) for matrix in SYMBOLS]
+        return draw_grid([grid], looks, entries=[line_entry(name, linestyle=line) for name, line in LINES.items()])
+
+    return draw
+
+
+def _draw_by_optimizer(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    for optimizer, of in rows.groupby("optimizer"):
+        mean = of.groupby(x)[y].mean()
+        axis.plot(mean.index, mean, color=look.color, linestyle=LINES[str(optimizer)], marker="")
+
+
+def _of(rows: pd.DataFrame, layers: int) -> pd.DataFrame:
+    return rows[rows["layers"] == layers]
+
+
+def by_seed(tables: Tables, layers: int, of_seed: Callable[[pd.DataFrame], float]) -> Cases:
+    """For each optimizer and layer a number that a seed's rows give."""
+    rows = _of(tables[TABLE], layers)
+    values = rows.groupby(["optimizer", "layer", "seed"], sort=False).apply(of_seed, include_groups=False)
+    table = values.rename("value").reset_index() if len(rows) else rows.assign(value=0.0)
+
+    def name(key: Any) -> str:
+        return key["optimizer"] if layers == 1 else f"{key['optimizer']}, layer {key['layer']}"
+
+    return cases(table, "value", ["optimizer", "layer"], "seed", name)
+
+
+def _told(found: list[Found], layers: int) -> list[Found]:
+    return found or [f"the study trains no networks of {layers} layers"]
+
+
+def _last(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["step"] == rows["step"].max()]
+
+
+def _trend(rows: pd.DataFrame) -> float:
+    last = _last(rows)
+    ranks = last["rank_query"] + last["rank_key"]
+    return np.nan if ranks.isna().any() else float(last["decay"].corr(ranks, method="spearman"))
+
+
+def _closeness(rows: pd.DataFrame) -> float:
+    """Mean |rank of query less rank of key| while ranks fall: of the moments at which the query's is not full."""
+    falling = rows[rows["rank_query"] < rows["rank_query"].max()]
+    return float((falling["rank_query"] - falling["rank_key"]).abs().mean(skipna=False)) if len(falling) else np.nan
+
+
+def _closer(rows: pd.DataFrame) -> float:
+    """Median over decays of the distance of query's and key's singular values at the end over that at the start."""
+    ends = rows[rows["step"] == rows["step"].max()].set_index("decay")["apart_key"]
+    return float((ends / rows[rows["step"] == 0].set_index("decay")["apart_key"]).median(skipna=False))
+
+
+def _off_balancing(rows: pd.DataFrame) -> float:
+    """Distance from 1 of the rate at which |QQ^T - KK^T| falls over 2 wd, median over decays; NaN if none tells it.
+
+    The prediction is exp(-2 wd t), t the rate times the steps, at the last moment at which it can be resolved.
+    """
+    ratios = []
+    for decay, of in rows.groupby("decay"):
+        path = of.set_index("time")["unbalance"].sort_index()
+        resolved = path[np.exp(-2 * float(decay) * path.index) > RESOLVED]
+        expected = 2 * float(decay) * resolved.index[-1]
+        # What has hardly begun to decay tells no rate.
+        if expected > 0.5:
+            ratios.append(np.log(path.iloc[0] / resolved.iloc[-1]) / expected)
+    return abs(float(np.median(ratios)) - 1) if ratios else np.nan
+
+
+def balancing(tables: Tables, layers: int) -> list[Found]:
+    """Under gradient descent, layer by layer."""
+    found = by_seed(tables, layers, _off_balancing)
+    return _told(found.at(optimizer=DESCENT).means(), layers)
+
+
+def layers_apart(tables: Tables) -> list[Found]:
+    """Mean |rank Q - rank K| within layers over mean |rank Q_1 - rank Q_2|, over steps and decays."""
+    rows = _of(tables[TABLE], 2)
+    within = rows.assign(apart=(rows["rank_query"] - rows["rank_key"]).abs())
+    across = rows.pivot_table(
+        index=["optimizer", "seed", "step", "decay"], columns="layer", values="rank_query", sort=False
+    )
+    if across.empty:
+        return _told([], 2)
+    across = across.diff(axis=1)[2].abs().rename("apart").reset_index()
+    of_both = (cases(each, "apart", ["optimizer"], "seed", "{optimizer}") for each in (within, across))
+    inside, between_layers = of_both
+    return (inside / between_layers).means()
+
+
+_CAPTION = (
+    "Rank of the query and key weights (singular values above a hundredth of the largest) over each optimizer's share "
+    "of its full-batch steps on regressions in context, a line for each weight decay; solid, Adam with coupled L2, "
+    "dotted, gradient descent with L2. Means over seeds."
+)
+_DIFFERS = "Gradient descent is not in the paper; the theory is exact for it and not for Adam."
+FIGURES = tuple(
+    Drawing(
+        f"mirror-{figure}",
+        f"Ranks in {number} attention layer{'s' if layers > 1 else ''}",
+        _CAPTION,
+        ranks_over_steps(layers),
+        seen=Sentence(
+            "Query and key have ranks {apart} apart while these fall.", {"apart": at(f"mirror-{figure}-together")}
+        ),
+        differs=_DIFFERS,
+    )
+    for figure, layers, number in ((9, 1, "one"), (10, 2, "two"))
+)
+
+
+def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
+    def measured(of_seed: Callable[[pd.DataFrame], float]) -> Callable[[Tables], list[Found]]:
+        return lambda tables: _told(by_seed(tables, layers, of_seed).means(), layers)
+
+    return (
+        Claim(
+            id=f"mirror-{figure}-decay",
+            statement="The rank is lower when the weight decay is stronger",
+            quantity="Spearman correlation of decay and final rank of query and key, mean over seeds",
+            bound=below(0),
+            owner="paper",
+            origin="paper",
+            reason=f"Fig. {figure} says lower, not by how much.",
+            tables=(TABLE,),
+            measure=measured(_trend),
+        ),
+        Claim(
+            id=f"mirror-{figure}-together",
+            statement="The ranks of query and key mirror each other",
+            quantity="mean |rank Q - rank K| over the moments and decays at which Q has not full rank, mean over seeds",
+            bound=at_most(1),
+            owner="paper",
+            origin="pilot",
+            reason="Another program's final ranks were equal in most cases and one apart in the rest. Where both are "
+            "full they cannot differ.",
+            tables=(TABLE,),
+            measure=measured(_closeness),
+        ),
+        Claim(
+            id=f"mirror-{figure}-values",
+            statement="Query and key come to have the same singular values",
+            quantity="distance of their singular values at the end over that at the start, median over decays, mean "
+            "over seeds",
+            bound=below(0.5),
+            owner="derived",
+            origin="ours",
+            reason="0 after long decay (they are then balanced). Random weights start near each other, so that only "
+            "the change tells; half is our word for coming closer.",
+            tables=(TABLE,),
+            measure=measured(_closer),
+        ),
+        Claim(
+            id=f"mirror-{figure}-balance",
+            statement="Under gradient descent, query and key become balanced at the rate of the decay",
+            quantity="distance from 1 of the rate at which |QQᵀ - KKᵀ| decays over 4γ, median over decays, mean over "
+            "seeds",
+            bound=below(0.1),
+            owner="derived",
+            origin="derived",
+            reason="The difference decays as exp(-4γt) under gradient flow; a tenth is left to finite steps.",
+            tables=(TABLE,),
+            measure=lambda tables: balancing(tables, layers),
+        ),
+    )
+
+
+CLAIMS = (
+    *_claims_of(9, 1),
+    *_claims_of(10, 2),
+    Claim(
+        id="mirror-10-layers",
+        statement="Within a layer query and key track each other; the layers differ",
+        quantity="mean |rank Q - rank K| within layers over mean |rank Q of layer 1 - of layer 2|, mean over seeds",
+        bound=below(0.5),
+        owner="paper",
+        origin="ours",
+        reason="Fig. 10: this similarity is lacking between different layers; half is our word for lacking.",
+        tables=(TABLE,),
+        measure=layers_apart,
+    ),
+)

@@ -1,0 +1,102 @@
+"""Descents that start on a mirror, and beside it: two losses in the plane, and optimizers on a rotation's (Fig. 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.settings import Lines
+
+Array = np.ndarray
+RESCALING, ROTATION = "rescaling", "rotation"
+
+
+def rescaling_loss(u: Array, w: Array) -> Array:
+    """(wu - 1)^2, which u -> -w, w -> -u and u <-> w leave as it is (Fig. 5 left)."""
+    return (w * u - 1) ** 2
+
+
+def rotation_loss(u: Array, w: Array) -> Array:
+    """-q + q^2 with q = u^2 + w^2, for which every line through 0 is a mirror (Fig. 5 right)."""
+    q = u**2 + w**2
+    return -q + q**2
+
+
+def rescaling_gradient(u: Array, w: Array) -> tuple[Array, Array]:
+    """Of ``rescaling_loss``."""
+    factor = 2 * (w * u - 1)
+    return factor * w, factor * u
+
+
+def rotation_gradient(u: Array, w: Array) -> tuple[Array, Array]:
+    """Of ``rotation_loss``."""
+    factor = 2 * (2 * (u**2 + w**2) - 1)
+    return factor * u, factor * w
+
+
+LOSSES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], tuple[Array, Array]]]] = {
+    RESCALING: (rescaling_loss, rescaling_gradient),
+    ROTATION: (rotation_loss, rotation_gradient),
+}
+MIRRORS = {
+    RESCALING: {"u = w": 45.0, "u = -w": 135.0},
+    ROTATION: {f"{angle:g}°": angle for angle in (0.0, 20.0, 100.0)},
+}
+"""Of each loss the mirrors on which descents start, by name, and their angles to the axis of u in degrees."""
+RADII = 0.3, 1.5
+"""How far from 0 they start."""
+
+
+def descend_along_mirrors(settings: Lines, job: Job) -> dict[str, pd.DataFrame]:
+    """Plain gradient descent in double precision from both sides of 0, on each mirror and ``offset`` beside it.
+
+    Returns:
+        ``mirror_lines.csv``: a row a step: ``loss_of`` (rescaling, rotation), ``mirror``, ``radius``, ``offset``,
+        ``step``, ``u``, ``w``, ``loss`` and ``off``, the distance from the mirror.
+        ``mirror_optimizers.csv``: of each mirror and optimizer that starts on it, at every tenth step: ``off``, the
+        distance from the mirror over the weights' norm, and the ``tangent``'s growth.
+    """
+    tables = []
+    for kind, (loss, gradient) in LOSSES.items():
+        for mirror, angle in MIRRORS[kind].items():
+            for radius in (*RADII, *(-radius for radius in RADII)):
+                for offset in (0.0, settings.offset):
+                    tables.append(_descend(settings, loss, gradient, angle, radius, offset))
+                    tables[-1].insert(0, "loss_of", kind)
+                    tables[-1].insert(1, "mirror", mirror)
+    # Figures import this module for its losses; torch is for the experiment alone.
+    from symlab.papers.mirror_symmetry.small.on_mirrors import descend_from_mirrors
+
+    return {
+        "mirror_lines.csv": pd.concat(tables, ignore_index=True),
+        "mirror_optimizers.csv": descend_from_mirrors(settings.optimizer_steps, job),
+    }
+
+
+def _descend(
+    settings: Lines,
+    loss: Callable[[Array, Array], Array],
+    gradient: Callable[[Array, Array], tuple[Array, Array]],
+    angle: float,
+    radius: float,
+    offset: float,
+) -> pd.DataFrame:
+    along = _direction(angle)
+    across = np.array([-along[1], along[0]])
+    path = np.empty((settings.steps + 1, 2))
+    path[0] = radius * along + offset * across
+    for step in range(settings.steps):
+        path[step + 1] = path[step] - settings.lr * np.stack(gradient(*path[step]))
+    u, w = path.T
+    columns = {"step": np.arange(len(path)), "u": u, "w": w, "loss": loss(u, w), "off": u * across[0] + w * across[1]}
+    return pd.DataFrame({"radius": radius, "offset": offset, **columns})
+
+
+def _direction(angle: float) -> Array:
+    """The unit vector of an angle in degrees, with u = w and u = -w met exactly."""
+    if angle in (45.0, 135.0):
+        return np.array([1.0 if angle == 45.0 else -1.0, 1.0]) / np.sqrt(2)
+    return np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))])

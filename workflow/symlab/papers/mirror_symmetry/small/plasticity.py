@@ -1,0 +1,196 @@
+"""Regressors that learn one task after the other, and how many of their parameters have died (Fig. 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.adam import Adam
+from symlab.papers.mirror_symmetry.settings import Plasticity
+from symlab.seeds import numpy_rng
+
+VANILLA, SKIP, HADAMARD, KEPT = "vanilla", "skip", "Hadamard", "one Adam for all tasks"
+BIAS, DECAY, SYRE, NOISE, SGD = "bias", "decay", "bias and decay", "noise", "SGD"
+BETA_2 = 0.999
+THRESHOLDS = 1e-4, 1e-6, 1e-8, 0.0
+"""At most so large is the gradient of what counts as dead."""
+CHUNK = 1000
+"""Steps whose batches and noise are drawn at once."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A regressor theta^T x and how it is trained; theta = u * w unless ``name`` says otherwise."""
+
+    name: str
+    noise: float = 0.0
+    lr: float = 0.0
+
+    @property
+    def factors(self) -> tuple[bool, bool, bool]:
+        """Which of u, w and v it has, theta = u * w + v."""
+        return self.name != VANILLA, self.name != VANILLA, self.name in (VANILLA, SKIP)
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Samples of every task and seed, and of the labels."""
+
+    x: Float[np.ndarray, "tasks seeds n d"]
+    y: Float[np.ndarray, "tasks seeds n"]
+
+
+def list_variants(settings: Plasticity) -> list[Variant]:
+    """Those with decay, those with noise and those of SGD stand together, as ``Learner`` needs."""
+    plain = [Variant(name, lr=settings.lr) for name in (VANILLA, SKIP, HADAMARD, KEPT, BIAS, DECAY, SYRE)]
+    noisy = [Variant(NOISE, noise=variance, lr=settings.lr) for variance in settings.noise]
+    return plain + noisy + [Variant(SGD, lr=lr) for lr in settings.sgd_lr]
+
+
+class Learner:
+    """All variants and seeds as one array of parameters [u w v, seeds, variants, d], in double precision.
+
+    Variants of a seed share tasks, batches, initial weights and, up to its variance, noise.
+    """
+
+    def __init__(self, settings: Plasticity, study: str) -> None:
+        self.variants = list_variants(settings)
+        names = [variant.name for variant in self.variants]
+        self.n_adam = names.index(SGD)
+        self.noisy = slice(names.index(NOISE), self.n_adam)
+        self.decayed = slice(names.index(DECAY), names.index(SYRE) + 1)
+        self.fresh = np.array([name != KEPT for name in names[: self.n_adam]])
+        self.gamma, self.batch = settings.decay, settings.batch
+        self.std = np.sqrt([variant.noise for variant in self.variants[self.noisy]])[:, None]
+        self.lr = np.array([variant.lr for variant in self.variants])[:, None]
+        self.has = np.array([variant.factors for variant in self.variants], dtype=float).T[:, None, :, None]
+        start, bias = np.empty((2, 3, settings.seeds, settings.d))
+        for seed in range(settings.seeds):
+            start[:, seed] = (
+                numpy_rng(study, "plasticity", "start", seed).normal(size=(3, settings.d)) / settings.d**0.5
+            )
+            bias[:, seed] = (
+                numpy_rng(study, "plasticity", "bias", seed).normal(size=(3, settings.d)) * settings.bias**0.5
+            )
+        self.values = start[:, :, None] * self.has
+        # A skip starts as the product that it is added to.
+        self.values[2, :, names.index(SKIP)] = 0.0
+        biased = np.isin(names, [BIAS, SYRE]).astype(float)[:, None]
+        self.bias = bias[:, :, None] * biased * self.has
+        self.adam = Adam(self.values[:, :, : self.n_adam], None, BETA_2)
+
+    def theta(self) -> Float[np.ndarray, "seeds variants d"]:
+        """The coefficients of every regressor."""
+        u, w, v = self.values + self.bias
+        return u * w + v
+
+    def gradient(
+        self, x: Float[np.ndarray, "seeds n d"], y: Float[np.ndarray, "seeds n"]
+    ) -> Float[np.ndarray, "3 seeds variants d"]:
+        """Of the mean squared error on some samples, with respect to u, w and v (0 for those that a variant lacks)."""
+        u, w, v = self.values + self.bias
+        pull = ((u * w + v) @ x.swapaxes(1, 2) - y[:, None]) @ x
+        pull *= 2 / x.shape[1]
+        found = np.empty_like(self.values)
+        np.multiply(w, pull, out=found[0])
+        np.multiply(u, pull, out=found[1])
+        np.multiply(pull, self.has[2], out=found[2])
+        return found
+
+    def losses(self, x: Float[np.ndarray, "seeds n d"], y: Float[np.ndarray, "seeds n"]) -> np.ndarray:
+        """Mean squared error on all samples of a task [seeds, variants]."""
+        return np.square(self.theta() @ x.swapaxes(1, 2) - y[:, None]).mean(2)
+
+    def begin_task(self) -> None:
+        """A new Adam for each variant but the one that keeps its own."""
+        self.adam.restart(self.fresh)
+
+    def step(self, x: np.ndarray, y: np.ndarray, z: Float[np.ndarray, "3 seeds 1 d"]) -> None:
+        """One step of Adam without momentum, or of SGD, on a batch, with standard normal ``z`` for the noise."""
+        found = self.gradient(x, y)
+        found[:, :, self.noisy] += self.std * z * self.has[:, :, self.noisy]
+        found[:, :, self.decayed] += 2 * self.gamma * self.values[:, :, self.decayed]
+        self.adam.direct(found[:, :, : self.n_adam])
+        found *= self.lr
+        self.values -= found
+
+
+def draw_tasks(settings: Plasticity, study: str) -> Tasks:
+    """x ~ N(0, I) and y, the mean of its entries with noise, new for each task and seed."""
+    x = np.empty((settings.tasks, settings.seeds, settings.n, settings.d))
+    noise = np.empty(x.shape[:3])
+    for seed in range(settings.seeds):
+        drawn = numpy_rng(study, "plasticity", "tasks", seed)
+        x[:, seed], noise[:, seed] = drawn.normal(size=x[:, seed].shape), drawn.normal(size=noise[:, seed].shape)
+    return Tasks(x, x.mean(3) + settings.label_noise * noise)
+
+
+def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
+    """Train every variant on one task after the other, and count dead parameters whenever a new task arrives.
+
+    Dead is a parameter whose gradient is at most a threshold: the full gradient on the new task's samples before any
+    step on them, without noise and decay. A dead coordinate of theta has dead parameters alone.
+
+    Returns:
+        ``mirror_plasticity.csv``: a row a variant, ``noise`` (variance), ``lr``, seed and task with the ``loss`` after
+        the task and its value on arrival (``start``); ``mirror_dead.csv``: a row for each of these and ``threshold``
+        with the counts ``dead`` of ``parameters``, ``dead_coordinates``, and ``kept``, those dead that were so a task
+        before among the ``before``.
+    """
+    learner, tasks = Learner(settings, job.study), draw_tasks(settings, job.study)
+    keys = [{"variant": v.name, "noise": v.noise, "lr": v.lr} for v in learner.variants]
+    losses, dead = [], []
+    before = np.zeros((len(THRESHOLDS), *learner.values.shape), dtype=bool)
+    for task, (x, y) in enumerate(zip(tasks.x, tasks.y, strict=True), 1):
+        size = np.abs(learner.gradient(x, y))
+        now = np.array([(size <= threshold) & (learner.has > 0) for threshold in THRESHOLDS])
+        dead += _count(keys, task, now, before, learner.has)
+        before = now
+        start = learner.losses(x, y)
+        _learn(learner, x, y, settings, job.study, task)
+        end = learner.losses(x, y)
+        for seed in range(settings.seeds):
+            for place, key in enumerate(keys):
+                row = {"seed": seed, "task": task, "start": start[seed, place], "loss": end[seed, place]}
+                losses.append(key | row)
+        job.report(f"task {task}")
+    return {"mirror_plasticity.csv": pd.DataFrame(losses), "mirror_dead.csv": pd.DataFrame(dead)}
+
+
+def _learn(learner: Learner, x: np.ndarray, y: np.ndarray, settings: Plasticity, study: str, task: int) -> None:
+    learner.begin_task()
+    of_seed = np.arange(settings.seeds)[:, None]
+    for rows, z in _draw_steps(settings, study, task):
+        learner.step(x[of_seed, rows], y[of_seed, rows], z)
+
+
+def _draw_steps(
+    settings: Plasticity, study: str, task: int
+) -> Iterator[tuple[Int[np.ndarray, "seeds batch"], np.ndarray]]:
+    """Rows of the batch and standard normal values for the noise of every step of a task."""
+    drawn = [numpy_rng(study, "plasticity", "steps", seed, task) for seed in range(settings.seeds)]
+    for first in range(0, settings.steps, CHUNK):
+        steps = min(CHUNK, settings.steps - first)
+        rows = np.stack([each.integers(settings.n, size=(steps, settings.batch)) for each in drawn], 1)
+        z = np.stack([each.normal(size=(steps, 3, settings.d)) for each in drawn], 2)
+        yield from zip(rows, z[:, :, :, None], strict=True)
+
+
+def _count(keys: list[dict], task: int, now: np.ndarray, before: np.ndarray, has: np.ndarray) -> list[dict]:
+    """Rows of ``mirror_dead.csv`` of a task, from which parameters are dead now and were a task before."""
+    counts = {"dead": now, "kept": now & before, "before": before}
+    totals = {name: each.sum((1, 4)) for name, each in counts.items()}
+    totals["dead_coordinates"] = (now | (has == 0)).all(1).sum(3)
+    rows = []
+    for place, threshold in enumerate(THRESHOLDS):
+        for seed in range(now.shape[2]):
+            for variant, key in enumerate(keys):
+                row = {name: each[place, seed, variant] for name, each in totals.items()}
+                parameters = int(has[:, 0, variant].sum()) * now.shape[4]
+                rows.append(key | {"seed": seed, "task": task, "threshold": threshold, "parameters": parameters} | row)
+    return rows
