@@ -1,9 +1,9 @@
-# make demo · test · test-slow · lint · docs · bench: each creates .venv from the lock if it is missing or out of date.
+# make demo · test · test-slow · lint · docs · site · bench: each creates .venv from the lock if it is missing or out of date.
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := workflow tests benchmarks examples
 
-.PHONY: demo test test-slow lint format docs bench clean
+.PHONY: demo test test-slow lint format docs site bench clean
 demo: .venv/.installed
 	$(BIN)/snakemake all --logger rich
 
@@ -30,6 +30,9 @@ format: .venv/.installed
 docs: .venv/.installed
 	$(BIN)/python -m symlab.pipeline.docs
 
+site: .venv/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: .venv/.installed
 	$(BIN)/python benchmarks/run.py
 
@@ -38,6 +41,10 @@ bench: .venv/.installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement envs/requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/.installed-docs: .venv/.installed envs/docs.lock
+	$(BIN)/python -m pip install --quiet --requirement envs/docs.lock --constraint envs/requirements.lock
 	touch $@
 
 clean:

@@ -1,10 +1,10 @@
 """The generated parts of README.md and docs/: ``make docs`` writes them anew, and a test fails where they drifted.
 
 A part stands between ``<!-- generated: <what> -->`` and ``<!-- end of generated -->``; what is around it is by hand.
-What there is: of the kept demo ``findings`` (a row a paper) and ``owners`` (a row an owner of claims); ``found <paper>
-<run>`` and ``verdicts <paper> <run>`` (sentences and a table of a kept run); ``gallery`` (the kept figures);
-``example`` (what the example's alignment gave); ``settings``, ``figures`` and ``commands`` (the reference). A run is
-kept by copying its claims.csv to results/reference/<run>, beside a provenance.json.
+What there is: ``findings`` and ``owners`` (of the kept demo, a row a paper and a row an owner of claims); ``found
+<paper> <run>`` and ``verdicts <paper> <run>`` (sentences and a table of a kept run); ``runs`` and ``gallery`` (all kept
+runs, and their figures); ``example`` (what the example's alignment gave); ``settings``, ``figures`` and ``commands``
+(the reference). A run is kept by copying its claims.csv to results/reference/<run>, beside a provenance.json.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def generate(what: str) -> Iterator[str]:
         "owners": owners_table,
         "gallery": gallery,
         "example": example_table,
+        "runs": run_table,
         "settings": settings_tables,
         "figures": lambda: figure_table(ROOT / "workflow" / "presets", REFERENCE),
         "commands": command_help,
@@ -123,7 +124,18 @@ def gallery() -> Iterator[str]:
             number = re.search(rf"(?:^|-)({paper.prefix}-[\w.]+)$", path.stem)
             if number is not None:
                 name = f"{paper.title_of(number[1])}, run {path.parent.name}"
-                yield from (f"![{name}](../results/reference/{path.parent.name}/{path.name})", f"*{name}*", "")
+                yield from (f"*{name}*", "", f"![{name}](../results/reference/{path.parent.name}/{path.name})", "")
+
+
+def run_table() -> Iterator[str]:
+    """A row a kept run: its report, the command, when and where it ran, and how many findings have which verdict."""
+    yield "| Run | Command | Date | Wall time | Findings |"
+    yield "|---|---|---|---|---|"
+    for path in sorted(REFERENCE.glob("*/claims.csv")):
+        kept = json.loads(path.with_name("provenance.json").read_text())
+        name, counts = path.parent.name, describe_counts(count_findings(group_claims(read_table(path))))
+        link = f'<a href="{name}/report.html">{name}</a>'
+        yield f"| {link} | `{kept['command']}` | {kept['date']} | {escape(kept['wall_time'])} | {counts} |"
 
 
 def found_sentences(paper: Paper, run: str) -> Iterator[str]:

@@ -1,0 +1,63 @@
+"""The site: links that lead out of docs/ are put right, and it is built without a warning."""
+
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from symlab.pipeline.docs import REFERENCE, ROOT
+from symlab.pipeline.site import on_page_markdown, on_post_build
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "there"),
+    [
+        ("gallery.md", "../results/reference/demo/a.svg", "results/reference/demo/a.svg"),
+        ("explanation/papers/a.md", "../../../results/reference/demo/a.svg", "../../results/reference/demo/a.svg"),
+        ("how-to/a.md", "../../CHANGELOG.md", "https://host/symlab/blob/main/CHANGELOG.md"),
+        ("how-to/a.md", "../explanation/design.md#3", "../explanation/design.md#3"),
+        ("how-to/a.md", "https://arxiv.org/abs/1", "https://arxiv.org/abs/1"),
+        ("how-to/a.md", "#below", "#below"),
+    ],
+)
+def test_links_lead_to_the_site_or_to_the_repository(page, link, there):
+    on_site = on_page_markdown(
+        f"see [this]({link}).",
+        SimpleNamespace(file=SimpleNamespace(src_uri=page)),
+        {"repo_url": "https://host/symlab"},
+        [],
+    )
+    assert on_site == f"see [this]({there})."
+
+
+def test_each_kept_run_has_its_report(tmp_path):
+    on_post_build({"site_dir": str(tmp_path)})
+    assert {path.parent.name for path in tmp_path.glob("reports/*/report.html")} == {
+        path.parent.name for path in REFERENCE.glob("*/claims.csv")
+    }
+    page = (tmp_path / "reports" / "demo" / "report.html").read_text()
+    assert '<article class="paper"' in page and 'href="../../explanation/papers/mirror-symmetry/"' in page
+    beside = {link for link in re.findall(r'href="([^"#:]+)"', page) if not link.startswith("../")}
+    assert beside == {"claims.csv", "config.yaml"} and all(
+        (tmp_path / "reports/demo" / name).exists() for name in beside
+    )
+
+
+def test_every_page_is_in_the_menu():
+    text = (ROOT / "mkdocs.yml").read_text()
+    menu = set(re.findall(r": ([\w/-]+\.md)$", text, flags=re.MULTILINE))
+    assert menu == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert yaml.safe_load(text)["strict"] is True
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path):
+    if subprocess.run([sys.executable, "-c", "import mkdocs, material, mkdocstrings"], capture_output=True).returncode:
+        pytest.skip("needs mkdocs-material and mkdocstrings (make site installs them)")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "site" / "reference" / "api" / "index.html").exists()
