@@ -1,0 +1,91 @@
+"""Of every measure that is registered: which splits of the data and which snapshots its outputs depend on.
+
+What is not stated may be anything: statistics of batch norm from test inputs, costs of the wrong epoch, a table of
+training accuracy would all show here. A new measure says here what it reads.
+"""
+
+from pkgutil import resolve_name
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from symlab.measures.job import Job
+from symlab.pipeline.registry import MEASURES
+from symlab.training.models import Models
+
+FIRST, LAST = 0, 3
+SETTINGS = {
+    "match": {"method": ["weight", "activation"], "n_random": 2},
+    "interpolate": {"lambdas": 3, "splits": ["test", "train"]},
+    "identify": {"explained_variance": 0.8},
+    "theory": {"permutations": 2},
+    "chords": {"samples": 60},
+    "ridge": {"samples": 60, "beta": [0.1], "reported": 0.1, "block": 3},
+    "mirror": {"steps": 5},
+}
+READS = {
+    "moments": ({"train"}, {FIRST, LAST}),
+    "match": ({"train"}, {FIRST, LAST}),
+    # On test inputs the networks are evaluated; their statistics are those of training inputs.
+    "interpolate": ({"train", "test"}, {LAST}),
+    "identify": ({"train"}, {FIRST, LAST}),
+    "theory": ({"train"}, {LAST}),
+    "chords": ({"train"}, {LAST}),
+    "ridge": ({"train"}, {LAST}),
+    "mirror": ({"train"}, {LAST}),
+    # Curvatures, of networks without fixed parts alone, are of training inputs.
+    "homogeneity": ({"test"}, {FIRST, LAST}),
+    "magnitudes": ({"test"}, {FIRST, LAST}),
+}
+
+
+def run(name, models, splits):
+    """A measure's outputs, given those of the measures that it needs."""
+    measure = MEASURES[name]
+    needed = [*measure.needs, *measure.needs_if]
+    makers = {output: each for each in MEASURES.values() for output in each.outputs}
+    inputs = {output: run(makers[output].name, models, splits)[output] for output in needed}
+    settings = measure.settings(**SETTINGS.get(name, {}))
+    data = SimpleNamespace(split=splits.__getitem__, task="classification")
+    return resolve_name(measure.function)(models, data, settings, Job("study", "variant", "0", inputs=inputs))
+
+
+def numbers(outputs):
+    """All numbers of tables and tensors, in order."""
+    found = []
+    for output in outputs.values():
+        arrays = output.select_dtypes("number").to_dict("series") if isinstance(output, pd.DataFrame) else output[0]
+        found += [np.asarray(arrays[name], dtype=float).ravel() for name in sorted(arrays)]
+    return found
+
+
+def same(outputs, others):
+    pairs = list(zip(numbers(outputs), numbers(others), strict=True))
+    return all(len(a) == len(b) and np.allclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True) for a, b in pairs)
+
+
+@pytest.fixture(scope="module")
+def plain(models, splits):
+    found = {}
+    return lambda name: found.setdefault(name, run(name, models, splits))
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_measure_reads_the_splits_that_it_states(name, split, models, splits, plain):
+    x, y = splits[split]
+    bent = (x * np.array([0.3, 2, 1, 1], dtype="float32") + 1, np.roll(y, 1))
+    assert same(plain(name), run(name, models, splits | {split: bent})) == (split not in READS[name][0])
+
+
+@pytest.mark.parametrize("epoch", [FIRST, LAST])
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_measure_reads_the_snapshots_that_it_states(name, epoch, models, splits, plain):
+    generator = np.random.default_rng(0)
+    tensors = {
+        key: tensor * float(generator.uniform(0.5, 1.5)) if key.startswith(f"{epoch}/linears") else tensor
+        for key, tensor in models.tensors.items()
+    }
+    assert same(plain(name), run(name, Models(tensors, models.header), splits)) == (epoch not in READS[name][1])
