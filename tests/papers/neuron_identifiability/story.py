@@ -192,6 +192,19 @@ def swap_costs_by_width():
     return pd.concat(tables, ignore_index=True)
 
 
+def neuron_places():
+    """Of eight neurons a layer, the dearer half keeps its place at sigma_F = 1 and none at 0."""
+    rows = []
+    for variant, pair, layer, neuron in itertools.product(("w_0", "w_1"), range(4), (1, 2), range(8)):
+        kept = variant == "w_1" and (neuron >= 4 or (neuron == 1 and layer == 2))
+        rank = noisy(0.3 if variant == "w_1" else 0.5, pair) + 0.01 * (layer == 2) * (1 if neuron % 2 else -1)
+        row = described(variant) | {"mask_seed": 0, "pair": pair, "layer": layer, "neuron": neuron, "itself": kept}
+        # Once a neuron that leaves is dearer than those that stay.
+        row["cheapest"] = 100.0 if neuron == 0 and pair == 2 else 1.0 + neuron + 0.1 * layer
+        rows.append(row | {"cost_rank": np.nan if kept else rank, "correlation": 0.7, "own_correlation": 0.5})
+    return pd.DataFrame(rows)
+
+
 def neurons():
     """Circles of radius 1; what runs A and B learned is far apart, but in networks with fixed weights."""
     rows = []
@@ -397,6 +410,7 @@ FIGURES = {
         "barriers.csv": thesis_barriers,
     },
     "2": {"neurons.csv": neurons},
+    "neurons": {"neuron_places.parquet": neuron_places},
     "sec6": {"barriers.csv": gmm_barriers},
     "thm4.6": {"swap_costs.parquet": swap_costs_by_width},
     "4b": {"barriers.csv": resnet_barriers, "curves.csv": curves},
@@ -514,6 +528,9 @@ def transition_spoiled(figure):
 
 
 SPOILED = {
+    "neurons-kept": lambda t: column(t, "cheapest", 0.5, variant="w_1", itself=True),
+    "neurons-partner": lambda t: column(t, "cost_rank", 0.6, variant="w_1", itself=False),
+    "neurons-control": lambda t: column(t, "cost_rank", 0.3, variant="w_0", layer=1),
     **sweep_spoiled("3a", "w_3"),
     **sweep_spoiled("3b", "w_3"),
     **sweep_spoiled("8", "w_1"),

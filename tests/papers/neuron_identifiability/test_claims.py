@@ -185,6 +185,27 @@ def test_the_thesis_is_a_rank_correlation_over_kinds_of_networks(tables_for):
     assert (row["n"], row["value"]) == (4, pytest.approx(spearmanr(range(5), drops[1:]).statistic))
 
 
+def test_kept_neurons_win_as_the_rank_sum_says(tables_for):
+    tables = tables_for("neurons")
+    table = tables["neuron_places.parquet"].query("variant == 'w_1'")
+    of_pairs = []
+    for _, pair in table.groupby("pair"):
+        won = [
+            [
+                (kept > other) + 0.5 * (kept == other)
+                for kept in rows.loc[rows["itself"], "cheapest"]
+                for other in rows.loc[~rows["itself"], "cheapest"]
+            ]
+            for _, rows in pair.groupby("layer")
+        ]
+        of_pairs.append(np.mean([each for layer in won for each in layer]))
+    row = only_value("neurons-kept", tables)
+    assert (row["value"], row["n"]) == (pytest.approx(np.mean(of_pairs)), 4)
+    assert row["error"] == pytest.approx(np.std(of_pairs, ddof=1) / 2)
+    tables["neuron_places.parquet"]["itself"] = True
+    assert only_value("neurons-kept", tables)["verdict"] == "not run"
+
+
 def test_a_sweep_of_the_fraction_of_fixed_weights_counts_for_its_own_figure_alone(tables_for):
     main, sweep = tables_for("3a")["matching.csv"], tables_for("10")["matching.csv"]
     sweep["family"] = "fraction"

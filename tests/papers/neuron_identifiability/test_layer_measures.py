@@ -15,8 +15,9 @@ from symlab.measures.job import Job
 from symlab.measures.settings import Identification
 from symlab.networks import MLP, build
 from symlab.papers.neuron_identifiability.chords import SCALES, measure_chords
+from symlab.papers.neuron_identifiability.neuron_places import measure_places
 from symlab.papers.neuron_identifiability.ridge_costs import choose_pairs, measure_ridge_costs
-from symlab.papers.neuron_identifiability.settings import Ridge, Theory
+from symlab.papers.neuron_identifiability.settings import NeuronPlaces, Ridge, Theory
 from symlab.papers.neuron_identifiability.theory import measure_theorems
 from symlab.schemes import Syre
 from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
@@ -93,6 +94,35 @@ def test_swaps_of_neurons_that_a_nonlinearity_mixes_have_no_cost(block):
     for name in ("swap_costs.parquet", "neurons.csv"):
         joined = pd.concat([found[name], plain[name]], ignore_index=True)
         pd.testing.assert_frame_equal(joined, plain[name])
+
+
+def test_each_neuron_s_swaps_are_those_of_both_networks_and_its_partner_the_study_s_first(block):
+    models, data = block
+    rng = np.random.default_rng(2)
+    groups = [f"hidden{layer}" for layer in LAYERS]
+    S = {f"2/0.0/{group}": rng.uniform(-1, 1, (6, 6)).astype("float32") for group in groups}
+    partners = {
+        f"{method}/2/0.0/{group}": rng.permutation(6) for method in ("weight", "activation") for group in groups
+    }
+    assert models.pairs()[0].key == "0.0"
+    inputs = {"moments.safetensors": (S, {}), "permutations.safetensors": (partners, {"methods": ["weight"]})}
+    job = Job("study", "v", "0", inputs=inputs)
+    table = measure_places(models, data, NeuronPlaces(explained_variance=0.7), job)["neuron_places.parquet"]
+    costs = measure_swap_costs(models, data, Identification(explained_variance=0.7), job)["swap_costs.parquet"]
+    assert len(table) == 6 * len(LAYERS)
+    for layer in LAYERS:
+        cost = np.full((6, 6), np.inf)
+        of_layer = costs[costs["layer"] == layer].groupby(["i", "j"])["swap_cost"].mean()
+        for (i, j), value in of_layer.items():
+            cost[i, j] = cost[j, i] = value
+        partner = partners[f"weight/2/0.0/hidden{layer}"]
+        for row in table[table["layer"] == layer].itertuples():
+            i, j = row.neuron, partner[row.neuron]
+            assert row.cheapest == pytest.approx(cost[i].min()) and row.itself == (i == j)
+            cheaper = sum(cost[i, other] < cost[i, j] for other in range(6) if other not in (i, j))
+            assert row.cost_rank == pytest.approx(cheaper / 4) if i != j else np.isnan(row.cost_rank)
+            assert row.correlation == pytest.approx(S[f"2/0.0/hidden{layer}"][i, j])
+            assert row.own_correlation == pytest.approx(S[f"2/0.0/hidden{layer}"][i, i])
 
 
 def test_chords_are_measured_for_each_pair_and_layer(block):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from symlab.measures import Measure, Table
 from symlab.papers.neuron_identifiability.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
-from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, Ridge, Theory
+from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, NeuronPlaces, Ridge, Theory
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
@@ -29,6 +29,7 @@ NEURON_IDENTIFIABILITY = Paper(
     link="https://arxiv.org/abs/2606.04754",
     # What has no figure number in the paper comes last: theorems first, then the estimators of swap costs.
     figures=(
+        _figure("neurons", "fig_neurons", "neuron_places.parquet"),
         _figure("thesis", "fig_thesis", "barriers.csv"),
         _figure("2", "fig_02_identifiability", "neurons.csv"),
         _figure("3a", "fig_03_objectives", "matching.csv"),
@@ -89,6 +90,16 @@ NEURON_IDENTIFIABILITY = Paper(
             minutes=240,
             chain=True,
         ),
+        Measure(
+            "places",
+            "neuron_places",
+            NeuronPlaces,
+            f"{_ROOM}.neuron_places:measure_places",
+            ("neuron_places.parquet",),
+            needs=("moments.safetensors", "permutations.safetensors"),
+            gpu=True,
+            chain=True,
+        ),
     ),
     experiments=(
         Experiment(
@@ -117,6 +128,9 @@ NEURON_IDENTIFIABILITY = Paper(
         "accuracies and loss are means over "
         "the pair's two networks. All at the end of training.",
         "loss_bounds.csv": "The largest loss barrier of each pair against the bound of Proposition 5.2.",
+        "neuron_places.parquet": "Each neuron of the first network of a pair at the end of training: whether the best "
+        "matching puts it at its own place in the second (`itself`), the cost of its cheapest swap, the share of its "
+        "swaps that cost less than that with its partner (`cost_rank`), and its correlations.",
         "centre_gaps.csv": "Smallest distance between two randomly drawn neuron centres, γ_out, for each width m, "
         "intrinsic dimension k and share of fixed weights; one row a draw.",
         "coherence_barriers.csv": "Loss barrier of every pair of students on coherent data, for each embedding and "

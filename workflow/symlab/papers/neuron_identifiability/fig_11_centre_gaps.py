@@ -83,8 +83,7 @@ c_k m^(-2/k), drawn through the mean at the smallest width.
         against_width,
         Sentence(
             "The fitted exponents of m are {two} at k = 2, {eight} at k = 8 and {many} at k = 32 (predicted: -1, "
-            "-0.25, "
-            "-0.0625).",
+            "-0.25, -0.0625).",
             {name: at(f"identifiability-11-k{k}") for name, k in (("two", 2), ("eight", 8), ("many", 32))},
         ),
     ),

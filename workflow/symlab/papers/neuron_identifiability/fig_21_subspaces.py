@@ -88,8 +88,7 @@ neurons). Of several W-asymmetric and syre networks, those with σ_F = 0 and the
         ),
         "The paper shows ν over training, and of the network's inputs and outputs too. σ-MLPs are not in its figure. "
         "Their coherence is high though their neurons are not identifiable (Fig. 7): ν speaks of the data a layer "
-        "reads, "
-        "not of the layer's symmetries.",
+        "reads, not of the layer's symmetries.",
     ),
 )
 

@@ -181,8 +181,7 @@ not defined for σ-MLPs.
         scatter,
         Sentence(
             "The rank correlation of the unaligned barrier is {identity} with how near the identity comes to the "
-            "optimum "
-            "and {cost} with the median swap cost.",
+            "optimum and {cost} with the median swap cost.",
             {"identity": at("identifiability-thesis-identity"), "cost": at("identifiability-thesis-swap-cost")},
         ),
         "The paper has no such figure; its Figs. 3, 4 and 12 show the three quantities one by one.",

@@ -131,9 +131,8 @@ fixed weights against the width m (mean ± std over draws), which should grow as
 """,
         against_bounds,
         Sentence(
-            "Where the assumptions hold, the lower bound is at most {out} of γ_out, and γ_in comes to {in_} of a bound "
-            "of "
-            "its own at most.",
+            "Where the assumptions hold, the lower bound is at most {out} of γ_out, and γ_in comes to {in_} of a "
+            "bound of its own at most.",
             {"out": at("identifiability-thm4.8-out"), "in_": at("identifiability-thm4.8-in")},
         ),
         "The paper has no such figure.",

@@ -21,6 +21,8 @@ def _at(claim: str, **key: Any) -> At:
     return at(f"identifiability-{claim}", **key)
 
 
+_NEURONS = {name: _at(f"neurons-{name}") for name in ("kept", "partner", "control")}
+
 HEADING = "Give every neuron a name tag, and networks can be averaged"
 HEADLINE = (
     Sentence(
@@ -30,10 +32,11 @@ HEADLINE = (
         {"standard": _at("4a-barrier", **STANDARD), "fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
-        "The more the tags hold neurons in place, the smaller the loss (rank correlation {identity:~}).",
-        {"identity": _at("thesis-identity")},
-        "How firmly the tags hold neurons in place and how little is lost have a rank correlation of {identity:~}; "
-        "the paper expects one near −1.",
+        "What counts is how dear it is to swap a neuron with another: of two neurons with tags of one strength, the "
+        "one that is dearer to swap keeps its place in {kept:~%} of cases.",
+        {"kept": _at("neurons-kept", **_fixed(0.5))},
+        "Of two neurons with tags of one strength, the one that is dearer to swap keeps its place in {kept:~%} of "
+        "cases; the paper's theory lets one expect more than half.",
     ),
     Sentence(
         "But the strongest tags cost {price:~} points of validation accuracy.",
@@ -54,6 +57,15 @@ FOUND = (
             "fixed": _at("4a-connected", **_fixed(1)),
             "syre": _at("4a-connected", **SYRE),
         },
+    ),
+    Sentence(
+        "Within one σ_F a neuron keeps its place where its cheapest swap is dear: of one that does and one that does "
+        "not, the first has the dearer swap in {kept:%} of cases. A neuron that moves goes where {partner:%} of its "
+        "swaps are cheaper; without fixed weights, {control:%}.",
+        _NEURONS,
+        "In pairs of a neuron that keeps its place and one that does not, the first has the dearer cheapest swap in "
+        "{kept:%} of cases within one σ_F. A neuron that moves goes where {partner:%} of its swaps are cheaper; "
+        "without fixed weights, {control:%}.",
     ),
     Sentence(
         "Over all kinds of networks, the barrier before alignment has a rank correlation of {identity} with how near "

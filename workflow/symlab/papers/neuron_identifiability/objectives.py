@@ -64,8 +64,7 @@ FAR, NEAR = 0.15, 0.9
 FAR_FROM_OPTIMAL = (
     "The paper's ratio of identity to optimum starts near 0 at σ_F = 0; less than a sixth of the way is read as near "
     "0. Random permutations are the floor: without it the ratio is theirs where activations are alike. A sketch on "
-    "digits "
-    "had been seen."
+    "digits had been seen."
 )
 NEARLY_OPTIMAL = (
     "The paper calls the identity nearly optimal for large enough σ_F; a tenth is left for noise between runs. A "

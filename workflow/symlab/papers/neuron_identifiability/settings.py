@@ -69,6 +69,15 @@ class Ridge(Settings):
         return self
 
 
+class NeuronPlaces(Settings):
+    """What becomes of each neuron in another training: whether it is matched to itself, and what its swaps cost.
+
+    Needs matching.
+    """
+
+    explained_variance: Fraction = Field(0.9, description="Explained variance that defines the input subspaces.")
+
+
 class CentreGaps(PointSettings):
     """Gaps of randomly drawn centres on the data sets' true subspaces (synthetic data only)."""
 

@@ -1,0 +1,167 @@
+"""Figure neurons: within one kind of networks, which neurons keep their place, and where the others go."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.rows import describe
+from symlab.papers.neuron_identifiability.variants import W_0, Mask, W, by_variant, label_rows, sigma_sweep
+from symlab.plotting import style as plot
+from symlab.plotting.pairs import PAIR
+from symlab.plotting.units import over_pairs
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, above, below, between
+from symlab.study.facets import facets
+from symlab.study.tables import need, where
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PLACES = "neuron_places.parquet"
+PARTS = 10
+"""Into how many equal parts a layer's neurons are put by the cost of their cheapest swap."""
+FEW = 0.05
+"""Share of a variant's neurons that must keep their place, and that must leave it, for costs to tell them apart."""
+
+
+def kept_by_cost(tables: Tables, style: plot.Style) -> Figure:
+    """Share of neurons that are matched to themselves against the decile of their cheapest swap's cost, by sigma_F.
+
+    A column a layer, a row a data set.
+    """
+    table = need(tables, PLACES)
+    sweep = sigma_sweep(table)
+    rows = label_rows(table, sweep[sweep["sigma_F"] > 0])
+    if rows.empty:
+        raise UserError(f"{where(table)}.variants has no W-asymmetric variant with scheme.sigma_F above 0; add one.")
+    ranks = rows.groupby(["variant", *PAIR, "layer"])["cheapest"].rank(method="first", pct=True)
+    rows = rows.assign(decile=(ranks * PARTS).apply(np.ceil), kept=100.0 * rows["itself"])
+    shares = rows.groupby(["variant", "label", "dataset", *PAIR, "layer", "decile"], sort=False)["kept"].mean()
+    shares = shares.reset_index().sort_values("layer", kind="stable")
+    datasets = list(shares["dataset"].unique())
+    return facets(
+        shares,
+        "decile",
+        "kept",
+        variant_looks(sweep, style),
+        row="dataset",
+        column="layer",
+        title="layer {}".format,
+        axes={
+            "xlabel": "decile of swap cost",
+            "ylabel": "neurons at their own\nplace in both runs (%)",
+            "ylim": (-3, 103),
+            "xticks": (1, 4, 7, 10),
+        },
+        rows_named=datasets if len(datasets) > 1 else (),
+        sharey=True,
+        note=over_pairs(shares),
+    )
+
+
+FIGURES = (
+    Drawing(
+        "identifiability-neurons",
+        "Which neurons keep their place",
+        """\
+Within one kind of networks, study `{study}`: the neurons of a layer in ten equal parts by the cost of their cheapest
+swap (mean over the pair's two networks), from cheap to dear, against the share of them that the best matching of two
+trainings leaves at their own place. If costs did not matter, lines would be level. σ_F is one line each, so this is not
+the dial that all kinds of networks are compared on.
+""",
+        kept_by_cost,
+        Sentence(
+            "Of two neurons of a layer, one kept in its place and one not, the first has the dearer cheapest swap in "
+            "{kept:%} of cases (chance: 50 %). A neuron that leaves goes where {partner:%} of its swaps are cheaper.",
+            {"kept": at("identifiability-neurons-kept"), "partner": at("identifiability-neurons-partner")},
+        ),
+        "The paper has no such figure; diagnostics of this kind are its future work.",
+    ),
+)
+
+
+def dearer_if_kept(tables: Tables) -> list[Found]:
+    """Probability that of two neurons of a layer, one kept and one not, the kept one has the dearer cheapest swap.
+
+    For each variant and pair over all such pairs of neurons in all layers (0.5 for equal costs), mean over pairs of
+    networks; where at least ``FEW`` of the neurons are kept and as many not.
+    """
+    table = tables[PLACES]
+    rows = table[with_fixed_weights(table)]
+    share = rows.groupby("variant")["itself"].transform("mean")
+    rows = rows[share.between(FEW, 1 - FEW)]
+    if rows.empty:
+        return ["in no W-asymmetric variant do some neurons keep their place and others not"]
+    by_layer = rows.groupby(["variant", *PAIR, "layer"], sort=False)[["itself", "cheapest"]].apply(_comparisons)
+    of_pairs = by_layer.groupby(level=["variant", *PAIR], sort=False).agg(lambda layers: layers.sum(skipna=False))
+    won = (of_pairs["won"] / of_pairs["all"]).rename("won").reset_index()
+    return by_variant(describe(won, table), "won").means()
+
+
+def _comparisons(neurons: pd.DataFrame) -> pd.Series:
+    """Pairs of a kept neuron and another: in how many the first is dearer, and how many there are."""
+    kept = neurons["itself"].to_numpy(dtype=bool)
+    ranks, n = neurons["cheapest"].rank().to_numpy(), int(kept.sum())
+    won = ranks[kept].sum() - n * (n + 1) / 2 if not neurons["cheapest"].isna().any() else np.nan
+    return pd.Series({"won": won, "all": n * (len(kept) - n)}, dtype=float)
+
+
+def rank_of_partner(tables: Tables, which: Mask) -> list[Found]:
+    """Share of a moved neuron's swaps that cost less than that with the neuron whose place it takes.
+
+    Mean over the neurons that are not matched to themselves, then over pairs; of variants with ``FEW`` such neurons.
+    """
+    table = tables[PLACES]
+    rows = table[which(table)]
+    moved = rows.groupby("variant")["itself"].transform("mean") < 1 - FEW
+    return by_variant(rows[moved & ~rows["itself"].astype(bool)], "cost_rank").means()
+
+
+def with_fixed_weights(table: pd.DataFrame) -> pd.Series:
+    """W-asymmetric networks with sigma_F above 0."""
+    return W(table) & (table["sigma_F"] > 0)
+
+
+NEURONS = partial(Claim, tables=(PLACES,))
+CLAIMS = (
+    NEURONS(
+        id="identifiability-neurons-kept",
+        statement="Within one σ_F, the neurons whose cheapest swap is dear keep their place",
+        quantity="probability that of a neuron matched to itself and one that is not, in the same layer, the first has "
+        "the dearer cheapest swap",
+        bound=above(0.5),
+        owner="derived",
+        origin="pilot",
+        reason="The paper explains by the cost of realizing another neuron's function which networks are identifiable; "
+        "if that is the cause, it tells neurons apart too, and better than chance (0.5). An analysis of the demo had "
+        "been seen.",
+        measure=dearer_if_kept,
+    ),
+    NEURONS(
+        id="identifiability-neurons-partner",
+        statement="Within one σ_F, a neuron that leaves its place goes where that costs little",
+        quantity="share of its swaps that cost less than that with the neuron whose place it takes",
+        bound=below(0.5),
+        owner="derived",
+        origin="pilot",
+        reason="If costs did not matter, half of them would cost less. An analysis of the demo had been seen.",
+        measure=partial(rank_of_partner, which=with_fixed_weights),
+    ),
+    NEURONS(
+        id="identifiability-neurons-control",
+        statement="Without fixed weights costs do not tell where a neuron goes",
+        quantity="share of its swaps that cost less than that with the neuron whose place it takes, at σ_F = 0",
+        bound=between(0.45, 0.55),
+        owner="ours",
+        origin="pilot",
+        reason="A control: at σ_F = 0 numberings are unrelated, so the share is about one half; a twentieth is left "
+        "for what masks do. An analysis of the demo had been seen.",
+        measure=partial(rank_of_partner, which=W_0),
+    ),
+)
