@@ -52,6 +52,9 @@ class Settings(BaseModel):
     @classmethod
     def _knows_its_keys(cls, block: Any) -> Any:
         # Told before anything else that is wrong with the block: what a misspelt key stands for is then missing.
+        if not isinstance(block, Mapping | cls):
+            known = {"known": ", ".join(cls.model_fields)}
+            raise PydanticCustomError("no_keys", "it holds the keys {known}", known)
         for key in block if isinstance(block, Mapping) else ():
             if key not in cls.model_fields:
                 raise PydanticCustomError("unknown_key", "unknown key", {"key": key, "known": [*cls.model_fields]})

@@ -50,9 +50,7 @@ class ResNet20(nn.Module):
         UserError: the inputs are no square images of ``channels`` channels.
     """
 
-    def __init__(
-        self, n_inputs: int, n_outputs: int, width_multiplier: int = 1, norm_groups: int = 1, channels: int = 3
-    ):
+    def __init__(self, n_inputs: int, n_outputs: int, width_multiplier: int, norm_groups: int, channels: int):
         super().__init__()
         side = side_of("resnet20", n_inputs, channels)
         widths = [width * width_multiplier for width in WIDTHS]
@@ -100,7 +98,7 @@ class ResNet18(nn.Module):
         UserError: the inputs are no square images of ``channels`` channels.
     """
 
-    def __init__(self, n_inputs: int, n_outputs: int, width: int = 64, head: int | None = None, channels: int = 3):
+    def __init__(self, n_inputs: int, n_outputs: int, width: int, head: int | None, channels: int):
         super().__init__()
         side = side_of("resnet18", n_inputs, channels)
         self.image = (channels, side, side)

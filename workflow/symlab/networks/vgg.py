@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.errors import UserError
 from symlab.networks.images import side_of
 
 # Convolutions of each of the five stages, by the number of weight layers; three linear maps follow.
@@ -26,13 +25,11 @@ class VGG(nn.Module):
         channels: colour channels of the images.
 
     Raises:
-        UserError: the inputs are no such images, or there is no network of this depth.
+        UserError: the inputs are no such images.
     """
 
-    def __init__(self, n_inputs: int, n_outputs: int, width: int, depth: int, channels: int = 3):
+    def __init__(self, n_inputs: int, n_outputs: int, width: int, depth: int, channels: int):
         super().__init__()
-        if depth not in STAGES:
-            raise UserError(f"network.depth = {depth}, but vgg has {', '.join(map(str, STAGES))} layers.")
         side = side_of("vgg", n_inputs, channels)
         self.shape = (channels, side, side)
         stages: list[nn.Module] = []

@@ -67,12 +67,12 @@ class ViT(nn.Module):
         self,
         n_inputs: int,
         n_outputs: int,
-        patch: int = 4,
-        dim: int = 384,
-        depth: int = 8,
-        heads: int = 6,
-        mlp_ratio: int = 4,
-        channels: int = 3,
+        patch: int,
+        dim: int,
+        depth: int,
+        heads: int,
+        mlp_ratio: int,
+        channels: int,
     ):
         super().__init__()
         side = side_of("vit", n_inputs, channels)

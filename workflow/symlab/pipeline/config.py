@@ -11,21 +11,21 @@ import itertools
 import os
 import re
 from collections.abc import Mapping
+from functools import reduce
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
 from symlab.data import SOURCES, Source
 from symlab.errors import UserError
 from symlab.networks import INITS, NETWORKS
-from symlab.pipeline.checking import check, check_one_of, refuse_unknown
+from symlab.pipeline.checking import check, check_one_of
 from symlab.pipeline.fitting import check_study, check_variant
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES
 from symlab.pipeline.studies import Chosen, Project, Study, Variant
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES
 from symlab.settings import Amount, Positive, Settings
-from symlab.study.experiment import Experiment
 from symlab.training.settings import Recipe
 
 Config = dict[str, Any]
@@ -180,11 +180,8 @@ def _assign(target: Block, dotted: str, value: Any, where: str) -> None:
 
 def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source]) -> Study:
     where = f"studies.{name}"
-    keys_of_measures = [*(measure.key for measure in MEASURES.values()), *EXPERIMENTS]
-    groups = dict.fromkeys(key.partition(".")[0] for key in keys_of_measures)
-    refuse_unknown(block, [*Trained.model_fields, *groups, "figures"], where)
-    figures = _figures(block.get("figures", []), where)
     settings = _settings(block, where)
+    figures = _figures(block.get("figures", []), where)
     rest = {key: value for key, value in block.items() if key in Trained.model_fields}
     if rest.keys() <= {"dataset"}:
         # Experiments alone, perhaps on data.
@@ -220,47 +217,40 @@ def _figures(figures: Any, where: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(figures))
 
 
+def _model_of_studies() -> type[Settings]:
+    """All keys that a study may have: of training, of the measures and experiments that are registered, figures."""
+    keys: dict[str, Any] = {name: (Any, None) for name in (*Trained.model_fields, "figures")}
+    keys |= {measure.key: (measure.settings | None, None) for measure in MEASURES.values()}
+    groups: dict[str, dict[str, Any]] = {}
+    for key, experiment in EXPERIMENTS.items():
+        group, _, member = key.partition(".")
+        kind: Any = experiment.settings
+        if experiment.several:
+            kind = Annotated[list[kind], BeforeValidator(lambda given: given if isinstance(given, list) else [given])]
+        groups.setdefault(group, {})[member] = (kind | None, None)
+    for group, members in groups.items():
+        keys[group] = members.get("") or (create_model(group, __base__=Settings, **members) | None, None)
+    return create_model("StudyKeys", __base__=Settings, **keys)
+
+
+STUDY = _model_of_studies()
+
+
 def _settings(block: Block, where: str) -> dict[str, Chosen]:
     """The settings of the measures and experiments that a study asks for."""
+    keys = check(STUDY, block, where)
     found: dict[str, Chosen] = {}
-    for measure in MEASURES.values():
-        if (chosen := block.get(measure.key)) is not None:
-            found[measure.key] = check(measure.settings, chosen, f"{where}.{measure.key}")
-    for group in dict.fromkeys(key.partition(".")[0] for key in EXPERIMENTS):
-        if block.get(group) is None:
+    for key in dict.fromkeys([*(measure.key for measure in MEASURES.values()), *EXPERIMENTS]):
+        chosen = reduce(lambda above, name: above and getattr(above, name), key.split("."), keys)
+        if chosen is None:
             continue
-        if group in EXPERIMENTS:
-            found[group] = _grids(EXPERIMENTS[group], block[group], f"{where}.{group}")
-            continue
-        members = {key.partition(".")[2]: each for key, each in EXPERIMENTS.items() if key.startswith(f"{group}.")}
-        if not isinstance(block[group], dict):
-            raise UserError(
-                f"{where}.{group} = {block[group]!r} is not allowed: it holds the keys of experiments, "
-                f"{', '.join(members)}."
-            )
-        refuse_unknown(block[group], members, f"{where}.{group}")
-        for key, chosen in block[group].items():
-            if chosen is not None:
-                found[f"{group}.{key}"] = _grids(members[key], chosen, f"{where}.{group}.{key}")
+        found[key] = chosen
+        grids = chosen if isinstance(chosen, list) else [chosen]
+        for number, grid in enumerate(grids if key in EXPERIMENTS else []):
+            if (misfit := grid.misfit(*grids[:number])) is not None:
+                place = f"{where}.{key}.{number}" if len(grids) > 1 else f"{where}.{key}"
+                raise UserError(f"{place} is not allowed: {misfit}.")
     return found
-
-
-def _grids(experiment: Experiment, chosen: Any, where: str) -> Chosen:
-    if not experiment.several:
-        return _check_experiment(experiment, chosen, where)
-    if not isinstance(chosen, list):
-        return [_check_experiment(experiment, chosen, where)]
-    found: list[Settings] = []
-    for number, each in enumerate(chosen):
-        found.append(_check_experiment(experiment, each, f"{where}[{number}]", *found))
-    return found
-
-
-def _check_experiment(experiment: Experiment, block: Any, where: str, *before: Settings) -> Settings:
-    settings = check(experiment.settings, block, where)
-    if (misfit := settings.misfit(*before)) is not None:
-        raise UserError(f"{where} is not allowed: {misfit}.")
-    return settings
 
 
 def _members(
