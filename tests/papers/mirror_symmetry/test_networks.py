@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.networks import build
+from symlab.networks import ViT, build
 from symlab.networks.mlp import MLP
 from symlab.papers.mirror_symmetry.deep import homogeneity
 from symlab.papers.mirror_symmetry.deep.homogeneity import (
@@ -18,7 +18,7 @@ from symlab.papers.mirror_symmetry.deep.homogeneity import (
 )
 from symlab.papers.mirror_symmetry.deep.magnitudes import measure_magnitudes, quantiles
 from symlab.papers.mirror_symmetry.deep.memory import saved_bytes
-from symlab.papers.mirror_symmetry.deep.network_mirrors import measure_mirrors
+from symlab.papers.mirror_symmetry.deep.network_mirrors import _mirrors, measure_mirrors
 from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
 from symlab.training.models import Models
 
@@ -192,3 +192,24 @@ def test_bytes_are_those_of_a_linear_chain_by_hand(experiment):
     # A linear map saves its input, of one colour image 3072 numbers; cross-entropy the log-probabilities and targets.
     linear = torch.nn.Linear(3072, 10)
     assert saved_bytes(linear, 2, 32) == 4 * 2 * 3072 + 4 * 2 * 10 + 8 * 2 + 4
+
+
+def test_rotations_within_a_head_are_mirrors_of_a_vision_transformer():
+    """The same function on both sides, for each of the two pairs of maps, and both of its maps are turned."""
+    network = build(ViT(name="vit", patch=2, dim=8, depth=1, heads=2, channels=1), 16, 3).double().eval()
+    x = torch.randn(4, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(parameter.numel()))
+    state = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    spec = SimpleNamespace(free=[], groups={})
+    found = list(_mirrors(network, spec, Mirrors(), np.random.default_rng(0)))
+    assert [place["group"] for _, place in found] == [
+        "blocks.0.attention: query, key",
+        "blocks.0.attention: value, output",
+    ]
+    for mirror, _ in found:
+        turned = mirror.reflect(state)
+        both = [torch.func.functional_call(network, each, (x,)) for each in (state, turned)]
+        torch.testing.assert_close(*both)
+        assert sum(not torch.equal(state[name], turned[name]) for name in state) in (3, 4)
+        torch.testing.assert_close(mirror.reflect(turned), state)

@@ -96,7 +96,7 @@ def _mirrors(
             tensors = {
                 f"{name}.{first}.weight": 0,
                 f"{name}.{first}.bias": 0,
-                f"{name}.{second}.weight": second == "output",
+                f"{name}.{second}.weight": int(second == "output"),
             }
             tensors |= {} if second == "output" else {f"{name}.{second}.bias": 0}
             group = f"{name}: {first}, {second}"

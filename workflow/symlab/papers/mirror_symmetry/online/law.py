@@ -70,10 +70,11 @@ def stationary_shape(lr: float, d: int, sigma: float, batch: float) -> float:
 def relaxation_steps(lr: float, d: int, sigma: float, batch: float) -> float:
     """Steps in which what is left of the start falls by e: the walk's drift is 8 lr^2 s2 k beside noise 4 lr sqrt(s2).
 
-    Far below its wall ln Z is a walk with a drift m and a variance v a step, whose gap is m^2 / (2 v).
+    Far below its wall ln Z is a walk with a drift m and a variance v a step, whose gap is m^2 / (2 v). At the critical
+    rate there is no drift, and the start is never forgotten.
     """
     k = stationary_shape(lr, d, sigma, batch)
-    return 1 / (2 * lr**2 * noise_strength(d, sigma, batch) * k**2)
+    return 1 / (2 * lr**2 * noise_strength(d, sigma, batch) * k**2) if k else math.inf
 
 
 def predict_sparsity(
