@@ -2,13 +2,15 @@
 
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 from symlab.errors import UserError
 from symlab.pipeline import digest as module
-from symlab.pipeline.digest import code_of, digest_of_files
-from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
+from symlab.pipeline.digest import code_of, digest_of_figure_code, digest_of_files
+from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES
+from symlab.study.card import At, Sentence
 
 ROOT = Path(__file__).parents[2]
 
@@ -168,6 +170,39 @@ def test_no_result_depends_on_how_figures_look():
     named += [("scripts.experiment", *filter(None, [each.compute, each.tables])) for each in EXPERIMENTS.values()]
     drawing = {name for modules in named for name in code_of(*modules) if name.startswith("plotting")}
     assert drawing == {"plotting/pairs"}
+
+
+def test_a_figure_counts_the_claims_that_its_sentence_tells(package):
+    file = package / "papers/a/fig_2.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("SEEN = at('a-1-growth', k=2)\n")
+    claims = file.with_name("fig_1.py")
+    found = []
+    for text in ("x = 1\n", "x = 2\n"):
+        claims.write_text(text)
+        clear()
+        found.append(digest_of_figure_code("scripts.train", "symlab.papers.a.fig_2", {"a-1": "symlab.papers.a.fig_1"}))
+    assert found[0] != found[1]
+
+
+def test_the_real_figures_count_the_claims_that_their_sentences_tell():
+    modules = {name: figure.module for name, figure in FIGURES.items()}
+    homes = {claim.id: file for file in modules.values() for claim in resolve_name(file).CLAIMS}
+    told = set()
+    for figure, file in modules.items():
+        seen = next(each.seen for each in resolve_name(file).FIGURES if each.id == figure)
+        places = seen.values.values() if isinstance(seen, Sentence) else ()
+        told |= {(file, homes[place.claim if isinstance(place, At) else place[0]]) for place in places}
+    elsewhere = [(file, home) for file, home in told if home != file]
+    for file, home in elsewhere:
+        others = {name: each for name, each in modules.items() if each != home}
+        assert digest_of_figure_code("scripts.figures", file, modules) != digest_of_figure_code(
+            "scripts.figures", file, others
+        ), (
+            file,
+            home,
+        )
+    assert elsewhere
 
 
 def test_every_rule_names_its_script():

@@ -12,7 +12,7 @@ from symlab.device import gpu_is_likely
 from symlab.errors import UserError
 from symlab.pipeline import files
 from symlab.pipeline.config import parse_config
-from symlab.pipeline.digest import code_of, digest_of_code, digest_of_files
+from symlab.pipeline.digest import code_of, digest_of_figure_code, digest_of_files
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, paper_of
 
 if not Path(symlab.__file__).is_relative_to(Path(workflow.basedir, "workflow").resolve()):

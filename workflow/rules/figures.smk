@@ -1,5 +1,7 @@
 """One job a study: its figures, each as SVG and PDF, and what is said of it for both reports."""
 
+MODULES = {name: figure.module for name, figure in FIGURES.items()}
+
 for each in STUDIES.values():
     if each.figures:
 
@@ -29,7 +31,10 @@ for each in STUDIES.values():
             params:
                 study=each.name,
                 style=PROJECT.style.spec(),
-                code={figure: digest_of_code("scripts.figures", FIGURES[figure].module) for figure in each.figures},
+                code={
+                    figure: digest_of_figure_code("scripts.figures", FIGURES[figure].module, MODULES)
+                    for figure in each.figures
+                },
             message:
                 f"Figures of {each.name}"
             script:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -69,6 +69,19 @@ def code_of(*modules: str) -> dict[str, str]:
 def digest_of_code(*modules: str) -> str:
     """One digest (8 hex digits) of what ``code_of`` gives."""
     return hashlib.sha256(repr(code_of(*modules)).encode()).hexdigest()[:8]
+
+
+def digest_of_figure_code(script: str, module: str, modules: Mapping[str, str]) -> str:
+    """One digest of what draws a figure and tells what is seen: its file, and those of other figures' claims it names.
+
+    Args:
+        modules: each figure's file, by its id.
+    """
+    file = _file(module)
+    texts = [each.value for each in ast.walk(_parse(file)) if isinstance(each, ast.Constant)] if file else []
+    claims = [text for text in texts if isinstance(text, str) and re.fullmatch(r"[a-z]+-[\w.]+-[\w-]+", text)]
+    named = {other for claim in claims for figure, other in modules.items() if claim.startswith(f"{figure}-")}
+    return digest_of_code(script, module, *sorted(named))
 
 
 def digest_of_files(paths: Iterable[Path]) -> str:
