@@ -15,7 +15,7 @@ import torch
 from torch.func import functional_call
 
 from symlab.alignment.permute import permute
-from symlab.cli.trace import trace_quietly
+from symlab.own.models import trace_quietly
 from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from symlab.cli import main
-from symlab.cli.inputs import read_weights
+from symlab.own.weights import read_weights
 
 pytestmark = pytest.mark.slow
 

@@ -19,11 +19,11 @@ from torch import nn
 from symlab.alignment.activation_matching import activation_matching
 from symlab.alignment.forward import batch_rows
 from symlab.alignment.permute import permute
-from symlab.cli.inputs import Weights
-from symlab.cli.network import prepare
-from symlab.cli.trace import trace_quietly
 from symlab.networks.mlp import MLP
 from symlab.networks.resnet import ResNet20
+from symlab.own.models import trace_quietly
+from symlab.own.network import prepare
+from symlab.own.weights import Weights
 from symlab.seeds import numpy_rng
 from symlab.symmetries.symmetry_spec import random_permutations
 

@@ -19,9 +19,9 @@ import pytest
 import torch
 from torch import nn
 
-from symlab.cli.trace import trace_quietly
 from symlab.networks.mlp import MLP
 from symlab.networks.resnet import ResNet20
+from symlab.own.models import trace_quietly
 from symlab.symmetries.symmetry_spec import Concat
 
 pytestmark = pytest.mark.slow

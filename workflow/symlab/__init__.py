@@ -2,9 +2,10 @@
 
 For networks of your own (torch is imported with the first of these that is used):
 
-- ``trace(module, example)``: which axes of which weights permute together;
-- ``align(module, A, B, data)``: network B with its neurons in the order of A's;
-- ``merge(module, states, data)``: several networks in one order, averaged.
+- ``trace(module, example)``: which axes of which weights permute together (a ``Traced``);
+- ``align(module, A, B, data)``: network B with its neurons in the order of A's (an ``Aligned``);
+- ``merge(module, states, data)``: several networks in one order, averaged (a ``Merged``);
+- ``UserError``: what they raise where something does not fit, a sentence on what to do.
 """
 
 from __future__ import annotations
@@ -12,15 +13,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from symlab.errors import UserError
+
 if TYPE_CHECKING:
-    from symlab.alignment.align import align
-    from symlab.connectivity.merge import merge
-    from symlab.symmetries.trace import trace
+    from symlab.own.align import Aligned, align
+    from symlab.own.merge import Merged, merge
+    from symlab.own.trace import trace
+    from symlab.symmetries.trace import Traced
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "align", "merge", "trace"]
+__all__ = ["Aligned", "Merged", "Traced", "UserError", "__version__", "align", "merge", "trace"]
 
-_HOMES = {"align": "symlab.alignment.align", "merge": "symlab.connectivity.merge", "trace": "symlab.symmetries.trace"}
+_HOMES = {
+    "Aligned": "symlab.own.align",
+    "Merged": "symlab.own.merge",
+    "Traced": "symlab.symmetries.trace",
+    "align": "symlab.own.align",
+    "merge": "symlab.own.merge",
+    "trace": "symlab.own.trace",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -133,7 +133,7 @@ def test_two_networks_are_merged_as_they_are_aligned():
         ({"data": None}, "compared on inputs"),
         ({"data": None, "method": "weight"}, "traced at inputs"),
         ({"data": torch.zeros(0, 64)}, "at least one sample"),
-        ({"B": {}}, "B lacks 'linears"),
+        ({"B": {}}, "B does not fit MLP: it lacks 'linears"),
         ({"B": "bias"}, "shape"),
         ({"B": "nan"}, "NaN"),
     ],

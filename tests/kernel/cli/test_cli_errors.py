@@ -34,9 +34,11 @@ X = np.zeros((4, 6), dtype=np.float32)
     ("name", "change", "words"),
     [
         ("missing", lambda path: path.unlink(), ["A.safetensors does not exist"]),
-        ("truncated", lambda path: path.write_bytes(path.read_bytes()[:-5]), ["truncated or not a safetensors file"]),
-        ("folder", lambda path: (path.unlink(), path.mkdir()), ["a folder without safetensors files"]),
-        ("pickle", lambda path: torch.save({"w": torch.ones(2)}, path), ["pickle", "save_file", "weights_only=True"]),
+        ("truncated", lambda path: path.write_bytes(path.read_bytes()[:-5]), ["truncated or not a file of weights"]),
+        ("folder", lambda path: (path.unlink(), path.mkdir()), ["a folder without files of weights"]),
+        ("code", lambda path: torch.save(torch.nn.Linear(2, 2), path), ["would run code", "module.state_dict()"]),
+        ("numbers", lambda path: torch.save({"epoch": 3}, path), ["'epoch'", "no state dict"]),
+        ("cut", lambda path: path.write_bytes(b"PK\x03\x04 no archive"), ["no checkpoint of torch"]),
     ],
 )
 def test_files_of_weights(mlps, capsys, name, change, words):
@@ -115,7 +117,7 @@ def test_factories(mlps, capsys, model, words, monkeypatch):
         ({"x": X, "y": np.zeros(5, dtype=np.int64)}, ["(5,)", "x has 4 samples"]),
         ({"x": X, "y": np.array([0, 1, 2, 3])}, ["label 3", "3 outputs", "0 to 2"]),
         ({"x": X, "y": np.array([0, 1, 2, -1])}, ["label -1"]),
-        ({"x": X, "y": np.zeros(4)}, ["real numbers", "--task regression"]),
+        ({"x": X, "y": np.zeros(4)}, ["('n',)", "as many outputs", "integers"]),
     ],
 )
 def test_data(mlps, capsys, arrays, words):
@@ -138,7 +140,9 @@ def test_files_of_data(mlps, capsys):
     [
         (("--lambdas", "24"), ["--lambdas is 24", "odd"]),
         (("--samples", "0"), ["--samples is 0"]),
-        (("--task", "regression"), ["one output"]),
+        (("--task", "regression"), ["as many outputs"]),
+        (("--metric", "brought:absent"), ["brought", "no such function"]),
+        (("--metric", "brought:raising"), ["calling the metric", "TypeError"]),
         (("--out", "data.npz"), ["data.npz is no folder"]),
         (("--out", "data.npz/out"), ["data.npz is no folder"]),
     ],
@@ -150,9 +154,9 @@ def test_options(mlps, capsys, options, words):
 
 def test_an_output_that_is_no_tensor(brought, capsys):
     for name in ("A", "B"):
-        brought.save(f"{name}.safetensors", brought.state("tupled", 0))
+        brought.save(f"{name}.safetensors", brought.state("wordy", 0))
     saved(brought, x=X)
-    assert "returned a tuple" in refused(brought, capsys, "tupled")
+    assert "returned a list without tensors" in refused(brought, capsys, "wordy")
 
 
 def test_class_labels_for_logits_at_every_token(brought, capsys):

@@ -12,8 +12,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from symlab.cli import main
-from symlab.cli.inputs import Weights, read_data, read_weights
-from symlab.cli.network import _extremes, prepare
+from symlab.own.data import read_data
+from symlab.own.network import _extremes, prepare
+from symlab.own.weights import Weights, read_weights
 
 BATCHES = """
 import numpy as np
@@ -140,8 +141,7 @@ def test_shards_and_folders_give_what_the_whole_file_gives(mlps):
             "must lie beside it",
         ),
         (lambda folder: (folder / "model.safetensors.index.json").unlink(), "several sets of weights"),
-        (lambda folder: [path.unlink() for path in folder.iterdir()], "without safetensors files"),
-        (lambda folder: [path.rename(folder / "pytorch_model.bin") for path in folder.iterdir()], "is a pickle"),
+        (lambda folder: [path.unlink() for path in folder.iterdir()], "without files of weights"),
     ],
 )
 def test_folders_that_are_not_whole(mlps, change, words):
@@ -175,10 +175,11 @@ def test_batches_give_what_a_file_gives(batches):
     import batches as module
 
     x, y = (torch.cat(column) for column in zip(*module.PAIRS, strict=True))
-    data = read_data("batches:PAIRS", "classification")
+    mlp = batches.module.mlp()
+    data = read_data("batches:PAIRS", mlp)
     assert torch.equal(data.x, x)
     assert torch.equal(data.y, y)
-    assert torch.equal(read_data("batches:endless", None, 20).x, torch.cat([x[:16], x[:4]]))
+    assert torch.equal(read_data("batches:endless", mlp, 20).x, torch.cat([x[:16], x[:4]]))
     assert len(module.asked) == 2
 
 
@@ -207,9 +208,9 @@ def test_a_target_for_each_token_and_none_for_some(batches):
         ("nowhere:batches", "importing nowhere"),
         ("batches:NUMBER", "gives a int"),
         ("batches:NONE", "gives no batches"),
-        ("batches:masked", "takes apart"),
+        ("batches:masked", "no input of Sequential by its name (input)"),
         ("batches:ragged", "(2, 6) and float32 of shape (2, 7)"),
-        ("batches:uneven", "differ in more than their number of samples"),
+        ("batches:uneven", "y in batches:uneven has shape (3,), but x has 2 samples"),
         ("batches:failing", "OSError: no such image (line "),
         ("batches", "my_package.data:batches"),
     ],

@@ -58,7 +58,7 @@ def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
 
     scores = pd.read_csv(out / "scores.csv")
     assert list(scores.columns) == ["network", "loss", "loss_error", "accuracy", "accuracy_error"]
-    assert list(scores["network"]) == [*FILES, "plain average", "merged", "ensemble"]
+    assert list(scores["network"]) == [*FILES, "plain average", "merged", "ensemble", "constant"]
     by = scores.set_index("network")["loss"]
     assert by[[*FILES, "merged", "ensemble"]].to_numpy() == pytest.approx(by["A.safetensors"], rel=1e-4)
     assert abs(by["plain average"] - by["merged"]) > 1e-3
@@ -114,7 +114,7 @@ def test_tied_weights_and_masks_of_a_language_model(brought):
         ((), (*FILES[:2], FILES[0]), "A.safetensors is named twice"),
         ((), FILES, "C.safetensors does not exist"),
         (("--weights", "1,2,3"), FILES[:2], "3 weights for 2 networks"),
-        (("--weights", "1,0"), FILES[:2], "must be positive"),
+        (("--weights", "1,-1"), FILES[:2], "their sum"),
         (("--weights", "1;2"), FILES[:2], "commas"),
         (("--restarts", "0"), FILES[:2], "--restarts is 0"),
     ],

@@ -266,5 +266,5 @@ def test_settings_that_do_not_fit_are_refused():
         curve(module, *states, LAMBDAS, x, y, "ranking", statistics_x=x)
     with pytest.raises(UserError, match="as many targets"):
         curve(module, *states, LAMBDAS, x, y[:-1], "classification", statistics_x=x)
-    with pytest.raises(UserError, match="one output"):
+    with pytest.raises(UserError, match="as many outputs"):
         curve(module, *states, LAMBDAS, x, y.float(), "regression", statistics_x=x)

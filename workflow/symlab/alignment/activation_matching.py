@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,6 +23,7 @@ from symlab.alignment.matching import Permutations, compose, joint, match_all
 from symlab.alignment.moments import PairMoments, record_pair_moments
 from symlab.alignment.permute import permute
 from symlab.alignment.weight_matching import weight_matching
+from symlab.batches import Inputs
 from symlab.symmetries.symmetry_spec import Axis, Concat, Group, Product, SymmetrySpec, identity
 from symlab.symmetries.trace import Traced
 
@@ -29,7 +31,8 @@ SWEEPS = 2
 # Correlations this close to 1 are taken for this close: their Fisher transform would be infinite.
 RESOLVED = 1e-6
 
-Shown = Callable[[Sequence[Tensor]], Iterable[Tensor]]
+Shown = Callable[[Any], Iterable[Any]]
+"""Wraps the batches of a pass over the data."""
 Halves = dict[str, list[list[PairMoments]]]
 """Moments by group, for each half of the data by reference."""
 
@@ -55,7 +58,7 @@ def activation_matching(
     traced: Traced,
     references: Sequence[Mapping[str, Tensor]],
     state_B: Mapping[str, Tensor],
-    x: Float[Tensor, "n ..."],
+    x: Float[Tensor, "n ..."] | Inputs,
     rows: int,
     rng: np.random.Generator,
     shown: Shown = iter,
@@ -110,7 +113,7 @@ def groups_meet(spec: SymmetrySpec) -> bool:
     )
 
 
-def halves_of(x: Tensor, rows: int) -> list[tuple[Tensor, ...]]:
+def halves_of(x: Tensor | Inputs, rows: int) -> list[tuple[Tensor, ...] | tuple[Inputs, ...]]:
     """The batches of both halves of the data; one alone if there is one sample."""
     return [half.split(rows) for half in x.tensor_split(2) if len(half)]
 
@@ -153,7 +156,7 @@ class _Matching:
         traced: Traced,
         references: Sequence[Mapping[str, Tensor]],
         state_B: Mapping[str, Tensor],
-        halves: Sequence[Sequence[Tensor]],
+        halves: Sequence[Sequence[Tensor] | Sequence[Inputs]],
         shown: Shown,
         known: Sequence[Sequence[Mapping[str, PairMoments]]] | None,
     ):

@@ -11,7 +11,7 @@ def average(states: Sequence[Mapping[str, Tensor]], weights: Sequence[float] | N
     """The mean of states of one architecture, added up in float64 and given in the first one's types.
 
     Args:
-        weights: of each state, positive, of any sum; default equal. Of one state the mean is that state, bit for bit.
+        weights: of each state, of any sum but 0; default equal. Of one state the mean is that state, bit for bit.
 
     Returns:
         The mean by name; integer entries, which are counters, are the first state's.

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from symlab.batches import Inputs, parts_of
 from symlab.device import is_accelerator
 
 
-def outputs(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+def outputs(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"] | Inputs) -> Any:
     """Output of ``module`` at ``state`` in evaluation mode, without gradients; the module keeps its state and mode.
 
     Evaluation mode is more than a convenience: a batch norm in training mode would write into ``state``.
@@ -31,8 +33,8 @@ def outputs(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n 
         module.train(was_training)
 
 
-def call(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
-    """Output of ``module`` at ``state`` in the module's mode.
+def call(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"] | Inputs) -> Any:
+    """Output of ``module``, of any form, at ``state`` in the module's mode.
 
     Tied weights may have an entry each, as in ``module.state_dict()``, and each place then takes its own; or they have
     one for all of them.
@@ -42,10 +44,10 @@ def call(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]
     """
     repeated = _repeated(module)
     if repeated:
-        return functional_call(module, _by_first_names(module, state, repeated), (x,), tie_weights=False)
+        return functional_call(module, _by_first_names(module, state, repeated), parts_of(x), tie_weights=False)
     # Buffers that are not saved are in no state; strict would miss them.
     complete = state.keys() == module.state_dict().keys()
-    return functional_call(module, dict(state), (x,), tie_weights=not complete, strict=not complete)
+    return functional_call(module, dict(state), parts_of(x), tie_weights=not complete, strict=not complete)
 
 
 def _repeated(module: nn.Module) -> dict[str, str]:
@@ -71,7 +73,7 @@ def _by_first_names(module: nn.Module, state: Mapping[str, Tensor], repeated: Ma
     return {first(name): by_name.get(first(name), of_tensor.get(id(own), own)) for name, own in named}
 
 
-def batch_rows(x: Float[Tensor, "n ..."], device: torch.device | str | None = None) -> int:
+def batch_rows(x: Float[Tensor, "n ..."] | Inputs, device: torch.device | str | None = None) -> int:
     """Rows of x to pass through a network at once on a device (by default where x is).
 
     On a CPU, 1024 rows of an MNIST digit keep a 512-wide layer in cache, while a ResNet20's activations of CIFAR-10

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from symlab.batches import Inputs
 from symlab.errors import UserError
 from symlab.products import fast_products
 from symlab.symmetries.symmetry_spec import Axes, Group, blocks, shape
@@ -180,7 +181,7 @@ def record_pair_moments(
     traced: Traced | StoredForward,
     states_A: Mapping[Key, Mapping[str, Tensor]],
     states_B: Mapping[Key, Mapping[str, Tensor]],
-    batches: Iterable[Float[Tensor, "n d"]],
+    batches: Iterable[Float[Tensor, "n d"]] | Iterable[Inputs],
     groups: Collection[str] | None = None,
     unsettled: Collection[str] = (),
 ) -> dict[Key, dict[str, PairMoments]]:

@@ -30,6 +30,7 @@ from symlab.alignment.matching import Permutations, compose, joint
 from symlab.alignment.moments import PairMoments, record_pair_moments
 from symlab.alignment.permute import permute
 from symlab.alignment.weight_matching import SMALLEST_GAIN, weight_matching
+from symlab.batches import Inputs
 from symlab.errors import UserError
 from symlab.symmetries.symmetry_spec import SymmetrySpec, identity, inverse, validate
 from symlab.symmetries.trace import Traced
@@ -64,7 +65,7 @@ def match_to_universe(
     traced: Traced,
     states: Sequence[Mapping[str, Tensor]],
     rng: np.random.Generator,
-    x: Float[Tensor, "n ..."] | None = None,
+    x: Float[Tensor, "n ..."] | Inputs | None = None,
     rows: int = 1024,
     restarts: int = 1,
     shown: Shown = iter,
@@ -125,7 +126,7 @@ class _Pairs:
         self,
         traced: Traced,
         states: Sequence[Mapping[str, Tensor]],
-        halves: Sequence[Sequence[Tensor]],
+        halves: Sequence[Sequence[Tensor] | Sequence[Inputs]],
         shown: Shown,
     ):
         self.groups = traced.spec.groups

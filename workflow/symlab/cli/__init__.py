@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 from symlab import __version__
@@ -21,10 +24,8 @@ Renumber the neurons of network B so that they play the roles of network A's, an
 lies on the straight line between the two: two trainings of one architecture, from two seeds,
 usually differ by such a renumbering more than by anything else.
 
-A and B are safetensors files of module.state_dict(), or folders that hold one (or shards):
-
-    from safetensors.torch import save_file
-    save_file(module.state_dict(), "A.safetensors")
+A and B are files of module.state_dict(), .safetensors or .pt, .bin, .ckpt (read without running any code in
+them), or folders that hold one (or shards).
 
 Which axes of which weights must be renumbered together is found by tracing the network; nothing
 has to be declared. Operations that the tracer does not know are named, and what they touch stays
@@ -47,20 +48,11 @@ writes to the folder merged/:
   merged.safetensors        the average in the order of the first network, with its names and types
   permutations.safetensors  for each group of neurons and network, the neuron that stands at each position
   spec.json                 the groups, the axes they act on, and what was not understood
-  scores.csv                loss and accuracy of every network, both averages and the ensemble
+  scores.csv                loss and accuracy of every network, both averages, the ensemble and a constant
   run.json                  the options and versions of this run
 
 Mistakes are told in a sentence, with exit status 1; nothing is written then.
 """
-MODEL = (
-    "a function without arguments that returns the network as an nn.Module (its weights do not matter); "
-    "modules in the current folder are found"
-)
-DATA = (
-    ".npz or .safetensors with x [n, ...] (real numbers, or integer tokens) and, for the curve, y [n] (labels of "
-    "tokens: [n, tokens], -100 is ignored); or MODULE:BATCHES, an iterable of batches (x, y) or a function "
-    "that returns one"
-)
 TRACE = """\
 Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
 group acts on, and the operations that were not understood.
@@ -81,6 +73,33 @@ writes to the folder aligned/:
 
 Mistakes are told in a sentence, with exit status 1; nothing is written then.
 """
+MODEL = (
+    "a function without arguments that returns the network as an nn.Module (its weights do not matter); "
+    "modules in the current folder are found"
+)
+DATA = (
+    ".npz, .safetensors or .pt with x [n, ...] (real numbers, or integer tokens), or the module's inputs by name, and, "
+    "for scores, targets y (labels; of every token or pixel too, -100 is ignored; or real numbers); or MODULE:BATCHES, "
+    "an iterable of batches, (x, y) or dictionaries, or a function that returns one"
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of ``symlab``.
+
+    Attributes:
+        help: a line for the list of commands.
+        description, epilog: what stands before and after its options.
+        add: adds its options.
+        run: ``module:function`` that takes them; imported when the command is run.
+    """
+
+    help: str
+    description: str
+    add: Callable[[argparse.ArgumentParser], None]
+    run: str
+    epilog: str = ""
 
 
 class _Version(argparse.Action):
@@ -101,35 +120,19 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE.partition("\nwrites")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    told = "show the version and what multiplies, and exit"
-    main.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=told)
-    commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
-    _add_align(
-        commands.add_parser(
-            "align",
-            help="align two trained networks of your own and draw the barrier between them",
-            description=ALIGN,
-            epilog=EXAMPLE,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+    text = "show the version and what multiplies, and exit"
+    main.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=text)
+    commands = main.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, command in COMMANDS.items():
+        command.add(
+            commands.add_parser(
+                name,
+                help=command.help,
+                description=command.description,
+                epilog=command.epilog,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
         )
-    )
-    _add_merge(
-        commands.add_parser(
-            "merge",
-            help="average several trained networks of your own in one order of their neurons",
-            description=MERGE,
-            epilog=MERGED,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-    )
-    trace = commands.add_parser(
-        "trace", help="print the permutation symmetries of a network of your own", description=TRACE
-    )
-    trace.add_argument("model", metavar="MODULE:FUNCTION", help=MODEL)
-    trace.add_argument(
-        "--data", required=True, metavar="FILE", help=".npz or .safetensors with x [n, ...], or MODULE:BATCHES"
-    )
-    trace.add_argument("--folder", metavar="FOLDER", help="builds transformers:CLASS from the config.json in it")
     return main
 
 
@@ -141,7 +144,6 @@ def _add_align(align: argparse.ArgumentParser) -> None:
     _add_needed(align)
     _add_matching(align)
     path = align.add_argument_group("the line from A to B")
-    _add_task(path)
     path.add_argument(
         "--lambdas", type=int, default=25, metavar="N", help="points on the line, an odd number (default: %(default)s)"
     )
@@ -150,7 +152,8 @@ def _add_align(align: argparse.ArgumentParser) -> None:
         action="store_true",
         help="rescale activations along both lines, aligned and not (REPAIR, Jordan et al. 2023)",
     )
-    _add_computing(align)
+    add_computing(align)
+    _add_overwrite(align)
 
 
 def _add_merge(merge: argparse.ArgumentParser) -> None:
@@ -160,14 +163,25 @@ def _add_merge(merge: argparse.ArgumentParser) -> None:
     _add_needed(merge)
     _add_matching(merge)
     average = merge.add_argument_group("the average")
-    average.add_argument("--weights", metavar="W,W,...", help="of the networks in the average (default: equal)")
-    _add_task(average)
+    average.add_argument(
+        "--weights", metavar="W,W,...", help="of the networks in the average, negative ones too (default: equal)"
+    )
     average.add_argument(
         "--repair",
         action="store_true",
         help="rescale the channels of layers with a bias, in both averages (REPAIR, Jordan et al. 2023)",
     )
-    _add_computing(merge)
+    add_computing(merge)
+    _add_overwrite(merge)
+
+
+def add_model(command: argparse.ArgumentParser) -> None:
+    """The options of a command on one network: MODEL, its weights, the data, and how to compute."""
+    command.add_argument("model", metavar="MODULE:FUNCTION", help=f"{MODEL}; or transformers:CLASS with --folder")
+    command.add_argument("--data", required=True, metavar="FILE", help=DATA)
+    command.add_argument("--checkpoint", metavar="FILE", help="file or folder of its weights (default: as it is built)")
+    command.add_argument("--folder", metavar="FOLDER", help="builds transformers:CLASS from the config.json in it")
+    add_computing(command)
 
 
 def _add_needed(command: argparse.ArgumentParser) -> None:
@@ -178,12 +192,7 @@ def _add_needed(command: argparse.ArgumentParser) -> None:
         metavar="MODULE:FUNCTION",
         help=f"{MODEL}; or transformers:CLASS, built from the config.json beside the first weights",
     )
-    needed.add_argument(
-        "--data",
-        required=True,
-        metavar="FILE",
-        help=DATA,
-    )
+    needed.add_argument("--data", required=True, metavar="FILE", help=DATA)
     needed.add_argument("--out", required=True, metavar="FOLDER", help="where the results go")
 
 
@@ -205,45 +214,70 @@ def _add_matching(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_task(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
+def add_computing(command: argparse.ArgumentParser) -> None:
+    """The options of every command that computes networks: what scores them, on which samples, where."""
+    computing = command.add_argument_group("computing")
+    computing.add_argument(
         "--task",
         choices=("classification", "regression"),
-        default="classification",
-        help="cross-entropy of class labels, or squared error of real targets (default: %(default)s)",
+        help="cross-entropy of labels, or squared error of real targets (default: what the type of y says)",
     )
-
-
-def _add_computing(command: argparse.ArgumentParser) -> None:
-    computing = command.add_argument_group("computing")
+    computing.add_argument(
+        "--metric",
+        metavar="MODULE:FUNCTION",
+        help="instead, your own loss: outputs and targets of a batch to a number for each sample, or one for all",
+    )
     computing.add_argument("--samples", type=int, metavar="N", help="use N random samples of the data (default: all)")
     computing.add_argument("--batch-size", type=int, metavar="N", help="samples at a time (default: by their size)")
     computing.add_argument("--seed", type=int, default=0, metavar="N", help="of all random choices (default: 0)")
     computing.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU if torch sees one (default)"
     )
-    computing.add_argument("--overwrite", action="store_true", help="replace results that lie in the folder already")
+
+
+def _add_overwrite(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--overwrite", action="store_true", help="replace results that lie in the folder already")
+
+
+COMMANDS = {
+    "align": Command(
+        "align two trained networks of your own and draw the barrier between them",
+        ALIGN,
+        _add_align,
+        "symlab.cli.align:align",
+        EXAMPLE,
+    ),
+    "merge": Command(
+        "average several trained networks of your own in one order of their neurons",
+        MERGE,
+        _add_merge,
+        "symlab.cli.merge:merge",
+        MERGED,
+    ),
+    "trace": Command(
+        "print the permutation symmetries of a network of your own", TRACE, add_model, "symlab.cli.trace:trace"
+    ),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake ends it with its sentence on stderr and exit status 1."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        chosen = vars(parser().parse_args(arguments))
-        command = chosen.pop("command")
-        if command == "align":
-            from symlab.cli.align import Options, align
-
-            align(Options(**chosen))
-        elif command == "merge":
-            from symlab.cli.merge import Options as MergeOptions
-            from symlab.cli.merge import merge
-
-            merge(MergeOptions(**chosen))
-        else:
-            from symlab.cli.trace import print_symmetries
-
-            print_symmetries(**chosen)
+        if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+            raise UserError(f"there is no command {arguments[0]!r}; {_nearest(arguments[0])}")
+        options = parser().parse_args(arguments)
+        if options.command is None:
+            parser().print_help()
+            return
+        module, _, function = COMMANDS[options.command].run.partition(":")
+        getattr(import_module(module), function)(options)
     except UserError as error:
         sys.exit(f"Error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _nearest(word: str) -> str:
+    nearest = get_close_matches(word, COMMANDS, 1)
+    return f"did you mean {nearest[0]}?" if nearest else f"there are {', '.join(COMMANDS)} (symlab --help)."

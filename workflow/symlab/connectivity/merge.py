@@ -1,82 +1,31 @@
-"""Merging networks into one, as a function: ``from symlab import merge``."""
+"""The mean of networks in one order as a network, and what it is worth."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.utils._pytree import tree_map
 
-from symlab.alignment.align import CHECKED_SAMPLES, complete, symmetries
 from symlab.alignment.averaging import average
 from symlab.alignment.forward import batch_rows, outputs
-from symlab.alignment.permute import check_alignment
-from symlab.alignment.universe import Universe, match_to_universe
+from symlab.batches import Inputs, prediction
 from symlab.connectivity.norm_statistics import running_statistics
+from symlab.connectivity.objective import IGNORED, Task, losses, right
 from symlab.connectivity.repair import folded, with_goal_statistics
 from symlab.errors import UserError
 from symlab.products import fast_products
-from symlab.seeds import numpy_rng
-from symlab.symmetries.trace import Traced
 
-
-@dataclass(frozen=True)
-class Merged:
-    """Several networks as one.
-
-    Attributes:
-        state: of the merged network, by the module's names, in the first network's order and types.
-        universe: each network's permutation to that order (of the first the identity), and its permuted state.
-    """
-
-    state: dict[str, Tensor]
-    universe: Universe
-
-
-@fast_products()
-def merge(
-    module: nn.Module,
-    states: Sequence[Mapping[str, Tensor]],
-    data: Float[Tensor, "n ..."] | Int[Tensor, "n ..."] | None = None,
-    method: str = "activation",
-    *,
-    weights: Sequence[float] | None = None,
-    repair: bool = False,
-    restarts: int = 3,
-    seed: int = 0,
-    traced: Traced | None = None,
-) -> Merged:
-    """Match networks to one order, each to the mean of the others until none moves, and average them.
-
-    Args:
-        module, data, method, restarts, seed, traced: as of ``symlab.align``. Batch norm statistics are estimated anew
-            on the data.
-        states: ``module.state_dict()`` of each network, at least two.
-        weights: of each network in the average, positive, of any sum; default equal. They do not count in matching.
-        repair: rescale the channels of layers with a bias to the networks' mean statistics (Jordan et al. 2023).
-
-    Raises:
-        UserError: the states do not fit the module, the module cannot be traced, or an argument is missing or wrong.
-    """
-    traced = symmetries(module, data, method, traced)
-    check_weights(weights, len(states))
-    known = [complete(module, state, f"states[{n}]") for n, state in enumerate(states)]
-    x = data if method == "activation" else None
-    rows = 1 if data is None else batch_rows(data)
-    universe = match_to_universe(traced, known, numpy_rng("merge", seed, "restarts"), x, rows, restarts)
-    if data is not None:
-        for state, permuted in zip(known, universe.permuted, strict=True):
-            check_alignment(module, state, permuted, data[:CHECKED_SAMPLES])
-    return Merged(average_network(module, universe.permuted, data, weights, repair), universe)
+CONSTANT = "constant"
 
 
 def check_weights(weights: Sequence[float] | None, n: int) -> None:
-    """Check that there is a positive weight for each of n networks, or none at all.
+    """Check that there is a weight for each of n networks, or none at all; they may be negative, but not add up to 0.
 
     Raises:
         UserError: there is not.
@@ -85,15 +34,18 @@ def check_weights(weights: Sequence[float] | None, n: int) -> None:
         return
     if len(weights) != n:
         raise UserError(f"there are {len(weights)} weights for {n} networks; give one a network.")
-    if not all(math.isfinite(weight) and weight > 0 for weight in weights):
-        raise UserError(f"the weights are {', '.join(f'{weight:g}' for weight in weights)}; all must be positive.")
+    if not all(map(math.isfinite, weights)) or abs(sum(weights)) < 1e-6 * sum(map(abs, weights)) or not any(weights):
+        listed = ", ".join(f"{weight:g}" for weight in weights)
+        raise UserError(
+            f"the weights are {listed}; they must be finite, and their sum, which they are divided by, not 0."
+        )
 
 
 @fast_products()
 def average_network(
     module: nn.Module,
     states: Sequence[Mapping[str, Tensor]],
-    x: Float[Tensor, "n ..."] | None,
+    x: Float[Tensor, "n ..."] | Inputs | None,
     weights: Sequence[float] | None = None,
     repair: bool = False,
 ) -> dict[str, Tensor]:
@@ -117,44 +69,79 @@ def average_network(
 def scores(
     module: nn.Module,
     states: Mapping[str, Mapping[str, Tensor]],
-    x: Float[Tensor, "n ..."],
+    x: Float[Tensor, "n ..."] | Inputs,
     y: Tensor,
-    task: str,
+    task: Task,
     ensemble: Mapping[str, float],
     rows: int | None = None,
 ) -> pd.DataFrame:
-    """Mean loss and accuracy of some networks, and of an ensemble of them.
+    """Mean loss and accuracy of some networks, of an ensemble of them, and of the best constant.
 
     Args:
         states: networks by name.
-        task: "classification" (cross-entropy, integer y [n]) or "regression" (squared error of one output, y [n]).
+        task: see ``objective.losses``.
         ensemble: by name the weights with which outputs (logits) are averaged.
         rows: inputs in one forward pass; by default ``forward.batch_rows``.
 
     Returns:
-        One row a network, the last one "ensemble": ``network``, ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN
-        for regression and where the loss is no number), ``accuracy_error``; errors are standard errors of the means
+        One row a network, the last ones "ensemble" and "constant" (the classes' frequencies, the mean target, or of a
+        metric the first network's mean output): ``network``, ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN
+        without labels and where the loss is no number), ``accuracy_error``; errors are standard errors of the means
         over samples.
     """
-    losses: dict[str, list[Tensor]] = {name: [] for name in (*states, "ensemble")}
-    right: dict[str, list[Tensor]] = {name: [] for name in losses}
+    lost: dict[str, list[Tensor]] = {name: [] for name in (*states, "ensemble")}
+    correct: dict[str, list[Tensor]] = {name: [] for name in lost}
     rows = rows or batch_rows(x)
+    total = sum(ensemble.values())
+    means: list[tuple[float, Any]] = []
     for x_batch, y_batch in zip(x.split(rows), y.split(rows), strict=True):
-        of_batch = {name: outputs(module, state, x_batch) for name, state in states.items()}
-        total = sum(ensemble.values())
-        weighted = [weight / total * of_batch[name] for name, weight in ensemble.items()]
-        of_batch["ensemble"] = torch.stack(weighted).sum(dim=0)
-        for name, out in of_batch.items():
+        given = {name: outputs(module, state, x_batch) for name, state in states.items()}
+        given["ensemble"] = _combined([given[name] for name in ensemble], [w / total for w in ensemble.values()])
+        for name, output in given.items():
+            compared = output if callable(task) else prediction(output)
+            lost[name].append(losses(compared, y_batch, task))
             if task == "classification":
-                losses[name].append(functional.cross_entropy(out, y_batch, reduction="none"))
-                right[name].append(out.argmax(dim=-1) == y_batch)
-            else:
-                losses[name].append((out.flatten() - y_batch).square())
-    return pd.DataFrame(
-        {"network": name, **_mean("loss", losses[name])}
-        | _mean("accuracy", right[name] if math.isfinite(float(torch.cat(losses[name]).mean())) else [])
-        for name in losses
-    )
+                correct[name].append(right(compared, y_batch))
+        if callable(task):
+            means.append((len(x_batch) / len(x), tree_map(_mean_row, given[next(iter(states))])))
+    table = [
+        {"network": name, **_mean("loss", lost[name])}
+        | _mean("accuracy", correct[name] if math.isfinite(float(torch.cat(lost[name]).mean())) else [])
+        for name in lost
+    ]
+    return pd.DataFrame([*table, {"network": CONSTANT, **_of_constant(y, task, means)}])
+
+
+def _combined(given: Sequence[Any], weights: Sequence[float]) -> Any:
+    """The weighted sum of outputs, tensor by tensor; what holds no real numbers is the first one's."""
+
+    def combined(*outs: Any) -> Any:
+        if not (isinstance(outs[0], Tensor) and outs[0].is_floating_point()):
+            return outs[0]
+        return torch.stack([w * out for w, out in zip(weights, outs, strict=True)]).sum(0)
+
+    return tree_map(combined, *given)
+
+
+def _mean_row(output: Any) -> Any:
+    """The mean over a batch, as a batch of one."""
+    batched = isinstance(output, Tensor) and output.dim() and output.is_floating_point()
+    return output.mean(0, keepdim=True) if batched else output
+
+
+def _of_constant(y: Tensor, task: Task, means: Sequence[tuple[float, Any]]) -> dict[str, float]:
+    """Loss and accuracy of the constant that fits the targets best."""
+    if task == "classification":
+        share = torch.bincount(y[y != IGNORED].flatten()).double() / int((y != IGNORED).sum())
+        entropy = -torch.special.xlogy(share, share).sum()
+        return {"loss": float(entropy), "accuracy": float(share.max())}
+    if callable(task):
+        mean = _combined([of_batch for _, of_batch in means], [share for share, _ in means])
+        constant = tree_map(
+            lambda out: out.expand(len(y), *out.shape[1:]) if isinstance(out, Tensor) and out.dim() else out, mean
+        )
+        return _mean("loss", [losses(constant, y, task)])
+    return _mean("loss", [losses(y.mean(0, keepdim=True).expand_as(y), y, task)])
 
 
 def _mean(name: str, parts: Sequence[Tensor]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from symlab.alignment.forward import batch_rows, call
+from symlab.batches import Inputs
 from symlab.errors import UserError
 
 # Statistics of a batch stand for those of all data; a layer without pixels has one value a sample and channel.
@@ -19,7 +20,10 @@ SMALLEST_BATCH = 128
 
 
 def running_statistics(
-    module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "t d"] | None, batch_size: int | None = None
+    module: nn.Module,
+    state: Mapping[str, Tensor],
+    x: Float[Tensor, "t d"] | Inputs | None,
+    batch_size: int | None = None,
 ) -> dict[str, Tensor]:
     """Means and variances of all batch norms at ``state``, estimated in one pass over the inputs x.
 

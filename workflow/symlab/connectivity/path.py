@@ -15,13 +15,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.alignment.forward import batch_rows, outputs
+from symlab.batches import Inputs, prediction
 from symlab.connectivity.norm_statistics import running_statistics
+from symlab.connectivity.objective import Task, check_task, counted, right, summed_loss
 from symlab.connectivity.repair import with_goal_statistics
 from symlab.errors import UserError
 from symlab.products import fast_products
-
-# A target that counts neither in the loss nor in the accuracy, as in torch.
-IGNORED = -100
 
 
 def interpolate(state_A: Mapping[str, Tensor], state_B: Mapping[str, Tensor], lam: float) -> dict[str, Tensor]:
@@ -45,11 +44,11 @@ def curve(
     state_A: Mapping[str, Tensor],
     state_B: Mapping[str, Tensor],
     lambdas: Sequence[float],
-    x: Float[Tensor, "n d"],
+    x: Float[Tensor, "n d"] | Inputs,
     y: Tensor,
-    task: str,
+    task: Task,
     batch_size: int | None = None,
-    statistics_x: Float[Tensor, "t d"] | None = None,
+    statistics_x: Float[Tensor, "t d"] | Inputs | None = None,
     repair: bool = False,
 ) -> pd.DataFrame:
     """Mean loss, accuracy and chord deviation over (x, y) at every lambda, in one pass over the data.
@@ -61,7 +60,7 @@ def curve(
         module: a network of the states' shape; its own state is not used.
         lambdas: positions on the path, 0 at A and 1 at B.
         task: "classification" (cross-entropy, integer y [n], or y [n, tokens] of logits at every token, where -100 is
-            ignored) or "regression" (squared error, y [n]).
+            ignored), "regression" (squared error, y as the outputs), or a function, see ``objective.losses``.
         batch_size: inputs in one forward pass; by default ``forward.batch_rows``.
         statistics_x: training inputs, needed by networks with batch norm, and for ``repair``: running statistics are
             estimated anew at every lambda, the ends included, because interpolated statistics are not those of the
@@ -94,16 +93,15 @@ def curve(
             for name, (at_A, at_B) in ends.items():
                 at_lambda[name] = torch.lerp(at_A, at_B, lam)
             # States are made batch by batch, not kept: 3 % of the time, and memory for one state, not for all lambdas.
-            out = outputs(module, {**interpolate(state_A, state_B, lam), **statistics[index]}, x_batch)
-            on_path[lam] = out
-            loss[index] += _summed_loss(out, y_batch, task)
+            given = outputs(module, {**interpolate(state_A, state_B, lam), **statistics[index]}, x_batch)
+            out = on_path[lam] = prediction(given)
+            loss[index] += summed_loss(given if callable(task) else out, y_batch, task)
             if task == "classification":
-                correct[index] += (out.argmax(dim=-1) == y_batch).sum()
+                correct[index] += right(out, y_batch).sum()
         if has_ends:
             A, B = on_path[0.0], on_path[1.0]
             squares += torch.stack([(on_path[lam] - torch.lerp(A, B, lam)).square().sum() for lam in lambdas])
-    n = int((y != IGNORED).sum()) if task == "classification" else len(x)
-    return _table(lambdas, n, loss, correct, squares / len(x) if has_ends else None, task)
+    return _table(lambdas, counted(y, task), loss, correct, squares / len(x) if has_ends else None, task)
 
 
 def _with_known_layers(module: nn.Module, names: Sequence[str], known: dict[str, Tensor]) -> nn.Module:
@@ -116,25 +114,16 @@ def _with_known_layers(module: nn.Module, names: Sequence[str], known: dict[str,
     return module
 
 
-def _check(x: Tensor, y: Tensor, task: str, statistics_x: Tensor | None, repair: bool) -> None:
-    if task not in ("classification", "regression"):
-        raise UserError(f"task is {task!r}; it must be classification or regression.")
+def _check(x: Tensor | Inputs, y: Tensor, task: Task, statistics_x: Tensor | Inputs | None, repair: bool) -> None:
+    check_task(task)
     if len(x) != len(y) or len(x) == 0:
         raise UserError(f"a curve needs as many targets as inputs, at least one; got {len(y)} and {len(x)}.")
     if repair and statistics_x is None:
         raise UserError("REPAIR needs training inputs at every point of a path: pass them as statistics_x.")
 
 
-def _summed_loss(out: Float[Tensor, "n c"], y: Tensor, task: str) -> Tensor:
-    if task == "classification":
-        return functional.cross_entropy(out.flatten(0, -2), y.flatten(), reduction="sum", ignore_index=IGNORED)
-    if out.numel() != len(y):
-        raise UserError(f"regression needs a network with one output, not {out.shape[-1]}.")
-    return functional.mse_loss(out.flatten(), y, reduction="sum")
-
-
 def _table(
-    lambdas: Sequence[float], n: int, loss: Tensor, correct: Tensor, squares: Tensor | None, task: str
+    lambdas: Sequence[float], n: int, loss: Tensor, correct: Tensor, squares: Tensor | None, task: Task
 ) -> pd.DataFrame:
     """Means over n targets of what was summed at every lambda; mean ``squares``, None where there is no chord."""
     table = pd.DataFrame({"lambda": lambdas, "loss": (loss / n).tolist(), "accuracy": (correct / n).tolist()})
@@ -152,7 +141,7 @@ def _linear(state: Mapping[str, Tensor], name: str, x: Float[Tensor, "n d"]) -> 
     return functional.linear(x, state[f"{name}.weight"], state.get(f"{name}.bias"))
 
 
-def _input_layers(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]) -> list[str]:
+def _input_layers(module: nn.Module, state: Mapping[str, Tensor], x: Tensor | Inputs) -> list[str]:
     """The linear layers that run once, on x itself: each output depends on that layer alone, linearly."""
     inputs: dict[str, list[Tensor]] = {}
 

@@ -16,6 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from symlab.alignment.forward import outputs
+from symlab.batches import Inputs, leaves
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.errors import UserError
 
@@ -47,7 +48,7 @@ class _Rescaled(_BatchNorm):
 def with_goal_statistics(
     module: nn.Module,
     states: Sequence[Mapping[str, Tensor]],
-    x: Float[Tensor, "t d"],
+    x: Float[Tensor, "t d"] | Inputs,
     batch_size: int | None = None,
     foldable: bool = False,
 ) -> tuple[nn.Module, list[dict[str, Tensor]]]:
@@ -92,7 +93,7 @@ def with_goal_statistics(
 
 
 def _with_goals(
-    rescaling: nn.Module, names: Sequence[str], state: Mapping[str, Tensor], x: Tensor, batch_size: int | None
+    rescaling: nn.Module, names: Sequence[str], state: Mapping[str, Tensor], x: Tensor | Inputs, batch_size: int | None
 ) -> dict[str, Tensor]:
     """An end's state with the entries of the norms behind its layers, as they are measured there."""
     norms = {
@@ -144,7 +145,7 @@ def _rescale(layer: Any, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
     return layer.rescaled(output)
 
 
-def _hidden_layers(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tensor, "n d"]) -> list[str]:
+def _hidden_layers(module: nn.Module, state: Mapping[str, Tensor], x: Tensor | Inputs) -> list[str]:
     """The linear maps and convolutions that run once, but for one whose output is the network's."""
     seen: dict[str, list[Tensor]] = {}
 
@@ -162,5 +163,5 @@ def _hidden_layers(module: nn.Module, state: Mapping[str, Tensor], x: Float[Tens
         for handle in handles:
             handle.remove()
     # All outputs are kept, so a storage is shared by views of the same output alone.
-    given = out.untyped_storage()._cdata
-    return [name for name, of in seen.items() if len(of) == 1 and of[0].untyped_storage()._cdata != given]
+    given = {leaf.untyped_storage()._cdata for leaf in leaves(out)}
+    return [name for name, of in seen.items() if len(of) == 1 and of[0].untyped_storage()._cdata not in given]

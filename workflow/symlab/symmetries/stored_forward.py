@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from symlab.batches import Inputs, parts_of
 from symlab.symmetries.symmetry_spec import Point, SymmetrySpec, axis_from_json, axis_to_json
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class StoredForward:
     spec: SymmetrySpec
     steps: list[dict[str, Any]]
 
-    def values(self, state: Mapping[str, Tensor], x: Tensor, names: Iterable[str]) -> dict[str, Tensor]:
+    def values(self, state: Mapping[str, Tensor], x: Tensor | Inputs, names: Iterable[str]) -> dict[str, Tensor]:
         """Values of the forward pass at ``state``, in evaluation mode and without gradients.
 
         Args:
@@ -44,10 +45,12 @@ class StoredForward:
         """
         wanted = set(names)
         found: dict[str, Any] = {}
+        inputs = parts_of(x)
         with torch.no_grad():
             for step, (call, spent) in zip(self.steps, self._plan, strict=True):
                 if call is None:
-                    found[step["name"]] = x if step["source"] == "#0" else state[step["source"][1:]]
+                    source = step["source"]
+                    found[step["name"]] = inputs[int(source[1:])] if source[0] == "#" else state[source[1:]]
                 else:
                     args = [_value(each, found, x.device) for each in step["args"]]
                     kwargs = {key: _value(each, found, x.device) for key, each in step["kwargs"].items()}

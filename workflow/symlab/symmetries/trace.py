@@ -9,11 +9,28 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from symlab.batches import Inputs, parts_of
 from symlab.errors import UserError
 from symlab.symmetries.derive_spec import derive_spec, free_parts
-from symlab.symmetries.forward_graph import ForwardGraph, ancestors, export_forward, shape_list, subgraph
+from symlab.symmetries.forward_graph import (
+    ForwardGraph,
+    ancestors,
+    descendants,
+    export_forward,
+    operation,
+    shape_list,
+    subgraph,
+)
 from symlab.symmetries.propagation import Propagation, alike_value, constant_value
 from symlab.symmetries.symmetry_spec import SymmetrySpec, validate
+
+# fmt: off
+JUMPING = {
+    "round", "floor", "ceil", "trunc", "fix", "frac", "sign", "sgn", "heaviside", "argmax", "argmin",
+    "topk", "sort", "argsort", "kthvalue", "median", "mode", "max", "min", "bucketize", "searchsorted", "gt",
+    "ge", "lt", "le", "eq", "ne", "floor_divide", "remainder", "fmod", "one_hot", "histc",
+}
+# fmt: on
 
 
 @dataclass
@@ -33,7 +50,7 @@ class Traced:
     _parts: dict[tuple[Any, ...], tuple[fx.GraphModule, list[str | Tensor]]] = field(default_factory=dict)
 
     def values(
-        self, state: Mapping[str, Tensor], x: Tensor | tuple[Tensor, ...], names: Iterable[str]
+        self, state: Mapping[str, Tensor], x: Tensor | Inputs | tuple[Tensor, ...], names: Iterable[str]
     ) -> dict[str, Tensor]:
         """Values of the forward pass at ``state``, in evaluation mode and without gradients.
 
@@ -41,13 +58,13 @@ class Traced:
 
         Args:
             state: the network's parameters and buffers by name.
-            x: a batch of inputs (a tuple if the network takes several).
+            x: a batch of inputs.
             names: values of the graph, see ``Point.value``.
 
         Raises:
             UserError: a name is no value of the graph, or the network cannot be traced at this batch size.
         """
-        inputs = x if isinstance(x, tuple) else (x,)
+        inputs = parts_of(x)
         batch = None if self.batch is None else len(inputs[0])
         if batch not in self._graphs:
             self._graphs[batch] = export_forward(self._module, inputs)
@@ -75,6 +92,13 @@ class Traced:
         )
         return tuple(axis for axis, count in counts.items() if without[axis] > count)
 
+    def jumps(self) -> tuple[str, ...]:
+        """Operations on activations whose results jump: those that round, compare, or pick by size."""
+        exported = self._graphs[self.batch]
+        inputs = [node for node in exported.graph.nodes if str(exported.sources.get(node.name, "")).startswith("#")]
+        names = {operation(node) for node in descendants(inputs) if node.op == "call_function"}
+        return tuple(sorted(names & JUMPING))
+
     def nodes(self, names: Iterable[str]) -> list[tuple[fx.Node, str | Tensor | None]]:
         """The operations that compute some values, in order, and of placeholders what they stand for."""
         exported = self._graphs[self.batch]
@@ -83,7 +107,7 @@ class Traced:
         return [(node, exported.sources.get(node.name)) for node in exported.graph.nodes if node in needed]
 
 
-def trace(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> Traced:
+def trace(module: nn.Module, example: Tensor | Inputs | tuple[Tensor, ...]) -> Traced:
     """Follow every axis of a network's parameters through its forward pass in evaluation mode.
 
     Args:
@@ -94,7 +118,7 @@ def trace(module: nn.Module, example: Tensor | tuple[Tensor, ...]) -> Traced:
     Raises:
         UserError: the forward pass cannot be traced, or two groups would get the same name.
     """
-    inputs = example if isinstance(example, tuple) else (example,)
+    inputs = parts_of(example)
     _check_inputs(module, inputs)
     # Exporting treats a batch of one as a special case.
     inputs = tuple(torch.cat([x, x]) if x.dim() and len(x) == 1 else x for x in inputs)

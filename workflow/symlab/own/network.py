@@ -1,4 +1,4 @@
-"""A user's module made ready to compute with states from files: float32, without hidden or tied tensors in the way."""
+"""A user's module made ready to compute with others' states: one precision, no hidden or tied tensors in the way."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from symlab.cli.inputs import Weights, converted, is_of_transformers
 from symlab.errors import UserError
+from symlab.own.modules import is_of_transformers
+from symlab.own.weights import Weights, converted
 
 HALVES = (torch.float16, torch.bfloat16)
 
 
 class State(Mapping[str, Tensor]):
-    """Tensors by name, real ones in float32: those in half precision are converted when asked for, and not kept.
+    """Tensors by name, real ones in one precision: those in half are converted when asked for, and not kept.
 
     Attributes:
+        dtype: what to compute in.
         stored: the same numbers, in half precision where they came so.
     """
 
-    def __init__(self, tensors: Mapping[str, Tensor]):
+    def __init__(self, tensors: Mapping[str, Tensor], dtype: torch.dtype = torch.float32):
+        self.dtype = dtype
         self.stored = {
-            name: tensor.float() if tensor.is_floating_point() and tensor.dtype not in HALVES else tensor
+            name: tensor.to(dtype) if tensor.is_floating_point() and tensor.dtype not in HALVES else tensor
             for name, tensor in tensors.items()
         }
 
     def __getitem__(self, name: str) -> Tensor:
         tensor = self.stored[name]
-        return tensor.float() if tensor.is_floating_point() else tensor
+        return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
 
     def converted(self) -> State:
         """The same, all converted at once: for what asks for each tensor many times."""
-        return State(dict(self))
+        return State(dict(self), self.dtype)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.stored)
@@ -51,11 +54,12 @@ class Network:
     """A module whose state is exactly the tensors of a weights file.
 
     Attributes:
-        module: in evaluation mode, float32, on the device; buffers that no file holds are plain attributes of it.
+        module: in evaluation mode, of the dtype, on the device; buffers that no file holds are plain attributes of it.
         twins: for each name that a file may hold the first name of the same tensor: itself, unless weights are tied
             or the file has a prefix more or less.
         names: what a state to compute with holds: each tensor once.
         all_names: the module's names, those of tied weights too.
+        dtype: float64 if all weights are, else float32.
         remarks: sentences on prefixes of names.
     """
 
@@ -63,17 +67,26 @@ class Network:
     twins: dict[str, str]
     names: tuple[str, ...]
     all_names: tuple[str, ...]
+    dtype: torch.dtype = torch.float32
     remarks: tuple[str, ...] = ()
 
     def state(self, tensors: Mapping[str, Tensor]) -> State:
-        """The state that a file's tensors describe, in float32, on the module's device."""
+        """The state that a file's tensors describe, on the module's device."""
         by_twin = {self.twins[name]: tensor for name, tensor in tensors.items() if name in self.twins}
-        return State({name: by_twin[self.twins[name]].to(self._device()) for name in self.names})
+        return State({name: by_twin[self.twins[name]].to(self._device()) for name in self.names}, self.dtype)
+
+    def as_given(self, state: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A state with the names and types of a file's tensors; constants that states do not hold are the file's."""
+        return {
+            name: state.get(self.twins[name], tensor).to(tensor.device, tensor.dtype, copy=True).contiguous()
+            for name, tensor in like.items()
+        }
 
     def by_all_names(self, state: State) -> State:
         """A state with tied tensors under each of their names, as the traced network wants it."""
         by_twin = {self.twins[name]: tensor for name, tensor in state.stored.items()}
-        return State({name: by_twin[self.twins[name]] for name in self.all_names if self.twins[name] in by_twin})
+        known = {name: by_twin[self.twins[name]] for name in self.all_names if self.twins[name] in by_twin}
+        return State(known, self.dtype)
 
     def _device(self) -> torch.device:
         return next(tensor.device for tensor in (*self.module.parameters(), *self.module.buffers()))
@@ -100,9 +113,7 @@ def prepare(module: nn.Module, files: Sequence[Weights], device: str) -> Network
     """
     tensors = _tensors(module)
     if any(is_lazy(tensor) for tensor in tensors.values()):
-        raise UserError(
-            f"{type(module).__name__} has lazy layers, whose sizes are not known yet: let --model call it once."
-        )
+        raise UserError(f"{type(module).__name__} has lazy layers, whose sizes are not known yet: call it once before.")
     if not tensors:
         raise UserError(f"{type(module).__name__} has no weights that could be aligned.")
     twins = _twins(tensors)
@@ -122,11 +133,18 @@ def prepare(module: nn.Module, files: Sequence[Weights], device: str) -> Network
         _check_values(by_name, tensors, twins, set(dict(module.named_parameters(remove_duplicate=False))))
         of_files |= {name: twins[renamed(name)] for name in weights.tensors}
         remarks += (*weights.remarks, *renamed.remarks)
-    module = module.requires_grad_(False).float().eval().to(device)
+    dtype = _dtype(files)
+    module = module.requires_grad_(False).eval().to(device)
+    module = module.double() if dtype == torch.float64 else module.float()
     _hide(module, _infinite_constants(files))
     _forget(module)
     names = [*dict(module.named_parameters()), *dict(module.named_buffers())]
-    return Network(module, of_files, tuple(names), tuple(twins), tuple(remarks))
+    return Network(module, of_files, tuple(names), tuple(twins), dtype, tuple(remarks))
+
+
+def _dtype(files: Sequence[Weights]) -> torch.dtype:
+    real = {tensor.dtype for weights in files for tensor in weights.tensors.values() if tensor.is_floating_point()}
+    return torch.float64 if real == {torch.float64} else torch.float32
 
 
 def _twins(tensors: Mapping[str, Tensor]) -> dict[str, str]:
@@ -245,8 +263,7 @@ def _check_names(weights: Weights, network: str, tensors: Mapping[str, Tensor], 
     sides = [f"it lacks {_some(missing)}"] if missing else []
     sides += [f"it holds {_some(unknown)}, which the module does not have"] if unknown else []
     raise UserError(
-        f"{weights.path} does not fit {network}: {', and '.join(sides)}. It must hold the state_dict() of the module "
-        "that --model builds."
+        f"{weights.path} does not fit {network}: {', and '.join(sides)}. It must hold the module's state_dict()."
     )
 
 
@@ -259,8 +276,7 @@ def _check_values(
         expected = tensors[name]
         if tensor.shape != expected.shape:
             raise UserError(
-                f"{name!r} has shape {tuple(tensor.shape)} in {path}, but {tuple(expected.shape)} in the module that "
-                "--model builds."
+                f"{name!r} has shape {tuple(tensor.shape)} in {path}, but {tuple(expected.shape)} in the module."
             )
         if expected.is_floating_point() and not tensor.is_floating_point():
             raise UserError(f"{name!r} in {path} is of type {tensor.dtype}; only real weights can be averaged.")

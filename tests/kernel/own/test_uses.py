@@ -1,0 +1,293 @@
+"""Networks, weights and data as people have them: a planted renumbering is undone in each of these uses."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from symlab import UserError, align, merge, trace
+from symlab.cli import main
+from symlab.own.data import read_data
+from symlab.own.weights import weights_of
+
+N = 96
+
+
+class Net(nn.Module):
+    """A hidden layer, whose neurons tests renumber by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.head = nn.Linear(6, 12), nn.Linear(12, 4)
+
+    def core(self, x):
+        return self.head(torch.tanh(self.hidden(x)))
+
+    def forward(self, x):
+        return self.core(x)
+
+
+class Listing(Net):
+    def forward(self, x):
+        return [self.core(x), {"again": (2 * self.core(x), None)}]
+
+
+class Naming(Net):
+    def forward(self, left, right, scale=None):
+        logits = self.core(torch.cat([left, right], 1))
+        return {"aux": logits.mean(), "logits": logits if scale is None else logits * scale}
+
+
+class Masked(Net):
+    """Texts, of whose tokens some do not count."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 6)
+
+    def forward(self, input_ids, attention_mask):
+        of_token = self.hidden(self.embedding(input_ids)).tanh() * attention_mask[..., None]
+        return self.head(of_token.sum(1) / attention_mask.sum(1, keepdim=True))
+
+
+class Images(Net):
+    def forward(self, x):
+        return self.core(x).unflatten(1, (2, 2))
+
+
+class Parity(Net):
+    """Outputs that jump so often that errors of rounding carry some samples across an edge."""
+
+    def forward(self, x):
+        return (self.core(x) * 1e5).round() % 2
+
+
+class Sparse(Net):
+    """The three largest hidden activations of each sample count."""
+
+    def forward(self, x):
+        z = torch.relu(self.hidden(x))
+        values, places = z.topk(3, dim=1)
+        return self.head(torch.zeros_like(z).scatter(1, places, values))
+
+
+class Normed(Net):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(12)
+
+    def core(self, x):
+        return self.head(torch.relu(self.norm(self.hidden(x))))
+
+
+def drawn(kind, seed):
+    torch.manual_seed(seed)
+    network = kind()
+    for tensor in network.parameters():
+        tensor.data = torch.randn_like(tensor) / max(1, tensor.shape[-1] if tensor.dim() > 1 else 4) ** 0.5
+    return network
+
+
+def renumbered(network, seed=3):
+    """The same network with its hidden neurons in another order."""
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(seed))
+    state = dict(network.state_dict())
+    for name, tensor in state.items():
+        if name.startswith(("hidden", "norm")) and tensor.dim():
+            state[name] = tensor[order]
+    return state | {"head.weight": state["head.weight"][:, order]}
+
+
+X = torch.randn(N, 6, generator=torch.Generator().manual_seed(1))
+Y = torch.arange(N) % 4
+TEXTS = torch.randint(1, 20, (N, 5), generator=torch.Generator().manual_seed(2))
+MASK = (torch.arange(5) < 2 + torch.arange(N)[:, None] % 4).long()
+
+
+def texts():
+    """Batches of several lengths, as a tokenizer gives them."""
+    for rows in torch.arange(N).split(32):
+        longest = int(MASK[rows].sum(1).max())
+        yield {
+            "input_ids": TEXTS[rows, :longest],
+            "attention_mask": MASK[rows, :longest],
+            "labels": Y[rows],
+            "of_the_loader": rows,
+        }
+
+
+def compiled(network):
+    return torch.compile(network, backend="eager")
+
+
+def misses(output, y):
+    return (output.argmax(-1) != y).float()
+
+
+# The network, what becomes of the module and of both states, the data, and options.
+USES = {
+    "a tensor": (Net, None, None, X, {}),
+    "an array": (Net, None, None, X.numpy(), {}),
+    "arrays (x, y)": (Net, None, None, (X.numpy(), Y.numpy()), {}),
+    "a DataLoader": (Net, None, None, DataLoader(TensorDataset(X, Y), 40), {}),
+    "a data set of samples": (Net, None, None, TensorDataset(X, Y), {}),
+    "x by its name": (Net, None, None, {"x": X, "y": Y}, {}),
+    "texts with masks": (Masked, None, None, texts, {}),
+    "two inputs": (Naming, None, None, (X[:, :2], X[:, 2:]), {}),
+    "two inputs and targets": (Naming, None, None, ((X[:, :2], X[:, 2:]), Y), {}),
+    "inputs by name": (Naming, None, None, {"right": X[:, 2:], "left": X[:, :2], "label": Y}, {}),
+    "lists as outputs": (Listing, None, None, (X, Y), {}),
+    "images as targets": (Images, None, None, (X, torch.randn(N, 2, 2)), {}),
+    "a metric": (Net, None, None, (X, Y), {"metric": misses}),
+    "on several devices": (Net, nn.DataParallel, lambda s: {f"module.{k}": t for k, t in s.items()}, (X, Y), {}),
+    "compiled": (Net, compiled, lambda s: {f"_orig_mod.{k}": t for k, t in s.items()}, (X, Y), {}),
+    "compiled, plain weights": (Net, compiled, None, (X, Y), {}),
+    "bfloat16": (Net, None, lambda s: {k: t.bfloat16() for k, t in s.items()}, (X, Y), {}),
+    "float16": (Net, nn.Module.half, lambda s: {k: t.half() for k, t in s.items()}, (X, Y), {}),
+    "float64": (Net, nn.Module.double, lambda s: {k: t.double() for k, t in s.items()}, (X.double(), Y), {}),
+    "rounding": (Parity, None, None, (X, torch.zeros(N, 4)), {}),
+    "the largest": (Sparse, None, None, (X, Y), {}),
+    "batch norms": (Normed, None, None, (X, Y), {}),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_planted_renumbering_is_undone(use):
+    kind, of_module, of_state, data, options = USES[use]
+    network = drawn(kind, 0)
+    A, B = ((of_state or dict)(state) for state in (network.state_dict(), renumbered(network)))
+    module = (of_module or (lambda same: same))(drawn(kind, 5))
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    # Values of the metric are no differentiable loss; weights alone would do as well.
+    aligned = align(module, A, B, data, **options)
+    assert aligned.permuted.keys() == B.keys()
+    for name, tensor in A.items():
+        assert aligned.permuted[name].dtype == tensor.dtype and torch.equal(aligned.permuted[name], tensor), name
+    after = module.state_dict()
+    assert all(
+        torch.equal(after[name], tensor) and after[name].dtype == tensor.dtype for name, tensor in before.items()
+    )
+    if aligned.scores is None:
+        assert "no targets" in str(aligned)
+    else:
+        by = aligned.scores.set_index("network")["loss"]
+        assert by["midpoint with B aligned"] == pytest.approx(by["A"], rel=2e-2, abs=1e-6)
+        assert "Verdict" in str(aligned)
+
+
+def test_weights_are_modules_files_and_checkpoints(tmp_path):
+    network = drawn(Net, 0)
+    other = drawn(Net, 1)
+    other.load_state_dict(renumbered(network))
+    state = other.state_dict()
+    contents = {
+        "plain.pt": state,
+        "torch.pt": {"model_state_dict": state, "epoch": 3, "optimizer": {"state": {}}},
+        "lightning.ckpt": {"state_dict": {f"net.{k}": t for k, t in state.items()}, "hyper_parameters": {"lr": 0.1}},
+        "pytorch_model.bin": {"ours": state},
+    }
+    for name, content in contents.items():
+        torch.save(content, tmp_path / name)
+    (tmp_path / "folder").mkdir()
+    torch.save(state, tmp_path / "folder" / "pytorch_model.bin")
+    torch.save({"lr": 1.0}, tmp_path / "folder" / "optimizer.pt")
+    for given in (other, state, *(tmp_path / name for name in (*contents, "folder"))):
+        aligned = align(drawn(Net, 2), network, given, X)
+        assert all(
+            torch.equal(tensor, network.state_dict()[name.removeprefix("net.")])
+            for name, tensor in aligned.permuted.items()
+        )
+    assert any("'model_state_dict'" in remark for remark in weights_of(tmp_path / "torch.pt", "A").remarks)
+    aligned.save(tmp_path / "saved.safetensors")
+    assert torch.equal(weights_of(tmp_path / "saved.safetensors", "").tensors["hidden.bias"], network.hidden.bias)
+
+
+class Runs:
+    def __reduce__(self):
+        return (sys.exit, ("code in the file was run",))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (torch.zeros(3), "B is a Tensor"),
+        (Runs(), "would run code"),
+        ({"state": 3}, "no state dict"),
+        (drawn(Masked, 0).state_dict(), "'embedding.weight', which the module does not have"),
+    ],
+)
+def test_weights_that_are_none(tmp_path, given, words):
+    if not isinstance(given, torch.Tensor):
+        torch.save(given, tmp_path / "B.pt")
+        given = tmp_path / "B.pt"
+    with pytest.raises(UserError, match=words):
+        align(drawn(Net, 0), drawn(Net, 0), given, X)
+
+
+def test_a_wrong_renumbering_of_a_network_that_rounds_is_refused():
+    from symlab.alignment.permute import AlignmentError, check_alignment
+
+    network = drawn(Parity, 0)
+    jumps = trace(network, X).jumps()
+    assert {"round", "remainder"} <= {*jumps}
+    right = renumbered(network)
+    assert "of 96 samples change" in check_alignment(network, network.state_dict(), right, X, jumps)
+    wrong = right | {"hidden.bias": network.hidden.bias.detach()}
+    for names in (jumps, ()):
+        with pytest.raises(AlignmentError):
+            check_alignment(network, network.state_dict(), wrong, X, names)
+    with pytest.raises(AlignmentError):
+        check_alignment(network, network.state_dict(), right, X)
+
+
+def test_the_midpoint_has_batch_norm_statistics_of_its_own():
+    A, B = drawn(Normed, 0), drawn(Normed, 1)
+    aligned = align(drawn(Normed, 2), A, B, (X, Y))
+    middle = aligned.interpolate(0.5)
+    z = X @ middle["hidden.weight"].T + middle["hidden.bias"]
+    torch.testing.assert_close(middle["norm.running_mean"], z.mean(0), atol=1e-4, rtol=1e-4)
+    assert torch.equal(aligned.interpolate(0)["norm.running_mean"], A.norm.running_mean)
+    barrier = aligned.barrier(3).set_index("aligned")
+    curve = aligned.curve(3)
+    loss = curve[curve["aligned"]].set_index("lambda")["loss"]
+    assert barrier.loc[True, "barrier_mid"] == pytest.approx(loss[0.5] - (loss[0] + loss[1]) / 2, rel=1e-4)
+    with pytest.raises(UserError, match="odd"):
+        aligned.curve(4)
+
+
+def test_weights_may_be_negative_as_of_task_vectors():
+    networks = [drawn(Net, seed) for seed in range(3)]
+    merged = merge(drawn(Net, 4), networks, (X, Y), weights=[2, -1, 0])
+    first, second, _ = merged.universe.permuted
+    for name, tensor in merged.state.items():
+        torch.testing.assert_close(tensor, 2 * first[name] - second[name])
+    assert merged.plain.keys() == merged.state.keys()
+
+
+def test_data_that_do_not_fit_are_told():
+    module = drawn(Masked, 0)
+    data = read_data(texts, module)
+    assert data.names == ("input_ids", "attention_mask")
+    assert data.x.parts[0].shape == (N, 5) and torch.equal(data.x.parts[1], MASK)
+    assert any("of_the_loader" in remark for remark in data.remarks)
+    for given, words in (
+        ({"pixels": X}, "no input of Masked"),
+        ({"input_ids": TEXTS, "attention_mask": MASK, "y": Y[:5]}, "96 samples"),
+        (3, "gives a int"),
+        ([], "no batches"),
+        (np.array(["a", "b"]), "real numbers"),
+        ({"input_ids": TEXTS, "attention_mask": torch.full_like(MASK, torch.nan, dtype=torch.float)}, "NaN"),
+    ):
+        with pytest.raises(UserError, match=words):
+            read_data(given, module)
+
+
+def test_the_nearest_command_is_named_and_none_gives_help(capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(["algin"])
+    assert "did you mean align?" in raised.value.code
+    main([])
+    assert "symlab align A.safetensors B.safetensors" in capsys.readouterr().out

@@ -1,0 +1,104 @@
+"""What a network is scored by: cross-entropy of labels, squared error of real targets, or a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor
+from torch.nn import functional
+
+from symlab.errors import UserError
+
+# A target that counts neither in the loss nor in the accuracy, as in torch.
+IGNORED = -100
+
+Metric = Callable[[Tensor, Tensor], Tensor]
+Task = str | Metric
+"""``classification``, ``regression``, or a function of outputs and targets whose values, of each sample or in the mean
+over the batch, are the better the lower they are."""
+
+
+def check_task(task: Task) -> None:
+    """Check that a task is one.
+
+    Raises:
+        UserError: it is not.
+    """
+    if not callable(task) and task not in ("classification", "regression"):
+        raise UserError(f"task is {task!r}; it must be classification or regression.")
+
+
+def by_class(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n ... c"]:
+    """Logits with the classes last; images have them second, as torch's own losses want it.
+
+    Raises:
+        UserError: there is not a vector of logits for each label.
+    """
+    if output.shape[:-1] == y.shape:
+        return output
+    if output.dim() == y.dim() + 1 and (*output.shape[:1], *output.shape[2:]) == y.shape:
+        return output.movedim(1, -1)
+    raise UserError(
+        f"labels of shape {('n', *y.shape[1:])} need logits of shape {('n', *y.shape[1:], 'classes')}, not "
+        f"{('n', *output.shape[1:])}."
+    )
+
+
+def losses(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."], task: Task) -> Float[Tensor, " k"]:
+    """The loss of each sample; of labels at every token or pixel that of each label that counts.
+
+    A metric that gives one number for the batch counts as that for each sample.
+
+    Raises:
+        UserError: outputs and targets do not fit together.
+    """
+    if callable(task):
+        value = torch.as_tensor(task(output, y)).to(y.device)
+        if value.dim() == 0:
+            return value.double().expand(len(y))
+        if value.shape[:1] != y.shape[:1]:
+            raise UserError(
+                f"the metric gave a tensor of shape {tuple(value.shape)} for {len(y)} samples; it must give a number "
+                "for each, or one for all."
+            )
+        return value.double().flatten(1).mean(1) if value.dim() > 1 else value.double()
+    if task == "classification":
+        flat = y.flatten()
+        values = functional.cross_entropy(
+            by_class(output, y).flatten(0, -2), flat, reduction="none", ignore_index=IGNORED
+        )
+        return values[flat != IGNORED]
+    return (_like(output, y) - y).square().flatten(1).mean(1) if y.dim() > 1 else (_like(output, y) - y).square()
+
+
+def summed_loss(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."], task: Task) -> Float[Tensor, ""]:
+    """The sum of ``losses``."""
+    if task == "classification":
+        flat = by_class(output, y).flatten(0, -2)
+        return functional.cross_entropy(flat, y.flatten(), reduction="sum", ignore_index=IGNORED)
+    if task == "regression" and y.dim() == 1:
+        return functional.mse_loss(_like(output, y), y, reduction="sum")
+    return losses(output, y, task).sum()
+
+
+def right(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."]) -> Bool[Tensor, " k"]:
+    """Whether each label that counts is the class of the largest logit."""
+    flat = y.flatten()
+    return (by_class(output, y).argmax(dim=-1).flatten() == flat)[flat != IGNORED]
+
+
+def counted(y: Shaped[Tensor, "n ..."], task: Task) -> int:
+    """How many losses there are."""
+    return int((y != IGNORED).sum()) if task == "classification" else len(y)
+
+
+def _like(output: Tensor, y: Tensor) -> Tensor:
+    """Real outputs in the targets' shape, which may lack or have a last axis of one entry."""
+    if output.numel() != y.numel():
+        raise UserError(
+            f"real targets of shape {('n', *y.shape[1:])} need a network with as many outputs, not "
+            f"{('n', *output.shape[1:])}; labels of classes must be integers."
+        )
+    return output.reshape(y.shape)

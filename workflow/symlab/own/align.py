@@ -1,0 +1,329 @@
+"""Aligning one network to another, as a function: ``from symlab import align``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from symlab.alignment.activation_matching import activation_matching
+from symlab.alignment.matching import Permutations, objectives
+from symlab.alignment.moments import record_pair_moments
+from symlab.alignment.permute import check_alignment, permute
+from symlab.alignment.universe import METHODS
+from symlab.alignment.weight_matching import weight_matching
+from symlab.connectivity.barrier import barriers
+from symlab.connectivity.merge import average_network, scores
+from symlab.connectivity.path import curve
+from symlab.errors import UserError
+from symlab.own import report
+from symlab.own.models import Models, load_models, traced_symmetries
+from symlab.own.modules import foreign
+from symlab.own.network import Network, State
+from symlab.own.weights import Weights, unshared, weights_of
+from symlab.products import fast_products
+from symlab.seeds import numpy_rng
+from symlab.symmetries.symmetry_spec import SymmetrySpec, shape
+from symlab.symmetries.trace import Traced
+
+CHECKED_SAMPLES = 256
+RANDOM_PERMUTATIONS = 16
+# Points of the line that are computed in one pass: a step of the progress bar.
+POINTS_AT_ONCE = 5
+MOST_POINTS = 10_001
+# Moments of activations take 8 d^2 bytes a group of d neurons; where all take more, there are several passes.
+MOMENTS_AT_ONCE = 2**31
+Worth = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True, repr=False)
+class Aligned:
+    """Network B renumbered, and how; printed, what that is worth.
+
+    Attributes:
+        permutations: by group of neurons, [size] or [*sizes of the groups it lies within, size]: which neuron of B
+            stands at each position.
+        permuted: B's weights with its neurons in A's order, by B's names and in its types.
+        matching: for each group and kind of permutation (match, identity, random) the mean correlation of the
+            activations of neurons that it puts together; without data no rows.
+        remarks: sentences: groups left in place or matched by weights and why, what was renamed or left out.
+        spec: the groups, and which axes they act on.
+        method: what neurons were compared by.
+        models: both networks and the data.
+    """
+
+    permutations: Permutations
+    permuted: dict[str, Tensor]
+    matching: pd.DataFrame
+    remarks: tuple[str, ...]
+    spec: SymmetrySpec
+    method: str
+    models: Models
+
+    @cached_property
+    def aligned(self) -> State:
+        """B, renumbered, by the module's names."""
+        return self.models.network.state(self.permuted)
+
+    def interpolate(self, lam: float, *, repair: bool = False) -> dict[str, Tensor]:
+        """The network at (1 - lam) A + lam B, B renumbered; its batch norm statistics are estimated anew on the data.
+
+        Args:
+            lam: 0 gives A and 1 gives B, as they are.
+            repair: rescale the channels of layers with a bias to their mean statistics (Jordan et al. 2023).
+
+        Returns:
+            Its weights by A's names and in A's types.
+
+        Raises:
+            UserError: it has batch norms, or REPAIR is asked for, and there are no data.
+        """
+        A, ends = self.models.files[0].tensors, [self.models.states[0], self.aligned]
+        if lam in (0, 1):
+            return self.models.network.as_given(ends[int(lam)], A)
+        return self.models.network.as_given(
+            average_network(self.models.module, ends, self.models.x, [1 - lam, lam], repair), A
+        )
+
+    def curve(self, points: int = 25, *, repair: bool = False) -> pd.DataFrame:
+        """Loss and accuracy on the line from A to B as it is (``aligned`` False) and renumbered (True).
+
+        Args:
+            points: on each line, odd, so that the middle is one.
+            repair: rescale activations along both lines to the statistics of their ends.
+
+        Returns:
+            One row a point: ``aligned``, ``lambda`` (0 at A), ``loss``, ``accuracy`` (a fraction; NaN without labels).
+
+        Raises:
+            UserError: there are no targets, or ``points`` is even or below 3.
+        """
+        if not 3 <= points <= MOST_POINTS or points % 2 == 0:
+            raise UserError(
+                f"points is {points}; it must be an odd number from 3 to {MOST_POINTS}, so that the middle is on the "
+                "line."
+            )
+        models = self.models
+        if models.y is None:
+            raise UserError("a curve needs targets: give data as (x, y).")
+        lambdas = np.linspace(0, 1, points).tolist()
+        parts = [lambdas[start : start + POINTS_AT_ONCE] for start in range(0, len(lambdas), POINTS_AT_ONCE)]
+        ends = {False: models.states[1], True: self.aligned}
+        measured = partial(
+            curve,
+            x=models.inputs(),
+            y=models.y,
+            task=models.task,
+            batch_size=models.rows,
+            statistics_x=models.x,
+            repair=repair,
+        )
+        tables = []
+        steps = [(aligned, part) for aligned in ends for part in parts]
+        for aligned, part in tqdm(steps, desc="walking from A to B", leave=False, disable=None):
+            with foreign("computing the network on the line from A to B"):
+                table = measured(models.module, models.states[0], ends[aligned], part)
+            tables.append(table.assign(aligned=aligned))
+        return pd.concat(tables, ignore_index=True)[["aligned", "lambda", "loss", "accuracy"]]
+
+    def barrier(self, points: int = 25, *, repair: bool = False) -> pd.DataFrame:
+        """Barriers on both lines, by ``aligned``, as ``symlab.connectivity.barrier.barriers`` describes them."""
+        return barriers(self.curve(points, repair=repair), ["aligned"])
+
+    @cached_property
+    def scores(self) -> pd.DataFrame | None:
+        """Loss and accuracy of A, B, the midpoints, the ensemble and a constant; None without targets."""
+        models = self.models
+        if models.y is None:
+            return None
+        A, B = models.files
+        networks: dict[str, Mapping[str, Tensor]] = dict(zip((str(A.path), str(B.path)), models.states, strict=True))
+        with foreign("computing the networks between A and B"):
+            for name, end in ((report.PLAIN, models.states[1]), (report.ALIGNED, self.aligned)):
+                networks[name] = models.network.state(
+                    models.network.as_given(
+                        average_network(models.module, [models.states[0], end], models.x), A.tensors
+                    )
+                )
+        ensemble = dict.fromkeys(list(networks)[:2], 1.0)
+        return scores(models.module, networks, models.inputs(), models.y, models.task, ensemble, models.rows)
+
+    def save(self, path: str | Path) -> None:
+        """Write B's renumbered weights to a safetensors file."""
+        save_file(unshared(self.permuted), path, metadata=self.models.files[1].metadata or None)
+
+    def __str__(self) -> str:
+        return report.of_alignment(self)
+
+    def __repr__(self) -> str:
+        return f"Aligned({self.models.name}, {len(self.permutations)} groups, method={self.method!r})"
+
+
+@fast_products()
+def align(
+    module: nn.Module | str,
+    A: Any,
+    B: Any,
+    data: Any = None,
+    method: str = "activation",
+    *,
+    restarts: int = 3,
+    seed: int = 0,
+    traced: Traced | None = None,
+    **options: Any,
+) -> Aligned:
+    """Renumber the neurons of network B so that they play the roles of network A's.
+
+    Args:
+        module: a network of the architecture, which stays as it is; its own weights do not matter.
+        A, B: both networks' weights: state dicts, modules, or paths of files or folders.
+        data: inputs, and targets for curves and scores: a tensor or array x; tuples (x, y); dictionaries of the
+            module's inputs by name, with "labels"; files; or an iterable of such batches, as a ``DataLoader``. The
+            method "weight" needs no more than two inputs, for tracing; none if ``traced`` is given.
+        method: compare neurons by their "activation" on the data, or by their "weight".
+        restarts: starts of the method "weight", of which the best is kept, see ``weight_matching``.
+        seed: of the order of steps and starts.
+        traced: ``trace(module, data)``, if it is known already.
+        options: ``task``, ``metric``, ``samples``, ``batch_size``, ``device`` as of ``symlab.own.models.load_models``.
+
+    Raises:
+        UserError: the weights do not fit the module, the module cannot be traced, or an argument is missing or wrong.
+    """
+    weights = {name: weights_of(given, name) for name, given in (("A", A), ("B", B))}
+    check_method(method, data, traced)
+    models = load_models(module, weights, data, seed=seed, **options)
+    return align_models(models, method, restarts, seed, traced)
+
+
+@fast_products()
+def align_models(
+    models: Models, method: str = "activation", restarts: int = 3, seed: int = 0, traced: Traced | None = None
+) -> Aligned:
+    """As ``align``, of two networks that are loaded."""
+    traced = traced_symmetries(models) if traced is None else traced
+    network, spec = models.network, known_axes(traced.spec, models.network)
+    matched = _by_activations if method == "activation" else _by_weights
+    permutations, worth, remarks = matched(models, replace(traced, spec=spec), restarts, seed)
+    B = models.files[1]
+    permuted = permute(B.tensors, spec_of_file(spec, network, B), permutations)
+    if models.x is not None:
+        x = models.x[: min(models.rows, CHECKED_SAMPLES)]
+        told = check_alignment(models.module, models.states[1], network.state(permuted), x, traced.jumps())
+        remarks += [told] if told else []
+    table = _matching(worth, spec)
+    return Aligned(permutations, permuted, table, (*models.remarks, *remarks), spec, method, models)
+
+
+def check_method(method: str, data: Any, traced: Traced | None) -> None:
+    """Check that there is such a method, and the data that it or the tracer needs.
+
+    Raises:
+        UserError: there are not.
+    """
+    if method not in METHODS:
+        raise UserError(f"method is {method!r}; it must be activation or weight.")
+    if data is None and (traced is None or method == "activation"):
+        why = "activations are compared on inputs" if method == "activation" else "a network is traced at inputs"
+        raise UserError(f"{why}: give them as data (or the method 'weight' and traced = trace(module, example)).")
+
+
+def known_axes(spec: SymmetrySpec, network: Network) -> SymmetrySpec:
+    """The spec without constants that are no part of the networks' states."""
+    return replace(spec, axes={name: axes for name, axes in spec.axes.items() if name in network.all_names})
+
+
+def _by_activations(models: Models, traced: Traced, restarts: int, seed: int) -> tuple[Permutations, Worth, list[str]]:
+    """Permutations, what they are worth in correlations of activations, and what else is to be said."""
+    A, B = (models.network.by_all_names(state.converted()) for state in models.states)
+    rng = numpy_rng("align", seed, "restarts")
+    found = activation_matching(traced, [A], B, models.inputs(), models.rows, rng, shown)
+    worth = _worth(found.correlations, found.permutations, traced.spec, seed)
+    return found.permutations, worth, remarks_on(found.by_weights, found.in_place)
+
+
+def _by_weights(models: Models, traced: Traced, restarts: int, seed: int) -> tuple[Permutations, Worth, list[str]]:
+    spec, network = traced.spec, models.network
+    once = replace(spec, axes={name: spec.axes[name] for name in network.names})
+    rng = numpy_rng("align", seed, "restarts")
+    A, B = models.states
+    matched = weight_matching(once, A.stored, B.stored, rng, restarts)
+    remarks = [
+        f"Similarity of weights (their inner product over their norms): {matched.histories[0][0]:.4f} as they are, "
+        f"{matched.similarity:.4f} permuted. A higher one is not always a lower barrier."
+    ]
+    worth: Worth = {}
+    if models.x is not None:
+        known_A, known_B = map(network.by_all_names, models.states)
+        for groups in _portions(spec):
+            moments = record_pair_moments(
+                traced, {0: known_A}, {0: known_B}, shown(models.x.split(models.rows)), groups
+            )[0]
+            correlations = {group: moments.pop(group).correlation() for group in list(moments)}
+            worth |= _worth(correlations, matched.permutations, spec, seed)
+    return matched.permutations, worth, remarks
+
+
+def shown(batches: Any) -> Any:
+    """The batches of a pass over the data, with a progress bar."""
+    return tqdm(batches, desc="comparing neurons", unit="batch", leave=False, disable=None)
+
+
+def _portions(spec: SymmetrySpec) -> list[list[str]]:
+    """Groups with activations of their own, as many at once as ``MOMENTS_AT_ONCE`` allows, but one at least."""
+    portions: list[list[str]] = []
+    room = 0
+    for group in spec.points:
+        needed = 8 * math.prod(shape(group, spec.groups)) ** 2
+        if needed > room:
+            portions.append([])
+            room = MOMENTS_AT_ONCE
+        portions[-1].append(group)
+        room -= needed
+    return portions
+
+
+def remarks_on(by_weights: Any, in_place: Any) -> list[str]:
+    """Sentences on the groups that were not matched by activations."""
+    kinds = {
+        "Matched by weights, for no activation on these data tells their neurons apart": by_weights,
+        "Left in place, for their best match correlates no more than chance gives": in_place,
+    }
+    return [f"{what}: {', '.join(groups)}." for what, groups in kinds.items() if groups]
+
+
+def _worth(correlations: dict[str, np.ndarray], permutations: Permutations, spec: SymmetrySpec, seed: int) -> Worth:
+    rng = numpy_rng("align", seed, "random")
+    return objectives(correlations, permutations, spec.groups, RANDOM_PERMUTATIONS, rng)
+
+
+def _matching(found: Worth, spec: SymmetrySpec) -> pd.DataFrame:
+    """A row a group and kind of permutation: the mean correlation of activations of the neurons it puts together.
+
+    Groups that are matched through the groups within them have no activations of their own: NaN.
+    """
+    return pd.DataFrame(
+        {
+            "group": group,
+            "size": spec.groups[group].size,
+            "permutation": permutation,
+            "objective": found.get(group, {}).get(value, np.nan),
+        }
+        for group in spec.free
+        for permutation, value in (("match", "optimal"), ("identity", "identity"), ("random", "random"))
+    )
+
+
+def spec_of_file(spec: SymmetrySpec, network: Network, weights: Weights) -> SymmetrySpec:
+    """The spec for the names of a file, where a tied weight may have another name or several."""
+    axes_of = {network.twins.get(name, name): axes for name, axes in spec.axes.items()}
+    axes = {name: axes_of.get(network.twins[name], (None,) * tensor.dim()) for name, tensor in weights.tensors.items()}
+    return SymmetrySpec(axes, spec.groups)

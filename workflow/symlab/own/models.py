@@ -1,0 +1,266 @@
+"""Networks and data, in whatever form, checked to fit together: how every command and function starts."""
+
+from __future__ import annotations
+
+import copy
+import io
+import logging
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor, nn
+
+from symlab.alignment.forward import batch_rows, outputs
+from symlab.alignment.permute import differences
+from symlab.batches import Inputs, leaves, prediction
+from symlab.connectivity.objective import IGNORED, Metric, Task, by_class, check_task, losses
+from symlab.device import resolve_device
+from symlab.errors import UserError
+from symlab.own.data import read_data
+from symlab.own.modules import bare, foreign, imported, load_module, with_plain_call
+from symlab.own.network import Network, State, as_in_memory, prepare
+from symlab.own.weights import Weights, weights_of
+from symlab.symmetries.trace import Traced, trace
+
+# A batch of logits of this many numbers takes 64 MB; a language model reaches that with few sequences.
+LARGEST_OUTPUT = 2**24
+
+
+@dataclass(frozen=True)
+class Models:
+    """Networks of one architecture and data, ready to compute.
+
+    Attributes:
+        network: the module, whose forward takes the inputs one after another, and what its weights are called.
+        files: the networks' weights as they were given.
+        states: the same by the module's names, in one precision, on the device.
+        x: inputs on the device, several as ``Inputs``; None without data.
+        y: targets, or None.
+        task: what outputs and targets are compared by.
+        rows: samples to pass through the network at a time.
+        remarks: sentences for the user: what was renamed, left out, or is missing.
+    """
+
+    network: Network
+    files: tuple[Weights, ...]
+    states: tuple[State, ...]
+    x: Shaped[Tensor, "n ..."] | Inputs | None
+    y: Shaped[Tensor, "n ..."] | None
+    task: Task
+    rows: int
+    remarks: tuple[str, ...]
+
+    @property
+    def module(self) -> nn.Module:
+        """The network's module; its own weights do not count."""
+        return self.network.module
+
+    @property
+    def name(self) -> str:
+        """The module's class."""
+        return type(self.network.module).__name__
+
+    def inputs(self) -> Tensor | Inputs:
+        """The inputs.
+
+        Raises:
+            UserError: no data were given.
+        """
+        if self.x is None:
+            raise UserError("this needs inputs to compute the network at: give them as data.")
+        return self.x
+
+
+def load_models(
+    module: nn.Module | str,
+    weights: Mapping[str, Any],
+    data: Any = None,
+    *,
+    task: str | None = None,
+    metric: Metric | str | None = None,
+    samples: int | None = None,
+    batch_size: int | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    folder: str | Path | None = None,
+) -> Models:
+    """Read networks and data, and check that they fit together.
+
+    Args:
+        module: the networks' module, of which a copy is used, or ``pkg.module:function`` that builds it.
+        weights: by what messages call them, each a state dict, a module, or the path of a file or folder; empty for
+            the module's own.
+        data: as ``read_data`` takes them; None where nothing has to be computed.
+        task: "classification" or "regression"; by default what the targets' type says.
+        metric: in their place a function of outputs and targets, lower is better, or ``pkg.module:function``.
+        samples, seed: as many random samples of the data are used.
+        batch_size: samples at a time; by default by their size.
+        device: "cpu", "cuda" or "auto"; by default where the module is.
+        folder: where the config.json of a class of transformers lies; by default beside the first weights.
+
+    Raises:
+        UserError: something does not fit, or the network depends on more than its weights.
+    """
+    files = [weights_of(given, name) for name, given in weights.items()]
+    beside = folder or (files[0].path if files else None)
+    built = bare(load_module(module, beside)) if isinstance(module, str) else copied(bare(module))
+    files = [as_in_memory(each, built) for each in files] or [weights_of(built, "the module")]
+    name = str(data) if isinstance(data, str | Path) else "data"
+    given = None if data is None else read_data(data, built, samples, seed)
+    built = with_plain_call(built, None if given is None else given.names)
+    where = _device(built) if device is None else resolve_device(device, torch.get_num_threads())
+    network = prepare(built, files, where)
+    states = tuple(network.state(each.tensors) for each in files)
+    if isinstance(metric, str):
+        metric = imported(metric, "--metric", "a function in it of outputs and targets")
+    chosen = (
+        metric
+        or task
+        or ("regression" if given and given.y is not None and given.y.is_floating_point() else "classification")
+    )
+    check_task(chosen)
+    if given is None:
+        return Models(network, tuple(files), states, None, None, chosen, batch_size or 1, network.remarks)
+    x = _placed(given.x, where, network.dtype)
+    y = None if given.y is None else _targets(given.y, chosen, name, network.dtype).to(where)
+    output = _checked_output(network, states, x[:2])
+    if y is not None:
+        _check_targets(y, output if callable(chosen) else prediction(output), chosen, name)
+    most = max((leaf.numel() for leaf in leaves(output)), default=2) // len(x[:2])
+    rows = batch_size or max(1, min(batch_rows(x), LARGEST_OUTPUT // max(1, most)))
+    return Models(network, tuple(files), states, x, y, chosen, rows, (*network.remarks, *given.remarks))
+
+
+def traced_symmetries(models: Models) -> Traced:
+    """The network traced.
+
+    Raises:
+        UserError: it cannot be traced, or has no symmetries.
+    """
+    traced = trace_quietly(models.module, models.inputs()[: models.rows])
+    if not traced.spec.free:
+        reasons = " ".join(traced.spec.unsupported)
+        raise UserError(f"no neurons of {models.name} can be renumbered without changing its function. {reasons}")
+    return traced
+
+
+def trace_quietly(module: nn.Module, x: Tensor | Inputs | tuple[Tensor, ...]) -> Traced:
+    """The network's graph and symmetries, without what torch.export says about its inner workings."""
+    logging.disable(logging.ERROR)
+    try:
+        with redirect_stderr(io.StringIO()):
+            return trace(module, x)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """A copy of a user's module, which stays as it is."""
+    # A weight that a norm's hook computed is no leaf, which cannot be copied.
+    derived = {
+        id(value): value.detach()
+        for part in module.modules()
+        for value in vars(part).values()
+        if isinstance(value, Tensor)
+    }
+    with foreign(f"copying {type(module).__name__}"):
+        return copy.deepcopy(module, derived)
+
+
+def _device(module: nn.Module) -> str:
+    return str(next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu")))
+
+
+def _placed(x: Tensor | Inputs, device: str, dtype: torch.dtype) -> Tensor | Inputs:
+    """Inputs on the device, real numbers in the networks' precision."""
+    if isinstance(x, Inputs):
+        return Inputs(tuple(part.to(device, dtype if part.is_floating_point() else part.dtype) for part in x.parts))
+    return x.to(device, dtype if x.is_floating_point() else x.dtype)
+
+
+def _checked_output(network: Network, states: tuple[State, ...], x: Tensor | Inputs) -> Any:
+    """The network's output on a few samples, which shows whether it takes x, and that its weights alone count.
+
+    Raises:
+        UserError: it does not, or they do not.
+    """
+    name = type(network.module).__name__
+    # Copied before its first forward pass: it has seen no weights but the second network's when it is asked. Its own
+    # parameters are no part of that, and need no copy.
+    with foreign(f"copying {name}"):
+        fresh = copy.deepcopy(network.module, {id(parameter): parameter for parameter in network.module.parameters()})
+    with foreign(f"calling {name} with {_described(x)}"):
+        output: Any = outputs(network.module, states[0], x)
+    if not leaves(output):
+        raise UserError(f"{name} returned a {type(output).__name__} without tensors for {len(x)} samples.")
+    if len(states) < 2:
+        return output
+    with foreign(f"calling {name} with B's weights"):
+        scale, difference, allowed = differences(outputs(fresh, states[1], x), outputs(network.module, states[1], x))
+    # A NaN on either side is no difference of the module's: the match says what to do about those.
+    if difference > allowed:
+        raise UserError(
+            f"{name} keeps something that it computed from the weights of an earlier forward pass, or draws random "
+            f"numbers: with B's weights its outputs, of size {scale:.3g}, differ by {difference:.3g} from those of a "
+            "copy that has seen no others, so its loss on a line of weights would be wrong. Build it with such a cache "
+            "switched off."
+        )
+    return output
+
+
+def _described(x: Tensor | Inputs) -> str:
+    def one(part: Tensor) -> str:
+        kind = "real numbers" if part.is_floating_point() else "integers (tokens)"
+        return f"x of shape {('n', *part.shape[1:])}, {kind},"
+
+    return " and ".join(map(one, x.parts if isinstance(x, Inputs) else (x,)))
+
+
+def _targets(y: Tensor, task: Task, name: str, dtype: torch.dtype) -> Tensor:
+    """Targets of the type that the task compares.
+
+    Raises:
+        UserError: they are no labels, or not finite.
+    """
+    if y.is_floating_point() and not y.isfinite().all():
+        raise UserError(f"y in {name} has entries that are NaN or infinite.")
+    if callable(task):
+        return y.to(dtype) if y.is_floating_point() else y
+    if task == "regression":
+        return y.to(dtype)
+    if y.is_floating_point():
+        raise UserError(
+            f"y in {name} holds real numbers, not class labels; say --task regression, or store the labels as integers."
+        )
+    y = y.long()
+    counted = y[y != IGNORED]
+    if not len(counted):
+        raise UserError(f"y in {name} holds no label but {IGNORED}, which is ignored: there would be no loss.")
+    if int(counted.min()) < 0:
+        raise UserError(
+            f"y in {name} holds the label {int(counted.min())}; labels are counted from 0 ({IGNORED}: ignored)."
+        )
+    return y
+
+
+def _check_targets(y: Tensor, output: Any, task: Task, name: str) -> None:
+    """Check that targets can be compared with the network's outputs, before anything long is computed.
+
+    Raises:
+        UserError: they cannot.
+    """
+    what = f"comparing the outputs with y in {name}, of shape {('n', *y.shape[1:])},"
+    with foreign(f"calling the metric for {what}" if callable(task) else what):
+        if task == "classification":
+            classes = by_class(output, y[:2]).shape[-1]
+            if int(y.max()) >= classes:
+                raise UserError(
+                    f"y in {name} holds the label {int(y.max())}, but the network has {classes} outputs: labels are "
+                    f"counted from 0 to {classes - 1} (or say --task regression)."
+                )
+        losses(output, y[:2], task)

@@ -1,0 +1,183 @@
+"""What an alignment or a merge says when it is printed: what was matched, what it is worth, what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from symlab.connectivity.merge import CONSTANT
+from symlab.symmetries.symmetry_spec import SymmetrySpec, shape
+
+if TYPE_CHECKING:
+    from symlab.own.align import Aligned
+    from symlab.own.merge import Merged
+
+GROUPS_SHOWN = 16
+UNSUPPORTED_SHOWN = 8
+# Rows of the tables of scores, after those of the networks themselves.
+PLAIN, ALIGNED = "midpoint with B as it is", "midpoint with B aligned"
+PLAIN_AVERAGE, MERGED = "plain average", "merged"
+# Of what the networks have learned beyond a constant, what an average must keep to be called as good, or broken.
+AS_GOOD, BROKEN = 0.98, 0.5
+
+
+def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair: bool = False) -> str:
+    """An alignment as plain text for a terminal.
+
+    Args:
+        barriers: by ``aligned``, as ``symlab.connectivity.barrier.barriers`` gives them, if they were measured.
+        repair: whether activations were rescaled along the lines.
+    """
+    models = aligned.models
+    A, B = (each.path.name for each in models.files)
+    parts = [
+        f"{B} aligned to {A} ({models.name}): {_groups(aligned.spec)} of neurons, matched by {aligned.method}s.",
+        *_unsupported(aligned.spec.unsupported),
+        _matching(aligned.matching, aligned.spec, aligned.method),
+        *aligned.remarks,
+    ]
+    if models.x is not None:
+        parts.append("The permuted network computes what B does (checked on the data).")
+    parts += [_barriers(barriers, len(models.inputs()), repair)] if barriers is not None else []
+    parts += _judged(aligned.scores, ALIGNED, 0 if models.x is None else len(models.x))
+    parts.append("To average them: symlab merge A B, symlab.merge(module, [A, B], data), or .interpolate(0.5) of this.")
+    return "\n\n".join(parts)
+
+
+def of_merge(merged: Merged) -> str:
+    """A merge as plain text for a terminal."""
+    models, universe = merged.models, merged.universe
+    parts = [
+        f"{len(universe.permutations)} networks merged ({models.name}): {_groups(merged.spec)} of neurons, matched by "
+        f"{merged.method}s in {universe.sweeps} sweeps."
+    ]
+    if not universe.settled:
+        parts += ["Neurons still moved in the last sweep: another --seed, or --method, may give a better match."]
+    parts += [*_unsupported(merged.spec.unsupported), *merged.remarks]
+    if models.x is not None:
+        parts.append("The permuted networks compute what theirs do (checked on the data).")
+    parts += _judged(merged.scores, MERGED, 0 if models.x is None else len(models.x))
+    return "\n\n".join(parts)
+
+
+def _judged(scores: pd.DataFrame | None, average: str, n_samples: int) -> list[str]:
+    """The table of scores and a sentence on the average; that there is none without targets."""
+    if scores is None:
+        return ["No scores and no curve: the data hold no targets y."]
+    return [_scores(scores, n_samples), verdict(scores, average)]
+
+
+def verdict(scores: pd.DataFrame, average: str) -> str:
+    """One sentence on whether an average is worth using.
+
+    What the networks have learned is how far they are, in the mean, from the best constant: in accuracy, or in loss
+    where there is none. An average is as good as they are if it keeps ``AS_GOOD`` of that or lies within two standard
+    errors, and broken if it keeps less than ``BROKEN``.
+
+    Args:
+        scores: as ``symlab.connectivity.merge.scores`` gives them; rows before the averages are the networks'.
+        average: which row is judged.
+    """
+    by = scores.set_index("network")
+    of_networks = by.iloc[: list(by.index).index(PLAIN if average == ALIGNED else PLAIN_AVERAGE)]
+    accurate = bool(of_networks["accuracy"].notna().all())
+    what, sign = ("accuracy", 1) if accurate else ("loss", -1)
+    value, parents = float(by.loc[average, what]), float(of_networks[what].mean())
+    if not math.isfinite(value):
+        return f"Verdict: the average is broken, its {'loss' if accurate else what} is no number."
+    gap = sign * (parents - value)
+    error = math.hypot(by.loc[average, f"{what}_error"], of_networks[f"{what}_error"].mean())
+    learned = sign * (parents - float(by.loc[CONSTANT, what]))
+    kept = 1 - gap / learned if learned > 0 else 0.0
+    shown = f"{100 * abs(gap):.1f} points of accuracy" if accurate else f"{abs(gap):.3g} in loss"
+    place = f"{shown} {'below' if (gap > 0) == accurate else 'above'} the networks' mean"
+    of_learned = f"; it keeps {100 * kept:.0f} % of what they have learned beyond a constant"
+    if learned <= 0:
+        return f"Verdict: none, for the networks are no better than a constant on these data ({place})."
+    if kept <= 0:
+        return f"Verdict: the average is broken, no better than a constant ({place}): do not use it."
+    if gap <= 2 * error or kept >= AS_GOOD:
+        return f"Verdict: averaging is advisable, {place}{of_learned}."
+    if kept < BROKEN:
+        return f"Verdict: the average is broken, {place}{of_learned}."
+    return f"Verdict: averaging has a price, {place}{of_learned}."
+
+
+def _scores(scores: pd.DataFrame, n_samples: int) -> str:
+    measured = ["loss"] + ["accuracy"] * bool(scores["accuracy"].notna().any())
+    rows = [["", *measured]]
+    for _, of in scores.iterrows():
+        rows += [[of["network"], *(_with_error(of[what], of[f"{what}_error"]) for what in measured)]]
+    title = f"Mean ± standard error over {n_samples:,} samples (ensemble: the mean of the networks' outputs):"
+    return "\n".join([title, *_table(rows)])
+
+
+def _with_error(value: float, error: float) -> str:
+    return _number(value, 4) + ("" if pd.isna(error) else f" ± {_number(error, 4)}")
+
+
+def _groups(spec: SymmetrySpec) -> str:
+    n = len(spec.free)
+    return "1 group" if n == 1 else f"{n} groups"
+
+
+def _unsupported(sentences: Sequence[str]) -> list[str]:
+    if not sentences:
+        return []
+    lines = ["Not understood; the axes that these operations meet stay in place:"]
+    lines += [f"  - {sentence}" for sentence in sentences[:UNSUPPORTED_SHOWN]]
+    if len(sentences) > UNSUPPORTED_SHOWN:
+        lines.append(f"  and {len(sentences) - UNSUPPORTED_SHOWN} more, in spec.json")
+    return ["\n".join(lines)]
+
+
+def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str) -> str:
+    objective = matching.set_index(["group", "permutation"])["objective"]
+    shown = spec.free[:GROUPS_SHOWN]
+    rows = [["group", "neurons", "matched", "identity", "random"]]
+    rows += [
+        [group, " x ".join(map(str, shape(group, spec.groups)))]
+        + [_number(objective[group, kind], 3) for kind in ("match", "identity", "random")]
+        for group in shown
+    ]
+    lines = ["Mean correlation of the activations of neurons that are put together:", *_table(rows)]
+    if method == "weight":
+        lines.append("  (the match was made by weights: it may correlate less than the identity here and there)")
+    elif any(group.within for group in spec.groups.values()):
+        lines.append("  (a group is matched together with those within it: its own row may lie below the identity)")
+    if objective[shown].isna().any():
+        lines.append("  (-: no activations of its own that vary)")
+    if len(spec.free) > GROUPS_SHOWN:
+        lines.append(f"  and {len(spec.free) - GROUPS_SHOWN} more, in matching.csv")
+    return "\n".join(lines)
+
+
+def _barriers(barriers: pd.DataFrame, n_samples: int, repair: bool) -> str:
+    by = barriers.set_index("aligned")
+    rows = [["", "B as it is", "B aligned"]]
+    rows += [["loss barrier", *(_number(by.loc[aligned, "barrier_max"], 4) for aligned in (False, True))]]
+    if barriers["drop_max_pp"].notna().any():
+        drops = (f"{_number(by.loc[aligned, 'drop_max_pp'], 2)} pp" for aligned in (False, True))
+        rows += [["accuracy drop", *drops]]
+    title = f"Largest barrier on the line from A to B ({n_samples:,} samples{', with REPAIR' if repair else ''}):"
+    return "\n".join([title, *_table(rows)])
+
+
+def _number(value: float, digits: int) -> str:
+    # Adding zero takes the sign off a negative one.
+    return "-" if pd.isna(value) else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
