@@ -6,6 +6,7 @@ Two seeds of one mask with batch norm; the splits differ in size, mean and covar
 from __future__ import annotations
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +67,14 @@ def test_moments_correlate_the_neurons_of_a_with_those_of_b_on_the_training_data
     for epoch in EPOCHS:
         for group, S in correlations(models, data, epoch).items():
             np.testing.assert_allclose(found[f"{epoch}/7.2/{group}"], S, atol=1e-5)
+
+
+def test_moments_of_fewer_samples_are_those_of_the_first(models, data):
+    found, header = correlate_activations(models, data, Matching(samples=40), JOB)["moments.safetensors"]
+    few = SimpleNamespace(split=lambda name: tuple(array[:40] for array in data.split(name)))
+    assert header["samples"] == 40
+    for group, S in correlations(models, few, EPOCHS[-1]).items():
+        np.testing.assert_allclose(found[f"{EPOCHS[-1]}/7.2/{group}"], S, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

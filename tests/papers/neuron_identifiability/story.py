@@ -138,6 +138,17 @@ def gmm_barriers():
     return pd.DataFrame(rows)
 
 
+def drops_by_fraction():
+    """Four masks of a pair each: at the fewest fixed weights the paper's drops, which fall by an eighth a doubling."""
+    rows = []
+    for k, fraction, mask in itertools.product((2, 8, 32), (1 / 64, 1 / 16, 1 / 4), range(4)):
+        drop = {2: 46.4, 8: 15.7, 32: 6.1}[k] * (1 - np.log2(64 * fraction) / 8)
+        row = described("w_1", k=k, fixed_fraction=fraction, source="gmm", classes=5, dataset=f"gmm_k{k}")
+        row |= {"variant": f"w_{fraction}_k{k}", "mask_seed": mask, "pair": 0, "aligned": False, "split": "train"}
+        rows.append(row | {"drop_mid_pp": noisy(drop, mask) + mask / 10, "drop_max_pp": drop})
+    return pd.DataFrame(rows)
+
+
 def coherence_barriers():
     rows = []
     for embedding, t, pair in itertools.product(("exact_copy", "random_frame"), range(1, 11), range(8)):
@@ -411,7 +422,8 @@ FIGURES = {
     },
     "2": {"neurons.csv": neurons},
     "neurons": {"neuron_places.parquet": neuron_places},
-    "sec6": {"barriers.csv": gmm_barriers},
+    "sec6": {"barriers.csv": lambda: gmm_barriers().assign(drop_mid_pp=lambda table: 1.1 * table["drop_mid_pp"])},
+    "fractions": {"barriers.csv": drops_by_fraction},
     "thm4.6": {"swap_costs.parquet": swap_costs_by_width},
     "4b": {"barriers.csv": resnet_barriers, "curves.csv": curves},
     "4d": {"barriers.csv": resnet_barriers, "curves.csv": curves},
@@ -528,6 +540,9 @@ def transition_spoiled(figure):
 
 
 SPOILED = {
+    "sec6-size": lambda t: column(t, "drop_mid_pp", 3.0, k=2),
+    "fractions-size": lambda t: column(t, "drop_mid_pp", 3.0, k=2, fixed_fraction=1 / 64),
+    "fractions-fall": lambda t: column(t, "drop_mid_pp", 20.0, k=32, fixed_fraction=1 / 4),
     "neurons-kept": lambda t: column(t, "cheapest", 0.5, variant="w_1", itself=True),
     "neurons-partner": lambda t: column(t, "cost_rank", 0.6, variant="w_1", itself=False),
     "neurons-control": lambda t: column(t, "cost_rank", 0.3, variant="w_0", layer=1),

@@ -86,6 +86,7 @@ def test_a_figure_without_its_table_names_it():
         ("thm5.1", lambda table: table[table["variant"] == "w_0"], "sigma_F above 0"),
         ("prop5.2", lambda table: table.assign(bound_mid=np.nan), "not Lipschitz"),
         ("sec6", lambda table: table.assign(k=np.nan), "gmm"),
+        ("fractions", lambda table: table[table["fixed_fraction"] == 1 / 16], "several values of fixed_fraction"),
         ("sec4.5", lambda table: table.assign(train_accuracy=np.nan), "no classes"),
         ("thesis", lambda table: table.assign(drop_max_pp=np.nan), "classification"),
     ],

@@ -1,4 +1,4 @@
-"""The job that correlates the activations of each pair of networks over the training data in one pass."""
+"""The job that correlates the activations of each pair of networks over training data in one pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def correlate_activations(models: Models, data: Dataset, settings: Matching, job: Job) -> dict[str, Any]:
     """Correlations [d, d] of the neurons of both networks of a pair, by ``<epoch>/<pair>/<group>``, float32."""
-    x = torch.from_numpy(data.split("train")[0])
+    x = torch.from_numpy(data.split("train")[0][: settings.samples])
     traced = symmetries_of(models, x[:2].to(job.device), job)
     keys = {(epoch, pair.key): (epoch, pair) for epoch in models.epochs for pair in models.pairs()}
     job.report(f"{len(keys)} pairs and snapshots, {len(traced.spec.groups)} groups, {len(x)} samples on {job.device}")

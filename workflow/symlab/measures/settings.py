@@ -33,6 +33,9 @@ class Matching(Settings):
         "anchored at the inputs, one at the outputs, then random ones.",
     )
     n_random: Positive = Field(100, description="Random permutations that the baseline averages over.")
+    samples: Positive | None = Field(
+        None, description="Correlate the activations over the first that many training samples; null for all."
+    )
 
     @property
     def methods(self) -> list[str]:

@@ -56,6 +56,7 @@ NEURON_IDENTIFIABILITY = Paper(
         _figure("thm4.6", "fig_thm4_6_widths", "swap_costs.parquet"),
         _figure("thm4.8", "fig_thm4_8_gaps", "network_gaps.csv"),
         _figure("sec6", "fig_sec6_drops", "barriers.csv"),
+        _figure("fractions", "fig_sec6_drops", "barriers.csv"),
         _figure("sec4.5", "fig_sec4_5_trade_off", "trade_off.csv"),
         _figure("thm5.1", "fig_thm5_1_chords", "chord_deviation.csv"),
         _figure("prop5.2", "fig_prop5_2_barriers", "loss_bounds.csv"),

@@ -1,22 +1,32 @@
-"""Section 6, Q3: drops of train accuracy by intrinsic dimension k, with their control."""
+"""Section 6, Q3: drops of train accuracy by intrinsic dimension k and by the share of fixed weights."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
+
+from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.rows import one_path
 from symlab.papers.neuron_identifiability.swap_panels import need_k
-from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
+from symlab.papers.neuron_identifiability.variants import W_1, by_variant, label_rows, of_scheme, sigma_regimes
 from symlab.plotting import style as plot
+from symlab.plotting.pairs import PAIR
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Claim, Tables
-from symlab.study.facets import Panel, draw_grid
-from symlab.study.tables import need
+from symlab.study.claim import Case, Claim, Found, Tables, below, between, statistic_of
+from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+PAPER_DROPS = {2: 46.4, 8: 15.7, 32: 6.1}
+"""What the paper tells of the drops at sigma_F = 1 by k, in percentage points."""
 
 
 def drops_by_k(tables: Tables, style: plot.Style) -> Figure:
@@ -38,6 +48,44 @@ def drops_by_k(tables: Tables, style: plot.Style) -> Figure:
     )
 
 
+def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
+    """Unaligned midpoint drop against the share of fixed weights at sigma_F = 1, a line a k; the paper's are dotted."""
+    rows = swept_fractions(need_k(one_path(need(tables, "barriers.csv"), "train", aligned=False)))
+    if rows.empty:
+        raise UserError(
+            f"{where(tables['barriers.csv'])}.variants needs a W-asymmetric variant of sigma_F 1 with several values "
+            f"of "
+            "fixed_fraction; add one with sweep: {scheme.fixed_fraction: [0.125, 0.5]}."
+        )
+    rows = rows.assign(label=rows["k"].map("$k$ = {:g}".format))
+    looks = assign_looks(list(dict.fromkeys(rows.sort_values("k")["label"])), style, ordered=True)
+
+    def draw_paper(axis: Axes) -> None:
+        axis.set_xscale("log", base=2)
+        for k, drop in PAPER_DROPS.items():
+            axis.axhline(drop, color=looks[f"$k$ = {k}"].color, linestyle=":", linewidth=0.9)
+
+    axes = {
+        "xticks": sorted(rows["fixed_fraction"].unique()),
+        "xlabel": "share of fixed weights",
+        "ylabel": "midpoint drop of\ntrain accuracy (points)",
+        "ylim": (0, 1.1 * max(rows["drop_mid_pp"].max(), *PAPER_DROPS.values())),
+    }
+    return draw_grid(
+        [[Panel(rows, "fixed_fraction", "drop_mid_pp", axes, options={"band": False}, more=draw_paper)]],
+        looks,
+        width=1.5 * plot.COLUMN,
+        entries=[plot.line_entry("the paper's drops", linestyle=":")],
+        note=over_pairs(rows),
+    )
+
+
+def swept_fractions(rows: pd.DataFrame) -> pd.DataFrame:
+    """W-asymmetric rows with sigma_F = 1 of families that sweep the share of fixed weights."""
+    chosen = rows[of_scheme("w_asymmetric", 1, 1)(rows) & rows["fixed_fraction"].notna()]
+    return chosen[chosen.groupby(["family", "dataset"])["fixed_fraction"].transform("nunique") > 1]
+
+
 FIGURES = (
     Drawing(
         "identifiability-sec6",
@@ -54,5 +102,97 @@ shows what the task alone does.
         ),
         "The paper tells the drops at σ_F = 1 in its text, 46.4, 15.7 and 6.1 points, without a control.",
     ),
+    Drawing(
+        "identifiability-fractions",
+        "Unaligned midpoint drop by the share of fixed weights (Section 6, Q3)",
+        """\
+Drop of train accuracy at the midpoint between two W-asymmetric networks with σ_F = 1, unaligned, against the share of
+their weights that is fixed, for each intrinsic dimension k of the Gaussian mixture, study `{study}`. Dotted lines are
+the drops that the paper tells for k = 2, 8 and 32, from the highest to the lowest.
+""",
+        drops_by_fraction,
+        Sentence(
+            "With the fewest fixed weights the drops are {size} times the paper's; they change by {fall} points when "
+            "the share is doubled.",
+            {"size": at("identifiability-fractions-size"), "fall": at("identifiability-fractions-fall")},
+        ),
+        "The paper has no such figure and does not say how many weights are fixed in these networks.",
+    ),
 )
-CLAIMS: tuple[Claim, ...] = ()
+
+
+def drop_over_paper(tables: Tables, fewest: bool) -> list[Found]:
+    """Midpoint drop at sigma_F = 1 as a multiple of the paper's, for each k of the paper's.
+
+    Of networks outside of sweeps of the share of fixed weights, or of those of a sweep with the fewest.
+    """
+    rows = one_path(tables["barriers.csv"], "train", aligned=False)
+    swept = swept_fractions(rows)
+    if fewest:
+        rows = swept[swept["fixed_fraction"] == swept.groupby("k")["fixed_fraction"].transform("min")]
+    else:
+        rows = rows[W_1(rows) & ~rows.index.isin(swept.index)]
+    rows = rows[rows["k"].isin(PAPER_DROPS)]
+    return by_variant(
+        rows.assign(ratio=rows["drop_mid_pp"] / rows["k"].map(PAPER_DROPS)), "ratio", name="k = {k:g}"
+    ).means()
+
+
+def change_by_doubling(tables: Tables) -> list[Found]:
+    """Slope of the midpoint drop against the logarithm to base 2 of the share of fixed weights, for each k.
+
+    Its error comes from drawing masks (with their pairs) anew.
+    """
+    rows = swept_fractions(one_path(tables["barriers.csv"], "train", aligned=False))
+    found: list[Found] = []
+    for k, of_k in rows.groupby("k"):
+        drops = of_k.pivot_table(index=PAIR, columns="fixed_fraction", values="drop_mid_pp", dropna=False)
+        shares = np.log2(drops.columns.to_numpy(dtype=float))
+        centred = shares - shares.mean()
+
+        def slope(pairs: np.ndarray, x: np.ndarray = centred) -> float:
+            return float(pairs.mean(axis=0) @ x / (x @ x))
+
+        found.append(statistic_of(slope, drops.to_numpy(), case=Case(f"k = {k:g}", k=k)))
+    return found or ["the study does not sweep fixed_fraction"]
+
+
+SIZE = partial(
+    Claim,
+    quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1, as a multiple of the paper's",
+    bound=between(0.5, 2),
+    owner="paper",
+    origin="pilot",
+    tables=("barriers.csv",),
+)
+CLAIMS = (
+    SIZE(
+        id="identifiability-sec6-size",
+        statement="At σ_F = 1 the drops at k = 2, 8 and 32 are 46.4, 15.7 and 6.1 points",
+        reason="Q3 tells these numbers; the mixture's draw, the network's depth and the length of training are not "
+        "told, so a factor of two is left. Smaller drops had been seen.",
+        measure=partial(drop_over_paper, fewest=False),
+        why={
+            "": "The paper does not tell how many weights are fixed in these networks, which moves the drop most: see "
+            "the figure `fractions`."
+        },
+    ),
+    SIZE(
+        id="identifiability-fractions-size",
+        statement="With as few fixed weights as can be, the drops at k = 2, 8 and 32 are 46.4, 15.7 and 6.1 points",
+        reason="As for Section 6: a factor of two, after smaller drops with an eighth of the weights had been seen.",
+        measure=partial(drop_over_paper, fewest=True),
+    ),
+    Claim(
+        id="identifiability-fractions-fall",
+        statement="The more weights are fixed, the smaller the drop",
+        quantity="change of the midpoint drop, in points, when the share of fixed weights is doubled",
+        bound=below(0),
+        owner="derived",
+        origin="pilot",
+        reason="More fixed weights lie farther apart (Theorem 4.6's gap grows with their number), and swaps cost "
+        "more; no size follows. A few networks had been seen.",
+        tables=("barriers.csv",),
+        measure=change_by_doubling,
+    ),
+)
