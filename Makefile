@@ -5,7 +5,8 @@ SOURCES := workflow tests benchmarks examples
 
 .PHONY: demo test test-slow lint format docs site bench clean
 demo: .venv/.installed
-	$(BIN)/snakemake all --logger rich
+	@echo "Five papers at a small scale: some hundred networks, in minutes on two cores, without a download of data."
+	@if [ -t 1 ]; then $(BIN)/snakemake all --logger rich; else $(BIN)/snakemake all --quiet rules reason host; fi
 
 # Where Python is told to keep no compiled modules, each of the tests' many processes compiles all of them again.
 test: .venv/.installed
@@ -17,7 +18,7 @@ test-slow: .venv/.installed
 lint: .venv/.installed
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/snakemake --lint
@@ -25,7 +26,7 @@ lint: .venv/.installed
 format: .venv/.installed
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
-	$(BIN)/snakefmt Snakefile workflow/rules
+	$(BIN)/snakefmt Snakefile workflow/Snakefile workflow/rules
 
 docs: .venv/.installed
 	$(BIN)/python -m symlab.pipeline.docs

@@ -52,8 +52,8 @@ rule report:
         run=", ".join(map(os.path.relpath, workflow.configfiles)),
         studies={name: {"about": s.about(), "scale": s.scale()} for name, s in STUDIES.items()},
         code=code_of("scripts.report", *cards_drawn()),
-        pages=digest_of_files(Path(workflow.basedir, "workflow/report").rglob("*.*")),
-        kept=digest_of_files(Path(workflow.basedir, "results/reference").glob("*/claims.csv")),
+        pages=digest_of_files(Path(symlab.__file__).with_name("pipeline").glob("page/*.*")),
+        kept=digest_of_files(Path(symlab.__file__).parents[2].glob("results/reference/*/claims.csv")),
     message:
         "Report"
     script:

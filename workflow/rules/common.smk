@@ -14,17 +14,21 @@ from symlab.pipeline import files
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.digest import code_of, digest_of_figure_code, digest_of_files
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, paper_of
+from symlab.pipeline.summary import announce, summarise
 
-if not Path(symlab.__file__).is_relative_to(Path(workflow.basedir, "workflow").resolve()):
-    raise WorkflowError(
-        f"This Snakefile is in {workflow.basedir}, but symlab is imported from {symlab.__path__[0]}; run "
+# Where this workflow is a module of another one, symlab is installed beside that one's packages.
+CLONE = Path(workflow.basedir, "workflow/symlab").resolve()
+if CLONE.exists() and Path(symlab.__file__).parent != CLONE:
+    raise SystemExit(
+        f"Error: this Snakefile is in {workflow.basedir}, but symlab is imported from {symlab.__path__[0]}; run "
         "pip install -e . here, or use this folder's own environment (make .venv/.installed)."
     )
 
 try:
     PROJECT = parse_config(config, f"Config {', '.join(map(os.path.relpath, workflow.configfiles))}")
 except UserError as error:
-    raise WorkflowError(str(error)) from None
+    # A sentence without the places in this file that lead to it.
+    raise SystemExit(f"Error: {error}") from None
 
 # The only keys that scripts read from the config itself: where things are and how, not what, is computed.
 config["device"] = PROJECT.device

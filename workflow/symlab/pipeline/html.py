@@ -12,7 +12,7 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-FOLDER = Path(__file__).parents[2] / "report"
+FOLDER = Path(__file__).with_name("page")
 # σ_F, W_VO, B_{l+1} and m^(-2/k), Δ^out: a letter with what is below it, and what is above anything.
 LOWERED = re.compile(r"(?<!\w)([A-Za-zΑ-ω])_(?:\{([^{}]+)\}|([A-Za-z0-9Α-ω]+))")
 RAISED = re.compile(r"\^(?:\{([^{}]+)\}|\(([^()]+)\)|([-\N{MINUS SIGN}]?[A-Za-z0-9Α-ω]+))")
@@ -20,9 +20,9 @@ NOT_TEXT = re.compile(r"(<code>.*?</code>|<[^>]*>)", re.DOTALL)
 
 
 def render(template: str, **values: object) -> str:
-    """A page from a template of workflow/report; texts are escaped, a value that is missing raises.
+    """A page from a template in page/; texts are escaped, a value that is missing raises.
 
-    The page fetches nothing and runs no script but that of workflow/report: its own policy forbids the rest.
+    The page fetches nothing and runs no script but the one there: its own policy forbids the rest.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),

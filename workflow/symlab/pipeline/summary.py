@@ -1,0 +1,44 @@
+"""What a run says on the terminal: what will come, and what was found.
+
+The Snakefile imports this module on every start, so pandas is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+from symlab.papers import PAPERS
+from symlab.pipeline.studies import Project
+
+WIDTH = 100
+
+
+def announce(project: Project) -> str:
+    """What is about to run, where its results go, and that it may be stopped."""
+    figures = sum(len(study.figures) for study in project.studies.values())
+    return (
+        f"{len(project.studies)} studies ({', '.join(project.studies)}), {figures} figures; results go to "
+        f"{project.results}/, logs to {project.results}/logs/.\n"
+        "It may be stopped at any time: the same command goes on where it was."
+    )
+
+
+def summarise(ledger: Path, page: Path) -> str:
+    """What each paper says and what was found of it, then the totals and the address of the report."""
+    from symlab.artifacts import read_table
+    from symlab.pipeline.ledger import count_findings, describe_counts, group_claims, tell
+
+    claims = group_claims(read_table(ledger))
+    lines = []
+    for paper in PAPERS:
+        if told := tell(paper.headline, [claim for claim in claims if claim.paper == paper.slug]):
+            text = re.sub(r"\*\*", "", " ".join(told))
+            lines += [
+                f"{paper.heading} ({paper.short}):",
+                textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  "),
+            ]
+    lines.append(f"The papers' own claims: {describe_counts(count_findings(claims, owners=('paper',)))}.")
+    lines.append(f"The report: {page.resolve().as_uri()}")
+    return "\n".join(lines)
