@@ -6,8 +6,6 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from symlab.papers.permutation_invariance import measuring
-
 TEACHERS = ((6, 8), (12, 20))
 MATCHED = ("permuted", "permuted_hungarian")
 
@@ -20,7 +18,9 @@ def overlap():
     for M in (6, 20):
         for m in range(M, 6 * M + 1):
             exact = 1 - 0.25 * (m - M) / M if m <= 2 * M else 0.95 - 0.4 * M / m
-            rows.append({"study": "s", "M": M, "m": m, "draws": 10000, "overlap": exact})
+            rows.append({"study": "s", "M": M, "m": m, "draws": 10000, "overlap": exact, "lower_bound": exact - 0.1})
+            rows[-1] |= {"overlap_mean": exact + 0.001, "overlap_se": 0.001}
+            rows[-1] |= {"poisson_limit": exact - 0.02, "gaussian_limit": exact - 0.04}
     return pd.DataFrame(rows)
 
 
@@ -67,8 +67,16 @@ def ratios():
     for M, ratio in itertools.product((4, 20, 100), (1, 1.5, 1.75, 2, 2.25, 2.5, 3, 4)):
         height = {4: 0.02, 20: 0.011, 100: 0.0096}[M]
         columns = {"source": "uniform", "M": M, "d": 2 * M, "m": round(ratio * M)}
-        rows += pairs(columns, 1 / M, height * (1 - 0.3 * abs(ratio - 2)) / M)
+        rows += pairs(columns, 1 / M, height * (1 - 0.3 * abs(ratio - 2)) / M, 16)
     return pd.DataFrame(rows)
+
+
+def all_permutations():
+    return pd.DataFrame(
+        row | {"lowest": row["permuted"] * (0.99 if row["pair"] % 2 else 1.0)}
+        for m in (4, 5, 6)
+        for row in pairs({"source": "uniform", "M": 3, "d": 3, "m": m}, 0.03, 1e-4 * m, 8)
+    )
 
 
 def sparsity():
@@ -92,6 +100,7 @@ def learning_rate_runs():
         sparse = rate > 1.95
         rows.append({"study": "s", "source": "gd", "M": 6, "d": 8, "m": 12, "lr": rate, "seed": run, "kept": True})
         rows[-1] |= {"zero_rows": int(sparse), "pq_rows": 0.13 if sparse else 0.05 + 0.005 * rate}
+        rows[-1] |= {"pq_entries": 0.8 + run / 100, "pq_entries_cleaned": 0.85 + run / 100, "stability_limit": 1.92}
     rows.append(rows[0] | {"kept": False, "zero_rows": 5, "pq_rows": 9.0})
     return pd.DataFrame(rows)
 
@@ -180,6 +189,7 @@ def curves():
     for width, matching, at, pair in itertools.product((15, 25, 100), ("none", "weight"), (0, 0.5, 1), range(4)):
         columns = {"source": "mnist", "dataset": "mnist", "depth": 4, "width": width, "matching": matching}
         columns |= {"family": "mlp", "split": "train", "pair": pair, "mask_seed": 0, "lambda": at}
+        columns |= {"study": "s", "variant": f"mlp_{width}", "aligned": matching != "none"}
         rows.append(columns | {"loss": 1.2 if at == 0.5 else 0.05, "accuracy": 0.9})
     return pd.DataFrame(rows)
 
@@ -190,6 +200,7 @@ TABLES = {
     "widths_barriers.csv": widths,
     "widths_runs.csv": widths_runs,
     "ratios_barriers.csv": ratios,
+    "all_permutations_barriers.csv": all_permutations,
     "sparsity_runs.csv": sparsity,
     "learning_rates_runs.csv": learning_rate_runs,
     "learning_rates_barriers.csv": learning_rate_barriers,
@@ -253,8 +264,10 @@ SPOILED = {
     "4-below-M": set_to(0.01, source="gd", M=6, m=5),
     "4-second-descent": scale(9.0, source="gd", M=6, m=36),
     "10-far-below-uniform": scale(3, source="gd", M=12, m=60),
-    "3-peak": scale(2.0, M=20, m=60),
+    "3-peak": scale(4.0, M=20, m=80),
     "3-height": scale(1.5, M=100),
+    "best-algorithm-1": change("permuted", None, 1.2, m=5),
+    "best-assignment": change("permuted_hungarian", None, 1.2, m=5),
     "5-rate": change("pq_rows", 0.03, source="gd", m=12, c=3.0),
     "5-growth": change("pq_rows", 0.1, source="gd", m=36, c=3.0),
     "5-no-growth": change("pq_rows", 0.12, source="gd", m=36, kept=True, c=0.15 * 8 / 36 * 36 / 8),
@@ -279,4 +292,3 @@ SPOILED = {
     "14-dataset": change("barrier_max", 3.0, depth=3, source="mnist", matching="weight", split="train", width=40),
     "15-peak": change("barrier_max", 2.0, width=64, matching="weight"),
 }
-ROUGHLY = ((measuring, "RESAMPLES", 20),)

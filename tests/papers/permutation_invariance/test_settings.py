@@ -23,12 +23,14 @@ WRONG = [
     (Widths, {"runs": 4, "lambdas": [0, 0.6, 0.5, 1]}, "rise from 0 to 1"),
     (Widths, {"runs": 4, "stop_below": 1e-3}, "stop_below"),
     (Widths, {"runs": 4, "m": [7, 7]}, "listed twice"),
-    (Widths, {"runs": 4, "lr": [0.1, 0.10000001]}, "same student twice"),
+    (settings.LearningRates, {"runs": 4, "lr": [0.1, 0.10000001]}, "same student twice"),
+    (Widths, {"runs": 4, "c": [1, 2]}, "one learning rate"),
     (Widths, {"runs": 4, "M": 1}, "M = 1 has no barriers"),
     (settings.Ratios, {"m": 3, "uniform_pairs": 4}, "m = 3 neurons, fewer than the teacher's M = 6"),
     (settings.Ratios, {"uniform_pairs": 4, "m": None, "ratio": [2, 2.01]}, "same width twice"),
     (settings.Ratios, {"uniform_pairs": 4, "m": None, "ratio": 0.01}, "without neurons"),
     (settings.Sparsity, {"uniform_pairs": 4}, "needs runs"),
+    (settings.AllPermutations, {"M": 3, "m": 8, "uniform_pairs": 4}, "m is at most 7"),
     (settings.Column, {"runs": 4}, "M must be 1"),
 ]
 
@@ -47,7 +49,7 @@ def test_one_value_is_a_list_of_one_and_a_spec_gives_the_same_grid_again():
 
 
 def test_a_grid_is_all_combinations_of_its_values():
-    found = Widths(M=2, d=[4, 8], m=[3, 4], lr=[0.1, 0.2], runs=2).students()
+    found = settings.Sparsity(M=2, d=[4, 8], m=[3, 4], lr=[0.1, 0.2], runs=2).students()
     assert len(found) == 8 and len({point.name for point in found}) == 8
     assert {point.init_std for point in found} == {1 / 12, 1 / 16, 1 / 24, 1 / 32}
     by_ratio = Widths(M=2, d=[4, 8], ratio=[1.5, 2.25], c=2, init_std="one_over_sqrt_d", runs=2).students()

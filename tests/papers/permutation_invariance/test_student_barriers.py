@@ -21,13 +21,13 @@ def pairs(M, d, m, n, name="pairs"):
     return tuple(uniform_minima(M, d, m, n, numpy_rng(name, M, m, end)) for end in "AB")
 
 
-def matched(first, second, sort="both"):
-    return match_by_type(first.types, first.values, second.types, second.values, sort)
+def matched(first, second):
+    return match_by_type(first.types, first.values, second.types, second.values)
 
 
-def permuted_barriers(M, d, m, n, sort="both", lambdas=ELEVEN):
+def permuted_barriers(M, d, m, n, lambdas=ELEVEN):
     first, second = pairs(M, d, m, n)
-    return minima_barriers(first, second, matched(first, second, sort), lambdas)
+    return minima_barriers(first, second, matched(first, second), lambdas)
 
 
 def test_above_line_of_many_curves_is_that_of_each():
@@ -76,10 +76,9 @@ def test_rows_along_the_axes_may_be_left_to_the_axes():
 def test_merged_rows_give_the_same_barrier(M, d, m, n):
     first, second = pairs(M, d, m, n)
     W1, W2 = first.dense(), second.dense()
-    for sort in ("both", "second", "none"):
-        pi = matched(first, second, sort)
-        dense = barriers(W1, permuted(W2, pi), M, ELEVEN)
-        np.testing.assert_allclose(minima_barriers(first, second, pi, ELEVEN), dense, rtol=0, atol=1e-13)
+    pi = matched(first, second)
+    dense = barriers(W1, permuted(W2, pi), M, ELEVEN)
+    np.testing.assert_allclose(minima_barriers(first, second, pi, ELEVEN), dense, rtol=0, atol=1e-13)
     direct = barriers(W1, W2, M, ELEVEN)
     np.testing.assert_allclose(minima_barriers(first, second, None, ELEVEN), direct, rtol=0, atol=1e-13)
 
@@ -146,16 +145,14 @@ def test_widths_of_uniform_samples():
         assert minima_barriers(first, second, None, ELEVEN).mean() == pytest.approx(expected, rel=0.05)
 
 
-@pytest.mark.parametrize(("sort", "expected"), [("both", 0.0052), ("second", 0.0096), ("none", 0.0205)])
-def test_three_ways_of_sorting(sort, expected):
-    assert 8 * permuted_barriers(6, 8, 12, 2000, sort).mean() == pytest.approx(expected, rel=0.1)
+def test_the_pilot_s_barrier_at_2M():
+    assert 8 * permuted_barriers(6, 8, 12, 2000).mean() == pytest.approx(0.0052, rel=0.1)
 
 
-@pytest.mark.parametrize(("sort", "slope"), [("both", -2.0), ("second", -1.8), ("none", -0.98)])
-def test_decay_with_the_width(sort, slope):
+def test_decay_with_the_width():
     widths = [192, 384, 768, 1536]
-    means = [permuted_barriers(6, 6, m, 120, sort, SHORT).mean() for m in widths]
-    assert np.polyfit(np.log(widths), np.log(means), 1)[0] == pytest.approx(slope, abs=0.2)
+    means = [permuted_barriers(6, 6, m, 120, SHORT).mean() for m in widths]
+    assert np.polyfit(np.log(widths), np.log(means), 1)[0] == pytest.approx(-2, abs=0.2)
 
 
 def test_the_direct_barrier_tends_to_a_constant():

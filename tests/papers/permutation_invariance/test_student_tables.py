@@ -1,20 +1,26 @@
 """Rows of the students' tables: what is kept, what types and sparsity are, and barriers beside independent ones."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
+from symlab.measures.job import Job
 from symlab.papers.permutation_invariance.minima import uniform_minima
 from symlab.papers.permutation_invariance.population_loss import population_loss
-from symlab.papers.permutation_invariance.settings import Dimensions, Sparsity, Teachers, Widths
-from symlab.papers.permutation_invariance.student_points import Point
+from symlab.papers.permutation_invariance.settings import AllPermutations, Dimensions, Sparsity, Teachers, Widths
+from symlab.papers.permutation_invariance.student_barriers import barriers, permuted
+from symlab.papers.permutation_invariance.student_points import Point, Size
 from symlab.papers.permutation_invariance.student_tables import (
     Students,
     barriers_of_trained,
     barriers_of_uniform,
     column_entries,
+    drawn,
     runs_of_trained,
     runs_of_uniform,
+    try_all_permutations,
 )
 
 LAMBDAS = [round(0.1 * k, 1) for k in range(11)]
@@ -113,6 +119,24 @@ def test_uniform_barriers_of_many_pairs_fall_as_one_over_d():
     ratio = mean.loc[4] / mean.loc[16]
     spread = ratio * np.hypot(error.loc[4] / mean.loc[4], error.loc[16] / mean.loc[16])
     assert ((ratio - 4).abs() < 4 * spread).all() and (spread < 0.3).all()
+
+
+def test_many_pairs_are_rows_of_means():
+    few, many = (barriers_of_uniform(Widths(**GRID | {"uniform_pairs": n}), "study") for n in (100, 250))
+    assert len(few) == len(many) == 100
+    assert set(few["pairs"]) == {1} and set(many["pairs"]) == {2, 3} and many["pairs"].sum() == 250
+    assert few["permuted"].std() / many["permuted"].std() == pytest.approx(2.5**0.5, rel=0.3)
+
+
+def test_the_best_of_all_permutations_leaves_the_lowest_barrier():
+    grid = AllPermutations(M=2, d=2, m=3, uniform_pairs=5)
+    (table,) = try_all_permutations(grid, Job("study"), 2, 2, 3).values()
+    A, B = (drawn(Size(2, 2, 3), 5, ("study", "all_permutations"), end).dense() for end in "AB")
+    at = np.array(grid.lambdas)
+    every = [barriers(A, permuted(B, np.tile(order, (5, 1))), 2, at) for order in itertools.permutations(range(3))]
+    np.testing.assert_allclose(table["lowest"], np.min(every, axis=0), atol=1e-13)
+    np.testing.assert_allclose(table["direct"], every[0], atol=1e-13)
+    assert (table["lowest"] <= table[["permuted", "permuted_hungarian"]].min(axis=1) + 1e-13).all()
 
 
 def test_uniform_samples_exist_from_m_equal_to_M_on():

@@ -15,6 +15,9 @@ DECADES = 6
 FEW_DECADES, PART = 2.5, 0.5
 """Decades below which a logarithmic axis has labels within them too, and below which its labels are evenly spaced."""
 
+PLAIN = 1e-3
+"""The smallest value on an axis whose labels are plain numbers; below they are powers of ten."""
+
 
 def floor_of(values: Iterable[Any]) -> float:
     """The edge of a logarithmic axis for values that are 0 or but rounding (DECADES below the largest).
@@ -33,7 +36,7 @@ def scale_log(axes: np.ndarray, which: str) -> None:
 
     For axes that share their limits, with everything drawn.
     """
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import LogFormatterSciNotation, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     for axes_of in axes.flat:
         (axes_of.set_xscale if which == "x" else axes_of.set_yscale)("log", nonpositive="mask")
@@ -46,4 +49,6 @@ def scale_log(axes: np.ndarray, which: str) -> None:
             evenly = decades < PART
             axis.set_major_locator(MaxNLocator(4) if evenly else LogLocator(subs=(1.0, 2.0, 5.0)))
             axis.set_minor_locator(NullLocator())
-            axis.set_major_formatter("{x:g}")
+            axis.set_major_formatter(
+                "{x:g}" if low >= PLAIN else LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf))
+            )

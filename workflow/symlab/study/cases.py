@@ -246,14 +246,23 @@ def cases(
         name: a case's name from its key, as a format (``"σ = {sigma:g}"``) or a function.
     """
     columns = [unit] if isinstance(unit, str) else list(unit)
+    found = [
+        Values(case, part.groupby(columns, dropna=False)[value].mean(skipna=False))
+        for case, part in cases_of(rows, by, name)
+    ]
+    return Cases(tuple(found), UNITS.get(columns[-1], columns[-1]))
+
+
+def cases_of(
+    rows: pd.DataFrame, by: Sequence[str] = (), name: str | Callable[[Mapping[str, Any]], str] = ""
+) -> list[tuple[Case, pd.DataFrame]]:
+    """The rows of each case; arguments as those of ``cases``."""
     groups = rows.groupby(list(by), sort=False, dropna=False) if by else [((), rows)]
     found = []
     for values, part in groups:
         key = dict(zip(by, map(_plain, values), strict=True))
-        written = name(key) if callable(name) else name.format(**key)
-        each = part.groupby(columns, dropna=False)[value].mean(skipna=False)
-        found.append(Values(Case(written, **key), each))
-    return Cases(tuple(found), UNITS.get(columns[-1], columns[-1]))
+        found.append((Case(name(key) if callable(name) else name.format(**key), **key), part))
+    return found
 
 
 def _plain(value: Any) -> Any:

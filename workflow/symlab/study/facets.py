@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+TICKS = {"xticks", "yticks"}
 Draw = Callable[..., None]
 """Draws one line: (axis, rows, x, y, look, label, **options)."""
 
@@ -144,10 +145,7 @@ def _draw_panel(axis: Axes, panel: Panel, looks: Mapping[str, Look], line: str) 
             panel.draw(axis, part, panel.x, panel.y, looks[name], name, **panel.options)
     if panel.more:
         panel.more(axis)
-    ticks = {name: panel.axes[name] for name in ("xticks", "yticks") if name in panel.axes}
-    axis.set(**{name: value for name, value in panel.axes.items() if name not in ticks})
-    for name, values in ticks.items():
-        set_ticks(axis.xaxis if name == "xticks" else axis.yaxis, values)
+    axis.set(**{name: value for name, value in panel.axes.items() if name not in TICKS})
 
 
 def _hide_inner_labels(axes: np.ndarray, grid: Sequence[Sequence[Panel]], sharex: Shared, sharey: Shared) -> None:
@@ -169,6 +167,11 @@ def _scale(axes: np.ndarray, grid: Sequence[Sequence[Panel]]) -> None:
         ]
         if logarithmic:
             scale_log(np.array(logarithmic), which)
+    for axis, panel in (
+        (axis, panel) for row, along in zip(axes, grid, strict=True) for axis, panel in zip(row, along, strict=False)
+    ):
+        for name in TICKS & panel.axes.keys():
+            set_ticks(axis.xaxis if name == "xticks" else axis.yaxis, panel.axes[name])
 
 
 def assign_looks(names: Sequence[str], style: Style, ordered: bool = False, marked: bool = True) -> dict[str, Look]:

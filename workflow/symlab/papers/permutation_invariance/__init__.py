@@ -30,6 +30,12 @@ _EXPERIMENTS = (
         ("ratios_barriers.csv",),
         several=True,
     ),
+    Experiment(
+        "teacher_student.all_permutations",
+        settings.AllPermutations,
+        f"{_ROOM}.student_tables:try_all_permutations",
+        ("all_permutations_barriers.csv",),
+    ),
     *(
         Experiment(
             f"teacher_student.{grid.role}",
@@ -50,10 +56,10 @@ _MADE_OF_GRIDS = tuple(
 )
 _BARRIERS = (
     "Loss barriers between students, one row a pair. `source` is gd or sgd for trained students, uniform for "
-    "uniform samples of the global minima; `direct` is the barrier as they are, `permuted` after Algorithm 1 with "
-    "both students sorted, `permuted_one_sorted` and `permuted_unsorted` with one or none sorted, "
-    "`permuted_hungarian` after linear assignment. All are in units of the population loss. `kept` says that "
-    "neither run diverged or, from m = M on, ended with a loss above 1e-5."
+    "uniform samples of the global minima, of which a row is the mean over so many `pairs` where there are over 100; "
+    "`direct` is the barrier as they are, `permuted` after Algorithm 1, `permuted_hungarian` after linear assignment "
+    "(of trained students). All are in units of the population loss. `kept` says that neither run diverged or, from "
+    "m = M on, ended with a loss above 1e-5."
 )
 _RUNS = (
     "Students, one row a run or uniform sample: learning rate `lr` and `c` = lr m / d, final population loss, "
@@ -87,6 +93,7 @@ PERMUTATION_INVARIANCE = Paper(
         Figure("permutation-13", f"{_ROOM}.fig_13_barriers_by_rate", ("learning_rates_barriers.csv",)),
         Figure("permutation-14", f"{_ROOM}.fig_14_depths", ("barriers.csv",)),
         Figure("permutation-15", f"{_ROOM}.fig_15_paths_by_width", ("curves.csv",)),
+        Figure("permutation-best", f"{_ROOM}.fig_best_matching", ("all_permutations_barriers.csv",)),
     ),
     found=FOUND,
     terms=TERMS,
@@ -102,6 +109,7 @@ PERMUTATION_INVARIANCE = Paper(
         "expectation `overlap`, the lower bound of Theorem 5a, and two limits at this ratio m/M, the one printed in "
         "Theorem 5b (`gaussian_limit`) and the one that is reached (`poisson_limit`).",
         "ratios_barriers.csv": _BARRIERS,
+        "all_permutations_barriers.csv": f"{_BARRIERS} `lowest` is the barrier after the best of all permutations.",
         **{table.name: _RUNS for table in _MADE_OF_GRIDS if table.name.endswith("_runs.csv")},
         **{table.name: _BARRIERS for table in _MADE_OF_GRIDS if table.name.endswith("_barriers.csv")},
         "column_entries.csv": "Sorted entries of the column of W that sums to the one neuron of the teacher: mean and "

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance.drawing import MARK_COLOR, WIDTH, key_of, label_grid, make_grid
-from symlab.papers.permutation_invariance.measuring import find_trough, of_table, smallest
-from symlab.plotting.log_axes import scale_log
-from symlab.plotting.style import Style, legend, line_entry, mark_entry, palette
-from symlab.study.card import Drawing
+from symlab.papers.permutation_invariance.drawing import WIDTH, key_of, mark_widths, width_marks
+from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases_of
 from symlab.study.claim import Bound, Claim, Found, Tables, exact_value
+from symlab.study.facets import draw_rows, facets
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.typing import LineStyleType
+
+    from symlab.plotting.style import Color
 
 TABLE = "overlap.csv"
-LIMITS = {
-    "poisson_limit": ("limit at fixed $m/M$ (Poisson)", (0, (6, 1.5))),
-    "gaussian_limit": ("limit as printed (Thm. 5b)", (0, (1, 1.5))),
-    "lower_bound": ("lower bound (Thm. 5a)", (0, (4, 1.5, 1, 1.5))),
+LINES: dict[str, tuple[str, int, LineStyleType]] = {
+    "overlap": (r"exact $T(m, M)$", 0, "-"),
+    "poisson_limit": ("limit at fixed $m/M$ (Poisson)", 2, (0, (6, 1.5))),
+    "gaussian_limit": ("limit as printed (Thm. 5b)", 4, (0, (1, 1.5))),
+    "lower_bound": ("lower bound (Thm. 5a)", 7, (0, (4, 1.5, 1, 1.5))),
+    "overlap_mean": ("mean of draws ± s.e.", 1, ""),
 }
-WIDE = 12
-"""Ratio of the largest m and M above which the axis of m is logarithmic."""
+"""The name, colour and line of each column that is drawn."""
 DRAWN = 12
 """How many of the means of draws are shown at most, so that they leave the exact curve to be seen."""
 
@@ -36,57 +42,39 @@ def against_width(tables: Tables, style: Style) -> Figure:
 
     A panel an M. A star is the smallest of the exact values, the vertical line m = 2M.
     """
-    table = need(tables, TABLE)
-    sizes = list(dict.fromkeys(table["M"]))
+    table = need(tables, TABLE).sort_values(["M", "m"])
     if table.groupby("M")["m"].nunique().max() < 3:
         raise UserError(f"{key_of(table, 'overlap')} gives fewer than three widths m of each M; raise up_to.")
     colors = palette(style)
-    looks = dict(zip(LIMITS, (colors[2], colors[4], colors[7]), strict=True))
-    n = len(sizes)
-    figure, axes, _ = make_grid(n)
-    for axis, M in zip(axes.flat, sizes, strict=False):
-        rows = table[table["M"] == M].sort_values("m")
-        for column, (label, dashes) in LIMITS.items():
-            axis.plot(rows["m"], rows[column], color=looks[column], linestyle=dashes, linewidth=1.0, label=label)
-        axis.plot(rows["m"], rows["overlap"], color=colors[0], label="exact")
-        some = rows.iloc[:: -(-len(rows) // DRAWN)]
-        axis.errorbar(
-            some["m"], some["overlap_mean"], yerr=some["overlap_se"], color=colors[1], fmt="o", capsize=1.5,
-            elinewidth=0.8, markersize=4, markerfacecolor="none", label="draws",
-        )  # fmt: skip
-        lowest = rows.loc[rows["overlap"].idxmin()]
-        x, y = lowest["m"], lowest["overlap"]
-        axis.plot(x, y, color=colors[3], marker="*", markersize=9, linestyle="", label="minimum")
-        axis.annotate(f"$m$ = {x:g}", (x, y), (3, 7), textcoords="offset points", color=colors[3], fontsize="small")
-        axis.axvline(2 * M, color=MARK_COLOR, linestyle=(0, (1, 1.2)), linewidth=1.0, zorder=0, label="2M")
-        axis.set_title(f"{'ab'[list(sizes).index(M)] if n == 2 else ''}   $M$ = {M}", loc="left")
-        if rows["m"].max() > WIDE * M:
-            axis.set_xscale("log")
-    for axis in label_grid(axes, n, WIDTH, "mean overlap $P$ of types"):
-        if axis.get_xscale() == "log":
-            scale_log(np.array([[axis]], dtype=object), "x")
+    rows = pd.concat(table.assign(label=name, value=table[column]) for column, (name, _, _) in LINES.items())
+    looks = {
+        name: Look(colors[color], line, "" if line else "o", None if line else "white")
+        for name, color, line in LINES.values()
+    }
     draws = " or ".join(f"{value:,}" for value in sorted(table["draws"].unique()))
-    entries = [
-        line_entry(r"exact $T(m, M)$", color=colors[0]),
-        mark_entry("mean of draws ± s.e.", "o", color=colors[1], markerfacecolor="none"),
-        line_entry("$m = 2M$", color=MARK_COLOR, linestyle=(0, (1, 1.2)), linewidth=1.0),
-        *(
-            line_entry(label, color=looks[column], linestyle=dashes, linewidth=1.0)
-            for column, (label, dashes) in LIMITS.items()
-        ),
-    ]
-    legend(figure, entries, f"{draws} pairs of students drawn at each $m$; star: exact minimum")
-    return figure
+    return facets(
+        rows, "m", "value", looks, column="M", draw=_draw_line, width=PAGE, height=2.5, sharex=False, sharey=True,
+        axes={"xlabel": WIDTH, "ylabel": "mean overlap $P$ of types"}, title="$M$ = {}".format,
+        more=partial(_mark_minimum, colors[3]),
+        entries=width_marks(), note=f"{draws} pairs of students drawn at each $m$; star: exact minimum",
+    )  # fmt: skip
 
 
-def see_minima(tables: Tables) -> str:
-    """Where the exact overlap is smallest, and by how much smaller than at 2M."""
-    told = []
-    for M, rows in tables[TABLE].groupby("M", sort=False):
-        curve = rows.set_index("m")["overlap"]
-        at_2M = f", against {curve[2 * M]:.4f} at 2M" if 2 * M in curve.index else ""
-        told.append(f"for M = {M} at m = {curve.idxmin()} ({curve.min():.4f}{at_2M})")
-    return f"The overlap is smallest {' and '.join(told)}, a little beyond 2M."
+def _draw_line(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    if look.marker:
+        some = rows.iloc[:: -(-len(rows) // DRAWN)]
+        axis.errorbar(some[x], some[y], some["overlap_se"], fmt="none", ecolor=look.color, capsize=1.5, elinewidth=0.8)
+        draw_rows(axis, some, x, y, look, label)
+    else:
+        draw_rows(axis, rows, x, y, look, label, join=True, linewidth=1.0)
+
+
+def _mark_minimum(color: Color, axis: Axes, rows: pd.DataFrame) -> None:
+    lowest = rows.loc[rows["label"] == LINES["overlap"][0]].set_index("m")["value"]
+    m, P = lowest.idxmin(), lowest.min()
+    axis.plot(m, P, color=color, marker="*", markersize=9, linestyle="", label="_minimum")
+    axis.annotate(f"$m$ = {m:g}", (m, P), (3, 7), textcoords="offset points", color=color, fontsize="small")
+    mark_widths(rows["M"].iloc[0], (2,), axis)
 
 
 FIGURES = (
@@ -98,26 +86,25 @@ FIGURES = (
         "type in the other student. The solid line is the exact expectation T(m, M); circles are means over draws, at "
         "some of the widths.",
         against_width,
-        see_minima,
+        Sentence("The overlap is smallest at a width of {places} M.", {"places": at("permutation-1-minimum-at-2M")}),
         "The paper draws means of 10,000 draws alone; the exact curve, the bound of Theorem 5a and the two limits at "
         "fixed m/M are added.",
     ),
 )
 
 
-def minimum(table: pd.DataFrame) -> list[Found]:
+def minimum(tables: Tables) -> list[Found]:
     """The width at which the exact curve is smallest, in units of M."""
     found: list[Found] = []
-    for M, rows in table.groupby("M", sort=False):
-        ratio = rows["m"] / M
-        near = ((ratio > 2) & (ratio <= 2.4)).any() and (ratio == 2).any()
-        if not near or not (ratio < 2).any() or not (ratio > 2.4).any():
-            found.append(f"M = {M:g}: needs widths below 2M, of 2M, up to 2.4M and beyond")
+    for case, rows in cases_of(tables[TABLE], ["M"], "M = {M:g}"):
+        M, curve = case.key["M"], rows.set_index("m")["overlap"].astype(float).sort_index()
+        ratio = curve.index / M
+        if not ((ratio > 2) & (ratio <= 2.4)).any() or 2 not in ratio or ratio.min() >= 2 or ratio.max() <= 2.4:
+            found.append(f"{case}: needs widths below 2M, of 2M, up to 2.4M and beyond")
             continue
-        curve = rows.set_index("m")["overlap"].astype(float).sort_index()
-        at = find_trough(curve)
-        told = f"T = {smallest(curve):.4f} at m = {at:g}; T = {curve[2 * M]:.4f} at m = 2M"
-        found.append(exact_value(at / M, len(curve), f"M = {M:g}", told, "widths"))
+        place = math.nan if curve.isna().any() else curve.idxmin()
+        told = f"T = {curve.min():.4f} at m = {place:g}; T = {curve[2 * M]:.4f} at m = 2M"
+        found.append(exact_value(place / M, len(curve), case, told, "widths"))
     return found
 
 
@@ -132,7 +119,7 @@ CLAIMS = (
         origin="paper",
         reason="'In this limiting sense, the overlap is minimized when t = 1/2, which is m = 2M' (proof of Theorem 5).",
         tables=(TABLE,),
-        measure=of_table(TABLE, minimum),
+        measure=minimum,
         why={
             "": "The proof takes the number of neurons of a type for Gaussian. At fixed m/M = r it tends to a Poisson "
             "variable of mean r − 1 instead, with which the overlap is smallest at r = 2.29. At 2M it is larger by "

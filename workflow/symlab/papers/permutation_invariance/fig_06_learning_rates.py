@@ -2,107 +2,83 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
+from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.measuring import estimate, largest, means, of_table, over, smallest
-from symlab.papers.permutation_invariance.rate_threshold import BELOW, CLOSE, LACKING, SETTING, THRESHOLD, keep_setting
-from symlab.papers.permutation_invariance.selection import keep, select_trained
-from symlab.plotting import style as plot
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Measurement, Tables, at_most, between
+from symlab.papers.permutation_invariance.rate_threshold import BELOW, LACKING, SETTING, THRESHOLD, select_setting
+from symlab.papers.permutation_invariance.student_rows import keep, measure_each, over, trained
+from symlab.plotting.style import PAGE, Look, Style, line_entry, palette, wrap_sentences
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, at_most, between
+from symlab.study.curves import Curve, curves
+from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TABLE = "learning_rates_runs.csv"
-STABILITY = "stability limit (mean)"
+STABILITY = r"$2/\lambda_{\max}$, no zero rows"
+LINES = {
+    "pq_entries": ("PQ index of entries", "all entries"),
+    "pq_entries_cleaned": ("PQ index of entries", "entries below $10^{-3}$ set to 0"),
+    "pq_rows": ("PQ index of row norms", "row norms"),
+    "zero_rows": ("zero rows of $W$", "zero rows"),
+}
+"""Of each column the panel that it is in, and its name."""
 
 
-def against_learning_rate(tables: Tables, style: plot.Style) -> Figure:
+def against_learning_rate(tables: Tables, style: Style) -> Figure:
     """Fig. 6: PQ index of all entries (and of those above 1e-3), that of row norms, and the number of zero rows, by lr.
 
-    A column an (M, d, m). The vertical line is 2 / lambda_max of the Hessian, mean over runs that ended without zero
-    rows. Runs that diverged or missed zero loss are left out; a cross is a learning rate at which some diverged.
+    A row an (M, d, m). The vertical line is 2 / lambda_max of the Hessian, mean over runs that ended without zero rows.
     """
-    table = need(tables, TABLE)
-    drawing.check_rates(table)
-    trained = select_trained(table)
-    colors = plot.palette(style)
-    indices = {
-        "pq_entries": ("all entries", plot.Look(colors[0], "-", "o")),
-        "pq_entries_cleaned": ("entries below $10^{-3}$ set to 0", plot.Look(colors[2], "--", "s")),
-    }
-    zero, by_rows = plot.Look(colors[3], "-", "^"), plot.Look(colors[4], "-", "D")
-    students = drawing.title_students(trained)
-    width = 1.5 * plot.COLUMN if len(students) == 1 else plot.PAGE
-    figure, axes = plot.panels(3, len(students), width, 6.2, sharex="col", sharey="row")
-    limits, crossed = False, False
-    for (above, middle, below), (student, rows) in zip(axes.T, students.items(), strict=True):
-        diverged = rows["diverged"].astype(bool)
-        runs = keep(rows)
-        for column, (label, look) in indices.items():
-            drawing.draw_curve(above, drawing.Curve(drawing.mean_se(runs, "lr", column), look, label))
-        drawing.draw_curve(middle, drawing.Curve(drawing.mean_se(runs, "lr", "pq_rows"), by_rows, "row norms"))
-        drawing.draw_curve(below, drawing.Curve(drawing.mean_se(runs, "lr", "zero_rows"), zero, "zero rows"))
-        limit = runs.loc[runs["zero_rows"] == 0, "stability_limit"].mean()
-        for axis in (above, middle, below):
-            if pd.notna(limit):
-                limits = True
-                axis.axvline(
-                    limit, color=drawing.MARK_COLOR, linestyle=(0, (1, 1.2)), zorder=0, linewidth=1.0, label=STABILITY
-                )
-        if diverged.any():
-            crossed = True
-            drawing.draw_crosses(above, [(plot.Look((0.3, 0.3, 0.3)), sorted(rows.loc[diverged, "lr"].unique()))])
-        above.set_title(student, pad=6)
-        below.set_ylim(-0.05, max(1.0, below.get_ylim()[1]))
-    plot.name_axes(axes, drawing.LR, "zero rows of $W$")
-    for above, middle in axes[:2].T:
-        above.set_ylabel("PQ index of entries")
-        middle.set_ylabel("PQ index of row norms")
-    entries = plot.handles(
-        {label: look for label, look in indices.values()} | {"row norms": by_rows, "zero rows": zero}
+    table = trained(need(tables, TABLE))
+    if table["lr"].nunique() < 3:
+        raise UserError("teacher_student.learning_rates needs trained runs of at least three values of lr.")
+    rows = pd.concat(
+        keep(table).assign(panel=panel, label=name, value=lambda rows, column=column: rows[column])
+        for column, (panel, name) in LINES.items()
     )
-    if limits:
-        entries.append(
-            plot.line_entry(
-                r"$2/\lambda_{\max}$, no zero rows", color=drawing.MARK_COLOR, linestyle=(0, (1, 1.2)), linewidth=1.0
+    colors = palette(style)
+    styles = Look(colors[0]), Look(colors[2], "--", "s"), Look(colors[4], "-", "D"), Look(colors[3], "-", "^")
+    looks = {name: look for (_, name), look in zip(LINES.values(), styles, strict=True)}
+    students = list(rows.groupby(["M", "d", "m"], sort=False))
+    grid = [
+        [
+            Panel(
+                part,
+                "lr",
+                "value",
+                {"xlabel": drawing.LR, "ylabel": panel},
+                drawing.draw_means,
+                more=partial(_draw_limit, of_student),
             )
-        )
-    if crossed:
-        entries.append(plot.line_entry("some or all runs diverged", color="0.3", **drawing.CROSS))
-    note = [drawing.say_pairs(keep(trained), ["m", "lr"], "students"), drawing.say_runs_not_drawn(trained, "lr")]
-    plot.legend(figure, entries, plot.wrap_sentences(note, width, style))
-    return figure
+            for panel, part in of_student.groupby("panel", sort=False)
+        ]
+        for _, of_student in students
+    ]
+    names = [f"$M$ = {M}, $d$ = {d}, $m$ = {m}" for (M, d, m), _ in students]
+    entry = line_entry(STABILITY, color=drawing.MARK_COLOR, linestyle=(0, (1, 1.2)), linewidth=1.0)
+    return draw_grid(
+        grid, looks, sharex=True, sharey=False, height=2.2, rows_named=names if len(names) > 1 else (),
+        entries=[entry], note=wrap_sentences([drawing.say_pairs(table, "students")], PAGE, style),
+    )  # fmt: skip
 
 
-def see_threshold(tables: Tables) -> str:
-    """The first rate with zero rows, beside the stability limit, and the index by row norms on both sides of it."""
-    runs = keep(select_trained(tables[TABLE]))
-    told = []
-    for student, rows in drawing.title_students(runs).items():
-        curves = rows.groupby("lr")[["zero_rows", "pq_rows"]].mean()
-        limit = rows.loc[rows["zero_rows"] == 0, "stability_limit"].mean()
-        name, at = student.replace("$", ""), _threshold(curves["zero_rows"])
-        if not np.isfinite(at):
-            told.append(f"with {name} no learning rate has half a zero row a student")
-            continue
-        index = curves["pq_rows"]
-        low = index[index.index < at]
-        told.append(
-            f"with {name} students have half a zero row or more from a learning rate of {at:g} on"
-            + ("" if np.isnan(limit) else f" (stability limit {limit:.3g})")
-            + f", where the index of row norms is {index[at]:.3f}"
-            + (f" after {low.min():.3f} to {low.max():.3f}" if len(low) else "")
-        )
-    sentence = "; ".join(told)
-    return sentence[0].upper() + sentence[1:] + "."
+def _draw_limit(rows: pd.DataFrame, axis: Axes) -> None:
+    limit = rows.loc[rows["zero_rows"] == 0, "stability_limit"].mean()
+    if math.isfinite(limit):
+        axis.axvline(
+            limit, color=drawing.MARK_COLOR, linestyle=(0, (1, 1.2)), zorder=0, linewidth=1.0, label="_limit"
+        )  # fmt: skip
 
 
 FIGURES = (
@@ -113,74 +89,85 @@ FIGURES = (
         "and the same with entries below 1e-3 set to 0; that of the norms of the rows; and the number of rows with "
         "norm below 0.01. The dotted line is the stability limit of gradient descent, 2 over the largest eigenvalue of "
         "the Hessian, mean over runs without zero rows. Entries that have yet to become 0 raise the index of all "
-        "entries little by little, so most of its slow rise is convergence.",
+        "entries little by little, so most of its slow rise is convergence. Runs that diverged or ended with a loss "
+        "above 1e-5 are not drawn: those of the largest rates diverge, those of the smallest have yet to converge.",
         against_learning_rate,
-        see_threshold,
+        Sentence(
+            "Every other student has a row of zeros from a learning rate of {threshold} on.",
+            {"threshold": at("permutation-6-threshold")},
+        ),
         "The paper draws the index of all entries alone, and does not say for which M, d and m.",
     ),
 )
 
 
-def zero_rows_below(table: pd.DataFrame) -> list[Found]:
+def zero_rows_below(tables: Tables) -> list[Found]:
     """Largest mean number of zero rows of a student over the learning rates below the threshold."""
-    rows = keep_setting(table)
-    rows = rows[rows["lr"] <= BELOW + CLOSE]
-    if rows.empty:
-        return [f"{LACKING} at learning rates up to {BELOW}"]
-    told = _range(means(rows, "zero_rows", "lr"))
-    return [_estimate(rows, ("zero_rows",), lambda of: largest(of["zero_rows"]), told)]
+
+    def measure(curve: Curve) -> Found:
+        return curve.measure(lambda of: of["zero_rows"].max(), _range(curve))
+
+    found = _curves(tables, lambda lr: lr <= BELOW)
+    return measure_each(found, measure, f"{LACKING} at learning rates up to {BELOW}")
 
 
-def first_with_zero_rows(table: pd.DataFrame) -> list[Found]:
-    """The smallest learning rate at which every other student or more has a zero row; infinite if none has."""
-    rows = keep_setting(table)
-    if not _crosses(rows):
-        return [f"{LACKING} at learning rates up to {BELOW} and from {THRESHOLD} on"]
-    curve = means(rows, "zero_rows", "lr")
-    at = _threshold(curve)
-    told = f"{curve[at]:.3g} zero rows there; {_range(curve)}" if np.isfinite(at) else _range(curve)
-    return [_estimate(rows, ("zero_rows",), lambda of: _threshold(of["zero_rows"]), told)]
+def first_with_zero_rows(tables: Tables) -> list[Found]:
+    """The smallest learning rate at which every other student or more has a zero row; infinite if none has.
+
+    The threshold itself is between the rate before it and this one.
+    """
+
+    def measure(curve: Curve) -> Found:
+        first = _threshold(curve.means)
+        told = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve.means["zero_rows"].items() if lr >= BELOW)
+        before = max((lr for lr in curve.places if lr < first), default=0.0)
+        between = (math.nextafter(before, first), first) if math.isfinite(first) else None
+        return curve.measure(_threshold, f"zero rows: {told}; {_range(curve)}", between)
+
+    lacking = f"{LACKING} at learning rates up to {BELOW} and from {THRESHOLD} on"
+    return measure_each(_on_both_sides(tables), measure, lacking)
 
 
-def spread_below_over_jump(table: pd.DataFrame) -> list[Found]:
+def spread_below_over_jump(tables: Tables) -> list[Found]:
     """Range of the mean PQ index below the threshold as a fraction of the jump at it."""
-    rows = keep_setting(table)
-    if not _crosses(rows) or rows.loc[rows["lr"] <= BELOW + CLOSE, "lr"].nunique() < 3:
-        return [f"{LACKING} at three learning rates up to {BELOW} and one from {THRESHOLD} on"]
 
-    def parts(curve: pd.Series, at: float) -> tuple[float, float, float]:
-        below = curve[curve.index <= BELOW + CLOSE]
-        jump = float(curve[at]) - largest(below) if np.isfinite(at) else float("nan")
-        return smallest(below), largest(below), jump
+    def parts(of: pd.DataFrame) -> tuple[float, float, float]:
+        index = of["pq_rows"]
+        below = index[index.index <= BELOW]
+        return below.min(), below.max(), index.get(_threshold(of), math.nan) - below.max()
 
-    def statistic(of: pd.DataFrame) -> float:
-        low, high, jump = parts(of["pq_rows"], _threshold(of["zero_rows"]))
+    def ratio(of: pd.DataFrame) -> float:
+        low, high, jump = parts(of)
         return over(high - low, jump)
 
-    low, high, jump = parts(means(rows, "pq_rows", "lr"), _threshold(means(rows, "zero_rows", "lr")))
-    told = f"{low:.3g} to {high:.3g} below; jump {jump:.3g}"
-    return [_estimate(rows, ("pq_rows", "zero_rows"), statistic, told)]
+    def measure(curve: Curve) -> Found:
+        low, high, jump = parts(curve.means)
+        if (curve.places <= BELOW).sum() < 3:
+            return f"{LACKING} at three learning rates up to {BELOW}"
+        return curve.measure(ratio, f"{low:.3g} to {high:.3g} below; jump {jump:.3g}")
+
+    lacking = f"{LACKING} at three learning rates up to {BELOW} and one from {THRESHOLD} on"
+    return measure_each(_on_both_sides(tables), measure, lacking)
 
 
-def _estimate(
-    rows: pd.DataFrame, columns: tuple[str, ...], statistic: Callable[[pd.DataFrame], float], told: str
-) -> Measurement:
-    return estimate("", rows, statistic, columns, "lr", told, "students")
+def _curves(tables: Tables, chosen: Callable[[pd.Series], pd.Series]) -> list[Curve]:
+    rows = keep(select_setting(tables[TABLE]))
+    rows = rows[chosen(rows["lr"])]
+    return curves(rows, ("pq_rows", "zero_rows"), "lr", unit="students") if len(rows) else []
 
 
-def _crosses(rows: pd.DataFrame) -> bool:
-    return bool((rows["lr"] <= BELOW + CLOSE).any() and (rows["lr"] >= THRESHOLD - CLOSE).any())
+def _on_both_sides(tables: Tables) -> list[Curve]:
+    found = _curves(tables, lambda lr: lr > 0)
+    return [curve for curve in found if curve.places[0] <= BELOW and curve.places[-1] >= THRESHOLD]
 
 
-def _threshold(zero_rows: pd.Series) -> float:
-    """The smallest rate with half a zero row a student or more; infinite without one, NaN if a mean is not a number."""
-    if zero_rows.isna().any():
-        return float("nan")
-    return float(min(zero_rows.index[zero_rows >= 0.5], default=np.inf))
+def _threshold(of: pd.DataFrame) -> float:
+    """The smallest rate with half a zero row a student or more; infinite without one."""
+    return float(min(of.index[of["zero_rows"] >= 0.5], default=math.inf))
 
 
-def _range(curve: pd.Series) -> str:
-    return f"learning rates {curve.index[0]:g} to {curve.index[-1]:g}"
+def _range(curve: Curve) -> str:
+    return f"learning rates {curve.places[0]:g} to {curve.places[-1]:g}"
 
 
 CLAIMS = (
@@ -193,7 +180,7 @@ CLAIMS = (
         origin="pilot",
         reason=f"'Having no zero rows', the paper says. {SETTING} It had no zero row at rates up to {BELOW}.",
         tables=(TABLE,),
-        measure=of_table(TABLE, zero_rows_below),
+        measure=zero_rows_below,
         why={
             "": f"Students have a row shorter than 0.01 already at rates just below {THRESHOLD}, since the threshold "
             "is at the stability limit, which is 1.92 on average."
@@ -208,7 +195,7 @@ CLAIMS = (
         origin="pilot",
         reason=f"The paper: 'for example, learning rate = 2'. {SETTING} One step of 0.1 is left on either side.",
         tables=(TABLE,),
-        measure=of_table(TABLE, first_with_zero_rows),
+        measure=first_with_zero_rows,
     ),
     Claim(
         id="permutation-6-jump",
@@ -222,6 +209,6 @@ CLAIMS = (
         "paper's index of all entries follows from this one, 1 − (1 − I)/d; of unconverged students it measures what "
         "is left off the axes.",
         tables=(TABLE,),
-        measure=of_table(TABLE, spread_below_over_jump),
+        measure=spread_below_over_jump,
     ),
 )

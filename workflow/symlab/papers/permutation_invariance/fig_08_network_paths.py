@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from symlab.papers.permutation_invariance.drawing import LAMBDA, LOSS, draw_paths, method_looks
-from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, means, of_table, over
+from symlab.papers.permutation_invariance.drawing import PATH_AXES, method_looks
 from symlab.papers.permutation_invariance.network_rows import (
     DIRECT,
     LACKING,
     as_in_fig_7,
-    group_networks,
-    see_middles,
-    select_widths,
-    split_matched,
-    split_networks,
+    drawn_networks,
+    kinds,
+    matched_networks,
+    name_networks,
+    network_curves,
+    networks,
 )
-from symlab.plotting.style import PAGE, Style, handles, legend, name_axes, name_row, panels
+from symlab.papers.permutation_invariance.student_rows import measure_each, over
+from symlab.plotting.settings import Style
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, bootstrap_error
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, at_least, at_most
+from symlab.study.curves import Curve, curves
+from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -34,35 +37,26 @@ PEAK = 25
 
 
 def paths_at_three_widths(tables: Tables, style: Style) -> Figure:
-    """Fig. 8: train loss along lambda at the smallest width, at the paper's 25 (or the one nearest), and the largest.
-
-    A row a data set and depth.
-    """
-    rows = select_widths(need(tables, CURVES), 3)
-    looks = method_looks(rows, style)
-    groups = {title: part for title, part in group_networks(rows).items() if part["width"].nunique() >= 3}
-    figure, axes = panels(len(groups), 3, PAGE, 1.0 + 2.2 * len(groups), sharey="row")
-    for row, (title, of_group) in enumerate(groups.items()):
-        for axis, width in zip(axes[row], _three_widths(of_group), strict=True):
-            draw_paths(axis, of_group[of_group["width"] == width], looks)
-            axis.set_title(f"width {width:g}")
-        if len(groups) > 1:
-            name_row(axes[row, -1], title)
-    name_axes(axes, LAMBDA, LOSS)
-    legend(figure, handles(looks, marker=False), over_pairs(rows))
-    return figure
-
-
-def _three_widths(rows: pd.DataFrame) -> list[float]:
-    widths = sorted(rows["width"].unique())
-    return [widths[0], min(widths[1:-1], key=lambda width: abs(width - PEAK)), widths[-1]]
-
-
-def see_three(tables: Tables) -> str:
-    """``see_middles`` of the three widths that are drawn."""
-    table = tables[CURVES]
-    rows = select_widths(table, 3)
-    return see_middles({CURVES: table[table["width"].isin(_three_widths(rows))]})
+    """Fig. 8: train loss along lambda at the smallest width, at the one nearest to the paper's 25, and the largest."""
+    rows = drawn_networks(need(tables, CURVES), 3)
+    grid, names = [], []
+    for name, part in rows.groupby("kind", sort=False):
+        first, *between, last = sorted(part["width"].unique())
+        shown = [first, min(between, key=lambda width: abs(width - PEAK)), last]
+        grid.append(
+            [
+                Panel(
+                    part[part["width"] == width],
+                    "lambda",
+                    "loss",
+                    {**PATH_AXES, "title": f"width {width:g}"},
+                    options={"marker": False},
+                )
+                for width in shown
+            ]
+        )
+        names.append(str(name))
+    return draw_grid(grid, method_looks(style), line="method", rows_named=names, note=over_pairs(rows))
 
 
 FIGURES = (
@@ -74,69 +68,41 @@ FIGURES = (
         "width, 25 (where the paper has its peak), and the largest. Lines are means over pairs, bands one standard "
         "deviation.",
         paths_at_three_widths,
-        see_three,
-        "The paper trains for 10,000 epochs.",
+        Sentence("At the largest width matching leaves {left:%} of the barrier.", {"left": at("permutation-8-wide")}),
+        "The paper writes of 10,000 epochs, which are read as steps here.",
     ),
 )
 
 
-def permuted_over_direct(table: pd.DataFrame, at_peak: bool) -> list[Found]:
+def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
     """Mean permuted over mean direct barrier at the width where the permuted one peaks, or at the largest width."""
-    found: list[Found] = []
-    for case, rows, direct in split_matched(table):
-        permuted, other = means(rows, "barrier_max", "width"), means(direct, "barrier_max", "width")
-        width = find_peak(permuted) if at_peak else float(permuted.index[-1])
-        # Without a peak, for want of a number, there is no ratio at it either.
-        if width != width:
-            found.append(Measurement(width, len(rows), None, case))
-        elif width not in other.index:
-            found.append(f"{case}: needs the direct path at width {width:g}")
-        else:
-            told = f"{permuted[width]:.3g} against {other[width]:.3g} at width {width:g}"
-            both = pd.concat([rows, direct])
-            found.append(_ratio_of_paths(case, both[both["width"] == width], told))
-    return found or [LACKING]
+
+    def measure(curve: Curve) -> Found:
+        width = curve.means["barrier_max"].idxmax() if at_peak else curve.places[-1]
+        permuted, direct = curve.means.loc[width]
+        told = f"{permuted:.3g} against {direct:.3g} at width {width:g}"
+        return curve.measure(lambda of: over(*of.loc[width]), told)
+
+    rows = matched_networks(as_in_fig_7(tables[BARRIERS]))
+    return measure_each(network_curves(rows, ("barrier_max", "direct")), measure, LACKING)
 
 
-def _ratio_of_paths(case: str, rows: pd.DataFrame, told: str) -> Measurement:
-    """Mean barrier of aligned over direct paths of the same pairs, a row for each of both."""
-    keys = ["mask_seed", "pair"]
-    beside = rows.assign(path=rows["aligned"].map({True: "permuted", False: "direct"}))
-    beside = beside.pivot_table("barrier_max", keys, "path", dropna=False).assign(all=0).reset_index()
-
-    def statistic(of: pd.DataFrame) -> float:
-        return over(float(of["permuted"].iloc[0]), float(of["direct"].iloc[0]))
-
-    return estimate(case, beside, statistic, ("permuted", "direct"), "all", told)
-
-
-def ends_of_path(curves: pd.DataFrame) -> list[Found]:
+def ends_of_path(tables: Tables) -> list[Found]:
     """Largest mean loss of trained networks as a fraction of the largest mean loss on the direct path, over widths."""
-    found: list[Found] = []
-    for case, rows in split_networks(curves):
-        direct = rows[rows["matching"] == DIRECT]
-        if direct.empty:
-            continue
 
-        paths = {
-            width: of_width.pivot(index=["mask_seed", "pair"], columns="lambda", values="loss").to_numpy()
-            for width, of_width in direct.groupby("width")
-        }
+    def fractions(of: pd.DataFrame) -> pd.Series:
+        return of.iloc[:, [0, -1]].max(axis=1) / of.max(axis=1)
 
-        def largest_end(*samples: np.ndarray) -> float:
-            return largest(np.array([_end_over_top(sample.mean(axis=0)) for sample in samples]))
+    def measure(curve: Curve) -> Found:
+        told = f"largest at width {fractions(curve.means).idxmax():g}; {len(curve.places)} widths"
+        return curve.measure(lambda of: fractions(of).max(), told)
 
-        fractions = pd.Series({width: _end_over_top(sample.mean(axis=0)) for width, sample in paths.items()})
-        told = f"largest at width {find_peak(fractions):g}; {len(fractions)} widths"
-        error = bootstrap_error(largest_end, *paths.values())
-        n = min(map(len, paths.values()))
-        found.append(Measurement(largest(fractions), n, None, case, told, error))
-    return found or [LACKING]
-
-
-def _end_over_top(path: np.ndarray) -> float:
-    """The larger loss at the ends of a path as a fraction of the largest on it."""
-    return over(largest(path[[0, -1]]), largest(path))
+    rows = networks(as_in_fig_7(tables[CURVES]), 1)
+    direct = rows[rows["matching"] == DIRECT]
+    # A pair is a row, and a place on its path a column.
+    paths = direct.pivot(index=[*kinds(rows), "width", "mask_seed", "pair"], columns="lambda", values="loss")
+    found = curves(paths.reset_index(), list(paths.columns), "width", kinds(rows), name_networks)
+    return measure_each(found, measure, LACKING)
 
 
 CLAIMS = (
@@ -149,10 +115,10 @@ CLAIMS = (
         origin="ours",
         reason="'When the model width is m = 25, the effect of permutation is pretty limited': half is read as that.",
         tables=(BARRIERS,),
-        measure=of_table(BARRIERS, lambda table: permuted_over_direct(as_in_fig_7(table), at_peak=True)),
+        measure=partial(permuted_over_direct, at_peak=True),
         why={
-            "mnist, depth 4, activation matching": "After 20 epochs, matching by activations removes most of the "
-            "barrier at every width, also at 15, where most is left."
+            "mnist, depth 4, activation matching": "Matching by activations removes most of the barrier at every "
+            "width, also at the narrowest, where most is left."
         },
     ),
     Claim(
@@ -165,10 +131,10 @@ CLAIMS = (
         reason="The paper's permuted curve is far below the direct one in that panel; less than a quarter is read as "
         "far below.",
         tables=(BARRIERS,),
-        measure=of_table(BARRIERS, lambda table: permuted_over_direct(as_in_fig_7(table), at_peak=False)),
+        measure=partial(permuted_over_direct, at_peak=False),
         why={
-            "mnist, depth 4, weight matching": "After 20 epochs, matching by weights leaves more than half of the "
-            "barrier at every width; by activations, the better matching, a seventh is left at the largest."
+            "mnist, depth 4, weight matching": "Matching by weights leaves more of the barrier than matching by "
+            "activations at every width."
         },
     ),
     Claim(
@@ -182,6 +148,6 @@ CLAIMS = (
         origin="ours",
         reason="The paper's curves end near 0; a tenth of their height is read as near.",
         tables=(CURVES,),
-        measure=of_table(CURVES, lambda curves: ends_of_path(as_in_fig_7(curves))),
+        measure=ends_of_path,
     ),
 )

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance import drawing, selection
-from symlab.papers.permutation_invariance.measuring import NO_TRAINED, estimate, measure_each, of_table
-from symlab.plotting.style import PAGE, Style, handles, legend, line_entry, set_ticks, wrap_sentences
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, below, between, mean, slope
+from symlab.papers.permutation_invariance import drawing
+from symlab.papers.permutation_invariance.student_rows import (
+    barriers,
+    decades,
+    measure_each,
+    student_curves,
+    trained,
+)
+from symlab.plotting.settings import Style
+from symlab.plotting.style import line_entry
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, below, between, slope
+from symlab.study.curves import Curve
+from symlab.study.facets import Panel
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -23,7 +33,7 @@ if TYPE_CHECKING:
 TABLE = "dimensions_barriers.csv"
 PANELS = (4, 16, 64, 128)
 """The dimensions of the paper's panels a to d."""
-SLOPE = r"slope $-1$"
+SLOPE = "slope −1"
 
 
 def by_dimension(tables: Tables, style: Style) -> Figure:
@@ -32,79 +42,37 @@ def by_dimension(tables: Tables, style: Style) -> Figure:
     The panels before the last are of the paper's d, of which two must be there; else of all.
     """
     table = need(tables, TABLE)
-    of_M = table[table["M"] == table["M"].iloc[0]]
-    if of_M["d"].nunique() < 2:
+    M = table["M"].iloc[0]
+    rows = table[(table["M"] == M) & (table["m"] > M)]
+    if rows["d"].nunique() < 2:
         raise UserError(f"{drawing.key_of(table, 'dimensions')} needs at least two values of d.")
-    kept, missing = drawing.keep_pairs(of_M[of_M["m"] > of_M["M"]], "dimensions")
-    rows, rates = drawing.take_first_rate(kept)
-    M = int(rows["M"].iloc[0])
-    dimensions = sorted(rows["d"].unique())
-    named = [d for d in dimensions if d in PANELS]
-    shown = named if len(named) > 1 else dimensions
-    # A source may be there at some d alone, e.g. trained students.
-    m = min(sorted(rows["m"].unique()), key=lambda m: abs(m - 2 * M))
-    looks = drawing.source_looks(rows["source"], style)
-    of_dimension = {d: drawing.barrier_curves(rows[rows["d"] == d], "m", looks) for d in shown}
-    across = drawing.barrier_curves(rows[rows["m"] == m], "d", looks)
-    panels = [*of_dimension.values(), across]
-    floor = drawing.find_floor([curve for curves in panels for curve in curves])
-    figure, axes, _ = drawing.make_grid(len(panels), sharey="all")
-    for index, (axis, curves) in enumerate(zip(axes.flat, panels, strict=False)):
-        for curve in curves:
-            drawing.draw_curve(axis, curve, floor)
-        at = f"$d$ = {shown[index]}" if index < len(shown) else f"$m$ = {m}"
-        axis.set_title(f"{selection.LETTERS[index]}   {at}", loc="left")
-    for axis in axes.flat[: len(shown)]:
-        drawing.mark_widths(axis, M)
-        drawing.tick_integers(axis)
-    last: Axes = axes.flat[len(shown)]
-    _reference(last, across)
-    last.set_xscale("log")
-    set_ticks(last.xaxis, _spread(dimensions))
-    drawing.scale_barriers(axes)
-    drawing.draw_zeros(dict(zip(axes.flat, panels, strict=False)), floor)
-    used = drawing.label_grid(axes, len(panels), drawing.WIDTH, drawing.BARRIER)
-    last.set_xlabel("input dimension $d$")
-    for axis in used:
-        axis.xaxis.label.set_visible(True)
-    entries = [
-        *handles(drawing.look_by_name(looks)),
-        line_entry(SLOPE, color="0.6", linewidth=1.2),
-        *drawing.mark_entries(used),
-    ]
-    sentences = [drawing.join_phrases(f"$M$ = {M}", drawing.say_pairs(rows, ["d", "m"]), rates), missing]
-    legend(figure, entries, wrap_sentences(sentences, PAGE, style))
-    return figure
+    width = min(sorted(rows["m"].unique()), key=lambda m: abs(m - 2 * M))
+    across = drawing.label(barriers(rows[rows["m"] == width]))
+    last = Panel(
+        across, "d", "barrier",
+        {"title": f"$m$ = {width}", "xlabel": "input dimension $d$", "xscale": "log", "yscale": "log",
+         "xticks": _some(across["d"])},
+        drawing.draw_means, more=partial(_draw_slope, across),
+    )  # fmt: skip
+    named = rows[rows["d"].isin(PANELS)]
+    shown = named if named["d"].nunique() > 1 else rows
+    entries = [line_entry(SLOPE, color="0.6", linewidth=1.2)]
+    return drawing.draw_barriers(shown.sort_values("d"), "m", ["d"], "dimensions", style, [last], entries=entries)
 
 
-def _spread(values: list[int]) -> list[int]:
-    """At most five of the values, first and last among them: more labels would touch."""
-    chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), 4)).round().astype(int))
-    return [values[index] for index in chosen]
+def _some(values: pd.Series) -> list[int]:
+    """At most four of the values, first and last among them: more labels would touch."""
+    ordered = sorted(values.unique())
+    return [ordered[round(index)] for index in np.linspace(0, len(ordered) - 1, min(len(ordered), 4))]
 
 
-def _reference(axis: Axes, curves: list[drawing.Curve]) -> None:
-    """A line of slope -1 through the logarithmic mean of all points of some curves against d."""
-    points = np.concatenate([curve.stats[["d", "mean"]].to_numpy(dtype=float) for curve in curves])
-    points = points[points[:, 1] > 0]
-    height = np.exp(np.log(points).sum(axis=1).mean())
-    ends = np.array([points[:, 0].min(), points[:, 0].max()])
-    axis.plot(ends, height / ends, color="0.6", linewidth=1.2, zorder=0, label=SLOPE)
-
-
-def see_fall(tables: Tables) -> str:
-    """The barriers of each source at the smallest and the largest d, at the width nearest 2M."""
-    table = tables[TABLE]
-    rows = selection.choose_first_rate(
-        selection.keep(table[(table["M"] == table["M"].iloc[0]) & (table["m"] > table["M"])])
-    )[0]
-    m = min(sorted(rows["m"].unique()), key=lambda m: abs(m - 2 * rows["M"].iloc[0]))
-    told = []
-    for source, part in rows[rows["m"] == m].groupby("source", sort=False):
-        dimensions = sorted(part["d"].unique())
-        ends = f"(d = {dimensions[0]} to {dimensions[-1]})"
-        told.append(f"of {selection.SOURCES[source]} {selection.tell_ends(part, 'd')} {ends}")
-    return f"At m = {m} barriers fall with d: {'; '.join(told)}."
+def _draw_slope(rows: pd.DataFrame, axis: Axes) -> None:
+    """A line of slope -1 through the logarithmic mean of all means."""
+    means = rows.groupby(["label", "d"])["barrier"].mean()
+    dimensions = means.index.get_level_values("d").to_numpy(dtype=float)
+    height = np.exp(np.log(means[means > 0] * dimensions[means > 0]).mean())
+    ends = np.array([dimensions.min(), dimensions.max()])
+    axis.plot(ends, height / ends, color="0.6", linewidth=1.2, zorder=0, label="_slope")
 
 
 FIGURES = (
@@ -117,54 +85,41 @@ FIGURES = (
         "through the factor 1/d alone, the slope of the grey line. Pairs with a run that diverged or ended with a loss "
         "above 1e-5 are not drawn.",
         by_dimension,
-        see_fall,
+        Sentence(
+            "Barriers of trained students fall with d to the power of {slopes}.", {"slopes": at("permutation-11-fall")}
+        ),
     ),
 )
 
 
-def fall_with_d(table: pd.DataFrame) -> list[Found]:
+def fall_with_d(tables: Tables) -> list[Found]:
     """Slope of log mean barrier over the widths above M against log d, of trained students, direct and matched."""
-    direct = [(f"{case}, direct", rows.assign(permuted=rows["direct"])) for case, rows in _trained(table)]
-    return _slopes(direct + selection.each_matching(_trained(table)), lambda of: of["permuted"])
+    return _slopes(trained(barriers(tables[TABLE])), lambda of: of["barrier"])
 
 
-def change_of_gap(table: pd.DataFrame) -> list[Found]:
+def change_of_gap(tables: Tables) -> list[Found]:
     """Slope of log(direct / matched), of mean barriers over the widths above M, against log d, of trained students."""
-    return _slopes(selection.each_matching(_trained(table)), lambda of: of["direct"] / of["permuted"])
+    rows = trained(barriers(tables[TABLE]))
+    return _slopes(rows[rows["matching"] != "direct"], lambda of: 10.0 ** decades(of))
 
 
-def _slopes(settings: list[tuple[str, pd.DataFrame]], quantity: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
+def _slopes(rows: pd.DataFrame, quantity: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
     """The slope in d of a quantity of the mean barriers over the widths above M that all dimensions have."""
+    key = ["source", "M", "matching"]
+    rows = rows[rows["m"] > rows["M"]]
+    dimensions = rows.groupby(key)["d"].transform("nunique")
+    rows = rows[(rows.groupby([*key, "m"])["d"].transform("nunique") == dimensions) & (dimensions >= 3)]
 
-    def measure(case: str, rows: pd.DataFrame) -> Found:
-        rows = rows[rows["m"] > rows["M"]]
-        at = rows.groupby("m")["d"].nunique()
-        rows = rows[rows["m"].isin(at.index[at == rows["d"].nunique()])]
-        if rows["d"].nunique() < 3:
-            return f"{case}: needs a width above M at three dimensions"
+    def levels(of: pd.DataFrame) -> pd.Series:
+        return quantity(of.groupby(level="d").mean())
 
-        n, columns = rows["m"].nunique(), ["direct", "permuted"]
+    def measure(curve: Curve) -> Found:
+        told = ", ".join(f"d = {d:g}: {value:.3g}" for d, value in levels(curve.means).items())
+        widths = curve.places.unique("m").size
+        return curve.measure(lambda of: slope(levels(of)), f"{told}; {widths} widths")
 
-        def levels(of: pd.DataFrame) -> pd.Series:
-            grid = of.to_numpy().reshape(-1, n, len(columns))
-            return quantity(pd.DataFrame(grid.mean(axis=1), of.index.unique("d"), columns))
-
-        values = levels(rows.groupby(["d", "m"])[columns].agg(lambda values: mean(values.to_numpy())))
-        told = ", ".join(f"d = {d:g}: {value:.3g}" for d, value in values.items())
-        told = f"{told}; {n} widths"
-        return estimate(case, rows, lambda of: slope(levels(of)), columns, ["d", "m"], told)
-
-    return measure_each(settings, measure, NO_TRAINED)
-
-
-def _trained(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Trained students of each way of training and M, all d together."""
-    rows = selection.keep(selection.select_trained(selection.choose_first_rate(table)[0]))
-    several = rows["source"].nunique() > 1
-    return [
-        (f"M = {M:g}" + (f", {selection.SOURCES[source]}" if several else ""), group)
-        for (source, M), group in rows.groupby(["source", "M"], sort=False)
-    ]
+    found = student_curves(rows, ["d", "m"], key)
+    return measure_each(found, measure, "needs trained students at a width above M at three dimensions")
 
 
 CLAIMS = (
@@ -177,7 +132,7 @@ CLAIMS = (
         origin="paper",
         reason="'The barrier is decreasing when d is going up.' That of samples is proportional to 1/d by its formula.",
         tables=(TABLE,),
-        measure=of_table(TABLE, fall_with_d),
+        measure=fall_with_d,
     ),
     Claim(
         id="permutation-11-gap",
@@ -189,6 +144,6 @@ CLAIMS = (
         reason="'The gap remains almost the same': a change by a tenth of a decade, which is a quarter, at ten times "
         "the dimension is read as almost none. That of samples does not depend on d by its formula.",
         tables=(TABLE,),
-        measure=of_table(TABLE, change_of_gap),
+        measure=change_of_gap,
     ),
 )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance.drawing import scale_widths
-from symlab.papers.permutation_invariance.measuring import estimate, find_peak, largest, of_table, smallest
-from symlab.papers.permutation_invariance.network_rows import DIRECT, EXPLORATORY, select_widths, train_rows
-from symlab.plotting import style as plot
-from symlab.plotting.pairs import mean_std
-from symlab.plotting.style import MARKERS
-from symlab.plotting.units import draw_units, over_pairs
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, above, at_most, mean
+from symlab.papers.permutation_invariance.drawing import width_axis
+from symlab.papers.permutation_invariance.network_rows import EXPLORATORY, drawn_networks, network_curves, networks
+from symlab.papers.permutation_invariance.student_rows import measure_each
+from symlab.plotting.style import MARKERS, Look, Style, mark_entry, palette
+from symlab.plotting.units import over_pairs
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, above, at_most
+from symlab.study.curves import Curve
+from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need, one_matching, where
 
 if TYPE_CHECKING:
@@ -27,90 +27,54 @@ TABLE = "barriers.csv"
 EDGE = "at an end of the widths: no peak"
 
 
-def peak_against_depth(tables: Tables, style: plot.Style) -> Figure:
+def peak_against_depth(tables: Tables, style: Style) -> Figure:
     """Fig. 14: the width at which the mean permuted barrier is largest, against depth, after the curves.
 
     The barrier is that of the train loss under the first matching. A hollow mark is a largest barrier at the smallest
     or largest width, which is no peak.
     """
-    from matplotlib.ticker import FixedLocator, MaxNLocator
-
-    rows = _matched(need(tables, TABLE))
+    rows = one_matching(drawn_networks(need(tables, TABLE), 3))
+    rows = rows[rows["aligned"] & rows["depth"].notna()]
     depths = sorted(rows["depth"].unique())
     if len(depths) < 2:
         raise UserError(
-            f"{where(rows if len(rows) else tables[TABLE])}.variants has networks of one depth only; sweep "
-            "over network.widths of several lengths."
+            f"{where(tables[TABLE])}.variants has networks of one depth only; sweep over network.widths of several "
+            "lengths."
         )
-    datasets = list(rows["dataset"].unique())
-    colors = dict(zip(depths, plot.ordered_colors(len(depths)), strict=True))
-    looks = {
-        f"depth {depth:g}": plot.Look(color, "-", MARKERS[index % len(MARKERS)])
-        for index, (depth, color) in enumerate(colors.items())
-    }
-    figure, axes = plot.panels(1, len(datasets) + 1, plot.PAGE, 3.3, sharex="none", sharey="none")
-    last: Axes = axes[0, -1]
-    hues = plot.palette(style)
-    data_looks = {
-        name: plot.Look(hues[(3, 4, 8, 9)[index % 4]], "--" if index % 2 else "-", MARKERS[index % len(MARKERS)])
-        for index, name in enumerate(datasets)
-    }
-    on_edge = False
-    for axis, dataset in zip(axes[0], datasets, strict=False):
-        peaks = {}
-        for depth, (label, look) in zip(depths, looks.items(), strict=True):
-            part = rows[(rows["dataset"] == dataset) & (rows["depth"] == depth)]
-            if part.empty:
-                continue
-            stats = mean_std(part, "width", "barrier_max")
-            draw_units(axis, part, "width", "barrier_max", look, label, band=False)
-            peak = stats["mean"].idxmax()
-            peaks[depth] = (stats["width"][peak], peak in (0, len(stats) - 1))
-        axis.set_title(dataset)
-        scale_widths(axis, rows["width"])
-        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
-        on_edge |= _draw_peaks(last, peaks, data_looks[dataset], dataset)
-    plot.name_axes(axes, "width", "permuted barrier (NLL)")
-    last.set_xlabel("depth (weight layers)")
-    last.set_ylabel("width of the largest mean barrier")
-    last.yaxis.label.set_visible(True)
-    last.xaxis.set_major_locator(FixedLocator(depths) if len(depths) < 8 else MaxNLocator(integer=True))
-    last.set_xlim(depths[0] - 0.4, depths[-1] + 0.4)
-    last.set_ylim(0, 1.25 * last.get_ylim()[1])
-    entries = [*plot.handles(looks), *plot.handles(data_looks)]
-    if on_edge:
-        entries.append(plot.mark_entry(EDGE, "o", markerfacecolor="white", markeredgecolor="0.4"))
-    plot.legend(figure, entries, over_pairs(rows))
-    return figure
+    rows = rows.sort_values("depth").assign(label=rows["depth"].map("depth {:g}".format))
+    axes = {**width_axis(rows["width"]), "ylabel": "permuted barrier (NLL)"}
+    grid = [
+        Panel(part, "width", "barrier_max", {**axes, "title": dataset}, options={"band": False})
+        for dataset, part in rows.groupby("dataset", sort=False)
+    ]
+    means = rows.groupby(["dataset", "depth", "width"])["barrier_max"].mean().reset_index("width")
+    peaks = means.groupby(["dataset", "depth"], sort=False).apply(_peak_row).reset_index()
+    names = list(peaks["dataset"].unique())
+    hues = [palette(style)[number] for number in (3, 4, 8, 9)]
+    looks = {name: Look(hue, "-", mark) for name, hue, mark in zip(names, hues, MARKERS, strict=False)}
+    last_axes = {
+        "xlabel": "depth (weight layers)", "ylabel": "width of the largest mean barrier", "xticks": depths,
+        "xlim": (depths[0] - 0.4, depths[-1] + 0.4), "ylim": (0, 1.25 * peaks["peak"].max()),
+    }  # fmt: skip
+    grid.append(Panel(peaks.assign(label=peaks["dataset"]), "depth", "peak", last_axes, _draw_peaks))
+    entries = [mark_entry(EDGE, "o", markerfacecolor="white", markeredgecolor="0.4")] if peaks["at_end"].any() else []
+    return draw_grid(
+        [grid], {**assign_looks(list(dict.fromkeys(rows["label"])), style, ordered=True), **looks}, sharex=False,
+        sharey=False, height=2.6, entries=entries, note=over_pairs(rows),
+    )  # fmt: skip
 
 
-def _draw_peaks(axis: Axes, peaks: dict[float, tuple[float, bool]], look: plot.Look, label: str) -> bool:
-    """A line of peak widths, hollow where they are at the end of the widths; says whether any is."""
-    x, y = list(peaks), [width for width, _ in peaks.values()]
-    axis.plot(x, y, color=look.color, linestyle=look.linestyle, label=label)
-    for depth, (width, end) in peaks.items():
-        face = "white" if end else look.color
-        axis.plot([depth], [width], color=look.color, marker=look.marker, markerfacecolor=face, linestyle="", ms=5)
-    return any(end for _, end in peaks.values())
+def _peak_row(curve: pd.DataFrame) -> pd.Series:
+    curve = curve.set_index("width")["barrier_max"].sort_index()
+    return pd.Series({"peak": curve.idxmax(), "at_end": curve.idxmax() in (curve.index[0], curve.index[-1])})
 
 
-def see_places(tables: Tables) -> str:
-    """The width of the largest mean barrier of each data set and depth."""
-    rows = _matched(tables[TABLE])
-    curves = rows.groupby(["dataset", "depth", "width"], sort=False)["barrier_max"].mean()
-    told = []
-    for (dataset, depth), curve in curves.groupby(level=["dataset", "depth"], sort=False):
-        at = curve.idxmax()[-1]
-        widths = curve.index.get_level_values("width")
-        end = ", an end of the widths" if at in (widths.min(), widths.max()) else ""
-        told.append(f"{at:g} ({dataset}, depth {depth:g}{end})")
-    return f"The mean permuted barrier is largest at width {', '.join(told)}."
-
-
-def _matched(table: pd.DataFrame) -> pd.DataFrame:
-    """Train rows of networks permuted by the first matching."""
-    rows = one_matching(select_widths(table, 3))
-    return rows[rows["aligned"] & rows["depth"].notna()]
+def _draw_peaks(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    """A line of peak widths, hollow where they are at the end of the widths."""
+    axis.plot(rows[x], rows[y], color=look.color, linestyle=look.linestyle, label=label)
+    for at_end, part in rows.groupby("at_end"):
+        face = "white" if at_end else look.color
+        axis.plot(part[x], part[y], look.marker, color=look.color, markerfacecolor=face, markersize=5, label="_peaks")
 
 
 FIGURES = (
@@ -122,71 +86,71 @@ FIGURES = (
         "deviation over pairs; neurons are matched by the first method the study lists. Hollow marks: the largest "
         "barrier is at the smallest or largest width trained, so there is no peak.",
         peak_against_depth,
-        see_places,
+        Sentence(
+            "The widths of the largest barrier over the depths are {steps} steps of the grid of widths apart.",
+            {"steps": at("permutation-14-depth")},
+        ),
         "Exploratory: few widths, depths and pairs at short training, so a peak is known to the next width at best.",
     ),
 )
 
 
-def steps_between_depths(table: pd.DataFrame) -> list[Found]:
+def steps_between_depths(tables: Tables) -> list[Found]:
     """How many widths apart the peaks of the mean permuted barrier are at most over depths, for each data set."""
-    found: list[Found] = []
-    for dataset, method, rows, peaks in _peaks(table, "dataset", "depth"):
-        widths = sorted(set(table.loc[table["dataset"] == dataset, "width"].dropna()))
+    rows = _permuted(tables[TABLE])
 
-        def steps(of: pd.DataFrame, widths: list[float] = widths) -> float:
-            places = [widths.index(width) if width == width else np.nan for width in _peaks_of(of, "depth")]
-            return largest(np.array(places)) - smallest(np.array(places))
+    def steps(curve: Curve, of: pd.DataFrame) -> float:
+        widths = sorted(rows.loc[rows["dataset"] == curve.case.key["dataset"], "width"].unique())
+        places = [widths.index(width) for width in _peaks(of)]
+        return float(max(places) - min(places))
 
-        told = ", ".join(f"depth {depth:g}: {width:g}" for depth, width in peaks.items())
-        found.append(estimate(f"{dataset}, {method} matching", rows, steps, ("barrier_max",), ["depth", "width"], told))
-    return found or ["needs networks of three widths at two depths on one data set, with a peak within them"]
+    def measure(curve: Curve) -> Found:
+        told = ", ".join(f"depth {depth:g}: {width:g}" for depth, width in _peaks(curve.means).items())
+        return _without_peak(curve) or curve.measure(partial(steps, curve), told)
+
+    found = _of_several(rows, ["dataset", "matching"], "depth")
+    return measure_each(found, measure, "needs networks of three widths at two depths on one data set")
 
 
-def peak_of_cifar_over_mnist(table: pd.DataFrame) -> list[Found]:
+def peak_of_cifar_over_mnist(tables: Tables) -> list[Found]:
     """Peak width of the mean permuted barrier on CIFAR-10 as a multiple of that on MNIST, for each depth."""
-    found: list[Found] = []
+    rows = _permuted(tables[TABLE])
     # CIFAR-10 comes from its archive or from JPEG images.
-    sources = table.assign(source=table["source"].replace({"cifar10_jpeg": "cifar10"}))
-    for depth, method, rows, peaks in _peaks(sources, "depth", "source"):
-        if {"mnist", "cifar10"} <= set(peaks.index):
-            told = f"CIFAR-10: {peaks['cifar10']:g}, MNIST: {peaks['mnist']:g}"
-            case = f"depth {depth:g}, {method} matching"
+    rows = rows.assign(source=rows["source"].replace({"cifar10_jpeg": "cifar10"}))
 
-            def ratio(of: pd.DataFrame) -> float:
-                peaks = _peaks_of(of, "source")
-                return float(peaks["cifar10"] / peaks["mnist"])
+    def ratio(of: pd.DataFrame) -> float:
+        return float(_peaks(of)["cifar10"] / _peaks(of)["mnist"])
 
-            found.append(estimate(case, rows, ratio, ("barrier_max",), ["source", "width"], told))
-    return found or ["needs networks of one depth and three widths on both MNIST and CIFAR-10, with a peak within them"]
+    def measure(curve: Curve) -> Found:
+        peaks = _peaks(curve.means)
+        told = f"CIFAR-10: {peaks['cifar10']:g}, MNIST: {peaks['mnist']:g}"
+        return _without_peak(curve) or curve.measure(ratio, told)
 
-
-def _peaks(table: pd.DataFrame, by: str, over_what: str) -> list[tuple[object, str, pd.DataFrame, pd.Series]]:
-    """(value of ``by``, matching, rows, peak width at each value of ``over_what``), where two values have a peak.
-
-    Needs three widths for a peak, which is not the first or the last of them.
-    """
-    rows = train_rows(table)
-    rows = rows[rows["matching"] != DIRECT]
-    found = []
-    for (value, method), group in rows.groupby([by, "matching"], sort=False):
-        group = group[group.groupby(over_what)["width"].transform("nunique") >= 3]
-        if group[over_what].nunique() < 2:
-            continue
-        peaks = _peaks_of(
-            group.groupby([over_what, "width"])[["barrier_max"]].agg(lambda of: mean(of.to_numpy())), over_what
-        )
-        ends = group.groupby(over_what)["width"].agg(["min", "max"])
-        if not any(peaks[each] in (low, high) for each, low, high in ends.itertuples()):
-            found.append((value, str(method), group, peaks))
-    return found
+    found = _of_several(rows[rows["source"].isin(["cifar10", "mnist"])], ["depth", "matching"], "source")
+    return measure_each(found, measure, "needs networks of one depth and three widths on both MNIST and CIFAR-10")
 
 
-def _peaks_of(curves: pd.DataFrame, level: str) -> pd.Series:
-    """The width of the largest mean barrier at each value of a level of the index."""
-    barriers = curves["barrier_max"]
-    places = barriers.index.unique(level)
-    return pd.Series([find_peak(barriers.xs(each, level=level)) for each in places], index=places)
+def _permuted(table: pd.DataFrame) -> pd.DataFrame:
+    rows = networks(table)
+    return rows[rows["aligned"].astype(bool)]
+
+
+def _of_several(rows: pd.DataFrame, by: list[str], over: str) -> list[Curve]:
+    """Curves against width over several depths or data sets, where there are two of these."""
+    rows = rows[rows.groupby(by)[over].transform("nunique") > 1]
+    return network_curves(rows, along=[over, "width"], by=by)
+
+
+def _peaks(of: pd.DataFrame) -> pd.Series:
+    """The width of the largest mean barrier at each depth, or of each data set."""
+    return of["barrier_max"].unstack("width").idxmax(axis=1)
+
+
+def _without_peak(curve: Curve) -> str:
+    """Says that a curve is largest at an end of its widths; empty where none is."""
+    table = curve.means["barrier_max"].unstack("width")
+    ends = table.apply(lambda row: row.idxmax() in (row.first_valid_index(), row.last_valid_index()), axis=1)
+    return f"{curve.case}: needs networks of several depths or data sets with a peak within them" if ends.any() else ""
 
 
 CLAIMS = (
@@ -199,7 +163,7 @@ CLAIMS = (
         origin="ours",
         reason=("The paper says about constant; one step of the grid is within what the peak of a noisy mean moves."),
         tables=(TABLE,),
-        measure=of_table(TABLE, steps_between_depths),
+        measure=steps_between_depths,
         why={
             "": "The peak of a mean over few pairs moves by a step or two of so coarse a grid of widths by chance, "
             f"and short training moves it too. {EXPLORATORY}; this run is exploratory."
@@ -214,7 +178,7 @@ CLAIMS = (
         origin="ours",
         reason="The paper's curve of CIFAR-10 lies above that of MNIST; it states no number.",
         tables=(TABLE,),
-        measure=of_table(TABLE, peak_of_cifar_over_mnist),
+        measure=peak_of_cifar_over_mnist,
         why={
             "": "Small subsets and short training leave networks far from the fits that the paper compares, and a "
             f"coarse grid of widths need not tell two peaks apart. {EXPLORATORY}; this run is exploratory."

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.measuring import of_table
+from symlab.papers.permutation_invariance.drawing import PATH_AXES, method_looks, wrap
 from symlab.papers.permutation_invariance.network_rows import (
     EXPLORATORY,
     MIDDLE_OVER_ENDS,
     UP_AND_DOWN,
-    group_networks,
+    drawn_networks,
     middle_over_ends,
-    see_middles,
-    select_widths,
 )
-from symlab.plotting.style import Style, handles, legend
+from symlab.plotting.settings import Style
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing
+from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, above
+from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need, where
 
 if TYPE_CHECKING:
@@ -32,26 +29,23 @@ MOST_PANELS = 9
 
 def paths_by_width(tables: Tables, style: Style) -> Figure:
     """Fig. 15: train loss along lambda, direct and permuted, a panel a width (multiplier), data set and depth."""
-    rows = select_widths(need(tables, "curves.csv"), 1)
-    looks = drawing.method_looks(rows, style)
-    groups = group_networks(rows)
-    shown = {
-        (f"{title}, " if len(groups) > 1 else "") + f"width {width:g}": part
-        for title, of_group in groups.items()
-        for width, part in of_group.groupby("width")
-    }
-    if len(shown) > MOST_PANELS:
+    rows = drawn_networks(need(tables, "curves.csv"), 1)
+    grid = [
+        Panel(
+            part,
+            "lambda",
+            "loss",
+            {**PATH_AXES, "title": ", ".join(filter(None, [kind, f"width {width:g}"]))},
+            options={"marker": False},
+        )
+        for (kind, width), part in rows.groupby(["kind", "width"])
+    ]
+    if len(grid) > MOST_PANELS:
         raise UserError(
-            f"{where(rows)}.variants has {len(shown)} widths, for which there is no room; draw a study of at most "
+            f"{where(rows)}.variants has {len(grid)} widths, for which there is no room; draw a study of at most "
             f"{MOST_PANELS}."
         )
-    figure, axes, _ = drawing.make_grid(len(shown), sharex="all")
-    for axis, (title, part) in zip(axes.flat, shown.items(), strict=False):
-        drawing.draw_paths(axis, part, looks)
-        axis.set_title(title)
-    drawing.label_grid(axes, len(shown), drawing.LAMBDA, drawing.LOSS)
-    legend(figure, handles(looks, marker=False), over_pairs(rows))
-    return figure
+    return draw_grid(wrap(grid), method_looks(style), line="method", sharey=True, note=over_pairs(rows))
 
 
 FIGURES = (
@@ -62,7 +56,10 @@ FIGURES = (
         "convolutional networks the width multiplier): λ = 0 is the first network, λ = 1 the second, as it is (direct) "
         "or with its neurons permuted to match the first. Lines are means over pairs, bands one standard deviation.",
         paths_by_width,
-        partial(see_middles, least=1),
+        Sentence(
+            "Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
+            {"peak": at("permutation-15-peak")},
+        ),
         "Exploratory and no faithful rerun: the paper leaves the architecture, the widths and the training of its "
         "network of depth 16 open, and those here are smaller.",
     ),
@@ -78,7 +75,7 @@ CLAIMS = (
         origin="paper",
         reason="'The barrier goes up and then goes down as the width increases', over three widths.",
         tables=(TABLE,),
-        measure=of_table(TABLE, middle_over_ends),
+        measure=lambda tables: middle_over_ends(tables[TABLE]),
         why={
             "": f"{EXPLORATORY} for this figure, so three widths need not lie on both sides of the peak; networks and "
             "training here are far smaller than its own, so this is no faithful rerun."

@@ -5,26 +5,31 @@ Every start of the workflow reads this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
-from symlab.study.card import Sentence
+from symlab.study.card import At, Sentence, at
 
-_TEACHER = "M = 6, d = 8"
-_ALGORITHM, _ASSIGNMENT = f"{_TEACHER}, Algorithm 1", f"{_TEACHER}, linear assignment"
+
+def _trained(claim: str, matching: str) -> At:
+    """The value of students of M = 6 that gradient descent trained."""
+    return at(f"permutation-2-{claim}", M=6, source="gd", matching=matching)
+
+
+_ALGORITHM, _ASSIGNMENT = "Algorithm 1", "linear assignment"
 
 HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
         "Small networks learn to copy a known one of 6 neurons. Putting the neurons of two of them in the same order "
         "divides the loss of their average by **{assigned:~} or more**.",
-        {"assigned": ("permutation-2-below-direct", _ASSIGNMENT)},
+        {"assigned": _trained("below-direct", _ASSIGNMENT)},
     ),
     Sentence(
         "Averages are worst at a width of {peak:~} times the known network's; the paper says 2.",
-        {"peak": ("permutation-2-peak-at-2M", _ASSIGNMENT)},
+        {"peak": _trained("peak-at-2M", _ASSIGNMENT)},
     ),
     Sentence(
         "Trained networks do better than random solutions because they are sparser, as the paper says (sparsity index "
         "{excess:~} higher).",
-        {"excess": ("permutation-2-sparser", _TEACHER)},
+        {"excess": at("permutation-2-sparser", M=6, source="gd")},
         "But the paper's explanation, that training makes networks sparse, does not hold: their sparsity index differs "
         "by {excess:~} from that of random solutions.",
     ),
@@ -37,48 +42,52 @@ FOUND = (
         "M for random minima and of {by_types} M (Algorithm 1) or {assigned} M (linear assignment) for trained "
         "students. The paper: at 2 M.",
         {
-            "samples": ("permutation-2-peak-at-2M", f"{_TEACHER}, samples"),
-            "by_types": ("permutation-2-peak-at-2M", _ALGORITHM),
-            "assigned": ("permutation-2-peak-at-2M", _ASSIGNMENT),
+            "samples": at("permutation-2-peak-at-2M", M=6, source="uniform"),
+            "by_types": _trained("peak-at-2M", _ALGORITHM),
+            "assigned": _trained("peak-at-2M", _ASSIGNMENT),
         },
     ),
     Sentence(
         "At every width above M, matching divides the barrier by at least {samples} for random minima; for trained "
         "students by at least {trained} (Algorithm 1) or {assigned} (linear assignment).",
         {
-            "samples": ("permutation-2-below-direct", f"{_TEACHER}, samples"),
-            "trained": ("permutation-2-below-direct", _ALGORITHM),
-            "assigned": ("permutation-2-below-direct", _ASSIGNMENT),
+            "samples": at("permutation-2-below-direct", M=6, source="uniform"),
+            "trained": _trained("below-direct", _ALGORITHM),
+            "assigned": _trained("below-direct", _ASSIGNMENT),
         },
     ),
     Sentence(
         "The matched barrier of random minima falls with the width to the power of {slope}. Theorem 6: −0.5 or less.",
-        {"slope": ("permutation-2-theorem-6", _TEACHER)},
+        {"slope": at("permutation-2-theorem-6", M=6)},
+    ),
+    Sentence(
+        "Algorithm 1 leaves a barrier {excess:~} times the lowest that any permutation leaves (teachers of 3 neurons).",
+        {"excess": at("permutation-best-algorithm-1")},
     ),
     Sentence(
         "Wide trained students have {by_types:%} (Algorithm 1) or {assigned:%} (linear assignment) of the matched "
         "barrier of random minima. The paper explains this by sparsity; their sparsity index differs by {excess}.",
         {
-            "by_types": ("permutation-2-slightly-below-uniform", _ALGORITHM),
-            "assigned": ("permutation-2-slightly-below-uniform", _ASSIGNMENT),
-            "excess": ("permutation-2-sparser", _TEACHER),
+            "by_types": _trained("slightly-below-uniform", _ALGORITHM),
+            "assigned": _trained("slightly-below-uniform", _ASSIGNMENT),
+            "excess": at("permutation-2-sparser", M=6, source="gd"),
         },
     ),
     Sentence(
         "From a learning rate of {threshold} on, whole neurons become zero. At the largest rate the matched barrier is "
         "{by_types:%} (Algorithm 1) or {assigned:%} (linear assignment) of its value below that rate.",
         {
-            "threshold": ("permutation-6-threshold", ""),
-            "by_types": ("permutation-13-collapse", "Algorithm 1"),
-            "assigned": ("permutation-13-collapse", "linear assignment"),
+            "threshold": at("permutation-6-threshold"),
+            "by_types": at("permutation-13-collapse", matching="Algorithm 1"),
+            "assigned": at("permutation-13-collapse", matching="linear assignment"),
         },
     ),
     Sentence(
         "How trained students share a teacher's neuron among theirs is {paper} standard errors from uniform with the "
         "paper's initialisation, {larger} with a larger one.",
         {
-            "paper": ("permutation-9-column", "initial weights of 1/(md)"),
-            "larger": ("permutation-9-column", "initial weights of 1/√d"),
+            "paper": at("permutation-9-column", init="1/(md)"),
+            "larger": at("permutation-9-column", init="1/√d"),
         },
     ),
     Sentence(
@@ -86,8 +95,8 @@ FOUND = (
         "weights) times the larger of those at the narrowest and widest; the peak that the paper reports is a number "
         "above 1.",
         {
-            "activation": ("permutation-7-peak", "mnist, depth 4, activation matching"),
-            "weight": ("permutation-7-peak", "mnist, depth 4, weight matching"),
+            "activation": at("permutation-7-peak", dataset="mnist", matching="activation"),
+            "weight": at("permutation-7-peak", dataset="mnist", matching="weight"),
         },
     ),
 )

@@ -7,7 +7,7 @@ written as -1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -30,6 +30,10 @@ class Minima:
         W = np.zeros((*self.types.shape, self.d))
         np.put_along_axis(W, self.types[..., None], self.values[..., None], axis=-1)
         return torch.from_numpy(W)
+
+    def repeated(self, number: int, times: int) -> Minima:
+        """The student of a number, so many times."""
+        return replace(self, types=self.types[[number] * times], values=self.values[[number] * times])
 
 
 def uniform_minima(M: int, d: int, m: int, n: int, rng: np.random.Generator) -> Minima:

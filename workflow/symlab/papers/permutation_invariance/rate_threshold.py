@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from symlab.papers.permutation_invariance.selection import keep, select_teacher, select_trained
+from symlab.papers.permutation_invariance.student_rows import trained
 
 M, D, WIDTH = 6, 8, 12
 BELOW, THRESHOLD = 1.9, 2.0
 # Below this rate a fixed number of steps leaves a loss that raises the barrier.
 CONVERGED = 0.3
-# Decimal rates need not be the same number after a product and a quotient.
-CLOSE = 1e-6
 LACKING = f"needs trained students with M = {M}, d = {D}, m = {WIDTH}"
 SETTING = (
     f"The paper does not say for which students; M = {M}, d = {D}, m = {WIDTH} was chosen because a pilot had its "
@@ -22,13 +20,8 @@ SETTING = (
 )
 
 
-def select_setting(table: pd.DataFrame) -> pd.DataFrame:
-    """Trained students of the setting, kept or not."""
-    rows = select_teacher(select_trained(table), M, D)
-    rows = rows[rows["m"] == WIDTH]
-    return rows.assign(lr=rows["lr"].round(6))
-
-
-def keep_setting(table: pd.DataFrame) -> pd.DataFrame:
-    """Those that were kept."""
-    return keep(select_setting(table))
+def select_setting(rows: pd.DataFrame) -> pd.DataFrame:
+    """Trained students of the setting."""
+    # Decimal rates need not be the same number after a product and a quotient.
+    rows = trained(rows).assign(lr=lambda rows: rows["lr"].round(6))
+    return rows[(rows["M"] == M) & (rows["d"] == D) & (rows["m"] == WIDTH)]

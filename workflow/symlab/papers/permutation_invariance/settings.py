@@ -136,6 +136,8 @@ class Grid(Samples):
     needs_pairs: ClassVar[bool] = False
     needs_runs: ClassVar[bool] = False
     """Whether its figures are about trained students; uniform samples alone would then be for nothing."""
+    one_rate: ClassVar[bool] = True
+    """Whether its figures are about students of one learning rate."""
 
     lr: Amounts | None = Field(None, description="Learning rates; or give c.")
     c: Amounts | None = Field(None, description="Learning rates in units of d/m, instead of lr; without both it is 1.")
@@ -158,6 +160,8 @@ class Grid(Samples):
     def _trains(self) -> Self:
         if self.lr is not None and self.c is not None:
             raise ValueError("it has both lr and c; give one of them")
+        if self.one_rate and len(self.lr or self.c or []) > 1:
+            raise ValueError("it is about students of one learning rate; give one lr or c, or list grids for others")
         if self.needs_runs and not self.runs:
             raise ValueError("it is about trained students, so it needs runs")
         students = self.students()
@@ -201,11 +205,24 @@ class Ratios(Samples):
     role: ClassVar[str] = "ratios"
 
 
+class AllPermutations(Samples):
+    """Barrier of uniform samples after the best of all permutations, beside that after matching (permutation-best)."""
+
+    role: ClassVar[str] = "all_permutations"
+
+    @model_validator(mode="after")
+    def _few(self) -> Self:
+        if max(size.m for size in self.sizes()) > 7:
+            raise ValueError("it tries all m! permutations, so m is at most 7")
+        return self
+
+
 class Sparsity(Grid):
     """Sparsity against width, for several learning rates (permutation-5)."""
 
     role: ClassVar[str] = "sparsity"
     needs_runs: ClassVar[bool] = True
+    one_rate: ClassVar[bool] = False
 
 
 class LearningRates(Grid):
@@ -213,6 +230,7 @@ class LearningRates(Grid):
 
     role: ClassVar[str] = "learning_rates"
     needs_runs: ClassVar[bool] = True
+    one_rate: ClassVar[bool] = False
 
 
 class DoubledTypes(Grid):

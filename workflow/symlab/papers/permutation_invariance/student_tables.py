@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from torch import Tensor
 from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
 from symlab.papers.permutation_invariance.population_loss import population_loss
 from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
-from symlab.papers.permutation_invariance.settings import Grid, Ratios, Samples
+from symlab.papers.permutation_invariance.settings import AllPermutations, Grid, Ratios, Samples
 from symlab.papers.permutation_invariance.stability import stability_limit
 from symlab.papers.permutation_invariance.student_barriers import barriers, minima_barriers, permuted
 from symlab.papers.permutation_invariance.student_points import Point, Size
-from symlab.papers.permutation_invariance.type_matching import Sort, hungarian, match_by_type
+from symlab.papers.permutation_invariance.type_matching import hungarian, match_by_type
 from symlab.seeds import numpy_rng
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ KEPT_BELOW = 1e-5
 CLEANED_BELOW = 1e-3
 # Entries of W up to which the Hessian is computed; that of wider students takes longer than their training.
 LARGEST_HESSIAN = 150
-# Which lists Algorithm 1 sorts, by the column of the barriers that it leaves.
-SORTED: dict[str, Sort] = {"permuted": "both", "permuted_one_sorted": "second", "permuted_unsorted": "none"}
+# Rows of a table of barriers for the uniform samples of one size: of more pairs each row is a mean of several.
+MOST_ROWS = 100
+# Pairs of uniform samples whose rows are looked at; their indices vary far less than their barriers.
+MOST_LOOKED_AT = 500
 
 
 Inputs = Mapping[str, "tuple[Tensors, dict[str, Any]]"]
@@ -92,6 +95,22 @@ def draw_ratios(settings: Ratios, job: Job, M: int, d: int, m: int) -> dict[str,
     return {"ratios_barriers.csv": barriers_between_minima(Size(M, d, m), settings, job.study)}
 
 
+def try_all_permutations(settings: AllPermutations, job: Job, M: int, d: int, m: int) -> dict[str, pd.DataFrame]:
+    """Barriers between uniform samples, one row a pair: matched, and the lowest of all m! permutations."""
+    n, at = settings.uniform_pairs, np.array(settings.lambdas, dtype=float)
+    A, B = (drawn(Size(M, d, m), n, (job.study, settings.role), end) for end in "AB")
+    orders = np.array(list(permutations(range(m))))
+    columns = {"source": "uniform", "M": M, "d": d, "m": m, "pair": np.arange(n), "pairs": 1, "kept": True}
+    table = pd.DataFrame({**columns, "direct": minima_barriers(A, B, None, at)})
+    table["permuted"] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values), at)
+    table["permuted_hungarian"] = minima_barriers(A, B, hungarian(A.dense(), B.dense()), at)
+    table["lowest"] = [
+        minima_barriers(A.repeated(pair, len(orders)), B.repeated(pair, len(orders)), orders, at).min()
+        for pair in range(n)
+    ]
+    return {"all_permutations_barriers.csv": table}
+
+
 def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
     """The students of ``collect_students``, point by point.
 
@@ -111,14 +130,17 @@ def runs_of_trained(students: Students) -> pd.DataFrame:
     point = students.point
     columns = {"source": students.grid.source, **_of_point(point), "init_std": point.init_std}
     measured = _measured(students.W, point)
+    if point.m * point.d <= LARGEST_HESSIAN:
+        measured["stability_limit"] = _stability_limits(students.W, measured["diverged"])
     return pd.DataFrame({**columns, "seed": np.arange(len(students.W)), "steps": students.steps, **measured})
 
 
 def runs_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
-    """The same of uniform samples of the minima, two for each of the grid's ``uniform_pairs``; nothing below m = M."""
+    """The same of uniform samples of the minima, two for each of up to 500 pairs; nothing below m = M."""
     tables = [pd.DataFrame()]
     for size in _with_minima(grid):
-        W = _drawn(size, 2 * grid.uniform_pairs, (study, grid.role), "runs").dense()
+        n = 2 * min(grid.uniform_pairs, MOST_LOOKED_AT)
+        W = drawn(size, n, (study, grid.role), "runs").dense()
         columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
         tables.append(pd.DataFrame({**columns, "seed": np.arange(len(W)), **_measured(W, size)}))
     return pd.concat(tables, ignore_index=True)
@@ -132,13 +154,12 @@ def barriers_of_trained(students: Students) -> pd.DataFrame:
     types_A, values_A = types_of(W_A, M)
     types_B, values_B = types_of(W_B, M)
     table = pd.DataFrame({"source": students.grid.source, **_of_point(point), "pair": np.arange(len(W_A))})
-    table["kept"] = kept[0::2] & kept[1::2]
+    table["pairs"], table["kept"] = 1, kept[0::2] & kept[1::2]
     table["loss_A"], table["loss_B"] = population_loss(W_A, M).numpy(), population_loss(W_B, M).numpy()
     at = np.array(students.grid.lambdas, dtype=float)
     table["direct"] = barriers(W_A, W_B, M, at)
-    for column, sort in SORTED.items():
-        pi = match_by_type(types_A, values_A, types_B, values_B, sort)
-        table[column] = barriers(W_A, permuted(W_B, pi), M, at)
+    by_type = match_by_type(types_A, values_A, types_B, values_B)
+    table["permuted"] = barriers(W_A, permuted(W_B, by_type), M, at)
     table["permuted_hungarian"] = barriers(W_A, permuted(W_B, hungarian(W_A, W_B)), M, at)
     return table
 
@@ -150,15 +171,15 @@ def barriers_of_uniform(grid: Samples, study: str) -> pd.DataFrame:
 
 
 def barriers_between_minima(size: Size, grid: Samples, study: str) -> pd.DataFrame:
-    """The same between independent uniform samples of the minima of one size."""
+    """The same between independent uniform samples of the minima of one size, in at most ``MOST_ROWS`` rows."""
     n, at = grid.uniform_pairs, np.array(grid.lambdas, dtype=float)
-    A, B = (_drawn(size, n, (study, grid.role), end) for end in "AB")
+    A, B = (drawn(size, n, (study, grid.role), end) for end in "AB")
+    found = pd.DataFrame({"direct": minima_barriers(A, B, None, at)})
+    found["permuted"] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values), at)
+    by_row = found.groupby(np.arange(n) * min(n, MOST_ROWS) // n)
     columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
-    table = pd.DataFrame({**columns, "pair": np.arange(n), "kept": True, "loss_A": 0.0, "loss_B": 0.0})
-    table["direct"] = minima_barriers(A, B, None, at)
-    for column, sort in SORTED.items():
-        table[column] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values, sort), at)
-    return table
+    means = by_row.mean().rename_axis("pair").reset_index()
+    return means.assign(**columns, pairs=by_row.size(), kept=True, loss_A=0.0, loss_B=0.0)
 
 
 def column_entries(students: Students) -> pd.DataFrame:
@@ -198,7 +219,8 @@ def _with_minima(grid: Samples) -> list[Size]:
     return [size for size in grid.sizes() if size.m >= size.M] if grid.uniform_pairs else []
 
 
-def _drawn(size: Size, n: int, key: tuple[str, str], what: str) -> Minima:
+def drawn(size: Size, n: int, key: tuple[str, str], what: str) -> Minima:
+    """Uniform samples of a size; ``key``, (study, role), and ``what`` seed them."""
     rng = numpy_rng(*key, "uniform", size.M, size.d, size.m, what)
     return uniform_minima(size.M, size.d, size.m, n, rng)
 
@@ -221,7 +243,6 @@ def _measured(W: Float64[Tensor, "r m d"], size: Size) -> dict[str, Any]:
     largest = counts.max(axis=1)
     entries = W.reshape(len(W), -1)
     cleaned = torch.where(entries.abs() < CLEANED_BELOW, 0, entries)
-    small = size.m * size.d <= LARGEST_HESSIAN
     return {
         "loss": loss,
         "diverged": diverged,
@@ -232,7 +253,7 @@ def _measured(W: Float64[Tensor, "r m d"], size: Size) -> dict[str, Any]:
         "pq_entries_cleaned": pq_index(cleaned),
         "type_variance": counts.var(axis=1),
         "doubled_type": np.where((counts == largest[:, None]).sum(axis=1) == 1, counts.argmax(axis=1) + 1, 0),
-        "stability_limit": _stability_limits(W, diverged) if small else np.nan,
+        "stability_limit": np.nan,
     }
 
 

@@ -5,15 +5,11 @@ As in ``symlab.alignment.matching``, pi[i] is the row of the second student that
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.alignment.matching import match
-
-Sort = Literal["both", "second", "none"]
 
 
 def match_by_type(
@@ -21,24 +17,19 @@ def match_by_type(
     values1: Float[np.ndarray, "n m"],
     types2: Int[np.ndarray, "n m"],
     values2: Float[np.ndarray, "n m"],
-    sort: Sort = "both",
 ) -> Int[np.ndarray, "n m"]:
     """Permutations of the second students' rows that align them with the first, for n pairs (Algorithm 1).
 
-    Within a type, the k-th row of the second student goes to the place of the k-th row of the first, as far as both
-    have one. The rows that remain fill the places that remain, both in order of storage, but rows of zeros (type -1)
-    first meet the other student's remaining rows: between these and zero the path follows the axis, whereas two
-    remaining rows of different types leave their axes together. This is a reading of ours: the pseudo-code is about
+    Within a type, the k-th largest row of the second student goes to the place of the k-th largest row of the first, as
+    far as both have one. The rows that remain fill the places that remain, both in order of storage, but rows of zeros
+    (type -1) first meet the other student's remaining rows: between these and zero the path follows the axis, whereas
+    two remaining rows of different types leave their axes together. This is a reading of ours: the pseudo-code is about
     minima without rows of zeros. If zeros met zeros first, the matched barrier of sparse students would be higher.
-
-    Args:
-        sort: the students whose rows of a type are taken in descending order of value, the others' being taken in
-            order of storage. The pseudo-code can be read as "both" or as "second".
     """
     n, m = types1.shape
     kinds = 1 + max(types1.max(), types2.max())
-    order1, _, starts1 = _listed_by_type(types1, values1 if sort == "both" else None, kinds)
-    order2, counts2, starts2 = _listed_by_type(types2, values2 if sort != "none" else None, kinds)
+    order1, _, starts1 = _listed_by_type(types1, values1, kinds)
+    order2, counts2, starts2 = _listed_by_type(types2, values2, kinds)
     listed = np.take_along_axis(types1, order1, axis=1)
     rank = np.arange(m) - np.take_along_axis(starts1, listed + 1, axis=1)
     matched = (rank < np.take_along_axis(counts2, listed + 1, axis=1)) & (listed >= 0)
@@ -68,11 +59,10 @@ def hungarian(W1: Float[Tensor, "n m d"], W2: Float[Tensor, "n m d"]) -> Int[np.
 
 
 def _listed_by_type(
-    types: Int[np.ndarray, "n m"], values: Float[np.ndarray, "n m"] | None, kinds: int
+    types: Int[np.ndarray, "n m"], values: Float[np.ndarray, "n m"], kinds: int
 ) -> tuple[Int[np.ndarray, "n m"], Int[np.ndarray, "n kinds+1"], Int[np.ndarray, "n kinds+1"]]:
-    """Rows listed by type, and within a type by descending value or as stored; count and start of types -1, 0, ..."""
-    keys = (types,) if values is None else (-values, types)
-    order = np.lexsort(keys, axis=1)
+    """Rows listed by type, and within a type by descending value; count and start of types -1, 0, ..."""
+    order = np.lexsort((-values, types), axis=1)
     n = len(types)
     groups = types + 1 + (kinds + 1) * np.arange(n)[:, None]
     counts = np.bincount(groups.ravel(), minlength=n * (kinds + 1)).reshape(n, kinds + 1)

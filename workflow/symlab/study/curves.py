@@ -1,0 +1,114 @@
+"""Statistics of mean curves: where they peak, how steep they are, how far one lies above another.
+
+A curve has a mean at each width (learning rate, depth ...), over units that are others at each of these. What is
+measured of all its means together has an error by drawing units anew at each. Only pandas and numpy are imported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from symlab.study.cases import cases_of
+from symlab.study.claim import Case, Measurement, statistic_of, t_quantile
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The values of some columns at each of a curve's places."""
+
+    case: Case
+    places: pd.Index
+    """Widths (learning rates, ...) in rising order, or combinations of several quantities."""
+    samples: tuple[np.ndarray, ...]
+    """At each place [n_units, n_columns]."""
+    columns: tuple[str, ...]
+    n: int
+    """The smallest number of units at a place."""
+    unit: str
+
+    @property
+    def means(self) -> pd.DataFrame:
+        """The mean of each column at each place; NaN where a value is not a number."""
+        return self._at([sample.mean(axis=0) for sample in self.samples])
+
+    @property
+    def defined(self) -> bool:
+        """Whether every mean is a finite number."""
+        return bool(np.isfinite(self.means.to_numpy()).all())
+
+    def measure(
+        self, statistic: Callable[[pd.DataFrame], float], told: str = "", between: tuple[float, float] | None = None
+    ) -> Measurement:
+        """A statistic of ``means``, with its bootstrap error; undefined values make it undefined.
+
+        Args:
+            between: where it would lie without a sampling error, since the curve is known at its places alone: the 95 %
+                interval reaches t errors beyond. None for what is no place of a grid.
+        """
+        if not self.defined:
+            return Measurement(math.nan, self.n, None, self.case, told, None, self.unit)
+        found = statistic_of(
+            lambda *drawn: statistic(self._at([each.mean(axis=0) for each in drawn])),
+            *self.samples, case=self.case, detail=told, unit=self.unit,
+        )  # fmt: skip
+        degrees = self.n - 1 if found.degrees is None else found.degrees
+        if between is None or found.error is None or not between[0] < between[1]:
+            return replace(found, n=self.n, degrees=degrees)
+        reach = t_quantile(degrees) * found.error
+        # An error of 0 means that no draw moved the place, not that it is exact: others are near.
+        ends = between[0] - reach, between[1] + reach
+        return replace(found, n=self.n, degrees=degrees, error=found.error or None, ends=ends)
+
+    def _at(self, means: list[np.ndarray]) -> pd.DataFrame:
+        return pd.DataFrame(np.stack(means), index=self.places, columns=list(self.columns))
+
+
+def curves(
+    rows: pd.DataFrame,
+    columns: Sequence[str],
+    along: str | Sequence[str],
+    by: Sequence[str] = (),
+    name: str | Callable[[Mapping[str, Any]], str] = "",
+    unit: str = "pairs",
+    number: str = "",
+) -> list[Curve]:
+    """The curve of each case, from rows that are a unit each.
+
+    Args:
+        along: what the curve is over, one quantity or several.
+        by: columns whose values are a case's key, in the order in which cases come.
+        name: a case's name from its key, as in ``cases``.
+        unit: what the units are called.
+        number: column that says of how many units a row is the mean.
+    """
+    found = []
+    for case, part in cases_of(rows, by, name):
+        groups = list(part.groupby(along if isinstance(along, str) else list(along)))
+        samples = tuple(each[list(columns)].to_numpy(dtype=float) for _, each in groups)
+        places = [at for at, _ in groups]
+        index = (
+            pd.Index(places, name=along) if isinstance(along, str) else pd.MultiIndex.from_tuples(places, names=along)
+        )
+        n = min((int(each[number].sum()) if number in each else len(each) for _, each in groups), default=0)
+        found.append(Curve(case, index, samples, tuple(columns), n, unit))
+    return found
+
+
+def neighbours(places: Sequence[float], at: float, step: float = 0.0) -> tuple[float, float]:
+    """Between which places a curve's peak at one of its places lies: after the one before it, before the one after.
+
+    Args:
+        step: what places are whole multiples of: a peak over widths 18, 21 and 24 at 21 lies from 19 to 23. At an end
+            of the places it may be anywhere beyond.
+    """
+    ordered = sorted(places)
+    number = ordered.index(at)
+    low = ordered[number - 1] + step if number else -math.inf
+    high = ordered[number + 1] - step if number + 1 < len(ordered) else math.inf
+    return min(low, at), max(high, at)
