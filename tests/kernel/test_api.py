@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "align.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "align.md"
 
 
 def test_importing_symlab_imports_no_library():

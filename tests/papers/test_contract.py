@@ -8,11 +8,15 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
   the claim reads first, in place or by returning another, or (name of the table, function);
 - ``VERDICTS``, where there are any: claims whose verdict on the story is not "held", and which it is;
 - ``PASSED_OVER``, where there are any: claims that still pass over an undefined value, until they are mended;
+- ``ERRORS_OTHERWISE``, where there are any: claims whose error is not that of leaving out units of the story, and why;
+- ``simulate(name, generator)`` and ``SIMULATED``, where theory can make the data: tables drawn from the theory itself
+  for each of these claims, with the numbers of units, the noise and the sizes of a run;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
 """
 
 import functools
 import importlib
+import math
 import warnings
 from pathlib import Path
 
@@ -113,6 +117,85 @@ def test_a_claim_holds_on_its_story(paper, claim):
         assert measured.interval is not None or measured.n == 1, (
             "Give the value an error, an interval, or make it exact."
         )
+
+
+# Columns that tell networks (or draws) apart which are independent though they have the same number.
+APART = (
+    *("variant", "dataset", "source", "network", "scheme", "placement", "eps", "by_depth", "hidden_penalty"),
+    *("last_penalty", "classes", "N", "L", "k", "d", "M", "m", "width", "depth", "lr", "mu", "sigma", "batch", "grid"),
+    *("model", "matrix", "fixed_fraction", "optimizer", "layers", "decay", "labels", "problem", "start", "noise"),
+)
+# Columns that number the independent units, the first that a table has.
+UNITS = ("mask_seed", "pair", "seed", "run", "draw")
+
+
+def numbered(table, unit, apart, generator):
+    """Of each row the number of its unit among those of its stratum, in an order drawn for each stratum; or None."""
+    if unit not in table:
+        return None
+    strata = table.groupby([name for name in apart if name in table] or (lambda _: 0), dropna=False).ngroup()
+    numbers = np.empty(len(table), dtype=int)
+    for stratum in strata.unique():
+        rows = np.flatnonzero(strata == stratum)
+        places = pd.factorize(table[unit].iloc[rows])[0]
+        order = generator.permutation(places.max() + 1) if apart else np.arange(places.max() + 1)
+        numbers[rows] = order[places]
+    return numbers
+
+
+def errors_by_leaving_out(claim, tables, values, unit, apart):
+    """Standard errors by case from what the claim measures without each unit in turn (the jackknife).
+
+    Units of the same number are left out together: with ``apart``, in several random numberings of those of each
+    stratum, so that independent strata are not taken for paired ones.
+    """
+    generator, squares, rounds = np.random.default_rng(0), dict.fromkeys(values, 0.0), 0
+    while rounds == 0 or (apart and rounds * count < 50):
+        numbers = {name: numbered(table, unit, apart, generator) for name, table in tables.items()}
+        count = max((each.max() + 1 for each in numbers.values() if each is not None), default=0)
+        if not 2 <= count <= 60:
+            return {}
+        for left_out in range(count):
+            rest = {
+                name: tables[name] if each is None else tables[name][each != left_out] for name, each in numbers.items()
+            }
+            for measured, _ in evaluate_claim(claim, rest):
+                if measured.case in values:
+                    squares[measured.case] += (measured.value - values[measured.case]) ** 2 * (count - 1) / count
+        rounds += 1
+    return {case: math.sqrt(square / rounds) for case, square in squares.items()}
+
+
+@pytest.mark.slow
+@each_claim
+def test_the_error_of_a_claim_is_what_leaving_out_units_tells(paper, claim, monkeypatch):
+    """To a quarter, from one of the ways in which units may be independent: of each variant apart, or paired."""
+    measured = {each.case: each for each, _ in judged(paper, claim) if (each.error or 0) > 1e-9}
+    monkeypatch.setattr("symlab.study.claim.bootstrap_error", lambda *_, **__: None)
+    given = room(paper).story(paper.number(claim.id))
+    tables, values = {name: given[name] for name in claim.tables}, {case: each.value for case, each in measured.items()}
+    told, found = getattr(room(paper), "ERRORS_OTHERWISE", {}), {case: [] for case in measured}
+    for unit in UNITS:
+        for apart in ((), APART):
+            if measured and any(unit in table for table in tables.values()):
+                for case, error in errors_by_leaving_out(claim, tables, values, unit, apart).items():
+                    found[case].append(error / measured[case].error)
+    wrong = {str(case): ratios for case, ratios in found.items() if not any(0.8 < ratio < 1.25 for ratio in ratios)}
+    assert bool(wrong) == (paper.number(claim.id) in told), wrong
+
+
+def simulated(paper):
+    return [pytest.param(paper, name, id=name) for name in getattr(room(paper), "SIMULATED", ())]
+
+
+@pytest.mark.parametrize(("paper", "name"), [each for paper in PAPERS for each in simulated(paper)])
+def test_a_claim_holds_on_data_of_the_theory_itself(paper, name):
+    """In 95 % of draws of ``simulate(name, generator)``: tables with the run's number of units, rates and sizes."""
+    claim = BY_ID[f"{paper.prefix}-{name}"]
+    drawn = [
+        verdicts(evaluate_claim(claim, room(paper).simulate(name, np.random.default_rng(seed)))) for seed in range(20)
+    ]
+    assert sum(found == {"held"} for found in drawn) >= 19, drawn
 
 
 @each_claim

@@ -332,7 +332,7 @@ def test_the_first_pattern_counts_and_parameters_without_one_are_trained_as_they
 
 
 def test_the_worked_example_is_a_scheme(tmp_path, monkeypatch):
-    page = Path(__file__).parents[3] / "docs" / "papers" / "mirror-symmetry.md"
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "papers" / "mirror-symmetry.md"
     (example,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     np.save("O.npy", np.eye(16, 2))
