@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from symlab.data import Digits
+from symlab.data.digits import load
+from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_products
@@ -24,7 +25,7 @@ from symlab.papers.permutation_invariance.student_barriers import barriers, mini
 from symlab.papers.permutation_invariance.student_points import Point
 from symlab.papers.permutation_invariance.student_training import train_students
 from symlab.papers.permutation_invariance.type_matching import match_by_type
-from symlab.papers.saddle_to_saddle.first_escape import descent_run
+from symlab.papers.saddle_to_saddle.descents import descend_from_origin
 from symlab.papers.saddle_to_saddle.settings import Descents
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
@@ -64,30 +65,14 @@ def permutation_barriers() -> Ways:
 
 
 def saddle_descents() -> Ways:
-    """300 steps of six networks of depth 6 and width 100, batches of 32."""
-    depth, width, seeds, batch = 6, 100, 6, 32
-    x, y = torch.randn(3200, 784), torch.randint(10, (3200,))
-    grid = Descents(L=[depth], width=width, seeds=seeds, batch_size=batch, steps=100)
-    run = descent_run(grid, x, y, 10, ("b", "s"), depth, 0.01, "relu")
-    run = replace(run, recipe=run.recipe.model_copy(update={"epochs": 3}))
+    """A network of depth 6 and width 32 from weights of 0.0001 to a drop of the loss of 1 % on 400 digits."""
+    job = Job("b", datasets={"digits": load(Digits(source="digits"), None)})
+    settings = Descents(drops=[1e-2], gradients=100_000)
 
-    def plain() -> None:
-        for _ in range(seeds):
-            sizes = [784, *[width] * (depth - 1), 10]
-            layers = [nn.Linear(a, b, bias=False) for a, b in pairwise(sizes)]
-            net = nn.Sequential(*[each for layer in layers for each in (layer, nn.ReLU())][:-1])
-            for layer in layers:
-                nn.init.normal_(layer.weight, std=0.01)
-            for step in range(300):
-                rows = torch.arange(batch) + batch * (step % 100)
-                net.zero_grad()
-                nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()
-                with torch.no_grad():
-                    norm = torch.sqrt(sum(p.square().sum() for p in net.parameters()))
-                    for p in net.parameters():
-                        p -= 10 / norm ** (depth - 2) * p.grad
+    def leave(rule: str) -> None:
+        descend_from_origin(settings, job, "digits", 6, 1e-4, "relu", rule, 0.03, 0)
 
-    return {"stacked": lambda: train_block(run, [Replica(0, seed) for seed in range(seeds)]), "loop": plain}
+    return {"along the flow": partial(leave, "flow"), "SGD at the paper's rate": partial(leave, "sgd")}
 
 
 def mirror_online() -> Ways:

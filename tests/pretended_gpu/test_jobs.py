@@ -47,7 +47,6 @@ STUDIES = {
     },
 }
 SMALL = {"per_class": 4, "steps": 8, "seeds": 2, "width": 12}
-DESCENTS = {"L": [4], "width": 8, "seeds": 2, "steps": 20, "samples": 64, "measured": 32, "per_decade": 10}
 EXPERIMENTS_OF = {
     "neural_collapse.runs": [
         {"network": "rn1", "L": [3], **SMALL, "moments": 5},
@@ -56,7 +55,6 @@ EXPERIMENTS_OF = {
     ],
     "neural_collapse.growth": [{"doublings": 1, **SMALL}],
     "neural_collapse.hysteresis": {"L": [2], "hidden_penalty": [0.001, 0.01], **SMALL},
-    "saddle_escape.descents": [DESCENTS, {**DESCENTS, "activation": ["identity"], "batch_size": None}],
 }
 
 

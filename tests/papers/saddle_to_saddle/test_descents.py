@@ -1,229 +1,210 @@
-"""Training from near the origin against plain loops, and what is read off its tables against planted courses."""
+"""Descents from near the origin against plain loops, known directions and closed forms."""
 
-from dataclasses import replace
+import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
+from symlab.data import Digits
+from symlab.data.digits import load
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.escapes import (
-    escape_time,
-    first_snapshot,
-    paper_networks,
-    plateaus,
-    second_plateaus,
-    slopes,
-    standing_out,
+from symlab.papers.saddle_to_saddle.chain import (
+    Origin,
+    chain_gradient,
+    draw_weights,
+    fastest_neuron,
+    origin_of,
+    run_layers,
 )
-from symlab.papers.saddle_to_saddle.first_escape import OriginProbe, descent_run, measured_steps
-from symlab.papers.saddle_to_saddle.localized_loss import escape_speed, layer_ratios, speed_budget
-from symlab.papers.saddle_to_saddle.relu_chain import MOVED, STACK
+from symlab.papers.saddle_to_saddle.descents import (
+    descend_from_origin,
+    follow_sgd,
+    measure_layers,
+    measure_whole,
+    next_escape,
+)
+from symlab.papers.saddle_to_saddle.localized_loss import escape_of, layer_ratios
 from symlab.papers.saddle_to_saddle.settings import Descents
-from symlab.training.objective import Replica
-from symlab.training.replicas import train_block
-
-GRID = Descents(L=[4], width=7, std=[0.3], seeds=3, batch_size=8, steps=20, lr=0.5, measured=40, first_measured=4)
+from symlab.training.flow import Place, follow_flow
 
 
-def samples(n=40, d=5, classes=3):
+def origin(n=40, d=5, classes=3, linear=False):
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(n, d, generator=generator), torch.randint(classes, (n,), generator=generator)
+    X = torch.randn(d, n, generator=generator, dtype=torch.float64)
+    y = torch.randint(classes, (n,), generator=generator)
+    return Origin(X, torch.nn.functional.one_hot(y, classes).double().T, linear), y
 
 
-def run_of(grid=GRID, L=4, activation="relu", n=40):
-    x, y = samples(n)
-    return x, y, descent_run(grid, x, y, 3, ("study", f"data_L{L}"), L, grid.std[0], activation)
+def network(W, x, linear):
+    for W_l in W[:-1]:
+        x = x @ W_l.T if linear else torch.relu(x @ W_l.T)
+    return x @ W[-1].T
 
 
-@pytest.mark.parametrize("activation", ["relu", "identity"])
-@pytest.mark.parametrize("L", [3, 5])
-def test_training_is_the_plain_loop(L, activation):
-    x, y, run = run_of(L=L, activation=activation)
-    block = train_block(replace(run, snapshots=[0, 1, 2]), [Replica(0, seed) for seed in range(3)])
-    names = [name for name in block.snapshots[0] if not name.startswith(MOVED)]
-    objective = run.objective.prepared(run.recipe, torch.device("cpu"), run.key)
-    for r in range(3):
-        W = [block.snapshots[0][name][r].clone() for name in names]
-        for epoch in (1, 2):
-            for (rows,) in objective.batches([Replica(0, r)], 8, run.key, epoch):
-                leaves = [W_l.clone().requires_grad_() for W_l in W]
-                h = x[rows[0]]
-                for leaf in leaves[:-1]:
-                    h = h @ leaf.T if activation == "identity" else torch.relu(h @ leaf.T)
-                torch.nn.functional.cross_entropy(h @ leaves[-1].T, y[rows[0]]).backward()
-                norm = torch.cat([W_l.flatten() for W_l in W]).norm()
-                W = [W_l - 0.5 / norm ** (L - 2) * leaf.grad for W_l, leaf in zip(W, leaves, strict=True)]
-            for name, expected in zip(names, W, strict=True):
-                torch.testing.assert_close(block.snapshots[epoch][name][r], expected, atol=2e-6, rtol=2e-5)
+def weights(scale=0.4, seed=1, sizes=(5, 7, 7, 3)):
+    return draw_weights(sizes, scale, torch.Generator().manual_seed(seed))
 
 
-def test_a_seed_gives_the_same_bits_alone_and_among_others():
-    _, _, run = run_of()
-    run = replace(run, snapshots=[4])
-    together = train_block(run, [Replica(0, seed) for seed in range(STACK + 2)]).snapshots[4]
-    for seed in (0, 3, STACK + 1):
-        alone = train_block(run, [Replica(0, seed)]).snapshots[4]
-        assert all(torch.equal(alone[name][0], together[name][seed]) for name in alone)
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("rows", [None, torch.tensor([3, 5, 8])])
+def test_loss_and_gradient_are_autograd_s(linear, rows):
+    problem, y = origin(linear=linear)
+    leaves = [W_l.requires_grad_() for W_l in weights()]
+    chosen = slice(None) if rows is None else rows
+    loss = torch.nn.functional.cross_entropy(network(leaves, problem.X.T[chosen], linear), y[chosen])
+    loss.backward()
+    gradient, drop = problem.slope([leaf.detach() for leaf in leaves], rows)
+    assert drop == pytest.approx(1 - loss.item() / math.log(3))
+    for found, leaf in zip(gradient, leaves, strict=True):
+        torch.testing.assert_close(found, leaf.grad)
 
 
-def test_steps_that_float32_would_round_away_are_kept():
-    """At 1e-9 of a weight an update changes no float32; apart from the weights it adds up as in float64."""
-    x, y = samples()
-    grid = GRID.model_copy(update={"std": [0.3], "lr": 1e-8, "steps": 500})
-    run = descent_run(grid, x, y, 3, ("study", "tiny"), 4, 0.3, "relu")
-    epochs = run.recipe.epochs
-    block = train_block(replace(run, snapshots=[0, epochs]), [Replica(0, 0)])
-    first = {name: tensor[0].double() for name, tensor in block.snapshots[0].items()}
-    objective = run.objective.prepared(run.recipe, torch.device("cpu"), run.key)
-    W = [first[name] for name in first if not name.startswith(MOVED)]
-    start = [W_l.clone() for W_l in W]
-    for epoch in range(1, epochs + 1):
-        for (rows,) in objective.batches([Replica(0, 0)], 8, run.key, epoch):
+def test_small_drops_are_resolved():
+    problem, _ = origin()
+    W = weights(1e-4)
+    first_order = -float((problem.G * run_layers(W, problem.X)[0][-1]).sum()) / math.log(3)
+    assert abs(first_order) < 1e-12 and problem.slope(W)[1] == pytest.approx(first_order, rel=1e-3)
+
+
+def test_sgd_is_the_plain_loop():
+    problem, y = origin()
+    start, batches = weights(), torch.Generator().manual_seed(3)
+    way = follow_sgd(start, problem, 0.5, 1, 8, batches)
+    while (place := next(way)).gradients < 10:
+        pass
+    same, W, steps = torch.Generator().manual_seed(3), [W_l.clone() for W_l in start], 0
+    while steps < place.gradients:
+        for rows in torch.randperm(40, generator=same).split(8):
             leaves = [W_l.clone().requires_grad_() for W_l in W]
-            h = x[rows[0]].double()
-            for leaf in leaves[:-1]:
-                h = torch.relu(h @ leaf.T)
-            torch.nn.functional.cross_entropy(h @ leaves[-1].T, y[rows[0]]).backward()
+            torch.nn.functional.cross_entropy(network(leaves, problem.X.T[rows], False), y[rows]).backward()
             norm = torch.cat([W_l.flatten() for W_l in W]).norm()
-            W = [W_l - 1e-8 / norm**2 * leaf.grad for W_l, leaf in zip(W, leaves, strict=True)]
-    for place, (name, W_l, W_0) in enumerate(zip(list(first)[: len(W)], W, start, strict=True)):
-        change = W_l - W_0
-        found = block.snapshots[epochs][f"{MOVED}{name}"][0].double()
-        assert float((found - change).norm() / change.norm()) < 1e-4, place
-        in_float32 = (W_0.float() + 0.002 * change.float() == W_0.float()).float().mean()
-        assert in_float32 > 0.5
+            W = [W_l - 0.5 / norm * leaf.grad for W_l, leaf in zip(W, leaves, strict=True)]
+            if (steps := steps + 1) == place.gradients:
+                break
+    for found, moved, expected, begun in zip(place.W, place.moved, W, start, strict=True):
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(moved, expected - begun)
+    assert place.clock == 0.5 * place.gradients
 
 
-def test_the_probe_measures_what_autograd_and_the_formulas_say():
-    x, y = samples()
-    generator = torch.Generator().manual_seed(2)
-    W = [torch.randn(2, out, into, generator=generator) for into, out in ((5, 7), (7, 7), (7, 3))]
-    start = [0.1 * torch.randn(W_l.shape, generator=generator) for W_l in W]
-    state = {f"linears.{i}.weight": W_l for i, W_l in enumerate(W)}
-    state |= {f"{MOVED}linears.{i}.weight": W_l - W_0 for i, (W_l, W_0) in enumerate(zip(W, start, strict=True))}
-    found = OriginProbe(x, y, 3, linear=False)(state)
-    for r in range(2):
-        leaves = [W_l[r].double().requires_grad_() for W_l in W]
-        h = x.double()
-        for leaf in leaves[:-1]:
-            h = torch.relu(h @ leaf.T)
-        loss = torch.nn.functional.cross_entropy(h @ leaves[-1].T, y)
-        loss.backward()
-        assert float(found["loss"][r]) == pytest.approx(loss.item())
-        norm = torch.cat([leaf.grad.flatten() for leaf in leaves]).norm()
-        assert float(found["gradient"][r]) == pytest.approx(norm.item())
-        G = (1 / 3 - torch.nn.functional.one_hot(y, 3).double().T) / len(x)
-        one = [W_l[r].double() for W_l in W]
-        assert float(found["speed"][r]) == pytest.approx(float(escape_speed(one, x.double().T, G)))
-        assert not abs(float(found["budget_missed"][r])) > 1e-10
-        ratios = layer_ratios(one, x.double().T)
-        assert float(found["layer0/B"][r]) == pytest.approx(float(ratios.B[0]))
-        assert float(found["layer2/D"][r]) == pytest.approx(float(ratios.D[1]))
-        budget = speed_budget(one, x.double().T, G)
-        assert float(found["layer1/lost_cut"][r]) == pytest.approx(float(budget.cut[0]))
-        assert float(found["layer0/lost_rank"][r]) == pytest.approx(float(budget.rank[0]))
-        assert float(found["layer3/lost_alignment"][r]) == pytest.approx(float(budget.alignment[2]))
-        s = np.linalg.svd((W[1][r] - start[1][r]).numpy(), compute_uv=False)
-        assert float(found["layer2/A_change"][r]) == pytest.approx((s[1:] ** 2).sum() / (s**2).sum(), rel=1e-5)
+def test_measures_are_those_of_formulas_and_numpy():
+    problem, _ = origin()
+    W, start = weights(0.7, 2), weights(0.1, 3)
+    if float((problem.G * run_layers(W, problem.X)[0][-1]).sum()) > 0:
+        W = [*W[:-1], -W[-1]]
+    moved = [W_l - W_0 for W_l, W_0 in zip(W, start, strict=True)]
+    place = Place(W, moved, 1.0, 1, 1.0, 0.1)
+    v = torch.eye(5, dtype=torch.float64)[0]
+    whole, layers = measure_whole(place, problem, v), measure_layers(place, problem, start)
+    expected = escape_of(W, problem.X, problem.G)
+    assert whole["speed"] == pytest.approx(float(expected.speed)) and whole["residual"] == pytest.approx(
+        float(expected.residual)
+    )
+    s, ds = (np.linalg.svd(each[1].numpy(), compute_uv=False) for each in (W, moved))
+    assert layers[2]["second"] == pytest.approx(s[1] / s[0]) and layers[2]["second_change"] == pytest.approx(
+        ds[1] / ds[0]
+    )
+    assert layers[2]["A_change"] == pytest.approx((ds[1:] ** 2).sum() / (ds**2).sum())
+    ratios = layer_ratios(W, problem.X)
+    assert layers[0]["B"] == pytest.approx(float(ratios.B[0])) and layers[2]["D"] == pytest.approx(float(ratios.D[1]))
+    apart = W[1].T @ W[1] - W[0] @ W[0].T
+    assert layers[1]["strong"] == pytest.approx(float(apart.norm() / (W[0] @ W[0].T).norm()))
+    assert whole["cosine"] == pytest.approx(abs(np.linalg.svd(W[0].numpy())[2][0][0]), abs=1e-4)
+    lost = sum(each.get(f"lost_{term}", 0) for each in layers for term in ("norms", "rank", "cut", "alignment"))
+    largest = float(problem.X.norm() * problem.G.norm())
+    assert lost + whole["lost_output"] == pytest.approx(math.log(largest / whole["speed"]))
 
 
-def test_a_network_whose_weights_have_gone_to_infinity_is_missing_and_others_are_not():
-    x, y = samples()
-    generator = torch.Generator().manual_seed(2)
-    W = [torch.randn(2, out, into, generator=generator) for into, out in ((5, 7), (7, 3))]
-    state = {f"linears.{i}.weight": W_l for i, W_l in enumerate(W)}
-    state |= {f"{MOVED}linears.{i}.weight": 0.1 * W_l for i, W_l in enumerate(W)}
-    whole = OriginProbe(x, y, 3, linear=False)(state)
-    state["linears.1.weight"] = W[1].index_fill(0, torch.tensor([1]), float("nan"))
-    found = OriginProbe(x, y, 3, linear=False)(state)
-    assert all(values[1].isnan() and torch.equal(values[0], whole[name][0]) for name, values in found.items())
+def digits(**settings):
+    data = load(Digits(source="digits"), None)
+    grid = Descents(samples=400, **settings)
+    return lambda *point: descend_from_origin(grid, Job("test", datasets={"digits": data}), "digits", *point)
 
 
-def test_linear_networks_have_singular_values_and_nothing_that_is_relu_s():
-    x, y, run = run_of(activation="identity")
-    block = train_block(replace(run, snapshots=[1]), [Replica(0, 0)])
-    found = OriginProbe(x, y, 3, linear=True)(block.snapshots[1])
-    assert not found["layer2/s1"].isnan().any() and not found["layer2/A"].isnan().any()
-    assert all(found[name].isnan().all() for name in ("speed", "residual", "layer2/B", "layer2/D", "layer2/lost_cut"))
+def test_training_from_small_weights_finds_one_neuron():
+    """The table of the review: depth 4, width 32, from 0.0001 on 400 digits."""
+    found = digits(drops=[1e-2])(4, 1e-4, "relu", "flow", 0.03, 0)
+    event = found["escape_events.csv"].query("event == 0.01").iloc[0]
+    assert event["residual"] < 0.1 and event["speed"] > 0.9 * event["one_neuron"]
+    layers = found["escape_layers.csv"].query("event == 0.01 and layer > 0")
+    assert (
+        (layers["second"] < 0.05).all() and (layers["B"].dropna() < 2e-3).all() and (layers["D"].dropna() < 0.02).all()
+    )
+    assert (layers["drift"].dropna() < 1e-3).all()
+
+
+def test_a_linear_network_leaves_along_the_first_singular_direction():
+    found = digits(drops=[1e-2])(3, 1e-5, "identity", "flow", 0.03, 0)
+    event = found["escape_events.csv"].query("event == 0.01").iloc[0]
+    assert event["speed"] == pytest.approx(event["one_neuron"], rel=0.02) and event["cosine"] > 0.97
+    assert found["escape_layers.csv"].query("event == 0.01 and layer > 0")["second"].max() < 0.01
+
+
+def test_sgd_leaves_when_the_flow_says():
+    """At depth 4 with the rate of 0.5 over |theta|^2, from the same weights."""
+    run = digits(drops=[1e-2], lr=0.5, gradients=3000)
+    flow, sgd = (run(4, 1e-3, "relu", rule, 0.03, 0)["escape_events.csv"] for rule in ("flow", "sgd"))
+    times = [each.loc[each["event"] == 0.01, "s"].item() for each in (flow, sgd)]
+    assert times[1] == pytest.approx(times[0], rel=0.05)
+    assert sgd["gradients"].max() > 3 * flow["gradients"].max() / 2
+
+
+def test_a_run_that_is_too_short_has_no_row_for_what_it_has_not_reached():
+    found = digits(drops=[1e-6, 1e-2], gradients=20)(4, 1e-4, "relu", "flow", 0.03, 1)
+    assert found["escape_events.csv"]["event"].tolist() == [0]
+    assert found["escape_next.csv"]["left"].item() == 0 and found["escape_next.csv"]["next_speed"].isna().all()
+
+
+def test_the_next_escape_is_known_where_one_neuron_is_added_by_hand():
+    """A network that computes one neuron, to which the fastest one for the cost's gradient there is added."""
+    data = load(Digits(source="digits"), None)
+    problem = origin_of(data, 2, 200)
+    _, v = fastest_neuron(problem.X, problem.G)
+    u = -problem.G @ (v @ problem.X).clamp_min(0)
+    W = [torch.zeros(4, len(v)).double(), torch.zeros(4, 4).double(), torch.zeros(10, 4).double()]
+    W[0][0], W[1][0, 0], W[2][:, 0] = v, 1.0, 3 * u / u.norm()
+    G = problem.by_outputs(run_layers(W, problem.X)[0][-1])
+    following, w = fastest_neuron(problem.X, G)
+    added = [W_l.clone() for W_l in W]
+    out = -G @ (w @ problem.X).clamp_min(0)
+    added[0][1], added[1][1, 1], added[2][:, 1] = w, 1.0, out / out.norm()
+    moved = [torch.zeros_like(W_l) for W_l in W]
+    before, after = (Place(each, moved, 1.0, 1, 1.0, 0.2) for each in (W, added))
+    found = next_escape(after, [before], problem)
+    assert found["next_speed"] == pytest.approx(following) and found["gained_speed"] == pytest.approx(following)
+    assert found["cosine"] == pytest.approx(1) and found["second_gained"] == pytest.approx(0, abs=1e-6)
 
 
 def test_tables_have_a_row_for_each_moment_network_and_layer(experiment):
-    from symlab.data import Digits
-    from symlab.data.digits import load
-
-    grid = GRID.model_copy(update={"samples": 100, "steps": 26, "pool": 2})
-    tables = experiment(
-        "saddle_escape.descents",
-        [grid],
-        Job("study", datasets={"digits": load(Digits(source="digits"), None)}),
-    )
-    course, layers = tables["escape_course.csv"], tables["escape_layers.csv"]
-    moments = len(measured_steps(grid))
-    assert len(course) == moments * 3 and len(layers) == moments * 3 * 5
-    assert (course["s"] == 0.5 * course["step"]).all()
-    np.testing.assert_allclose(course.loc[course["step"] == 0, "loss"], np.log(10), rtol=0.2)
-    assert layers[layers["layer"] == 0][["s1", "A_change"]].isna().all().all()
-    assert layers.loc[layers["layer"] == 4, ["B", "D"]].isna().all().all()
+    data = load(Digits(source="digits"), None)
+    grid = Descents(L=[3], std=[1e-2, 1e-3], width=8, seeds=2, samples=100, pool=2, drops=[1e-4, 1e-2])
+    tables = experiment("saddle_escape.descents", [grid], Job("study", datasets={"digits": data}))
+    events = tables["escape_events.csv"]
+    assert len(events) == 2 * 2 * 3 and len(tables["escape_layers.csv"]) == 4 * len(events)
+    assert len(tables["escape_next.csv"]) == 4 and set(tables["escape_spectra.csv"]["seed"]) == {0}
+    # A seed's weights are one draw, times each scale.
+    norms = events[events["event"] == 0].pivot(index="seed", columns="std", values="norm")
+    np.testing.assert_allclose(norms[1e-2], 10 * norms[1e-3])
 
 
-def planted(falls, last=6.0, per_decade=40):
-    """A loss of 2.3 that falls by each (place in log10 s, depth) within a twentieth of a decade."""
-    place = np.linspace(0, last, round(last * per_decade) + 1)
-    loss = 2.3 - sum(depth / (1 + np.exp(-(place - at) / 0.02)) for at, depth in falls)
-    table = pd.DataFrame({"step": 10.0**place, "s": 10.0**place, "loss": loss})
-    return pd.concat([pd.DataFrame({"step": [0.0], "s": [0.0], "loss": [2.3]}), table], ignore_index=True)
+def test_the_gradient_of_float32_weights_far_below_its_steps_is_kept():
+    """The updates of the paper's own network near the origin change no float32; apart from the weights they add up."""
+    problem, _ = origin()
+    single = Origin(problem.X.float(), problem.target.float())
+    start = weights(1e-3)
+    places = {}
+    for name, each, W in (("float64", problem, start), ("float32", single, [W_l.float() for W_l in start])):
+        way = follow_flow(W, each.slope, 1e-6, power=1, heun=False)
+        places[name] = [next(way) for _ in range(20)][-1]
+    for exact, found in zip(places["float64"].moved, places["float32"].moved, strict=True):
+        assert float((found.double() - exact).norm() / exact.norm()) < 1e-3
 
 
-def test_escapes_snapshots_and_plateaus_are_where_they_were_planted():
-    course = planted([(2.0, 0.5), (4.0, 0.8)])
-    assert np.log10(escape_time(course)) == pytest.approx(2.0, abs=0.06)
-    assert 2.0 < np.log10(first_snapshot(course)) < 2.3
-    found = np.log10(plateaus(course))
-    assert len(found) == 3
-    np.testing.assert_allclose(found[:, 0], [0, 2.1, 4.1], atol=0.1)
-    np.testing.assert_allclose(found[:, 1], [1.9, 3.9, 6.0], atol=0.1)
-    never = planted([])
-    assert np.isnan(escape_time(never)) and np.isnan(first_snapshot(never))
-    steep = slopes(course)
-    assert np.log10(steep.idxmin()) == pytest.approx(4.0, abs=0.05)
-
-
-def test_second_plateaus_are_measured_to_their_end_or_to_the_run_s():
-    course = planted([(2.0, 0.5), (4.0, 1.0)]).assign(seed=0)
-    whole = second_plateaus(course).loc[0]
-    assert whole["left"] and whole["width"] == pytest.approx(1.8, abs=0.1)
-    short = second_plateaus(course[course["s"] < 1e3]).loc[0]
-    assert not short["left"] and short["width"] == pytest.approx(0.9, abs=0.1)
-    alone = second_plateaus(planted([(2.0, 2.0)]).assign(seed=0)).loc[0]
-    assert alone["left"] and alone["width"] == 0
-    waiting = second_plateaus(course[course["s"] < 50]).loc[0]
-    assert not waiting["left"] and waiting["width"] == 0
-
-
-def test_values_stand_out_over_the_noise_of_their_own_layer():
-    names = [f"s{i}" for i in range(1, 11)]
-    rows = []
-    for step, tall in ((0, ()), (10, (2.0,)), (100, (3.0, 1.31))):
-        for layer, edge in ((1, 1.0), (2, 0.5)):
-            values = [*tall, *[0.9] * (10 - len(tall))]
-            rows.append({"step": step, "layer": layer, **dict(zip(names, edge * np.array(values), strict=True))})
-    table = pd.DataFrame(rows)
-    table.loc[table["step"] == 0, "s1"] = [1.0, 0.5]
-    k = standing_out(table)
-    assert k.loc[0].tolist() == [0, 0] and k.loc[10].tolist() == [1, 1] and k.loc[100].tolist() == [2, 2]
-
-
-def test_the_paper_s_networks_are_relu_ones_of_the_largest_scale():
-    table = pd.DataFrame(
-        [
-            {"dataset": "a", "L": L, "activation": activation, "std": std}
-            for L in (4, 6)
-            for activation in ("relu", "identity")
-            for std in (0.01, 0.001)
-        ]
-    )
-    chosen = paper_networks(table, 6)
-    assert chosen[["L", "activation", "std"]].to_numpy().tolist() == [[6, "relu", 0.01]]
-    assert paper_networks(table, 5).empty
+def test_gradients_at_kinks_are_between_those_beside():
+    W = [torch.tensor([[1.0]]).double(), torch.tensor([[2.0]]).double()]
+    X = torch.zeros(1, 1).double()
+    Z, inner = run_layers(W, X + 0.0)
+    for kink in (0.0, 0.3, 1.0):
+        gradient = chain_gradient(W, Z, [X + 5, inner[1]], torch.ones(1, 1).double(), kinks=[kink] if kink else [0.0])
+        assert float(gradient[0]) == pytest.approx(2 * kink * 5)

@@ -9,20 +9,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symlab.papers.saddle_to_saddle.fig_growth import predicted_norm
+from symlab.papers.saddle_to_saddle.chain import fastest_neuron, run_layers, squared_norm
+from symlab.papers.saddle_to_saddle.fig_time import growth
 from symlab.papers.saddle_to_saddle.localized_loss import (
     bound_near_rank_one,
     budget_by_layer,
     budget_missed,
-    escape_residual,
-    escape_speed,
+    escape_of,
+    first_direction,
     layer_ratios,
     lift,
     localized_gradient,
     localized_loss,
-    run_layers,
     speed_budget,
-    squared_norm,
     to_sphere,
 )
 from symlab.papers.saddle_to_saddle.polygon import example_one, polygon
@@ -81,12 +80,12 @@ def test_loss_gradient_and_homogeneity_are_those_of_an_independent_network():
 
 def test_the_construction_of_example_1_escapes_at_half_along_a_clarke_subgradient():
     W, (X, G) = example_one(), OCTAGON
-    assert float(escape_speed(W, X, G)) == pytest.approx(0.5, abs=1e-12)
-    at_kinks = localized_gradient(W, X, G, slopes=[0, math.sqrt(2) / 4])
+    assert float(escape_of(W, X, G).speed) == pytest.approx(0.5, abs=1e-12)
+    at_kinks = localized_gradient(W, X, G, kinks=[0, math.sqrt(2) / 4])
     for gradient, W_l in zip(at_kinks, W, strict=True):
         assert float((gradient + 0.5 * W_l).norm()) < 1e-12
     printed = [*W[:2], -W[2]]
-    assert float(escape_speed(printed, X, G)) == pytest.approx(-0.5, abs=1e-12)
+    assert float(escape_of(printed, X, G).speed) == pytest.approx(-0.5, abs=1e-12)
 
 
 def test_ratios_of_the_construction():
@@ -154,7 +153,7 @@ def test_the_residual_is_that_of_autograd_and_does_not_depend_on_the_norm(seed, 
     loss.backward()
     speed = -loss.item()
     expected = float((rho.grad + speed * rho.detach()).norm()) / (speed * math.sqrt(L))
-    assert float(escape_residual([scale * W_l for W_l in W], X, G)) == pytest.approx(expected, rel=1e-9)
+    assert float(escape_of([scale * W_l for W_l in W], X, G).residual) == pytest.approx(expected, rel=1e-9)
 
 
 @settings(deadline=None, derandomize=True)
@@ -166,10 +165,10 @@ def test_lifted_weights_are_no_slower_and_have_rank_one_where_stated(seed, L, k)
         return
     if localized_loss(W, X, G) > 0:
         W = [*W[:-1], -W[-1]]
-    before = float(escape_speed(W, X, G))
+    before = float(escape_of(W, X, G).speed)
     deeper = lift(W, X, G, k)
     assert len(deeper) == L + k and float(squared_norm(deeper)) == pytest.approx(L + k)
-    assert float(escape_speed(deeper, X, G)) >= before - 1e-12
+    assert float(escape_of(deeper, X, G).speed) >= before - 1e-12
     ratios, (Z, inner) = layer_ratios(deeper, X), run_layers(deeper, X)
     np.testing.assert_allclose(ratios.A[L - 2 :], 0, atol=1e-12)
     for layer in range(L, L + k):
@@ -178,7 +177,7 @@ def test_lifted_weights_are_no_slower_and_have_rank_one_where_stated(seed, L, k)
 
 def test_a_lifted_construction_keeps_its_speed_at_depth_20():
     deep = lift(example_one(), *OCTAGON, 17)
-    assert float(escape_speed(deep, *OCTAGON)) == pytest.approx(0.5, abs=1e-12)
+    assert float(escape_of(deep, *OCTAGON).speed) == pytest.approx(0.5, abs=1e-12)
     ratios = layer_ratios(deep, OCTAGON[0])
     assert float(ratios.B[1]) == pytest.approx(0.625) and float(ratios.D[1]) == pytest.approx(0.5)
     assert (ratios.B[2:] < 1e-12).sum() == 18
@@ -216,8 +215,8 @@ def test_the_direction_that_one_neuron_is_pulled_to_is_an_escape_direction():
         w = -(G * (w @ X > 0)) @ X.T
         w = w / w.norm()
     one = torch.ones(1, 1, dtype=torch.float64)
-    assert float(escape_residual([w, one, one], X, G)) < 1e-12
-    assert float(escape_residual([-w, one, one], X, G)) > 1e-2
+    assert float(escape_of([w, one, one], X, G).residual) < 1e-12
+    assert float(escape_of([-w, one, one], X, G).residual) > 1e-2
 
 
 def test_theorem_3_1_says_nothing_about_the_circle_before_a_thousand_layers():
@@ -227,16 +226,42 @@ def test_theorem_3_1_says_nothing_about_the_circle_before_a_thousand_layers():
 
 
 @pytest.mark.parametrize("L", [2, 3, 5])
-def test_norms_are_predicted_from_speeds_as_they_grow_along_an_escape_direction(L):
+def test_the_prediction_from_a_speed_is_proposition_2_2(L):
     """s is the time in units of |theta|^(2 - L), summed up here on a fine grid of the time of gradient flow."""
     speed, scale = 0.4, 0.1
     ends = 2.0 if L == 2 else 0.9 * scale ** (2 - L) / (L - 2) / speed
     time = np.linspace(0, ends, 20_001)
     norm = np.array([grown_norm(scale, speed, L, t) for t in time])
     s = np.concatenate([[0], np.cumsum(np.diff(time) * (norm[1:] ** (L - 2) + norm[:-1] ** (L - 2)) / 2)])
-    rows = pd.DataFrame({"L": L, "s": s, "speed": speed, "norm": norm})
-    assert norm[-1] > 1.5 * norm[0]
-    np.testing.assert_allclose(predicted_norm(rows), norm, rtol=1e-4)
+    key = {"dataset": "d", "L": L, "std": 1e-4, "activation": "relu", "rule": "flow", "h": 0.03, "ends": 0.1, "seed": 0}
+    moments = pd.DataFrame({"event": [0, 1e-4, 1e-2], "s": s[[0, 5000, -1]], "norm": norm[[0, 5000, -1]]})
+    found = growth(moments.assign(speed=speed, **key))
+    if L > 2:
+        assert found["predicted"].item() == pytest.approx(found["taken"].item(), rel=1e-4)
+    else:
+        assert found.empty
+
+
+def test_the_fastest_neuron_is_that_of_brute_force_and_of_linear_algebra():
+    X, G = data(2, 9, 3)
+    angle = torch.linspace(0, 2 * math.pi, 100_001, dtype=torch.float64)
+    speeds = (torch.stack([angle.cos(), angle.sin()], 1) @ X).clamp_min(0) @ G.T
+    speed, v = fastest_neuron(X, G)
+    assert speed == pytest.approx(float(speeds.norm(dim=1).max()), rel=1e-4)
+    assert float(((v @ X).clamp_min(0) @ G.T).norm()) == pytest.approx(speed) and float(v.norm()) == pytest.approx(1)
+    linear, v = fastest_neuron(X, G, linear=True)
+    assert linear == pytest.approx(np.linalg.svd((G @ X.T).numpy(), compute_uv=False)[0])
+    assert float((v @ X @ G.T).norm()) == pytest.approx(linear)
+
+
+def test_top_singular_vectors_of_activations_have_one_sign():
+    """Lemma A.6; by power iteration as by numpy."""
+    W, (X, _) = weights(5, 7, 4, 3), data(5, 11, 3)
+    for inner in run_layers(W, X)[1][1:]:
+        v = first_direction(inner)
+        assert float(v.min()) >= 0 or float(v.max()) <= 0
+        expected = np.linalg.svd(inner.numpy())[2][0]
+        np.testing.assert_allclose(np.abs(v.numpy()), np.abs(expected), atol=1e-6)
 
 
 def test_the_bound_near_rank_one_by_hand():

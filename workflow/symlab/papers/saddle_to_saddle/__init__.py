@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from symlab.papers.saddle_to_saddle.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
-from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, InitialScales, NearRankOne, Polygons
+from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, NearRankOne, Polygons
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
 _ROOM = "symlab.papers.saddle_to_saddle"
 _POLYGON_RUNS = ("polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv")
 _POLYGON_BEST = ("polygon_lifts.csv", "polygon_budget.csv")
-_ESCAPE = ("escape_course.csv", "escape_layers.csv")
+_EVENTS = ("escape_events.csv", "escape_layers.csv")
+_COURSE = ("escape_course.csv", "escape_spectra.csv", "escape_next.csv")
 
 SADDLE_TO_SADDLE = Paper(
     slug="saddle-to-saddle",
@@ -27,22 +28,25 @@ SADDLE_TO_SADDLE = Paper(
     headline=HEADLINE,
     thumbnail=THUMBNAIL,
     figures=(
-        Figure("saddle-1", f"{_ROOM}.fig_01_escape", _ESCAPE),
+        Figure("saddle-1", f"{_ROOM}.fig_01_escape", (*_EVENTS, *_COURSE)),
         Figure("saddle-2", f"{_ROOM}.fig_02_circle", _POLYGON_RUNS[:2]),
-        Figure("saddle-3", f"{_ROOM}.fig_01_escape", _ESCAPE),
-        Figure("saddle-4", f"{_ROOM}.fig_01_escape", _ESCAPE),
-        Figure("saddle-5", f"{_ROOM}.fig_05_one_neuron", ("polygon_limits.csv",)),
+        Figure("saddle-3", f"{_ROOM}.fig_01_escape", (*_EVENTS, *_COURSE)),
+        Figure("saddle-4", f"{_ROOM}.fig_01_escape", (*_EVENTS, *_COURSE)),
+        Figure("saddle-5", f"{_ROOM}.fig_02_circle", ()),
         Figure("saddle-6", f"{_ROOM}.fig_02_circle", _POLYGON_RUNS[:2]),
-        Figure("saddle-ratios", f"{_ROOM}.fig_ratios", _ESCAPE),
-        Figure("saddle-growth", f"{_ROOM}.fig_growth", _ESCAPE[:1]),
-        Figure("saddle-scales", f"{_ROOM}.fig_scales", ("initial_scales.csv",)),
+        Figure("saddle-ladder", f"{_ROOM}.fig_ladder", _EVENTS),
+        Figure("saddle-controls", f"{_ROOM}.fig_ladder", _EVENTS),
+        Figure("saddle-ratios", f"{_ROOM}.fig_ratios", _EVENTS),
+        Figure("saddle-time", f"{_ROOM}.fig_time", _EVENTS[:1]),
+        Figure("saddle-speeds", f"{_ROOM}.fig_speeds", (*_EVENTS[:1], "data_speeds.csv")),
+        Figure("saddle-next", f"{_ROOM}.fig_next", ("escape_next.csv",)),
+        Figure("saddle-budget", f"{_ROOM}.fig_budget", (*_EVENTS, "polygon_budget.csv")),
         Figure("saddle-prop3.3", f"{_ROOM}.fig_near_rank_one", ("near_rank_one.csv",)),
         Figure("saddle-polygons", f"{_ROOM}.fig_polygons", ("polygon_runs.csv", "polygon_limits.csv")),
-        Figure("saddle-depths", f"{_ROOM}.fig_depths", ("polygon_runs.csv", "polygon_limits.csv", "polygon_lifts.csv")),
+        Figure(
+            "saddle-depths", f"{_ROOM}.fig_polygons", ("polygon_runs.csv", "polygon_limits.csv", "polygon_lifts.csv")
+        ),
         Figure("saddle-success", f"{_ROOM}.fig_success_law", ("polygon_runs.csv",)),
-        Figure("saddle-budget", f"{_ROOM}.fig_budget", (*_ESCAPE, "polygon_budget.csv")),
-        Figure("saddle-speeds", f"{_ROOM}.fig_speeds", ("escape_course.csv", "data_speeds.csv")),
-        Figure("saddle-controls", f"{_ROOM}.fig_controls", _ESCAPE),
     ),
     experiments=(
         Experiment(
@@ -56,19 +60,9 @@ SADDLE_TO_SADDLE = Paper(
         Experiment(
             "saddle_escape.descents",
             Descents,
-            f"{_ROOM}.first_escape:train_from_origin",
-            _ESCAPE,
-            f"{_ROOM}.escape_tables:tabulate_escapes",
+            f"{_ROOM}.descents:descend_from_origin",
+            (*_EVENTS, *_COURSE),
             several=True,
-            datasets=True,
-            gpu=True,
-            minutes=600,
-        ),
-        Experiment(
-            "saddle_escape.initial_scales",
-            InitialScales,
-            f"{_ROOM}.initial_scales:shrink_initial_weights",
-            ("initial_scales.csv",),
             datasets=True,
         ),
         Experiment(
@@ -86,17 +80,23 @@ SADDLE_TO_SADDLE = Paper(
         ),
     ),
     captions={
-        "escape_course.csv": "Networks trained from near the origin, one row a network and moment: loss, norms of "
-        "weights and gradient, `s` (the sum of rate times |θ|^(L-2)) and, along the weights' direction, the escape "
-        "`speed` and the `residual`, which is 0 along an escape direction.",
-        "escape_layers.csv": "Their layers at the same moments: ten largest singular values, the ratios A, B and D of "
-        "Theorem 3.1, of W_l - W_l(0) the ratio A (`A_change`) and the second over the first singular value, and what "
-        "each layer takes from log(|X| |G| / s): by its norm, the rank of its inputs, what relu cuts, and how its "
-        "weights are aligned with their inputs (`lost_norms`, `lost_rank`, `lost_cut`, `lost_alignment`).",
+        "escape_events.csv": "Networks that leave the origin, one row a network and drop of the loss (`event`, a "
+        "share of log k; 0 is the start): gradients computed so far, `s` (the sum of rate times |θ|^(L-2)), norm "
+        "and, along the direction of the weights and of their change (`_change`), the escape `speed` and the "
+        "`residual`, which is 0 along an escape direction; the fastest neuron's speed (`one_neuron`) and the first "
+        "layer's `cosine` to it.",
+        "escape_layers.csv": "Their layers at the same moments, 0 being the inputs: first singular value and the "
+        "second over it, of W_l - W_l(0) the second over the first and the ratio A (`_change`), the ratios B and D "
+        "of Theorem 3.1, the share of one sign in the first input direction (`one_sign`), how far W_(l+1)ᵀ W_(l+1) "
+        "is from W_l W_lᵀ (`strong`; `drift`, by how much its diagonal has changed), and what each layer takes from "
+        "log(|X| |G| / s).",
+        "escape_course.csv": "Their loss (`drop`), `s`, norms of weights and gradient (`slope`) along the way.",
+        "escape_spectra.csv": "The ten largest singular values of every layer of one network along the way.",
+        "escape_next.csv": "One row a network: whether it reached the last drop (`left`); of runs beyond the first "
+        "escape the second plateau, the speed of one new neuron there (`next_speed`), and of what the weights have "
+        "gained since, speed, `cosine` to that neuron and second over first singular value.",
         "data_speeds.csv": "Escape speeds that descents on the sphere reach on the study's data set, one row a run; at "
         "depth 2 of one neuron, which no network of depth 2 exceeds and every deeper one can reach.",
-        "initial_scales.csv": "Angles between the weights' directions in descents of the full and of the localized "
-        "loss, for initial weights α times the same draw.",
         "near_rank_one.csv": "Ratios of the fastest escape direction for inputs uvᵀ + E, for each norm of E, and the "
         "bound of Proposition 3.3.",
         "polygon_runs.csv": "Escape directions found from random starts on regular polygons, one row a run: its "

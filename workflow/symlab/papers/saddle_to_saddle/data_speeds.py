@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pandas as pd
-import torch.nn.functional as functional
 
-from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
+from symlab.papers.saddle_to_saddle.chain import origin_of
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds
 from symlab.seeds import torch_generator
@@ -21,12 +20,9 @@ def search_data_speeds(settings: DataSpeeds, job: Job, dataset: str, L: int, wid
     Returns:
         ``data_speeds.csv``: a row a run: ``dataset``, L, width, run and its ``speed``.
     """
-    data = job.datasets[dataset]
-    x, y = pooled_samples(data, settings.pool, settings.samples)
-    X, classes = x.double().T, data.n_outputs
-    G = (1 / classes - functional.one_hot(y, classes).double().T) / len(y)
-    sizes = [len(X), *[width] * (L - 1), classes]
+    origin = origin_of(job.datasets[dataset], settings.pool, settings.samples)
+    sizes = [len(origin.X), *[width] * (L - 1), len(origin.target)]
     start = random_directions(settings.runs, sizes, torch_generator("data speeds", job.study, dataset, *sizes))
-    speeds = descend(start, sizes, X, G, settings.steps).speeds.numpy()
+    speeds = descend(start, origin.X, origin.G, settings.steps).speeds.numpy()
     at = {"dataset": dataset, "L": L, "width": width}
     return {"data_speeds.csv": pd.DataFrame({**at, "run": range(len(speeds)), "speed": speeds})}

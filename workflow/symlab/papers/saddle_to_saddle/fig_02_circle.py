@@ -1,8 +1,9 @@
-"""Figs. 2 and 6: escape directions on the circle from random starts, faster than one neuron or not."""
+"""Figs. 2, 5 and 6: escape directions on the circle from random starts, faster than one neuron or not."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +11,9 @@ import pandas as pd
 
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
-from symlab.plotting.style import PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
-from symlab.study.card import Drawing
-from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, value_of_all
+from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Bound, Case, Claim, Found, Tables, above, below, exact_value, value_of_all
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 RUNS, CURVES, LIMITS = "polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv"
 NEEDED = 4
 """Neurons a layer that Example 1 needs for more than the speed of one."""
-STILL_MOVING = (
-    "A descent counts as soon as it is faster than one neuron, whether it has ended or not; those that fall short are "
-    "among those that still move at the last step."
-)
 
 
 def on_circle(table: pd.DataFrame) -> pd.DataFrame:
@@ -114,8 +111,7 @@ def _draw_descents(axis: Axes, curves: pd.DataFrame, runs: pd.DataFrame, colors:
     )
     axis.add_collection(drawn)
     axis.autoscale()
-    axis.axhline(math.sqrt(2) - 1, color="black", linestyle="--", linewidth=0.8)
-    axis.axhline(0.5, color="black", linestyle=":", linewidth=0.8)
+    _draw_limits(axis)
 
 
 def _say_runs(found: pd.DataFrame) -> str:
@@ -124,19 +120,26 @@ def _say_runs(found: pd.DataFrame) -> str:
     return f"{each}, bars are 95 % intervals (Wilson); dashed: one neuron, 0.414; dotted: the certified limit, 1/2"
 
 
-def _see_circle(tables: Tables) -> str:
-    found = successes(on_circle(tables[RUNS]))
-    told = ", ".join(f"{row.hits} of {row.n} at width {row.Index}" for row in found.itertuples())
-    best = on_circle(tables[RUNS])["speed"].max()
-    return f"Faster than one neuron are {told}; the fastest run reaches {best:.4f}."
+def speed_against_direction(tables: Tables, style: Style) -> Figure:
+    """Fig. 5: the speed of one neuron on the circle for each direction of its input weights (Equation 6)."""
+    import torch
+
+    from symlab.papers.saddle_to_saddle.polygon import rank_one_speed
+
+    phi = np.linspace(0, 2 * np.pi, 1601)
+    figure, axes = panels(1, 1, 1.3 * COLUMN, 2.2)
+    axis = axes[0, 0]
+    axis.plot(phi, rank_one_speed(8, torch.from_numpy(phi)).numpy(), color=palette(style)[0])
+    _draw_limits(axis)
+    axis.annotate("any width: 1/2", (0, 0.5), (3, -3), textcoords="offset points", va="top")
+    axis.set(xlabel=r"direction $\varphi$", ylabel="speed $s$", ylim=(0, 0.53), xlim=(0, 2 * np.pi))
+    axis.set_xticks(np.pi / 2 * np.arange(5), ["0", r"$\pi/2$", r"$\pi$", r"$3\pi/2$", r"$2\pi$"])
+    return figure
 
 
-def _see_levels(tables: Tables) -> str:
-    runs = on_circle(tables[RUNS])
-    levels = {"0": 0, "0.293": 1 - 2**-0.5, "1/3": 1 / 3, "0.414": 2**0.5 - 1, "1/2": 0.5}
-    told = ", ".join(f"{int(((runs['speed'] - at).abs() < 3e-3).sum())} near {name}" for name, at in levels.items())
-    near = sum(int(((runs["speed"] - at).abs() < 3e-3).sum()) for at in levels.values())
-    return f"Of {len(runs)} runs {told}, and {len(runs) - near} elsewhere."
+def _draw_limits(axis: Axes) -> None:
+    axis.axhline(math.sqrt(2) - 1, color="black", linestyle="--", linewidth=0.8)
+    axis.axhline(0.5, color="black", linestyle=":", linewidth=0.8)
 
 
 FIGURES = (
@@ -149,7 +152,11 @@ projected gradient descent on the sphere |θ|² = 3 from random starts, networks
 end faster than any network of one neuron a layer, √2 - 1, against the width.
 """,
         circle,
-        seen=_see_circle,
+        seen=Sentence(
+            "The share of runs faster than one neuron is {four:%} at width 4, {eight:%} at width 8 and {most:%} at "
+            "width 32.",
+            {name: at("saddle-2-wide", width=width) for name, width in (("four", 4), ("eight", 8), ("most", 32))},
+        ),
         differs="The paper names neither the width of the centre panel nor the number of runs; the width nearest to a "
         "share of one half is shown. The limit 1/2 is certified here by linear programs, the paper conjectures it.",
     ),
@@ -158,7 +165,14 @@ end faster than any network of one neuron a layer, √2 - 1, against the width.
         "All descents on the circle",
         "Speed -L0 along every descent of Figure 2, a panel a width; blue ones end above √2 - 1.",
         all_descents,
-        seen=_see_levels,
+    ),
+    Drawing(
+        "saddle-5",
+        "Speed of one neuron against its direction",
+        "Escape speed on the circle of a network of one neuron a layer, against the direction φ of its input weights "
+        "(Equation 6). It is √2 - 1 at most (dashed), where φ points at an input, and 0 between two; dotted is what "
+        "wider networks reach at depth 3.",
+        speed_against_direction,
     ),
 )
 
@@ -173,44 +187,45 @@ def rise_with_width(tables: Tables) -> list[Found]:
     return [exact_value(p, int(found["n"].sum()), detail=told, unit="runs")]
 
 
+def _of_widths(tables: Tables, chosen: Callable[[int], bool]) -> Iterator[tuple[Case, int, int]]:
+    for width, row in successes(on_circle(tables[RUNS])).iterrows():
+        if chosen(int(str(width))):
+            yield Case(f"width {width}", width=int(str(width))), int(row.hits), int(row.n)
+
+
 def hits_of_narrow(tables: Tables) -> list[Found]:
     """Successes at each width below four."""
     return [
-        value_of_all(
-            float(row.hits), row.n, case=f"width {width}", detail=f"at most {wilson_interval(row.hits, row.n)[1]:.2g}",
-            unit="runs",
-        )
-        for width, row in successes(on_circle(tables[RUNS])).iterrows()
-        if width < NEEDED
-    ]  # fmt: skip
+        value_of_all(float(hits), n, case, f"at most {wilson_interval(hits, n)[1]:.2g}", "runs")
+        for case, hits, n in _of_widths(tables, lambda width: width < NEEDED)
+    ]
 
 
 def hits_of_wide(tables: Tables) -> list[Found]:
     """Share of successes at each width from four on."""
     return [
-        value_of_all(row.hits / row.n, row.n, f"width {width}", f"{row.hits} runs", "runs")
-        for width, row in successes(on_circle(tables[RUNS])).iterrows()
-        if width >= NEEDED
+        value_of_all(hits / n, n, case, f"{hits} runs", "runs")
+        for case, hits, n in _of_widths(tables, lambda width: width >= NEEDED)
     ]
 
 
 def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
     runs = on_circle(tables[RUNS])
     chosen = runs[(runs["outcome"] == "success") & runs["width"].between(NEEDED, 2 * NEEDED)]
-    if chosen.empty:
-        return ["needs a success at a width of 4 to 8"]
-    value = float(chosen[f"second_{layer}"].agg(worst))
-    moving = int((chosen["slope"] > STILL_BELOW).sum())
-    return [value_of_all(value, len(chosen), detail=f"{moving} of them still move at the last step", unit="runs")]
+    ended = chosen[chosen["slope"] <= STILL_BELOW]
+    if ended.empty:
+        return ["needs a success at a width of 4 to 8 that has ended"]
+    told = f"{len(chosen) - len(ended)} more still move at the last step"
+    return [value_of_all(float(ended[f"second_{layer}"].agg(worst)), len(ended), detail=told, unit="runs")]
 
 
 def smallest_of_first_layer(tables: Tables) -> list[Found]:
-    """Second over first singular value of W_1, the smallest of all successes at widths 4 to 8."""
+    """Second over first singular value of W_1, the smallest of all successes at widths 4 to 8 that have ended."""
     return _second_values(tables, 1, "min")
 
 
 def largest_of_second_layer(tables: Tables) -> list[Found]:
-    """Second over first singular value of W_2, the largest of all successes at widths 4 to 8."""
+    """Second over first singular value of W_2, the largest of all successes at widths 4 to 8 that have ended."""
     return _second_values(tables, 2, "max")
 
 
@@ -254,26 +269,24 @@ CLAIMS = (
     Claim(
         id="saddle-2-first-layer",
         statement="Where descent is faster than one neuron, the first layer has two equal singular values",
-        quantity="second over first singular value of W_1, smallest of all successes of widths 4 to 8",
+        quantity="second over first singular value of W_1, smallest of all successes of widths 4 to 8 that have ended",
         bound=above(0.95),
         owner="derived",
         origin="ours",
         reason="Example 1 has 1; 0.05 is left for descents that have not quite ended.",
         tables=(RUNS,),
-        why={"": STILL_MOVING},
         measure=smallest_of_first_layer,
         also=("saddle-6",),
     ),
     Claim(
         id="saddle-2-second-layer",
         statement="Where descent is faster than one neuron, the second layer has rank one",
-        quantity="second over first singular value of W_2, largest of all successes of widths 4 to 8",
+        quantity="second over first singular value of W_2, largest of all successes of widths 4 to 8 that have ended",
         bound=below(0.1),
         owner="derived",
         origin="ours",
         reason="Example 1 has 0; a tenth is left for descents that have not quite ended.",
         tables=(RUNS,),
-        why={"": STILL_MOVING},
         measure=largest_of_second_layer,
         also=("saddle-6",),
     ),

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.escapes import NONE_FLAT, at_first_snapshot, paper_networks, say_how_many
+from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, NETWORK, at_drop, by_network, descents, small
 from symlab.plotting.style import PAGE, Style, legend, palette, panels
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, below, mean_of
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, below
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COURSE, LAYERS, POLYGON = "escape_course.csv", "escape_layers.csv", "polygon_budget.csv"
+POLYGON = "polygon_budget.csv"
 TERMS = {
     "rank": "rank of activations",
     "cut": "cut off by relu",
@@ -65,37 +65,22 @@ def _budgets(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
         # What a run loses is the less the faster it is.
         width = tables_of.groupby("width")["lost"].sum().idxmin()
         yield ("Example 1" if of == "Example 1" else f"circle, width {width}"), tables_of[tables_of["width"] == width]
-    course = need(tables, COURSE)
-    for L in sorted(course.loc[course["activation"] == "relu", "L"].unique()):
-        found = losses(tables, int(L))
-        if len(found):
-            name = paper_networks(course, int(L))["dataset"].iloc[0]
-            yield f"{name}, depth {L}", found.groupby(["term", "layer"], as_index=False)["lost"].mean()
+    for (name, L), rows in losses(tables).groupby(["dataset", "L"]):
+        yield f"{name}, depth {L}", rows.groupby(["term", "layer"], as_index=False)["lost"].mean()
 
 
-def losses(tables: Tables, L: int) -> pd.DataFrame:
-    """Terms of the networks of a depth at their first snapshots: ``seed``, ``term``, ``layer``, ``lost``.
-
-    The tables hold those of the networks as they are; here they are those of their direction, on the sphere.
-    """
-    course, layers = (paper_networks(tables[name], L) for name in (COURSE, LAYERS))
-    then = at_first_snapshot(course)
-    rows = layers.merge(then[["seed", "step", "norm"]])
-    rows["lost_norms"] += np.log(rows["norm"] / np.sqrt(L))
-    of_layers = rows.melt(["seed", "layer"], [f"lost_{term}" for term in TERMS if term != "output"], "term", "lost")
+def losses(tables: Tables) -> pd.DataFrame:
+    """Terms of ReLU networks from the smallest weights at the escape: ``NETWORK``, ``term``, ``layer``, ``lost``."""
+    events, layers = (at_drop(small(descents(tables[name]))) for name in (EVENTS, LAYERS))
+    events, layers = (each[each["std"] == each["std"].min()] for each in (events, layers))
+    of_layers = layers.melt([*NETWORK, "layer"], [f"lost_{term}" for term in TERMS if term != "output"], "term", "lost")
     of_layers["term"] = of_layers["term"].str.removeprefix("lost_")
-    output = then[["seed", "lost_output"]].rename(columns={"lost_output": "lost"}).assign(term="output", layer=L + 1)
+    output = events.rename(columns={"lost_output": "lost"}).assign(term="output", layer=events["L"] + 1)
     # A layer has the terms that belong to it: none has relu after the outputs.
-    return pd.concat([of_layers.dropna(subset=["lost"]), output], ignore_index=True)
-
-
-def _see(tables: Tables) -> str:
-    told = []
-    for title, table in _budgets(tables):
-        total = table["lost"].sum()
-        deep = table[(table["layer"] >= DEEP) & table["term"].isin(["rank", "cut", "alignment"])]["lost"].sum()
-        told.append(f"{title}: {100 * deep / total:.2g} %")
-    return f"Of all that is lost, layers from the third on lose: {'; '.join(told)}."
+    belongs = {"norms": (1, 0), "rank": (0, 1), "cut": (1, 1), "alignment": (1, 0)}
+    first, above = (of_layers["term"].map({term: ends[place] for term, ends in belongs.items()}) for place in (0, 1))
+    of_layers = of_layers[of_layers["layer"].between(first, of_layers["L"] - above)]
+    return pd.concat([of_layers, output[[*NETWORK, "term", "layer", "lost"]]], ignore_index=True)
 
 
 FIGURES = (
@@ -106,9 +91,12 @@ FIGURES = (
         "sum over layers of what the activations' rank, relu and the alignment of weights with their inputs cost, of "
         "what unequal norms of the layers do (in sum no gain), and of how far the outputs point from -G. Bars at X are "
         "of the inputs, at Y of the outputs. On the circle: Example 1 and the fastest run; of the study `{study}`: "
-        "means over its networks after their first escape.",
+        "means over its networks from the smallest weights, when the loss has dropped by 1 %.",
         bars_by_layer,
-        seen=_see,
+        seen=Sentence(
+            "Layers from the third on lose {deep:%} of all that networks of depth 6 lose.",
+            {"deep": at("saddle-budget-deep")},
+        ),
         differs="Not in the paper; the identity is behind its Proposition 3.4.",
     ),
 )
@@ -116,25 +104,28 @@ FIGURES = (
 
 def lost_in_deep_layers(tables: Tables) -> list[Found]:
     """Share of log(|X| |G| / s) that rank, cut and alignment of layers from the third on take, networks of depth 6."""
-    found = losses(tables, 6)
-    if found.empty:
-        return [NONE_FLAT]
-    deep = found[(found["layer"] >= DEEP) & found["term"].isin(["rank", "cut", "alignment"])]
-    shares = deep.groupby("seed")["lost"].sum() / found.groupby("seed")["lost"].sum()
-    missing = say_how_many(len(shares), paper_networks(tables[COURSE], 6))
-    return [mean_of(shares.to_numpy(), detail=missing, unit="networks")]
+    rows = losses(tables)
+    rows = rows[rows["L"] == 6]
+    inner = rows["term"].isin(["rank", "cut", "alignment"]) & (rows["layer"] >= DEEP)
+    sums = [of.groupby(NETWORK)["lost"].agg(_sum).reset_index() for of in (rows[inner], rows)]
+    deep, whole = (by_network(each, "lost") for each in sums)
+    return (deep / whole).means() or ["needs networks of depth 6 from small weights"]
+
+
+def _sum(values: pd.Series) -> float:
+    return float(values.sum(skipna=False))
 
 
 CLAIMS = (
     Claim(
         id="saddle-budget-deep",
-        statement="After the first escape, layers from the third on lose next to no speed",
+        statement="At the first escape, layers from the third on lose next to no speed",
         quantity="their share in log(|X| |G| / s), by rank, relu and alignment, mean over networks of depth 6",
         bound=below(0.1),
         owner="derived",
         origin="ours",
         reason="Rank one and linear layers lose none; they are four of six layers.",
-        tables=(COURSE, LAYERS),
+        tables=(EVENTS, LAYERS),
         measure=lost_in_deep_layers,
     ),
 )

@@ -10,8 +10,8 @@ import pandas as pd
 from symlab.papers.saddle_to_saddle.fig_02_circle import successes
 from symlab.papers.saddle_to_saddle.shares import wilson_interval
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels, set_ticks
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Measurement, Tables, above
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -114,17 +114,6 @@ def power_minus_exponential(counts: pd.DataFrame) -> tuple[float, float]:
     return power.deviance - exponential.deviance, 2 * float(np.sqrt(squares - total**2 / n.sum()))
 
 
-def _see(tables: Tables) -> str:
-    told = []
-    for N, counts in by_polygon(tables[RUNS]):
-        exponential, power = (fit_failures(counts, law) for law in LAWS)
-        told.append(
-            f"N = {N}: {exponential.b:.3f} a neuron (deviance {exponential.deviance:.3g}), as a power "
-            f"{power.b:.2f} (deviance {power.deviance:.3g})"
-        )
-    return f"Minus the logarithm of the share of failures grows by: {'; '.join(told)}." if told else "Too few widths."
-
-
 FIGURES = (
     Drawing(
         "saddle-success",
@@ -134,7 +123,10 @@ FIGURES = (
         "the likeliest power law, P(fail) = exp(-a) / w^b, from the narrowest width with a success on. A curve that "
         "bends upwards over the logarithmic axis is exponential.",
         failures_against_width,
-        seen=_see,
+        seen=Sentence(
+            "The exponential law's deviance is smaller than the power law's by {all}.",
+            {"all": at("saddle-success-exponential")},
+        ),
         differs="Not in the paper, which says that wider networks find such directions more often.",
     ),
 )
@@ -151,7 +143,7 @@ def exponential_rather_than_power(tables: Tables) -> list[Found]:
             f"{exponential.b:.3g} a neuron"
         )
         n = int(counts["n"].sum())
-        found.append(Measurement(value, n, None, f"N = {N}", told, error, "runs"))
+        found.append(Measurement(value, n, None, Case(f"N = {N}", N=N), told, error, "runs"))
     return found or ["needs three widths of one polygon with successes"]
 
 
@@ -165,11 +157,6 @@ CLAIMS = (
         origin="derived",
         reason="Both laws have two numbers; the one with the smaller deviance makes the runs likelier.",
         tables=(RUNS,),
-        why={
-            "": "Half of the failures of wide networks come from descents that are too short: they pass close by the "
-            "direction of one neuron so slowly that they count as ended. Of 26 that miss at N = 12 and width 64, 13 "
-            "come through in 30,000 steps instead of 5,000; what holds the other 13 is not known."
-        },
         measure=exponential_rather_than_power,
     ),
 )

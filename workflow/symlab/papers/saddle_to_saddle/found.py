@@ -1,21 +1,22 @@
 """What a report says first of this paper, from the values that its claims measure; its words; the paper's own sizes."""
 
-from symlab.study.card import Sentence
+from symlab.study.card import Sentence, at
 
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
     Sentence(
-        "When networks of six layers leave the point where all weights are zero, their deep layers carry a single "
-        "direction: of all others, **{B3:~%}** is left in layer 3.",
-        {"B3": ("saddle-ratios-deep", "B_3")},
+        "Networks that start from tiny weights leave the point where all weights are zero along one direction in every "
+        "layer: the second strongest is **{rank:~%}** of the strongest at depth 6.",
+        {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "Some runs leave faster than any single neuron can: {w4:~%} of them with 4 neurons a layer, {w32:~%} with 32.",
-        {"w4": ("saddle-2-wide", "width 4"), "w32": ("saddle-2-wide", "width 32")},
+        "From 4 neurons a layer on, some runs leave faster than any single neuron can: {w4:~%} of them at width 4, "
+        "{w32:~%} at width 32.",
+        {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 32)},
     ),
     Sentence(
         "They leave in a direction that the theory predicts.",
-        {"direction": ("saddle-ratios-direction", "")},
+        {"direction": at("saddle-ladder-direction", L=6, std=1e-4)},
         "But the direction in which they leave is not one that the theory predicts.",
     ),
 )
@@ -23,38 +24,35 @@ THUMBNAIL = ("saddle-2", 1)
 
 FOUND = (
     Sentence(
-        "On the circle, descent from random weights finds a direction that leaves the origin faster than one neuron a "
-        "layer can in {w4:%} of the runs at width 4, {w8:%} at width 8 and {w32:%} at width 32.",
-        {f"w{width}": ("saddle-2-wide", f"width {width}") for width in (4, 8, 32)},
-    ),
-    Sentence(
-        "At the first escape of networks of depth 6, the activations' distance from rank one is {B2:%} of its value at "
-        "the start in layer 2 and {B3:%} in layer 3; what relu cuts off is {D2:%} and {D3:%} of it.",
+        "From weights of standard deviation 0.0001, networks of depth 6 leave the origin along an escape direction, "
+        "up to {residual} of its length, at {speed:%} of the fastest neuron's speed.",
         {
-            "B2": ("saddle-ratios-deep", "B_2"),
-            "B3": ("saddle-ratios-deep", "B_3"),
-            "D2": ("saddle-ratios-deep", "D_2"),
-            "D3": ("saddle-ratios-deep", "D_3"),
+            "residual": at("saddle-ladder-direction", L=6, std=1e-4),
+            "speed": at("saddle-speeds-one-neuron", L=6, std=1e-4),
         },
     ),
     Sentence(
-        "After the first escape, networks of depth 6 are slower than the largest possible speed, |X| |G|; layers from "
-        "the third on account for {deep:%} of that.",
-        {"deep": ("saddle-budget-deep", "")},
+        "That escape has rank one in every layer, the first too: the second singular value is {four} of the first at "
+        "most at depth 4, {six} at depth 6.",
+        {"four": at("saddle-ladder-rank", L=4, std=1e-4), "six": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "After their first escape, networks no longer point along a fast direction: it has {three:%} of one neuron's "
-        "speed at depth 3 and {six:%} at depth 6.",
-        {name: ("saddle-speeds-one-neuron", f"depth {L}") for name, L in (("three", 3), ("six", 6))},
+        "From equal weights, deep layers are {depth} times farther from rank one at depth 3 than at depth 4: ReLU "
+        "networks need small weights and depth.",
+        {"depth": at("saddle-ladder-depth", std=1e-4)},
     ),
     Sentence(
-        "In linear networks of depth 3, weights ten times smaller lengthen the second plateau by {linear} decades, "
-        "{more} more than in ReLU networks.",
-        {"linear": ("saddle-controls-linear", "depth 3"), "more": ("saddle-controls-relu", "depth 3")},
+        "On the circle, descent from random weights finds a direction that leaves the origin faster than one neuron a "
+        "layer can in {w4:%} of the runs at width 4, {w8:%} at width 8 and {w32:%} at width 32.",
+        {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 8, 32)},
     ),
     Sentence(
         "On the circle, networks deeper than 3 come to {flat:%} of the certified limit of depth 3 and not beyond.",
-        {"flat": ("saddle-depths-flat", "")},
+        {"flat": at("saddle-depths-flat")},
+    ),
+    Sentence(
+        "SGD at the paper's rate leaves after {sgd} times the steps that gradient flow forecasts, at depth 6.",
+        {"sgd": at("saddle-time-sgd", L=6, std=1e-4)},
     ),
 )
 TERMS = (

@@ -1,7 +1,6 @@
 """The localized loss of a bias-free ReLU network at the origin, escape directions, and what bounds their speeds.
 
-Weights are W_1 .. W_L, each [..., n_l, n_(l-1)]; inputs X [n_0, N] have samples as columns; G [n_L, N] is the gradient
-of the cost at output 0. Z_0^s = X, Z_l = W_l Z_(l-1)^s, Z_l^s = relu(Z_l); the output is Z_L.
+G [n_L, N] is the gradient of the cost at output 0; weights, inputs and layers are those of ``chain``.
 """
 
 from __future__ import annotations
@@ -14,45 +13,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-Weights = Sequence[Float[Tensor, "... out in"]]
+from symlab.papers.saddle_to_saddle.chain import Weights, chain_gradient, run_layers, squared_norm
 
 
-def run_layers(W: Weights, X: Float[Tensor, "d n"]) -> tuple[list[Tensor], list[Tensor]]:
-    """Z_1 .. Z_L, and Z_0^s .. Z_(L-1)^s, which they are products with."""
-    inner, Z = [X], []
-    for W_l in W:
-        Z.append(W_l @ inner[-1])
-        inner.append(Z[-1].clamp_min(0))
-    return Z, inner[:-1]
-
-
-def localized_loss(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> Float[Tensor, ...]:
+def localized_loss(
+    W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], linear: bool = False
+) -> Float[Tensor, ...]:
     """L0 = Tr[G^T Y], the cost's first-order change at output Y; of degree L in the weights (Section 2.1)."""
-    return (G * run_layers(W, X)[0][-1]).sum((-2, -1))
+    return (G * run_layers(W, X, linear)[0][-1]).sum((-2, -1))
 
 
 def localized_gradient(
-    W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], slopes: Sequence[float] = (), tolerance: float = 1e-12
+    W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], linear: bool = False, kinks: Sequence[float] = ()
 ) -> list[Tensor]:
-    """Gradient of L0 by each W_l.
-
-    ``slopes`` are relu's derivatives in the hidden layers at pre-activations below ``tolerance``, each from 0 to 1
-    (Clarke's subgradients); without them 0.
-    """
-    Z, inner = run_layers(W, X)
-    delta, gradients = G, []
-    for place in reversed(range(len(W))):
-        gradients.append(delta @ inner[place].mT)
-        if place:
-            below = Z[place - 1]
-            slope = torch.where(below.abs() < tolerance, slopes[place - 1], (below > 0).to(X)) if slopes else below > 0
-            delta = (W[place].mT @ delta) * slope
-    return gradients[::-1]
-
-
-def squared_norm(W: Weights) -> Float[Tensor, ...]:
-    """Sum of all squared weights."""
-    return torch.stack([W_l.square().sum((-2, -1)) for W_l in W]).sum(0)
+    """Gradient of L0 by each W_l; ``kinks`` as ``chain_gradient`` takes them."""
+    return chain_gradient(W, *run_layers(W, X, linear), G, linear, kinks)
 
 
 def to_sphere(W: Weights) -> list[Tensor]:
@@ -61,27 +36,45 @@ def to_sphere(W: Weights) -> list[Tensor]:
     return [factor * W_l for W_l in W]
 
 
-def escape_speed(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> Float[Tensor, ...]:
-    """s = -L0 on the sphere of squared norm L: the speed, if the weights point along an escape direction."""
-    return -localized_loss(to_sphere(W), X, G)
+class Escape(NamedTuple):
+    """How weights stand to an escape direction: [...].
+
+    speed: s = -L0 on the sphere of squared norm L; that of the direction, if they point along one.
+    residual: |grad L0(rho) + s rho| / (s sqrt(L)), which is 0 along an escape direction rho.
+    """
+
+    speed: Tensor
+    residual: Tensor
 
 
-def escape_residual(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> Float[Tensor, ...]:
-    """|grad L0(rho) + s rho| / (s sqrt(L)), which is 0 along an escape direction rho."""
+def escape_of(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], linear: bool = False) -> Escape:
+    """Speed and residual of the weights' direction."""
     rho = to_sphere(W)
-    speed = -localized_loss(rho, X, G)
-    moved = [g + speed[..., None, None] * rho_l for g, rho_l in zip(localized_gradient(rho, X, G), rho, strict=True)]
-    return squared_norm(moved).sqrt() / (speed * math.sqrt(len(rho)))
+    gradient = localized_gradient(rho, X, G, linear)
+    # Euler's identity: rho times the gradient is L times L0.
+    speed = -torch.stack([(g * rho_l).sum((-2, -1)) for g, rho_l in zip(gradient, rho, strict=True)]).sum(0) / len(rho)
+    beside = [g + speed[..., None, None] * rho_l for g, rho_l in zip(gradient, rho, strict=True)]
+    return Escape(speed, squared_norm(beside).sqrt() / (speed * math.sqrt(len(rho))))
 
 
 def beyond_rank_one(M: Float[Tensor, "... a b"]) -> Float[Tensor, ...]:
     """Share of the squared Frobenius norm that is not the first singular value's; NaN for a matrix of zeros."""
-    if M.shape[-1] > 8 * M.shape[-2]:
-        # Of wide matrices the eigenvalues of M M^T, which resolve shares down to rounding.
-        squares = torch.linalg.eigvalsh(M @ M.mT).flip(-1).clamp_min(0)
-    else:
-        squares = torch.linalg.svdvals(M).square()
+    squares = squared_singular_values(M)
     return squares[..., 1:].sum(-1) / squares.sum(-1)
+
+
+def squared_singular_values(M: Float[Tensor, "... a b"]) -> Float[Tensor, "... c"]:
+    """From the largest on, by the eigenvalues of M M^T or M^T M: right but for 1e-16 of the largest."""
+    small = M if M.shape[-2] <= M.shape[-1] else M.mT
+    return torch.linalg.eigvalsh(small @ small.mT).flip(-1).clamp_min(0)
+
+
+def first_direction(M: Float[Tensor, "a b"], steps: int = 100) -> Float[Tensor, " b"]:
+    """The first right singular vector, by power iteration; of equal first values, a mixture."""
+    v = M[M.norm(dim=1).argmax()]
+    for _ in range(steps):
+        v = M.T @ (M @ (v / v.norm()))
+    return v / v.norm()
 
 
 class LayerRatios(NamedTuple):
@@ -92,11 +85,14 @@ class LayerRatios(NamedTuple):
     D: Tensor
 
 
-def layer_ratios(W: Weights, X: Float[Tensor, "d n"]) -> LayerRatios:
+def layer_ratios(W: Weights, X: Float[Tensor, "d n"], linear: bool = False) -> LayerRatios:
     """How far weights and activations are from rank one (A, B), and layers from linear ones (D), layer by layer."""
-    Z, inner = run_layers(W, X)
+    Z, inner = run_layers(W, X, linear)
     batch = Z[-1].shape[:-2]
-    cut = [(Z_l.clamp_max(0)).square().sum((-2, -1)) / Z_l.square().sum((-2, -1)) for Z_l in Z[:-1]]
+    cut = [
+        (Z_l - Z_s).square().sum((-2, -1)) / Z_l.square().sum((-2, -1))
+        for Z_l, Z_s in zip(Z[:-1], inner[1:], strict=True)
+    ]
     return LayerRatios(
         torch.stack([beyond_rank_one(W_l) for W_l in W], -1),
         torch.stack([beyond_rank_one(Z_l).expand(batch) for Z_l in inner], -1),
@@ -134,7 +130,7 @@ def speed_budget(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -
     norm = torch.stack([W_l.norm(dim=(-2, -1)) for W_l in W], -1)
     before = torch.stack([Z_l.norm(dim=(-2, -1)) for Z_l in Z], -1)
     after = torch.stack([Z_s.norm(dim=(-2, -1)).expand(batch) for Z_s in inner], -1)
-    strongest = torch.stack([torch.linalg.matrix_norm(Z_s, 2).expand(batch) for Z_s in inner], -1)
+    strongest = torch.stack([squared_singular_values(Z_s)[..., 0].sqrt().expand(batch) for Z_s in inner], -1)
     # As quotients of norms: 1 - B and 1 - D have few digits left where B or D is nearly 1.
     return SpeedBudget(
         total=torch.log(X.norm() * G.norm() / -loss),

@@ -1,18 +1,23 @@
-"""Escape directions by projected gradient descent of the localized loss on the sphere, many runs and widths at once."""
+"""Escape directions by projected gradient descent of the localized loss on the sphere, many runs at once."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from symlab.papers.saddle_to_saddle.chain import chain_gradient, run_layers, squared_norm
+from symlab.papers.saddle_to_saddle.localized_loss import to_sphere
+
 STAGES = ((0.5, 1.0), (0.3, 0.1), (0.2, 0.01))
 """Shares of the steps, and the step size in them as a multiple of the first."""
 STEP_SIZE = 0.05
+SMALL = 0.7
+"""A gradient that is shorter counts as this long: random weights of great depth hardly have one."""
 STILL = 0.1
 """The share of the steps at the end over which a run's mean projected gradient is taken."""
 
@@ -35,64 +40,43 @@ class Runs:
     slope: Float[Tensor, " r"]
 
 
-def random_directions(
-    runs: int, sizes: list[int], generator: torch.Generator, dtype: torch.dtype = torch.float64
-) -> Float[Tensor, "r p"]:
-    """Normal weights of networks of layer sizes n_0 .. n_L, scaled to the sphere of squared norm L, in rows."""
-    numbers = sum(a * b for a, b in pairwise(sizes))
-    theta = torch.randn(runs, numbers, generator=generator, dtype=dtype)
-    return theta * (math.sqrt(len(sizes) - 1) / theta.norm(dim=1, keepdim=True))
+def random_directions(runs: int, sizes: Sequence[int], generator: torch.Generator) -> list[Tensor]:
+    """Normal weights of networks of layer sizes n_0 .. n_L, scaled to the sphere of squared norm L."""
+    shapes = [(out, into) for into, out in pairwise(sizes)]
+    theta = torch.randn(runs, sum(a * b for a, b in shapes), generator=generator, dtype=torch.float64)
+    parts = theta.split([a * b for a, b in shapes], dim=1)
+    return to_sphere([part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True)])
 
 
 def descend(
-    theta: Float[Tensor, "r p"],
-    sizes: list[int],
+    W: Sequence[Float[Tensor, "r out in"]],
     X: Float[Tensor, "d n"],
     G: Float[Tensor, "k n"],
     steps: int,
     record: int = 50,
 ) -> Runs:
-    """Minimise L0 over the sphere of squared norm L from each row: theta <- sqrt(L) (theta - eta grad) / |.|.
+    """Minimise L0 over the sphere of squared norm L from each run's weights: theta <- sqrt(L) (theta - eta grad) / |.|.
 
     The rate eta falls in three stages, without which the iterates chatter at the kinks of relu.
     """
-    theta = theta.clone()
-    gradient = torch.empty_like(theta)
-    W, dW = _layers(theta, sizes), _layers(gradient, sizes)
-    L = len(W)
+    W, L = list(W), len(W)
     recorded = sorted({round(place) for place in torch.linspace(0, steps, record + 1).tolist()})
-    curves = theta.new_empty(len(theta), len(recorded))
-    last = steps - round(STILL * steps)
-    summed = torch.zeros_like(theta)
-    moving = 0.0
-    ends = [round(sum(share for share, _ in STAGES[: place + 1]) * steps) for place in range(len(STAGES))]
-    inputs = X.expand(len(theta), *X.shape)
+    ends = [round(share * steps) for share in accumulate(share for share, _ in STAGES)]
+    last, curves = steps - round(STILL * steps), []
+    summed, moving = [torch.zeros_like(W_l) for W_l in W], 0.0
     for step in range(steps + 1):
-        inner = [inputs]
-        for W_l in W[:-1]:
-            inner.append(torch.bmm(W_l, inner[-1]).clamp_min_(0))
+        Z, inner = run_layers(W, X)
         if step in recorded:
-            curves[:, recorded.index(step)] = -(torch.bmm(W[-1], inner[-1]) * G).sum((1, 2))
+            curves.append(-(Z[-1] * G).sum((-2, -1)))
         if step == steps:
             break
-        delta = G.expand(len(theta), *G.shape)
-        for place in reversed(range(L)):
-            torch.bmm(delta, inner[place].mT, out=dW[place])
-            if place:
-                # relu is active exactly where it gave something.
-                delta = torch.bmm(W[place].mT, delta).mul_(inner[place].sign())
+        gradient = chain_gradient(W, Z, inner, G)
         rate = STEP_SIZE * next(factor for end, (_, factor) in zip(ends, STAGES, strict=True) if step < end)
         if step >= last:
-            radial = (theta * gradient).sum(1, keepdim=True) / L
-            summed += rate * (gradient - radial * theta)
+            radial = torch.stack([(W_l * g).sum((1, 2)) for W_l, g in zip(W, gradient, strict=True)]).sum(0) / L
+            for total, W_l, g in zip(summed, W, gradient, strict=True):
+                total += rate * (g - radial[:, None, None] * W_l)
             moving += rate
-        theta.sub_(gradient, alpha=rate)
-        theta.mul_(math.sqrt(L) / theta.norm(dim=1, keepdim=True))
-    return Runs([W_l.clone() for W_l in W], curves[:, -1], curves, recorded, summed.norm(dim=1) / moving)
-
-
-def _layers(theta: Float[Tensor, "r p"], sizes: list[int]) -> list[Tensor]:
-    """Views of the rows as W_1 .. W_L."""
-    shapes = [(out, into) for into, out in pairwise(sizes)]
-    parts = theta.split([a * b for a, b in shapes], dim=1)
-    return [part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True)]
+        factor = rate * (SMALL / squared_norm(gradient).sqrt().clamp_min(1e-300)).clamp_min(1)[:, None, None]
+        W = to_sphere([W_l - factor * g for W_l, g in zip(W, gradient, strict=True)])
+    return Runs(W, curves[-1], torch.stack(curves, 1), recorded, squared_norm(summed).sqrt() / moving)

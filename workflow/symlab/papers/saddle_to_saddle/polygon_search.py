@@ -32,13 +32,13 @@ def search_polygon(grid: Polygons, job: Job, N: int, L: int, width: int) -> Tens
     X, G = polygon(N)
     sizes = [2, *[width] * (L - 1), 1]
     start = random_directions(grid.runs, sizes, torch_generator("polygon", job.study, N, L, width))
-    steps, found = grid.steps, descend(start, sizes, X, G, grid.steps)
+    steps, found = grid.steps, descend(start, X, G, grid.steps)
     limit = best_rank_one_speed(N)
     for _ in range(grid.doublings):
         if _undecided(found, limit).double().mean() <= UNDECIDED:
             break
         steps *= 2
-        found = descend(start, sizes, X, G, steps)
+        found = descend(start, X, G, steps)
     ratios = layer_ratios(found.W, X)
     singular = [torch.linalg.svdvals(W_l) for W_l in found.W]
     second = [values[:, 1] / values[:, 0] if values.shape[1] > 1 else torch.zeros(len(values)) for values in singular]

@@ -10,7 +10,7 @@ import torch
 
 from symlab.artifacts import Tensors
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.localized_loss import budget_by_layer, escape_speed, lift, speed_budget
+from symlab.papers.saddle_to_saddle.localized_loss import budget_by_layer, escape_of, lift, speed_budget
 from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, certify_speed, example_one, polygon
 from symlab.papers.saddle_to_saddle.polygon_search import MARGIN
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW, Polygons
@@ -59,11 +59,11 @@ Fastest = dict[tuple[int, int, int], list[torch.Tensor]]
 def _lifts(best: Fastest) -> pd.DataFrame:
     columns = ["N", "width", "L", "of", "speed"]
     rows = [
-        (N, width, L, of, float(escape_speed(lift(W, *polygon(N), L - of), *polygon(N))))
+        (N, width, L, of, float(escape_of(lift(W, *polygon(N), L - of), *polygon(N)).speed))
         for (N, of, width), W in best.items()
         for L in sorted({L for n, L, w in best if (n, w) == (N, width) and of < L})
         # What is not on its way out has nothing to hand on.
-        if float(escape_speed(W, *polygon(N))) > 0
+        if float(escape_of(W, *polygon(N)).speed) > 0
     ]
     return pd.DataFrame(rows, columns=columns)
 
@@ -75,7 +75,7 @@ def _budgets(best: Fastest) -> pd.DataFrame:
     rows = []
     for (N, L, width, of), W in shown.items():
         X, G = polygon(N)
-        if float(escape_speed(W, X, G)) > 0:
+        if float(escape_of(W, X, G).speed) > 0:
             budget = speed_budget(W, X, G)
             terms = {**budget_by_layer(budget), ("output", L + 1): budget.output}
             rows += [(N, L, width, of, term, layer, float(lost)) for (term, layer), lost in terms.items()]

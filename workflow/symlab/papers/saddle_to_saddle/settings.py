@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from symlab.settings import Amount, Distinct, Positive, Several
+from symlab.settings import Amount, Distinct, NotNegative, Positive, ProperFraction, Several
 from symlab.study.experiment import Point, PointSettings
 
 STILL_BELOW = 1e-2
@@ -48,10 +48,11 @@ class Polygons(PointSettings):
 class NearRankOne(PointSettings):
     """Escape directions for inputs u v^T + E, with E from small to large (how tight Proposition 3.3 is)."""
 
-    by: ClassVar = {"noise": "noise"}
+    by: ClassVar = {"noise": "noise", "seed": "seeds"}
     noise: list[Amount] = Field(
         [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.5], min_length=1, description="Norms of E in units of that of u v^T."
     )
+    seeds: Positive = Field(5, description="Draws of u, v, E and G.")
     d: Positive = Field(4, description="Inputs.")
     n: Positive = Field(12, description="Samples.")
     outputs: Positive = Field(2, description="Outputs.")
@@ -62,30 +63,45 @@ class NearRankOne(PointSettings):
 
 
 class Descents(PointSettings):
-    """Training from near the origin by SGD at a rate of 10 / |theta|^(L-2), and what is measured meanwhile (Figs. 1-4).
+    """Descents from near the origin, along the flow or by SGD, and what weights are at given drops of the loss.
 
-    Every combination of a depth, an initial scale and an activation is a point; the study's data set is trained on.
+    Every combination of a depth, an initial scale, an activation, a rule, a step and a seed is a point. A seed's
+    initial weights are one draw, times each scale. The loss is the cross-entropy of the study's data set.
     """
 
-    by: ClassVar = {"L": "L", "std": "std", "activation": "activation"}
-    L: Distinct[Annotated[int, Field(ge=3)]] = Field([6, 4], min_length=1, description="Depths of the networks.")
-    width: Positive = Field(64, description="Neurons of every hidden layer.")
-    std: Distinct[Amount] = Field([0.01], min_length=1, description="Standard deviations of the initial weights.")
+    revision: ClassVar = 1
+    by: ClassVar = {"L": "L", "std": "std", "activation": "activation", "rule": "rule", "h": "h", "seed": "seeds"}
+    L: Depths = Field([3, 4, 6], description="Depths of the networks.")
+    width: Positive = Field(32, description="Neurons of every hidden layer.")
+    std: Distinct[Amount] = Field(
+        [1e-2, 1e-3, 1e-4], min_length=1, description="Standard deviations of the initial weights."
+    )
     activation: Distinct[Literal["relu", "identity"]] = Field(
         ["relu"], min_length=1, description="identity: a linear network, as a control."
     )
-    seeds: Positive = Field(3, description="Networks of each point.")
-    lr: Amount = Field(10.0, description="Rate at |theta| = 1.")
-    batch_size: Positive | None = Field(32, description="Samples of each step; null for all of them.")
-    steps: Annotated[int, Field(ge=1)] = Field(description="Steps, rounded up to whole epochs.")
+    rule: Distinct[Literal["flow", "sgd"]] = Field(
+        ["flow"], min_length=1, description="Steps along the flow, or of SGD at a rate of lr over |theta|^(L-2)."
+    )
+    h: Distinct[ProperFraction] = Field([0.03], min_length=1, description="flow: a step as a share of |theta|.")
+    seeds: Positive = Field(5, description="Networks of each point.")
+    heun: bool = Field(True, description="flow: steps of two gradients; false: of one.")
+    rate: NotNegative = Field(0.05, description="flow: the rate below which no step is shortened.")
+    lr: Amount = Field(10.0, description="sgd: rate at |theta| = 1.")
+    batch_size: Positive = Field(32, description="sgd: samples of each step.")
+    drops: Annotated[Distinct[ProperFraction], Field(min_length=1)] = Field(
+        [1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1],
+        description="Drops of the loss, as shares of log k, at which weights are measured; a run ends at the last.",
+    )
+    gradients: Positive = Field(20_000, description="Gradients after which a run ends that has not come so far.")
+    every: Positive = Field(
+        10, description="The course, and the first seed's singular values, are kept at every so many steps."
+    )
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-    samples: Positive | None = Field(None, description="Training on the first that many; null for all.")
-    measured: Positive = Field(1000, description="Samples on which losses, gradients and activations are measured.")
-    first_measured: Positive = Field(10, description="The first step at which all is measured, after 0.")
-    per_decade: Positive = Field(40, description="Measurements for each factor of ten in the steps.")
+    samples: Positive | None = Field(400, description="Training on the first that many; null for all.")
+    precision: Literal["float32", "float64"] = Field("float64", description="Arithmetic of the descent.")
 
     def scale(self) -> dict[str, int]:
-        return {f"networks of width {self.width} a depth": self.seeds, "steps": self.steps}
+        return {f"networks of width {self.width} a point": self.seeds}
 
 
 class DataSpeeds(PointSettings):
@@ -107,21 +123,3 @@ class DataSpeeds(PointSettings):
 
     def scale(self) -> dict[str, int]:
         return {"starts on the sphere a depth": self.runs}
-
-
-class InitialScales(PointSettings):
-    """Descents of the full and of the localized loss from the same draw, scaled by alpha: how their directions part."""
-
-    by: ClassVar = {"L": "L", "seed": "seeds"}
-    L: Depths = Field([3, 4], description="Depths of the networks.")
-    width: Positive = Field(16, description="Neurons of every hidden layer.")
-    std: Amount = Field(0.1, description="Standard deviation of the weights at alpha = 1.")
-    alpha: Distinct[Amount] = Field([1, 0.5, 0.25, 0.125], min_length=2, description="Factors of the initial weights.")
-    seeds: Positive = Field(5, description="Draws.")
-    rate: Amount = Field(0.5, description="Rate at |theta| = 1.")
-    steps: Sizes = Field([10, 20, 40], description="Steps after which directions are compared.")
-    samples: Positive | None = Field(500, description="Training on the first that many; null for all.")
-    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-
-    def scale(self) -> dict[str, int]:
-        return {"draws a depth": self.seeds}

@@ -1,0 +1,104 @@
+"""The next saddle: what the cost's gradient at the second plateau says of the second escape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from symlab.papers.saddle_to_saddle.escapes import by_network
+from symlab.plotting.style import PAGE, Style
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, at_least, below
+from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NEXT = "escape_next.csv"
+
+
+def left(table: pd.DataFrame) -> pd.DataFrame:
+    """The networks that have left the second plateau within the run."""
+    return table[(table["ends"] == table["ends"].max()) & (table["left"] == 1)]
+
+
+def predicted_and_gained(tables: Tables, style: Style) -> Figure:
+    """Direction, speed and rank of what the weights gain in the second escape, beside one new neuron's, by depth."""
+    rows = left(need(tables, NEXT))
+    rows = rows.assign(label="depth " + rows["L"].astype(str), relative=rows["gained_speed"] / rows["next_speed"])
+    looks = assign_looks(list(rows["label"].unique()), style, ordered=True)
+    shown = {
+        "cosine": "cosine to new neuron",
+        "relative": "speed over its speed",
+        "second_gained": "$s_2/s_1$ of what is gained",
+    }
+    grid = [
+        Panel(
+            rows,
+            "L",
+            value,
+            {"xlabel": "depth $L$", "title": title, "ylim": (-0.05, 1.05), "xticks": sorted(rows["L"].unique())},
+            draw_rows,
+        )
+        for value, title in shown.items()
+    ]
+    return draw_grid([grid], looks, width=PAGE, height=1.8, note="a mark a network that has left the second plateau")
+
+
+FIGURES = (
+    Drawing(
+        "saddle-next",
+        "The second escape, and a new neuron at the second plateau",
+        "Networks of the study `{study}` between the second plateau, where the loss is flattest over log s after the "
+        "first escape, and the end of their runs: what their weights have gained. It is set beside the fastest "
+        "neuron for the cost's gradient at the plateau, which is what would leave if new neurons of small weights "
+        "stood beside the network.",
+        predicted_and_gained,
+        seen=Sentence(
+            "The first layer's gain has a cosine of {three} to the new neuron at depth 3.",
+            {"three": at("saddle-next-neuron", L=3)},
+        ),
+        differs="Not in the paper, which conjectures that saddles of growing rank follow (Section 5).",
+    ),
+)
+
+
+def cosine_to_new_neuron(tables: Tables) -> list[Found]:
+    """Cosine of the first layer's gain to the fastest new neuron's input weights."""
+    return by_network(left(tables[NEXT]), "cosine").means() or [NONE_LEFT]
+
+
+def second_of_gain(tables: Tables) -> list[Found]:
+    """Second over first singular value of what the weights gain, of the layer where it is largest."""
+    return by_network(left(tables[NEXT]), "second_gained").means() or [NONE_LEFT]
+
+
+NONE_LEFT = "no network has left the second plateau within its run"
+CLAIMS = (
+    Claim(
+        id="saddle-next-neuron",
+        statement="The second escape is that of the fastest new neuron at the second plateau",
+        quantity="cosine of what the first layer gains in it to that neuron's input weights, mean over networks",
+        bound=at_least(0.9),
+        owner="ours",
+        origin="ours",
+        reason="What the paper's theory of the origin would say if new neurons left beside a network that stays as "
+        "it is.",
+        tables=(NEXT,),
+        measure=cosine_to_new_neuron,
+    ),
+    Claim(
+        id="saddle-next-rank",
+        statement="The second escape has rank one in every layer",
+        quantity="second over first singular value of what weights gain, of the layer where it is largest, mean of "
+        "networks",
+        bound=below(0.2),
+        owner="ours",
+        origin="ours",
+        reason="A new neuron a layer adds one; a fifth is left for what the first one still gains.",
+        tables=(NEXT,),
+        measure=second_of_gain,
+    ),
+)

@@ -1,0 +1,175 @@
+"""When networks leave: by the flow, by SGD, and by Proposition 2.2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.saddle_to_saddle.escapes import ESCAPE, EVENTS, NETWORK, at_drop, by_network, descents, small
+from symlab.plotting.style import PAGE, Style
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases
+from symlab.study.claim import Claim, Found, Tables, below, between
+from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.tables import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ALIGNED = 1e-4
+"""Drop of the loss from which on the norm is followed: the weights point along the direction they leave in."""
+
+
+def escape_times(tables: Tables, style: Style) -> Figure:
+    """s at the escape against the scale; taken against Proposition 2.2; by SGD against the flow's."""
+    events = need(tables, EVENTS)
+    flow = at_drop(descents(events))
+    sgd = beside_flow(events).assign(label=lambda rows: "depth " + rows["L"].astype(str))
+    grown = growth(events).assign(label=lambda rows: "depth " + rows["L"].astype(str))
+    flow = flow.assign(label="depth " + flow["L"].astype(str))
+    looks = assign_looks([f"depth {L}" for L in sorted(flow["L"].unique())], style, ordered=True)
+    log = {"xscale": "log", "yscale": "log"}
+    of_std = {"yscale": "log", "xlabel": r"$\log_{10}$ std of the initial weights", "ylabel": "$s$ at a drop of 1 %"}
+
+    def diagonal(axis: Axes) -> None:
+        axis.axline((1, 1), (2, 2), color="0.6", linestyle=":", linewidth=0.8, zorder=0)
+
+    grid = [
+        Panel(flow.assign(decade=np.log10(flow["std"])), "decade", "s", of_std, draw_rows),
+        Panel(
+            grown,
+            "predicted",
+            "taken",
+            log | {"xlabel": "$s$ by Prop. 2.2", "ylabel": "$s$ taken"},
+            draw_rows,
+            more=diagonal,
+        ),
+    ]
+    if len(sgd):
+        axes = log | {"xlabel": "$s$ by the flow", "ylabel": "$s$ by SGD"}
+        grid.append(Panel(sgd, "s_flow", "s", axes, draw_rows, more=diagonal))
+    return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note="a mark a network")
+
+
+def beside_flow(events: pd.DataFrame) -> pd.DataFrame:
+    """SGD's rows at the escape, with the flow's of the same initial weights (``_flow``)."""
+    same = [name for name in NETWORK if name not in ("rule", "h", "ends")]
+    flow = at_drop(descents(events))[[*same, "s", "residual", "gradients"]]
+    return at_drop(descents(events, rule="sgd")).merge(flow, on=same, suffixes=("", "_flow"))
+
+
+def growth(events: pd.DataFrame) -> pd.DataFrame:
+    """s that networks from small weights take from a drop of 0.01 % to one of 1 %, and by Proposition 2.2.
+
+    Along an escape direction of speed s*, d log |theta| / d s = s* L^(1 - L/2) in units of s (corrected).
+    """
+    rows = small(descents(events))
+    start, end = (at_drop(rows, event)[[*NETWORK, "s", "norm", "speed"]] for event in (ALIGNED, ESCAPE))
+    both = start.merge(end, on=NETWORK, suffixes=("", "_end"))
+    rate = both["speed"] * both["L"] ** (1 - both["L"] / 2)
+    predicted = np.log(both["norm_end"] / both["norm"]) / rate
+    return both.assign(taken=both["s_end"] - both["s"], predicted=predicted)
+
+
+FIGURES = (
+    Drawing(
+        "saddle-time",
+        "When networks leave the origin",
+        "Networks of the study `{study}`. Left: s, the sum of rate times |θ|^(L-2), at which the loss has dropped by "
+        "1 %, by gradient flow. Middle: s from a drop of 0.01 % to one of 1 %, against what Proposition 2.2 "
+        "(corrected) makes of it from the speed of the weights' direction at its beginning. Right, where there are "
+        "runs of SGD: its s against the flow's, from the same initial weights.",
+        escape_times,
+        seen=Sentence(
+            "Proposition 2.2 predicts {depth4} of the time that the escape takes at depth 4, and {depth6} at depth 6.",
+            {"depth4": at("saddle-time-growth", L=4), "depth6": at("saddle-time-growth", L=6)},
+        ),
+        differs="Not in the paper, whose Proposition 2.2 lacks a factor L.",
+    ),
+)
+
+
+def taken_over_predicted(tables: Tables) -> list[Found]:
+    """s that the escape takes over what Proposition 2.2 predicts, a case a depth and scale."""
+    rows = growth(tables[EVENTS])
+    return by_network(rows.assign(ratio=rows["predicted"] / rows["taken"]), "ratio", "std").means() or [LACKS]
+
+
+def delay_over_predicted(tables: Tables) -> list[Found]:
+    """s by which ten times smaller weights leave later, over log(10) / (s* L^(1 - L/2)), a case a depth."""
+    rows = small(at_drop(descents(tables[EVENTS])))
+    rows = rows.assign(decade=np.log10(rows["std"]).round(2))
+    smaller = rows.assign(decade=(rows["decade"] + 1).round(2))
+    by = ["dataset", "L", "seed", "decade"]
+    both = rows[[*by, "std", "s", "speed"]].merge(smaller[[*by, "s"]], on=by, suffixes=("", "_smaller"))
+    predicted = np.log(10) / (both["speed"] * both["L"] ** (1 - both["L"] / 2))
+    found = both.assign(ratio=(both["s_smaller"] - both["s"]) / predicted)
+    return by_network(found, "ratio", "std").means() or ["needs small initial scales that are ten times each other"]
+
+
+def _sgd_over_flow(tables: Tables, value: str) -> Cases:
+    rows = beside_flow(tables[EVENTS])
+    return by_network(rows.assign(ratio=rows[value] / rows[f"{value}_flow"]), "ratio", "std")
+
+
+def sgd_over_flow(tables: Tables) -> list[Found]:
+    """s at which SGD has dropped the loss by 1 % over that of the flow from the same initial weights."""
+    return _sgd_over_flow(tables, "s").means() or [NO_SGD]
+
+
+def residual_of_sgd(tables: Tables) -> list[Found]:
+    """Residual of SGD's networks from small weights at a drop of 1 %."""
+    return by_network(small(at_drop(descents(tables[EVENTS], rule="sgd"))), "residual", "std").means() or [NO_SGD]
+
+
+LACKS, NO_SGD = "needs networks from small weights", "needs runs of SGD"
+CLAIMS = (
+    Claim(
+        id="saddle-time-growth",
+        statement="Once aligned, the norm grows as Proposition 2.2 (corrected) says",
+        quantity="s predicted for the way from a drop of 0.01 % to 1 % over s taken, mean over networks",
+        bound=between(0.9, 1.1),
+        owner="derived",
+        origin="ours",
+        reason="1 along an escape direction of the localized loss; a tenth is left for the full loss.",
+        tables=(EVENTS,),
+        measure=taken_over_predicted,
+    ),
+    Claim(
+        id="saddle-time-scale",
+        statement="The direction's way does not depend on the initial scale, which only delays the norm",
+        quantity="delay by ten times smaller weights over log 10 / (s* L^(1-L/2)), s* the speed, mean over networks",
+        bound=between(0.9, 1.1),
+        owner="paper",
+        origin="derived",
+        reason="The paper says that the direction is reached after the same s, and the norm there is proportional to "
+        "that of the initial weights (Section 2.2).",
+        tables=(EVENTS,),
+        measure=delay_over_predicted,
+    ),
+    Claim(
+        id="saddle-time-sgd",
+        statement="SGD at the paper's rate leaves when gradient flow does",
+        quantity="s at a drop of 1 % by SGD over that by the flow from the same initial weights, mean over networks",
+        bound=between(0.9, 1.1),
+        owner="ours",
+        origin="ours",
+        reason="The paper's theory is of gradient flow, its run of SGD; a tenth is what a reader would overlook.",
+        tables=(EVENTS,),
+        measure=sgd_over_flow,
+    ),
+    Claim(
+        id="saddle-time-sgd-direction",
+        statement="SGD at the paper's rate, too, leaves along an escape direction",
+        quantity="|∇L0(ρ) + s ρ| / (s √L) of networks from small weights at a drop of 1 %, mean over networks",
+        bound=below(0.1),
+        owner="paper",
+        origin="ours",
+        reason="As for gradient flow; what is more is what batches of 32 and steps of finite length add.",
+        tables=(EVENTS,),
+        measure=residual_of_sgd,
+    ),
+)
