@@ -4,6 +4,8 @@ import numpy as np
 import pooch
 import pytest
 
+from pydantic import ValidationError
+
 from symlab.data import Mnist, load, mnist
 from symlab.errors import UserError
 
@@ -56,6 +58,17 @@ def test_labels_stay_with_their_images(tiny_mnist):
     for x, y in ((dataset.x_train, dataset.y_train), (dataset.x_val, dataset.y_val), (dataset.x_test, dataset.y_test)):
         np.testing.assert_array_equal(y, every[numbers(x)])
         assert y.dtype == np.int64 and x.dtype == np.uint8
+
+
+def test_images_are_averaged_to_a_smaller_side(tiny_mnist):
+    """Each pixel is the mean of its block; the smallest blocks that there are leave images as they are."""
+    whole, halved = (load(Mnist(source="mnist", side=side), tiny_mnist) for side in (4, 2))
+    assert halved.image == (1, 2, 2) and (halved.y_test == whole.y_test).all()
+    picture = whole.x_test[0].reshape(4, 4).astype(float)
+    blocks = [picture[a : a + 2, b : b + 2].mean() for a in (0, 2) for b in (0, 2)]
+    np.testing.assert_array_equal(halved.x_test[0], np.round(blocks))
+    with pytest.raises(ValidationError, match="does not divide"):
+        Mnist(source="mnist", side=5)
 
 
 def test_normalised_by_the_train_split(tiny_mnist):

@@ -85,12 +85,7 @@ def attention():
                                 "decay": decay,
                                 "seed": seed,
                             }
-                            row |= {
-                                "step": 10 * time,
-                                "time": float(time),
-                                "rank_query": rank,
-                                "rank_key": rank,
-                            }
+                            row |= {"step": 10 * time, "time": float(time), "rank_query": rank, "rank_key": rank}
                             row |= {
                                 "rank_value": 5,
                                 "apart_key": 0.5 / (1 + time + seed),
@@ -126,14 +121,7 @@ def signs():
 
 
 def tables():
-    return {
-        FACTOR: factors(),
-        DEAD: dead(),
-        TASKS: tasks(),
-        ATTENTION: attention(),
-        COURSE: course(),
-        SIGNS: signs(),
-    }
+    return {FACTOR: factors(), DEAD: dead(), TASKS: tasks(), ATTENTION: attention(), COURSE: course(), SIGNS: signs()}
 
 
 SPOILED = {

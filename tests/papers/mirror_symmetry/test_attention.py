@@ -87,7 +87,5 @@ def test_the_unbalance_of_query_and_key_is_what_descent_conserves_but_for_decay(
 def test_a_rate_at_which_descent_diverges_is_told(experiment):
     with pytest.raises(UserError, match="diverged"):
         experiment(
-            "mirror_symmetry.attention",
-            SMALL.model_copy(update={"descent_lr": 1e4, "descent_steps": 30}),
-            Job("study"),
+            "mirror_symmetry.attention", SMALL.model_copy(update={"descent_lr": 1e4, "descent_steps": 30}), Job("study")
         )

@@ -17,11 +17,7 @@ from symlab.papers.mirror_symmetry.online.law import (
     simulate_products,
     stationary_share,
 )
-from symlab.papers.mirror_symmetry.online.matrix_rank import (
-    draw_copies,
-    lyapunov_exponents,
-    step_factors,
-)
+from symlab.papers.mirror_symmetry.online.matrix_rank import draw_copies, lyapunov_exponents, step_factors
 from symlab.papers.mirror_symmetry.online.one_product import draw_means, strength_of
 from symlab.papers.mirror_symmetry.online.product_adam import step_with_adam
 from symlab.papers.mirror_symmetry.online.product_sgd import (

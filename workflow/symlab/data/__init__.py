@@ -24,10 +24,15 @@ class Source(Settings):
     seed: int = Field(0, ge=0, description="Seed of the split and of synthetic samples.")
     loader: ClassVar[str]
     """``module:function`` of (these settings, data_dir), which gives a Dataset."""
-    image: ClassVar[tuple[int, int, int] | None] = None
-    """(channels, height, width) of its images; None where the inputs are no images."""
+    files: ClassVar[tuple[int, int, int] | None] = None
+    """(channels, height, width) of the images in its files; None where the inputs are no images."""
     has_subspace: ClassVar[bool] = False
     """Whether the subspace that its inputs span is known (``extras["U"]``)."""
+
+    @property
+    def image(self) -> tuple[int, int, int] | None:
+        """(channels, height, width) of its images as networks see them."""
+        return self.files
 
     @property
     def inputs(self) -> int | None:
@@ -48,7 +53,7 @@ class Digits(Source):
     split: Literal["random"] = Field("random", description="80/10/10 of all images; there is no official test set.")
     loader: ClassVar[str] = "symlab.data.digits:load"
     n_classes: ClassVar[int] = 10
-    image: ClassVar[tuple[int, int, int] | None] = (1, 8, 8)
+    files: ClassVar[tuple[int, int, int] | None] = (1, 8, 8)
 
 
 class Gmm(Source):
@@ -119,6 +124,19 @@ class Images(Source):
         multiple_of=10,
         description="Use this many images (a multiple of 10), equally many of each class; null for all.",
     )
+    side: Positive | None = Field(
+        None, description="Pixels of each side, of which each is the mean of a block of the files' pixels; null for these."
+    )
+
+    @model_validator(mode="after")
+    def _blocks_fit(self) -> Self:
+        if self.side is not None and self.files is not None and self.files[1] % self.side:
+            raise ValueError(f"side = {self.side} does not divide the {self.files[1]} pixels of a side")
+        return self
+
+    @property
+    def image(self) -> tuple[int, int, int] | None:
+        return self.files if self.side is None or self.files is None else (self.files[0], self.side, self.side)
 
 
 class Mnist(Images):
@@ -127,7 +145,7 @@ class Mnist(Images):
     source: Literal["mnist"]
     loader: ClassVar[str] = "symlab.data.mnist:load"
     n_classes: ClassVar[int] = 10
-    image: ClassVar[tuple[int, int, int] | None] = (1, 28, 28)
+    files: ClassVar[tuple[int, int, int] | None] = (1, 28, 28)
 
 
 class MnistCoherence(Source):
@@ -151,7 +169,7 @@ class Cifar10(Images):
     source: Literal["cifar10"]
     loader: ClassVar[str] = "symlab.data.cifar10:load"
     n_classes: ClassVar[int] = 10
-    image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
+    files: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 
 class Cifar10Jpeg(Images):
@@ -160,7 +178,7 @@ class Cifar10Jpeg(Images):
     source: Literal["cifar10_jpeg"]
     loader: ClassVar[str] = "symlab.data.cifar10_jpeg:load"
     n_classes: ClassVar[int] = 10
-    image: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
+    files: ClassVar[tuple[int, int, int] | None] = (3, 32, 32)
 
 
 class Imdb(Source):

@@ -33,7 +33,7 @@ def split_images(
     ``split`` "random": 80/10/10 of all images; "official": the training files split 90/10 into train and val, and all
     test files. ``n_samples``, if there is one, keeps a random subset with that many images, equally many of each
     class: of all images before they are split, or of the training files alone where the split is "official". All is
-    seeded by ``seed``.
+    seeded by ``seed``. ``side``, if there is one, is what images are averaged to.
 
     Raises:
         UserError: there is no such subset.
@@ -41,6 +41,8 @@ def split_images(
     train_files, test_files = files
     x, y = np.concatenate([train_files.x, test_files.x]), np.concatenate([train_files.y, test_files.y])
     train, val, test = _indices(y, len(train_files.y), spec, name, n_classes)
+    if spec.side is not None:
+        x, image = average_blocks(x, image, spec.side), (image[0], spec.side, spec.side)
     x_train = x[train]
     mean, std = mean_and_std(x_train, channels=image[0])
     return Dataset(
@@ -57,6 +59,13 @@ def split_images(
         image=image,
         provenance={"source": name, "split": spec.split, "seed": spec.seed, "n_samples": spec.n_samples, **provenance},
     )
+
+
+def average_blocks(x: UInt8[np.ndarray, "n d"], image: tuple[int, int, int], side: int) -> UInt8[np.ndarray, "n k"]:
+    """Images of ``side`` x ``side`` pixels, each the rounded mean of a block of square images' pixels."""
+    channels, height, _ = image
+    blocks = x.reshape(len(x), channels, side, height // side, side, height // side)
+    return blocks.mean(axis=(3, 5), dtype=np.float32).round().astype(np.uint8).reshape(len(x), -1)
 
 
 def _indices(

@@ -116,10 +116,7 @@ MIRROR_SYMMETRY = Paper(
             ("mirror_factors.csv",),
         ),
         Experiment(
-            "mirror_symmetry.attention",
-            Attention,
-            f"{_SMALL}.attention:train_attention",
-            ("mirror_attention.csv",),
+            "mirror_symmetry.attention", Attention, f"{_SMALL}.attention:train_attention", ("mirror_attention.csv",)
         ),
         Experiment(
             "mirror_symmetry.solvers",

@@ -17,16 +17,7 @@ from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
 from symlab.papers.mirror_symmetry.settings import Mirrors
 from symlab.seeds import numpy_rng, torch_generator
-from symlab.symmetries.mirrors import (
-    Mirror,
-    State,
-    hessian_times,
-    inner,
-    neurons,
-    norm,
-    random_state,
-    unit,
-)
+from symlab.symmetries.mirrors import Mirror, State, hessian_times, inner, neurons, norm, random_state, unit
 from symlab.training.models import Models, move
 from symlab.training.stacks import losses
 
@@ -145,10 +136,7 @@ class Point:
     def rows(self, state: State) -> Iterator[dict[str, Any]]:
         """All quantities of ``measure_mirrors`` at a trained state."""
         places = {"on": self.mirror.on(state), "off": state}
-        for quantity, measured in (
-            ("gradient", self._gradient),
-            ("hessian", self._hessian),
-        ):
+        for quantity, measured in (("gradient", self._gradient), ("hessian", self._hessian)):
             yield {"quantity": quantity, **{place: measured(at) for place, at in places.items()}}
         n, m = (unit(part(self._direction(state))) for part in (self.mirror.off, self.mirror.on))
         yield {

@@ -135,11 +135,7 @@ def step_factors(
 
 
 def lyapunov_exponents(
-    lr: Float[np.ndarray, " runs"],
-    mu: Float[np.ndarray, " runs"],
-    d: int,
-    steps: int,
-    stream: np.random.Generator,
+    lr: Float[np.ndarray, " runs"], mu: Float[np.ndarray, " runs"], d: int, steps: int, stream: np.random.Generator
 ) -> pd.DataFrame:
     """Lyapunov exponents a step of prod_t (I + 2 lr [[0, y x^T], [x y^T, 0]]), of the 2 d of each rate and mu.
 

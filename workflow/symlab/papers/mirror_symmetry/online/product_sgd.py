@@ -11,12 +11,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.online.law import (
-    critical_rate,
-    growth_rate,
-    predict_sparsity,
-    simulate_products,
-)
+from symlab.papers.mirror_symmetry.online.law import critical_rate, growth_rate, predict_sparsity, simulate_products
 from symlab.papers.mirror_symmetry.settings import Sparsity
 from symlab.seeds import numpy_rng
 

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.small.plasticity import (
-    BIAS,
-    DECAY,
-    HADAMARD,
-    KEPT,
-    NOISE,
-    SGD,
-    SKIP,
-    SYRE,
-    VANILLA,
-)
+from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
 from symlab.plotting.style import Style
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
