@@ -3,7 +3,6 @@ import gzip
 import numpy as np
 import pooch
 import pytest
-
 from pydantic import ValidationError
 
 from symlab.data import Mnist, load, mnist

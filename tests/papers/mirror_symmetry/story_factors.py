@@ -17,6 +17,7 @@ from symlab.papers.mirror_symmetry.settings import (
 )
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
 
+NETWORK_TASKS = "mirror_network_tasks.csv"
 FACTOR, DEAD, TASKS = "mirror_factors.csv", "mirror_dead.csv", "mirror_plasticity.csv"
 ATTENTION, COURSE, SIGNS = "mirror_attention.csv", "mirror_solvers.csv", "mirror_signs.csv"
 SHARES = {VANILLA: 0.0, SKIP: 0.6, HADAMARD: 0.5, KEPT: 0.5, BIAS: 0.0, "decay": 0.8, SYRE: 0.0, NOISE: 0.0, SGD: 0.6}
@@ -67,6 +68,21 @@ def tasks():
                 loss = 0.03 * (1 + 0.1 * seed) * (1 + task * (SHARES[key["variant"]] + (key["variant"] == BIAS)))
                 rows.append(key | {"seed": seed, "task": task, "start": 1.0, "loss": loss})
     return pd.DataFrame(rows)
+
+
+def network_tasks():
+    """Products learn less and less, remedies as much as vanilla networks."""
+    return pd.DataFrame(
+        [
+            {"variant": name, "seed": seed, "task": task, "dataset": "mnist"}
+            | {"dead": 0.1 + 0.01 * seed + 0.1 * (name == HADAMARD) * task}
+            | {"loss": 0.1 * (1 + 0.1 * seed) * (1 + (name == HADAMARD) * task)}
+            | {"accuracy": 0.95 + 0.001 * seed - 0.1 * (name == HADAMARD) * task}
+            for name in (VANILLA, HADAMARD, NOISE, BIAS, "decay", SYRE, SKIP)
+            for seed in range(3)
+            for task in (1, 2, 3)
+        ]
+    )
 
 
 def attention():
@@ -139,6 +155,9 @@ SPOILED = {
     "4-contained": (DEAD, lambda t: t.assign(kept=t["before"] // 2)),
     "4-loss": (TASKS, lambda t: t.assign(loss=t["loss"].where(t["variant"] == VANILLA, 0.03 / t["task"]))),
     "4-skip": (DEAD, lambda t: t.assign(dead_coordinates=t["dead"] // 3)),
+    "tasks-loss": (NETWORK_TASKS, lambda t: t.assign(loss=t["loss"].where(t["variant"] != HADAMARD, 0.1 / t["task"]))),
+    "tasks-dead": (NETWORK_TASKS, lambda t: t.assign(dead=t["dead"].where(t["variant"] != HADAMARD, 0.0))),
+    "tasks-remedies": (NETWORK_TASKS, lambda t: t.assign(accuracy=t["accuracy"].where(t["variant"] != BIAS, 0.8))),
     "9-decay": (ATTENTION, lambda t: t.assign(rank_query=100 * t["decay"])),
     "9-together": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 3)),
     "9-values": (ATTENTION, lambda t: t.assign(apart_key=0.3 + 0.1 / (1 + t["time"]))),

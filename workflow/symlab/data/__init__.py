@@ -125,7 +125,8 @@ class Images(Source):
         description="Use this many images (a multiple of 10), equally many of each class; null for all.",
     )
     side: Positive | None = Field(
-        None, description="Pixels of each side, of which each is the mean of a block of the files' pixels; null for these."
+        None,
+        description="Pixels of each side, of which each is the mean of a block of the files' pixels; null for these.",
     )
 
     @model_validator(mode="after")

@@ -14,6 +14,7 @@ from symlab.papers.mirror_symmetry.settings import (
     Magnitudes,
     Memory,
     Mirrors,
+    NetworkTasks,
     OnlineRank,
     Plasticity,
     SmallNetworks,
@@ -63,6 +64,7 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-adam", f"{_ONLINE}.fig_adam", (*_SPARSITY[:1], "mirror_adam.csv")),
         Figure("mirror-removed", f"{_DEEP}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
         Figure("mirror-budget", f"{_DEEP}.fig_budget", ("magnitudes.csv", "homogeneity.csv")),
+        Figure("mirror-tasks", f"{_SMALL}.fig_tasks", ("mirror_network_tasks.csv",)),
         Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
         Figure("mirror-thm1", f"{_DEEP}.fig_thm1_networks", ("network_mirrors.csv",)),
     ),
@@ -108,6 +110,13 @@ MIRROR_SYMMETRY = Paper(
             Plasticity,
             f"{_SMALL}.plasticity:learn_tasks",
             ("mirror_plasticity.csv", "mirror_dead.csv"),
+        ),
+        Experiment(
+            "mirror_symmetry.network_tasks",
+            NetworkTasks,
+            f"{_SMALL}.network_tasks:learn_labellings",
+            ("mirror_network_tasks.csv",),
+            datasets=True,
         ),
         Experiment(
             "mirror_symmetry.factorization",
@@ -169,6 +178,8 @@ MIRROR_SYMMETRY = Paper(
         "(`start`) and after it. `noise` is a variance.",
         "mirror_dead.csv": "How many of their parameters have a gradient of at most `threshold` when a task arrives, "
         "how many were so a task `before`, and how many of these are still (`kept`).",
+        "mirror_network_tasks.csv": "Networks of products and plain ones that learn one labelling of images after the "
+        "other: loss and accuracy at a task's end, and the share of dead parameters when it arrives.",
         "mirror_factors.csv": "Rank of two linear layers with weight decay `gamma`, of the convex minimum, and the "
         "numbers of singular values of A S above gamma and above the edge of what is still falling.",
         "mirror_attention.csv": "Ranks of the query, key and value weights of attention layers while they train, and "

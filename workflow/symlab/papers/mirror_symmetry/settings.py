@@ -134,6 +134,25 @@ class Plasticity(PointSettings):
         return {"tasks": self.tasks, "steps a task": self.steps, "seeds": self.seeds}
 
 
+class NetworkTasks(PointSettings):
+    """Networks of one hidden layer that learn one labelling of images after the other, with and without products."""
+
+    by: ClassVar = {"seed": "seeds"}
+    width: Positive = Field(64, description="Hidden neurons.")
+    samples: Positive = Field(600, description="Images.")
+    tasks: Several = Field(10, description="Labellings: permutations of the classes.")
+    steps: Positive = Field(1000, description="Steps on each.")
+    batch: Positive = Field(32, description="Samples of a step, drawn with replacement.")
+    lr: Amount = Field(1e-3, description="Rate of Adam without momentum.")
+    noise: Amount = Field(1e-8, description="Variance of the noise added to gradients.")
+    bias: Amount = Field(1e-4, description="Variance of the fixed biases.")
+    decay: Amount = Field(1e-3, description="γ of the variants with weight decay.")
+    seeds: Positive = Field(3, description="Draws of labellings, batches and initial weights.")
+
+    def scale(self) -> dict[str, int]:
+        return {"images": self.samples, "labellings": self.tasks, "seeds": self.seeds}
+
+
 class Attention(PointSettings):
     """Self-attention layers that learn a regression in context, with weight decay (Figs. 9, 10)."""
 
