@@ -6,14 +6,17 @@ import re
 import pandas as pd
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline import docs
 from symlab.pipeline.config import parse_config
+from symlab.pipeline.crate import FILE, crate_text
 from symlab.pipeline.docs import REFERENCE, ROOT, generate, pages, regenerate
 from symlab.pipeline.ledger import evaluate_claims
+from symlab.pipeline.schema import schema_text
 from symlab.study.card import Sentence
 from symlab.study.claim import Claim, Measurement, at_most, exact_value
 
@@ -55,7 +58,7 @@ def test_every_kept_run_is_told_and_every_kept_figure_shown():
     text = "".join(path.read_text() for path in pages())
     for run in REFERENCE.iterdir():
         assert re.search(rf"generated: verdicts [\w-]+ {run.name} ", text)
-        pictures = {path.name for path in run.iterdir() if path.is_file()} - {"claims.csv", "provenance.json"}
+        pictures = {path.name for path in run.glob("*.svg")}
         assert {name for name in pictures if f"reference/{run.name}/{name}" not in text} == set()
 
 
@@ -69,6 +72,42 @@ def configs():
 @pytest.mark.parametrize("config", configs())
 def test_configs_in_pages_are_valid(config):
     assert all(study.variants or study.settings for study in parse_config(config).studies.values())
+
+
+@pytest.mark.parametrize("run", sorted(path.parent.name for path in REFERENCE.glob("*/provenance.json")))
+def test_a_kept_run_has_a_record_of_its_files(run):
+    record = REFERENCE / run / FILE
+    assert record.read_text() == crate_text(record.parent), "run make docs"
+    graph = {each["@id"]: each for each in json.loads(record.read_text())["@graph"]}
+    assert graph[graph[FILE]["about"]["@id"]]["@type"] == "Dataset"
+    refers = [each["@id"] for each in (*graph["./"]["hasPart"], *graph["#run"]["result"], graph["#run"]["instrument"])]
+    assert set(refers) <= set(graph) and "claims.csv" in refers
+    assert all((record.parent / name).exists() for name in refers if not name.startswith("#"))
+
+
+def test_the_schema_of_a_config_is_fresh_and_takes_every_preset():
+    assert docs.SCHEMA.read_text() == schema_text(), "run make docs"
+    schema = Draft202012Validator(json.loads(schema_text()))
+    for path in (ROOT / "config.yaml", *(ROOT / "workflow" / "presets").glob("*.yaml")):
+        assert list(schema.iter_errors(yaml.safe_load(path.read_text()))) == [], path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda study: study.update(netwrok={"name": "mlp"}),
+        lambda study: study["network"].update(width=3),
+        lambda study: study["recipe"].update(epochs="many"),
+        lambda study: study["variants"]["w"]["scheme"].update(name="w_symmetric"),
+        lambda study: study["figures"].append("identifiability-99"),
+    ],
+)
+def test_the_schema_refuses_what_the_workflow_refuses(change):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    change(config["studies"]["digits"])
+    with pytest.raises(UserError):
+        parse_config(config)
+    assert not Draft202012Validator(json.loads(schema_text())).is_valid(config)
 
 
 @pytest.mark.parametrize("what", ["nothing", "found neuron-identifiability", "verdicts nobody demo", "owners demo"])

@@ -17,6 +17,7 @@ from pathlib import Path
 from symlab.artifacts import read_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
+from symlab.pipeline.crate import FILE, crate_text
 from symlab.pipeline.ledger import (
     FAILED,
     FINDING,
@@ -32,10 +33,12 @@ from symlab.pipeline.ledger import (
     tell,
 )
 from symlab.pipeline.reference import command_help, escape, figure_table, settings_tables
+from symlab.pipeline.schema import schema_text
 from symlab.study.card import Paper
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "results" / "reference"
+SCHEMA = ROOT / "config" / "schema.json"
 EXAMPLE = ROOT / "examples" / "align" / "kept"
 PART = re.compile(r"(<!-- generated: ([\w -]+?) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
@@ -205,10 +208,11 @@ def _verdict_of(claim: Judged) -> str:
 
 def main() -> None:
     """Write the generated parts anew and name the files that changed."""
-    for path in pages():
-        text = path.read_text()
-        if (fresh := regenerate(text)) != text:
-            path.write_text(fresh)
+    fresh = {path: regenerate(path.read_text()) for path in pages()} | {SCHEMA: schema_text()}
+    fresh |= {path.with_name(FILE): crate_text(path.parent) for path in sorted(REFERENCE.glob("*/provenance.json"))}
+    for path, text in fresh.items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
             print(path.relative_to(ROOT))
 
 
