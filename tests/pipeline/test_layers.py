@@ -15,7 +15,6 @@ PUBLIC = {
     # What a paper may be written with, whichever does so now.
     "symlab.study.claim",
     "symlab.study.curves",
-    "symlab.study.facets",
     "symlab.study.points.join_grids",
     # What an objective of training and a probe may be, for experiments to come; tests alone use these now.
     "symlab.training.probes.AtEpochs",
