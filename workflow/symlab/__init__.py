@@ -5,6 +5,7 @@ For networks of your own (torch is imported with the first of these that is used
 - ``trace(module, example)``: which axes of which weights permute together (a ``Traced``);
 - ``align(module, A, B, data)``: network B with its neurons in the order of A's (an ``Aligned``);
 - ``merge(module, states, data)``: several networks in one order, averaged (a ``Merged``);
+- ``diagnose(module, A, B, data)``: which neurons have the same place in both, and what swaps cost (a ``Diagnosis``);
 - ``UserError``: what they raise where something does not fit, a sentence on what to do.
 """
 
@@ -17,18 +18,32 @@ from symlab.errors import UserError
 
 if TYPE_CHECKING:
     from symlab.own.align import Aligned, align
+    from symlab.own.diagnose import Diagnosis, diagnose
     from symlab.own.merge import Merged, merge
     from symlab.own.trace import trace
     from symlab.symmetries.trace import Traced
 
 __version__ = "0.1.0"
-__all__ = ["Aligned", "Merged", "Traced", "UserError", "__version__", "align", "merge", "trace"]
+__all__ = [
+    "Aligned",
+    "Diagnosis",
+    "Merged",
+    "Traced",
+    "UserError",
+    "__version__",
+    "align",
+    "diagnose",
+    "merge",
+    "trace",
+]
 
 _HOMES = {
     "Aligned": "symlab.own.align",
+    "Diagnosis": "symlab.own.diagnose",
     "Merged": "symlab.own.merge",
     "Traced": "symlab.symmetries.trace",
     "align": "symlab.own.align",
+    "diagnose": "symlab.own.diagnose",
     "merge": "symlab.own.merge",
     "trace": "symlab.own.trace",
 }

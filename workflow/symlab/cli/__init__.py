@@ -53,6 +53,24 @@ writes to the folder merged/:
 
 Mistakes are told in a sentence, with exit status 1; nothing is written then.
 """
+DIAGNOSE = """\
+Tell neuron by neuron whether two trainings of one architecture have it in the same place: its partner in the best
+matching, how well both correlate, and what exchanging it with another would cost in weight norm.
+
+Weights that are equal in both networks count as fixed: where all are trained, every swap is free and its cost 0.
+"""
+DIAGNOSED = """\
+example:
+  symlab diagnose A.safetensors B.safetensors \\
+      --model my_package.networks:build --data validation.npz --out diagnosed
+
+writes to the folder diagnosed/:
+  neurons.csv               a row a neuron of A: its partner in B, correlations, its cheapest swap
+  neurons.png, neurons.pdf  correlation with its own number in B against that with its partner
+  run.json                  the options and versions of this run
+
+Mistakes are told in a sentence, with exit status 1; nothing is written then.
+"""
 TRACE = """\
 Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
 group acts on, and the operations that were not understood.
@@ -156,6 +174,14 @@ def _add_align(align: argparse.ArgumentParser) -> None:
     _add_overwrite(align)
 
 
+def _add_diagnose(diagnose: argparse.ArgumentParser) -> None:
+    diagnose.add_argument("A", metavar="A.safetensors", help="file or folder: weights of the network that is told of")
+    diagnose.add_argument("B", metavar="B.safetensors", help="file or folder: weights of the other training")
+    _add_needed(diagnose)
+    add_computing(diagnose)
+    _add_overwrite(diagnose)
+
+
 def _add_merge(merge: argparse.ArgumentParser) -> None:
     merge.add_argument(
         "networks", nargs="+", metavar="FILE", help="files or folders: two or more networks; the first gives the order"
@@ -253,6 +279,13 @@ COMMANDS = {
         _add_merge,
         "symlab.cli.merge:merge",
         MERGED,
+    ),
+    "diagnose": Command(
+        "tell which neurons two trained networks of your own have in the same place",
+        DIAGNOSE,
+        _add_diagnose,
+        "symlab.cli.diagnose:diagnose",
+        DIAGNOSED,
     ),
     "trace": Command(
         "print the permutation symmetries of a network of your own", TRACE, add_model, "symlab.cli.trace:trace"

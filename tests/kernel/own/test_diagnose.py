@@ -1,0 +1,97 @@
+"""Planted renumberings are told neuron by neuron, with the costs of swaps, by function and by command."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from symlab import UserError, diagnose
+from symlab.cli import main
+from symlab.identifiability.realization import realization_costs, swap_costs
+
+MOVED = torch.tensor([3, 1, 2, 0, 4, 5, 7, 6])
+
+
+class Net(nn.Module):
+    """Two hidden layers, the second of which reads the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """A, and B: A with four neurons of the first layer elsewhere, a little trained, but for a few shared weights."""
+    torch.manual_seed(0)
+    A = {name: 2 * tensor for name, tensor in Net().state_dict().items()}
+    B = {name: tensor.clone() for name, tensor in A.items()}
+    for name in ("first.weight", "first.bias"):
+        B[name] = A[name][MOVED]
+    B["second.weight"] = A["second.weight"][:, MOVED]
+    B = {name: tensor + 0.01 * torch.randn_like(tensor) for name, tensor in B.items()}
+    B["second.weight"][:, 0] = A["second.weight"][:, 0]
+    return A, B, torch.randn(200, 6)
+
+
+def test_moved_neurons_are_named_with_their_partners(networks):
+    A, B, x = networks
+    found = diagnose(Net(), A, B, x)
+    first, second = (rows for _, rows in found.neurons.groupby("group", sort=False))
+    # B has neuron 3 of A at place 0: pi puts place 0 at 3.
+    assert list(first["partner"]) == np.argsort(MOVED).tolist()
+    assert list(first["neuron"][~first["itself"]]) == [0, 3, 6, 7] and second["itself"].all()
+    hidden = [torch.tanh(x @ net["first.weight"].T + net["first.bias"]).numpy() for net in (A, B)]
+    for row in first.itertuples():
+        expected = np.corrcoef(hidden[0][:, row.neuron], hidden[1][:, row.partner])[0, 1]
+        assert row.correlation == pytest.approx(expected, abs=1e-5)
+        assert row.own_correlation == pytest.approx(np.corrcoef(*(h[:, row.neuron] for h in hidden))[0, 1], abs=1e-5)
+    assert "4 of 8 neurons are not identifiable" in str(found) and "0 of 5" in str(found)
+    # Nothing is fixed in the first layer, so that any neuron can take the function of any other.
+    assert first["cheapest"].to_numpy() == pytest.approx(0, abs=1e-9)
+
+
+def test_costs_are_those_of_both_networks_with_what_they_share_fixed(networks):
+    A, B, x = networks
+    F, D = torch.zeros(5, 8), torch.ones(5, 8)
+    F[:, 0], D[:, 0] = A["second.weight"][:, 0], 0.0
+    costs = []
+    for net in (A, B):
+        h = torch.tanh(x @ net["first.weight"].T + net["first.bias"]).double()
+        _, sigma, directions = torch.linalg.svd(h - h.mean(0), full_matrices=False)
+        k = int((sigma.square().cumsum(0) < 0.8 * sigma.square().sum()).sum()) + 1
+        costs.append(
+            swap_costs(realization_costs(net["second.weight"], F, D, directions[:k].T)).fill_diagonal_(torch.inf)
+        )
+    expected = ((costs[0] + costs[1]) / 2).min(1).values
+    for fixed in (None, {"second.weight": (F, D)}):
+        rows = diagnose(Net(), A, B, x, fixed=fixed, explained_variance=0.8).neurons
+        found = rows[rows["group"] == rows["group"].iloc[-1]]["cheapest"]
+        np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_the_command_writes_the_table_and_prints_how_many(networks, tmp_path, monkeypatch, capsys):
+    A, B, x = networks
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets_of_diagnose.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.first, self.second, self.head = nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(5, 3)\n\n"
+        "    def forward(self, x):\n        return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))\n"
+    )
+    torch.save(A, "A.pt"), torch.save(B, "B.pt"), np.savez("data.npz", x=x.numpy())
+    main(["diagnose", "A.pt", "B.pt", "--model", "nets_of_diagnose:Net", "--data", "data.npz", "--out", "found"])
+    assert "4 of 8 neurons are not identifiable" in capsys.readouterr().out
+    table = pd.read_csv("found/neurons.csv")
+    pd.testing.assert_frame_equal(table, diagnose(Net(), A, B, x).neurons, check_dtype=False, atol=1e-6)
+    assert (tmp_path / "found/neurons.png").stat().st_size > 5000
+
+
+def test_a_network_without_neurons_is_told():
+    module = nn.Linear(3, 2)
+    with pytest.raises(UserError, match="no neurons"):
+        diagnose(module, module.state_dict(), module.state_dict(), torch.randn(20, 3))

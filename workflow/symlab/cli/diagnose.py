@@ -1,0 +1,64 @@
+"""``symlab diagnose``: ``symlab.diagnose`` from files to a table and a figure."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from symlab.artifacts import write_table, write_text
+from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.own.diagnose import diagnose_models
+from symlab.plotting.style import COLUMN, Style, apply_style, legend, mark_entry, palette, panels, save
+
+RESULTS = ("neurons.csv", "neurons.png", "neurons.pdf", "run.json")
+MOST_PANELS = 12
+
+
+def diagnose(options: Namespace) -> None:
+    """Diagnose two networks as ``symlab diagnose --help`` says; print a summary.
+
+    Raises:
+        UserError: something in the options or files is wrong; nothing is written then.
+    """
+    check_folder(options, RESULTS)
+    models = models_of(options, [options.A, options.B])
+    found = diagnose_models(models, seed=options.seed)
+    folder, style = Path(options.out), Style()
+    with all_or_nothing(folder, RESULTS) as staged:
+        write_table(staged / "neurons.csv", found.neurons)
+        write_text(staged / "run.json", run_as_json(options))
+        with apply_style(style):
+            save(neurons_figure(found.neurons, style), staged / "neurons.pdf", staged / "neurons.png", dpi=style.dpi)
+    print(found)
+    print(f"\nWritten to {folder}: {', '.join(RESULTS)}")
+
+
+def neurons_figure(neurons: pd.DataFrame, style: Style) -> Figure:
+    """Each neuron's correlation with that of its own number in the other network against that with its partner.
+
+    A panel a group, of the first ``MOST_PANELS``; neurons that are their own partners lie on the diagonal.
+    """
+    groups = list(dict.fromkeys(neurons["group"]))[:MOST_PANELS]
+    columns = min(3, len(groups))
+    n_rows = -(-len(groups) // columns)
+    figure, axes = panels(n_rows, columns, max(COLUMN, 2.3 * columns), 0.9 + 2.1 * n_rows)
+    kept, moved, *_ = palette(style)
+    for axis, group in zip(axes.flat, groups, strict=False):
+        rows = neurons[neurons["group"] == group]
+        axis.axline((0, 0), slope=1, color="0.85", linewidth=0.8, zorder=0)
+        for itself, color in ((True, kept), (False, moved)):
+            part = rows[rows["itself"] == itself]
+            axis.plot(part["correlation"], part["own_correlation"], "o", color=color, markersize=3, alpha=0.7)
+        axis.set_title(f"{str(group).replace('$', '')}: {np.mean(rows['itself']):.0%} in place")
+        axis.set_xlabel("correlation with the partner")
+        axis.set_ylabel("with its own number")
+        axis.label_outer()
+    for axis in axes.flat[len(groups) :]:
+        axis.remove()
+    entries = [mark_entry("its own partner", "o", color=kept), mark_entry("another's", "o", color=moved)]
+    legend(figure, entries, "a point a neuron of A")
+    return figure
