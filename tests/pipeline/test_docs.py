@@ -8,6 +8,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from symlab import __version__
 from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
@@ -50,8 +51,12 @@ def test_the_readme_is_short_and_the_papers_have_pages():
 
 
 def test_the_papers_are_cited():
-    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
-    assert [(each["title"], each["url"]) for each in cited] == [(paper.title, paper.link) for paper in PAPERS]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    cited = [(each["title"], each["url"]) for each in citation["references"]]
+    assert cited == [(paper.title, paper.link) for paper in PAPERS]
+    latest = re.search(r"^## ([\d.]+), ([\d-]+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert (citation["version"], str(citation["date-released"])) == latest.groups()
+    assert citation["version"] == __version__
 
 
 def test_every_kept_run_is_told_and_every_kept_figure_shown():

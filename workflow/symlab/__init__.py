@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from symlab.own.trace import trace
     from symlab.symmetries.trace import Traced
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Aligned",
     "Diagnosis",

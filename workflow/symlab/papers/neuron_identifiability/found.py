@@ -32,11 +32,11 @@ HEADLINE = (
         {"standard": _at("4a-barrier", **STANDARD), "fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
-        "What counts is how dear it is to swap a neuron with another: of two neurons with tags of one strength, the "
-        "one that is dearer to swap keeps its place in {kept:~%} of cases.",
+        "What holds a neuron in place is what swapping it with another would cost: of one that stayed and one that "
+        "moved, the first costs more to swap in {kept:~%} of cases.",
         {"kept": _at("neurons-kept", **_fixed(0.5))},
-        "Of two neurons with tags of one strength, the one that is dearer to swap keeps its place in {kept:~%} of "
-        "cases; the paper's theory lets one expect more than half.",
+        "Of a neuron that stayed in place and one that moved, the first costs more to swap in {kept:~%} of cases; the "
+        "paper's theory lets one expect more than half.",
     ),
     Sentence(
         "But the strongest tags cost {price:~} points of validation accuracy.",

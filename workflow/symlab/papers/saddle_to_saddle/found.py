@@ -5,13 +5,12 @@ from symlab.study.card import Sentence, at
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
     Sentence(
-        "Networks that start from tiny weights leave the point where all weights are zero along one direction in every "
-        "layer: the second strongest is **{rank:~%}** of the strongest at depth 6.",
+        "Networks of six layers that start from tiny weights leave the point where all weights are zero along a single "
+        "direction in every layer: the second strongest is **{rank:~%}** of it.",
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "From 4 neurons a layer on, some runs leave faster than any single neuron can: {w4:~%} of them at width 4, "
-        "{w32:~%} at width 32.",
+        "Some runs leave faster than any single neuron can: {w4:~%} of them with 4 neurons a layer, {w32:~%} with 32.",
         {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 32)},
     ),
     Sentence(
