@@ -137,7 +137,15 @@ def signs():
 
 
 def tables():
-    return {FACTOR: factors(), DEAD: dead(), TASKS: tasks(), ATTENTION: attention(), COURSE: course(), SIGNS: signs()}
+    return {
+        FACTOR: factors(),
+        DEAD: dead(),
+        TASKS: tasks(),
+        ATTENTION: attention(),
+        NETWORK_TASKS: network_tasks(),
+        COURSE: course(),
+        SIGNS: signs(),
+    }
 
 
 SPOILED = {
