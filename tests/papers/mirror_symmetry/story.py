@@ -15,3 +15,11 @@ def tables():
 def story(name):
     """The tables of the study that judges a claim or draws a figure."""
     return story_online.at_full_rank(tables()) if name == "3b-residual" else tables()
+
+
+SIMULATED = ("phase-stationary",)
+
+
+def simulate(name, generator):
+    """Tables as the theory of a claim gives them."""
+    return {"phase-stationary": story_online.simulate_stationary}[name](generator)

@@ -33,10 +33,15 @@ def homogeneity():
     for scheme, decay in (("standard", 0.0), ("standard", 1e-3), ("standard", 5e-3), ("w_asymmetric", 5e-3)):
         for epoch, trained in ((0, 0), (10, 1)):
             alike = 0.1 * decay / 5e-3 * trained if scheme == "standard" else 0.001
+            scatter = 1e-4 if trained else 3e-5
             for kind in ("pre", "post"):
                 rows += [
                     {**key(scheme, decay), "seed": seed, "kind": kind, "epoch": epoch, "negative": 0.0}
-                    | {"positive": alike + 1e-4 * seed, "close": alike, "merged": 400 * alike + seed}
+                    | {
+                        "positive": alike + scatter * seed,
+                        "close": alike,
+                        "merged": 400 * alike + seed,
+                    }
                     | {"participation": 9 - 30 * alike + 0.01 * seed, "dead": 1, "live": 7, "closest": 0.1 - alike / 2}
                     for seed in SEEDS
                 ]

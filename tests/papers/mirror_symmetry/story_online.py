@@ -163,3 +163,14 @@ def at_full_rank(tables):
     """What the paper's inset shows: the law and it cannot both hold."""
     ranks = tables[RANKS]
     return {**tables, RANKS: ranks.assign(rank_3=ranks["rank_3"].where(ranks["model"] != "residual", ranks["d"]))}
+
+
+def simulate_stationary(generator, d=50, seeds=36):
+    """Products drawn from the stationary law, with the preset's numbers of seeds and inputs."""
+    tables = sparsity_tables()
+    rows = tables[SPARSITY]
+    rows = rows[(rows["grid"] == 3) & (rows["seed"] == 0)]
+    measured = pd.concat([rows.assign(seed=seed) for seed in range(seeds)], ignore_index=True)
+    for k in THRESHOLDS:
+        measured[f"below_{k}"] = generator.binomial(d, measured[f"below_{k}"]) / d
+    return {**tables, SPARSITY: measured}
