@@ -8,6 +8,8 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
   the claim reads first, in place or by returning another, or (name of the table, function);
 - ``VERDICTS``, where there are any: claims whose verdict on the story is not "held", and which it is;
 - ``PASSED_OVER``, where there are any: claims that still pass over an undefined value, until they are mended;
+- ``simulate(name, generator)`` and ``SIMULATED``, where theory can make the data: tables drawn from the theory itself
+  for each of these claims, with the numbers of units, the noise and the sizes of a run;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
 """
 
@@ -195,6 +197,20 @@ def test_the_error_of_a_claim_is_what_leaving_out_units_tells(paper, claim, monk
                     found[case].append(error / measured[case].error)
     wrong = {str(case): ratios for case, ratios in found.items() if not any(0.72 < ratio < 1.38 for ratio in ratios)}
     assert not wrong
+
+
+SIMULATED = [
+    (paper, BY_ID[f"{paper.prefix}-{name}"]) for paper in PAPERS for name in getattr(room(paper), "SIMULATED", ())
+]
+
+
+@pytest.mark.parametrize(("paper", "claim"), SIMULATED, ids=lambda each: getattr(each, "id", ""))
+def test_a_claim_holds_on_data_of_the_theory_itself(paper, claim):
+    """In 19 of 20 draws: a yardstick that fails perfect theory for its noise alone is wrong."""
+    place, name = room(paper), paper.number(claim.id)
+    drawn = [evaluate_claim(claim, place.simulate(name, np.random.default_rng(seed))) for seed in range(20)]
+    held = [verdicts(found) == {"held"} for found in drawn]
+    assert sum(held) >= 19, drawn[held.index(False)]
 
 
 @each_claim

@@ -612,3 +612,19 @@ SPOILED = {
     "thm5.1-gelu-slope": lambda t: column(t, "chord", 1e-5, nonlinearity="gelu", scale=0.001),
     "prop5.2-bound": lambda t: column(t, "excess_max", 1e-4, variant="syre", pair=3, aligned=True, split="test"),
 }
+
+
+SIMULATED = ("11-k2", "11-k8")
+
+
+def simulate(name, generator):
+    """The least of the m (m - 1) / 2 distances of random points in k dimensions: its k-th power is exponential."""
+    k = int(name.removeprefix("11-k"))
+    rows = [
+        {"study": "s", "dataset": "gmm", "k": k, "d": 64, "m": m, "draw": draw, "sigma_F": 1.0, "fixed_fraction": share}
+        | {"gamma_out": (generator.exponential() / (m * (m - 1) / 2)) ** (1 / k), "row_gap": 1.0, "gamma_in": 1.0}
+        for share in (0.125, 1.0)
+        for m in 2 ** np.arange(4, 12)
+        for draw in range(12)
+    ]
+    return {"centre_gaps.csv": pd.DataFrame(rows)}

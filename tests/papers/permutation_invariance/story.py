@@ -292,3 +292,19 @@ SPOILED = {
     "14-dataset": change("barrier_max", 3.0, depth=3, source="mnist", matching="weight", split="train", width=40),
     "15-peak": change("barrier_max", 2.0, width=64, matching="weight"),
 }
+
+
+SIMULATED = ("2-uniform-decay",)
+
+
+def simulate(name, generator):
+    """200 pairs of uniform samples of the minima at each width, whose barriers scatter by nine tenths."""
+    rows = [
+        {"study": "s", "source": "uniform", "M": 12, "d": 20, "m": round(12 * ratio), "pair": pair, "kept": True}
+        | {"direct": 0.05, "permuted": permuted, "permuted_hungarian": permuted}
+        for ratio in (1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6)
+        for pair, permuted in enumerate(
+            6e-4 * (ratio - 1 if ratio <= 2 else (2 / ratio) ** 2) * generator.gamma(1 / 0.9**2, 0.9**2, 200)
+        )
+    ]
+    return {"widths_barriers.csv": pd.DataFrame(rows)}
