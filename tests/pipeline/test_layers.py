@@ -22,7 +22,6 @@ PUBLIC = {
     "symlab.training.probes.OnceWhere",
     "symlab.training.probes.log_spaced",
     "symlab.training.stacks.TaskSequence",
-    "symlab.training.flow",
     # The plain form of what activation moments do without a copy, which tests compare with.
     "symlab.symmetries.symmetry_spec.columns",
     # These wait: one paper alone uses them, and they are to be moved into its room or taken up by others.

@@ -6,6 +6,7 @@ For networks of your own (torch is imported with the first of these that is used
 - ``align(module, A, B, data)``: network B with its neurons in the order of A's (an ``Aligned``);
 - ``merge(module, states, data)``: several networks in one order, averaged (a ``Merged``);
 - ``diagnose(module, A, B, data)``: which neurons have the same place in both, and what swaps cost (a ``Diagnosis``);
+- ``escape(module, data)``: how and when a network leaves the saddle at the origin (an ``Escape``);
 - ``UserError``: what they raise where something does not fit, a sentence on what to do.
 """
 
@@ -19,6 +20,7 @@ from symlab.errors import UserError
 if TYPE_CHECKING:
     from symlab.own.align import Aligned, align
     from symlab.own.diagnose import Diagnosis, diagnose
+    from symlab.own.escape import Escape, escape
     from symlab.own.merge import Merged, merge
     from symlab.own.trace import trace
     from symlab.symmetries.trace import Traced
@@ -27,12 +29,14 @@ __version__ = "0.2.0"
 __all__ = [
     "Aligned",
     "Diagnosis",
+    "Escape",
     "Merged",
     "Traced",
     "UserError",
     "__version__",
     "align",
     "diagnose",
+    "escape",
     "merge",
     "trace",
 ]
@@ -40,10 +44,12 @@ __all__ = [
 _HOMES = {
     "Aligned": "symlab.own.align",
     "Diagnosis": "symlab.own.diagnose",
+    "Escape": "symlab.own.escape",
     "Merged": "symlab.own.merge",
     "Traced": "symlab.symmetries.trace",
     "align": "symlab.own.align",
     "diagnose": "symlab.own.diagnose",
+    "escape": "symlab.own.escape",
     "merge": "symlab.own.merge",
     "trace": "symlab.own.trace",
 }

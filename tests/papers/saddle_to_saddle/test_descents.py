@@ -13,7 +13,6 @@ from symlab.papers.saddle_to_saddle.chain import (
     Origin,
     chain_gradient,
     draw_weights,
-    fastest_neuron,
     origin_of,
     run_layers,
 )
@@ -26,6 +25,7 @@ from symlab.papers.saddle_to_saddle.descents import (
 )
 from symlab.papers.saddle_to_saddle.localized_loss import escape_of, layer_ratios
 from symlab.papers.saddle_to_saddle.settings import Descents
+from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import Place, follow_flow
 
 

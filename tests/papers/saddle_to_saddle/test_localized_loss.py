@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symlab.papers.saddle_to_saddle.chain import fastest_neuron, run_layers, squared_norm
+from symlab.papers.saddle_to_saddle.chain import run_layers, squared_norm
 from symlab.papers.saddle_to_saddle.fig_time import growth
 from symlab.papers.saddle_to_saddle.localized_loss import (
     bound_near_rank_one,
@@ -25,6 +25,7 @@ from symlab.papers.saddle_to_saddle.localized_loss import (
     to_sphere,
 )
 from symlab.papers.saddle_to_saddle.polygon import example_one, polygon
+from symlab.training.fastest_neuron import fastest_neuron
 
 OCTAGON = polygon(8)
 

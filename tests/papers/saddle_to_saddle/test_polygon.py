@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from symlab.data import Digits
 from symlab.data.digits import load
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.chain import fastest_neuron, origin_of
+from symlab.papers.saddle_to_saddle.chain import origin_of
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
 from symlab.papers.saddle_to_saddle.polygon import (
     best_rank_one_speed,
@@ -21,6 +21,7 @@ from symlab.papers.saddle_to_saddle.polygon import (
 )
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Polygons
 from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
+from symlab.training.fastest_neuron import fastest_neuron
 
 ANGLES = torch.linspace(0, 2 * math.pi, 721, dtype=torch.float64)
 

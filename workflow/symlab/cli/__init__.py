@@ -71,6 +71,16 @@ writes to the folder diagnosed/:
 
 Mistakes are told in a sentence, with exit status 1; nothing is written then.
 """
+ESCAPE = """\
+Follow a network from its initial weights along gradient flow until it has left the saddle at the origin, where deep
+networks with small weights wait long. Printed are the speed of the direction in which it leaves, beside the fastest
+neuron's, the rank of each layer, and a forecast of the steps that SGD takes. The network has to be positively
+homogeneous: linear maps and convolutions without biases, relu, pooling.
+"""
+ESCAPES = """\
+example:
+  symlab escape my_package.networks:build --data training.npz --lr 10 --power 4
+"""
 TRACE = """\
 Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
 group acts on, and the operations that were not understood.
@@ -210,6 +220,26 @@ def add_model(command: argparse.ArgumentParser) -> None:
     add_computing(command)
 
 
+def _add_escape(escape: argparse.ArgumentParser) -> None:
+    add_model(escape)
+    forecast = escape.add_argument_group("the forecast")
+    forecast.add_argument("--lr", type=float, default=0.1, metavar="RATE", help="of SGD (default: %(default)s)")
+    forecast.add_argument(
+        "--power", type=float, default=0.0, metavar="P", help="the rate is lr / |theta|^P (default: %(default)s)"
+    )
+    forecast.add_argument("--momentum", type=float, default=0.0, metavar="M", help="of SGD (default: %(default)s)")
+    forecast.add_argument(
+        "--drop",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="of the loss at the origin, at which the network has left (default: %(default)s)",
+    )
+    forecast.add_argument(
+        "--gradients", type=int, default=5000, metavar="N", help="compute at most N (default: %(default)s)"
+    )
+
+
 def _add_needed(command: argparse.ArgumentParser) -> None:
     needed = command.add_argument_group("needed")
     needed.add_argument(
@@ -286,6 +316,13 @@ COMMANDS = {
         _add_diagnose,
         "symlab.cli.diagnose:diagnose",
         DIAGNOSED,
+    ),
+    "escape": Command(
+        "forecast when a network of your own leaves the saddle at the origin, and how",
+        ESCAPE,
+        _add_escape,
+        "symlab.cli.escape:escape",
+        ESCAPES,
     ),
     "trace": Command(
         "print the permutation symmetries of a network of your own", TRACE, add_model, "symlab.cli.trace:trace"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.chain import Origin, draw_weights, fastest_neuron, origin_of, run_layers
+from symlab.papers.saddle_to_saddle.chain import Origin, draw_weights, origin_of, run_layers
 from symlab.papers.saddle_to_saddle.localized_loss import (
     budget_by_layer,
     escape_of,
@@ -23,6 +23,7 @@ from symlab.papers.saddle_to_saddle.localized_loss import (
 )
 from symlab.papers.saddle_to_saddle.settings import Descents
 from symlab.seeds import torch_generator
+from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import Place, follow_flow, norm_of
 
 SINGULAR = 10

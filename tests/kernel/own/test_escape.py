@@ -1,0 +1,141 @@
+"""The forecast of an escape against training, and what it says against formulas."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+from symlab import UserError, escape
+from symlab.cli import main
+from symlab.papers.saddle_to_saddle.chain import Origin
+from symlab.papers.saddle_to_saddle.localized_loss import escape_of
+from symlab.training.flow import follow_flow
+
+
+def digits(n=200):
+    found = load_digits()
+    x = torch.tensor(found.data[:n] / 16, dtype=torch.float32)
+    return (x - x.mean()) / x.std(), torch.tensor(found.target[:n])
+
+
+def initial(module, std, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(std * torch.randn(parameter.shape, generator=generator))
+    return module
+
+
+def mlp(std=0.02):
+    maps = [nn.Linear(a, b, bias=False) for a, b in ((64, 24), (24, 24), (24, 10))]
+    return initial(nn.Sequential(maps[0], nn.ReLU(), maps[1], nn.ReLU(), maps[2]), std)
+
+
+def convolutions(std=0.05):
+    return initial(
+        nn.Sequential(
+            nn.Unflatten(1, (1, 8, 8)),
+            nn.Conv2d(1, 8, 3, bias=False), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(72, 16, bias=False), nn.LeakyReLU(0.1), nn.Linear(16, 10, bias=False),
+        ),
+        std,
+    )  # fmt: skip
+
+
+def trained_steps(module, x, y, lr, drop=0.01, momentum=0.0, power=0.0):
+    optimizer = torch.optim.SGD(module.parameters(), lr=lr, momentum=momentum)
+    for step in range(20_000):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(x), y)
+        if loss.item() < (1 - drop) * math.log(10):
+            return step
+        loss.backward()
+        norm = math.sqrt(sum(float(p.detach().square().sum()) for p in module.parameters()))
+        optimizer.param_groups[0]["lr"] = lr / norm**power
+        optimizer.step()
+    return math.inf
+
+
+@pytest.mark.parametrize("make", [mlp, convolutions])
+@pytest.mark.parametrize(("lr", "power", "momentum"), [(0.1, 0, 0), (0.05, 1, 0), (0.001, 0, 0.9)])
+def test_the_forecast_is_what_training_takes(make, lr, power, momentum):
+    x, y = digits()
+    found = escape(make(), (x, y))
+    steps = trained_steps(make(), x, y, lr, momentum=momentum, power=power)
+    assert steps > 30 and found.steps(lr, power, momentum) == pytest.approx(steps, rel=0.04)
+    assert found.gradients < 500 and found.degree == 3
+
+
+def test_it_says_what_the_formulas_of_chains_do():
+    x, y = digits()
+    found = escape(mlp(0.01), (x, y), drop=0.02)
+    problem = Origin(x.double().T, nn.functional.one_hot(y, 10).double().T)
+    start = [parameter.detach().double() for parameter in mlp(0.01).parameters()]
+    place = next(each for each in follow_flow(start, problem.slope, 0.03) if each.seen >= 0.02)
+    expected = escape_of(place.W, problem.X, problem.G)
+    assert found.speed == pytest.approx(float(expected.speed)) and found.residual == pytest.approx(
+        float(expected.residual)
+    )
+    assert found.speed < found.one_neuron * 1.001
+    s = np.linalg.svd(place.W[1].numpy(), compute_uv=False)
+    assert found.layers["second"][1] == pytest.approx(s[1] / s[0], rel=1e-5)
+    assert list(found.layers["weight"]) == ["0.weight", "2.weight", "4.weight"]
+    assert found.course["drop"].iloc[-1] == pytest.approx(0.02)
+
+
+def test_batches_and_real_targets_make_no_difference_but_for_the_loss():
+    x, y = digits(60)
+    targets = torch.nn.functional.one_hot(y, 10).float() - 0.1
+    whole, parts = (escape(mlp(), (x, targets), drop=0.05, batch_size=rows) for rows in (60, 17))
+    assert whole.steps(0.1) == pytest.approx(parts.steps(0.1)) and whole.speed == pytest.approx(parts.speed)
+    module = mlp()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.2)
+    first, steps = nn.functional.mse_loss(torch.zeros(60, 10), targets).item(), 0
+    while (loss := nn.functional.mse_loss(module(x), targets)).item() > 0.95 * first:
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        steps += 1
+    assert whole.steps(0.2) == pytest.approx(steps, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        (nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10)), "homogeneous"),
+        (nn.Sequential(nn.Linear(64, 8, bias=False), nn.Tanh(), nn.Linear(8, 10, bias=False)), "homogeneous"),
+        (nn.Linear(64, 10, bias=False), "homogeneous"),
+    ],
+)
+def test_networks_without_such_a_saddle_are_refused(module, says):
+    with pytest.raises(UserError, match=says):
+        escape(module, digits())
+
+
+def test_what_does_not_fit_is_told():
+    x, y = digits()
+    with pytest.raises(UserError, match="targets"):
+        escape(mlp(), x)
+    with pytest.raises(UserError, match="within 20 gradients"):
+        escape(mlp(1e-6), (x, y), gradients=20)
+    with pytest.raises(UserError, match="lr"):
+        escape(mlp(), (x, y)).steps(-1)
+    with pytest.raises(UserError, match="drop"):
+        escape(mlp(), (x, y), drop=2)
+
+
+def test_the_command_prints_the_forecast(tmp_path, monkeypatch, capsys):
+    x, y = digits()
+    np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
+    (tmp_path / "net_of_mine.py").write_text(
+        "import torch\nfrom torch import nn\n\n\ndef build():\n    torch.manual_seed(0)\n"
+        "    return nn.Sequential(nn.Linear(64, 16, bias=False), nn.ReLU(), nn.Linear(16, 10, bias=False))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    main(["escape", "net_of_mine:build", "--data", "data.npz", "--lr", "0.5", "--drop", "0.1"])
+    out = capsys.readouterr().out
+    assert "degree 2" in out and "SGD at a rate of 0.5 leaves after about" in out
