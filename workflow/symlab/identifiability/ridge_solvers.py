@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -10,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from symlab.identifiability.ridge_problems import RidgeProblems
+from symlab.training.settings import Recipe
+from symlab.training.updates import AdamW
 
 MEMORY = 8
 MAX_ITERATIONS = 300
@@ -24,8 +25,6 @@ COMPACT_BELOW = 0.75
 
 ADAMW_ITERATIONS = 15_000
 ADAMW_LEARNING_RATE = 0.005
-ADAMW_BETAS = (0.9, 0.999)
-ADAMW_EPSILON = 1e-8
 
 Preconditioner = Callable[[Float[Tensor, "q d"], Int[Tensor, " q"]], Float[Tensor, "q d"]]
 """Applies an approximate inverse of J's Hessian to the vectors of some problems: (vectors, which problems)."""
@@ -133,19 +132,16 @@ def _line_search(
 
 
 def adamw(problems: RidgeProblems, start: Float[Tensor, "p d"]) -> tuple[Float[Tensor, "p d"], Int[Tensor, " p"]]:
-    """The paper's optimizer (Appendix F.7): 15,000 iterations of AdamW on all samples, lr 0.005, no weight decay.
+    """The paper's optimizer (Appendix F.7): 15,000 iterations of AdamW on all samples, lr 0.005, betas 0.9
+    and 0.999, no weight decay.
 
     Returns:
         The last iterates and the number of steps.
     """
     w = start.clone()
-    first, second = torch.zeros_like(w), torch.zeros_like(w)
-    beta1, beta2 = ADAMW_BETAS
-    for t in range(1, ADAMW_ITERATIONS + 1):
+    update = AdamW(Recipe(epochs=1), [w], decay=0.0, fused=False)
+    for _ in range(ADAMW_ITERATIONS):
         Z = problems.preactivations(w)
         gradient = problems.data_gradient(problems.residuals(Z), Z).add_(w, alpha=2)
-        first.lerp_(gradient, 1 - beta1)
-        second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        scale = second.sqrt().div_(math.sqrt(1 - beta2**t)).add_(ADAMW_EPSILON)
-        w.addcdiv_(first, scale, value=-ADAMW_LEARNING_RATE / (1 - beta1**t))
+        update.step([gradient], ADAMW_LEARNING_RATE)
     return w, torch.full((len(w),), ADAMW_ITERATIONS, device=w.device)
