@@ -33,199 +33,190 @@ def noisy(value, index):
     return value + (0.01 if index % 2 else -0.01)
 
 
-def matching():
-    rows = []
-    grid = itertools.product(ARCHITECTURES, (0, 1, 30, 60), range(4), ("hidden1", "hidden2"))
-    for variant, epoch, pair, point in grid:
-        identity = 0.78 if variant in IDENTIFIABLE else 0.04
-        started = epoch or variant in IDENTIFIABLE
-        values = {"optimal": 0.8, "identity": identity if started else 0.0, "random": 0.0}
-        columns = {"mask_seed": 0, "pair": pair, "epoch": epoch, "point": point}
-        for permutation, value in values.items():
-            row = described(variant) | columns
-            rows.append(row | {"permutation": permutation, "objective": noisy(value, pair)})
-    return pd.DataFrame(rows)
+def rows_for(**axes):
+    """A table with a row for each combination of values, which the decorated function gives (None: there is none)."""
+
+    def decorate(row):
+        def build():
+            made = (row(**dict(zip(axes, at, strict=True))) for at in itertools.product(*axes.values()))
+            return pd.DataFrame([each for each in made if each is not None])
+
+        return build
+
+    return decorate
 
 
-def fractions():
+PAIRS, SEEDS, LAMBDAS = range(4), range(4), np.linspace(0, 1, 7)
+KINDS, SPLITS, ALIGNED = ("optimal", "identity", "random"), ("train", "test"), (False, True)
+TRAINED = ("standard", "w_0", "w_1", "w_3", "syre")
+
+
+@rows_for(variant=ARCHITECTURES, epoch=(0, 1, 30, 60), pair=PAIRS, point=("hidden1", "hidden2"), permutation=KINDS)
+def matching(variant, pair, permutation, **place):
+    identity = (0.78 if variant in IDENTIFIABLE else 0.04) if place["epoch"] or variant in IDENTIFIABLE else 0.0
+    value = {"optimal": 0.8, "identity": identity, "random": 0.0}[permutation]
+    return described(variant, mask_seed=0, pair=pair, permutation=permutation, **place) | {
+        "objective": noisy(value, pair)
+    }
+
+
+@rows_for(variant=("w_0", "w_1"), fixed_fraction=(0.01, 0.05, 0.25), pair=range(2), permutation=KINDS)
+def fractions(variant, fixed_fraction, pair, permutation):
     """Matching at the end for a sweep of the fraction of fixed weights (Fig. 10)."""
-    rows = []
-    for variant, fraction, pair in itertools.product(("w_0", "w_1"), (0.01, 0.05, 0.25), range(2)):
-        identity = 0.7 if variant == "w_1" and fraction >= 0.05 else 0.1
-        for permutation, value in {"optimal": 0.8, "identity": identity, "random": 0.0}.items():
-            row = described(variant, fixed_fraction=fraction) | {"variant": f"{variant}_{fraction}"}
-            row |= {"mask_seed": 0, "pair": pair, "epoch": 5, "point": "hidden1"}
-            rows.append(row | {"permutation": permutation, "objective": value})
-    return pd.DataFrame(rows)
+    identity = 0.7 if variant == "w_1" and fixed_fraction >= 0.05 else 0.1
+    row = described(variant, fixed_fraction=fixed_fraction, mask_seed=0, pair=pair, epoch=5, point="hidden1")
+    value = {"optimal": 0.8, "identity": identity, "random": 0.0}[permutation]
+    return row | {"variant": f"{variant}_{fixed_fraction}", "permutation": permutation, "objective": value}
 
 
-def barriers():
-    rows = []
-    for variant, pair, aligned, split in itertools.product(ARCHITECTURES, range(4), (False, True), ("train", "test")):
-        drop = 1.0 if aligned or variant in IDENTIFIABLE else 20.0
-        columns = {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split}
-        values = {
-            "barrier_max": drop / 10,
-            "barrier_mid": drop / 10,
-            "drop_max_pp": noisy(drop, pair),
-            "drop_mid_pp": drop,
-        }
-        rows.append(described(variant) | columns | values)
-    return pd.DataFrame(rows)
+def drop_row(variant, drop, middle=None, **columns):
+    row = {"mask_seed": 0, "barrier_max": drop / 10, "barrier_mid": drop / 10}
+    return described(
+        variant, **row | {"drop_max_pp": drop, "drop_mid_pp": drop if middle is None else middle} | columns
+    )
 
 
-def resnet_barriers():
-    rows = []
-    # Largest drops unaligned and aligned, as in the paper: alignment helps the syre networks too.
-    drops = {"standard": (80.0, 8.0), "w_0": (78.0, 9.0), "w_3": (25.0, 7.0), "syre": (50.0, 9.0)}
-    for (variant, of_variant), pair, aligned, split in itertools.product(
-        drops.items(), range(4), (False, True), ("train", "test")
-    ):
-        drop = noisy(of_variant[aligned], pair)
-        columns = {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split}
-        values = {"barrier_max": drop / 10, "barrier_mid": drop / 10, "drop_max_pp": drop, "drop_mid_pp": drop}
-        rows.append(described(variant, activation=np.nan, norm=np.nan) | columns | values)
-    return pd.DataFrame(rows)
+@rows_for(variant=ARCHITECTURES, pair=PAIRS, aligned=ALIGNED, split=SPLITS)
+def barriers(variant, pair, **path):
+    drop = 1.0 if path["aligned"] or variant in IDENTIFIABLE else 20.0
+    return drop_row(variant, noisy(drop, pair), drop, pair=pair, **path)
 
 
-def curves():
+OF_BLOCKS = {"activation": np.nan, "norm": np.nan}
+# Largest drops unaligned and aligned, as in the paper: alignment helps the syre networks too.
+RESNETS = {"standard": (80.0, 8.0), "w_0": (78.0, 9.0), "w_3": (25.0, 7.0), "syre": (50.0, 9.0)}
+
+
+@rows_for(variant=RESNETS, pair=PAIRS, aligned=ALIGNED, split=SPLITS)
+def resnet_barriers(variant, pair, **path):
+    return drop_row(variant, noisy(RESNETS[variant][path["aligned"]], pair), pair=pair, **path, **OF_BLOCKS)
+
+
+def on_path(variant, accuracy, split, position, **columns):
+    accuracy -= 0.1 * (split == "test")
+    place = {"mask_seed": 0, "split": split, "lambda": position}
+    return described(variant, **place, **columns) | {"loss": 1 - accuracy, "accuracy": accuracy}
+
+
+@rows_for(variant=ARCHITECTURES, pair=PAIRS, aligned=ALIGNED, split=SPLITS, position=LAMBDAS)
+def curves(variant, pair, aligned, split, position):
     """Both paths of the architectures of ``barriers``, at seven points."""
-    rows = []
-    grid = itertools.product(ARCHITECTURES, range(4), (False, True), ("train", "test"), np.linspace(0, 1, 7))
-    for variant, pair, aligned, split, position in grid:
-        drop = 0.01 if aligned or variant in IDENTIFIABLE else 0.2
-        accuracy = noisy(0.98 - 4 * drop * position * (1 - position), pair) - 0.1 * (split == "test")
-        columns = {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split, "lambda": position}
-        rows.append(described(variant) | columns | {"loss": 1 - accuracy, "accuracy": accuracy})
-    return pd.DataFrame(rows)
+    drop = 0.01 if aligned or variant in IDENTIFIABLE else 0.2
+    accuracy = noisy(0.98 - 4 * drop * position * (1 - position), pair)
+    return on_path(variant, accuracy, split, position, pair=pair, aligned=aligned)
 
 
 VIT_MIDPOINTS = {"standard": 0.3, "w_0": 0.32, "w_1": 0.65}
 
 
-def vit_barriers():
-    rows = []
-    for (variant, middle), pair, split in itertools.product(VIT_MIDPOINTS.items(), range(4), ("train", "test")):
-        drop = 100 * (0.99 - noisy(middle, pair))
-        columns = {"mask_seed": 0, "pair": pair, "aligned": False, "split": split}
-        values = {"barrier_max": drop / 10, "barrier_mid": drop / 10, "drop_max_pp": drop, "drop_mid_pp": drop}
-        rows.append(described(variant, activation=np.nan, norm=np.nan) | columns | values)
-    return pd.DataFrame(rows)
+@rows_for(variant=VIT_MIDPOINTS, pair=PAIRS, split=SPLITS)
+def vit_barriers(variant, pair, split):
+    drop = 100 * (0.99 - noisy(VIT_MIDPOINTS[variant], pair))
+    return drop_row(variant, drop, pair=pair, aligned=False, split=split, **OF_BLOCKS)
 
 
-def vit_curves():
-    rows = []
-    for (variant, middle), pair, split, position in itertools.product(
-        VIT_MIDPOINTS.items(), range(4), ("train", "test"), (0.0, 0.5, 1.0)
-    ):
-        accuracy = (noisy(middle, pair) if position == 0.5 else 0.99) - 0.1 * (split == "test")
-        columns = {"mask_seed": 0, "pair": pair, "aligned": False, "split": split, "lambda": position}
-        row = described(variant, activation=np.nan, norm=np.nan) | columns
-        rows.append(row | {"loss": 1 - accuracy, "accuracy": accuracy})
-    return pd.DataFrame(rows)
+@rows_for(variant=VIT_MIDPOINTS, pair=PAIRS, split=SPLITS, position=(0.0, 0.5, 1.0))
+def vit_curves(variant, pair, split, position):
+    accuracy = noisy(VIT_MIDPOINTS[variant], pair) if position == 0.5 else 0.99
+    return on_path(variant, accuracy, split, position, pair=pair, aligned=False, **OF_BLOCKS)
 
 
-def gmm_barriers():
+def of_mixture(k):
+    return {"k": k, "source": "gmm", "classes": 5, "dataset": f"gmm_k{k}"}
+
+
+@rows_for(variant=("w_0", "w_1"), k=(2, 8, 32), mask=range(4))
+def gmm_barriers(variant, k, mask):
     """Four masks of a pair each: the drop falls with k at sigma_F = 1 and not at 0."""
-    rows = []
-    for variant, k, mask in itertools.product(("w_0", "w_1"), (2, 8, 32), range(4)):
-        drop, pair = 50.0 if variant == "w_0" else {2: 40.0, 8: 10.0, 32: 5.0}[k], mask
-        row = described(variant, k=k, source="gmm", classes=5, dataset=f"gmm_k{k}") | {"variant": f"{variant}_k{k}"}
-        row |= {"mask_seed": mask, "pair": 0, "aligned": False, "split": "train"}
-        rows.append(
-            row | {"barrier_max": 0.1, "barrier_mid": 0.1, "drop_max_pp": drop, "drop_mid_pp": noisy(drop, pair)}
-        )
-    return pd.DataFrame(rows)
+    drop = 50.0 if variant == "w_0" else {2: 40.0, 8: 10.0, 32: 5.0}[k]
+    row = drop_row(variant, drop, noisy(drop, mask), aligned=False, split="train", **of_mixture(k))
+    return row | {"variant": f"{variant}_k{k}", "mask_seed": mask, "pair": 0}
 
 
-def drops_by_fraction():
+@rows_for(k=(2, 8, 32), fixed_fraction=(1 / 64, 1 / 16, 1 / 4), mask=range(4))
+def drops_by_fraction(k, fixed_fraction, mask):
     """Four masks of a pair each: at the fewest fixed weights the paper's drops, which fall by an eighth a doubling."""
-    rows = []
-    for k, fraction, mask in itertools.product((2, 8, 32), (1 / 64, 1 / 16, 1 / 4), range(4)):
-        drop = {2: 46.4, 8: 15.7, 32: 6.1}[k] * (1 - np.log2(64 * fraction) / 8)
-        row = described("w_1", k=k, fixed_fraction=fraction, source="gmm", classes=5, dataset=f"gmm_k{k}")
-        row |= {"variant": f"w_{fraction}_k{k}", "mask_seed": mask, "pair": 0, "aligned": False, "split": "train"}
-        rows.append(row | {"drop_mid_pp": noisy(drop, mask) + mask / 10, "drop_max_pp": drop})
-    return pd.DataFrame(rows)
+    drop = {2: 46.4, 8: 15.7, 32: 6.1}[k] * (1 - np.log2(64 * fixed_fraction) / 8)
+    row = drop_row("w_1", drop, noisy(drop, mask) + mask / 10, aligned=False, split="train", **of_mixture(k))
+    row |= {"fixed_fraction": fixed_fraction, "variant": f"w_{fixed_fraction}_k{k}"}
+    return row | {"mask_seed": mask, "pair": 0}
 
 
-def coherence_barriers():
-    rows = []
-    for embedding, t, pair in itertools.product(("exact_copy", "random_frame"), range(1, 11), range(8)):
-        row = {"study": "study", "embedding": embedding, "t": t, "mask_seed": pair // 2, "pair": pair % 2}
-        rows.append(row | {"barrier_max": 1.0, "barrier_mid": noisy(0.02 * t, pair)})
-    return pd.DataFrame(rows)
+@rows_for(embedding=("exact_copy", "random_frame"), t=range(1, 11), pair=range(8))
+def coherence_barriers(embedding, t, pair):
+    row = {"study": "study", "embedding": embedding, "t": t, "mask_seed": pair // 2, "pair": pair % 2}
+    return row | {"barrier_max": 1.0, "barrier_mid": noisy(0.02 * t, pair)}
 
 
-def pairs_of(m):
-    return np.triu_indices(m, 1)
+def costs_of_layers(units, cost_of, m):
+    """The costs of all pairs of m neurons for each of some units: dictionaries of columns."""
+    i, j = np.triu_indices(m, 1)
+    tables = [pd.DataFrame({"i": i, "j": j, "swap_cost": cost_of(unit, i, j)}).assign(**unit) for unit in units]
+    return pd.concat(tables, ignore_index=True)
 
 
 def swap_costs():
     """Four models a variant, three layers: costs around zero, except for the identifiable architectures."""
     generator = np.random.default_rng(0)
-    i, j = pairs_of(12)
-    tables = []
-    for variant, seed, layer in itertools.product(ARCHITECTURES, range(4), (1, 2, 3)):
+
+    def cost(unit, i, j):
         noise = generator.permutation(np.linspace(-1.0, 1.0, len(i)))
-        costs = {"standard": 1e-9 * noise, "sigma_mlp": 1e-9 * noise, "w_0": 0.1 * noise}.get(variant, 10.0 + noise)
-        rows = pd.DataFrame({"mask_seed": 0, "seed": seed, "layer": layer, "i": i, "j": j, "swap_cost": costs})
-        tables.append(rows.assign(**described(variant)))
-    return pd.concat(tables, ignore_index=True)
+        of_broken = {"standard": 1e-9 * noise, "sigma_mlp": 1e-9 * noise, "w_0": 0.1 * noise}
+        return of_broken.get(unit["variant"], 10.0 + noise)
+
+    grid = itertools.product(ARCHITECTURES, SEEDS, (1, 2, 3))
+    return costs_of_layers([described(v, mask_seed=0, seed=seed, layer=layer) for v, seed, layer in grid], cost, 12)
 
 
 def gmm_swap_costs():
     generator = np.random.default_rng(0)
-    i, j = pairs_of(20)
-    tables = []
-    for variant, k, mask in itertools.product(("w_0", "w_1"), (2, 8, 32), range(4)):
-        spread = generator.permutation(np.linspace(-1.0, 1.0, len(i)))
+    spreads = {}
+
+    def cost(unit, i, j):
+        of_network = (unit["variant"], unit["mask_seed"])
+        spread = spreads.setdefault(of_network, generator.permutation(np.linspace(-1.0, 1.0, len(i))))
         # At sigma_F = 1, costs reach down to zero at k = 2 and stay far from it at k = 32.
-        costs = 0.01 * spread if variant == "w_0" else {2: 1.0, 8: 4.0, 32: 20.0}[k] + spread
-        description = described(variant, k=k, source="gmm", classes=5, dataset=f"gmm_k{k}") | {
-            "variant": f"{variant}_k{k}"
-        }
-        for layer in (1, 2):
-            rows = pd.DataFrame({"mask_seed": mask, "seed": 0, "layer": layer, "i": i, "j": j, "swap_cost": costs})
-            tables.append(rows.assign(**description))
-    return pd.concat(tables, ignore_index=True)
+        return 0.01 * spread if unit["sigma_F"] == 0 else {2: 1.0, 8: 4.0, 32: 20.0}[unit["k"]] + spread
+
+    units = [
+        described(v, **of_mixture(k), mask_seed=mask, seed=0, layer=layer) | {"variant": f"{v}_k{k}"}
+        for v, k, mask, layer in itertools.product(("w_0", "w_1"), (2, 8, 32), range(4), (1, 2))
+    ]
+    return costs_of_layers(units, cost, 20)
 
 
 def swap_costs_by_width():
     """At W 1 and k = 2, four masks a width: a quarter of 8 and three quarters of 32 neurons have a cheap swap."""
-    tables = []
-    for m, mask in itertools.product((8, 32), range(4)):
-        i, j = pairs_of(m)
-        cheap = (j == i + 1) & (i % 2 == 0) & (j < {8: 2, 32: 24}[m] + 2 * (mask == 2))
-        rows = pd.DataFrame({"mask_seed": mask, "seed": 0, "layer": 1, "i": i, "j": j, "swap_cost": 1.0 - 0.95 * cheap})
-        description = described("w_1", k=2, source="gmm", classes=5, dataset="gmm_k2")
-        tables.append(rows.assign(**description | {"variant": f"w_widths{m}"}))
-    return pd.concat(tables, ignore_index=True)
+
+    def of_width(m):
+        def cost(unit, i, j):
+            few = {8: 2, 32: 24}[m] + 2 * (unit["mask_seed"] == 2)
+            return 1.0 - 0.95 * ((j == i + 1) & (i % 2 == 0) & (j < few))
+
+        row = described("w_1", **of_mixture(2), seed=0, layer=1) | {"variant": f"w_widths{m}"}
+        return costs_of_layers([row | {"mask_seed": mask} for mask in range(4)], cost, m)
+
+    return pd.concat([of_width(8), of_width(32)], ignore_index=True)
 
 
-def neuron_places():
+@rows_for(variant=("w_0", "w_1"), pair=PAIRS, layer=(1, 2), neuron=range(8))
+def neuron_places(variant, pair, layer, neuron):
     """Of eight neurons a layer, the dearer half keeps its place at sigma_F = 1 and none at 0."""
-    rows = []
-    for variant, pair, layer, neuron in itertools.product(("w_0", "w_1"), range(4), (1, 2), range(8)):
-        kept = variant == "w_1" and (neuron >= 4 or (neuron == 1 and layer == 2))
-        rank = noisy(0.3 if variant == "w_1" else 0.5, pair) + 0.01 * (layer == 2) * (1 if neuron % 2 else -1)
-        row = described(variant) | {"mask_seed": 0, "pair": pair, "layer": layer, "neuron": neuron, "itself": kept}
-        # Once a neuron that leaves is dearer than those that stay.
-        row["cheapest"] = 100.0 if neuron == 0 and pair == 2 else 1.0 + neuron + 0.1 * layer
-        rows.append(row | {"cost_rank": np.nan if kept else rank, "correlation": 0.7, "own_correlation": 0.5})
-    return pd.DataFrame(rows)
+    kept = variant == "w_1" and (neuron >= 4 or (neuron == 1 and layer == 2))
+    rank = noisy(0.3 if variant == "w_1" else 0.5, pair) + 0.01 * (layer == 2) * (1 if neuron % 2 else -1)
+    row = described(variant, mask_seed=0, pair=pair, layer=layer, neuron=neuron, itself=kept)
+    # Once a neuron that leaves is dearer than those that stay.
+    row["cheapest"] = 100.0 if neuron == 0 and pair == 2 else 1.0 + neuron + 0.1 * layer
+    return row | {"cost_rank": np.nan if kept else rank, "correlation": 0.7, "own_correlation": 0.5}
 
 
-def neurons():
+@rows_for(variant=ARCHITECTURES, seed=range(2), neuron=range(10))
+def neurons(variant, seed, neuron):
     """Circles of radius 1; what runs A and B learned is far apart, but in networks with fixed weights."""
-    rows = []
-    for variant, seed, neuron in itertools.product(ARCHITECTURES, range(2), range(10)):
-        angle = neuron + (0.05 if variant in IDENTIFIABLE else 2.5) * seed
-        row = described(variant) | {"mask_seed": 0, "seed": seed, "neuron": neuron}
-        row |= {"S_11": 1.0, "S_12": 0.0, "S_22": 1.0}
-        row |= {"v_1": 3.0 * neuron * (variant in IDENTIFIABLE), "v_2": 0.0}
-        rows.append(row | {"a_1": row["v_1"] + np.cos(angle), "a_2": np.sin(angle)})
-    return pd.DataFrame(rows)
+    angle = neuron + (0.05 if variant in IDENTIFIABLE else 2.5) * seed
+    row = described(variant, mask_seed=0, seed=seed, neuron=neuron, S_11=1.0, S_12=0.0, S_22=1.0, v_2=0.0)
+    row["v_1"] = 3.0 * neuron * (variant in IDENTIFIABLE)
+    return row | {"a_1": row["v_1"] + np.cos(angle), "a_2": np.sin(angle)}
 
 
 def at_betas(costs, others):
@@ -239,10 +230,9 @@ def at_betas(costs, others):
 
 def ridge_swap_costs():
     costs = swap_costs()
-    broken = costs["variant"].isin(IDENTIFIABLE)
     # Frozen batch norms keep the costs of standard networks from being exactly zero.
     costs.loc[costs["variant"] == "standard", "swap_cost"] *= 2e8
-    costs.loc[broken, "swap_cost"] += 1.0
+    costs.loc[costs["variant"].isin(IDENTIFIABLE), "swap_cost"] += 1.0
     return at_betas(costs, {0.001: -1.0, 1.0: 5.0})
 
 
@@ -250,140 +240,106 @@ def gmm_ridge_swap_costs():
     return at_betas(gmm_swap_costs(), {0.001: -1.0, 1.0: 0.5})
 
 
-def estimators():
-    rows = []
-    for variant, seed, layer, beta in itertools.product(ARCHITECTURES, range(4), (1, 2, 3), (0.001, 0.01, 1.0)):
-        spearman = {"standard": np.nan, "sigma_mlp": np.nan, "w_0": 0.2}.get(variant, 0.8)
-        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "beta": beta}
-        row["reported"] = beta == 0.01
-        rows.append(row | {"pairs": "consecutive", "n_pairs": 6, "spearman": -0.5, "sign_agreement": 0.5})
-        if beta == 0.01:
-            rows.append(row | {"pairs": "block", "n_pairs": 66, "spearman": noisy(spearman, seed), "sign_agreement": 1})
-    return pd.DataFrame(rows)
+@rows_for(variant=ARCHITECTURES, seed=SEEDS, layer=(1, 2, 3), beta=(0.001, 0.01, 1.0), pairs=("consecutive", "block"))
+def estimators(variant, seed, layer, beta, pairs):
+    if pairs == "block" and beta != 0.01:
+        return None
+    row = described(variant, mask_seed=0, seed=seed, layer=layer, beta=beta, reported=beta == 0.01, pairs=pairs)
+    if pairs == "consecutive":
+        return row | {"n_pairs": 6, "spearman": -0.5, "sign_agreement": 0.5}
+    spearman = {"standard": np.nan, "sigma_mlp": np.nan, "w_0": 0.2}.get(variant, 0.8)
+    return row | {"n_pairs": 66, "spearman": noisy(spearman, seed), "sign_agreement": 1}
 
 
-def ridge_costs():
-    rows = []
-    for variant, seed, layer, beta in itertools.product(ARCHITECTURES, range(2), (1, 2, 3), (0.01, 1.0)):
-        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "beta": beta, "n_costs": 100}
-        rows.append(row | {"cost_median": 2.0, "bound_ratio_max": 0.7, "gradient_max": 1e-9})
-    return pd.DataFrame(rows)
+@rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), masks=("own", "fresh"))
+def gram_deviation(variant, seed, layer, masks):
+    trained = masks == "own" and layer > 1
+    row = described(variant, mask_seed=0, seed=seed, layer=layer, masks=masks, k_subspace=9, nu=0.4, mu_D=0.8)
+    row |= {"sigma_D2": 0.0 if variant == "standard" else 0.16, "b_D": 0.8, "delta": 0.05, "deviation_median": 0.2}
+    row |= {"deviation_max": 2.0 if trained else 0.4, "bound": 1.0, "bound_all": 1.5}
+    row |= {"share_above": 0.3 if trained else noisy(0.02, seed), "assumption": "U depends on D" if trained else ""}
+    if variant == "standard":
+        row |= {"deviation_max": 1e-16, "bound": 0.0, "bound_all": 0.0, "share_above": 1.0}
+    return row
 
 
-LAYERS = tuple(itertools.product(("standard", "w_0", "w_1", "w_3", "syre"), range(4), (1, 2)))
+@rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), side=("output", "input"), draw=range(3))
+def sensitivity(variant, draw, **place):
+    rho = {"w_1": 0.5, "syre": 1.5, "w_3": 0.05}.get(variant, np.inf)
+    row = described(variant, mask_seed=0, **place, permutation="random", draw=draw, leading=10.0, rho=rho, eps=0.1)
+    row |= {"mu_D": 0.8, "cost": noisy(12.0, draw), "bound": 2 * rho + 0.2, "assumption": ""}
+    if not rho <= 1:
+        row |= {"cost": 50.0, "bound": np.nan, "assumption": f"rho = {rho + 0.1 * draw:.2g} > 1"}
+    if rho == np.inf:
+        row |= {"leading": 0.0, "assumption": "F = 0: no leading term"}
+    return row
 
 
-def gram_deviation():
-    rows = []
-    for (variant, seed, layer), masks in itertools.product(LAYERS, ("own", "fresh")):
-        trained = masks == "own" and layer > 1
-        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "masks": masks, "k_subspace": 9}
-        row |= {"nu": 0.4, "mu_D": 0.8, "sigma_D2": 0.0 if variant == "standard" else 0.16, "b_D": 0.8, "delta": 0.05}
-        row |= {"deviation_median": 0.2, "deviation_max": 2.0 if trained else 0.4, "bound": 1.0, "bound_all": 1.5}
-        row |= {"share_above": 0.3 if trained else noisy(0.02, seed), "assumption": "U depends on D" if trained else ""}
-        if variant == "standard":
-            row |= {"deviation_max": 1e-16, "bound": 0.0, "bound_all": 0.0, "share_above": 1.0}
-        rows.append(row)
-    return pd.DataFrame(rows)
+@rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), gap=("out", "in"))
+def network_gaps(variant, **place):
+    row = described(variant, mask_seed=0, **place, m=64, d_in=64, k_subspace=9, nu=0.4, gamma=2.0, lower=0.5)
+    row |= {"upper": 4.0 if place["gap"] == "in" else np.nan, "assumption": ""}
+    if variant in ("standard", "w_0"):
+        row |= {"gamma": 0.0, "lower": np.nan, "upper": np.nan, "assumption": "F = 0: no gap"}
+    return row
 
 
-def sensitivity():
-    rows = []
-    for (variant, seed, layer), side, draw in itertools.product(LAYERS, ("output", "input"), range(3)):
-        rho = {"w_1": 0.5, "syre": 1.5, "w_3": 0.05}.get(variant, np.inf)
-        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "side": side}
-        row |= {"permutation": "random", "draw": draw, "leading": 10.0, "rho": rho, "eps": 0.1, "mu_D": 0.8}
-        row |= {"cost": noisy(12.0, draw), "bound": 2 * rho + 0.2, "assumption": ""}
-        if not rho <= 1:
-            row |= {"cost": 50.0, "bound": np.nan, "assumption": f"rho = {rho + 0.1 * draw:.2g} > 1"}
-        if rho == np.inf:
-            row |= {"leading": 0.0, "assumption": "F = 0: no leading term"}
-        rows.append(row)
-    return pd.DataFrame(rows)
+@rows_for(
+    variant=("w_0", "w_1", "w_3"),
+    pair=range(2),
+    layer=(1, 2),
+    inputs=("gaussian", "data"),
+    nonlinearity=("relu", "gelu"),
+    scale=(3.0, 1.0, 0.1, 0.03, 0.01, 0.003, 0.001),
+)
+def chord_deviation(variant, inputs, nonlinearity, scale, **place):
+    beta = scale * {"w_0": np.inf, "w_1": 0.9, "w_3": 0.3}[variant]
+    exponent = {"relu": 1.5, "gelu": 2.0}[nonlinearity]
+    # Above the beta up to which slopes are measured, the deviation levels off.
+    chord = min(beta, {"relu": 0.1, "gelu": 0.01}[nonlinearity]) ** exponent
+    row = described(variant, mask_seed=0, **place, inputs=inputs, nonlinearity=nonlinearity, scale=scale, beta=beta)
+    row |= {"chord": chord, "norm_F": 5.0, "bound": 4 * beta**exponent, "assumption": ""}
+    if not beta < 1:
+        row |= {"bound": np.nan, "assumption": f"beta = {beta:.2g} >= 1"}
+    return row if inputs == "gaussian" else row | {"chord": 9.0, "assumption": "inputs are not Gaussian"}
 
 
-def network_gaps():
-    rows = []
-    for (variant, seed, layer), gap in itertools.product(LAYERS, ("out", "in")):
-        row = described(variant) | {"mask_seed": 0, "seed": seed, "layer": layer, "gap": gap, "m": 64, "d_in": 64}
-        row |= {"k_subspace": 9, "nu": 0.4, "gamma": 2.0, "lower": 0.5, "upper": 4.0 if gap == "in" else np.nan}
-        row |= {"assumption": ""}
-        if variant in ("standard", "w_0"):
-            row |= {"gamma": 0.0, "lower": np.nan, "upper": np.nan, "assumption": "F = 0: no gap"}
-        rows.append(row)
-    return pd.DataFrame(rows)
+@rows_for(variant=ARCHITECTURES, pair=PAIRS, aligned=ALIGNED, split=SPLITS)
+def loss_bounds(variant, pair, **path):
+    row = described(variant, mask_seed=0, pair=pair, **path, barrier_max=0.5, lambda_max=0.5, excess_max=0.0)
+    row |= {"gap_mid": -0.1 if path["aligned"] else 0.5, "assumption": ""}
+    return row | dict.fromkeys(("bound_at_max", "bound_mid"), noisy(3.0, pair))
 
 
-def chord_deviation():
-    rows = []
-    for variant, pair, layer, inputs, nonlinearity in itertools.product(
-        ("w_0", "w_1", "w_3"), range(2), (1, 2), ("gaussian", "data"), ("relu", "gelu")
-    ):
-        for scale in (3.0, 1.0, 0.1, 0.03, 0.01, 0.003, 0.001):
-            beta = scale * {"w_0": np.inf, "w_1": 0.9, "w_3": 0.3}[variant]
-            exponent = {"relu": 1.5, "gelu": 2.0}[nonlinearity]
-            # Above the beta up to which slopes are measured, the deviation levels off.
-            chord = min(beta, {"relu": 0.1, "gelu": 0.01}[nonlinearity]) ** exponent
-            row = described(variant) | {"mask_seed": 0, "pair": pair, "layer": layer, "inputs": inputs}
-            row |= {"nonlinearity": nonlinearity, "scale": scale, "beta": beta, "chord": chord, "norm_F": 5.0}
-            row |= {"bound": 4 * beta**exponent, "assumption": ""}
-            if not beta < 1:
-                row |= {"bound": np.nan, "assumption": f"beta = {beta:.2g} >= 1"}
-            if inputs == "data":
-                row |= {"chord": 9.0, "assumption": "inputs are not Gaussian"}
-            rows.append(row)
-    return pd.DataFrame(rows)
+@rows_for(sigma_F=(0.0, 1.0, 3.0, 10.0, None), pair=PAIRS)
+def trade_off(sigma_F, pair):
+    if sigma_F is None:
+        return described("standard", mask_seed=0, pair=pair, val_accuracy=0.99, identity_ratio=0.0)
+    accuracy = {0.0: 0.95, 1.0: 0.97, 3.0: 0.96, 10.0: 0.9}[sigma_F] + noisy(0.0, pair) / 10
+    row = described("w_1", sigma_F=sigma_F, mask_seed=0, pair=pair, train_accuracy=1.0, val_accuracy=accuracy)
+    return row | {"variant": f"w_{sigma_F:g}", "identity_ratio": 0.1 if sigma_F == 0 else 0.97, "train_loss": 0.01}
 
 
-def loss_bounds():
-    rows = []
-    for variant, pair, aligned, split in itertools.product(ARCHITECTURES, range(4), (False, True), ("train", "test")):
-        row = described(variant) | {"mask_seed": 0, "pair": pair, "aligned": aligned, "split": split}
-        row |= {"barrier_max": 0.5, "lambda_max": 0.5, "bound_at_max": noisy(3.0, pair), "excess_max": 0.0}
-        row |= {"gap_mid": -0.1 if aligned else 0.5, "bound_mid": row["bound_at_max"]}
-        row["assumption"] = ""
-        rows.append(row)
-    return pd.DataFrame(rows)
+@rows_for(k=(2, 8, 32), fixed_fraction=(0.125, 1.0), m=(16, 64, 256, 1024, 2048), draw=range(4))
+def centre_gaps(k, m, draw, fixed_fraction):
+    row = {"dataset": f"gmm_k{k}", "k": k, "d": 128, "m": m, "draw": draw, "sigma_F": 1.0, "row_gap": 0.1}
+    row |= {"fixed_fraction": fixed_fraction, "gamma_out": (1 + 0.1 * draw) * m ** (-2 / k)}
+    # Widths that are not large beside log d have far smaller gaps than the rate says.
+    return row | {"gamma_in": (1 + 0.1 * draw) * (m**0.5 if m >= 256 else 0.01)}
 
 
-def trade_off():
-    rows = []
-    for sigma_F, pair in itertools.product((0.0, 1.0, 3.0, 10.0), range(4)):
-        accuracy = {0.0: 0.95, 1.0: 0.97, 3.0: 0.96, 10.0: 0.9}[sigma_F] + noisy(0.0, pair) / 10
-        row = described("w_1", sigma_F=sigma_F) | {"variant": f"w_{sigma_F:g}", "mask_seed": 0, "pair": pair}
-        row |= {"identity_ratio": 0.1 if sigma_F == 0 else 0.97, "train_accuracy": 1.0, "val_accuracy": accuracy}
-        rows.append(row | {"train_loss": 0.01})
-    standard = described("standard") | {"mask_seed": 0, "pair": 0, "val_accuracy": 0.99, "identity_ratio": 0.0}
-    return pd.DataFrame([*rows, standard])
-
-
-def centre_gaps():
-    rows = []
-    for k, fraction, m, draw in itertools.product((2, 8, 32), (0.125, 1.0), (16, 64, 256, 1024, 2048), range(4)):
-        exponent = -2 / k
-        row = {"dataset": f"gmm_k{k}", "k": k, "d": 128, "m": m, "draw": draw, "sigma_F": 1.0}
-        row |= {"fixed_fraction": fraction, "gamma_out": (1 + 0.1 * draw) * m**exponent, "row_gap": 0.1}
-        # Widths that are not large beside log d have far smaller gaps than the rate says.
-        rows.append(row | {"gamma_in": (1 + 0.1 * draw) * (m**0.5 if m >= 256 else 0.01)})
-    return pd.DataFrame(rows)
-
-
-def subspaces():
-    rows = []
-    for variant, seed, epoch, point in itertools.product(
-        ARCHITECTURES, range(4), (0, 60), ("input", "hidden1", "hidden2", "output")
-    ):
-        nu = 0.6 if variant in IDENTIFIABLE and epoch and point.startswith("hidden") else 0.3
-        row = described(variant) | {"mask_seed": 0, "seed": seed, "epoch": epoch, "point": point}
-        rows.append(row | {"d": 64, "k_subspace": 9, "nu": noisy(nu, seed), "explained": 0.9})
-    return pd.DataFrame(rows)
+@rows_for(variant=ARCHITECTURES, seed=SEEDS, epoch=(0, 60), point=("input", "hidden1", "hidden2", "output"))
+def subspaces(variant, seed, epoch, point):
+    nu = 0.6 if variant in IDENTIFIABLE and epoch and point.startswith("hidden") else 0.3
+    row = described(variant, mask_seed=0, seed=seed, epoch=epoch, point=point, d=64, k_subspace=9)
+    return row | {"nu": noisy(nu, seed), "explained": 0.9}
 
 
 # From the least identifiable to the most: the identity's objective, the swap cost, the unaligned drop.
 THESIS = {
     "sigma_mlp": (0.01, 0.0, 30.0),
-    "standard": (0.02, 0.0, 25.0),
-    "w_0": (0.05, 0.1, 20.0),
+    "standard": (0.06, 0.0, 25.0),
+    "w_0": (0.12, 0.1, 20.0),
     "w_1": (0.6, 5.0, 5.0),
     "syre": (0.7, 8.0, 2.0),
     "w_3": (0.78, 10.0, 1.0),
@@ -444,7 +400,6 @@ OTHERS = {
     "subspaces.csv": subspaces,
     "ridge_swap_costs.parquet": ridge_swap_costs,
     "estimators.csv": estimators,
-    "ridge_costs.csv": ridge_costs,
     "gram_deviation.csv": gram_deviation,
     "sensitivity.csv": sensitivity,
     "chord_deviation.csv": chord_deviation,

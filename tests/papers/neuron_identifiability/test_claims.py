@@ -160,17 +160,6 @@ def test_the_transition_is_where_each_pair_passes_half_of_the_way(tables_for):
     assert only_value("3a-transition", tables)["value"] == np.inf
 
 
-def test_pairs_of_one_mask_count_once_where_there_are_several(tables_for):
-    tables = tables_for("3a")
-    table = tables["matching.csv"]
-    other = table.assign(mask_seed=1)
-    other.loc[other["permutation"] == "identity", "objective"] *= 0.5
-    tables["matching.csv"] = pd.concat([table, other])
-    row = verdicts("3a-identifiable", tables).set_index("case").loc["W σ_F = 1"]
-    assert (row["n"], row["unit"]) == (2, "masks")
-    assert row["value"] == pytest.approx(0.75 * 0.975, abs=0.001)
-
-
 def test_the_thesis_is_a_rank_correlation_over_kinds_of_networks(tables_for):
     tables = tables_for("thesis")
     for name in ("identity", "swap-cost"):

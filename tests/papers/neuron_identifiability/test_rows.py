@@ -1,9 +1,5 @@
 """Which rows of paths and of pairs of neurons figures and claims are about, and the order of recording points."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,13 +65,3 @@ def test_points_come_in_the_order_of_the_network_and_foreign_ones_as_they_are():
 )
 def test_names_are_broken_at_their_joints(text, width, lines):
     assert break_text(text, width, Style()).split("\n") == lines
-
-
-def test_choosing_rows_imports_no_matplotlib_scipy_or_torch():
-    room = "symlab.papers.neuron_identifiability"
-    code = (
-        f"import sys, {room}.recording_points, {room}.rows, {room}.variants; "
-        "sys.exit(bool({'matplotlib', 'scipy', 'torch'} & sys.modules.keys()))"
-    )
-    workflow = Path(__file__).parents[3] / "workflow"
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(workflow)}).returncode == 0

@@ -60,13 +60,15 @@ def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
     rows = rows.assign(label=rows["k"].map("$k$ = {:g}".format))
     looks = assign_looks(list(dict.fromkeys(rows.sort_values("k")["label"])), style, ordered=True)
 
+    shares = sorted(rows["fixed_fraction"].unique())
+
     def draw_paper(axis: Axes) -> None:
         axis.set_xscale("log", base=2)
+        axis.set_xticks(shares, [f"1/{1 / share:.3g}" for share in shares])
         for k, drop in PAPER_DROPS.items():
             axis.axhline(drop, color=looks[f"$k$ = {k}"].color, linestyle=":", linewidth=0.9)
 
     axes = {
-        "xticks": sorted(rows["fixed_fraction"].unique()),
         "xlabel": "share of fixed weights",
         "ylabel": "midpoint drop of\ntrain accuracy (points)",
         "ylim": (0, 1.1 * max(rows["drop_mid_pp"].max(), *PAPER_DROPS.values())),
