@@ -34,6 +34,7 @@ READS = {
     "theory": ({"train"}, {LAST}),
     "chords": ({"train"}, {LAST}),
     "ridge": ({"train"}, {LAST}),
+    "places": ({"train"}, {LAST}),
     "mirror": ({"train"}, {LAST}),
     # Curvatures, of networks without fixed parts alone, are of training inputs.
     "homogeneity": ({"test"}, {FIRST, LAST}),
@@ -64,6 +65,10 @@ def numbers(outputs):
 def same(outputs, others):
     pairs = list(zip(numbers(outputs), numbers(others), strict=True))
     return all(len(a) == len(b) and np.allclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True) for a, b in pairs)
+
+
+def test_every_measure_says_what_it_reads():
+    assert sorted(READS) == sorted(MEASURES), "Say in READS of which splits and snapshots a new measure's outputs are."
 
 
 @pytest.fixture(scope="module")
