@@ -223,6 +223,7 @@ SPOILED = {
     "time-growth": change("s", times(1.2), **ESCAPE),
     "time-scale": change("s", times(1.1), std=1e-5, **ESCAPE),
     "time-sgd": change("s", times(1.5), rule="sgd"),
+    "time-printed": change("s", times(1e-9), **ESCAPE),
     "time-sgd-direction": change("residual", times(10), rule="sgd", **ESCAPE),
     "speeds-one-neuron": change("speed", times(0.5), **ESCAPE),
     "speeds-sphere": change("speed", times(1.1), L=6),
@@ -245,6 +246,9 @@ def story(name):
         return tables() | {each: with_more_seeds(tables()[each]) for each in ("escape_course.csv", "escape_next.csv")}
     if name.startswith("success"):
         return {"polygon_runs.csv": missed_runs(PLANTED["exponential"])}
+    if name == "time-printed":
+        wide = events().assign(width=1000)
+        return tables() | {"escape_events.csv": wide.assign(s=wide["s"] * 1e5)}
     return tables()
 
 

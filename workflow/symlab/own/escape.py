@@ -27,7 +27,7 @@ SAME = 1e-6
 """Relative difference up to which scaled weights give scaled outputs."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Escape:
     """How a network leaves the origin along gradient flow; printed, in sentences.
 
@@ -77,9 +77,6 @@ class Escape:
         ]
         rows = self.layers.to_string(index=False, float_format="{:.3g}".format).splitlines()
         return "\n".join([*lines, *(f"  {row}" for row in rows)])
-
-    def __repr__(self) -> str:
-        return f"Escape({self.name}, degree {self.degree}, {len(self.course)} places)"
 
 
 def escape(
@@ -162,7 +159,7 @@ class _Problem:
     def __init__(self, models: Models):
         if models.y is None or callable(models.task):
             raise UserError("the loss is needed that training descends: give targets y, and no metric of your own.")
-        self.module, self.models = models.module.double().eval(), models
+        self.module, self.models, self.y = models.module.double().eval(), models, models.y
         self.names = [name for name, each in self.module.named_parameters() if each.is_floating_point()]
         self.rest = {
             n: t.double() if t.is_floating_point() else t for n, t in models.states[0].items() if n not in self.names
@@ -175,11 +172,6 @@ class _Problem:
             raise UserError(f"outputs of shape {tuple(zero.shape)} are not the logits [n, classes] that this needs.")
         self.classes = zero.shape[1:]
         self.at_origin = self._losses(zero.new_zeros(len(self.y), *self.classes), slice(None)).item()
-
-    @property
-    def y(self) -> Tensor:
-        assert self.models.y is not None
-        return self.models.y
 
     def slope(self, W: Sequence[Tensor]) -> tuple[list[Tensor], float]:
         """Gradient of the loss, and its drop as a share of the loss at outputs 0."""

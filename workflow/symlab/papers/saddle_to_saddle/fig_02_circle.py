@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
-from symlab.papers.saddle_to_saddle.shares import trend_p_value, wilson_interval
-from symlab.plotting.style import COLUMN, PAGE, Style, legend, line_entry, mark_entry, palette, panels, set_ticks
+from symlab.papers.saddle_to_saddle.shares import trend_p_value
+from symlab.plotting.style import COLUMN, Look, Style, palette, panels
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Bound, Case, Claim, Found, Tables, above, below, exact_value, value_of_all
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
+from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RUNS, CURVES, LIMITS = "polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv"
+FASTER, SLOWER, SHARE = "faster than one neuron", "not faster", "share of runs"
+LIMITS_TOLD = "dashed: one neuron, 0.414; dotted: the certified limit, 1/2; bars: 95 % intervals (exact)"
+DOTTED: dict[str, Any] = {"color": "0.6", "linestyle": ":", "linewidth": 0.8}
 NEEDED = 4
 """Neurons a layer that Example 1 needs for more than the speed of one."""
 
@@ -39,85 +43,63 @@ def successes(runs: pd.DataFrame) -> pd.DataFrame:
 def circle(tables: Tables, style: Style) -> Figure:
     """Fig. 2: the points and their gradients, the speed along the descents of one width, successes by width."""
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
-    blue, red, grey = (palette(style)[index] for index in (0, 3, 7))
-    figure, axes = panels(1, 3, PAGE, 2.5, sharex=False, sharey=False)
-    left, centre, right = axes[0]
-    angle = 2 * np.pi * np.arange(1, 9) / 8
-    for sign, color in ((1, red), (-1, blue)):
-        chosen = (-1.0) ** np.arange(1, 9) == sign
-        left.scatter(np.sin(angle[chosen]), np.cos(angle[chosen]), color=color, s=25)
-    left.set(aspect="equal", xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), xlabel="$x_1$", ylabel="$x_2$", title="inputs")
-    width = _shown_width(runs)
-    _draw_descents(centre, curves[curves["width"] == width], runs[runs["width"] == width], (blue, grey))
-    centre.set(xlabel="step", ylabel=r"speed $-L_0$", title=f"descents, width {width}")
-    found = successes(runs)
-    share = found["hits"] / found["n"]
-    low, high = np.transpose([wilson_interval(row.hits, row.n) for row in found.itertuples()])
-    right.errorbar(found.index, share, yerr=[share - low, high - share], color=blue, marker="o", capsize=2)
-    right.axvline(NEEDED, color="0.6", linestyle=":", linewidth=0.8)
-    right.set(xscale="log", ylim=(-0.03, 1.03), xlabel="width", ylabel="share of runs")
-    right.set_title("successes")
-    set_ticks(right.xaxis, found.index)
-    entries = [
-        mark_entry("G = +1", "o", color=red),
-        mark_entry("G = -1", "o", color=blue),
-        line_entry("faster than one neuron", color=blue),
-        line_entry("not faster", color=grey),
+    width, found = _shown_width(runs), successes(runs)
+    angle, sign = 2 * np.pi * np.arange(1, 9) / 8, np.arange(1, 9) % 2
+    points = pd.DataFrame({"x": np.sin(angle), "y": np.cos(angle), "label": np.where(sign, "G = -1", "G = +1")})
+    shares = found.reset_index().assign(share=found["hits"].to_numpy() / found["n"].to_numpy(), label=SHARE)
+    limits = {"aspect": "equal", "xlim": (-1.3, 1.3), "ylim": (-1.3, 1.3), "xlabel": "$x_1$", "ylabel": "$x_2$"}
+    of_width = {"xscale": "log", "ylim": (-0.03, 1.03), "xlabel": "width", "xticks": found.index, "title": "successes"}
+    grid = [
+        Panel(points, "x", "y", limits | {"title": "inputs"}, draw_rows, {"markersize": 5}),
+        _descents(curves, runs, width, f"descents, width {width}"),
+        Panel(shares, "width", "share", of_width, _draw_shares, more=lambda axis: axis.axvline(NEEDED, **DOTTED)),
     ]
-    legend(figure, entries, _say_runs(found))
-    return figure
+    return draw_grid([grid], _looks(style), sharex=False, sharey=False, note=LIMITS_TOLD)
 
 
 def all_descents(tables: Tables, style: Style) -> Figure:
     """Fig. 6: the speed along all descents, a panel a width."""
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
-    blue, grey = palette(style)[0], palette(style)[7]
-    widths = sorted(runs["width"].unique())
-    columns = min(4, len(widths))
-    rows = -(-len(widths) // columns)
-    figure, axes = panels(rows, columns, PAGE, 0.8 + 1.6 * rows, sharex=False)
-    for axis, width in zip(axes.flat, widths, strict=False):
-        of_width = runs[runs["width"] == width]
-        _draw_descents(axis, curves[curves["width"] == width], of_width, (blue, grey))
-        axis.set_title(f"width {width}, {len(of_width)} runs")
-        axis.locator_params(axis="x", nbins=3)
-    for axis in axes.flat[len(widths) :]:
-        axis.remove()
-    figure.supxlabel("step", fontsize=style.font_size)
-    figure.supylabel(r"speed $-L_0$", fontsize=style.font_size)
-    entries = [line_entry("faster than one neuron", color=blue), line_entry("not faster", color=grey)]
-    legend(figure, entries, "dashed: the speed of one neuron, 0.414; dotted: the certified limit, 1/2")
-    return figure
+    counts = runs.groupby("width").size()
+    shown = [_descents(curves, runs, width, f"width {width}, {n} runs") for width, n in counts.items()]
+    grid = [shown[start : start + 4] for start in range(0, len(shown), 4)]
+    return draw_grid(grid, _looks(style), height=1.7, sharex=False, sharey=True, note=LIMITS_TOLD)
+
+
+def _looks(style: Style) -> dict[str, Look]:
+    blue, red, grey = (palette(style)[index] for index in (0, 3, 7))
+    points = {"G = +1": Look(red, ""), "G = -1": Look(blue, "")}
+    return points | {FASTER: Look(blue, marker=""), SLOWER: Look(grey, marker=""), SHARE: Look(blue)}
+
+
+def _descents(curves: pd.DataFrame, runs: pd.DataFrame, width: Any, title: str) -> Panel:
+    """The speed along all descents of a width."""
+    hit = runs[runs["width"] == width].set_index("run")["outcome"] == "success"
+    rows = curves[curves["width"] == width]
+    rows = rows.assign(label=np.where(rows["run"].map(hit), FASTER, SLOWER))
+    axes = {"xlabel": "step", "ylabel": r"speed $-L_0$", "title": title}
+    return Panel(rows, "step", "speed", axes, _draw_lines, more=_draw_limits)
+
+
+def _draw_lines(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    from matplotlib.collections import LineCollection
+
+    lines = [curve[[x, y]].to_numpy() for _, curve in rows.groupby("run")]
+    # Hundreds of lines are pixels within a drawing.
+    axis.add_collection(LineCollection(lines, colors=[look.color], linewidths=0.4, alpha=0.6, rasterized=True))
+    axis.autoscale()
+
+
+def _draw_shares(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    low, high = np.transpose([share_of(int(row.hits), int(row.n)).interval for row in rows.itertuples()])
+    bars = [rows[y] - low, high - rows[y]]
+    axis.errorbar(rows[x], rows[y], yerr=bars, color=look.color, marker=look.marker, capsize=2)
 
 
 def _shown_width(runs: pd.DataFrame) -> int:
     """The width whose share of successes is nearest to one half: there both ends are to be seen."""
     found = successes(runs)
     return int((found["hits"] / found["n"] - 0.5).abs().idxmin())
-
-
-def _draw_descents(axis: Axes, curves: pd.DataFrame, runs: pd.DataFrame, colors: tuple[object, object]) -> None:
-    hit = runs.set_index("run")["outcome"] == "success"
-    from matplotlib.collections import LineCollection
-
-    lines = {run: curve[["step", "speed"]].to_numpy() for run, curve in curves.groupby("run")}
-    # Hundreds of lines are pixels within a drawing.
-    drawn = LineCollection(
-        list(lines.values()),
-        colors=[colors[0] if hit[run] else colors[1] for run in lines],
-        linewidths=0.4,
-        alpha=0.6,
-        rasterized=True,
-    )
-    axis.add_collection(drawn)
-    axis.autoscale()
-    _draw_limits(axis)
-
-
-def _say_runs(found: pd.DataFrame) -> str:
-    counts = found["n"].unique()
-    each = f"{counts[0]} runs a width" if len(counts) == 1 else f"{counts.min()} to {counts.max()} runs a width"
-    return f"{each}, bars are 95 % intervals (Wilson); dashed: one neuron, 0.414; dotted: the certified limit, 1/2"
 
 
 def speed_against_direction(tables: Tables, style: Style) -> Figure:
@@ -187,26 +169,19 @@ def rise_with_width(tables: Tables) -> list[Found]:
     return [exact_value(p, int(found["n"].sum()), detail=told, unit="runs")]
 
 
-def _of_widths(tables: Tables, chosen: Callable[[int], bool]) -> Iterator[tuple[Case, int, int]]:
-    for width, row in successes(on_circle(tables[RUNS])).iterrows():
-        if chosen(int(str(width))):
-            yield Case(f"width {width}", width=int(str(width))), int(row.hits), int(row.n)
+def _hits(tables: Tables, chosen: str) -> Cases:
+    runs = on_circle(tables[RUNS]).query(chosen)
+    return cases(runs.assign(hit=runs["outcome"] == "success"), "hit", ("width",), "run", "width {width}")
 
 
 def hits_of_narrow(tables: Tables) -> list[Found]:
     """Successes at each width below four."""
-    return [
-        value_of_all(float(hits), n, case, f"at most {wilson_interval(hits, n)[1]:.2g}", "runs")
-        for case, hits, n in _of_widths(tables, lambda width: width < NEEDED)
-    ]
+    return _hits(tables, f"width < {NEEDED}").of_all(np.sum)
 
 
 def hits_of_wide(tables: Tables) -> list[Found]:
     """Share of successes at each width from four on."""
-    return [
-        value_of_all(hits / n, n, case, f"{hits} runs", "runs")
-        for case, hits, n in _of_widths(tables, lambda width: width >= NEEDED)
-    ]
+    return _hits(tables, f"width >= {NEEDED}").of_all(np.mean)
 
 
 def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:

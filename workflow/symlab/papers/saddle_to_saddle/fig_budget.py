@@ -107,13 +107,11 @@ def lost_in_deep_layers(tables: Tables) -> list[Found]:
     rows = losses(tables)
     rows = rows[rows["L"] == 6]
     inner = rows["term"].isin(["rank", "cut", "alignment"]) & (rows["layer"] >= DEEP)
-    sums = [of.groupby(NETWORK)["lost"].agg(_sum).reset_index() for of in (rows[inner], rows)]
+    sums = [
+        of.groupby(NETWORK)["lost"].agg(lambda lost: lost.sum(skipna=False)).reset_index() for of in (rows[inner], rows)
+    ]
     deep, whole = (by_network(each, "lost") for each in sums)
     return (deep / whole).means() or ["needs networks of depth 6 from small weights"]
-
-
-def _sum(values: pd.Series) -> float:
-    return float(values.sum(skipna=False))
 
 
 CLAIMS = (

@@ -9,6 +9,7 @@ import pandas as pd
 
 from symlab.plotting.style import COLUMN, Look, Style, line_entry, palette
 from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, below, value_of_all
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
@@ -120,11 +121,9 @@ FIGURES = (
 
 def reach_certified(tables: Tables) -> list[Found]:
     """Fastest run of depth 3 over the certified limit, a case a polygon."""
-    runs, limits = tables[RUNS], tables[LIMITS].set_index("N")["certified"]
-    return [
-        value_of_all(float(speeds.max() / limits[N]), len(speeds), Case(f"N = {N}", N=int(str(N))), unit="starts")
-        for N, speeds in runs[runs["L"] == 3].groupby("N")["speed"]
-    ] or ["needs depth 3"]
+    runs = tables[RUNS].query("L == 3").merge(tables[LIMITS], on="N")
+    relative = runs.assign(relative=runs["speed"] / runs["certified"])
+    return cases(relative, "relative", ("N",), ("width", "run"), "N = {N}").of_all(np.max) or ["needs depth 3"]
 
 
 def reach_lifted_speed(tables: Tables) -> list[Found]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import EVENTS, at_drop, by_network, descents, small
 from symlab.plotting.style import COLUMN, Look, Style, line_entry, palette
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, value_of_all
+from symlab.study.cases import cases
+from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
 
@@ -72,17 +74,10 @@ def over_one_neuron(tables: Tables) -> list[Found]:
 def sphere_over_one_neuron(tables: Tables) -> list[Found]:
     """Fastest start on the sphere over the speed of one neuron, a case a depth above 2."""
     speeds = tables[SPEEDS]
-    found: list[Found] = []
-    for name, rows in speeds.groupby("dataset"):
-        one = rows.loc[rows["L"] == 2, "speed"].max()
-        for L, of_depth in rows[rows["L"] > 2].groupby("L")["speed"]:
-            case = Case(f"{name}, depth {L}", dataset=name, L=int(str(L)))
-            found.append(value_of_all(float(of_depth.agg(_largest) / one), len(of_depth), case, unit="starts"))
+    one = speeds["dataset"].map(speeds[speeds["L"] == 2].groupby("dataset")["speed"].max())
+    deep = speeds.assign(relative=speeds["speed"] / one)[speeds["L"] > 2]
+    found = cases(deep, "relative", ("dataset", "L"), "run", "{dataset}, depth {L}").of_all(np.max)
     return found or ["needs depths above 2"]
-
-
-def _largest(values: pd.Series) -> float:
-    return float(values.max(skipna=False))
 
 
 CLAIMS = (

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.fig_02_circle import successes
-from symlab.papers.saddle_to_saddle.shares import wilson_interval
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels, set_ticks
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above
+from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above, share_of
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def failures_against_width(tables: Tables, style: Style) -> Figure:
     entries, top = [], 0.0
     for color, (N, counts) in zip(palette(style), by_polygon(need(tables, RUNS)), strict=False):
         missed, n = counts["n"] - counts["hits"], counts["n"]
-        bounds = [wilson_interval(int(k), int(of)) for k, of in zip(missed, n, strict=True)]
+        bounds = [share_of(int(k), int(of)).interval or (0, 1) for k, of in zip(missed, n, strict=True)]
         low, high = -np.log(np.array(bounds)[:, 1]), -np.log(np.maximum([low for low, _ in bounds], 1e-9))
         some = (missed > 0).to_numpy()
         top = max(top, np.max(low), np.max(high[some], initial=0))
@@ -56,7 +55,7 @@ def failures_against_width(tables: Tables, style: Style) -> Figure:
     axis.set(xscale="log", xlabel="width", ylabel=r"$-\log$ share of failures", ylim=(0, 1.1 * top))
     set_ticks(axis.xaxis, sorted(need(tables, RUNS).query("L == 3")["width"].unique()))
     entries += [line_entry("exponential"), line_entry("power", linestyle="--")]
-    legend(figure, entries, "bars are 95 % intervals (Wilson); a triangle is the lower end where no run failed")
+    legend(figure, entries, "bars are 95 % intervals (exact); a triangle is the lower end where no run failed")
     return figure
 
 

@@ -50,6 +50,11 @@ FOUND = (
         {"flat": at("saddle-depths-flat")},
     ),
     Sentence(
+        "At the paper's size, 784-1000x5-10, its rule needs {steps} times the steps of its printed run to leave, by "
+        "the forecast.",
+        {"steps": at("saddle-time-printed", std=1e-3)},
+    ),
+    Sentence(
         "SGD at the paper's rate leaves after {sgd} times the steps that gradient flow forecasts, at depth 6.",
         {"sgd": at("saddle-time-sgd", L=6, std=1e-4)},
     ),
