@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+import symlab
 from symlab.pipeline.docs import REFERENCE, ROOT
 from symlab.pipeline.site import on_page_markdown, on_post_build
 
@@ -51,6 +52,11 @@ def test_every_page_is_in_the_menu():
     menu = set(re.findall(r": ([\w/-]+\.md)$", text, flags=re.MULTILINE))
     assert menu == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     assert yaml.safe_load(text)["strict"] is True
+
+
+def test_every_public_function_is_in_the_reference():
+    named = re.findall(r"^::: symlab\.(\w+)$", (ROOT / "docs" / "reference" / "api.md").read_text(), flags=re.MULTILINE)
+    assert set(named) == set(symlab.__all__) - {"UserError", "__version__"}
 
 
 @pytest.mark.slow

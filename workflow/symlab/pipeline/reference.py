@@ -15,6 +15,7 @@ from unittest import mock
 
 import yaml
 
+from symlab.cli import COMMANDS
 from symlab.cli import main as symlab
 from symlab.data import SOURCES
 from symlab.networks import INITS, NETWORKS
@@ -37,7 +38,7 @@ def escape(text: str) -> str:
 
 def command_help() -> Iterator[str]:
     """What each command says of itself when asked for help."""
-    for command in ("align", "merge", "trace"):
+    for command in COMMANDS:
         said = io.StringIO()
         wide = mock.patch.dict(os.environ, {"COLUMNS": "110"})
         with wide, contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):

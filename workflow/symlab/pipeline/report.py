@@ -49,7 +49,7 @@ CASES_TOLD = 5
 AGAINST = (ERROR, FAILED, UNDECIDED)
 DOUBTFUL = (*AGAINST, ONE_UNIT)
 IN_BARS = (HELD, ONE_UNIT, UNDECIDED, FAILED, ERROR, NOT_RUN)
-SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "1", "held": "✓", "not run": "–"}
+SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "•", "held": "✓", "not run": "–"}
 """What stands for a verdict beside its colour where there is no room for the word."""
 THUMBNAIL_MARGIN = 4
 View = dict[str, Any]
