@@ -167,7 +167,4 @@ FIG_5_DROP = Claim(
 )
 
 
-CLAIMS = (
-    *claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
-    FIG_5_DROP,
-)
+CLAIMS = (*claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)), FIG_5_DROP)

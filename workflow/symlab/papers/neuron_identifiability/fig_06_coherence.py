@@ -77,10 +77,7 @@ placing the same two-dimensional data in the input space; ν = 1 is data along t
 the pairs of one mask.
 """,
         barrier_against_nu,
-        Sentence(
-            "The barrier at ν = 1 is {ends} of that at ν = 0.1.",
-            {"ends": at("identifiability-6-ends")},
-        ),
+        Sentence("The barrier at ν = 1 is {ends} of that at ν = 0.1.", {"ends": at("identifiability-6-ends")}),
         "Points are masks, where the paper shows mean and spread over all pairs.",
     ),
 )

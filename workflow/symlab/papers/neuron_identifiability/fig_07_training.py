@@ -59,13 +59,7 @@ CLAIMS: tuple[Claim, ...] = (
         reason="The paper finds the identity's objective no higher than that of random permutations; 0.05 is the room "
         "given to noise.",
         tables=("matching.csv",),
-        measure=partial(
-            objectives.through_training,
-            which=sigma_mlp,
-            value="above",
-            score=abs,
-            layerwise=True,
-        ),
+        measure=partial(objectives.through_training, which=sigma_mlp, value="above", score=abs, layerwise=True),
     ),
     Claim(
         id="identifiability-7-syre",
@@ -77,11 +71,7 @@ CLAIMS: tuple[Claim, ...] = (
         reason=objectives.NEARLY_OPTIMAL,
         tables=("matching.csv",),
         measure=partial(
-            objectives.at_the_end,
-            which=SYRE_FROM_1,
-            value="way",
-            score=objectives.SMALLEST,
-            layerwise=True,
+            objectives.at_the_end, which=SYRE_FROM_1, value="way", score=objectives.SMALLEST, layerwise=True
         ),
     ),
 )

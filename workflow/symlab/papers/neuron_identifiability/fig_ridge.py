@@ -51,10 +51,7 @@ def rank_correlation(tables: Tables, style: plot.Style) -> Figure:
     rows = label_rows(table, variants)
     defined = rows["spearman"].notna()
     datasets = list(rows["dataset"].unique())
-    sentences = [
-        over_pairs(rows),
-        say_left_out(rows[~defined], "Mahalanobis costs constant or infinite in some layer"),
-    ]
+    sentences = [over_pairs(rows), say_left_out(rows[~defined], "Mahalanobis costs constant or infinite in some layer")]
     return facets(
         rows[defined].sort_values("layer", kind="stable"),
         "beta",
