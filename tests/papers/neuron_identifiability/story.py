@@ -254,7 +254,9 @@ def estimators(variant, seed, layer, beta, pairs):
 @rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), masks=("own", "fresh"))
 def gram_deviation(variant, seed, layer, masks):
     trained = masks == "own" and layer > 1
-    row = described(variant, mask_seed=0, seed=seed, layer=layer, masks=masks, k_subspace=9, nu=0.4, mu_D=0.8)
+    row = described(
+        variant, mask_seed=0, seed=seed, layer=layer, masks=masks, k_subspace=9, nu=0.3 + layer / 10, mu_D=0.8
+    )
     row |= {"sigma_D2": 0.0 if variant == "standard" else 0.16, "b_D": 0.8, "delta": 0.05, "deviation_median": 0.2}
     row |= {"deviation_max": 2.0 if trained else 0.4, "bound": 1.0, "bound_all": 1.5}
     row |= {"share_above": 0.3 if trained else noisy(0.02, seed), "assumption": "U depends on D" if trained else ""}

@@ -53,7 +53,7 @@ def against_nu(tables: Tables, style: plot.Style) -> Figure:
         column="masks",
         title=MASKS.__getitem__,
         axes={
-            "xlabel": r"coherence $\nu(U)$ of the layer's inputs",
+            "xlabel": r"coherence $\nu(U)$ of inputs",
             "ylabel": r"$\|S_i - \mu_D I\|_{\mathrm{op}}\,/\,\mu_D$",
             "xscale": "log",
             "yscale": "log",

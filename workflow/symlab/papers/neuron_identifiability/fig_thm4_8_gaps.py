@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-GAPS = {"out": r"$\gamma_{\mathrm{out}}$ of neurons (Thm. 4.6)", "in": r"$\gamma_{\mathrm{in}}$ of inputs (Thm. 4.8)"}
+GAPS = {"out": r"$\gamma_{\mathrm{out}}$ (Thm. 4.6)", "in": r"$\gamma_{\mathrm{in}}$ (Thm. 4.8)"}
 
 
 def against_bounds(tables: Tables, style: plot.Style) -> Figure:
@@ -108,14 +108,20 @@ def _dimensions(gaps: pd.DataFrame) -> tuple[list[float], list[plot.Color]]:
 
 def _against_width(gaps: pd.DataFrame) -> Panel:
     """gamma_in against m for each k, and the line of slope 1/2 from the smallest width's mean."""
+    widths = sorted(gaps["m"].unique())
     axes = {
         "title": r"$\gamma_{\mathrm{in}}$ of sampled $F$",
         "xlabel": "width $m$ (neurons)",
         "ylabel": r"$\gamma_{\mathrm{in}}$ (weight norm)",
-        "xscale": "log",
+        "xticks": widths[:: -(-len(widths) // 3)],
         "yscale": "log",
     }
-    return Panel(gaps, "m", "gamma_in", axes, more=lambda axis: draw_rates(axis, gaps, "gamma_in", lambda k: 0.5))
+
+    def draw(axis: Axes) -> None:
+        axis.set_xscale("log", base=2)
+        draw_rates(axis, gaps, "gamma_in", lambda k: 0.5)
+
+    return Panel(gaps, "m", "gamma_in", axes, more=draw)
 
 
 FIGURES = (
