@@ -24,8 +24,8 @@ class Matching(Settings):
     method: Method | list[Method] = Field(
         "activation",
         description="What the aligned path's permutation is found from: correlations of activations over the training "
-        "data (activation), or the weights alone (weight). A list of both aligns by each; figures and claims that "
-        "know one aligned path take the first.",
+        "data (activation), or the weights alone (weight). Give a list to align by both; figures and claims of one "
+        "aligned path use the first.",
     )
     restarts: Positive = Field(
         5,

@@ -71,9 +71,9 @@ class Drawing:
     draw: Callable[[Tables, Style], Drawn]
     """Tables by file name (all that the study has) and a style in, a matplotlib figure out."""
     seen: Sentence | Callable[[Tables], str] | None = None
-    """What is to be seen in the picture that these tables give, with the values that claims measure."""
+    """What the picture shows, with the values that claims measure in the same tables."""
     differs: str = ""
-    """How the picture differs from the paper's, where it does: in what is drawn or in its scale."""
+    """How the picture differs from the paper's, in what is drawn or in its scale; empty where it does not."""
 
 
 @dataclass(frozen=True)

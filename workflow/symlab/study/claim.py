@@ -135,7 +135,7 @@ class Claim:
     """A measurement for each case, or phrases that say why there is none."""
     kind: Kind = "finding"
     also: tuple[str, ...] = ()
-    """Other names under which a study may list the figure: the whole that it is a panel of, or a reprint of it."""
+    """Other ids under which a study may list the figure: the figure whose panel it is, or one that repeats it."""
     why: Mapping[str, str] = field(default_factory=dict)
     """What explains a case that failed, by its name; under "" what explains any."""
 

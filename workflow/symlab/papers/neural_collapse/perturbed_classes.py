@@ -101,7 +101,7 @@ def start_without_branches(
     y: Int[Tensor, " n"],
     last: float,
 ) -> State:
-    """Networks at the optimum of those without branches, next to which random ones of a hundredth are put.
+    """Start: the optimal network without branches, plus random branches of 1/100 of the usual scale.
 
     From random weights Adam ends far above the loss without branches after thousands of steps.
     """

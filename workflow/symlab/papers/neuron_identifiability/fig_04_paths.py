@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UNDER_TRAINED = 60
-"""Train accuracy in percent of the networks below which a figure says what it is."""
+"""Below this train accuracy in percent, a figure notes that its networks are under-trained."""
 
 
 def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> Figure:

@@ -152,8 +152,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
 
 FIG_5_DROP = Claim(
     id="identifiability-5-drop",
-    statement="Fixed weights (σ_F = 1) bring networks closer to being averaged the larger k is, beyond what the task "
-    "does",
+    statement="The larger k, the lower the barrier with σ_F = 1, relative to that at σ_F = 0",
     quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1 over that at σ_F = 0: smaller of its falls from k "
     "= 2 to 8 and from 8 to 32",
     bound=above(0),

@@ -1,6 +1,6 @@
 """The points of a grid of students: which sizes, learning rates and first weights its values stand for.
 
-Settings count in no digest of code; what follows from them here does. Plain Python, read on every start.
+Fields of settings are in no digest of code; what follows from them here is. Plain Python, read on every start.
 """
 
 from __future__ import annotations
