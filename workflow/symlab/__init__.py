@@ -7,6 +7,7 @@ For networks of your own (torch is imported with the first of these that is used
 - ``merge(module, states, data)``: several networks in one order, averaged (a ``Merged``);
 - ``diagnose(module, A, B, data)``: which neurons have the same place in both, and what swaps cost (a ``Diagnosis``);
 - ``escape(module, data)``: how and when a network leaves the saddle at the origin (an ``Escape``);
+- ``mirrors(module, weights, data, training=SGD(lr))``: which neurons SGD will merge (a ``Mirrors``);
 - ``UserError``: what they raise where something does not fit, a sentence on what to do.
 """
 
@@ -22,15 +23,18 @@ if TYPE_CHECKING:
     from symlab.own.diagnose import Diagnosis, diagnose
     from symlab.own.escape import Escape, escape
     from symlab.own.merge import Merged, merge
+    from symlab.own.mirrors import SGD, Mirrors, mirrors
     from symlab.own.trace import trace
     from symlab.symmetries.trace import Traced
 
 __version__ = "0.2.0"
 __all__ = [
+    "SGD",
     "Aligned",
     "Diagnosis",
     "Escape",
     "Merged",
+    "Mirrors",
     "Traced",
     "UserError",
     "__version__",
@@ -38,6 +42,7 @@ __all__ = [
     "diagnose",
     "escape",
     "merge",
+    "mirrors",
     "trace",
 ]
 
@@ -46,11 +51,14 @@ _HOMES = {
     "Diagnosis": "symlab.own.diagnose",
     "Escape": "symlab.own.escape",
     "Merged": "symlab.own.merge",
+    "Mirrors": "symlab.own.mirrors",
+    "SGD": "symlab.own.mirrors",
     "Traced": "symlab.symmetries.trace",
     "align": "symlab.own.align",
     "diagnose": "symlab.own.diagnose",
     "escape": "symlab.own.escape",
     "merge": "symlab.own.merge",
+    "mirrors": "symlab.own.mirrors",
     "trace": "symlab.own.trace",
 }
 

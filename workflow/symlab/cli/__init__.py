@@ -81,6 +81,19 @@ ESCAPES = """\
 example:
   symlab escape my_package.networks:build --data training.npz --lr 10 --power 4
 """
+MIRRORS = """\
+Tell which neurons of a trained network SGD will merge at given settings: of the pairs that are closest in each group
+of neurons, by how much a step changes the logarithm of their distance (below 0: they merge). Adam does not follow this.
+"""
+MIRRORED = """\
+example:
+  symlab mirrors my_package.networks:build --checkpoint A.safetensors --data train.npz \\
+      --lr 0.1 --weight-decay 0.001 --momentum 0.9 --batch 128 --out mirrors
+
+writes to the folder mirrors/:
+  pairs.csv  a row a pair: distance, curvature across their mirror, exponent, whether they merge, steps to half
+  run.json   the options and versions of this run
+"""
 TRACE = """\
 Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
 group acts on, and the operations that were not understood.
@@ -240,6 +253,23 @@ def _add_escape(escape: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_mirrors(mirrors: argparse.ArgumentParser) -> None:
+    add_model(mirrors)
+    mirrors.add_argument("--out", required=True, metavar="FOLDER", help="where the results go")
+    training = mirrors.add_argument_group("training from here on")
+    training.add_argument("--lr", type=float, required=True, metavar="X", help="rate of SGD")
+    training.add_argument("--weight-decay", type=float, default=0.0, metavar="X", help="as torch.optim.SGD has it")
+    training.add_argument("--momentum", type=float, default=0.0, metavar="X", help="of SGD (default: none)")
+    training.add_argument("--batch", type=int, default=64, metavar="N", help="samples of a step (default: %(default)s)")
+    mirrors.add_argument(
+        "--pairs", type=int, default=10, metavar="N", help="the closest pairs of each group (default: %(default)s)"
+    )
+    mirrors.add_argument(
+        "--steps", type=int, default=300, metavar="N", help="batches of an exponent (default: %(default)s)"
+    )
+    _add_overwrite(mirrors)
+
+
 def _add_needed(command: argparse.ArgumentParser) -> None:
     needed = command.add_argument_group("needed")
     needed.add_argument(
@@ -323,6 +353,13 @@ COMMANDS = {
         _add_escape,
         "symlab.cli.escape:escape",
         ESCAPES,
+    ),
+    "mirrors": Command(
+        "tell which neurons of a network of your own SGD will merge at given settings",
+        MIRRORS,
+        _add_mirrors,
+        "symlab.cli.mirrors:mirrors",
+        MIRRORED,
     ),
     "trace": Command(
         "print the permutation symmetries of a network of your own", TRACE, add_model, "symlab.cli.trace:trace"

@@ -1,0 +1,132 @@
+"""Exponents across pairs of neurons: against finite differences, and against what training then does."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from symlab import SGD, UserError, mirrors
+from symlab.cli import main
+from symlab.own.mirrors import closest_pairs, neuron_vectors
+
+
+class Net(nn.Module):
+    """One hidden layer of tanh."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(4, 6), nn.Linear(6, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.first(x)))
+
+
+LR, DECAY = 0.1, 0.02
+
+
+@pytest.fixture(scope="module")
+def data():
+    torch.manual_seed(0)
+    x = torch.randn(400, 4)
+    return x, torch.sin(x[:, :1]) + 0.3 * torch.randn(400, 1)
+
+
+def train(net, data, steps, decay=DECAY, batch=None, seed=0):
+    """SGD with batches drawn with replacement, or gradient descent."""
+    drawn = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.SGD(net.parameters(), lr=LR, weight_decay=decay)
+    for _ in range(steps):
+        rows = torch.randint(len(data[0]), (batch,), generator=drawn) if batch else slice(None)
+        optimizer.zero_grad()
+        (net(data[0][rows]) - data[1][rows]).square().mean().backward()
+        optimizer.step()
+        yield
+
+
+def trained(data, decay):
+    """A network in double precision, trained with neurons 0 and 1 equal."""
+    torch.manual_seed(1)
+    net = Net().double()
+    with torch.no_grad():
+        for weights in (net.first.weight, net.first.bias, net.head.weight.T):
+            weights[1] = weights[0]
+    data = tuple(part.double() for part in data)
+    list(train(net, data, 2000, decay))
+    return net, data
+
+
+@pytest.fixture(scope="module")
+def on_mirror(data):
+    return trained(data, DECAY)
+
+
+def vectors(net):
+    return torch.cat([net.first.weight, net.first.bias[:, None], net.head.weight.T], dim=1)
+
+
+def test_with_whole_batches_the_exponent_is_that_of_the_least_curvature_across_the_mirror(on_mirror):
+    """The Hessian of all that two neurons have, projected on their differences, by autograd."""
+    net, (x, y) = on_mirror
+    training = SGD(LR, DECAY, batch=len(x))
+    row = mirrors(net, net, (x, y), training=training, pairs=2, steps=200, task="regression").pairs.iloc[1]
+    a, b = int(row["a"]), int(row["b"])
+    theta, rest = vectors(net).detach(), net.head.bias.detach()
+    mean = (theta[a] + theta[b]) / 2
+
+    def loss(difference):
+        moved = list(theta)
+        moved[a], moved[b] = mean + difference / 2**0.5, mean - difference / 2**0.5
+        moved = torch.stack(moved)
+        return (torch.tanh(x @ moved[:, :4].T + moved[:, 4]) @ moved[:, 5:] + rest - y).square().mean()
+
+    h = torch.linalg.eigvalsh(torch.func.hessian(loss)(torch.zeros(6).double())) + DECAY
+    assert row["curvature"] == pytest.approx(float(h[0]), rel=3e-2)
+    assert row["exponent"] == pytest.approx(float((1 - LR * h).abs().log().max()), rel=3e-2)
+    assert row["distance"] == pytest.approx(float((theta[a] - theta[b]).norm() / (theta[a].norm() + theta[b].norm())))
+    assert row["merges"] == (row["exponent"] < 0) and row["steps"] == pytest.approx(np.log(2) / abs(row["exponent"]))
+
+
+def test_a_pair_beside_its_mirror_merges_in_training_as_fast_as_its_exponent_says(data):
+    decay = 0.3
+    net, data = trained(data, decay)
+    training = SGD(LR, decay, batch=len(data[0]))
+    found = mirrors(net, net, data, training=training, pairs=1, steps=100, task="regression").pairs.iloc[0]
+    assert (found["a"], found["b"]) == (0, 1) and found["merges"]
+    with torch.no_grad():
+        net.first.weight[0] += 1e-7 * torch.randn(4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    apart = [float((vectors(net)[0] - vectors(net)[1]).detach().norm()) for _ in train(net, data, 600, decay)]
+    assert np.log(apart[-1] / apart[299]) / 300 == pytest.approx(found["exponent"], rel=0.05)
+
+
+def test_vectors_are_all_that_a_neuron_has(on_mirror):
+    net, (x, _) = on_mirror
+    from symlab import trace
+
+    spec = trace(net, x[:2]).spec
+    state = {name: value.detach() for name, value in net.state_dict().items()}
+    (group,) = spec.free
+    torch.testing.assert_close(neuron_vectors(spec, state, group).sort(1).values, vectors(net).detach().sort(1).values)
+    assert next(closest_pairs(spec, state, group, 1)) == (0, 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [(SGD(0.0), "lr"), (SGD(0.1, momentum=1.0), "momentum"), (SGD(0.1, batch=500), "batches of 500")],
+)
+def test_settings_that_are_none_are_told(on_mirror, training, message):
+    net, data = on_mirror
+    with pytest.raises(UserError, match=message):
+        mirrors(net, net, data, training=training, task="regression")
+    with pytest.raises(UserError, match="targets"):
+        mirrors(net, net, data[0], training=SGD(0.1))
+
+
+def test_the_command_writes_the_pairs(tmp_path, monkeypatch, capsys, data):
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\ndef build():\n    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    np.savez("data.npz", x=data[0].numpy(), y=data[1].numpy())
+    main(["mirrors", "net:build", "--data", "data.npz", "--lr", "0.1", "--pairs", "3", "--out", "out"])
+    assert len(pd.read_csv("out/pairs.csv")) == 3 and "of the 3 closest pairs" in capsys.readouterr().out

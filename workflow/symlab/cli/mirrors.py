@@ -1,0 +1,29 @@
+"""``symlab mirrors``: ``symlab.mirrors`` from files to a table."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from symlab.artifacts import write_table, write_text
+from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.own.mirrors import SGD, mirrors_of_models
+
+RESULTS = ("pairs.csv", "run.json")
+
+
+def mirrors(options: Namespace) -> None:
+    """Tell which neurons merge as ``symlab mirrors --help`` says; print a summary.
+
+    Raises:
+        UserError: something in the options or files is wrong; nothing is written then.
+    """
+    check_folder(options, RESULTS)
+    training = SGD(options.lr, options.weight_decay, options.momentum, options.batch)
+    found = mirrors_of_models(models_of(options), training, options.pairs, options.steps, options.seed)
+    folder = Path(options.out)
+    with all_or_nothing(folder, RESULTS) as staged:
+        write_table(staged / "pairs.csv", found.pairs)
+        write_text(staged / "run.json", run_as_json(options))
+    print(found)
+    print(f"\nWritten to {folder}: {', '.join(RESULTS)}")

@@ -1,0 +1,241 @@
+"""Which neurons will merge at given settings of SGD, as a function: ``from symlab import mirrors``."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from symlab.alignment.forward import call
+from symlab.connectivity.objective import losses
+from symlab.errors import UserError
+from symlab.own.align import known_axes
+from symlab.own.models import Models, load_models, traced_symmetries
+from symlab.own.modules import foreign
+from symlab.own.weights import weights_of
+from symlab.seeds import torch_generator
+from symlab.symmetries.mirrors import Mirror, hessian_times, inner, neurons, norm, random_state, unit
+from symlab.symmetries.symmetry_spec import SymmetrySpec
+
+LANCZOS, LANCZOS_SAMPLES = 20, 1000
+"""Steps, and samples at most, by which the direction of least curvature is found."""
+STEPS = 300
+"""Batches that an exponent is averaged over, of which the first third is left out."""
+
+
+@dataclass(frozen=True)
+class SGD:
+    """How the network is to be trained on: what decides where mirrors attract."""
+
+    lr: float
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    batch: int = 64
+
+    def check(self, samples: int) -> None:
+        """Check that there is such a training.
+
+        Raises:
+            UserError: there is not.
+        """
+        if not self.lr > 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:
+            raise UserError("lr must be above 0, weight decay from 0 on, and momentum from 0 to below 1.")
+        if not 1 <= self.batch <= samples:
+            raise UserError(f"batches of {self.batch} cannot be drawn from {samples} samples; give another size.")
+
+
+@dataclass(frozen=True, repr=False)
+class Mirrors:
+    """Pairs of neurons that a network could do without telling apart; printed, which will merge.
+
+    Attributes:
+        pairs: a row a pair: ``group``; neurons ``a`` and ``b``; ``distance``, |theta_a - theta_b| over the sum of their
+            norms; ``exponent``, by how much a step of SGD changes the logarithm of their distance in the mean, next to
+            the mirror theta_a = theta_b; ``curvature``, that of loss and decay across it in the direction that grows
+            fastest; ``merges``, whether the exponent is below 0; ``steps``, in which the distance halves or doubles.
+        training: the settings that this is for.
+        name: the network's class.
+    """
+
+    pairs: pd.DataFrame
+    training: SGD
+    name: str
+
+    def __str__(self) -> str:
+        lines = [f"Pairs of neurons of {self.name} at {self.training}:"]
+        for group, rows in self.pairs.groupby("group", sort=False):
+            nearest = rows.loc[rows["distance"].idxmin()]
+            line = f"{group}: {int(rows['merges'].sum())} of the {len(rows)} closest pairs are drawn together"
+            word = "halves" if nearest["merges"] else "doubles"
+            line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart, which "
+            lines.append(f"{line}{word} in {nearest['steps']:,.0f} steps.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Mirrors({self.name}, {len(self.pairs)} pairs)"
+
+
+def mirrors(
+    module: nn.Module | str,
+    weights: Any,
+    data: Any,
+    *,
+    training: SGD,
+    pairs: int = 10,
+    steps: int = STEPS,
+    seed: int = 0,
+    **options: Any,
+) -> Mirrors:
+    """Tell which neurons SGD will merge (Ziyin 2024, Theorems 4 and 5), from the pairs that are closest in each group.
+
+    Next to the mirror theta_a = theta_b a step of SGD multiplies the difference of two neurons by I - lr (H + decay), H
+    the Hessian of the batch's loss across it. It vanishes where the largest Lyapunov exponent of these matrices is
+    below 0, in one dimension E log|1 - lr h|; it is found by taking the difference along through as many batches at
+    the network's nearest point of the mirror, with momentum. Adam does not follow this.
+
+    Args:
+        module, data, options: as of ``symlab.align``, with targets.
+        weights: a state dict, a module, or the path of a file or folder.
+        training: SGD's settings from here on.
+        pairs: how many of each group.
+        steps: batches that an exponent is averaged over, of which the first third is left out.
+        seed: of the batches.
+
+    Raises:
+        UserError: as ``symlab.align``; there are no targets; or the settings are none.
+    """
+    models = load_models(module, {"the network": weights_of(weights, "the network")}, data, seed=seed, **options)
+    return mirrors_of_models(models, training, pairs, steps, seed)
+
+
+def mirrors_of_models(models: Models, training: SGD, pairs: int = 10, steps: int = STEPS, seed: int = 0) -> Mirrors:
+    """As ``mirrors``, of a network that is loaded."""
+    if models.y is None:
+        raise UserError("the loss needs targets: give them as y in the data.")
+    training.check(len(models.y))
+    traced = traced_symmetries(models)
+    spec = known_axes(traced.spec, models.network)
+    across = _Across(models, training, steps, seed)
+    rows = [
+        {"group": group, "a": a, "b": b, "distance": distance, **across.row(neurons(spec, group, a, b))}
+        for group in spec.free
+        for a, b, distance in closest_pairs(spec, across.own, group, pairs)
+    ]
+    if not rows:
+        raise UserError(f"{models.name} has no group of two neurons or more whose weights lie along one axis each.")
+    return Mirrors(pd.DataFrame(rows), training, models.name)
+
+
+def closest_pairs(
+    spec: SymmetrySpec, state: Mapping[str, Tensor], group: str, pairs: int
+) -> Iterator[tuple[int, int, float]]:
+    """The pairs of a group whose weights differ least, over the sum of their norms."""
+    theta = neuron_vectors(spec, state, group)
+    if theta is None or len(theta) < 2:
+        return
+    lengths = theta.norm(dim=1)
+    apart = torch.cdist(theta, theta, compute_mode="donot_use_mm_for_euclid_dist") / (lengths[:, None] + lengths).clamp(
+        min=1e-300
+    )
+    a, b = np.triu_indices(len(theta), 1)
+    values = apart.cpu().numpy()[a, b]
+    for place in np.argsort(values, kind="stable")[:pairs]:
+        yield int(a[place]), int(b[place]), float(values[place])
+
+
+def neuron_vectors(spec: SymmetrySpec, state: Mapping[str, Tensor], group: str) -> Float[Tensor, "m p"] | None:
+    """All weights of each neuron of a group, a row each; None if none lie along an axis that is the group's alone."""
+    parts = [
+        value.movedim(axis, 0).flatten(1) if value.dim() > 1 else value[:, None]
+        for name, value in state.items()
+        for axis, acts in enumerate(spec.axes.get(name, ()))
+        if acts == group
+    ]
+    return torch.cat(parts, dim=1) if parts else None
+
+
+class _Across:
+    """A network's loss and its tangent across mirrors, batch by batch, in double precision."""
+
+    def __init__(self, models: Models, training: SGD, steps: int, seed: int) -> None:
+        with foreign(f"copying {models.name}"):
+            self.module = copy.deepcopy(models.module).double()
+        converted = models.states[0].converted()
+        self.state = {name: each.double() if each.is_floating_point() else each for name, each in converted.items()}
+        trained = dict(self.module.named_parameters())
+        self.own = {name: value for name, value in self.state.items() if name in trained}
+        self.models, self.training, self.steps, self.seed = models, training, steps, seed
+
+    def row(self, mirror: Mirror) -> dict[str, Any]:
+        """The exponent at the nearest point of the mirror, and the curvature in the direction that grows fastest."""
+        on, training = mirror.on(self.state), self.training
+        v = mirror.off(self.own)
+        if not norm(v) > 0:
+            v = mirror.off(random_state(self.own, torch_generator("mirrors", self.seed)))
+        drawn, grown, curvatures = torch_generator("mirrors", "batches", self.seed), [], []
+        v = self._least_curved(
+            on, unit(v), torch.randperm(len(self._targets), generator=drawn)[:LANCZOS_SAMPLES], mirror
+        )
+        velocity = {name: torch.zeros_like(value) for name, value in v.items()}
+        for _ in range(self.steps):
+            rows = torch.randperm(len(self._targets), generator=drawn)[: training.batch]
+            pull = self._pull(on, v, rows)
+            curvatures.append(float(inner(v, pull)))
+            velocity = {name: training.momentum * velocity[name] + pull[name] for name in v}
+            v = {name: v[name] - training.lr * velocity[name] for name in v}
+            # At the mirror the Hessian leads from across it to across it; what rounding adds within is taken off.
+            length = norm(v := mirror.off(v))
+            if not length > 0:
+                return self._told(curvatures, -math.inf)
+            grown.append(math.log(length))
+            v, velocity = ({name: each / length for name, each in state.items()} for state in (v, velocity))
+        late = len(grown) // 3
+        return self._told(curvatures[late:], float(np.mean(grown[late:])))
+
+    def _least_curved(
+        self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor, mirror: Mirror
+    ) -> dict[str, Tensor]:
+        """The direction of least curvature across the mirror by Lanczos' method, from which exponents settle soon."""
+        basis, T = [v], np.zeros((LANCZOS, LANCZOS))
+        for step in range(LANCZOS):
+            w = mirror.off(self._pull(on, basis[-1], rows))
+            for place, each in enumerate(basis):
+                T[place, step] = T[step, place] = float(inner(w, each))
+                w = {name: w[name] - T[place, step] * each[name] for name in w}
+            if not norm(w) > 1e-8 * abs(T).max() or step == LANCZOS - 1:
+                break
+            basis.append(unit(w))
+        _, vectors = np.linalg.eigh(T[: len(basis), : len(basis)])
+        return unit({name: sum(c * each[name] for c, each in zip(vectors[:, 0], basis, strict=True)) for name in v})
+
+    @property
+    def _targets(self) -> Tensor:
+        assert self.models.y is not None, "checked by mirrors_of_models"
+        return self.models.y
+
+    def _pull(self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
+        """(H + decay) v of a batch's loss."""
+        rows = rows.to(self._targets.device)
+        rest = {name: value for name, value in on.items() if name not in v}
+
+        def loss(at: dict[str, Tensor]) -> Tensor:
+            x = self.models.inputs()[rows]
+            x = x.double() if isinstance(x, Tensor) and x.is_floating_point() else x
+            return losses(call(self.module, {**rest, **at}, x), self._targets[rows], self.models.task).mean()
+
+        with foreign("differentiating the loss twice"):
+            product = hessian_times(loss, {name: on[name] for name in v}, v)
+        return {name: each + self.training.weight_decay * v[name] for name, each in product.items()}
+
+    @staticmethod
+    def _told(curvatures: list[float], exponent: float) -> dict[str, Any]:
+        steps = math.log(2) / abs(exponent) if exponent else math.inf
+        return {"curvature": float(np.mean(curvatures)), "exponent": exponent, "merges": exponent < 0, "steps": steps}
