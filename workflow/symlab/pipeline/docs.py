@@ -1,10 +1,11 @@
 """The generated parts of README.md and docs/: ``make docs`` writes them anew, and a test fails where they drifted.
 
 A part stands between ``<!-- generated: <what> -->`` and ``<!-- end of generated -->``; what is around it is by hand.
-What there is: ``findings`` and ``owners`` (of the kept demo, a row a paper and a row an owner of claims); ``found
-<paper> <run>`` and ``verdicts <paper> <run>`` (sentences and a table of a kept run); ``runs`` and ``gallery`` (all kept
-runs, and their figures); ``example`` (what the example's alignment gave); ``settings``, ``figures`` and ``commands``
-(the reference). A run is kept by copying its claims.csv to results/reference/<run>, beside a provenance.json.
+What there is: ``findings`` and ``owners`` (of the kept demo, a row a paper and a row an owner of claims); ``headline``,
+``found`` and ``verdicts``, each with ``<paper> <run>`` (in plain words, in sentences, as a table); ``runs`` and
+``gallery`` (all kept runs, and their figures); ``example`` (what the example's alignment gave); ``settings``,
+``figures`` and ``commands`` (the reference). A run is kept by copying its claims.csv to results/reference/<run>,
+beside a provenance.json.
 """
 
 from __future__ import annotations
@@ -77,10 +78,10 @@ def generate(what: str) -> Iterator[str]:
     if kind in alone and not arguments:
         return alone[kind]()
     papers = {paper.slug: paper for paper in PAPERS}
-    of_run = {"found": found_sentences, "verdicts": verdict_table}
+    of_run = {"headline": headline, "found": found_sentences, "verdicts": verdict_table}
     if kind not in of_run or len(arguments) != 2 or arguments[0] not in papers:
         raise UserError(
-            f"Nothing is generated for {what!r}: give {', '.join(alone)}, or found or verdicts <paper> <run>."
+            f"Nothing is generated for {what!r}: give {', '.join(alone)}, or headline, found or verdicts <paper> <run>."
         )
     return of_run[kind](papers[arguments[0]], arguments[1])
 
@@ -128,6 +129,13 @@ def gallery() -> Iterator[str]:
             if number is not None:
                 name = f"{paper.title_of(number[1])}, run {path.parent.name}"
                 yield from (f"*{name}*", "", f"![{name}](../results/reference/{path.parent.name}/{path.name})", "")
+
+
+def headline(paper: Paper, run: str) -> Iterator[str]:
+    """What the paper says and what a run found, for those who know nothing of it."""
+    told = " ".join(tell(paper.headline, _claims_of(paper, run)))
+    date = json.loads((REFERENCE / run / "provenance.json").read_text())["date"]
+    yield f"> **{paper.heading}.** {told} *({run}, {date})*"
 
 
 def run_table() -> Iterator[str]:

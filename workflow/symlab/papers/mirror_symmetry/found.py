@@ -10,8 +10,8 @@ HEADLINE = (
         {"half": at("mirror-3a-half", sigma=2.0)},
     ),
     Sentence(
-        "In networks that learn task after task, the symmetry leaves {dead:~%} more of the parameters dead when the "
-        "last task comes.",
+        "In networks that learn task after task, the symmetry leaves {dead:~%} more of the parameters dead, unable to "
+        "learn, when the last task comes.",
         {"dead": at("mirror-4-symmetry")},
     ),
     Sentence(

@@ -11,14 +11,14 @@ HEADLINE = (
         {"nc1": ("collapse-1-falls", "NC1, RN1 on digits")},
     ),
     Sentence(
-        "If each block has two layers, by {split:^} with the penalties that the theorems ask for, but by {control:^} "
-        "with one penalty for all depths: hardly at all, as the paper says.",
+        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for, but by "
+        "{control:^} with the same one at all depths: hardly at all, as the paper says.",
         {
             "split": ("collapse-1-falls-theorems", "NC1, RN2 split on digits"),
             "control": ("collapse-2-control", "NC1"),
         },
-        "If each block has two layers, by {split:^} with the penalties that the theorems ask for, but by {control:^} "
-        "with one penalty for all depths, where the paper says that hardly anything changes.",
+        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for, but by "
+        "{control:^} with the same one at all depths, where the paper says that hardly anything changes.",
     ),
 )
 THUMBNAIL = ("collapse-1", 0)
