@@ -229,10 +229,19 @@ def test_trace_prints_the_groups_and_what_was_not_understood(mlps, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "Sequential: 2 group(s) of neurons",
         "  0 (8): 0.weight, 0.bias, 2.weight",
+        "    signs free, each turned with: 0.weight, 0.bias, 2.weight",
         "  2 (5): 2.weight, 2.bias, 4.weight",
+        "    signs free, each turned with: 2.weight, 2.bias, 4.weight",
     ]
     main(["trace", "brought:Spectrum", "--data", "data.npz"])
     assert "Not understood: operation fft_rfft" in capsys.readouterr().out
+
+
+def test_the_command_line_writes_and_prints_signs(mlps, capsys):
+    mlps.align("mlp", "--group", "signed")
+    assert (mlps.folder / "out" / "signs.safetensors").exists()
+    main(["trace", "brought:mlp", "--data", "data.npz"])
+    assert "signs free, each turned with: 0.weight, 0.bias, 2.weight" in capsys.readouterr().out
 
 
 def test_what_was_not_understood_is_named(mlps, capsys):

@@ -106,6 +106,7 @@ example:
 writes to the folder aligned/:
   permuted.safetensors      B, renumbered: the same function, with B's names and types (of shards a folder, permuted/)
   permutations.safetensors  for each group of neurons, the neuron of B at each position
+  signs.safetensors         with --group signed: what those neurons were multiplied by
   spec.json                 the groups, the axes they act on, and what was not understood
   matching.csv              how well neurons match: optimal, identity, and random permutations
   curve.csv, barriers.csv   loss and accuracy on the line from A to B, and to the renumbered B
@@ -289,6 +290,13 @@ def _add_matching(command: argparse.ArgumentParser) -> None:
         choices=("activation", "weight"),
         default="activation",
         help="compare neurons by their activations on x, or by their weights (default: %(default)s)",
+    )
+    matching.add_argument(
+        "--group",
+        choices=("permutation", "signed"),
+        default="permutation",
+        help="signed: also the signs that the network leaves free: behind tanh and sin, in gated layers, in streams "
+        "normalised by their mean square; by activations (default: %(default)s)",
     )
     matching.add_argument(
         "--restarts",

@@ -26,6 +26,7 @@ RESULTS = (
     "permuted.safetensors",
     "permuted",
     "permutations.safetensors",
+    "signs.safetensors",
     "spec.json",
     "matching.csv",
     "curve.csv",
@@ -50,7 +51,7 @@ def align(options: Namespace) -> None:
         )
     check_folder(options, RESULTS)
     models = models_of(options, [options.A, options.B])
-    aligned = align_models(models, options.method, options.restarts, options.seed)
+    aligned = align_models(models, options.method, options.restarts, options.seed, group=options.group)
     path = None if models.y is None else aligned.curve(options.lambdas, repair=options.repair)
     of_path = None if path is None else barriers(path, ["aligned"])
     told = of_alignment(aligned, of_path, options.repair)
@@ -74,6 +75,10 @@ def _write(options: Namespace, aligned: Aligned, folder: Path) -> None:
     header |= {f"{name}_sha256": sha256(weights) for name, weights in zip("AB", files, strict=True)}
     numbers = {group: pi.astype(np.int64) for group, pi in aligned.permutations.items()}
     write_tensors(folder / "permutations.safetensors", numbers, "permutations", header)
+    if aligned.signs:
+        signs = {f"{n}.{aligned.flips[n].group}": of_flip.astype(np.int64) for n, of_flip in aligned.signs.items()}
+        turned = {f"{n}.{flip.group}": sorted(flip.turned) for n, flip in enumerate(aligned.flips)}
+        write_tensors(folder / "signs.safetensors", signs, "signs", header | {"turned": turned})
     write_text(folder / "spec.json", spec_as_json(aligned.spec))
     write_text(folder / "run.json", run_as_json(options))
     write_table(folder / "matching.csv", aligned.matching)

@@ -28,7 +28,9 @@ def merge(options: Namespace) -> None:
     check_folder(options, RESULTS)
     weights = _weights(options)
     models = models_of(options, options.networks)
-    merged = merge_models(models, options.method, weights, options.repair, options.restarts, options.seed)
+    merged = merge_models(
+        models, options.method, weights, options.repair, options.restarts, options.seed, group=options.group
+    )
     told = str(merged)
 
     folder = Path(options.out)

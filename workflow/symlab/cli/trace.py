@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from symlab.alignment.signs import signs_of
 from symlab.cli.files import models_of
 from symlab.own.models import trace_quietly
 from symlab.symmetries.propagation import listed
@@ -19,11 +20,15 @@ def trace(options: Namespace) -> None:
     models = models_of(options)
     traced = trace_quietly(models.module, models.inputs()[:2])
     spec = traced.spec
+    flips = signs_of(models.module, traced, models.inputs()[:2], models.network.by_all_names(models.states[0]))
     print(f"{models.name}: {len(spec.free)} group(s) of neurons")
     for group in spec.groups:
         acted = [name for name, axes in spec.axes.items() if any(group in groups_of(axis) for axis in axes)]
         stays = ", in place" if spec.groups[group].fixed else ""
         print(f"  {group} ({' x '.join(map(str, shape(group, spec.groups)))}{stays}): {', '.join(acted)}")
+        for flip in flips:
+            if flip.group == group:
+                print(f"    signs free, each turned with: {', '.join(flip.turned)}")
     for sentence in models.remarks:
         print(sentence)
     for sentence in spec.unsupported:

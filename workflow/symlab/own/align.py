@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from symlab.alignment.activation_matching import activation_matching
 from symlab.alignment.matching import Permutations, objectives
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import check_alignment, permute
+from symlab.alignment.signs import Signs, signed_matching, signs_of
 from symlab.alignment.universe import METHODS
 from symlab.alignment.weight_matching import weight_matching
 from symlab.connectivity.barrier import barriers
@@ -32,9 +33,11 @@ from symlab.own.network import Network, State
 from symlab.own.weights import Weights, unshared, weights_of
 from symlab.products import fast_products
 from symlab.seeds import numpy_rng
+from symlab.symmetries.signs import Flip, apply_flips
 from symlab.symmetries.symmetry_spec import SymmetrySpec, shape
 from symlab.symmetries.trace import Traced
 
+GROUPS = ("permutation", "signed")
 CHECKED_SAMPLES = 256
 RANDOM_PERMUTATIONS = 16
 # Points of the line that are computed in one pass: a step of the progress bar.
@@ -59,6 +62,8 @@ class Aligned:
         spec: the groups, and which axes they act on.
         method: what neurons were compared by.
         models: both networks and the data.
+        flips: the ways in which signs of neurons are free, if the ``group`` was "signed".
+        signs: by the number of a flip those by which B's neurons were multiplied when they stood in A's order.
     """
 
     permutations: Permutations
@@ -68,6 +73,8 @@ class Aligned:
     spec: SymmetrySpec
     method: str
     models: Models
+    flips: tuple[Flip, ...] = ()
+    signs: Signs = field(default_factory=dict)
 
     @cached_property
     def aligned(self) -> State:
@@ -176,6 +183,7 @@ def align(
     data: Any = None,
     method: str = "activation",
     *,
+    group: str = "permutation",
     restarts: int = 3,
     seed: int = 0,
     traced: Traced | None = None,
@@ -190,6 +198,8 @@ def align(
             module's inputs by name, with "labels"; files; or an iterable of such batches, as a ``DataLoader``. The
             method "weight" needs no more than two inputs, for tracing; none if ``traced`` is given.
         method: compare neurons by their "activation" on the data, or by their "weight".
+        group: "permutation", or "signed": where the network leaves signs of neurons free (behind odd functions, in
+            gated layers and streams normalised by their mean square) these are matched too, by activations.
         restarts: starts of the method "weight", of which the best is kept, see ``weight_matching``.
         seed: of the order of steps and starts.
         traced: ``trace(module, data)``, if it is known already.
@@ -201,26 +211,39 @@ def align(
     weights = {name: weights_of(given, name) for name, given in (("A", A), ("B", B))}
     check_method(method, data, traced)
     models = load_models(module, weights, data, seed=seed, **options)
-    return align_models(models, method, restarts, seed, traced)
+    return align_models(models, method, restarts, seed, traced, group)
 
 
 @fast_products()
 def align_models(
-    models: Models, method: str = "activation", restarts: int = 3, seed: int = 0, traced: Traced | None = None
+    models: Models,
+    method: str = "activation",
+    restarts: int = 3,
+    seed: int = 0,
+    traced: Traced | None = None,
+    group: str = "permutation",
 ) -> Aligned:
     """As ``align``, of two networks that are loaded."""
+    check_group(group, method)
     traced = traced_symmetries(models) if traced is None else traced
     network, spec = models.network, known_axes(traced.spec, models.network)
-    matched = _by_activations if method == "activation" else _by_weights
-    permutations, worth, remarks = matched(models, replace(traced, spec=spec), restarts, seed)
+    traced = replace(traced, spec=spec)
+    flips = []
+    if group == "signed":
+        flips = signs_of(models.module, traced, models.inputs()[:2], network.by_all_names(models.states[0]), seed)
+    matched = _by_weights if method == "weight" else partial(_by_activations, flips=flips)
+    permutations, worth, remarks, signs = matched(models, traced, restarts, seed)
     B = models.files[1]
-    permuted = permute(B.tensors, spec_of_file(spec, network, B), permutations)
+    of_file = spec_of_file(spec, network, B)
+    permuted = permute(B.tensors, of_file, permutations)
+    permuted = apply_flips(permuted, of_file, [_of_file(flip, network, B) for flip in flips], signs)
     if models.x is not None:
         x = models.x[: min(models.rows, CHECKED_SAMPLES)]
         told = check_alignment(models.module, models.states[1], network.state(permuted), x, traced.jumps())
         remarks += [told] if told else []
     table = _matching(worth, spec)
-    return Aligned(permutations, permuted, table, (*models.remarks, *remarks), spec, method, models)
+    remarks = [*models.remarks, *remarks]
+    return Aligned(permutations, permuted, table, tuple(remarks), spec, method, models, tuple(flips), signs)
 
 
 def check_method(method: str, data: Any, traced: Traced | None) -> None:
@@ -236,21 +259,40 @@ def check_method(method: str, data: Any, traced: Traced | None) -> None:
         raise UserError(f"{why}: give them as data (or the method 'weight' and traced = trace(module, example)).")
 
 
+def check_group(group: str, method: str) -> None:
+    """Check that there is such a group, and that the method can match it.
+
+    Raises:
+        UserError: there is not, or it cannot.
+    """
+    if group not in GROUPS or (group == "signed" and method != "activation"):
+        raise UserError(f"group is {group!r} by {method}s; it must be permutation, or signed with activation.")
+
+
 def known_axes(spec: SymmetrySpec, network: Network) -> SymmetrySpec:
     """The spec without constants that are no part of the networks' states."""
     return replace(spec, axes={name: axes for name, axes in spec.axes.items() if name in network.all_names})
 
 
-def _by_activations(models: Models, traced: Traced, restarts: int, seed: int) -> tuple[Permutations, Worth, list[str]]:
-    """Permutations, what they are worth in correlations of activations, and what else is to be said."""
+def _by_activations(
+    models: Models, traced: Traced, restarts: int, seed: int, flips: Sequence[Flip]
+) -> tuple[Permutations, Worth, list[str], Signs]:
+    """Permutations, what they are worth in correlations of activations, what else is to be said, and signs."""
     A, B = (models.network.by_all_names(state.converted()) for state in models.states)
     rng = numpy_rng("align", seed, "restarts")
-    found = activation_matching(traced, [A], B, models.inputs(), models.rows, rng, shown)
+    signs: Signs = {}
+    if flips:
+        signed = signed_matching(traced, A, B, models.inputs(), models.rows, flips, rng, shown)
+        found, signs = signed.matching, signed.signs
+    else:
+        found = activation_matching(traced, [A], B, models.inputs(), models.rows, rng, shown)
     worth = _worth(found.correlations, found.permutations, traced.spec, seed)
-    return found.permutations, worth, remarks_on(found.by_weights, found.in_place)
+    return found.permutations, worth, remarks_on(found.by_weights, found.in_place), signs
 
 
-def _by_weights(models: Models, traced: Traced, restarts: int, seed: int) -> tuple[Permutations, Worth, list[str]]:
+def _by_weights(
+    models: Models, traced: Traced, restarts: int, seed: int
+) -> tuple[Permutations, Worth, list[str], Signs]:
     spec, network = traced.spec, models.network
     once = replace(spec, axes={name: spec.axes[name] for name in network.names})
     rng = numpy_rng("align", seed, "restarts")
@@ -269,7 +311,14 @@ def _by_weights(models: Models, traced: Traced, restarts: int, seed: int) -> tup
             )[0]
             correlations = {group: moments.pop(group).correlation() for group in list(moments)}
             worth |= _worth(correlations, matched.permutations, spec, seed)
-    return matched.permutations, worth, remarks
+    return matched.permutations, worth, remarks, {}
+
+
+def _of_file(flip: Flip, network: Network, weights: Weights) -> Flip:
+    """A flip for the names of a file, where a tied weight may have another name or several."""
+    by_twin = {network.twins.get(name, name): where for name, where in flip.turned.items()}
+    turned = {name: by_twin[network.twins[name]] for name in weights.tensors if network.twins[name] in by_twin}
+    return replace(flip, turned=turned)
 
 
 def shown(batches: Any) -> Any:

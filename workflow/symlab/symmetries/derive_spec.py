@@ -38,7 +38,7 @@ def derive_spec(propagation: Propagation) -> SymmetrySpec:
     outermost = repeated_along(found, within, fixed)
     within = {atom: (*([outermost[atom]] if atom in outermost else []), *outers) for atom, outers in within.items()}
     within |= dict.fromkeys(outermost.values(), ())
-    names = _group_names(propagation, [*dict.fromkeys(outermost.values()), *order])
+    names = propagation.names = _group_names(propagation, [*dict.fromkeys(outermost.values()), *order])
     ranked = sorted(names, key=lambda atom: len(within[atom]))
     groups = {
         names[atom]: Group(atom.size, tuple(names[outer] for outer in within[atom]), atom.fixed) for atom in ranked
@@ -50,6 +50,14 @@ def derive_spec(propagation: Propagation) -> SymmetrySpec:
     return SymmetrySpec(
         axes, groups, _points(propagation, names, groups), tuple(dict.fromkeys(propagation.unsupported))
     )
+
+
+def axes_of(propagation: Propagation, node: fx.Node) -> Axes | None:
+    """The axes of a value in the groups that ``derive_spec`` has found; None if they are not known."""
+    value = propagation.values.get(node)
+    if not isinstance(value, Value) or any(dim.factors is None or _is_open(dim) for dim in value.dims):
+        return None
+    return _value_axes([bound_set(dim) for dim in value.dims], propagation.names)
 
 
 def _outputs(propagation: Propagation) -> set[IndexSet]:
@@ -142,13 +150,10 @@ def _add_points(
     points: dict[str, list[Point]],
     wanted: Iterable[str],
 ) -> None:
-    value = propagation.values.get(node)
-    if not isinstance(value, Value) or any(dim.factors is None or _is_open(dim) for dim in value.dims):
+    value, axes = propagation.values.get(node), axes_of(propagation, node)
+    if axes is None or not isinstance(value, Value):
         return
     sets = [bound_set(dim) for dim in value.dims]
-    axes = _value_axes(sets, names)
-    if axes is None:
-        return
     present = set().union(*map(groups_of, axes))
     repeated = {atom for block in _value_blocks(sets) for atom in block if block.count(atom) > 1}
     for atom, name in names.items():

@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 from symlab.errors import UserError
 from symlab.symmetries.axis_atoms import (
     Dim,
+    IndexSet,
     Positions,
     Unsupported,
     Value,
@@ -75,6 +76,7 @@ class Propagation:
         recorder: what was seen on the way: what repeats along what, and along which axes parameters are applied.
         contracted: values that are contracted with a trained parameter or with each other.
         unsupported: a sentence for each operation that is not known and cost an axis.
+        names: of the groups, by atom, when they are derived.
     """
 
     def __init__(self, module: nn.Module, exported: ForwardGraph, constant: Callable[[Tensor], Value] = constant_value):
@@ -84,6 +86,7 @@ class Propagation:
         self.recorder = Recorder()
         self.stand_ins: dict[Any, int] = {}
         self.unsupported: list[str] = []
+        self.names: dict[IndexSet, str] = {}
         self.values: dict[fx.Node, Value | list[Value]] = {}
         self.constants: dict[fx.Node, Tensor] = {}
         self.contracted: list[fx.Node] = []

@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 
 from symlab.batches import Inputs, parts_of
 from symlab.errors import UserError
-from symlab.symmetries.derive_spec import derive_spec, free_parts
+from symlab.symmetries.derive_spec import axes_of, derive_spec, free_parts
 from symlab.symmetries.forward_graph import (
     ForwardGraph,
     ancestors,
@@ -22,6 +22,7 @@ from symlab.symmetries.forward_graph import (
     subgraph,
 )
 from symlab.symmetries.propagation import Propagation, alike_value, constant_value
+from symlab.symmetries.signs import Evaluated, evaluate
 from symlab.symmetries.symmetry_spec import SymmetrySpec, validate
 
 # fmt: off
@@ -91,6 +92,25 @@ class Traced:
             free_parts(Propagation(self._module, exported, constant)) for constant in (constant_value, alike_value)
         )
         return tuple(axis for axis, count in counts.items() if without[axis] > count)
+
+    def evaluated(self, state: Mapping[str, Tensor], x: Tensor | Inputs | tuple[Tensor, ...]) -> Evaluated:
+        """All values of the forward pass at a state, by all names, with their axes."""
+        exported, inputs = self._graphs[self.batch], parts_of(x)
+        propagation = Propagation(self._module, exported)
+        spec = derive_spec(propagation)
+        forward = Evaluated(spec, [], {}, {}, {}, {n: v.parameter or n for n, v in propagation.parameters.items()})
+        for node in propagation.nodes:
+            source = exported.sources.get(node.name, "")
+            if node.op != "placeholder":
+                forward.nodes.append(node)
+                forward.values[node] = evaluate(node, forward.values)
+                forward.axes[node] = axes_of(propagation, node)
+            elif isinstance(source, str) and source[0] == "=":
+                name = forward.names[node] = forward.first_names[source[1:]]
+                forward.values[node], forward.axes[node] = state[name], spec.axes[name]
+            else:
+                forward.values[node] = source if isinstance(source, Tensor) else inputs[int(source[1:])]
+        return forward
 
     def jumps(self) -> tuple[str, ...]:
         """Operations on activations whose results jump: those that round, compare, or pick by size."""

@@ -1,0 +1,187 @@
+"""Signs of neurons: which are free, that they are found and matched, and that no others are."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from symlab import UserError, align, merge, trace
+from symlab.alignment.permute import permute
+from symlab.alignment.signs import signs_of
+from symlab.symmetries.signs import apply_flips, nullspace, random_signs
+from symlab.symmetries.symmetry_spec import random_permutations
+
+
+def mlp(activation):
+    return nn.Sequential(nn.Linear(6, 8), activation, nn.Linear(8, 5), activation, nn.Linear(5, 3))
+
+
+class Gated(nn.Module):
+    """A residual stream normalised by its mean square with gains, and a gated layer, its two maps in one matrix."""
+
+    def __init__(self, activation=functional.silu, mean=False):
+        super().__init__()
+        self.activation, self.mean = activation, mean
+        self.first, self.both = nn.Linear(6, 8), nn.Linear(8, 24, bias=False)
+        self.down, self.head = nn.Linear(12, 8, bias=False), nn.Linear(8, 3)
+        self.gain1, self.gain2 = nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(8))
+
+    def normed(self, x, gain):
+        x = x - x.mean(-1, keepdim=True) if self.mean else x
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * gain
+
+    def forward(self, x):
+        x = self.first(x)
+        gate, up = self.both(self.normed(x, self.gain1)).chunk(2, dim=-1)
+        return self.head(self.normed(x + self.down(self.activation(gate) * up), self.gain2))
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm, self.head = nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.norm(self.stem(x))).mean((2, 3)))
+
+
+class Heads(nn.Module):
+    """Attention without positions: signs of each dimension within each head are free, of queries with keys."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.out, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        q, k, v = (of(x).unflatten(-1, (2, 4)).transpose(1, 2) for of in (self.q, self.k, self.v))
+        mixed = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return self.head(torch.relu(x + self.out(mixed))).mean(1)
+
+
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.head = nn.Linear(6, 4, bias=False), nn.Linear(4, 5, bias=False), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.b(self.a(x))))
+
+
+class Sines(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(6, 8), nn.Linear(8, 3))
+
+    def forward(self, x):
+        return self[1](torch.sin(self[0](x)))
+
+
+# What each network's free signs turn, by hand; weights alone.
+FREE = {
+    "tanh": (lambda: mlp(nn.Tanh()), [{"0.weight", "2.weight"}, {"2.weight", "4.weight"}]),
+    "sine": (Sines, [{"0.weight", "1.weight"}]),
+    "relu": (lambda: mlp(nn.ReLU()), []),
+    "gelu": (lambda: mlp(nn.GELU()), []),
+    "gated": (
+        Gated,
+        [
+            {"both.weight", "down.weight"},
+            {"gain1", "both.weight"},
+            {"gain2", "head.weight"},
+            {"first.weight", "down.weight", "both.weight", "head.weight"},
+        ],
+    ),
+    "gated by an odd function": (lambda: Gated(torch.tanh), None),
+    "normalised by mean and deviation": (
+        lambda: Gated(mean=True),
+        [{"both.weight", "down.weight"}, {"gain1", "both.weight"}, {"gain2", "head.weight"}],
+    ),
+    "batch norm": (Images, [{"stem.weight", "norm.weight"}, {"norm.weight", "head.weight"}]),
+    "factors": (Factors, [{"a.weight", "b.weight"}]),
+    "heads": (Heads, [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
+}
+
+
+def drawn(name, seed=0):
+    torch.manual_seed(seed)
+    module = FREE[name][0]().eval().requires_grad_(False)
+    for entry, tensor in module.state_dict().items():
+        if tensor.is_floating_point() and tensor.dim() < 2:
+            tensor.add_(0.5 * torch.rand_like(tensor) if "var" in entry else 0.3 * torch.randn_like(tensor))
+    shape = {"batch norm": (60, 1, 5, 5), "heads": (100, 5, 6)}.get(name, (400, 6))
+    return module, torch.randn(shape)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_free_signs_are_found_and_change_nothing_in_float64(name):
+    module, x = drawn(name)
+    traced = trace(module, x[:4])
+    flips = signs_of(module, traced, x[:4], module.state_dict())
+    expected = FREE[name][1]
+    if expected is not None:
+        weights = [{n for n in flip.turned if n.startswith("gain") or n.endswith("weight")} for flip in flips]
+        assert len(flips) == len(expected)
+        # Any basis of the same signs will do: each of mine is a product of those found.
+        for each in expected:
+            combinations = [set()]
+            for other in weights:
+                combinations += [one ^ other for one in combinations]
+            assert each in combinations, (each, weights)
+    module = module.double()
+    state = module.state_dict()
+    signs = random_signs(traced.spec, flips, np.random.default_rng(1))
+    turned = apply_flips(state, traced.spec, flips, signs)
+    before = module(x.double())
+    assert bool(flips) == any(not torch.equal(turned[entry], state[entry]) for entry in state)
+    module.load_state_dict(turned)
+    torch.testing.assert_close(module(x.double()), before, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, free) in FREE.items() if free != []])
+def test_planted_signs_and_permutations_are_undone(name):
+    module, x = drawn(name)
+    traced = trace(module, x[:4])
+    A = {entry: tensor.clone() for entry, tensor in module.state_dict().items()}
+    flips = signs_of(module, traced, x[:4], A)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        B = permute(A, traced.spec, random_permutations(traced.spec, rng))
+        B = apply_flips(B, traced.spec, flips, random_signs(traced.spec, flips, rng))
+        signed, plain = (align(module, A, B, x, group=group, traced=traced) for group in ("signed", "permutation"))
+        assert all(torch.equal(signed.permuted[entry], tensor) for entry, tensor in A.items())
+        assert not all(torch.equal(plain.permuted[entry], tensor) for entry, tensor in A.items())
+
+
+def test_three_networks_merge_up_to_their_signs():
+    module, x = drawn("tanh")
+    traced = trace(module, x[:4])
+    A = dict(module.state_dict())
+    flips = signs_of(module, traced, x[:4], A)
+    copies = []
+    for seed in (1, 2):
+        rng = np.random.default_rng(seed)
+        moved = permute(A, traced.spec, random_permutations(traced.spec, rng))
+        copies.append(apply_flips(moved, traced.spec, flips, random_signs(traced.spec, flips, rng)))
+    merged = merge(module, [A, *copies], x, group="signed")
+    for entry, tensor in A.items():
+        torch.testing.assert_close(merged.state[entry], tensor)
+    for copy, pi in zip(copies, merged.universe.permutations[1:], strict=True):
+        assert torch.equal(copy["0.weight"][torch.as_tensor(pi["0"])].abs(), A["0.weight"].abs())
+
+
+def test_signs_are_matched_by_activations_alone():
+    module, x = drawn("tanh")
+    with pytest.raises(UserError, match="signed with activation"):
+        align(module, module, module, x, "weight", group="signed")
+
+
+def test_a_nullspace_over_two_elements_by_hand():
+    # Of x0 + x1 = 0 and x1 + x2 + x3 = 0.
+    rows = {0b0011, 0b1110}
+    basis = nullspace(rows, 4)
+    assert len(basis) == 2
+    spanned = {0, *basis, basis[0] ^ basis[1]}
+    assert spanned == {v for v in range(16) if all((v & row).bit_count() % 2 == 0 for row in rows)}
+    assert nullspace([], 2) == [1, 2]

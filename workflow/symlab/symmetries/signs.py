@@ -1,0 +1,274 @@
+"""Signs as symmetries: which entries turn round together with a neuron's sign, found by asking every operation.
+
+Neurons behind an odd function (tanh, sin), the products of a gated layer (SwiGLU, GEGLU), the channels of a stream that
+is normalised by its mean square: their signs may be flipped one by one, if what writes and reads them is flipped too.
+Nothing about operations is declared for this. Each is evaluated with one neuron of a group turned round in some of its
+inputs; which of these ways leave its results as they were, or turn the neuron round there, is a linear relation over
+{0, 1}, and the signs of the network are what satisfies those of all its operations. A random element proves them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor, fx
+
+from symlab.symmetries.symmetry_spec import Axes, Group, SymmetrySpec, blocks, dim_of, groups_of, shape
+
+# Operations that read a group in more places at once are not asked: its signs count as unknown.
+MOST_OCCURRENCES = 7
+# Of an operation's largest result; they are evaluated in float32.
+TOLERANCE = 1e-4
+# Neurons that are asked for each operation; one whose activation is 0 says nothing.
+NEURONS_ASKED = 3
+
+Occurrence = tuple[int, int]
+"""A block of a tensor, see ``symmetry_spec.blocks``, and the dimension of a group in it."""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """One way in which the sign of each neuron of a group is free.
+
+    Attributes:
+        group: the group's name.
+        turned: for each parameter and buffer where the neurons are turned round.
+        points: the recorded values (``Point.value``) in which they are.
+    """
+
+    group: str
+    turned: dict[str, frozenset[Occurrence]]
+    points: frozenset[str]
+
+
+def occurrences(axes: Axes, group: str, groups: Mapping[str, Group], sizes: Sequence[int]) -> list[Occurrence]:
+    """Where a group occurs in a tensor of some shape."""
+    found = blocks(torch.empty(tuple(sizes), device="meta"), axes, groups)
+    return [
+        (number, dim)
+        for number, block in enumerate(found)
+        for dim, (name, _) in enumerate(block.labels)
+        if name == group
+    ]
+
+
+def flipped(
+    tensor: Tensor,
+    axes: Axes,
+    where: Iterable[Occurrence],
+    group: str,
+    groups: Mapping[str, Group],
+    signs: Int[np.ndarray, "*within d"] | Tensor,
+) -> Tensor:
+    """A copy of a tensor with a group's neurons multiplied by signs, at some occurrences."""
+    where = set(where)
+    result = tensor.clone(memory_format=torch.contiguous_format)
+    factors = torch.as_tensor(signs, device=tensor.device).to(tensor.dtype)
+    for number, block in enumerate(blocks(result, axes, groups)):
+        for at, dim in where:
+            if at != number:
+                continue
+            outer = [dim_of(name, block.labels[dim][1], block.labels) for name in groups[group].within]
+            order = [*outer, dim]
+            # The factors' axes run over the outer groups and the group; the block's dimensions in their own order.
+            arranged = factors.permute(*np.argsort(order).tolist())
+            view = [block.tensor.shape[n] if n in order else 1 for n in range(block.tensor.dim())]
+            block.tensor.mul_(arranged.reshape(view))
+    return result
+
+
+def apply_flips(
+    state: Mapping[str, Tensor],
+    spec: SymmetrySpec,
+    flips: Iterable[Flip],
+    signs: Mapping[int, Int[np.ndarray, "*within d"]],
+) -> dict[str, Tensor]:
+    """The state of the same network with neurons turned round: by the number of each flip the signs of its neurons."""
+    turned = dict(state)
+    for number, flip in enumerate(flips):
+        if number not in signs or not (np.asarray(signs[number]) < 0).any():
+            continue
+        for name, where in flip.turned.items():
+            if name in turned:
+                turned[name] = flipped(turned[name], spec.axes[name], where, flip.group, spec.groups, signs[number])
+    return turned
+
+
+def random_signs(spec: SymmetrySpec, flips: Sequence[Flip], rng: np.random.Generator) -> dict[int, np.ndarray]:
+    """Random signs for all flips."""
+    return {number: rng.choice([-1, 1], shape(flip.group, spec.groups)) for number, flip in enumerate(flips)}
+
+
+@dataclass
+class Evaluated:
+    """A forward pass with all its values, and their axes; None where these are not known.
+
+    Attributes:
+        spec: the symmetries.
+        nodes: the operations, in order.
+        values: what each placeholder and operation gives.
+        axes: of each value that is a tensor; of a placeholder for an entry of the state those of the entry.
+        names: for each placeholder of an entry of the state its name, the first one if it is tied.
+        first_names: for each name of the state the first one of the same tensor.
+    """
+
+    spec: SymmetrySpec
+    nodes: list[fx.Node]
+    values: dict[fx.Node, Any]
+    axes: dict[fx.Node, Axes | None]
+    names: dict[fx.Node, str]
+    first_names: dict[str, str]
+
+
+def find_flips(forward: Evaluated, seed: int = 0) -> list[Flip]:
+    """The signs that every operation allows, by group."""
+    rng = np.random.default_rng(seed)
+    found: list[Flip] = []
+    for group in forward.spec.free:
+        found += _of_group(forward, group, rng)
+    return found
+
+
+def _of_group(forward: Evaluated, group: str, rng: np.random.Generator) -> list[Flip]:
+    """The independent flips of one group; none if an operation cannot be asked."""
+    spec = forward.spec
+    places: dict[fx.Node, list[Occurrence]] = {}
+    for node, value in forward.values.items():
+        axes = forward.axes.get(node)
+        if isinstance(value, Tensor) and axes is not None and any(group in groups_of(axis) for axis in axes):
+            places[node] = occurrences(axes, group, spec.groups, value.shape)
+    unknowns: dict[tuple[Any, Occurrence], int] = {}
+    for node, where in places.items():
+        for occurrence in where:
+            unknowns.setdefault((forward.names.get(node, node), occurrence), len(unknowns))
+    constraints: set[int] = set()
+    for node in forward.nodes:
+        read = [each for each in dict.fromkeys(_source(node).all_input_nodes) if each in places]
+        # What gives several tensors is asked when they are taken apart.
+        if not read or not isinstance(forward.values[node], Tensor):
+            continue
+        own = [(node, each) for each in places.get(node, ())]
+        inputs = [(each, occurrence) for each in read for occurrence in places[each]]
+        if forward.axes.get(node) is None or len(inputs) > MOST_OCCURRENCES:
+            return []
+        relation = _asked(forward, node, inputs, own, group, rng)
+        columns = [unknowns[forward.names.get(each, each), occurrence] for each, occurrence in (*inputs, *own)]
+        for functional in nullspace(relation, len(columns)):
+            # A tensor that is read twice has one unknown for both.
+            row = 0
+            for n, column in enumerate(columns):
+                row ^= ((functional >> n) & 1) << column
+            constraints.add(row)
+    return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
+
+
+def _as_flips(
+    forward: Evaluated, group: str, unknowns: Mapping[tuple[Any, Occurrence], int], solutions: Sequence[int]
+) -> list[Flip]:
+    spec = forward.spec
+    recorded = {point.value for point in spec.points.get(group, ())}
+    flips: list[Flip] = []
+    independent: list[int] = []
+    stored = sum(1 << column for (holder, _), column in unknowns.items() if isinstance(holder, str))
+    for solution in solutions:
+        reduced = solution & stored
+        for other in independent:
+            reduced = min(reduced, reduced ^ other)
+        if not reduced:
+            continue
+        independent.append(reduced)
+        turned: dict[str, set[Occurrence]] = {}
+        points = set()
+        for (holder, occurrence), column in unknowns.items():
+            if not (solution >> column) & 1:
+                continue
+            if isinstance(holder, str):
+                for name, first in forward.first_names.items():
+                    if first == holder:
+                        turned.setdefault(name, set()).add(occurrence)
+            elif holder.name in recorded:
+                points.add(holder.name)
+        flips.append(Flip(group, {name: frozenset(where) for name, where in turned.items()}, frozenset(points)))
+    return flips
+
+
+def _asked(
+    forward: Evaluated,
+    node: fx.Node,
+    inputs: Sequence[tuple[fx.Node, Occurrence]],
+    own: Sequence[tuple[fx.Node, Occurrence]],
+    group: str,
+    rng: np.random.Generator,
+) -> set[int]:
+    """All ways to turn a neuron round in an operation's inputs, and in its result with them, that agree; as bits."""
+    spec, result = forward.spec, forward.values[node]
+    sizes = shape(group, spec.groups)
+    allowed: set[int] | None = None
+    for _ in range(min(NEURONS_ASKED, sizes[-1])):
+        signs = np.ones(sizes, dtype=np.int64)
+        signs[tuple(rng.integers(size) for size in sizes)] = -1
+        agreeing = set()
+        for bits in product((0, 1), repeat=len(inputs)):
+            changed: ChainMap[fx.Node, Any] = ChainMap({}, forward.values)  # type: ignore[arg-type]
+            for each in dict.fromkeys(holder for holder, _ in inputs):
+                where = [o for (holder, o), bit in zip(inputs, bits, strict=True) if bit and holder is each]
+                if where:
+                    axes = forward.axes[each]
+                    assert axes is not None
+                    changed[each] = flipped(forward.values[each], axes, where, group, spec.groups, signs)
+            found = evaluate(node, changed)
+            for of_result in product((0, 1), repeat=len(own)):
+                where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
+                axes = forward.axes.get(node)
+                expected = flipped(result, axes, where, group, spec.groups, signs) if where and axes else result
+                if _alike(found, expected):
+                    agreeing.add(sum(bit << n for n, bit in enumerate((*bits, *of_result))))
+        allowed = agreeing if allowed is None else allowed & agreeing
+    return allowed or {0}
+
+
+def _alike(found: Tensor, expected: Tensor) -> bool:
+    if not found.is_floating_point():
+        return torch.equal(found, expected)
+    # Masked scores are infinite on both sides.
+    same = (found == expected) | ((found - expected).abs() <= TOLERANCE * expected[expected.isfinite()].abs().max())
+    return bool(same.all())
+
+
+def evaluate(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+    """What an operation gives, from the values of those before it; what takes a list apart makes it anew."""
+    if (source := _source(node)) is not node:
+        return node.target(evaluate(source, values), *node.args[1:])  # type: ignore[operator]
+    arguments, options = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+    with torch.no_grad():
+        return node.target(*arguments, **options)  # type: ignore[operator]
+
+
+def _source(node: fx.Node) -> fx.Node:
+    """The operation that gives the list which a node takes apart; else the node itself."""
+    inner = node.args[0] if node.target is operator.getitem else None
+    return inner if isinstance(inner, fx.Node) and inner.op == "call_function" else node
+
+
+def nullspace(rows: Iterable[int], n: int) -> list[int]:
+    """A basis of the vectors over {0, 1}, as bits, whose product with each of some rows of n bits is even."""
+    pivots: dict[int, int] = {}
+    for row in rows:
+        for column, pivot in pivots.items():
+            if (row >> column) & 1:
+                row ^= pivot
+        if not row:
+            continue
+        column = row.bit_length() - 1
+        pivots = {other: pivot ^ row if (pivot >> column) & 1 else pivot for other, pivot in pivots.items()}
+        pivots[column] = row
+    free = [column for column in range(n) if column not in pivots]
+    return [(1 << column) | sum(1 << pivot for pivot, row in pivots.items() if (row >> column) & 1) for column in free]
