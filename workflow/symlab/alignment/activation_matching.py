@@ -63,6 +63,7 @@ def activation_matching(
     rng: np.random.Generator,
     shown: Shown = iter,
     known: Sequence[Sequence[Mapping[str, PairMoments]]] | None = None,
+    record: Callable[..., Mapping[int, Mapping[str, PairMoments]]] = record_pair_moments,
 ) -> ActivationMatching:
     """Permutations of B under which its neurons correlate best with those of the references, in the mean over these.
 
@@ -74,11 +75,12 @@ def activation_matching(
         shown: wraps the batches of a pass over the data, for a progress bar.
         known: of a network whose ``groups_meet`` nowhere, the moments on ``halves_of`` the inputs by reference, if they
             have been recorded already.
+        record: takes moments, as ``record_pair_moments`` does.
 
     Raises:
         UserError: activations are not finite, or groups lie within two that do not lie within each other.
     """
-    matching = _Matching(traced, references, state_B, halves_of(x, rows), shown, known)
+    matching = _Matching(traced, references, state_B, halves_of(x, rows), shown, known, record)
     recorded = [root for root in matching.trees if matching.meetings(root)]
     entangled = [root for root in recorded if any(matching.meetings(root))]
     _first_sweep(matching, recorded)
@@ -159,7 +161,9 @@ class _Matching:
         halves: Sequence[Sequence[Tensor] | Sequence[Inputs]],
         shown: Shown,
         known: Sequence[Sequence[Mapping[str, PairMoments]]] | None,
+        record: Callable[..., Mapping[int, Mapping[str, PairMoments]]],
     ):
+        self.record = record
         self.traced, self.state_B, self.halves, self.shown = traced, state_B, halves, shown
         self.references, self.known = dict(enumerate(references)), known
         self.found = identity(traced.spec)
@@ -206,10 +210,10 @@ class _Matching:
         """For each half of the data and each reference its moments with B, which is renumbered as far as is known."""
         states_B = dict.fromkeys(self.references, permute(self.state_B, self.traced.spec, self.found))
         recorded = (
-            record_pair_moments(self.traced, self.references, states_B, self.shown(half), members, unsettled)
+            self.record(self.traced, self.references, states_B, self.shown(half), members, unsettled)
             for half in self.halves
         )
-        return [[*of_half.values()] for of_half in recorded]
+        return [[dict(of_pair) for of_pair in of_half.values()] for of_half in recorded]
 
     def _late(
         self, members: Collection[str], found: Collection[str], permutations: Permutations, unsettled: Collection[str]

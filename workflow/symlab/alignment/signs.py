@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from symlab.alignment.activation_matching import ActivationMatching, Shown, activation_matching, groups_meet, halves_of
+from symlab.alignment.activation_matching import ActivationMatching, Shown, activation_matching
 from symlab.alignment.forward import outputs
-from symlab.alignment.matching import joint
 from symlab.alignment.moments import PairMoments, record_pair_moments
 from symlab.alignment.permute import differences, permute
 from symlab.batches import Inputs
-from symlab.errors import UserError
 from symlab.symmetries.signs import Flip, Occurrence, apply_flips, find_flips, random_signs
-from symlab.symmetries.symmetry_spec import SymmetrySpec, blocks, dim_of, shape
+from symlab.symmetries.symmetry_spec import Point, SymmetrySpec, blocks, dim_of, shape
 from symlab.symmetries.trace import Traced
 
-# What random signs may change in an output of size 1, in machine epsilons: a wrong sign moves it by its size.
-PROVEN_IN_EPS = 1e4
+# What random signs may change in an output of size 1, in float64: networks make float32 of some values themselves.
+PROVEN = 1e-6
 
 Signs = dict[int, Int[np.ndarray, "*within d"]]
 """By the number of a flip the signs of its group's neurons."""
@@ -42,18 +43,37 @@ def signs_of(
     """
     state = general_position(module, like, seed)
     rng = np.random.default_rng(seed)
-    proven = []
-    for flip in find_flips(traced.evaluated(state, x), seed):
+    flips = find_flips(traced.evaluated(state, x), seed)
+    exact = copy.deepcopy(module).double()
+
+    def changes(flip: Flip) -> bool:
         turned = apply_flips(state, traced.spec, [flip], random_signs(traced.spec, [flip], rng))
-        scale, difference, _ = differences(outputs(module, state, x), outputs(module, turned, x))
-        eps = max(torch.finfo(t.dtype).eps for t in state.values() if t.is_floating_point())
-        if difference <= PROVEN_IN_EPS * eps * scale:
-            proven.append(flip)
-    return proven
+        try:
+            pair = [outputs(exact, _wide(each), _wide_inputs(x)) for each in (state, turned)]
+        except RuntimeError:
+            # It makes float32 of something itself, which does not go with float64.
+            pair = [outputs(module, each, x) for each in (state, turned)]
+        scale, difference, _ = differences(*pair)
+        return difference > PROVEN * scale
+
+    return [flip for flip in flips if not changes(flip)]
+
+
+def _wide(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+
+
+def _wide_inputs(x: Tensor | Inputs) -> Tensor | Inputs:
+    if isinstance(x, Inputs):
+        return Inputs(tuple(_wide(dict(enumerate(x.parts))).values()))  # type: ignore[arg-type]
+    return x.double() if x.is_floating_point() else x
 
 
 def general_position(module: nn.Module, like: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
-    """A state near another in which no entry of a tensor is 0 or alike; variances stay positive, tied weights tied."""
+    """A state like another, but with no entry 0 or alike, and matrices so large that all they feed tells.
+
+    Variances stay positive, and tied weights tied.
+    """
     generator = torch.Generator().manual_seed(seed)
     drawn: dict[tuple[int, torch.Size], Tensor] = {}
     state = {}
@@ -64,7 +84,10 @@ def general_position(module: nn.Module, like: Mapping[str, Tensor], seed: int = 
             if value.is_floating_point() and value.isfinite().all():
                 factors = 0.5 + torch.rand(value.shape, generator=generator)
                 rest = 0.3 * torch.randn(value.shape, generator=generator)
-                value = torch.where(value == 0, rest, value * factors).to(value.dtype)
+                value = torch.where(value == 0, rest, value * factors)
+                if value.dim() > 1 and value.numel() > 1:
+                    value = value / (value.std() * (value.numel() / len(value)) ** 0.5 + 1e-12)
+                value = value.to(like[name].dtype)
             drawn[key] = value.to(own.device)
         state[name] = drawn[key]
     return state
@@ -119,58 +142,112 @@ def signed_matching(
 
     Neurons are assigned by the sizes of their correlations, at each point of a group apart. Then each gets the signs
     under which its correlations at all points, and the cosine of its weights with A's where flips turn them, add up to
-    most. Groups are turned one after another, those within others first.
+    most. Groups are turned one after another, outer ones first.
 
     Args:
         A, B: states by all names.
         x: inputs, of which ``rows`` are passed through the networks at a time.
         flips: as ``signs_of`` gives them.
         rng, shown: as of ``activation_matching``.
-
-    Raises:
-        UserError: two groups index one activation, so that one has to be renumbered before the other is compared.
     """
-    if groups_meet(traced.spec):
-        raise UserError("signs cannot be matched where two groups index one activation, as tokens and channels do.")
     spec = traced.spec
     classes = {group: _classes(group, spec, flips) for group in spec.points}
-    halves = []
-    for half in halves_of(x, rows):
-        passes = []
-        for n in range(max(map(len, classes.values()))):
-            points = {group: of_group[n][1] for group, of_group in classes.items() if n < len(of_group)}
-            part = replace(traced, spec=replace(spec, points=points))
-            passes.append(record_pair_moments(part, {0: A}, {0: B}, shown(half))[0])
-        halves.append({group: [each[group] for each in passes if group in each] for group in classes})
-    free = {group: [any(parity) for parity, _ in of_group] for group, of_group in classes.items()}
-    known = [[{group: _Unsigned(parts, free[group]) for group, parts in half.items()}] for half in halves]
-    matching = activation_matching(traced, [A], B, x, rows, rng, shown, known)
+    record = partial(_record_unsigned, classes)
+    matching = activation_matching(traced, [A], B, x, rows, rng, shown, record=record)
     moved = permute(B, spec, matching.permutations)
+    moments = record(traced, {0: A}, {0: moved}, shown(x.split(rows)))[0]
     signs: Signs = {}
-    for group in sorted(spec.groups, key=lambda name: -len(spec.groups[name].within)):
+    for group in sorted(spec.groups, key=lambda name: len(spec.groups[name].within)):
         numbers = [n for n, flip in enumerate(flips) if flip.group == group]
         if not numbers:
             continue
-        order = joint(group, matching.permutations, spec.groups)
-        found: list[tuple[tuple[int, ...], np.ndarray]] = []
-        for n, (parity, _) in enumerate(classes.get(group, ())):
-            moments = [half[group][n] for half in halves]
-            both = moments[0] if len(moments) == 1 else moments[0].joined(moments[1])
-            if both.n:
-                found.append((parity, both.correlation()[np.arange(len(order)), order]))
+        found = _evidence(group, numbers, spec, classes, moments)
         chosen = _best_signs(group, spec, [flips[n] for n in numbers], found, A, moved)
         signs |= dict(zip(numbers, chosen, strict=True))
         moved = apply_flips(moved, spec, flips, {n: signs[n] for n in numbers})
+        for name, of_group in classes.items():
+            if group in spec.groups[name].within:
+                classes[name] = _turned(name, numbers, spec, of_group, moments[name], signs)
     return SignedMatching(matching, signs)
 
 
-def _classes(group: str, spec: SymmetrySpec, flips: Sequence[Flip]) -> list[tuple[tuple[int, ...], tuple]]:
-    """A group's points by which of its flips turn them."""
-    own = [flip for flip in flips if flip.group == group]
-    found: dict[tuple[int, ...], list] = {}
-    for point in spec.points[group]:
-        found.setdefault(tuple(int(point.value in flip.points) for flip in own), []).append(point)
-    return [(parity, tuple(points)) for parity, points in found.items()]
+Classes = list[tuple[frozenset[int], tuple[Point, ...]]]
+"""A group's points by which flips, of its own or of groups that it lies within, turn them."""
+
+
+def _classes(group: str, spec: SymmetrySpec, flips: Sequence[Flip]) -> Classes:
+    """The points at which a group's neurons are compared: if there are any, those that no other group's flips turn."""
+    known = {n for n, flip in enumerate(flips) if flip.group in (group, *spec.groups[group].within)}
+    by_point = {
+        point: frozenset(n for n, flip in enumerate(flips) if flip.turns(point, group, spec.groups))
+        for point in spec.points[group]
+    }
+    found: dict[frozenset[int], list[Point]] = {}
+    for point in [point for point, by in by_point.items() if by <= known] or list(by_point):
+        found.setdefault(by_point[point] & known, []).append(point)
+    return [(by, tuple(points)) for by, points in found.items()]
+
+
+def _evidence(
+    group: str,
+    numbers: Sequence[int],
+    spec: SymmetrySpec,
+    classes: Mapping[str, Classes],
+    moments: Mapping[str, _Unsigned],
+) -> list[tuple[tuple[int, ...], Float[np.ndarray, " n"]]]:
+    """By which of a group's flips some points are turned, and how its neurons correlate there.
+
+    Of the groups that lie within it those points count that none of their own flips turns.
+    """
+    found = []
+    for name, of_group in classes.items():
+        if group not in (name, *spec.groups[name].within):
+            continue
+        for (by, _), part in zip(of_group, moments[name].parts, strict=True):
+            if part.n and by and by <= {*numbers}:
+                S = np.diagonal(part.correlation()).reshape(shape(name, spec.groups))
+                of_neurons = S.reshape(*S.shape[: len(spec.groups[group].within) + 1], -1).mean(-1)
+                found.append((tuple(int(n in by) for n in numbers), of_neurons.reshape(-1)))
+    return found
+
+
+def _turned(
+    name: str, numbers: Sequence[int], spec: SymmetrySpec, classes: Classes, moments: _Unsigned, signs: Signs
+) -> Classes:
+    """A group's classes without the flips of one that it lies within, by whose signs its moments are turned."""
+    sizes = shape(name, spec.groups)
+    for (by, _), part in zip(classes, moments.parts, strict=True):
+        for n in by.intersection(numbers) if part.n else ():
+            of_outer = signs[n].reshape(*signs[n].shape, *(1 for _ in sizes[signs[n].ndim :]))
+            factors = torch.as_tensor(np.broadcast_to(of_outer, sizes).reshape(-1).copy()).to(part.cross)
+            part.cross, part.sum_b = part.cross * factors, part.sum_b * factors
+    return [(by - {*numbers}, points) for by, points in classes]
+
+
+def _record_unsigned(
+    classes: Mapping[str, Classes],
+    traced: Traced,
+    states_A: Mapping[int, Mapping[str, Tensor]],
+    states_B: Mapping[int, Mapping[str, Tensor]],
+    batches: Iterable[Any],
+    groups: Collection[str] | None = None,
+    unsettled: Collection[str] = (),
+) -> dict[int, dict[str, _Unsigned]]:
+    """As ``record_pair_moments``, for each class of a group's points apart."""
+    kept = list(batches)
+    wanted = {group: of_group for group, of_group in classes.items() if groups is None or group in groups}
+    passes = []
+    for n in range(max(map(len, wanted.values()), default=0)):
+        points = {group: of_group[n][1] for group, of_group in wanted.items() if n < len(of_group)}
+        part = replace(traced, spec=replace(traced.spec, points=points))
+        passes.append(record_pair_moments(part, states_A, states_B, kept, None, unsettled))
+    return {
+        key: {
+            group: _Unsigned([each[key][group] for each in passes[: len(of_group)]], [bool(by) for by, _ in of_group])
+            for group, of_group in wanted.items()
+        }
+        for key in states_A
+    }
 
 
 def _best_signs(

@@ -9,9 +9,9 @@ inputs; which of these ways leave its results as they were, or turn the neuron r
 
 from __future__ import annotations
 
-import operator
+import math
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -21,7 +21,19 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, fx
 
-from symlab.symmetries.symmetry_spec import Axes, Group, SymmetrySpec, blocks, dim_of, groups_of, shape
+from symlab.symmetries.symmetry_spec import (
+    Axes,
+    Axis,
+    Concat,
+    Group,
+    Point,
+    Product,
+    SymmetrySpec,
+    blocks,
+    dim_of,
+    groups_of,
+    shape,
+)
 
 # Operations that read a group in more places at once are not asked: its signs count as unknown.
 MOST_OCCURRENCES = 7
@@ -41,12 +53,25 @@ class Flip:
     Attributes:
         group: the group's name.
         turned: for each parameter and buffer where the neurons are turned round.
-        points: the recorded values (``Point.value``) in which they are.
+        points: the recorded values (``Point.value``), of any group, and the blocks of them in which they are.
     """
 
     group: str
     turned: dict[str, frozenset[Occurrence]]
-    points: frozenset[str]
+    points: frozenset[tuple[str, int]]
+
+    def turns(self, point: Point, group: str, groups: Mapping[str, Group]) -> bool:
+        """Whether it turns activations round that are recorded for a group at a point."""
+        sizes = [_size(axis, groups) for axis in point.axes]
+        return any((point.value, block) in self.points for block, _ in occurrences(point.axes, group, groups, sizes))
+
+
+def _size(axis: Axis, groups: Mapping[str, Group]) -> int:
+    """Entries of an axis, with 1 for what is not known, as the batch."""
+    if isinstance(axis, Product | Concat):
+        parts = [_size(part, groups) for part in axis.parts]
+        return math.prod(parts) if isinstance(axis, Product) else sum(parts)
+    return groups[axis].size if isinstance(axis, str) else axis or 1
 
 
 def occurrences(axes: Axes, group: str, groups: Mapping[str, Group], sizes: Sequence[int]) -> list[Occurrence]:
@@ -144,22 +169,28 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator) -> list[
     for node, value in forward.values.items():
         axes = forward.axes.get(node)
         if isinstance(value, Tensor) and axes is not None and any(group in groups_of(axis) for axis in axes):
+            present = {name for axis in axes for name in groups_of(axis)}
+            if not present.issuperset(spec.groups[group].within):
+                # Tokens that choose their experts meet what lies within these without the experts' axis.
+                return []
             places[node] = occurrences(axes, group, spec.groups, value.shape)
     unknowns: dict[tuple[Any, Occurrence], int] = {}
     for node, where in places.items():
         for occurrence in where:
             unknowns.setdefault((forward.names.get(node, node), occurrence), len(unknowns))
     constraints: set[int] = set()
+    hidden = _hidden(forward, places)
+    if any(user.op == "output" for node in hidden for user in node.users):
+        return []
     for node in forward.nodes:
-        read = [each for each in dict.fromkeys(_source(node).all_input_nodes) if each in places]
-        # What gives several tensors is asked when they are taken apart.
-        if not read or not isinstance(forward.values[node], Tensor):
-            continue
+        inputs = [(each, occurrence) for each in _read(node, hidden, places) for occurrence in places[each]]
         own = [(node, each) for each in places.get(node, ())]
-        inputs = [(each, occurrence) for each in read for occurrence in places[each]]
-        if forward.axes.get(node) is None or len(inputs) > MOST_OCCURRENCES:
+        # What is hidden is asked when something known is made of it.
+        if node in hidden or not (inputs or own):
+            continue
+        if len(inputs) > MOST_OCCURRENCES or not isinstance(forward.values[node], Tensor):
             return []
-        relation = _asked(forward, node, inputs, own, group, rng)
+        relation = _asked(forward, node, inputs, own, group, hidden, rng)
         columns = [unknowns[forward.names.get(each, each), occurrence] for each, occurrence in (*inputs, *own)]
         for functional in nullspace(relation, len(columns)):
             # A tensor that is read twice has one unknown for both.
@@ -170,11 +201,38 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator) -> list[
     return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
 
 
+def _hidden(forward: Evaluated, places: Mapping[fx.Node, Any]) -> dict[fx.Node, None]:
+    """Operations that depend on a group and whose results have axes that are not known, or are lists; in order."""
+    hidden: dict[fx.Node, None] = {}
+    for node in forward.nodes:
+        known = isinstance(forward.values[node], Tensor) and forward.axes.get(node) is not None
+        if not known and any(each in places or each in hidden for each in node.all_input_nodes):
+            hidden[node] = None
+    return hidden
+
+
+def _between(node: fx.Node, hidden: Collection[fx.Node]) -> list[fx.Node]:
+    """The hidden operations that an operation reads, directly or through others of them, in order."""
+    found: set[fx.Node] = set()
+    waiting = [node]
+    while waiting:
+        inner = [each for each in waiting.pop().all_input_nodes if each in hidden and each not in found]
+        found |= {*inner}
+        waiting += inner
+    return [each for each in hidden if each in found]
+
+
+def _read(node: fx.Node, hidden: Collection[fx.Node], places: Mapping[fx.Node, Any]) -> list[fx.Node]:
+    """The known values of a group that an operation reads, directly or through hidden ones."""
+    through = (*_between(node, hidden), node)
+    return [*dict.fromkeys(each for one in through for each in one.all_input_nodes if each in places)]
+
+
 def _as_flips(
     forward: Evaluated, group: str, unknowns: Mapping[tuple[Any, Occurrence], int], solutions: Sequence[int]
 ) -> list[Flip]:
     spec = forward.spec
-    recorded = {point.value for point in spec.points.get(group, ())}
+    recorded = {point.value for points in spec.points.values() for point in points}
     flips: list[Flip] = []
     independent: list[int] = []
     stored = sum(1 << column for (holder, _), column in unknowns.items() if isinstance(holder, str))
@@ -195,7 +253,7 @@ def _as_flips(
                     if first == holder:
                         turned.setdefault(name, set()).add(occurrence)
             elif holder.name in recorded:
-                points.add(holder.name)
+                points.add((holder.name, occurrence[0]))
         flips.append(Flip(group, {name: frozenset(where) for name, where in turned.items()}, frozenset(points)))
     return flips
 
@@ -206,10 +264,12 @@ def _asked(
     inputs: Sequence[tuple[fx.Node, Occurrence]],
     own: Sequence[tuple[fx.Node, Occurrence]],
     group: str,
+    hidden: Collection[fx.Node],
     rng: np.random.Generator,
 ) -> set[int]:
     """All ways to turn a neuron round in an operation's inputs, and in its result with them, that agree; as bits."""
     spec, result = forward.spec, forward.values[node]
+    hidden_inputs = _between(node, hidden)
     sizes = shape(group, spec.groups)
     allowed: set[int] | None = None
     for _ in range(min(NEURONS_ASKED, sizes[-1])):
@@ -224,6 +284,8 @@ def _asked(
                     axes = forward.axes[each]
                     assert axes is not None
                     changed[each] = flipped(forward.values[each], axes, where, group, spec.groups, signs)
+            for each in hidden_inputs:
+                changed[each] = evaluate(each, changed)
             found = evaluate(node, changed)
             for of_result in product((0, 1), repeat=len(own)):
                 where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
@@ -244,18 +306,10 @@ def _alike(found: Tensor, expected: Tensor) -> bool:
 
 
 def evaluate(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-    """What an operation gives, from the values of those before it; what takes a list apart makes it anew."""
-    if (source := _source(node)) is not node:
-        return node.target(evaluate(source, values), *node.args[1:])  # type: ignore[operator]
+    """What an operation gives, from the values of those before it."""
     arguments, options = fx.map_arg((node.args, node.kwargs), values.__getitem__)
     with torch.no_grad():
         return node.target(*arguments, **options)  # type: ignore[operator]
-
-
-def _source(node: fx.Node) -> fx.Node:
-    """The operation that gives the list which a node takes apart; else the node itself."""
-    inner = node.args[0] if node.target is operator.getitem else None
-    return inner if isinstance(inner, fx.Node) and inner.op == "call_function" else node
 
 
 def nullspace(rows: Iterable[int], n: int) -> list[int]:
