@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from symlab.alignment.activation_matching import ActivationMatching, Shown, activation_matching
 from symlab.alignment.forward import outputs
+from symlab.alignment.matching import compose, joint
 from symlab.alignment.moments import PairMoments, record_pair_moments
 from symlab.alignment.permute import differences, permute
 from symlab.batches import Inputs
 from symlab.symmetries.signs import Flip, Occurrence, apply_flips, find_flips, random_signs
-from symlab.symmetries.symmetry_spec import Point, SymmetrySpec, blocks, dim_of, shape
+from symlab.symmetries.symmetry_spec import Point, SymmetrySpec, blocks, dim_of, identity, shape
 from symlab.symmetries.trace import Traced
 
 # What random signs may change in an output of size 1, in float64: networks make float32 of some values themselves.
@@ -168,7 +169,16 @@ def signed_matching(
         for name, of_group in classes.items():
             if group in spec.groups[name].within:
                 classes[name] = _turned(name, numbers, spec, of_group, moments[name], signs)
-    return SignedMatching(matching, signs)
+    if not matching.by_weights:
+        return SignedMatching(matching, signs)
+    # What weights decide could not be matched while the signs of the neurons beside were unknown.
+    again = activation_matching(traced, [A], moved, x, rows, rng, shown)
+    late = {name: pi if name in again.by_weights else identity(spec)[name] for name, pi in again.permutations.items()}
+    for n, of_flip in signs.items():
+        order = joint(flips[n].group, late, spec.groups)
+        signs[n] = of_flip.reshape(-1)[order].reshape(of_flip.shape)
+    permutations = compose(matching.permutations, late, spec.groups)
+    return SignedMatching(replace(matching, permutations=permutations), signs)
 
 
 Classes = list[tuple[frozenset[int], tuple[Point, ...]]]
