@@ -37,7 +37,7 @@ def pairs(columns, direct, permuted, n=4):
 def widths():
     rows = []
     for (M, d), source in itertools.product(TEACHERS, ("uniform", "gd")):
-        for m in range(1, 6 * M + 1) if M == 6 else range(3, 61, 3):
+        for m in (*range(1, 14), 15, 16, 18, 20, 24, 28, 30, 32, 36) if M == 6 else range(3, 61, 3):
             ratio = m / M
             barrier = 6e-4 * ((ratio - 1) if ratio <= 2 else (2 / ratio) ** 2)
             if source == "gd":
@@ -58,6 +58,7 @@ def widths_runs():
         rate = {"c": 1.0, "lr": d / (ratio * M)} if source == "gd" else {}
         rows.append({"study": "s", "source": source, "M": M, "d": d, "m": round(ratio * M), "seed": run, "kept": True})
         rows[-1] |= {"pq_rows": (0.3 if source == "gd" else 0.2) + 0.01 * run} | rate
+        rows[-1] |= {"type_variance": (0.2 if source == "gd" else 0.8) + 0.02 * run}
     rows.append(rows[-1] | {"kept": False, "pq_rows": 0.0})
     return pd.DataFrame(rows)
 
@@ -260,6 +261,7 @@ SPOILED = {
     "2-trained-below-uniform": scale(2.6, source="gd", M=6, m=20),
     "2-slightly-below-uniform": scale(0.4, source="gd", M=6, m=36),
     "2-sparser": ("widths_runs.csv", change("pq_rows", 0.1, source="gd", M=6, m=30)),
+    "2-even": change("type_variance", 1.0, source="gd", M=6, m=9),
     "2-trained-peak": scale(3.0, source="gd", M=6, m=16),
     "4-below-M": set_to(0.01, source="gd", M=6, m=5),
     "4-second-descent": scale(9.0, source="gd", M=6, m=36),

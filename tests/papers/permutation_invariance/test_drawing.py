@@ -55,7 +55,7 @@ def test_the_note_counts_pairs_by_source_and_those_not_kept():
             ("uniform", 7, 200, True),
         )
     )  # fmt: skip
-    assert "GD 1 to 2" in say_pairs(rows) and "samples 400" in say_pairs(rows) and "1 of 6" in say_pairs(rows)
+    assert "GD 1 to 2" in say_pairs(rows) and "samples 400" in say_pairs(rows) and "1 of 404 pairs" in say_pairs(rows)
 
 
 def test_lines_are_means_of_kept_pairs_and_samples_end_with_the_widest_trained_students():

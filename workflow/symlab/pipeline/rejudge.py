@@ -10,6 +10,7 @@ says so. It never becomes "not run".
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +34,7 @@ from symlab.pipeline.ledger import (
 )
 from symlab.pipeline.outputs import read_output
 from symlab.study.card import Paper
-from symlab.study.claim import Claim, Measurement, Tables
+from symlab.study.claim import Case, Claim, Measurement, Tables
 
 EARLIER = "judged earlier"
 
@@ -99,7 +100,8 @@ def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "")
     ends = None if math.isnan(row["low"]) else (row["low"], row["high"])
     spread, error = (None if math.isnan(row[name]) else row[name] for name in ("spread", "error"))
     detail = "; ".join(filter(None, [gone, row["detail"]]))
-    measured = Measurement(row["value"], int(row["n"]), spread, row["case"], detail, error, row["unit"], ends=ends)
+    case = Case(row["case"], **json.loads(row["key"])) if row["key"] else row["case"]
+    measured = Measurement(row["value"], int(row["n"]), spread, case, detail, error, row["unit"], ends=ends)
     verdict = row["verdict"] if row["verdict"] in (NOT_RUN, UNDECIDED, ERROR) else judge(claim, measured)
     return row_of(paper, claim, row["study"], row["scale"], measured, verdict)
 

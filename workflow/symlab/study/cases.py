@@ -208,6 +208,8 @@ class Cases:
             share = each.mean / same.mean
             # To first order, the ratio's error is that of the mean of these.
             error = standard_error((each.array - share * same.array) / same.mean)
+            # Where all pairs have one ratio, what is left is rounding.
+            error = 0.0 if error and error < 1e-12 * abs(share) else error
             found.append(self._measured(share, error, each, same))
         return found
 

@@ -377,7 +377,10 @@ def bootstrap_error(statistic: Callable[..., float], *samples: np.ndarray, resam
         statistic(*(sample[generator.integers(len(sample), size=len(sample) - 1)] for sample in samples))
         for _ in range(resamples)
     ]
-    return float(np.std(drawn, ddof=1)) if np.isfinite(drawn).all() else None
+    if not np.isfinite(drawn).all():
+        return None
+    # The deviation of equal numbers is not 0 but rounding.
+    return float(np.std(drawn, ddof=1)) if np.ptp(drawn) else 0.0
 
 
 def slope(values: pd.Series) -> float:

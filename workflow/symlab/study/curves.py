@@ -43,7 +43,7 @@ class Curve:
         return bool(np.isfinite(self.means.to_numpy()).all())
 
     def measure(
-        self, statistic: Callable[[pd.DataFrame], float], told: str = "", between: tuple[float, float] | None = None
+        self, statistic: Callable[[pd.DataFrame], float], detail: str = "", between: tuple[float, float] | None = None
     ) -> Measurement:
         """A statistic of ``means``, with its bootstrap error; undefined values make it undefined.
 
@@ -52,10 +52,10 @@ class Curve:
                 interval reaches t errors beyond. None for what is no place of a grid.
         """
         if not self.defined:
-            return Measurement(math.nan, self.n, None, self.case, told, None, self.unit)
+            return Measurement(math.nan, self.n, None, self.case, detail, None, self.unit)
         found = statistic_of(
             lambda *drawn: statistic(self._at([each.mean(axis=0) for each in drawn])),
-            *self.samples, case=self.case, detail=told, unit=self.unit,
+            *self.samples, case=self.case, detail=detail, unit=self.unit,
         )  # fmt: skip
         degrees = self.n - 1 if found.degrees is None else found.degrees
         if between is None or found.error is None or not between[0] < between[1]:

@@ -87,7 +87,7 @@ PERMUTATION_INVARIANCE = Paper(
         Figure("permutation-7", f"{_ROOM}.fig_07_network_widths", ("barriers.csv",)),
         Figure("permutation-8", f"{_ROOM}.fig_08_network_paths", ("curves.csv",)),
         Figure("permutation-9", f"{_ROOM}.fig_09_minima", ("doubled_types_runs.csv", "column_entries.csv")),
-        Figure("permutation-10", f"{_ROOM}.fig_02_widths", ("widths_barriers.csv",)),
+        Figure("permutation-10", f"{_ROOM}.fig_10_teachers", ("widths_barriers.csv",)),
         Figure("permutation-11", f"{_ROOM}.fig_11_dimensions", ("dimensions_barriers.csv",)),
         Figure("permutation-12", f"{_ROOM}.fig_12_teachers", ("teachers_barriers.csv",)),
         Figure("permutation-13", f"{_ROOM}.fig_13_barriers_by_rate", ("learning_rates_barriers.csv",)),

@@ -110,6 +110,7 @@ def draw_barriers(
     entries: Sequence[Artist] = (),
     *,
     axes: Mapping[str, Any] | None = None,
+    sharex: Shared = False,
     sharey: Shared = True,
     only_matched: bool = False,
     marks: Sequence[int] = (2,),
@@ -145,7 +146,7 @@ def draw_barriers(
     entries = [*entries, *width_marks(marks)]
     entries += [mark_entry(ZERO, "o", markerfacecolor="white")] if (means < floor).any() else []
     return draw_grid(
-        wrap(grid), {**source_looks(style), **(looks or {})}, entries=entries, sharex=False,
+        wrap(grid), {**source_looks(style), **(looks or {})}, entries=entries, sharex=sharex,
         sharey=sharey, width=PAGE, height=2.6 if len(grid) < 3 else 2.3,
         note=wrap_sentences([say_pairs(table)], PAGE, style),
     )  # fmt: skip
@@ -164,18 +165,17 @@ def wrap(panels: Sequence[Panel], columns: int = 3) -> list[list[Panel]]:
 
 def say_pairs(table: pd.DataFrame, what: str = "pairs") -> str:
     """What points and bars are, of how many pairs (or students) of each source, and how many are left out."""
-    number = table["pairs"] if "pairs" in table else pd.Series(1, index=table.index)
-    place = [name for name in ("M", "d", "m", "lr") if name in table]
-    told = []
+    table = table.assign(number=table.get("pairs", 1))
+    kept, place = keep(table), [name for name in ("M", "d", "m", "lr") if name in table]
+    numbers = []
     for source, short in SHORT.items():
-        kept = keep(table[table["source"] == source])
-        if len(kept):
-            counts = number[kept.index].groupby([kept[name] for name in place], dropna=False).sum()
+        if len(rows := kept[kept["source"] == source]):
+            counts = rows.groupby(place, dropna=False)["number"].sum()
             low, high = counts.min(), counts.max()
-            told.append(f"{short} {low:,}" + (f" to {high:,}" if high > low else ""))
-    lost = len(table) - len(keep(table))
-    left_out = f"; {lost:,} of {len(table):,} {what} not kept" if lost else ""
-    return f"mean ± s.e. over {what} ({', '.join(told)} at each point){left_out}"
+            numbers.append(f"{short} {low:,}" + (f" to {high:,}" if high > low else ""))
+    every, lost = table["number"].sum(), table["number"].sum() - kept["number"].sum()
+    left_out = f"; {lost:,} of {every:,} {what} not kept" if lost else ""
+    return f"mean ± s.e. over {what} ({', '.join(numbers)} at each point){left_out}"
 
 
 def width_axis(widths: pd.Series) -> dict[str, Any]:

@@ -103,8 +103,8 @@ def minimum(tables: Tables) -> list[Found]:
             found.append(f"{case}: needs widths below 2M, of 2M, up to 2.4M and beyond")
             continue
         place = math.nan if curve.isna().any() else curve.idxmin()
-        told = f"T = {curve.min():.4f} at m = {place:g}; T = {curve[2 * M]:.4f} at m = 2M"
-        found.append(exact_value(place / M, len(curve), case, told, "widths"))
+        detail = f"T = {curve.min():.4f} at m = {place:g}; T = {curve[2 * M]:.4f} at m = 2M"
+        found.append(exact_value(place / M, len(curve), case, detail, "widths"))
     return found
 
 

@@ -73,9 +73,9 @@ def place_of_peak(tables: Tables) -> list[Found]:
         M, fraction = curve.case.key["M"], _fraction(curve.means)
         if not _wide_enough(curve.places / M):
             return f"{curve.case}: needs a width below {LOW} M, two up to {HIGH} M and one beyond"
-        told = f"fraction {fraction.max():.3g}; m / M = {curve.places[0] / M:.3g} to {curve.places[-1] / M:.3g}"
+        detail = f"fraction {fraction.max():.3g}; m / M = {curve.places[0] / M:.3g} to {curve.places[-1] / M:.3g}"
         low, high = neighbours(curve.places, fraction.idxmax(), 1)
-        return curve.measure(lambda of: _fraction(of).idxmax() / M, told, (low / M, high / M))
+        return curve.measure(lambda means: _fraction(means).idxmax() / M, detail, (low / M, high / M))
 
     return measure_each(student_curves(_samples(tables), by=["M"]), measure, "needs uniform samples of the minima")
 
@@ -87,12 +87,12 @@ def fall_of_peak(tables: Tables) -> list[Found]:
     if rows["M"].nunique() < 2:
         return [f"needs two M with widths below {LOW} M, two up to {HIGH} M and one beyond"]
 
-    def tops(of: pd.DataFrame) -> pd.Series:
-        return _fraction(of).groupby(level="M").max()
+    def tops(means: pd.DataFrame) -> pd.Series:
+        return _fraction(means).groupby(level="M").max()
 
     def measure(curve: Curve) -> Found:
-        told = ", ".join(f"M = {M}: {top:.3g}" for M, top in tops(curve.means).items())
-        return curve.measure(lambda of: -np.diff(tops(of)).max(), told)
+        detail = ", ".join(f"M = {M}: {top:.3g}" for M, top in tops(curve.means).items())
+        return curve.measure(lambda means: -np.diff(tops(means)).max(), detail)
 
     return measure_each(student_curves(rows, ["M", "m"], by=(), name=""), measure)
 

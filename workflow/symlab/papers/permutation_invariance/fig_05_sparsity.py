@@ -80,8 +80,8 @@ def rise_with_rate(tables: Tables) -> list[Found]:
 
     def measure(curve: Curve) -> Found:
         low, high = _rates(curve)
-        told = f"c = {high:g} less c = {low:g}; {len(curve.places) // 2} widths"
-        return curve.measure(lambda of: (of["pq_rows"][high] - of["pq_rows"][low]).min(), told)
+        detail = f"c = {high:g} less c = {low:g}; {len(curve.places) // 2} widths"
+        return curve.measure(lambda means: (means["pq_rows"][high] - means["pq_rows"][low]).min(), detail)
 
     return _of_extremes(tables, measure)
 
@@ -91,8 +91,8 @@ def growth_at_largest_rate(tables: Tables) -> list[Found]:
 
     def measure(curve: Curve) -> Found:
         index = curve.means["pq_rows"][_rates(curve)[1]]
-        told = f"{index.iloc[0]:.3g} at m = {index.index[0]:g}, {index.iloc[-1]:.3g} at {index.index[-1]:g}"
-        return curve.measure(lambda of: _growths(of)[1], f"c = {_rates(curve)[1]:g}: {told}")
+        detail = f"{index.iloc[0]:.3g} at m = {index.index[0]:g}, {index.iloc[-1]:.3g} at {index.index[-1]:g}"
+        return curve.measure(lambda means: _growths(means)[1], f"c = {_rates(curve)[1]:g}: {detail}")
 
     return _of_extremes(tables, measure)
 
@@ -105,10 +105,10 @@ def growth_at_smallest_rate(tables: Tables) -> list[Found]:
 
     def measure(curve: Curve) -> Found:
         (low, high), rates = _growths(curve.means), _rates(curve)
-        told = f"{low:.3g} at c = {rates[0]:g}, {high:.3g} at c = {rates[1]:g}"
+        detail = f"{low:.3g} at c = {rates[0]:g}, {high:.3g} at c = {rates[1]:g}"
         if low > 0 and high <= 0:
-            return f"{curve.case}: needs a growth at the largest learning rate to compare with ({told})"
-        return curve.measure(lambda of: over(*_growths(of)) if _growths(of)[0] > 0 else 0.0, told)
+            return f"{curve.case}: needs a growth at the largest learning rate to compare with ({detail})"
+        return curve.measure(lambda means: over(*_growths(means)) if _growths(means)[0] > 0 else 0.0, detail)
 
     return _of_extremes(tables, measure)
 
@@ -118,21 +118,21 @@ def excess_over_uniform(tables: Tables) -> list[Found]:
 
     def measure(curve: Curve) -> Found:
         samples = curve.means["pq_rows"]["samples"]
-        told = (
+        detail = (
             f"{curve.places.unique('rate').size - 1} learning rates; samples {samples.min():.3g} to {samples.max():.3g}"
         )
 
-        def excess(of: pd.DataFrame) -> float:
-            index = of["pq_rows"]
+        def excess(means: pd.DataFrame) -> float:
+            index = means["pq_rows"]
             own = index["trained"].unstack("rate")
             return float(own.sub(index["samples"].droplevel("rate"), axis="index").min().min())
 
-        return curve.measure(excess, told)
+        return curve.measure(excess, detail)
 
     rows = keep(tables[TABLE])
     both = beside_samples(rows.assign(rate=rows["c"].round(6)))
-    both.loc[both["of"] == "samples", "rate"] = 0.0
-    found = curves(both, ("pq_rows",), ["of", "rate", "m"], SETTING, name_students, "students")
+    both.loc[both["side"] == "samples", "rate"] = 0.0
+    found = curves(both, ("pq_rows",), ["side", "rate", "m"], SETTING, name_students, "students")
     return measure_each(found, measure, "needs uniform samples at a width of trained students")
 
 
@@ -154,9 +154,9 @@ def _rates(curve: Curve) -> list[float]:
     return sorted(curve.places.unique("rate"))
 
 
-def _growths(of: pd.DataFrame) -> tuple[float, float]:
+def _growths(means: pd.DataFrame) -> tuple[float, float]:
     """From the smallest to the largest width, at the smaller and at the larger rate."""
-    index = of["pq_rows"].unstack("m")
+    index = means["pq_rows"].unstack("m")
     low, high = index.iloc[:, -1] - index.iloc[:, 0]
     return float(low), float(high)
 

@@ -105,7 +105,7 @@ def zero_rows_below(tables: Tables) -> list[Found]:
     """Largest mean number of zero rows of a student over the learning rates below the threshold."""
 
     def measure(curve: Curve) -> Found:
-        return curve.measure(lambda of: of["zero_rows"].max(), _range(curve))
+        return curve.measure(lambda means: means["zero_rows"].max(), _range(curve))
 
     found = _curves(tables, lambda lr: lr <= BELOW)
     return measure_each(found, measure, f"{LACKING} at learning rates up to {BELOW}")
@@ -119,10 +119,10 @@ def first_with_zero_rows(tables: Tables) -> list[Found]:
 
     def measure(curve: Curve) -> Found:
         first = _threshold(curve.means)
-        told = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve.means["zero_rows"].items() if lr >= BELOW)
+        detail = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve.means["zero_rows"].items() if lr >= BELOW)
         before = max((lr for lr in curve.places if lr < first), default=0.0)
         between = (math.nextafter(before, first), first) if math.isfinite(first) else None
-        return curve.measure(_threshold, f"zero rows: {told}; {_range(curve)}", between)
+        return curve.measure(_threshold, f"zero rows: {detail}; {_range(curve)}", between)
 
     lacking = f"{LACKING} at learning rates up to {BELOW} and from {THRESHOLD} on"
     return measure_each(_on_both_sides(tables), measure, lacking)
@@ -131,13 +131,13 @@ def first_with_zero_rows(tables: Tables) -> list[Found]:
 def spread_below_over_jump(tables: Tables) -> list[Found]:
     """Range of the mean PQ index below the threshold as a fraction of the jump at it."""
 
-    def parts(of: pd.DataFrame) -> tuple[float, float, float]:
-        index = of["pq_rows"]
+    def parts(means: pd.DataFrame) -> tuple[float, float, float]:
+        index = means["pq_rows"]
         below = index[index.index <= BELOW]
-        return below.min(), below.max(), index.get(_threshold(of), math.nan) - below.max()
+        return below.min(), below.max(), index.get(_threshold(means), math.nan) - below.max()
 
-    def ratio(of: pd.DataFrame) -> float:
-        low, high, jump = parts(of)
+    def ratio(means: pd.DataFrame) -> float:
+        low, high, jump = parts(means)
         return over(high - low, jump)
 
     def measure(curve: Curve) -> Found:
@@ -161,9 +161,9 @@ def _on_both_sides(tables: Tables) -> list[Curve]:
     return [curve for curve in found if curve.places[0] <= BELOW and curve.places[-1] >= THRESHOLD]
 
 
-def _threshold(of: pd.DataFrame) -> float:
+def _threshold(means: pd.DataFrame) -> float:
     """The smallest rate with half a zero row a student or more; infinite without one."""
-    return float(min(of.index[of["zero_rows"] >= 0.5], default=math.inf))
+    return float(min(means.index[means["zero_rows"] >= 0.5], default=math.inf))
 
 
 def _range(curve: Curve) -> str:
@@ -182,8 +182,8 @@ CLAIMS = (
         tables=(TABLE,),
         measure=zero_rows_below,
         why={
-            "": f"Students have a row shorter than 0.01 already at rates just below {THRESHOLD}, since the threshold "
-            "is at the stability limit, which is 1.92 on average."
+            "": f"Students have a row shorter than 0.01 just below a rate of {THRESHOLD}: the threshold is at the "
+            "stability limit, which differs between students (the dotted line is its mean)."
         },
     ),
     Claim(

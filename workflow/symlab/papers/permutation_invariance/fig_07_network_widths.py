@@ -80,8 +80,8 @@ def direct_stays(tables: Tables) -> list[Found]:
 
     def measure(curve: Curve) -> Found:
         barrier = curve.means["barrier_max"]
-        told = f"{barrier.min():.3g} to {barrier.max():.3g}"
-        return curve.measure(lambda of: over(of["barrier_max"].min(), of["barrier_max"].max()), told)
+        detail = f"{barrier.min():.3g} to {barrier.max():.3g}"
+        return curve.measure(lambda means: over(means["barrier_max"].min(), means["barrier_max"].max()), detail)
 
     rows = networks(as_in_fig_7(tables[TABLE]))
     return measure_each(network_curves(rows[rows["matching"] == DIRECT], by=kinds(rows)), measure, LACKING)

@@ -80,8 +80,8 @@ def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
     def measure(curve: Curve) -> Found:
         width = curve.means["barrier_max"].idxmax() if at_peak else curve.places[-1]
         permuted, direct = curve.means.loc[width]
-        told = f"{permuted:.3g} against {direct:.3g} at width {width:g}"
-        return curve.measure(lambda of: over(*of.loc[width]), told)
+        detail = f"{permuted:.3g} against {direct:.3g} at width {width:g}"
+        return curve.measure(lambda means: over(*means.loc[width]), detail)
 
     rows = matched_networks(as_in_fig_7(tables[BARRIERS]))
     return measure_each(network_curves(rows, ("barrier_max", "direct")), measure, LACKING)
@@ -90,12 +90,12 @@ def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
 def ends_of_path(tables: Tables) -> list[Found]:
     """Largest mean loss of trained networks as a fraction of the largest mean loss on the direct path, over widths."""
 
-    def fractions(of: pd.DataFrame) -> pd.Series:
-        return of.iloc[:, [0, -1]].max(axis=1) / of.max(axis=1)
+    def fractions(means: pd.DataFrame) -> pd.Series:
+        return means.iloc[:, [0, -1]].max(axis=1) / means.max(axis=1)
 
     def measure(curve: Curve) -> Found:
-        told = f"largest at width {fractions(curve.means).idxmax():g}; {len(curve.places)} widths"
-        return curve.measure(lambda of: fractions(of).max(), told)
+        detail = f"largest at width {fractions(curve.means).idxmax():g}; {len(curve.places)} widths"
+        return curve.measure(lambda means: fractions(means).max(), detail)
 
     rows = networks(as_in_fig_7(tables[CURVES]), 1)
     direct = rows[rows["matching"] == DIRECT]

@@ -137,8 +137,8 @@ def p_of_doubled_types(tables: Tables) -> list[Found]:
         counts = np.array([(doubled == number).sum() for number in range(1, M + 1)])
         statistic = float(np.sum((counts - len(doubled) / M) ** 2) / (len(doubled) / M))
         value = float(chdtrc(M - 1, statistic)) if counts.sum() == len(doubled) else math.nan
-        told = f"{', '.join(map(str, counts))} of {len(of_case)} students; χ² = {statistic:.3g}"
-        found.append(exact_value(value, len(doubled), case, told, "students"))
+        detail = f"{', '.join(map(str, counts))} of {len(of_case)} students; χ² = {statistic:.3g}"
+        found.append(exact_value(value, len(doubled), case, detail, "students"))
     return found or [f"needs {EXPECTED} M trained students with m = M + 1 that reached a minimum"]
 
 
@@ -155,9 +155,9 @@ def distance_from_simplex(tables: Tables) -> list[Found]:
         scores = (rows["mean"] - rows["expected"]).abs().to_numpy(dtype=float) / error
         # argmax takes a value that is not a number for the largest.
         row = rows.iloc[int(np.argmax(scores))]
-        told = f"d = {d:g}, m = {m:g}; rank {row['rank']:g}: {row['mean']:.3g} against {row['expected']:.3g}"
+        detail = f"d = {d:g}, m = {m:g}; rank {row['rank']:g}: {row['mean']:.3g} against {row['expected']:.3g}"
         # A number of standard errors has none of its own: the threshold leaves room for chance.
-        found.append(exact_value(float(scores.max()), int(rows["runs"].min()), case, told, "students"))
+        found.append(exact_value(float(scores.max()), int(rows["runs"].min()), case, detail, "students"))
     return found
 
 
@@ -190,8 +190,8 @@ CLAIMS = (
         why={
             "initial weights of 1/(md)": "From weights as small as these all neurons grow together and stay nearly "
             "equal. The paper warns that 'this distribution pattern is not stable enough'.",
-            "initial weights of 1/√d": "The shares are near those of a uniform point and yet not the same: 200 "
-            "students suffice to see that the largest is smaller. One run, as in the paper, cannot show it.",
+            "initial weights of 1/√d": "The shares are near those of a uniform point and yet not the same: the "
+            "largest is smaller. One run, as in the paper, cannot show it.",
         },
     ),
 )

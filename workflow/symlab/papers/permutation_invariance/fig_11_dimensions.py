@@ -94,13 +94,13 @@ FIGURES = (
 
 def fall_with_d(tables: Tables) -> list[Found]:
     """Slope of log mean barrier over the widths above M against log d, of trained students, direct and matched."""
-    return _slopes(trained(barriers(tables[TABLE])), lambda of: of["barrier"])
+    return _slopes(trained(barriers(tables[TABLE])), lambda means: means["barrier"])
 
 
 def change_of_gap(tables: Tables) -> list[Found]:
     """Slope of log(direct / matched), of mean barriers over the widths above M, against log d, of trained students."""
     rows = trained(barriers(tables[TABLE]))
-    return _slopes(rows[rows["matching"] != "direct"], lambda of: 10.0 ** decades(of))
+    return _slopes(rows[rows["matching"] != "direct"], lambda means: 10.0 ** decades(means))
 
 
 def _slopes(rows: pd.DataFrame, quantity: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
@@ -110,13 +110,13 @@ def _slopes(rows: pd.DataFrame, quantity: Callable[[pd.DataFrame], pd.Series]) -
     dimensions = rows.groupby(key)["d"].transform("nunique")
     rows = rows[(rows.groupby([*key, "m"])["d"].transform("nunique") == dimensions) & (dimensions >= 3)]
 
-    def levels(of: pd.DataFrame) -> pd.Series:
-        return quantity(of.groupby(level="d").mean())
+    def levels(means: pd.DataFrame) -> pd.Series:
+        return quantity(means.groupby(level="d").mean())
 
     def measure(curve: Curve) -> Found:
-        told = ", ".join(f"d = {d:g}: {value:.3g}" for d, value in levels(curve.means).items())
+        detail = ", ".join(f"d = {d:g}: {value:.3g}" for d, value in levels(curve.means).items())
         widths = curve.places.unique("m").size
-        return curve.measure(lambda of: slope(levels(of)), f"{told}; {widths} widths")
+        return curve.measure(lambda means: slope(levels(means)), f"{detail}; {widths} widths")
 
     found = student_curves(rows, ["d", "m"], key)
     return measure_each(found, measure, "needs trained students at a width above M at three dimensions")

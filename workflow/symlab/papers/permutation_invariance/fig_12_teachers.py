@@ -38,7 +38,8 @@ def by_teacher_width(tables: Tables, style: Style) -> Figure:
         raise UserError(
             f"{drawing.key_of(table, 'teachers')} needs at least two values of M, with widths m above each."
         )
-    return drawing.draw_barriers(rows, "ratio", ["M"], "teachers", style, axes={"xlabel": "relative width $m / M$"})
+    axes = {"xlabel": "relative width $m / M$"}
+    return drawing.draw_barriers(rows, "ratio", ["M"], "teachers", style, axes=axes, sharex=True)
 
 
 FIGURES = (
@@ -62,14 +63,14 @@ FIGURES = (
 def growth_with_M(tables: Tables) -> list[Found]:
     """Smallest ratio of a mean barrier to that at the next smaller M, at m = 2M, of each source, direct and matched."""
 
-    def smallest_step(of: pd.DataFrame) -> float:
-        levels = of["barrier"].to_numpy()
+    def smallest_step(means: pd.DataFrame) -> float:
+        levels = means["barrier"].to_numpy()
         # From nothing there is no ratio.
         return float((levels[1:] / np.where(levels[:-1] > 0, levels[:-1], np.nan)).min())
 
     def measure(curve: Curve) -> Found:
-        told = ", ".join(f"M = {M:g}: {level:.3g}" for M, level in curve.means["barrier"].items())
-        return without_barrier(curve) or curve.measure(smallest_step, told)
+        detail = ", ".join(f"M = {M:g}: {level:.3g}" for M, level in curve.means["barrier"].items())
+        return without_barrier(curve) or curve.measure(smallest_step, detail)
 
     return _at_2M(barriers(tables[TABLE]), measure)
 
@@ -77,13 +78,13 @@ def growth_with_M(tables: Tables) -> list[Found]:
 def growth_of_gap(tables: Tables) -> list[Found]:
     """Smallest rise of log10(direct / matched) from one M to the next larger one, at m = 2M, of each source."""
 
-    def smallest_rise(of: pd.DataFrame) -> float:
+    def smallest_rise(means: pd.DataFrame) -> float:
         with np.errstate(invalid="ignore"):
-            return float(np.diff(decades(of)).min())
+            return float(np.diff(decades(means)).min())
 
     def measure(curve: Curve) -> Found:
-        told = ", ".join(f"M = {M:g}: {gap:.3g}" for M, gap in decades(curve.means).items())
-        return curve.measure(smallest_rise, told)
+        detail = ", ".join(f"M = {M:g}: {gap:.3g}" for M, gap in decades(curve.means).items())
+        return curve.measure(smallest_rise, detail)
 
     rows = barriers(tables[TABLE])
     return _at_2M(rows[rows["matching"] != DIRECT], measure)

@@ -77,9 +77,11 @@ def barrier_past_threshold(tables: Tables) -> list[Found]:
         barrier = curve.means["barrier"]
         if len(barrier) < 3:
             return lacking
-        told = f"{barrier.iloc[-1]:.2e} at {last:g} against {barrier.iloc[:-1].mean():.2e}"
+        detail = f"{barrier.iloc[-1]:.2e} at {last:g} against {barrier.iloc[:-1].mean():.2e}"
         kept = f"{len(curve.samples[-1])} of {every} pairs reached a minimum"
-        return curve.measure(lambda of: over(of["barrier"].iloc[-1], of["barrier"].iloc[:-1].mean()), f"{told}; {kept}")
+        return curve.measure(
+            lambda means: over(means["barrier"].iloc[-1], means["barrier"].iloc[:-1].mean()), f"{detail}; {kept}"
+        )
 
     return _measure_matchings(rows[_converged(rows) | (rows["lr"] == last)], measure, lacking)
 
@@ -92,8 +94,8 @@ def rank_below_threshold(tables: Tables) -> list[Found]:
         barrier = curve.means["barrier"]
         if len(barrier) < 4:
             return lacking
-        told = f"{barrier.iloc[0]:.2e} at {barrier.index[0]:g}, {barrier.iloc[-1]:.2e} at {barrier.index[-1]:g}"
-        return curve.measure(lambda of: _rank_correlation(of["barrier"]), told)
+        detail = f"{barrier.iloc[0]:.2e} at {barrier.index[0]:g}, {barrier.iloc[-1]:.2e} at {barrier.index[-1]:g}"
+        return curve.measure(lambda means: _rank_correlation(means["barrier"]), detail)
 
     return _measure_matchings(rows[_converged(rows)], measure, lacking)
 

@@ -99,14 +99,14 @@ def steps_between_depths(tables: Tables) -> list[Found]:
     """How many widths apart the peaks of the mean permuted barrier are at most over depths, for each data set."""
     rows = _permuted(tables[TABLE])
 
-    def steps(curve: Curve, of: pd.DataFrame) -> float:
+    def steps(curve: Curve, means: pd.DataFrame) -> float:
         widths = sorted(rows.loc[rows["dataset"] == curve.case.key["dataset"], "width"].unique())
-        places = [widths.index(width) for width in _peaks(of)]
+        places = [widths.index(width) for width in _peaks(means)]
         return float(max(places) - min(places))
 
     def measure(curve: Curve) -> Found:
-        told = ", ".join(f"depth {depth:g}: {width:g}" for depth, width in _peaks(curve.means).items())
-        return _without_peak(curve) or curve.measure(partial(steps, curve), told)
+        detail = ", ".join(f"depth {depth:g}: {width:g}" for depth, width in _peaks(curve.means).items())
+        return _without_peak(curve) or curve.measure(partial(steps, curve), detail)
 
     found = _of_several(rows, ["dataset", "matching"], "depth")
     return measure_each(found, measure, "needs networks of three widths at two depths on one data set")
@@ -118,13 +118,13 @@ def peak_of_cifar_over_mnist(tables: Tables) -> list[Found]:
     # CIFAR-10 comes from its archive or from JPEG images.
     rows = rows.assign(source=rows["source"].replace({"cifar10_jpeg": "cifar10"}))
 
-    def ratio(of: pd.DataFrame) -> float:
-        return float(_peaks(of)["cifar10"] / _peaks(of)["mnist"])
+    def ratio(means: pd.DataFrame) -> float:
+        return float(_peaks(means)["cifar10"] / _peaks(means)["mnist"])
 
     def measure(curve: Curve) -> Found:
         peaks = _peaks(curve.means)
-        told = f"CIFAR-10: {peaks['cifar10']:g}, MNIST: {peaks['mnist']:g}"
-        return _without_peak(curve) or curve.measure(ratio, told)
+        detail = f"CIFAR-10: {peaks['cifar10']:g}, MNIST: {peaks['mnist']:g}"
+        return _without_peak(curve) or curve.measure(ratio, detail)
 
     found = _of_several(rows[rows["source"].isin(["cifar10", "mnist"])], ["depth", "matching"], "source")
     return measure_each(found, measure, "needs networks of one depth and three widths on both MNIST and CIFAR-10")
@@ -141,9 +141,9 @@ def _of_several(rows: pd.DataFrame, by: list[str], over: str) -> list[Curve]:
     return network_curves(rows, along=[over, "width"], by=by)
 
 
-def _peaks(of: pd.DataFrame) -> pd.Series:
+def _peaks(means: pd.DataFrame) -> pd.Series:
     """The width of the largest mean barrier at each depth, or of each data set."""
-    return of["barrier_max"].unstack("width").idxmax(axis=1)
+    return means["barrier_max"].unstack("width").idxmax(axis=1)
 
 
 def _without_peak(curve: Curve) -> str:

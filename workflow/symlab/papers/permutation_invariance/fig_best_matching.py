@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.student_rows import MATCHINGS, STUDENTS, matched, name_students
+from symlab.papers.permutation_invariance.student_rows import MATCHINGS, matched
 from symlab.plotting.settings import Style
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
@@ -46,18 +46,11 @@ FIGURES = (
 def over_lowest(tables: Tables, matching: str) -> list[Found]:
     """Mean barrier after a matching as a multiple of the mean of the lowest that any permutation leaves, by width."""
     rows = matched(tables[TABLE]).query("ratio > 1")
-    by = [name for name in STUDENTS if name != "source"]
     barrier, lowest = (
-        cases(
-            rows[rows["matching"] == name],
-            "barrier",
-            [*by, "m"],
-            "pair",
-            lambda key: f"{name_students(key)}, m = {key['m']}",
-        )
+        cases(rows[rows["matching"] == name], "barrier", ["M", "d", "m"], "pair", "M = {M}, d = {d}, m = {m}")
         for name in (matching, LOWEST)
     )
-    return barrier.keyed("M", "d", "m").paired_ratios(lowest.keyed("M", "d", "m"))
+    return barrier.paired_ratios(lowest)
 
 
 _of_matching = partial(

@@ -103,8 +103,8 @@ def network_curves(
 def middle_over_ends(table: pd.DataFrame) -> list[Found]:
     """The largest mean permuted barrier between the ends of the widths, over the larger of those at the ends."""
 
-    def statistic(of: pd.DataFrame) -> float:
-        barrier = of["barrier_max"]
+    def statistic(means: pd.DataFrame) -> float:
+        barrier = means["barrier_max"]
         return over(barrier.iloc[1:-1].max(), barrier.iloc[[0, -1]].max())
 
     def measure(curve: Curve) -> Found:

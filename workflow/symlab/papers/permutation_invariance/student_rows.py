@@ -89,7 +89,7 @@ def student_curves(
 
 def measure_each(found: Sequence[Curve], measure: Callable[[Curve], Found], lacking: str = NO_STUDENTS) -> list[Found]:
     """One measurement a curve, undefined where the curve is; ``lacking`` where there is none."""
-    return [measure(curve) if curve.defined else curve.measure(lambda of: math.nan) for curve in found] or [lacking]
+    return [measure(curve) if curve.defined else curve.measure(lambda means: math.nan) for curve in found] or [lacking]
 
 
 def without_barrier(curve: Curve) -> str:
@@ -101,18 +101,18 @@ def without_barrier(curve: Curve) -> str:
 def last_over_top(curve: Curve) -> Found:
     """Mean barrier at the last width as a fraction of the largest."""
     barrier = curve.means["barrier"]
-    told = f"{barrier.iloc[-1]:.2e} at m = {curve.places[-1]:g}, {barrier.max():.2e} at m = {barrier.idxmax():g}"
-    return curve.measure(lambda of: over(of["barrier"].iloc[-1], of["barrier"].max()), told)
+    detail = f"{barrier.iloc[-1]:.2e} at m = {curve.places[-1]:g}, {barrier.max():.2e} at m = {barrier.idxmax():g}"
+    return curve.measure(lambda means: over(means["barrier"].iloc[-1], means["barrier"].max()), detail)
 
 
 def beside_samples(rows: pd.DataFrame) -> pd.DataFrame:
-    """Trained students and the samples of their M and d at the widths that both have; the column ``of`` says which."""
+    """Trained students and the samples of their M and d at the widths that both have; ``side`` says which."""
     place, key = ["M", "d", "m"], [name for name in ("source", "matching") if name in rows]
     samples, own = uniform(rows), trained(rows)
     there = own[[*key, *place]].drop_duplicates()
     same = samples.drop(columns=key).merge(there, on=place)
     own = own.merge(samples[place].drop_duplicates(), on=place)
-    return pd.concat([own.assign(of="trained"), same.assign(of="samples")])
+    return pd.concat([own.assign(side="trained"), same.assign(side="samples")])
 
 
 def at_last_width(rows: pd.DataFrame) -> pd.DataFrame:
