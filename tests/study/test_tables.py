@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from symlab.errors import UserError
-from symlab.study.tables import last_epoch, need
+from symlab.study.tables import chance, independent, last_epoch, need, one_matching
 
 
 def test_a_table_is_needed_with_rows():
@@ -15,3 +15,29 @@ def test_a_table_is_needed_with_rows():
 def test_each_variant_has_its_own_last_epoch():
     table = pd.DataFrame({"variant": ["a", "a", "b", "b"], "epoch": [1, 5, 1, 2]})
     assert last_epoch(table).to_numpy().tolist() == [["a", 5], ["b", 2]]
+
+
+def test_of_several_matchings_the_first_that_is_listed_counts():
+    paths = pd.DataFrame(
+        {
+            "aligned": [False, True, True, False, True],
+            "matching": ["none", "weight", "activation", "none", "weight"],
+            "pair": range(5),
+        }
+    )
+    assert one_matching(paths)["pair"].tolist() == [0, 1, 3, 4]
+    without = paths.drop(columns="matching")
+    assert one_matching(without) is without
+
+
+def test_a_guess_is_right_as_often_as_there_are_classes():
+    assert chance(pd.DataFrame({"classes": [4.0, 4.0]})) == 0.25
+    assert chance(pd.DataFrame({"classes": [float("nan")]})) is None and chance(pd.DataFrame({"k": [2]})) is None
+
+
+def test_pairs_that_share_a_mask_count_once_where_there_are_several():
+    index = pd.MultiIndex.from_tuples([(0, 0), (0, 1), (1, 0), (1, 1)], names=["mask_seed", "pair"])
+    values, unit = independent(pd.Series([1.0, 3.0, 5.0, 9.0], index=index))
+    assert values.tolist() == [2, 7] and unit == "masks"
+    values, unit = independent(pd.Series([1.0, 3.0], index=index[:2]))
+    assert values.tolist() == [1, 3] and unit == "pairs"
