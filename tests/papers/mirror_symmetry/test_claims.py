@@ -51,6 +51,15 @@ def test_the_permutation_test_counts_relabellings():
     assert np.isnan(permutation_p(np.array([1.0, np.nan]), np.array([0.0])))
 
 
+@pytest.mark.parametrize(("merged", "verdict"), [(0, "undecided"), (3, "held"), (-1, "failed")])
+def test_counts_of_merged_pairs_decide_where_they_differ(merged, verdict):
+    """None in any network tells nothing; 6 networks of 3 pairs each against 6 of 0 to 1 do, either way."""
+    story = story_networks.tables()["homogeneity.csv"]
+    none = story["weight_decay"] == 0
+    counts = np.where(none, 3 * (merged < 0) + (story["seed"] % 2) * (merged > 0), max(merged, 0))
+    assert verdicts(CLAIMS["6-merged"], {"homogeneity.csv": story.assign(merged=counts)}) == {verdict}
+
+
 def test_the_measured_threshold_is_where_a_pitchfork_ends():
     ratios = np.array([0.9, 0.94, 0.96, 0.98, 1.02])
     norms = 0.7 * np.sqrt(np.clip(0.99 - ratios, 0, None))

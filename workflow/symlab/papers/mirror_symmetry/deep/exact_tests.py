@@ -22,9 +22,9 @@ def permutation_p(values: np.ndarray, base: np.ndarray) -> float:
 
 
 def permutation_test(each: Values, base: Values) -> Measurement:
-    """p of more in ``each`` than in ``base``. Between the level and 1 less the level the test decides nothing."""
-    p = permutation_p(each.array, base.array)
+    """p of more in ``each`` than in ``base``; where neither that nor of fewer is significant, it decides nothing."""
+    p, fewer = permutation_p(each.array, base.array), permutation_p(-each.array, -base.array)
     told = f"{each.array.sum():g} in {len(each.array)} networks against {base.array.sum():g} in {len(base.array)}"
     found = exact_value(p, min(len(each.array), len(base.array)), each.case, told, "networks")
-    undecided = "neither significantly more nor fewer" if LEVEL < p < 1 - LEVEL else ""
+    undecided = "neither significantly more nor fewer" if min(p, fewer) > LEVEL else ""
     return Measurement(found.value, found.n, None, found.case, found.detail, 0.0, found.unit, undecided)

@@ -24,6 +24,8 @@ PARTS = ("parameters", "gradients", "momentum", "activations")
 """What a training step holds."""
 VANISHED = 1e-6
 """The paper's threshold."""
+LEAST = 0.5 * np.log(1 / VANISHED)
+"""The budget below which decay alone takes no product of size 1 below 1e-6."""
 SPARSE = 0.1
 """Share of vanished parameters from which on networks are called sparse."""
 PLAIN, PRODUCTS, ROWS = "plain", "products", "rows"
@@ -148,10 +150,11 @@ def _name(key: Any) -> str:
 
 
 def vanished_share(tables: Tables) -> list[Found]:
-    """Of products' parameters, a case a decay."""
+    """Of products' parameters, a case a decay whose budget is enough for it."""
     rows = vanished(tables, PRODUCTS)
-    rows = rows[rows["weight_decay"] > 0].sort_values("weight_decay")
-    return cases(rows, "share", ["trained_as", "weight_decay"], NETWORK, _name).means() or ["no networks of products"]
+    rows = rows[rows["budget"] >= LEAST].sort_values("weight_decay")
+    found = cases(rows, "share", ["trained_as", "weight_decay"], NETWORK, _name).means()
+    return found or [f"no networks of products with a budget of decay of {LEAST:.2g} or more"]
 
 
 def accuracy_gap(tables: Tables) -> list[Found]:

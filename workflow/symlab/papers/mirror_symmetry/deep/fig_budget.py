@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import at_last
-from symlab.papers.mirror_symmetry.deep.fig_07_products import NETWORK, PLAIN, PRODUCTS, SIZES, VANISHED
+from symlab.papers.mirror_symmetry.deep.fig_07_products import LEAST, NETWORK, PLAIN, PRODUCTS, SIZES, VANISHED
 from symlab.plotting.style import Style
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALIKE = "homogeneity.csv"
-LEAST = 0.5 * np.log(1 / VANISHED)
-"""The budget below which decay alone takes no product of size 1 below 1e-6."""
 
 
 def _width(rows: pd.DataFrame) -> pd.Series:
