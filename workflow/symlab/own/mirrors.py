@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.alignment.forward import call
+from symlab.batches import prediction
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
 from symlab.own.align import known_axes
@@ -229,7 +230,9 @@ class _Across:
         def loss(at: dict[str, Tensor]) -> Tensor:
             x = self.models.inputs()[rows]
             x = x.double() if isinstance(x, Tensor) and x.is_floating_point() else x
-            return losses(call(self.module, {**rest, **at}, x), self._targets[rows], self.models.task).mean()
+            return losses(
+                prediction(call(self.module, {**rest, **at}, x)), self._targets[rows], self.models.task
+            ).mean()
 
         with foreign("differentiating the loss twice"):
             product = hessian_times(loss, {name: on[name] for name in v}, v)

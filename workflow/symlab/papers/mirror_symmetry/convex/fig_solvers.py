@@ -50,7 +50,16 @@ def gap_against_steps(tables: Tables, style: Style) -> Figure:
 
     means = means[means["step"] > 0]
     return facets(
-        means, "step", "gap", looks, column="problem", axes=axes, draw=draw_rows, options={"join": True}, more=close
+        means,
+        "step",
+        "gap",
+        looks,
+        column="problem",
+        axes=axes,
+        title=lambda problem: problem.replace(" of a matrix", ""),
+        draw=draw_rows,
+        options={"join": True},
+        more=close,
     )
 
 

@@ -104,8 +104,8 @@ FIGURES = (
         "critical rate, from which mirrors attract.",
         sparsity_over_batches,
         seen=Sentence(
-            "With 64 samples a step half of the products are gone at {many} times the rate of single ones.",
-            {"many": at("mirror-batch-alone", batch=64.0)},
+            "With 16 samples a step half of the products are gone at {many} times the rate of single ones.",
+            {"many": at("mirror-batch-alone", batch=16.0)},
         ),
         differs="The paper says that small batches help and shows no experiment.",
     ),
