@@ -321,3 +321,19 @@ def test_a_gpu_finds_the_same_costs() -> None:
     torch.testing.assert_close(there.bound.cpu(), here.bound, rtol=1e-6, atol=1e-9)
     # The problem is not convex, so a pair may end in another minimum.
     assert float(((there.cost.cpu() / here.cost - 1).abs() < 1e-3).double().mean()) > 0.95
+
+
+def test_a_quasi_newton_direction_knows_the_last_step():
+    """H y = s of every pair that L-BFGS keeps last (the secant equation), and the precondition elsewhere."""
+    generator = torch.Generator().manual_seed(0)
+    s, y = (torch.randn(3, 5, generator=generator, dtype=torch.float64) for _ in range(2))
+    y = y * (s * y).sum(dim=1, keepdim=True).sign()  # curvature is above 0
+    pairs = [ridge_solvers._pair(s, y)]
+    H = lambda g: -ridge_solvers._direction(g, pairs, lambda q, which: 2 * q, torch.arange(3))  # noqa: E731
+    torch.testing.assert_close(H(y), s)
+    across = torch.randn(3, 5, generator=generator, dtype=torch.float64)
+    for other in (s, y):
+        # Orthogonal to both, which are no basis: first made so to s, then to what of y is left.
+        other = other - (other * s).sum(1, keepdim=True) / s.square().sum(1, keepdim=True) * s * (other is not s)
+        across = across - (across * other).sum(1, keepdim=True) / other.square().sum(1, keepdim=True) * other
+    torch.testing.assert_close(H(across), 2 * across)

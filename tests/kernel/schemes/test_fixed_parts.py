@@ -12,6 +12,7 @@ from symlab.networks import NETWORKS, Kaiming, Lecun, Normal, TorchDefault, buil
 from symlab.networks.initialise import sample_parameters
 from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import effective, sample_buffers, sample_fixed_parts, weight_shapes
+from symlab.schemes.parametrisation import Affine
 from symlab.seeds import torch_generator
 from symlab.settings import choose
 
@@ -231,3 +232,11 @@ def test_hidden_layers_have_the_names_of_the_tables():
     module = network({"name": "mlp", "widths": [5, 6]}, 4, 3)
     assert module.group_names() == {"linears.0": "hidden1", "linears.1": "hidden2"}
     assert network({"name": "coherence_student", "width": 5}, 4, 1).group_names() == {"linears.0": "hidden1"}
+
+
+def test_weights_are_pinned_only_where_all_that_is_fixed_lies_outside_the_mask():
+    D = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    outside, partly = torch.tensor([[0.0, 3.0], [0.0, 0.0]]), torch.tensor([[0.0, 3.0], [2.0, 0.0]])
+    assert Affine(outside, D).pinned() is not None and Affine(None, D).pinned() is not None
+    assert Affine(partly, D).pinned() is None and Affine(outside, 0.5 * D).pinned() is None
+    assert Affine(outside, None).pinned() is None

@@ -83,3 +83,10 @@ def test_counts_are_those_of_the_singular_values_of_the_target_times_the_covaria
     assert found.loc[between, "above"].tolist() == list(range(7))
     band = np.log(1e6) / (4 * 0.01 * 400)
     assert found.loc[between, "above_band"].tolist() == [(sigma > gamma - band).sum() for gamma in between]
+
+
+def test_a_minimum_of_zero_has_no_singular_value_to_measure_gaps_by(experiment):
+    settings = Factorization(gammas=[0.1, 40.0], d=4, n=20, steps=80, seeds=1)
+    rows = experiment("mirror_symmetry.factorization", settings)["mirror_factors.csv"].set_index("gamma")
+    assert (rows.loc[40.0, "convex"] == 0).all() and rows.loc[40.0, "gap"].isna().all()
+    assert (rows.loc[0.1, "convex"] > 0).all() and np.isfinite(rows.loc[0.1, "gap"]).all()
