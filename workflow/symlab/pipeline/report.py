@@ -51,6 +51,8 @@ DOUBTFUL = (*AGAINST, ONE_UNIT)
 IN_BARS = (HELD, ONE_UNIT, UNDECIDED, FAILED, ERROR, NOT_RUN)
 SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "•", "held": "✓", "not run": "–"}
 """What stands for a verdict beside its colour where there is no room for the word."""
+OF_OWNERS = {"paper": "of the papers' own", "derived": "that we derived from a paper", "ours": "of ours"}
+"""Whose claims there are, after their number."""
 THUMBNAIL_MARGIN = 4
 View = dict[str, Any]
 
@@ -155,10 +157,10 @@ def _view_paper(
 
 
 def _gather_missed(sections: Sequence[View]) -> dict[str, list[View]]:
-    """By whose they are, the findings that failed."""
+    """The findings that failed, by whose they are."""
     missed = [view for section in sections for view in section["claims"] if view["missed"]]
-    owners = (owner for owner in OWNERS.values() if any(view["owner"] == owner for view in missed))
-    return {owner: [view for view in missed if view["owner"] == owner] for owner in owners}
+    by_owner = {name: [view for view in missed if view["claim"].owner == owner] for owner, name in OF_OWNERS.items()}
+    return {name: views for name, views in by_owner.items() if views}
 
 
 def _tell_headline(paper: Paper, claims: Sequence[Judged], studies: Mapping[str, Any]) -> tuple[list[str], list[str]]:
