@@ -160,7 +160,7 @@ def before_training(tables: Tables, which: Mask) -> list[Found]:
 
 def late(matching: pd.DataFrame) -> pd.DataFrame:
     """The rows after the first few epochs of the variants that have two such snapshots or more."""
-    rows = matching[matching["epoch"] >= (FIRST_FEW * matching.groupby("variant")["epoch"].transform("max")).clip(1)]
+    rows = matching[matching["epoch"] >= FIRST_FEW * matching.groupby("variant")["epoch"].transform("max")]
     return rows[rows.groupby("variant")["epoch"].transform("nunique") > 1]
 
 
