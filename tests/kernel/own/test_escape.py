@@ -10,8 +10,6 @@ from torch import nn
 
 from symlab import UserError, escape
 from symlab.cli import main
-from symlab.papers.saddle_to_saddle.chain import Origin
-from symlab.papers.saddle_to_saddle.localized_loss import escape_of
 from symlab.training.flow import follow_flow
 
 
@@ -69,16 +67,31 @@ def test_the_forecast_is_what_training_takes(make, lr, power, momentum):
     assert found.gradients < 500 and found.degree == 3
 
 
-def test_it_says_what_the_formulas_of_chains_do():
+def outputs(W, x):
+    return torch.relu(torch.relu(x @ W[0].T) @ W[1].T) @ W[2].T
+
+
+def test_it_says_what_autograd_does():
     x, y = digits()
     found = escape(mlp(0.01), (x, y), drop=0.02)
-    problem = Origin(x.double().T, nn.functional.one_hot(y, 10).double().T)
+    x = x.double()
+
+    def slope(W):
+        leaves = [W_l.clone().requires_grad_() for W_l in W]
+        with torch.enable_grad():
+            loss = nn.functional.cross_entropy(outputs(leaves, x), y)
+        return torch.autograd.grad(loss, leaves), 1 - loss.item() / math.log(10)
+
     start = [parameter.detach().double() for parameter in mlp(0.01).parameters()]
-    place = next(each for each in follow_flow(start, problem.slope, 0.03) if each.seen >= 0.02)
-    expected = escape_of(place.W, problem.X, problem.G)
-    assert found.speed == pytest.approx(float(expected.speed)) and found.residual == pytest.approx(
-        float(expected.residual)
-    )
+    place = next(each for each in follow_flow(start, slope, 0.03) if each.seen >= 0.02)
+    G = (0.1 - nn.functional.one_hot(y, 10).double()) / len(y)
+    size = math.sqrt(sum(float(W_l.square().sum()) for W_l in place.W))
+    rho = [(math.sqrt(3) / size * W_l).requires_grad_() for W_l in place.W]
+    loss = (G * outputs(rho, x)).sum()
+    loss.backward()
+    speed = -loss.item()
+    beside = math.sqrt(sum(float((each.grad + speed * each.detach()).square().sum()) for each in rho))
+    assert found.speed == pytest.approx(speed) and found.residual == pytest.approx(beside / (speed * math.sqrt(3)))
     assert found.speed < found.one_neuron * 1.001
     s = np.linalg.svd(place.W[1].numpy(), compute_uv=False)
     assert found.layers["second"][1] == pytest.approx(s[1] / s[0], rel=1e-5)

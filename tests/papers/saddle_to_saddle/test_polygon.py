@@ -11,6 +11,7 @@ from symlab.data import Digits
 from symlab.data.digits import load
 from symlab.measures.job import Job
 from symlab.papers.saddle_to_saddle.chain import origin_of
+from symlab.papers.saddle_to_saddle.fig_02_circle import trend_p_value
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
 from symlab.papers.saddle_to_saddle.polygon import (
     best_rank_one_speed,
@@ -19,7 +20,6 @@ from symlab.papers.saddle_to_saddle.polygon import (
     rank_one_speed,
 )
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Polygons
-from symlab.papers.saddle_to_saddle.shares import trend_p_value
 from symlab.training.fastest_neuron import fastest_neuron
 
 ANGLES = torch.linspace(0, 2 * math.pi, 721, dtype=torch.float64)

@@ -67,7 +67,7 @@ def two_escapes(tables: Tables, style: Style) -> Figure:
         ),
     ]  # fmt: skip
     networks = course["seed"].nunique()
-    note = f"depth {L}, {networks} networks; b, c: the first of them"
+    note = f"depth {L}, {networks} network{'s' if networks > 1 else ''}; b, c: the first of them"
     return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note=note)
 
 

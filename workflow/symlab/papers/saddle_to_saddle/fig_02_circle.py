@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
-from symlab.papers.saddle_to_saddle.shares import trend_p_value
 from symlab.plotting.style import COLUMN, Look, Style, palette, panels
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
@@ -167,6 +166,15 @@ def rise_with_width(tables: Tables) -> list[Found]:
     p = trend_p_value(found["hits"].to_numpy(), found["n"].to_numpy(), np.log2(found.index.to_numpy(dtype=float)))
     told = ", ".join(f"{width}: {row.hits}/{row.n}" for width, row in found.iterrows())
     return [exact_value(p, int(found["n"].sum()), detail=told, unit="runs")]
+
+
+def trend_p_value(hits: np.ndarray, n: np.ndarray, x: np.ndarray) -> float:
+    """One-sided p-value of Cochran and Armitage's test that shares rise with x; 1 where all are 0 or all 1."""
+    share = hits.sum() / n.sum()
+    variance = share * (1 - share) * ((n * x**2).sum() - (n * x).sum() ** 2 / n.sum())
+    if variance <= 0:
+        return 1.0
+    return 0.5 * math.erfc(float((x * (hits - n * share)).sum() / math.sqrt(2 * variance)))
 
 
 def _hits(tables: Tables, chosen: str) -> Cases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +29,7 @@ from symlab.study.tables import need
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STD = {"yscale": "log", "xlabel": r"$\log_{10}$ std of the initial weights"}
+STD = {"yscale": "log", "xlabel": r"$\log_{10}$ initial std"}
 
 
 def phase_diagram(tables: Tables, style: Style) -> Figure:
@@ -113,10 +114,14 @@ def exponent_of_residual(tables: Tables) -> list[Found]:
     return exponents(rows[rows["L"] > 2], "residual").means() or ["needs several initial scales"]
 
 
-def second_at_escape(tables: Tables) -> list[Found]:
+def second_at_escape(activation: str, least: int) -> Callable[[Tables], list[Found]]:
     """Second over first singular value of the layer in which it is largest, networks from small weights."""
-    rows = largest(small(at_drop(descents(tables[LAYERS])), least=4), "second")
-    return by_network(rows, "second", "std").means() or NONE_SMALL
+
+    def measure(tables: Tables) -> list[Found]:
+        rows = largest(small(at_drop(descents(tables[LAYERS], activation)), least), "second")
+        return by_network(rows, "second", "std").means() or NONE_SMALL
+
+    return measure
 
 
 def shallow_over_deep(tables: Tables) -> list[Found]:
@@ -126,26 +131,15 @@ def shallow_over_deep(tables: Tables) -> list[Found]:
     return three.ratios(four) or ["needs depths 3 and 4 from small weights"]
 
 
-def exponent_in_relu(tables: Tables) -> list[Found]:
-    """Exponent of the initial scale in the largest second singular value, ReLU networks of depth 4 and more."""
-    return _exponent_of_second(tables, "relu", 4)
+def exponent_of_second(activation: str, least: int) -> Callable[[Tables], list[Found]]:
+    """Exponent of the initial scale in the largest second over first singular value, of a depth from ``least`` on."""
 
+    def measure(tables: Tables) -> list[Found]:
+        rows = at_drop(descents(tables[LAYERS], activation))
+        found = exponents(largest(rows[rows["L"] >= least], "second"), "second").means()
+        return found or [f"needs several scales of networks of depth {least} and more, activation: {activation}"]
 
-def exponent_in_linear(tables: Tables) -> list[Found]:
-    """That exponent in linear networks of every depth above 2."""
-    return _exponent_of_second(tables, "identity", 3)
-
-
-def _exponent_of_second(tables: Tables, activation: str, least: int) -> list[Found]:
-    rows, kind = at_drop(descents(tables[LAYERS], activation)), "linear" if activation == "identity" else "ReLU"
-    found = exponents(largest(rows[rows["L"] >= least], "second"), "second").means()
-    return found or [f"needs several scales of {kind} networks of depth {least} and more"]
-
-
-def linear_at_smallest(tables: Tables) -> list[Found]:
-    """The largest second singular value of linear networks from small weights."""
-    rows = largest(small(at_drop(descents(tables[LAYERS], "identity"))), "second")
-    return by_network(rows, "second", "std").means() or ["needs linear networks from small weights"]
+    return measure
 
 
 def half_steps(tables: Tables) -> list[Found]:
@@ -193,7 +187,7 @@ CLAIMS = (
         reason="The paper says that one often finds exactly rank one in each layer (Section 4), and one dominant "
         "value in every layer (3.3). Another program had 0.02 to 0.03 on the same digits at depth 4 and more.",
         tables=(LAYERS,),
-        measure=second_at_escape,
+        measure=second_at_escape("relu", 4),
     ),
     Claim(
         id="saddle-ladder-depth",
@@ -218,7 +212,7 @@ CLAIMS = (
         reason="Along one direction the first value grows to a size that the loss sets, and the rest stays what it "
         "was.",
         tables=(LAYERS,),
-        measure=exponent_in_relu,
+        measure=exponent_of_second("relu", 4),
     ),
     Claim(
         id="saddle-ladder-step",
@@ -242,7 +236,7 @@ CLAIMS = (
         reason="The paper says that a small enough initialization is sufficient there; by the derivation of "
         "ladder-exponent the value is proportional to it.",
         tables=(LAYERS,),
-        measure=exponent_in_linear,
+        measure=exponent_of_second("identity", 3),
     ),
     Claim(
         id="saddle-controls-small",
@@ -254,6 +248,6 @@ CLAIMS = (
         origin="pilot",
         reason="As for ReLU networks; another program had 0.002 to 0.01 on the same digits.",
         tables=(LAYERS,),
-        measure=linear_at_smallest,
+        measure=second_at_escape("identity", 3),
     ),
 )

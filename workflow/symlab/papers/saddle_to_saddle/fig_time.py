@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -34,25 +35,19 @@ def escape_times(tables: Tables, style: Style) -> Figure:
     flow = flow.assign(label="depth " + flow["L"].astype(str))
     looks = assign_looks([f"depth {L}" for L in sorted(flow["L"].unique())], style, ordered=True)
     log = {"xscale": "log", "yscale": "log"}
-    of_std = {"yscale": "log", "xlabel": r"$\log_{10}$ std of the initial weights", "ylabel": "$s$ at a drop of 1 %"}
+    of_std = {"yscale": "log", "xlabel": r"$\log_{10}$ initial std", "ylabel": "$s$ at a drop of 1 %"}
 
-    def diagonal(axis: Axes) -> None:
-        axis.axline((1, 1), (2, 2), color="0.6", linestyle=":", linewidth=0.8, zorder=0)
+    def diagonal(start: float) -> Callable[[Axes], Any]:
+        return lambda axis: axis.axline((start, start), (2 * start, 2 * start), color="0.6", linestyle=":", zorder=0)
 
-    grid = [
-        Panel(flow.assign(decade=np.log10(flow["std"])), "decade", "s", of_std, draw_rows),
-        Panel(
-            grown,
-            "predicted",
-            "taken",
-            log | {"xlabel": "$s$ by Prop. 2.2", "ylabel": "$s$ taken"},
-            draw_rows,
-            more=diagonal,
-        ),
-    ]
+    of_growth = log | {"xlabel": "$s$ by Prop. 2.2", "ylabel": "$s$ taken"}
+    grid = [Panel(flow.assign(decade=np.log10(flow["std"])), "decade", "s", of_std, draw_rows)]
+    if len(grown):
+        diagonally = diagonal(grown["predicted"].min())
+        grid.append(Panel(grown, "predicted", "taken", of_growth, draw_rows, more=diagonally))
     if len(sgd):
-        axes = log | {"xlabel": "$s$ by the flow", "ylabel": "$s$ by SGD"}
-        grid.append(Panel(sgd, "s_flow", "s", axes, draw_rows, more=diagonal))
+        of_sgd = log | {"xlabel": "$s$ by the flow", "ylabel": "$s$ by SGD"}
+        grid.append(Panel(sgd, "s_flow", "s", of_sgd, draw_rows, more=diagonal(sgd["s_flow"].min())))
     return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note="a mark a network")
 
 
