@@ -232,6 +232,8 @@ def test_trace_prints_the_groups_and_what_was_not_understood(mlps, capsys):
         "    signs free, each turned with: 0.weight, 0.bias, 2.weight",
         "  2 (5): 2.weight, 2.bias, 4.weight",
         "    signs free, each turned with: 2.weight, 2.bias, 4.weight",
+        "4 of 6 axes of matrices are renumbered; these stay, as those of inputs and outputs do: "
+        "axis 1 of '0.weight', axis 0 of '4.weight'.",
     ]
     main(["trace", "brought:Spectrum", "--data", "data.npz"])
     assert "Not understood: operation fft_rfft" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from argparse import Namespace
 from symlab.alignment.signs import signs_of
 from symlab.cli.files import models_of
 from symlab.own.models import trace_quietly
+from symlab.own.report import coverage
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import groups_of, shape
 
@@ -29,6 +30,7 @@ def trace(options: Namespace) -> None:
         for flip in flips:
             if flip.group == group:
                 print(f"    signs free, each turned with: {', '.join(flip.turned)}")
+    print(coverage(models.module, spec))
     for sentence in models.remarks:
         print(sentence)
     for sentence in spec.unsupported:

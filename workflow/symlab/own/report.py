@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
 
 from symlab.connectivity.merge import CONSTANT
-from symlab.symmetries.symmetry_spec import SymmetrySpec, shape
+from symlab.symmetries.propagation import listed
+from symlab.symmetries.symmetry_spec import SymmetrySpec, groups_of, shape
 
 if TYPE_CHECKING:
     from symlab.own.align import Aligned
@@ -35,6 +38,7 @@ def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair:
     A, B = (each.path.name for each in models.files)
     parts = [
         f"{B} aligned to {A} ({models.name}): {_groups(aligned.spec)} of neurons, matched by {aligned.method}s.",
+        coverage(models.module, aligned.spec),
         *_unsupported(aligned.spec.unsupported),
         _matching(aligned.matching, aligned.spec, aligned.method),
         *aligned.remarks,
@@ -56,7 +60,7 @@ def of_merge(merged: Merged) -> str:
     ]
     if not universe.settled:
         parts += ["Neurons still moved in the last sweep: another --seed, or --method, may give a better match."]
-    parts += [*_unsupported(merged.spec.unsupported), *merged.remarks]
+    parts += [coverage(models.module, merged.spec), *_unsupported(merged.spec.unsupported), *merged.remarks]
     if models.x is not None:
         parts.append("The permuted networks compute what theirs do (checked on the data).")
     parts += _judged(merged.scores, MERGED, 0 if models.x is None else len(models.x))
@@ -68,6 +72,22 @@ def _judged(scores: pd.DataFrame | None, average: str, n_samples: int) -> list[s
     if scores is None:
         return ["No scores and no curve: the data hold no targets y."]
     return [_scores(scores, n_samples), verdict(scores, average)]
+
+
+def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
+    """A sentence on how many axes of the network's matrices are renumbered, and which of them stay."""
+    moved, stay = 0, []
+    for name, parameter in module.named_parameters():
+        axes = spec.axes.get(name, ())
+        # The others of a convolution run over its kernel.
+        convolves = isinstance(module.get_submodule(name.rpartition(".")[0]), _ConvNd)
+        for n, axis in enumerate(axes[: 2 if convolves else None] if parameter.dim() > 1 else ()):
+            if set(groups_of(axis)) & set(spec.free):
+                moved += 1
+            elif spec.axes[name] and parameter.shape[n] > 1:
+                stay.append((name, n))
+    listing = f"; these stay, as those of inputs and outputs do: {listed(stay)}" if stay else ""
+    return f"{moved} of {moved + len(stay)} axes of matrices are renumbered{listing}."
 
 
 def verdict(scores: pd.DataFrame, average: str) -> str:

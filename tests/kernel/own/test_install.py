@@ -1,0 +1,47 @@
+"""What is installed without the extra 'studies' is enough for networks of one's own."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+# Packages of the extra by the names that they are imported by; torch itself needs jinja2 and markupsafe.
+STUDIES = ["snakemake", "pyarrow", "seaborn", "sklearn", "pooch", "yaml", "markdown_it"]
+CODE = f"""
+import sys
+
+sys.modules |= dict.fromkeys({STUDIES})
+import torch
+from torch import nn
+from symlab import align, merge, trace
+from symlab.cli import main
+
+build = lambda: nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+x = torch.randn(20, 4)
+print(align(build(), build(), build(), (x, torch.arange(20) % 3)))
+merge(build(), [build(), build()], x)
+for name in "AB":
+    torch.save(build().state_dict(), name + ".pt")
+torch.save({{"x": x, "y": torch.arange(20) % 3}}, "data.pt")
+open("mine.py", "w").write(
+    "from torch import nn; build = lambda: nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))"
+)
+main(["align", "A.pt", "B.pt", "--model", "mine:build", "--data", "data.pt", "--out", "out", "--device", "cpu"])
+"""
+
+
+def test_own_networks_need_nothing_of_the_studies(tmp_path):
+    done = subprocess.run([sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Verdict" in done.stdout
+    assert (tmp_path / "out" / "curve.png").exists()
+
+
+def test_the_packages_are_told_apart_and_the_hints_are_shipped():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    core = {name.partition(">")[0] for name in project["project"]["dependencies"]}
+    assert {"torch", "numpy", "safetensors"} <= core
+    assert not core & {"snakemake", "pyarrow", "seaborn", "scikit-learn", "pooch"}
+    assert (ROOT / "workflow" / "symlab" / "py.typed").is_file()
+    assert "py.typed" in project["tool"]["setuptools"]["package-data"]["symlab"]
