@@ -104,8 +104,7 @@ FIGURES = (
             "layer {first}.",
             {"first": at("saddle-1-one-value", L=6, layer=1), "last": at("saddle-1-one-value", L=6, layer=6)},
         ),
-        differs="The paper trains by SGD for 1000 epochs, which gradient flow from its weights would not leave the "
-        "origin in.",
+        differs="The paper trains by SGD for 1000 epochs; here networks follow gradient flow.",
     ),
     Drawing(
         "saddle-3",
