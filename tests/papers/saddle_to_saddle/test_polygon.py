@@ -10,6 +10,7 @@ import torch
 from symlab.data import Digits
 from symlab.data.digits import load
 from symlab.measures.job import Job
+from symlab.papers.saddle_to_saddle import optimal_speed
 from symlab.papers.saddle_to_saddle.chain import origin_of
 from symlab.papers.saddle_to_saddle.fig_02_circle import trend_p_value
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
@@ -140,3 +141,18 @@ def test_the_trend_is_that_of_other_software():
     hits, n = np.array([48, 38, 5, 1, 1]), np.array([17114, 14502, 793, 127, 38])
     assert trend_p_value(hits, n, np.array([0, 0.5, 1.5, 4, 7])) == pytest.approx(0.0052, abs=1e-4)
     assert trend_p_value(np.zeros(3), np.full(3, 9), np.arange(3.0)) == 1
+
+
+def test_the_slope_is_the_norm_of_the_gradient_along_the_sphere(monkeypatch):
+    """Of the loss per squared norm of the weights, by autograd, where the last steps are the only one."""
+    monkeypatch.setattr(optimal_speed, "STILL", 1.0)
+    X, G = polygon(8)
+    W = random_directions(3, [2, 5, 4, 1], torch.Generator().manual_seed(1))
+    found = descend(W, X, G, 1).slope
+    for run in range(3):
+        theta = [W_l[run].clone().requires_grad_() for W_l in W]
+        loss = (G * (theta[2] @ torch.relu(theta[1] @ torch.relu(theta[0] @ X)))).sum()
+        g = torch.cat([each.flatten() for each in torch.autograd.grad(loss, theta)])
+        flat = torch.cat([each.detach().flatten() for each in theta])
+        along = g - (g @ flat) / (flat @ flat) * flat
+        assert float(found[run]) == pytest.approx(float(along.norm()), rel=1e-9)
