@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from symlab.data import Digits
 from symlab.data.digits import load
+from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
-from symlab.networks import TorchDefault
 from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_products
 from symlab.papers.mirror_symmetry.settings import Sparsity
-from symlab.papers.neural_collapse.resnet_stack import ResNetData
-from symlab.papers.neural_collapse.trained_runs import penalties_by_path
+from symlab.papers.neural_collapse.trained_runs import Descent, objective_of
 from symlab.papers.permutation_invariance.minima import uniform_minima
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient
 from symlab.papers.permutation_invariance.settings import Widths
@@ -27,9 +25,6 @@ from symlab.papers.permutation_invariance.student_training import train_students
 from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.papers.saddle_to_saddle.descents import descend_from_origin
 from symlab.papers.saddle_to_saddle.settings import Descents
-from symlab.schemes import Standard
-from symlab.training.objective import Replica
-from symlab.training.replicas import Run, train_block
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
@@ -101,44 +96,28 @@ def mirror_online() -> Ways:
 
 
 def collapse_depth_2() -> Ways:
-    """60 full-batch steps of four residual networks on 300 samples."""
+    """A residual network on 300 digits: 300 steps of Adam and 300 of L-BFGS, or 3000 of Adam; prints the losses."""
     return _collapse(2)
 
 
-def collapse_depth_13() -> Ways:
-    """The same, 13 layers deep."""
-    return _collapse(13)
+def collapse_depth_8() -> Ways:
+    """The same, 8 layers deep."""
+    return _collapse(8)
 
 
 def _collapse(depth: int) -> Ways:
-    x, y, penalty, steps = torch.randn(300, 64), torch.arange(300) % 10, 0.005, 60
+    x, y = pooled_samples(load(Digits(source="digits"), None), per_class=30)
 
-    def make() -> LayerNormResNet:
+    def build() -> LayerNormResNet:
         return LayerNormResNet(64, 10, 64, depth)
 
-    recipe = Recipe(optimizer="adam", lr=0.005, weight_decay=0, penalties=penalties_by_path(make(), penalty, penalty),
-                    epochs=steps, batch_size=None)  # fmt: skip
+    data = TrainingData(x, y, x[:0], y[:0], "classification")
+    descent = Descent(build, data, (0.005, 0.005), ("b", "v"), 300, 300, 0.005, 2)
+    recipe = descent.recipe().model_copy(update={"epochs": 3000, "polish": None})
 
-    def engine(kind: type[TrainingData]) -> None:
-        samples = kind(x, y, x[:0], y[:0], "classification")
-        run = Run(make, samples, Standard(name="standard"), TorchDefault(name="torch"), recipe, [], ("b", "v"))
-        train_block(run, [Replica(0, seed) for seed in range(4)])
+    def ends(of: Recipe) -> None:
+        state, _ = descent.run(Job("b"), of)
+        losses = [objective_of(descent, {n: t[s : s + 1] for n, t in state.items()}) for s in range(2)]
+        print(f"loss {losses[0]:.5f}, {losses[1]:.5f}")
 
-    def plain() -> None:
-        for _ in range(4):
-            network = make()
-            optimizer = torch.optim.Adam(network.parameters(), lr=0.005)
-            named = network.named_parameters()
-            penalised: list[Tensor] = [p for name, p in named if "weight" in name and not name.startswith("embedding")]
-            for _ in range(steps):
-                loss = nn.functional.cross_entropy(network(x), y)
-                loss = loss + penalty / 2 * sum(p.square().sum() for p in penalised)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-    return {
-        "room's stack": partial(engine, ResNetData),
-        "kernel's engine": partial(engine, TrainingData),
-        "loop": plain,
-    }
+    return {"Adam, L-BFGS": partial(ends, descent.recipe()), "Adam": partial(ends, recipe)}

@@ -46,15 +46,14 @@ STUDIES = {
         "interpolation": {"lambdas": 3, "samples": 32, "splits": ["train"], "repair": True},
     },
 }
-SMALL = {"per_class": 4, "steps": 8, "seeds": 2, "width": 12}
+SMALL = {"per_class": 4, "steps": 8, "effort": 4, "seeds": 2, "width": 12}
 EXPERIMENTS_OF = {
     "neural_collapse.runs": [
-        {"network": "rn1", "L": [3], **SMALL, "moments": 5},
-        {"network": "rn2", "L": [3], **SMALL, "moments": 5, "pre_norm": True, "loss": "squared_error"},
-        {"network": "t12", "L": [2], "patch": 4, **SMALL, "moments": 5},
+        {"network": "rn1", "L": [2, 3], **SMALL},
+        {"network": "rn2", "L": [3], **SMALL, "pre_norm": True, "loss": "squared_error"},
+        {"network": "t12", "L": [2], "patch": 4, "reference": 1, **SMALL},
     ],
-    "neural_collapse.growth": [{"doublings": 1, **SMALL}],
-    "neural_collapse.hysteresis": {"L": [2], "hidden_penalty": [0.001, 0.01], **SMALL},
+    "neural_collapse.critical_penalty": {"L": [2], "last_penalty": [0.005], "halvings": 1, **SMALL},
 }
 
 

@@ -164,3 +164,33 @@ def test_arrays_keep_their_order_and_shape(job):
     experiment = Experiment("e", Settings, f"{__name__}:arrays", (), f"{__name__}:collect")
     made, kept = (run_experiment(experiment, Settings(k=[1], seeds=1), job) for _ in range(2))
     assert made == kept == {"sums": [(0, 1, ["z", "a"], 6.0)]}
+
+
+class Chained(Settings):
+    """Each k begins with the result of the one before."""
+
+    def follows(self, point):
+        earlier = [k for k in self.k if k < point["k"]]
+        return point | {"k": earlier[-1]} if earlier else None
+
+
+def grow(settings, job, k, seed, before):
+    COMPUTED.append((k, seed))
+    return {"sum": np.array([k + (0 if before is None else before["sum"][0])])}
+
+
+def gather(results, settings, job):
+    return {"sums": [(each.point["k"], each.point["seed"], float(each.found["sum"][0])) for each in results]}
+
+
+def test_a_point_begins_with_the_one_that_it_follows_and_chains_stay_in_one_job(job):
+    experiment = Experiment("e", Chained, f"{__name__}:grow", (), f"{__name__}:gather")
+    settings = Chained(k=[1, 2, 4], seeds=2)
+    run_experiment(experiment, settings, job, (1, 2))
+    assert COMPUTED == [(1, 1), (2, 1), (4, 1)]
+    found = run_experiment(experiment, settings, job)
+    assert found["sums"] == [(1, 0, 1), (1, 1, 1), (2, 0, 3), (2, 1, 3), (4, 0, 7), (4, 1, 7)]
+    assert len(COMPUTED) == 6
+    # Another beginning is another end.
+    run_experiment(experiment, Chained(k=[2, 4], seeds=1), job)
+    assert len(COMPUTED) == 8

@@ -6,106 +6,80 @@ import pandas as pd
 
 from symlab.papers.neural_collapse.gufm import least_loss, squared_error_optimum
 
-COURSE, LAYERS, CRITICAL = "collapse_course.csv", "collapse_layers.csv", "critical_penalty.csv"
-GROWTH, SAMPLES = "collapse_growth.csv", "collapse_samples.csv"
-RAISED, PERTURBED = "critical_hysteresis.csv", "perturbed_classes.csv"
-DEPTHS = (1, 2, 3, 5, 8, 13, 21, 34)
+RUNS, LAYERS, OPTIMA, SAMPLES = (f"collapse_{name}.csv" for name in ("runs", "layers", "optima", "samples"))
+CRITICAL, PERTURBED = "critical_penalty.csv", "perturbed_classes.csv"
+FREE, SCALAR = "free_features.csv", "scalar_depth.csv"
+DEPTHS = (2, 3, 5, 8, 13, 21, 34)
 CE, MSE = "cross_entropy", "squared_error"
 SETTINGS = (
     *(("rn1", "constant", CE), ("t11", "constant", CE), ("rn2", "constant", CE), ("rn2", "uniform", CE)),
-    *(("rn2", "split", CE), ("rn1", "constant", MSE)),
+    *(("rn2", "split", CE), ("rn1", "constant", MSE), ("rn1", "constant", "margins")),
 )
 SEEDS = 4
 
 
-def described(network, by, L, loss=CE):
+def described(network, by, L, loss=CE, grown=True, optimizer="lbfgs"):
     last = 0.005 / L if by == "uniform" else 0.005
     hidden = 0.005 if by == "constant" else 0.005 / L
-    key = {"dataset": "digits", "network": network, "pre_norm": False, "loss": loss, "by_depth": by}
-    return key | {"hidden_penalty": hidden, "last_penalty": last, "width": 64, "classes": 10, "L": L}
+    key = {"dataset": "digits", "network": network, "pre_norm": False, "loss": loss, "by_depth": by, "penalty": 0.005}
+    key |= {"every_token": False, "output_bias": loss == CE, "width": 64, "N": 300, "grown": grown, "L": L}
+    return key | {"optimizer": optimizer, "hidden_penalty": hidden, "last_penalty": last, "classes": 10}
 
 
-def course():
+def network(key, seed, reference=False, worse=1.0):
+    """A network whose metrics fall as powers of its depth, by a little more in some lineages than in others."""
+    L, by, flat = key["L"], key["by_depth"], key["network"] == "rn2" and key["by_depth"] == "constant"
+    # What lineages of two settings have in common is the number of their seed alone.
+    apart = flat or not key["grown"]
+    scatter = (1, -1, -1, 1)[max(seed, 0)] if apart else max(seed, 0) ** 1.5
+    power = (0.02 if flat else 1.2) * (1 + 0.01 * scatter)
+    free = least_loss(64, 10, key["last_penalty"]) if key["loss"] != MSE else squared_error_optimum(64, 10, 0.005)[0]
+    excess = worse * 0.01 * 64**-power if flat else worse * 0.01 * L**-power
+    nc1, nc2, nc3 = 0.05 * L**-power, 0.5 * L ** (-power / 2), 0.2 * L**-power
+    found = {"NC1": nc1, "NC2A": nc2, "NC2B": nc2, "NC3": nc3, "NC3_centred": nc3, "NC2A_centred": nc2, "between": 64.0}
+    unseen = 0.01 * L**0.3 * (1 + 0.01 * seed) if by == "uniform" else nc1 * 0.4
+    found |= {"NC1_row": nc1 * 0.6, "NC1_null": unseen, "NC1_test": 3 * nc1, "accuracy_test": 0.9 + 0.001 * L}
+    found |= {"fit": free + excess / 2, "hidden": excess / 2, "last": 0.0, "total": free + excess, "free": free}
+    found |= {"without": free + 0.02, "gradient": 0.01, "work": 1000.0 * L, "accuracy": 1.0, "gap": 0.001 * (seed + 2)}
+    return key | found | {"seed": -1 if reference else seed, "reference": reference}
+
+
+@functools.cache
+def runs():
     rows = []
-    for network, by, loss in SETTINGS:
+    for name, by, loss in SETTINGS:
         for L in DEPTHS:
-            for seed in range(SEEDS):
-                flat = network == "rn2" and by == "constant"
-                power = (0.02 if flat else 1.2) * (1 + 0.02 * (seed % 2))
-                penalty = described(network, by, L)["last_penalty"]
-                optimum = least_loss(64, 10, penalty) if loss == CE else squared_error_optimum(64, 10, penalty)[0]
-                excess = 0.01 * L ** (-0.0 if flat else -power) - (1e-6 * L if flat else 0)
-                for step in (0, 500, 800, 900, 1000):
-                    late = 1 if step else 3
-                    nc1 = late * 0.05 * L**-power
-                    nc2 = late * 0.5 * L ** (-power / 2)
-                    row = {"step": step, "seed": seed, "accuracy": 1.0, "NC1": nc1, "NC2A": nc2, "NC2B": nc2}
-                    row |= {"NC2A_centred": nc2, "gradient": 1e-4 if step else 1.0, "between": 60.0}
-                    unseen = 0.01 * L**0.3 if by == "uniform" else nc1 * 0.4
-                    row |= {"NC3": late * 0.2 * L**-power, "NC1_row": nc1 * 0.6, "NC1_null": unseen}
-                    row |= {"fit": optimum + late * excess / 2, "hidden": late * excess / 2, "last": 0.0, "N": 300}
-                    rows.append(described(network, by, L, loss) | row)
+            key = described(name, by, L, loss)
+            rows += [network(key, seed) for seed in range(SEEDS)] + [network(key, 0, reference=True)]
+    for L in (3, 8):
+        rows += [network(described("rn1", "constant", L, grown=False), seed, worse=2.0) for seed in range(SEEDS)]
+    for optimizer in ("sgd", "adamw"):
+        for L in DEPTHS:
+            key = described("rn1", "constant", L, grown=False, optimizer=optimizer)
+            rows += [network(key, seed, worse=2.0) | {"gap": 0.5} for seed in range(SEEDS)]
     return pd.DataFrame(rows)
 
 
 def layers():
     rows = []
-    for network, by, loss in SETTINGS:
+    for name, by, loss in SETTINGS:
         for L in DEPTHS:
             for seed in range(SEEDS):
                 for layer in range(1, L + 1):
-                    nc1 = 0.5 * (1 - 0.3 * layer / L) * L ** -(0.9 + 0.01 * (seed % 2))
-                    rows.append(described(network, by, L, loss) | {"layer": layer, "seed": seed, "NC1": nc1})
-    return pd.DataFrame(rows)
-
-
-def sweep():
-    """Networks whose branches live to a penalty of 0.0025 and are dead from 0.0035 on."""
-    rows = []
-    for L in (2, 5):
-        for penalty in (0.001, 0.0025, 0.0035, 0.005):
-            weights = 1.0 if penalty < 0.003 else 1e-6
-            row = described("rn2", "swept", L) | {"hidden_penalty": penalty, "hidden": penalty / 2 * weights * (L - 1)}
-            row |= {
-                "fit": 0.03,
-                "last": 0.01,
-                "NC1": 0.2,
-                "NC2A": 0.2,
-                "NC2B": 0.5,
-                "NC3": 0.1,
-                "NC1_row": 0.1,
-                "NC1_null": 0.1,
-            }
-            row |= {"between": 60.0, "gradient": 1e-4, "accuracy": 1.0, "N": 300}
-            rows += [row | {"seed": seed, "step": step} for seed in range(2) for step in (0, 1000)]
+                    nc1 = 0.5 * (1 - 0.3 * layer / L) * L ** -(0.9 + 0.01 * seed**1.5)
+                    key = described(name, by, L, loss) | {"reference": False, "seed": seed}
+                    rows.append(key | {"layer": layer, "NC1": nc1})
     return pd.DataFrame(rows)
 
 
 def critical():
-    return pd.DataFrame([{"dataset": "digits", "last_penalty": 0.005, "seed": s, "critical": 0.003} for s in (0, 1)])
-
-
-def growth():
     rows = []
-    for network, by in (("rn1", "constant"), ("rn2", "constant"), ("rn2", "split")):
-        for L in (2, 3, 5, 9, 17, 33):
-            for seed in range(SEEDS):
-                power = (0.02 if (network, by) == ("rn2", "constant") else 1.3) * (1 + 0.02 * (seed % 2))
-                fit = least_loss(64, 10, 0.005) + (0.002 if by == "constant" else 0.008) * L**-power
-                row = {"dataset": "digits", "network": network, "by_depth": by, "L": L, "width": 64, "classes": 10}
-                row |= {"last_penalty": 0.005, "N": 300, "seed": seed, "fit": fit, "hidden": 0.0, "last": 0.0}
-                row |= {"NC1": L**-power, "NC2A": L ** (-power / 2), "NC3": L**-power}
-                rows += [row | {"moment": moment} for moment in (["split", "trained"] if L > 2 else ["trained"])]
-    return pd.DataFrame(rows)
-
-
-def raised():
-    """Networks whose branches live to a penalty of 0.005 where others are dead from 0.0035 on."""
-    rows = []
-    for L in (2, 5):
-        for penalty in (0.001, 0.0025, 0.0035, 0.005, 0.007):
-            row = {"dataset": "digits", "last_penalty": 0.005, "L": L, "hidden_penalty": penalty, "NC1": 0.2}
-            rows += [row | {"seed": seed, "weights": 1.0 if penalty < 0.006 else 1e-6} for seed in range(2)]
+    for last in (0.0025, 0.005):
+        for L in (2, 5):
+            for seed in range(3):
+                S = 0.5 * last * (1 - 0.1 * L / 5) * (1 + 0.01 * seed**1.5)
+                key = {"dataset": "digits", "last_penalty": last, "L": L, "seed": seed, "predicted": S, "step": 1.19}
+                rows.append(key | {"born": 0.95 * S + 1e-6 * seed, "dies": 1.8 * S - 2e-6 * seed, "weights": 5.0})
     return pd.DataFrame(rows)
 
 
@@ -115,56 +89,58 @@ def perturbed():
     for scheme in ("rn1", "rn2 constant", "rn2 uniform", "rn2 split"):
         for placement in ("class space", "other dimensions"):
             for L in (2, 8, 21):
-                for eps in (0.02, 0.05, 0.4):
-                    for seed in range(2):
+                for eps in (0.02, 0.05, 0.2, 0.4):
+                    for seed in range(3):
                         goes = scheme in ("rn1", "rn2 split")
-                        left = (L**-0.5 if goes else 1.0) * (1 + 0.01 * seed)
+                        left = (L**-0.5 if goes else 1.0) * (1 + 0.01 * seed**1.5)
                         row = {"scheme": scheme, "placement": placement, "L": L, "eps": eps, "seed": seed}
-                        row |= {
-                            "NC1_in": eps**2,
-                            "NC1": left * eps**2,
-                            "NC1_row": 0.1 * left * eps**2,
-                            "hidden": 0.0,
-                            "last": 0.0,
-                            "fit": 0.1,
-                        }
-                        rows.append(row | {"without": 0.2 if goes else 0.1})
+                        row |= {"NC1_in": eps**2, "NC1": left * eps**2, "NC1_row": 0.1 * left * eps**2}
+                        rows.append(row | {"total": 0.1, "without": 0.2 if goes else 0.1})
     return pd.DataFrame(rows)
 
 
-def few():
-    """RN1 on as few samples as the rank, where depth does nothing, and on enough of them."""
-    rows = course()
-    rows = rows[of(rows, "rn1")]
-    less = rows.copy()
-    for name in ("NC1", "NC2A", "NC3"):
-        less[name] = less[name].groupby([less["seed"], less["step"]]).transform("first") * (1 + 0.001 * less["L"])
-    samples = pd.DataFrame([{"dataset": "digits", "N": 300, "rank": 60}, {"dataset": "digits", "N": 40, "rank": 40}])
-    return {COURSE: pd.concat([rows, less.assign(N=40)], ignore_index=True), SAMPLES: samples}
+def free():
+    row = {"excess": 1e-6, "NC1": 1e-7, "NC2": 1e-4, "NC3": 1e-7, "scaled_excess": 1e-12, "minima": 1}
+    names = (CE, MSE, "squared_error with bias")
+    return pd.DataFrame([{"loss": loss, "seed": seed, **row} for loss in names for seed in range(3)])
+
+
+def scalar():
+    rows = [(L, layers, seed) for L in (2, 5, 13, 34) for layers in (1, 2) for seed in range(3)]
+    table = pd.DataFrame(rows, columns=["L", "layers", "seed"])
+    closed = (1 / table["L"]).where(table["layers"] == 1, 2.0)
+    return table.assign(closed=closed, trained=closed * (1 + 1e-4 * table["seed"] ** 2 * table["L"]))
 
 
 @functools.cache
 def tables():
-    courses = pd.concat([course(), sweep()], ignore_index=True)
     samples = pd.DataFrame([{"dataset": "digits", "N": 300, "rank": 60}])
-    tables = {COURSE: courses, LAYERS: layers(), CRITICAL: critical(), GROWTH: growth(), SAMPLES: samples}
-    return tables | {RAISED: raised(), PERTURBED: perturbed()}
+    optima = runs().groupby(["network", "loss", "by_depth", "L"])["total"].min().rename("least").reset_index()
+    found = {RUNS: runs(), LAYERS: layers(), SAMPLES: samples, OPTIMA: optima, CRITICAL: critical(), FREE: free()}
+    return found | {PERTURBED: perturbed(), SCALAR: scalar()}
 
 
 @functools.cache
 def few_tables():
-    return few()
+    """RN1 on as few samples as the rank, where depth does nothing and networks are at the optimum, and on enough."""
+    rows = runs()[of(runs(), "rn1") & ~runs()["reference"]]
+    less = rows.copy()
+    for name in ("NC1", "NC2A", "NC3"):
+        less[name] = less[name].groupby(less["seed"]).transform("first") * (1 + 0.001 * less["L"])
+    less["total"] = less["free"] * (1 + 0.001 * less["L"] ** 0.5)
+    samples = pd.DataFrame([{"dataset": "digits", "N": 300, "rank": 60}, {"dataset": "digits", "N": 40, "rank": 40}])
+    return {RUNS: pd.concat([rows, less.assign(N=40)], ignore_index=True), SAMPLES: samples}
 
 
 @functools.cache
 def on_three_data_sets():
     """Of other data the same networks."""
     found = tables()
-    courses, samples = (
+    several, samples = (
         pd.concat([found[name].assign(dataset=dataset) for dataset in ("digits", "mnist", "cifar10_jpeg")])
-        for name in (COURSE, SAMPLES)
+        for name in (RUNS, SAMPLES)
     )
-    return found | {COURSE: courses.reset_index(drop=True), SAMPLES: samples.reset_index(drop=True)}
+    return found | {RUNS: several.reset_index(drop=True), SAMPLES: samples.reset_index(drop=True)}
 
 
 def story(name):
@@ -174,95 +150,81 @@ def story(name):
     return on_three_data_sets() if name.startswith("1-falls") else tables()
 
 
-def of(table, network, by="constant"):
-    return (table["network"] == network) & (table["by_depth"] == by) & (table["loss"] == CE)
+def of(table, network, by="constant", loss=CE):
+    chosen = (table["network"] == network) & (table["by_depth"] == by) & (table["loss"] == loss)
+    return chosen & table["grown"]
 
 
-def rising(table):
-    table.loc[of(table, "rn1"), "NC1"] = 0.01 * table["L"]
+def as_power(network, column, power, by="constant", loss=CE):
+    """A column rises or falls as another power of the depth."""
+
+    def spoil(table):
+        rows = of(table, network, by, loss)
+        table.loc[rows, column] = 0.02 * table["L"] ** power * (1 + 0.001 * table["seed"])
+
+    return spoil
 
 
 def linear_in_depth(table):
     table.loc[of(table, "rn1"), "NC1"] = 0.05 * 10 ** (-0.1 * table["L"])
 
 
-def slow(table):
-    table.loc[of(table, "rn1"), "NC3"] = 0.2 * table["L"] ** -0.4
-
-
 def falling_control(table):
-    rn1 = table[of(table, "rn1")]
-    table.loc[of(table, "rn2"), "NC1"] = rn1["NC1"].to_numpy()
+    table.loc[of(table, "rn2"), "NC1"] = table.loc[of(table, "rn1"), "NC1"].to_numpy()
 
 
 def beyond_the_certificate(table):
     table.loc[of(table, "rn1") & (table["L"] == 5) & (table["seed"] == 1), "NC1"] = 10.0
 
 
-def risen_loss(table):
-    table.loc[of(table, "rn1") & (table["L"] == 8), "hidden"] += 0.01
+def rising_loss(table):
+    rows = of(table, "rn1", loss="margins")
+    table.loc[rows, "total"] = table["free"] + 0.001 * table["L"] ** 0.4
 
 
-def scatter(by, part, power):
+def better_from_scratch(table):
+    table.loc[~table["grown"] & (table["optimizer"] == "lbfgs"), "total"] = table["free"] * 1.00001
+
+
+def values_of(column, value):
     def spoil(table):
-        table.loc[of(table, "rn2", by), part] = 0.02 * table["L"] ** power
+        table[column] = value
 
     return spoil
 
 
-def as_split(table):
-    table.loc[of(table, "rn2", "split"), "NC1"] = 0.01 * table["L"]
+def times(column, factor):
+    def spoil(table):
+        table[column] = factor * table[column]
 
-
-def as_uniform(table):
-    table.loc[of(table, "rn2", "uniform"), "NC1"] = 0.01 * table["L"]
-
-
-def rising_evenly(table):
-    table.loc[of(table, "rn1"), "NC1"] = 0.01 * table["L"] ** 0.4
-
-
-def below_critical(table):
-    table.loc[table["last_penalty"] == 0.005, "critical"] = 0.006
-
-
-def dead_before_others(table):
-    """Between 0.001 and 0.002, where branches from random weights live to 0.0025."""
-    table["hidden_penalty"] = table["hidden_penalty"].replace(0.0025, 0.002)
-    table.loc[table["hidden_penalty"] > 0.001, "weights"] = 1e-6
+    return spoil
 
 
 def left_where(scheme, share):
     def spoil(table):
-        table.loc[table["scheme"] == scheme, "NC1"] = share * table["NC1_in"]
+        table.loc[table["scheme"] == scheme, "NC1"] = share * table["NC1_in"] * (1 + 0.001 * table["seed"])
 
     return spoil
 
 
-def seen_by_the_last_layer(table):
-    table["NC1_row"] = table["NC1"]
-
-
 def falling_where_few(table):
-    enough = table.loc[table["N"] == 300, "NC1"].to_numpy()
-    table.loc[table["N"] == 40, "NC1"] = enough
+    table.loc[table["N"] == 40, "NC1"] = table.loc[table["N"] == 300, "NC1"].to_numpy()
 
 
-def grown_with_two_layers(table):
-    one = table.loc[(table["network"] == "rn1"), "fit"].to_numpy()
-    table.loc[(table["network"] == "rn2") & (table["by_depth"] == "constant"), "fit"] = one
+def far_where_few(table):
+    table.loc[table["N"] == 40, "total"] = 1.2 * table["free"]
 
 
-def slowly_grown(table):
-    table["NC3"] = table["L"] ** -0.5
+def by_minibatches(table):
+    rows = table["optimizer"] == "sgd"
+    table.loc[rows, "NC1"] = 0.02 * table["L"] ** 0.4 * (1 + 0.001 * table["seed"])
 
 
-def badly_grown(table):
-    table["hidden"] = 0.05
+def trained_as(layers, power):
+    def spoil(table):
+        table.loc[table["layers"] == layers, "trained"] = table["L"] ** power * (1 + 0.001 * table["seed"])
 
-
-def other_critical(table):
-    table["critical"] = 0.001
+    return spoil
 
 
 def risen_before_the_last(table):
@@ -270,29 +232,35 @@ def risen_before_the_last(table):
 
 
 SPOILED = {
-    "1-falls": (COURSE, rising),
-    "1-falls-converged": (COURSE, rising),
-    "1-log-linear": (COURSE, linear_in_depth),
-    "1-rate": (COURSE, slow),
-    "2-control": (COURSE, falling_control),
-    "certificate-holds": (COURSE, beyond_the_certificate),
-    "loss-monotone": (COURSE, risen_loss),
-    "1-falls-uniform": (COURSE, as_uniform),
-    "1-falls-theorems": (COURSE, as_split),
-    "loss-seen": (COURSE, scatter("uniform", "NC1_row", 0.1)),
-    "loss-unseen-kept": (COURSE, scatter("uniform", "NC1_null", -1.0)),
-    "loss-unseen-goes": (COURSE, scatter("split", "NC1_null", 0.1)),
-    "critical-control": (CRITICAL, below_critical),
-    "critical-hysteresis": (RAISED, dead_before_others),
-    "few-flat": (COURSE, falling_where_few),
+    "1-falls": (RUNS, as_power("rn1", "NC1", 0.4)),
+    "1-falls-uniform": (RUNS, as_power("rn2", "NC1", 0.4, "uniform")),
+    "1-falls-theorems": (RUNS, as_power("rn2", "NC1", 0.4, "split")),
+    "1-log-linear": (RUNS, linear_in_depth),
+    "1-rate": (RUNS, as_power("rn1", "NC3", -0.4)),
+    "2-control": (RUNS, falling_control),
+    "certificate-holds": (RUNS, beyond_the_certificate),
+    "loss-falls": (RUNS, rising_loss),
+    "loss-hidden": (RUNS, as_power("rn1", "hidden", 0.3)),
+    "loss-grown": (RUNS, better_from_scratch),
+    "loss-seen": (RUNS, as_power("rn2", "NC1_row", 0.1, "uniform")),
+    "loss-unseen-kept": (RUNS, as_power("rn2", "NC1_null", -1.0, "uniform")),
+    "loss-unseen-goes": (RUNS, as_power("rn2", "NC1_null", 0.1, "split")),
+    "critical-switch": (CRITICAL, times("born", 0.5)),
+    "critical-hysteresis": (CRITICAL, times("dies", 0.4)),
+    "critical-control": (CRITICAL, times("predicted", 4.0)),
+    "few-flat": (RUNS, falling_where_few),
+    "few-optimum": (RUNS, far_where_few),
     "perturbed-constant": (PERTURBED, left_where("rn2 constant", 0.5)),
     "perturbed-uniform": (PERTURBED, left_where("rn2 uniform", 0.5)),
-    "perturbed-seen": (PERTURBED, seen_by_the_last_layer),
+    "perturbed-seen": (PERTURBED, lambda table: table.assign(NC1_row=table["NC1"])),
     "perturbed-leaves": (PERTURBED, left_where("rn1", 0.8)),
-    "growth-control": (GROWTH, grown_with_two_layers),
-    "critical-switch": (CRITICAL, other_critical),
-    "growth-rate": (GROWTH, slowly_grown),
-    "growth-lower": (GROWTH, badly_grown),
+    "practice-test": (RUNS, as_power("rn1", "NC1_test", 0.4)),
+    "practice-minibatches": (RUNS, by_minibatches),
+    "lemmas-optimum": (FREE, values_of("excess", 0.1)),
+    "lemmas-collapsed": (FREE, values_of("NC2", 0.3)),
+    "lemmas-converse": (FREE, values_of("scaled_excess", 0.1)),
+    "lemmas-unique": (FREE, values_of("minima", 2)),
+    "lemmas-one": (SCALAR, trained_as(1, -0.1)),
+    "lemmas-two": (SCALAR, trained_as(2, -0.9)),
     "layers-before-last": (LAYERS, risen_before_the_last),
 }
-PASSED_OVER = ("growth-control",)

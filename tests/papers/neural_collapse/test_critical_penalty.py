@@ -4,9 +4,14 @@ import numpy as np
 import torch
 from torch.func import functional_call
 
-from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.critical_penalty import best_neuron, train_without_branches
+from symlab.data import Digits, load
+from symlab.measures.job import Job
+from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
+from symlab.papers.neural_collapse.critical_penalty import best_neuron, next_to_nothing, stream_and_gradient
+from symlab.papers.neural_collapse.networks import WithoutBranches
 from symlab.papers.neural_collapse.settings import CriticalPenalty
+from symlab.papers.neural_collapse.trained_runs import Descent, Samples
+from symlab.training.stacks import TrainingData
 
 
 def test_the_best_neuron_is_that_of_a_grid():
@@ -18,42 +23,62 @@ def test_the_best_neuron_is_that_of_a_grid():
     active = np.maximum(v @ Z.numpy().T + betas[:, None, None], 0)
     grid = np.linalg.norm(active @ g.numpy(), axis=-1).max()
     found = best_neuron(Z, g, 50, torch.Generator().manual_seed(1))
-    assert grid * 0.9999 < found < grid * 1.02
+    assert grid * 0.9999 < found.gain < grid * 1.02
+    # Where it says that it is.
+    at = (Z @ found.v + found.beta).clamp_min(0) @ g
+    torch.testing.assert_close(at, -found.gain * found.a)
+
+
+def without_branches(iterations, steps=300):
+    """A network without branches on random points, and these."""
+    n, K = 40, 3
+    generator = torch.Generator().manual_seed(2)
+    x, y = torch.randn(n, 5, generator=generator), torch.arange(n) % K
+    descent = Descent(lambda: WithoutBranches(5, K, 6, 2, True), TrainingData(x, y, x[:0], y[:0], "classification"),
+                      (0.0, 0.01), ("s", "v"), steps, iterations, 0.02, 1)  # fmt: skip
+    state, _ = descent.run(Job("s"))
+    return {name: tensor[0] for name, tensor in state.items()}, Samples(x, y, x, y, K)
 
 
 def test_a_neuron_changes_the_loss_by_its_gain():
     """The derivative of the whole network's fit along a W_2, W_1 of one neuron is minus |sum_i g_i relu(v.x_i)|."""
-    n, K = 40, 3
-    generator = torch.Generator().manual_seed(2)
-    x, y = torch.randn(n, 5, generator=generator).double(), torch.arange(n) % K
-    settings = CriticalPenalty(per_class=3, width=6, steps=2000, lr=0.02)
-    Z, g, _, trained = train_without_branches(x, y, K, settings, 0.01, torch.Generator().manual_seed(3))
-    network = LayerNormResNet(5, K, 6, 2, 2).double()
-    v = torch.randn(6, generator=generator).double()
-    v /= v.norm()
-    total = (g.T @ (Z @ v).clamp_min(0)).detach()
-    a = -total / total.norm()
-    step = 1e-5
-    W_1, W_2 = torch.zeros(6, 6).double(), torch.zeros(6, 6).double()
-    W_1[0], W_2[:, 0] = step**0.5 * v, step**0.5 * a
+    without, samples = without_branches(500)
+    neuron = best_neuron(*stream_and_gradient(without, samples), 20, torch.Generator().manual_seed(0), steps=300)
+    network = LayerNormResNet(5, 3, 6, 2, 2).double()
+    like = {name: tensor.detach() for name, tensor in network.named_parameters()}
 
-    def fit(W_1, W_2):
-        branch = {
-            "blocks.0.0.weight": W_1,
-            "blocks.0.0.bias": torch.zeros(6).double(),
-            "blocks.0.1.weight": W_2,
-        }
-        return torch.nn.functional.cross_entropy(functional_call(network, trained | branch, (x,)), y)
+    def fit(scale):
+        state = {n: t[0] for n, t in next_to_nothing(without, like, neuron).items()}
+        small = {n: scale * t if n in ("blocks.0.0.weight", "blocks.0.0.bias") else t for n, t in state.items()}
+        outputs = functional_call(network, small, (samples.x.double(),))
+        return torch.nn.functional.cross_entropy(outputs, samples.y)
 
-    gained = (fit(torch.zeros_like(W_1), W_2) - fit(W_1, W_2)) / step
-    # Training has all but ended, so that the gradients that are centred summed to nearly 0 before.
-    torch.testing.assert_close(gained, total.norm(), rtol=0.05, atol=1e-6)
+    # Both vectors of the neuron have norm 0.05, of which the first is scaled. What is centred gains nothing more where
+    # the shift is at its optimum; training ends a little before.
+    Z, g = stream_and_gradient(without, samples)
+    activity = (Z @ neuron.v + neuron.beta).clamp_min(0)
+    torch.testing.assert_close(-(activity @ g @ neuron.a), torch.tensor(neuron.gain).double())
+    shift = without["shift.weight"][:, 0].clone().requires_grad_()
+    out = normalise(Z + shift) @ without["readout.weight"].T + without["readout.bias"]
+    (left,) = torch.autograd.grad(torch.nn.functional.cross_entropy(out, samples.y), shift)
+    gained = (fit(0.0) - fit(1e-4)) / (1e-4 * 0.05**2)
+    expected = neuron.gain - activity.mean() * (left @ neuron.a)
+    assert abs(gained / expected - 1) < 1e-3
 
 
 def test_gradients_are_centred_before_training_has_made_them_so():
-    generator = torch.Generator().manual_seed(4)
-    x, y = torch.randn(40, 5, generator=generator).double(), torch.arange(40) % 3
-    settings = CriticalPenalty(per_class=3, width=6, steps=3, lr=0.02)
-    g = train_without_branches(x, y, 3, settings, 0.01, torch.Generator().manual_seed(5)).g
+    without, samples = without_branches(1, steps=3)
+    _, g = stream_and_gradient(without, samples)
     assert g.abs().max() > 1e-3
     torch.testing.assert_close(g.sum(0), torch.zeros(6).double(), rtol=0, atol=1e-12)
+
+
+def test_new_branches_are_born_below_what_is_predicted_and_living_ones_hold_out(experiment):
+    """On few digits; every penalty begins with the networks of the least one."""
+    settings = CriticalPenalty(per_class=6, width=16, L=[2], last_penalty=[0.005], effort=100, halvings=3, seeds=2)
+    job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
+    table = experiment("neural_collapse.critical_penalty", settings, job)["critical_penalty.csv"]
+    assert len(table) == 2 and (table["weights"] > 0.1).all()
+    assert ((table["born"] / table["predicted"]).between(0.5, 2)).all()
+    assert (table["dies"] >= table["born"]).all()
+    np.testing.assert_allclose(table["step"] ** 2**3, 16)

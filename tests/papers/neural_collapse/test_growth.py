@@ -1,83 +1,85 @@
-"""Growing by splitting: what it halves, and that training goes on as the kernel's loop would."""
+"""Deeper networks from shallower ones: what splitting halves, and what blocks of zeros leave."""
 
 import numpy as np
 import pytest
 import torch
 from torch.func import functional_call
 
-from symlab.data import Digits, load
-from symlab.measures.job import Job
-from symlab.networks import TorchDefault
+from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.growth import draw_networks, split_blocks, train_on
-from symlab.papers.neural_collapse.resnet_stack import ResNetData
-from symlab.papers.neural_collapse.settings import Growth
-from symlab.schemes import Standard
-from symlab.training.objective import Replica
-from symlab.training.replicas import Run, train_block
-from symlab.training.settings import Cosine, Recipe
+from symlab.papers.neural_collapse.growth import grow, pad
 
-X = torch.randn(12, 5, generator=torch.Generator().manual_seed(0))
-Y = torch.arange(12) % 3
+X = torch.randn(12, 16, generator=torch.Generator().manual_seed(0)).double()
+
+
+def resnet(layers, pre_norm=False):
+    return lambda blocks: LayerNormResNet(16, 3, 8, blocks + 1, layers, pre_norm).double()
+
+
+def transformer(layers, pre_norm=False):
+    return lambda blocks: CausalTransformer(16, 3, 8, blocks, layers, layers, pre_norm, patch=2).double()
+
+
+def state_of(make, blocks, seed=0):
+    torch.manual_seed(seed)
+    return {name: torch.randn_like(t)[None] * 0.3 for name, t in make(blocks).named_parameters()}
+
+
+def outputs(make, blocks, state):
+    return functional_call(make(blocks), {name: tensor[0] for name, tensor in state.items()}, (X,))
 
 
 def squares(state):
     return sum(tensor.square().sum().item() for name, tensor in state.items() if "blocks" in name and "weight" in name)
 
 
+@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("make", [resnet, transformer])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_blocks_of_zeros_change_nothing(make, layers, pre_norm):
+    build = make(layers, pre_norm)
+    state = state_of(build, 2)
+    padded = pad(state, 4)
+    assert list(sorted(padded)) == sorted(name for name, _ in build(4).named_parameters())
+    torch.testing.assert_close(outputs(build, 4, padded), outputs(build, 2, state), rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize(("layers", "left"), [(1, 1 / 2), (2, 1)])
 def test_a_split_of_small_blocks_leaves_the_function_and_the_penalty_or_half_of_it(layers, left):
-    network, deeper = (LayerNormResNet(5, 3, 8, depth, layers).double() for depth in (3, 5))
-    state = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-    twice = split_blocks(state)
-    np.testing.assert_allclose(squares(twice), squares(state) * left, rtol=1e-12)
+    build = resnet(layers)
+    state = state_of(build, 2)
+    np.testing.assert_allclose(squares(grow(state, 4)), squares(state) * left, rtol=1e-12)
     # Two halves follow a block's flow: what they miss is of second order in the branch, which of two layers has the
     # last one as a factor.
     missed = []
     for scale in (1e-2, 1e-3):
-        last = [f"blocks.{block}.{layers - 1}." for block in range(2)]
-        small = {n: scale * tensor if n[: len(last[0])] in last else tensor for n, tensor in state.items()}
-        before = functional_call(network, small, (X.double(),))
-        missed.append((functional_call(deeper, split_blocks(small), (X.double(),)) - before).abs().max().item())
+        last = tuple(f"blocks.{block}.{layers - 1}." for block in range(2))
+        small = {name: scale * t if name.startswith(last) else t for name, t in state.items()}
+        missed.append((outputs(build, 4, grow(small, 4)) - outputs(build, 2, small)).abs().max().item())
     assert 50 < missed[0] / missed[1] < 200
 
 
-def test_training_on_from_given_weights_is_the_kernel_s():
-    recipe = Recipe(
-        optimizer="adam", lr=0.01, weight_decay=0, epochs=5, batch_size=None, schedule=Cosine(name="cosine")
+@pytest.mark.parametrize("layers", [1, 2])
+def test_halves_of_attention_look_where_the_whole_looked(layers):
+    build = transformer(layers)
+    state = state_of(build, 1)
+    halves = grow(state, 2)
+    asks = ["query_key"] if layers == 1 else ["query", "key"]
+    for name in asks:
+        assert torch.equal(halves[f"blocks.1.attention.{name}.weight"], state[f"blocks.0.attention.{name}.weight"])
+    gives = 2 if layers == 1 else 2**0.5
+    for name in ["value_output"] if layers == 1 else ["value", "output"]:
+        torch.testing.assert_close(
+            halves[f"blocks.0.attention.{name}.weight"] * gives, state[f"blocks.0.attention.{name}.weight"]
+        )
+
+
+def test_any_number_of_blocks_comes_from_splits_that_are_spread():
+    state = state_of(resnet(1), 4)
+    grown = grow(state, 6)
+    shares = [float(grown[f"blocks.{b}.0.weight"][0, 0, 0]) for b in range(6)]
+    whole = [float(state[f"blocks.{b}.0.weight"][0, 0, 0]) for b in range(4)]
+    assert shares == pytest.approx([whole[0] / 2] * 2 + [whole[1]] + [whole[2] / 2] * 2 + [whole[3]]) or (
+        shares == pytest.approx([whole[0], whole[1] / 2, whole[1] / 2, whole[2], whole[3] / 2, whole[3] / 2])
     )
-    data = ResNetData(X, Y, X[:0], Y[:0], "classification")
-    members = [Replica(0, 0), Replica(0, 1)]
-    run = Run(lambda: LayerNormResNet(5, 3, 8, 3), data, Standard(name="standard"), TorchDefault(name="torch"), recipe,
-              [0, 5], ("s", "v"))  # fmt: skip
-    block = train_block(run, members)
-    ended = train_on(LayerNormResNet(5, 3, 8, 3), block.snapshots[0], members, data, recipe)
-    for name, tensor in ended.items():
-        assert torch.equal(tensor, block.snapshots[5][name])
-
-
-def test_training_on_leaves_the_given_weights_as_they_are():
-    recipe = Recipe(optimizer="adam", lr=0.01, weight_decay=0, epochs=5, batch_size=None)
-    data = ResNetData(X, Y, X[:0], Y[:0], "classification")
-    network = LayerNormResNet(5, 3, 8, 3)
-    given = draw_networks(network, [torch.Generator().manual_seed(seed) for seed in range(2)])
-    before = {name: tensor.clone() for name, tensor in given.items()}
-    ended = train_on(network, given, [Replica(0, 0), Replica(0, 1)], data, recipe)
-    for name, tensor in given.items():
-        assert torch.equal(tensor, before[name]) and not tensor.requires_grad
-        assert (ended[name] - before[name]).abs().max() > 1e-3
-
-
-def test_the_table_holds_every_depth_before_and_after_training(experiment):
-    digits = load(Digits(source="digits"), None)
-    settings = Growth(doublings=2, per_class=6, steps=20, seeds=2)
-    table = experiment("neural_collapse.growth", [settings], Job("s", datasets={"digits": digits}))[
-        "collapse_growth.csv"
-    ]
-    assert table.groupby(["L", "moment"], sort=False).size().to_dict() == {
-        **{(2, "trained"): 2, (3, "split"): 2, (3, "trained"): 2},
-        **{(5, "split"): 2, (5, "trained"): 2},
-    }
-    before = table[(table["L"] == 2) & (table["moment"] == "trained")]["hidden"].to_numpy()
-    after = table[(table["L"] == 3) & (table["moment"] == "split")]["hidden"].to_numpy()
-    np.testing.assert_allclose(after, before / 2, rtol=1e-5)
+    assert len({name.split(".")[1] for name in grow(state, 13) if name.startswith("blocks")}) == 13

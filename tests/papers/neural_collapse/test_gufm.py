@@ -9,7 +9,9 @@ from scipy.optimize import minimize, minimize_scalar
 
 from symlab.papers.neural_collapse.collapse import class_scatter, collapse_metrics
 from symlab.papers.neural_collapse.gufm import (
+    certified_alignment,
     certified_collapse,
+    certified_cosine,
     certified_scatter,
     least_loss,
     row_norm,
@@ -132,3 +134,36 @@ def test_a_certificate_ends_where_the_loss_does():
     assert certified_collapse(math.log(K), D, K, PENALTY) == math.inf
     assert abs(certified_scatter(squared_error_optimum(D, K, PENALTY)[0], D, K, PENALTY)) < 1e-9
     assert certified_scatter(0.5, D, K, PENALTY) == math.inf
+
+
+def alignment(X, W, labels):
+    """NC3 of W less its mean row, by hand."""
+    W = W - W.mean(0)
+    cosines = (X * W[labels]).sum(1) / X.norm(dim=1) / W[labels].norm(dim=1)
+    return 1 - cosines.mean().item()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.03, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_network_is_less_aligned_than_its_loss_certifies(scale, seed):
+    """The optimum with noise on features and rows, and a shift of all rows, which no loss sees."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(K).repeat_interleave(6)
+    _, X, W = descend_freely(torch.arange(K), "cross_entropy", True, PENALTY, seed, TIGHT)
+    X = X.detach()[labels]
+    X = math.sqrt(D) * torch.nn.functional.normalize(X + scale * torch.randn(X.shape, generator=generator), dim=1)
+    W = W.detach() * (1 + 0.3 * scale * torch.randn(K, 1, generator=generator)) + 0.1 * scale
+    fit = torch.nn.functional.cross_entropy(X @ W.T, labels)
+    loss = float(fit + PENALTY / 2 * W.square().sum())
+    assert alignment(X, W, labels) <= certified_alignment(loss, D, K, PENALTY)
+    centred = W - W.mean(0)
+    r = centred.square().sum(1).mean().sqrt()
+    mean_cosine = float((X * centred[labels]).sum(1).mean() / math.sqrt(D) / r)
+    assert mean_cosine >= certified_cosine(loss, D, K, PENALTY) - 1e-9
+
+
+def test_a_certificate_of_alignment_is_sharp_at_the_optimum_and_says_nothing_of_constant_features():
+    least = least_loss(D, K, PENALTY)
+    assert certified_alignment(least * (1 + 1e-9), D, K, PENALTY) < 1e-6
+    assert certified_alignment(least_loss(0, K, PENALTY), D, K, PENALTY) == 2
+    assert certified_alignment(1.2 * least, D, K, PENALTY) < certified_alignment(1.5 * least, D, K, PENALTY) < 2

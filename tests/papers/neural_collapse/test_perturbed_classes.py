@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse import perturbed_classes
 from symlab.papers.neural_collapse.perturbed_classes import PLACEMENTS, isometry, perturb_classes
 from symlab.papers.neural_collapse.settings import PerturbedClasses
 from symlab.seeds import torch_generator
@@ -29,16 +28,11 @@ def test_an_isometry_that_layernorm_only_scales():
     torch.testing.assert_close(W.sum(0), torch.zeros(6), atol=1e-6, rtol=0)
 
 
-def test_every_network_reads_its_own_inputs_through_an_embedding_that_stays(monkeypatch, experiment):
-    ended = []
-    train_on = perturbed_classes.train_on
-    monkeypatch.setattr(perturbed_classes, "train_on", lambda *args: ended.append(train_on(*args)) or ended[-1])
-    settings = PerturbedClasses(eps=[0.1, 0.4], L=[2], steps=20, seeds=1)
+def test_every_network_reads_its_own_inputs(experiment):
+    settings = PerturbedClasses(eps=[0.1, 0.4], L=[2], steps=20, iterations=20, seeds=1)
     table = experiment("neural_collapse.perturbed_classes", settings, Job("s"))["perturbed_classes.csv"]
     assert len(table) == 4 * 2 * 2 and not table.isna().any().any()
-    for state in ended:
-        assert torch.equal(state["embedding.weight"], isometry(6, 16).expand(4, -1, -1))
-        assert not state["embedding.bias"].any()
+    assert (table["total"] <= table["without"] * 1.001).all()
     # NC1 of points on a sphere: of norm 1 + |E|^2 where E is across, and to first order for small E within.
     across = table[(table["placement"] == PLACEMENTS[1]) & (table["eps"] == 0.1)]
     np.testing.assert_allclose(across["NC1_in"], 0.1**2 / (2 / 3), rtol=0.02)

@@ -1,4 +1,4 @@
-"""Training to collapse: gradients by hand against autograd, what is penalised, and the experiment end to end."""
+"""Networks minimised to collapse: what is penalised, the other objectives, and the experiment end to end."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,13 @@ from symlab.data import Digits, load
 from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
+from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.resnet_stack import ResNetData
+from symlab.papers.neural_collapse.networks import EveryToken, WithoutBranches, build_network, penalties_by_path
+from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
+from symlab.papers.neural_collapse.run_tables import mixed_labels
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import build_network, penalties_by_path
+from symlab.papers.neural_collapse.trained_runs import Samples
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
@@ -42,14 +45,13 @@ def loss_by_hand(outputs, task):
     return torch.nn.functional.cross_entropy(outputs, Y)
 
 
-@pytest.mark.parametrize("data_class", [ResNetData, TrainingData])
 @pytest.mark.parametrize(
     ("layers", "task"), [(1, "classification"), (2, "classification"), (1, "one_hot"), (2, "one_hot")]
 )
-def test_a_step_is_that_of_autograd_with_penalties_where_they_belong(layers, task, data_class):
+def test_a_step_is_that_of_autograd_with_penalties_where_they_belong(layers, task):
     bias = task == "classification"
     penalties = penalties_by_path(network(layers, bias), 0.3, 0.2)
-    block = trained(data_class(X, Y, X[:0], Y[:0], task), lambda: network(layers, bias), penalties=penalties)
+    block = trained(TrainingData(X, Y, X[:0], Y[:0], task), lambda: network(layers, bias), penalties=penalties)
     for seed in (0, 1):
         start = {name: t[seed].double().requires_grad_() for name, t in block.snapshots[0].items()}
         objective = loss_by_hand(functional_call(network(layers, bias).double(), start, (X.double(),)), task)
@@ -65,16 +67,9 @@ def test_a_step_is_that_of_autograd_with_penalties_where_they_belong(layers, tas
 def test_gd_shrinks_the_column_sums_of_w_by_the_penalty_alone():
     """The fit's gradient of 1^T W is 0, since the errors of a sample sum to 0."""
     penalties = penalties_by_path(network(), 0.3, 0.2)
-    block = trained(ResNetData(X, Y, X[:0], Y[:0], "classification"), network, penalties=penalties)
+    block = trained(TrainingData(X, Y, X[:0], Y[:0], "classification"), network, penalties=penalties)
     before, after = (block.snapshots[epoch]["readout.weight"].sum(dim=1) for epoch in (0, 1))
     torch.testing.assert_close(after, (1 - 0.1 * 0.2) * before, atol=1e-12, rtol=0)
-
-
-def test_a_seed_does_not_depend_on_its_company():
-    data = ResNetData(X, Y, X[:0], Y[:0], "classification")
-    alone, both = trained(data, network, (1,), 3), trained(data, network, (0, 1, 2), 3)
-    for name, tensor in both.snapshots[3].items():
-        assert torch.equal(tensor[1], alone.snapshots[3][name][0])
 
 
 def test_penalties_by_depth():
@@ -82,53 +77,120 @@ def test_penalties_by_depth():
     assert Runs(**keys, by_depth="constant").penalties(5) == (0.1, 0.1)
     assert Runs(**keys, by_depth="uniform").penalties(5) == (0.02, 0.02)
     assert Runs(**keys, by_depth="split").penalties(5) == (0.02, 0.1)
-    with pytest.raises(ValidationError, match="at least"):
-        Runs(**keys, L=[0, 1])
+    for wrong in ({"L": [1, 2]}, {"L": [3, 2]}, {"optimizer": "sgd"}, {"every_token": True}):
+        with pytest.raises(ValidationError):
+            Runs(**keys, **wrong)
+
+
+def test_margins_are_those_of_each_class():
+    outputs = torch.tensor([[2.0, 0.5, 0.0], [0.0, 0.5, 3.0]]).double()
+    y = torch.tensor([0, 1])
+    # Of class 0, margin 1: 2 - 0.5 and 2 - 0 suffice. Of class 1, margin 4/3: 0.5 - 0 lacks 5/6, 0.5 - 3 lacks 23/6.
+    expected = ((5 / 6) ** 2 + (23 / 6) ** 2) / 2 / 2 / 2
+    found = Margins(X, Y, X[:0], Y[:0], "margins").losses(outputs, y)
+    assert float(found) == pytest.approx(expected)
+
+
+def test_every_token_is_a_sample_with_the_next_and_contexts_that_recur_are_one():
+    torch.manual_seed(0)
+    x = torch.tensor([[1, 2, 0], [1, 2, 1], [1, 0, 1]]).float()
+    y = torch.tensor([[2, 0, 2], [2, 1, 0], [0, 1, 1]])
+    module = EveryToken(3, 3, 8, 2, vocabulary=3).double()
+    outputs = module(x)
+    data = Tokens(x, y, x[:0], y[:0], "tokens")
+    expected = torch.nn.functional.cross_entropy(outputs.flatten(0, 1), y.flatten())
+    torch.testing.assert_close(data.losses(outputs, y), expected)
+    # A causal network gives equal contexts equal outputs, and its last token's are the usual network's.
+    assert torch.equal(outputs[0, 1], outputs[1, 1])
+    usual = CausalTransformer(3, 3, 8, 2, vocabulary=3).double()
+    usual.load_state_dict(module.state_dict())
+    torch.testing.assert_close(usual(x), outputs[:, -1])
+    places, labels, shares = mixed_labels(Samples(x, y, x, y, 3))
+    # (1) goes on with 2, 2, 0; (1, 2) with 0, 1; all others with one word each.
+    assert len(places) == 6 and len(labels) == 5
+    mixes = {tuple(label.numpy().round(2)): float(share) for label, share in zip(labels, shares, strict=True)}
+    assert mixes[0.33, 0.0, 0.67] == pytest.approx(3 / 9) and mixes[0.5, 0.5, 0.0] == pytest.approx(2 / 9)
+    assert [mixes[0.0, 1.0, 0.0], mixes[1.0, 0.0, 0.0]] == pytest.approx([2 / 9, 1 / 9])
+
+
+def test_networks_with_inputs_of_their_own_are_those_of_separate_runs():
+    inputs = torch.randn(2, N, INPUTS, generator=torch.Generator().manual_seed(1))
+    together = trained(OwnInputs(inputs.flatten(0, 1), Y.repeat(2), X[:0], Y[:0], "one_hot", seeds=2), network, steps=3)
+    for seed in (0, 1):
+        alone = trained(TrainingData(inputs[seed], Y, X[:0], Y[:0], "one_hot"), network, (seed,), 3)
+        for name, tensor in together.snapshots[3].items():
+            torch.testing.assert_close(tensor[seed], alone.snapshots[3][name][0])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_network_without_branches_is_a_residual_one_with_weights_of_zero(layers):
+    bare = WithoutBranches(INPUTS, CLASSES, 8, layers, True)
+    full = network(layers, depth=2)
+    names = {"embedding.weight", "embedding.bias", "readout.weight", "readout.bias"}
+    shared = {name: tensor for name, tensor in bare.state_dict().items() if name in names}
+    blocks = {n: torch.zeros_like(t) for n, t in full.state_dict().items() if n.startswith("blocks")}
+    blocks[f"blocks.0.{layers - 1}.bias"] = bare.shift.weight[:, 0]
+    torch.testing.assert_close(functional_call(full, shared | blocks, (X,)), bare(X))
 
 
 @pytest.fixture(scope="module")
 def tables(experiment):
     digits = load(Digits(source="digits"), None)
-    shared = {"steps": 60, "seeds": 2, "per_class": 12, "moments": 5}
+    shared = {"steps": 30, "seeds": 2, "per_class": 12, "effort": 60}
     grids = [
-        Runs(network="rn1", L=[1, 3], **shared),
-        Runs(network="rn2", L=[2], loss="squared_error", hidden_penalty=[0.001, 0.1], **shared),
-        Runs(network="t11", L=[2], patch=4, **shared),
+        Runs(network="rn1", L=[2, 4], **shared),
+        Runs(network="rn1", L=[4], grown=False, reference=0, **shared),
+        Runs(network="rn2", L=[2], loss="squared_error", **shared),
+        Runs(network="t11", L=[1], patch=4, **shared),
+        Runs(network="rn1", L=[2], grown=False, optimizer="adamw", **{**shared, "steps": 3}),
     ]
-    return experiment("neural_collapse.runs", grids, Job("s", datasets={"digits": digits})), digits
+    return experiment("neural_collapse.runs", grids, Job("s", datasets={"digits": digits}))
 
 
-def test_the_tables_hold_every_network_at_every_moment(tables):
-    found, _ = tables
-    course, layers = found["collapse_course.csv"], found["collapse_layers.csv"]
-    networks = course.groupby(["network", "L", "hidden_penalty", "seed"])
-    assert networks.ngroups == 2 * 2 + 2 * 2 + 2 and set(networks.size()) == {6}
-    assert sorted(course["step"].unique()) == [0, 12, 24, 36, 48, 60]
-    assert not course.isna().any().any()
-    ends = course[course["step"] == 60]
-    starts = course[course["step"] == 0]
-    assert (ends["fit"].to_numpy() < starts["fit"].to_numpy()).all()
+def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
+    found = tables
+    runs, layers = found["collapse_runs.csv"], found["collapse_layers.csv"]
+    grown = runs[runs["grown"]]
+    assert grown.groupby(["network", "L"]).size().to_dict() == {
+        ("rn1", 2): 3,
+        ("rn1", 4): 3,
+        ("rn2", 2): 3,
+        ("t11", 1): 3,
+    }
+    np.testing.assert_allclose(runs["total"], runs["fit"] + runs["hidden"] + runs["last"], rtol=1e-9)
+    by = ["network", "grown", "optimizer", "L"]
+    best = runs[~runs["reference"]].groupby(by)["total"].min()
+    references = runs[runs["reference"]].set_index(by)["total"]
+    assert (references <= best[references.index]).all()
+    # The least known is that of everything that was tried, and falls with depth; none is below it.
+    optima = found["collapse_optima.csv"].set_index(["network", "L"])["least"]
+    assert optima["rn1", 4] <= optima["rn1", 2]
+    assert (runs.loc[runs["optimizer"] == "lbfgs", "gap"] >= -1e-12).all()
+    assert (grown["total"] > grown["free"]).all()
     # The last layer of the second table is what the first one measures; a transformer's embedding is a layer more.
-    last = layers[layers["layer"] == layers.groupby(["network", "L"])["layer"].transform("max")]
-    merged = ends.merge(last, on=["network", "L", "hidden_penalty", "seed"], suffixes=("", "_layer"))
-    assert len(merged) == len(ends)
+    last = layers[layers["layer"] == layers.groupby(by)["layer"].transform("max")]
+    merged = runs.merge(last, on=[*by, "seed"], suffixes=("", "_layer"))
+    assert len(merged) == len(runs)
     np.testing.assert_allclose(merged["NC1"], merged["NC1_layer"], rtol=1e-12)
     assert set(found["collapse_samples.csv"]["N"]) == {120}
+    # Grown networks have spent what the depth before did, too.
+    work = grown[(grown["network"] == "rn1") & ~grown["reference"]].groupby("L")["work"].mean()
+    assert work[4] > work[2] + 60
 
 
 def test_a_text_network_has_a_row_for_every_word():
     reviews = load(Digits(source="digits"), None)
     object.__setattr__(reviews, "image", None)
-    module = build_network(Runs(network="t11", per_class=3), reviews, 64, 2)
+    module = build_network(Runs(network="t11", per_class=3), reviews, 64, 10, 2)
     assert len(module.embedding.weight) == int(reviews.x_train.max()) + 1
 
 
 def test_a_run_takes_the_data_set_that_it_names(experiment):
     digits = load(Digits(source="digits"), None)
     job = Job("s", datasets={"a": digits, "b": digits})
-    run = {"network": "rn1", "L": [1], "steps": 5, "seeds": 1, "per_class": 3, "moments": 5, "width": 8}
+    run = {"network": "rn1", "L": [2], "steps": 2, "seeds": 1, "per_class": 3, "effort": 4, "width": 8}
     grids = [Runs(**run, dataset="b"), Runs(**run, pre_norm=True)]
-    course = experiment("neural_collapse.runs", grids, job)["collapse_course.csv"]
-    assert course.groupby("pre_norm")["dataset"].unique().map(list).to_dict() == {False: ["b"], True: ["a", "b"]}
+    runs = experiment("neural_collapse.runs", grids, job)["collapse_runs.csv"]
+    assert runs.groupby("pre_norm")["dataset"].unique().map(list).to_dict() == {False: ["b"], True: ["a", "b"]}
     with pytest.raises(UserError, match="names the data set 'c'"):
         experiment("neural_collapse.runs", [Runs(**run, dataset="c")], job)

@@ -28,10 +28,12 @@ class CausalAttention(nn.Module):
             self.query, self.key, self.value, self.output = (nn.Linear(width, width, bias=False) for _ in range(4))
         self.layers = layers
 
-    def forward(self, z: Float[Tensor, "n c d"]) -> Float[Tensor, "n c d"]:
-        query, key = (self.query_key(z), z) if self.layers == 1 else (self.query(z), self.key(z))
+    def forward(self, z: Float[Tensor, "n c d"], last: bool = False) -> Float[Tensor, "n q d"]:
+        """At every token, or at the last alone."""
+        asks = z[:, -1:] if last else z
+        query, key = (self.query_key(asks), z) if self.layers == 1 else (self.query(asks), self.key(z))
         scores = query @ key.mT / math.sqrt(z.shape[-1])
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=z.device).triu(1)
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=z.device).triu(1 + z.shape[1] - asks.shape[1])
         mixed = scores.masked_fill(later, -torch.inf).softmax(dim=-1)
         if self.layers == 1:
             return self.value_output(mixed @ z)
@@ -53,12 +55,14 @@ class Block(nn.Module):
             branch = linear(branch)
         return branch
 
-    def forward(self, z: Float[Tensor, "n c d"]) -> Float[Tensor, "n c d"]:
+    def forward(self, z: Float[Tensor, "n c d"], last: bool = False) -> Float[Tensor, "n q d"]:
+        """Every token, or the last alone, which is all that the last block of a network needs to give."""
+        normed = normalise(z)
+        stream = z if self.pre_norm else normed
+        z = (stream[:, -1:] if last else stream) + self.attention(normed, last)
         if self.pre_norm:
-            z = z + self.attention(normalise(z))
             return z + self._mlp(normalise(z))
         z = normalise(z)
-        z = normalise(z + self.attention(z))
         return z + self._mlp(z)
 
 
@@ -121,10 +125,10 @@ class CausalTransformer(nn.Module):
 
     def features(self, x: Float[Tensor, "n i"]) -> list[Float[Tensor, "n d"]]:
         """The last token after the embedding and after each block, normalised; the readout reads the last."""
-        return [normalise(z[:, -1]) for z in self.streams(x)]
+        return [normalise(z[:, -1]) for z in self.streams(x, last=True)]
 
-    def streams(self, x: Float[Tensor, "n i"]) -> list[Float[Tensor, "n c d"]]:
-        """All tokens after the embedding and after each block."""
+    def streams(self, x: Float[Tensor, "n i"], last: bool = False) -> list[Float[Tensor, "n c d"]]:
+        """All tokens after the embedding and after each block, or after the last one the ``last`` alone."""
         if self.grid is None:
             tokens = self.embedding(x.long())
         else:
@@ -132,8 +136,8 @@ class CausalTransformer(nn.Module):
             tokens = self.embedding(patches)
         z = tokens + self.positions
         streams = [normalise(z) if self.pre_norm else z]
-        for block in self.blocks:
-            streams.append(block(streams[-1]))
+        for number, block in enumerate(self.blocks, 1):
+            streams.append(block(streams[-1], last and number == len(self.blocks)))
         return streams
 
     def forward(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n k"]:

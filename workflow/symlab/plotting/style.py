@@ -206,17 +206,6 @@ def panels(
     return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
 
 
-def name_axes(axes: np.ndarray, x: str, y: str) -> None:
-    """Label every axis of a grid; labels that a neighbour's shared axis already shows are kept but hidden."""
-    n_rows = len(axes)
-    for row, column in np.ndindex(axes.shape):
-        axis: Any = axes[row, column]
-        axis.set_xlabel(x)
-        axis.set_ylabel(y)
-        axis.xaxis.label.set_visible(row == n_rows - 1)
-        axis.yaxis.label.set_visible(column == 0)
-
-
 def leave_out(axes: np.ndarray, used: Sequence[int]) -> None:
     """Take all panels but the first ``used`` of each row off a grid; the lowest left in a column shows the x axis."""
     for row, column in np.ndindex(axes.shape):

@@ -29,6 +29,13 @@ class PointSettings(Settings):
         names = (["dataset"] if datasets else []) + list(self.by)
         return [dict(zip(names, at, strict=True)) for at in product(*([datasets] if datasets else []), *values)]
 
+    def follows(self, point: Point) -> Point | None:
+        """The point whose result this one begins with, which ``compute`` is given as ``before``; None for none.
+
+        Settings that define it are computed in such chains: one job a chain at most.
+        """
+        return None
+
     def common(self) -> dict[str, Any]:
         """The spec of what all points share."""
         return {key: value for key, value in self.spec().items() if key not in self.by.values()}

@@ -22,6 +22,7 @@ from symlab.plotting.style import (
     Shared,
     handles,
     legend,
+    name_row,
     ordered_colors,
     palette,
     panels,
@@ -130,7 +131,7 @@ def draw_grid(
     for axis, name in zip(
         (along[len(each) - 1] for along, each in zip(axes, grid, strict=True)), rows_named, strict=False
     ):
-        axis.annotate(name, (1.0, 0.5), (6, 0), "axes fraction", "offset points", rotation=270, ha="left", va="center")
+        name_row(axis, name)
     drawn = {name for along in grid for panel in along if line in panel.rows for name in panel.rows[line]}
     shown = {name: look for name, look in looks.items() if name in drawn}
     marked = any(panel.options.get("marker", True) for along in grid for panel in along)

@@ -46,7 +46,8 @@ def run_experiment(
 
     Args:
         settings: what stands under the experiment's key, a list where that holds one.
-        chunk: (i, n) computes of each n points the i-th and makes no tables; None computes all that is missing.
+        chunk: (i, n) computes of each n chains of points (a point that follows none is its own) the i-th and makes no
+            tables; None computes all that is missing.
 
     Raises:
         Interrupted: a signal asked to stop; what is finished is kept.
@@ -56,11 +57,19 @@ def run_experiment(
     grids = settings if isinstance(settings, list) else [settings]
     listed = [(grid, point) for grid, each in enumerate(grids) for point in each.points(tuple(job.datasets))]
     first, every = chunk or (0, 1)
+    chains: dict[str, int] = {}
+    found: dict[str, Any] = {}
     results = []
-    for number, (grid, point) in list(enumerate(listed, 1))[first::every]:
+    for number, (grid, point) in enumerate(listed, 1):
+        root = json.dumps([grid, _root(grids[grid], point)])
+        if chains.setdefault(root, len(chains)) % every != first:
+            continue
         spec = spec_of_point(experiment, grids[grid], point, job)
-        made, found = keep_point(job, point, spec, partial(compute, grids[grid]))
-        results.append(Result(grid, grids[grid], point, found))
+        earlier = grids[grid].follows(point)
+        before = {} if not _chained(grids[grid]) else {"before": found.get(json.dumps([grid, earlier]))}
+        made, result = keep_point(job, point, spec, partial(compute, grids[grid], **before))
+        found[json.dumps([grid, point])] = result
+        results.append(Result(grid, grids[grid], point, result))
         if made:
             job.report(f"point {number} of {len(listed)}: {_told(point)}")
     if chunk is not None:
@@ -72,7 +81,20 @@ def spec_of_point(experiment: Experiment, settings: PointSettings, point: Point,
     """All that decides what is found at a point but the code: not the lists, so that others may be added."""
     common = {key: value for key, value in settings.common().items() if key not in experiment.unused}
     data = {"data": job.contents.get(point["dataset"])} if "dataset" in point else {}
-    return {"study": job.study, **point, **data, "settings": common}
+    earlier = settings.follows(point)
+    before = {} if earlier is None else {"before": spec_of_point(experiment, settings, earlier, job)}
+    return {"study": job.study, **point, **data, **before, "settings": common}
+
+
+def _chained(settings: PointSettings) -> bool:
+    return type(settings).follows is not PointSettings.follows
+
+
+def _root(settings: PointSettings, point: Point) -> Point:
+    """The first point of a point's chain, which is listed before it."""
+    while (earlier := settings.follows(point)) is not None:
+        point = earlier
+    return point
 
 
 def join_rows(results: Sequence[Result]) -> dict[str, pd.DataFrame]:

@@ -57,8 +57,7 @@ class Optimizer:
         Args:
             noise: added to the gradients, after those of the penalties.
         """
-        for tensor, strength in self.penalties:
-            tensor.grad.add_(tensor, alpha=strength)  # type: ignore[union-attr]
+        self.add_penalties()
         if noise is not None:
             self._add(noise)
         if self.recipe.lr_by is not None:
@@ -67,6 +66,18 @@ class Optimizer:
             update.step([tensor.grad for tensor in update.tensors], lr)
         if self.recipe.sphere is not None:
             self._scale(self.trained, self.recipe.sphere / self._norms(self.trained))
+
+    @torch.no_grad()
+    def add_penalties(self) -> None:
+        """Add to each ``grad`` that of the penalties."""
+        for tensor, strength in self.penalties:
+            tensor.grad.add_(tensor, alpha=strength)  # type: ignore[union-attr]
+
+    @torch.no_grad()
+    def penalty(self) -> Float[Tensor, " r"]:
+        """What the penalties add to each replica's loss."""
+        values = [strength / 2 * t.reshape(self.R, -1).square().sum(dim=1) for t, strength in self.penalties]
+        return sum(values, self.trained[0].new_zeros(self.R))
 
     def _add(self, noise: Float[Tensor, "r size"]) -> None:
         sizes = [tensor.numel() // self.R for tensor in self.trained]

@@ -19,6 +19,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
@@ -40,11 +41,16 @@ from symlab.schemes.fixed_parts import (
 from symlab.seeds import torch_generator
 from symlab.training.cuda_graph import captured_on_gpu
 from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies, flat_step, steps_of_epoch
+from symlab.training.polish import Polisher
 from symlab.training.precision import arithmetic
 from symlab.training.probes import COLUMNS, Moment, Probe, before_training, measure_due
 from symlab.training.resume import Checkpoints, Progress, restore
 from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
+
+HISTORY = ["mask_seed", "seed", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "time_s"]
+POLISH = "polish"
+"""The probe whose rows say where L-BFGS ended."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class Run:
         mask generator leaves the variant out: a sweep over sigma_F shares masks and scaled values.
     device: of training; some objectives stay on the CPU.
     probes: what is measured while networks train.
+    start: weights to begin from instead of random ones, [seeds, ...] each.
     """
 
     build: Callable[[], nn.Module]
@@ -69,6 +76,7 @@ class Run:
     key: tuple[str, str]
     device: str = "cpu"
     probes: Sequence[Probe] = ()
+    start: State | None = None
 
     @property
     def name(self) -> str:
@@ -137,6 +145,7 @@ class _Training:
         self.fixed = {seed: sample_fixed_parts(run.scheme, shapes, run.key[0], "mask", seed) for seed in mask_seeds}
         left = checkpoints.load(objective.device) if checkpoints is not None else None
         self.live: State | None = None
+        self.polisher: Polisher | None = None
         if left is None:
             self.progress = Progress(self._stack_size(probe), tuple(run.snapshots))
         else:
@@ -156,7 +165,11 @@ class _Training:
         run, (study, variant) = self.run, self.run.key
         module = run.build()
         generators = [torch_generator(study, variant, "init", r.mask_seed, r.seed) for r in members]
-        W = _stacked([sample_parameters(module, run.init, generator) for generator in generators])
+        if run.start is None:
+            W = _stacked([sample_parameters(module, run.init, generator) for generator in generators])
+        else:
+            places, dtype = [r.seed for r in members], torch.float64 if run.recipe.precision == "float64" else None
+            W = {name: run.start[name][places].to(dtype or torch.float32) for name, _ in module.named_parameters()}
         plain = {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
         buffers = _stacked([{**plain, **sample_buffers(module, study, "mask", r.mask_seed)} for r in members])
         fixed = _stacked_parts([self.fixed[r.mask_seed] for r in members])
@@ -174,8 +187,7 @@ class _Training:
             members += members[: kept % 2 if size > 1 else 0]
             stack = self._stack(members)
             if self.live is not None:
-                restore(stack.live(), self.live)
-                self.live = None
+                self._go_on(stack, members)
             self._train(stack, members, kept, last_stack=start + size >= len(self.replicas))
             # The memory of one stack is free before the next one is made.
             del stack
@@ -183,16 +195,50 @@ class _Training:
             epoch: {name: torch.cat([s[name] for s in parts]) for name in parts[0]}
             for epoch, parts in progress.snapshots.items()
         }
-        history = pd.DataFrame(progress.history).sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
+        history = pd.DataFrame(progress.history, columns=HISTORY)
+        history = history.sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
         probed = pd.DataFrame(progress.probed, columns=list(COLUMNS))
         return TrainedBlock(self.replicas, merged, self.fixed, history, probed)
+
+    def _go_on(self, stack: Stack, members: Sequence[Replica]) -> None:
+        """Put what a checkpoint holds into a stack."""
+        assert self.live is not None
+        if self.progress.polishes:
+            self.polisher = self._polisher(stack, members)
+        restore((self.polisher or stack).live(), self.live)
+        self.live = None
+
+    def _polisher(self, stack: Stack, members: Sequence[Replica]) -> Polisher:
+        assert self.run.recipe.polish is not None
+        batch = next(iter(self.objective.batches(members, None, self.run.key, self.run.recipe.epochs)))
+        return Polisher(stack, batch, self.run.recipe.polish)
+
+    def _polish(self, stack: Stack, members: Sequence[Replica], kept: int, last_stack: bool) -> None:
+        """Minimise what the last step of the last epoch leaves."""
+        progress = self.progress
+        if self.polisher is None:
+            self.polisher, progress.polishes = self._polisher(stack, members), True
+        while not self.polisher.ended:
+            self.polisher.lbfgs.iterate()
+            if self.checkpoints is not None:
+                last = last_stack and self.polisher.ended
+                self.checkpoints.after_step(progress, progress.seconds, self.polisher.live, last)
+        for name, values in self.polisher.end().items():
+            for replica, value in zip(members[:kept], values.tolist(), strict=False):
+                of_replica = (POLISH, replica.mask_seed, replica.seed, progress.epoch, progress.batch, np.nan)
+                progress.probed.append(dict(zip(COLUMNS, (*of_replica, name, value), strict=True)))
+        self.polisher, progress.polishes = None, False
 
     def _train(self, stack: Stack, members: Sequence[Replica], kept: int, last_stack: bool) -> None:
         run, progress, device = self.run, self.progress, self.objective.device
         take_step = captured_on_gpu(flat_step(stack, run.recipe.gradient_noise > 0), device)
+        begins = progress.loss is None
         if progress.loss is None or progress.hits is None:
             progress.loss = torch.zeros(len(members), dtype=torch.float64, device=device)
             progress.hits = torch.zeros(len(members), dtype=torch.int64, device=device)
+        if run.recipe.epochs == 0:
+            self._polish(stack, members, kept, last_stack)
+        if begins or run.recipe.epochs == 0:
             if 0 in progress.snapshots:
                 progress.snapshots[0].append(_kept(stack, kept))
             measure_due(run.probes, stack, members[:kept], *before_training(len(members), device), progress.probed)
@@ -211,8 +257,10 @@ class _Training:
                     now = Moment(step + 1, epoch, ends_epoch)
                     measure_due(run.probes, stack, members[:kept], now, loss, progress.probed)
                 if self.checkpoints is not None:
-                    last = last_stack and epoch == run.recipe.epochs and ends_epoch
+                    last = last_stack and epoch == run.recipe.epochs and ends_epoch and run.recipe.polish is None
                     self.checkpoints.after_step(progress, time.perf_counter() - began, stack.live, last)
+            if run.recipe.polish is not None and epoch == run.recipe.epochs:
+                self._polish(stack, members, kept, last_stack)
             if is_accelerator(device):
                 torch.get_device_module(device).synchronize(device)
             self._end_epoch(stack, members, kept, (time.perf_counter() - began) / len(members))
@@ -240,18 +288,9 @@ class _Training:
         n = self.objective.n
         train_accuracy = accuracies(self.objective.task, progress.hits, n)
         for r, replica in enumerate(members[:kept]):
-            progress.history.append(
-                {
-                    "mask_seed": replica.mask_seed,
-                    "seed": replica.seed,
-                    "epoch": epoch,
-                    "train_loss": progress.loss[r].item() / n,
-                    "train_accuracy": train_accuracy[r],
-                    "val_loss": val_loss[r],
-                    "val_accuracy": val_accuracy[r],
-                    "time_s": time_s,
-                }
-            )
+            trained = progress.loss[r].item() / n, train_accuracy[r]
+            row = (replica.mask_seed, replica.seed, epoch, *trained, val_loss[r], val_accuracy[r], time_s)
+            progress.history.append(dict(zip(HISTORY, row, strict=True)))
         self.report(
             f"{self.run.name} seeds {members[0].seed}..{members[-1].seed} epoch {epoch}/{self.run.recipe.epochs}: "
             f"train loss {progress.loss.mean().item() / n:.4f}, {time_s * len(members):.2f} s"

@@ -52,6 +52,8 @@ class Progress:
     snapshots: dict[int, list[State]] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     probed: list[dict[str, Any]] = field(default_factory=list)
+    polishes: bool = False
+    """Whether the stack's epochs are over and L-BFGS has begun."""
 
     def __post_init__(self) -> None:
         self.snapshots = {epoch: self.snapshots.get(epoch, []) for epoch in sorted(self.epochs)}
@@ -200,7 +202,7 @@ def _packed(progress: Progress, live: State) -> tuple[dict[str, np.ndarray], dic
             arrays[f"{table}/{column}"] = np.array(
                 values if texts is None else [texts.index(value) for value in values]
             )
-    names = ("size", "epochs", "start", "epoch", "batch", "seconds")
+    names = ("size", "epochs", "start", "epoch", "batch", "seconds", "polishes")
     return arrays, {name: getattr(progress, name) for name in names} | {"columns": columns}
 
 
@@ -215,7 +217,7 @@ def _rows(arrays: dict[str, np.ndarray], table: str, columns: Sequence[Column]) 
 def _unpacked(arrays: dict[str, np.ndarray], header: dict[str, Any], device: torch.device) -> tuple[Progress, State]:
     found = {name: torch.from_numpy(array) for name, array in arrays.items() if name.partition("/")[0] not in TABLES}
     progress = Progress(
-        **{name: header[name] for name in ("size", "start", "epoch", "batch", "seconds")},
+        **{name: header[name] for name in ("size", "start", "epoch", "batch", "seconds", "polishes")},
         epochs=tuple(header["epochs"]),
         loss=found["loss"].to(device),
         hits=found["hits"].to(device),

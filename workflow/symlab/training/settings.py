@@ -61,6 +61,14 @@ class Relative(Settings):
     largest: Amount | None = Field(None, description="The rate is at most this; null: no limit.")
 
 
+class Polish(Settings):
+    """L-BFGS in float64 on all samples, after the last epoch and before what is kept of it."""
+
+    iterations: Positive = Field(300, description="At most so many.")
+    gradient: Amount = Field(1e-4, description="It ends where the gradient's norm is at most so many times the loss.")
+    memory: Positive = Field(20, description="Steps that are remembered.")
+
+
 UPDATES: dict[str, str] = {
     "adamw": "symlab.training.updates:AdamW",
     "sgd": "symlab.training.updates:SGD",
@@ -96,10 +104,13 @@ class Recipe(Settings):
     sphere: Amount | None = Field(
         None, description="Norm to which all trained tensors together are scaled after each step; null for none."
     )
-    epochs: Positive = Field(description="Passes over the training data.")
+    epochs: int = Field(ge=0, description="Passes over the training data; 0 needs polish.")
     batch_size: Positive | None = Field(64, description="Samples of each step; null for all of them, in their order.")
     schedule: Schedule = Field(Constant(name="constant"), description="Course of the learning rate.")
     augment: Augment | None = Field(None, description="Random changes to training images; null for none.")
+    polish: Polish | None = Field(
+        None, description="How the loss with its penalties is minimised after the epochs; null for not at all."
+    )
     precision: Literal["float32", "tf32", "bf16", "float64"] = Field(
         "float32",
         description="Arithmetic of training; tf32 needs a GPU, bf16 (autocast) halves the time of convolutions on "
@@ -110,4 +121,16 @@ class Recipe(Settings):
     def _rate_of_plain_steps(self) -> Self:
         if self.lr_by is not None and (self.optimizer != "sgd" or self.momentum or self.weight_decay):
             raise ValueError("lr_by goes with optimizer: sgd, momentum: 0 and weight_decay: 0 (penalties may decay)")
+        return self
+
+    @model_validator(mode="after")
+    def _deterministic(self) -> Self:
+        if not self.epochs and self.polish is None:
+            raise ValueError("epochs: 0 trains nothing without polish")
+        random = self.batch_size is not None or self.augment is not None or self.gradient_noise > 0
+        if self.polish is not None and (random or self.weight_decay or self.sphere is not None):
+            raise ValueError(
+                "polish minimises one loss: it goes with batch_size: null and weight_decay: 0 (penalties may decay), "
+                "without augment, gradient_noise and sphere"
+            )
         return self

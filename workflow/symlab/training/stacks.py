@@ -22,6 +22,9 @@ from symlab.training.precision import forward_pass
 from symlab.training.settings import Recipe
 from symlab.training.stack_size import EVALUATION_BATCH, choose_stack_size
 
+TENSORS = ("x_train", "y_train", "x_val", "y_val")
+ONLY_FREE = "recipe.polish moves weights as they are: it goes with the scheme standard alone."
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -70,10 +73,14 @@ class TrainingData:
                     "inputs are no images; set recipe.augment to null."
                 )
             augmentation = Augmentation(self.image, self.black, recipe.augment.flip, recipe.augment.crop, device)
-        tensors = {name: getattr(self, name).to(device) for name in ("x_train", "y_train", "x_val", "y_val")}
-        if recipe.precision == "float64":
-            tensors = {name: t.double() if t.is_floating_point() else t for name, t in tensors.items()}
-        return replace(self, augmentation=augmentation, **tensors)
+        tensors = {name: getattr(self, name).to(device) for name in TENSORS}
+        placed = replace(self, augmentation=augmentation, **tensors)
+        return placed.widened() if recipe.precision == "float64" else placed
+
+    def widened(self) -> TrainingData:
+        """The same in float64."""
+        tensors = {name: getattr(self, name) for name in TENSORS}
+        return replace(self, **{name: t.double() for name, t in tensors.items() if t.is_floating_point()})
 
     def check(self, module: nn.Module, recipe: Recipe, key: tuple[str, str]) -> None:
         """Raise a UserError if a batch of a single sample would reach a batch norm."""
@@ -110,6 +117,14 @@ class TrainingData:
             return torch.arange(self.n).expand(len(members), -1)
         generators = [torch_generator(*key, "order", r.mask_seed, r.seed, epoch) for r in members]
         return torch.stack([torch.randperm(self.n, generator=generator) for generator in generators])
+
+    def losses(self, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Float[Tensor, "*r"]:
+        """Mean loss over a batch; another objective on samples has its own."""
+        return losses(self.task, outputs, targets)
+
+    def hits(self, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Bool[Tensor, "*r b"]:
+        """Which samples are classified correctly."""
+        return hits(self.task, outputs, targets)
 
     def held_out(self, epoch: int) -> tuple[Tensor, Tensor]:
         """Inputs and targets to validate on after an epoch."""
@@ -251,6 +266,15 @@ class OneByOne:
     def step(
         self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Float[Tensor, "1 p"] | None = None
     ) -> tuple[Tensor, Tensor]:
+        loss, correct = self.descend(inputs)
+        self.optimizer.step(lr, noise)
+        self._compose()
+        for tensor in (*self.parameters.values(), *self.trained.values()):
+            tensor.grad = None
+        return loss, correct
+
+    def descend(self, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Set the gradients of what is trained; loss and number of hits."""
         rows = inputs[0][0]
         # Copies whole rows, at a fifth of the cost of an index.
         x, y = self.data.x_train.index_select(0, rows), self.data.y_train.index_select(0, rows)
@@ -258,9 +282,7 @@ class OneByOne:
             x = self.data.augmentation(x, inputs[1][0])
         outputs = self._outputs(x)
         loss = (
-            functional.cross_entropy(outputs, y)
-            if self.data.task == "classification"
-            else losses(self.data.task, outputs, y)
+            functional.cross_entropy(outputs, y) if self.data.task == "classification" else self.data.losses(outputs, y)
         )
         loss.backward()
         for name, by in self.composed.items():
@@ -268,11 +290,20 @@ class OneByOne:
             assert gradient is not None
             for factor, pulled in zip(self.factors[name], by.pull_back(gradient, *self.factors[name]), strict=True):
                 factor.grad = pulled
-        self.optimizer.step(lr, noise)
-        self._compose()
-        for tensor in (*self.parameters.values(), *self.trained.values()):
-            tensor.grad = None
-        return loss.detach()[None], hits(self.data.task, outputs.detach(), y).sum()[None]
+        return loss.detach()[None], self.data.hits(outputs.detach(), y).sum()[None]
+
+    def widen(self) -> None:
+        """Go on in float64."""
+        if self.composed or self.pinned:
+            raise UserError(ONLY_FREE)
+        self.data, self.precision = self.data.widened(), "float64"
+        for child in self.module.modules():
+            for name, parameter in child.named_parameters(recurse=False):
+                setattr(child, name, nn.Parameter(parameter.detach().double()))
+        self.module.double()
+        self.parameters = dict(self.module.named_parameters())
+        self.trained = {**self.parameters}
+        self.optimizer = Optimizer(self.optimizer.recipe, self.trained, (), R=1)
 
     @torch.no_grad()
     def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -280,7 +311,7 @@ class OneByOne:
         self.module.eval()
         outputs = self._outputs(x)
         self.module.train()
-        return (losses(self.data.task, outputs, y) * len(x))[None], hits(self.data.task, outputs, y).sum()[None]
+        return (self.data.losses(outputs, y) * len(x))[None], self.data.hits(outputs, y).sum()[None]
 
     def state(self) -> State:
         return {name: _contiguous_copy(tensor)[None] for name, tensor in self.module.state_dict().items()}
@@ -336,18 +367,33 @@ class Together:
     def step(
         self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Float[Tensor, "r p"] | None = None
     ) -> tuple[Tensor, Tensor]:
+        loss, correct = self.descend(inputs)
+        self.optimizer.step(lr, noise)
+        for tensor in self.trained.values():
+            tensor.grad = None
+        return loss, correct
+
+    def descend(self, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Set the gradients of what is trained; loss and number of hits of each replica."""
         rows = inputs[0]
         x, y = self.data.x_train[rows], self.data.y_train[rows]
         if self.data.augmentation is not None:
             x = self.data.augmentation(x, inputs[1])
         outputs = self._outputs(self._parameters(), x)
-        loss = losses(self.data.task, outputs, y)
+        loss = self.data.losses(outputs, y)
         # Replicas share no parameter, so the gradient of the sum is each replica's own gradient.
         loss.sum().backward()
-        self.optimizer.step(lr, noise)
-        for tensor in self.trained.values():
-            tensor.grad = None
-        return loss.detach(), hits(self.data.task, outputs.detach(), y).sum(dim=-1)
+        return loss.detach(), self.data.hits(outputs.detach(), y).sum(dim=-1)
+
+    def widen(self) -> None:
+        """Go on in float64."""
+        if self.composed:
+            raise UserError(ONLY_FREE)
+        self.data, self.precision = self.data.widened(), "float64"
+        self.module.double()
+        self.buffers = {name: self._on(buffer) for name, buffer in self.buffers.items()}
+        self.trained = {name: tensor.detach().double().requires_grad_() for name, tensor in self.trained.items()}
+        self.optimizer = Optimizer(self.optimizer.recipe, self.trained, (), self.R)
 
     @torch.no_grad()
     def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -356,7 +402,7 @@ class Together:
         outputs = self._outputs(self._parameters(), x.expand(self.R, *x.shape))
         self.module.train()
         targets = y.expand(self.R, *y.shape)
-        return losses(self.data.task, outputs, targets) * len(x), hits(self.data.task, outputs, targets).sum(dim=-1)
+        return self.data.losses(outputs, targets) * len(x), self.data.hits(outputs, targets).sum(dim=-1)
 
     @torch.no_grad()
     def state(self) -> State:

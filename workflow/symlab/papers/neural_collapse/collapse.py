@@ -36,16 +36,17 @@ def collapse_metrics(
 
     NC1; NC2A and NC2B: distance of W W^T from a simplex I - 1 1^T / K and from I; NC3 = 1 - mean cosine of features and
     their class's row. Besides: tr Sigma_B (``between``); the shares of NC1 in W's row space (``NC1_row``) and beyond
-    (``NC1_null``); NC2A of W centred on both sides; and how much of W lies along the two directions that only decay
-    moves, 1^T W (``column_sum``) and W 1 (``row_sum``), over |W|. ``shifts``: whether the loss sees a sum that all
-    outputs share; under cross-entropy it does not, and the row space is that of W less its mean row.
+    (``NC1_null``); NC2A of W centred on both sides, NC3 of W less its mean row; and how much of W lies along the two
+    directions that only decay moves, 1^T W (``column_sum``) and W 1 (``row_sum``), over |W|. ``shifts``: whether the
+    loss sees a sum that all outputs share; under cross-entropy it does not, and the row space is that of W less its
+    mean row.
     """
     K = len(W)
     _, rest, between = class_scatter(H, y, K)
     _, strength, V = torch.linalg.svd(W if shifts else W - W.mean(0), full_matrices=False)
     rows = V[strength > 1e-6 * strength[0]]
     within, in_rows = (each.square().sum() / len(H) for each in (rest, rest @ rows.T))
-    eye = torch.eye(K, dtype=W.dtype)
+    eye = torch.eye(K).to(W)
     simplex = eye - 1 / K
     centred = W - W.mean(0)
     centred = centred - centred.mean(1, keepdim=True)
@@ -54,6 +55,7 @@ def collapse_metrics(
         "NC2A": distance_from(W @ W.T, simplex),
         "NC2B": distance_from(W @ W.T, eye),
         "NC3": 1 - functional.cosine_similarity(H, W[y], dim=1).mean(),
+        "NC3_centred": 1 - functional.cosine_similarity(H, (W - W.mean(0))[y], dim=1).mean(),
         "between": between,
         "NC1_row": in_rows / between,
         "NC1_null": (within - in_rows) / between,

@@ -1,4 +1,4 @@
-"""The penalty above which the branches of two-layer blocks die: what one neuron could gain, against what it costs.
+"""The penalty above which the branches of two-layer blocks die: predicted by what one neuron could gain, and found.
 
 Near a dead branch W_2 relu(W_1 x + b_1) a neuron a relu(v.x + beta) gains |a| |v| S at first order and costs
 lambda / 2 (|a|^2 + |v|^2), so that it dies where lambda > S = sup over |v| = 1 and beta of |sum_i g_i relu(v.x_i +
@@ -8,95 +8,152 @@ depends on depth: each dead block adds its last bias and a LayerNorm.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
 import torch
-import torch.nn.functional as functional
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
-from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
+from symlab.networks import TorchDefault
+from symlab.networks.initialise import sample_parameters
+from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
+from symlab.papers.neural_collapse.networks import WithoutBranches
 from symlab.papers.neural_collapse.settings import CriticalPenalty
+from symlab.papers.neural_collapse.trained_runs import Descent, Samples, samples_of
+from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
+from symlab.training.stacks import TrainingData
+
+WIDEST = 4
+"""Branches are looked for from the predicted penalty over this to as many times it."""
+WITHOUT = 10
+"""Iterations of networks without branches, as a multiple of the effort: S depends on how well they are minimised."""
+TOLERANCE = 1e-6
+"""A neuron next to nothing has next to no gradient."""
+NEWBORN = 50
+"""Iterations after which a branch next to nothing has grown or shrunk; either is slow, and its sign is asked for."""
+DEAD = 1e-2
+"""Squared norm of a block's weights below which its branch is dead; alive ones are of order 1."""
+SMALL = 0.05
+"""Norm of each of the two weight vectors of the neuron that a branch next to nothing has."""
 
 
-class WithoutBranches(NamedTuple):
-    """A trained network of one block that is its last bias alone.
-
-    Z: what the block's branch would read. g: the fit's gradient (1/N inside) at the stream that it would add to,
-    centred. total: the loss. weights: those of an L-RN2 of depth 2, without the branch's.
-    """
-
-    Z: Float[Tensor, "n d"]
-    g: Float[Tensor, "n d"]
-    total: float
-    weights: dict[str, Tensor]
-
-
-def predict_critical_penalty(
-    settings: CriticalPenalty, job: Job, dataset: str, last_penalty: float, seed: int
+def find_critical_penalty(
+    settings: CriticalPenalty, job: Job, dataset: str, last_penalty: float, L: int
 ) -> dict[str, pd.DataFrame]:
-    """S of a network without branches, trained at a penalty of the last layer.
+    """The penalty at which branches die, for one of the last layer, in networks of one depth.
 
     Returns:
-        ``critical_penalty.csv``: a row: data set, penalty, seed, ``critical``, and the ``total`` loss that the
-        network without branches ended at. A search from random starts gives S from below.
+        ``critical_penalty.csv``: a row a seed: ``predicted`` (S, from below, of a network without branches, whose loss
+        is ``without``), ``born`` (above it branches next to nothing shrink, below they grow) and ``dies`` (above it
+        those die that live at the least penalty), each the middle of an interval of ``step``, the ratio of its ends;
+        ``weights`` of a block that lives at the least penalty.
     """
-    data = job.datasets[dataset]
-    x, y = pooled_samples(data, settings.pool, per_class=settings.per_class)
-    generator = torch_generator(job.study, "critical penalty", dataset, f"{last_penalty:g}", seed)
-    dead = train_without_branches(x.double(), y, data.n_classes, settings, last_penalty, generator)
-    critical = best_neuron(dead.Z, dead.g, settings.starts, generator)
-    row = {"dataset": dataset, "last_penalty": last_penalty, "seed": seed, "critical": critical, "total": dead.total}
-    return {"critical_penalty.csv": pd.DataFrame([row])}
+    samples = samples_of(settings, job.datasets[dataset])
+    data = TrainingData(samples.x, samples.y, samples.x[:0], samples.y[:0], "classification")
+    shape = (samples.x.shape[1], samples.classes, settings.width)
+    dead = Descent(
+        lambda: WithoutBranches(*shape, block_layers=2, output_bias=True),
+        data,
+        (0.0, last_penalty),
+        (job.study, f"critical_{dataset}_{last_penalty:g}_{L}"),
+        settings.steps,
+        WITHOUT * settings.effort,
+        settings.lr,
+        settings.seeds,
+        tolerance=TOLERANCE,
+    )
+    states, found = dead.run(job, checkpoints=True)
+    rows = []
+    for seed in range(settings.seeds):
+        without = {name: tensor[seed] for name, tensor in states.items()}
+        generator = torch_generator(job.study, "critical penalty", dataset, f"{last_penalty:g}", seed)
+        neuron = best_neuron(*stream_and_gradient(without, samples), settings.starts, generator)
+        predicted = neuron.gain
+        living = replace(
+            dead, build=lambda: LayerNormResNet(*shape, L, 2), iterations=max(settings.effort // L, 1), seeds=1
+        )
+        random = sample_parameters(living.build(), TorchDefault(name="torch"), generator)
+        at = _Penalties(living, job, predicted, last_penalty, L, settings.halvings)
+        alive, weights = at.minimise({n: t[None].double() for n, t in random.items()}, predicted / WIDEST)
+        key = {"dataset": dataset, "last_penalty": last_penalty, "L": L, "seed": seed, "predicted": predicted}
+        small = next_to_nothing(without, random, neuron)
+        ends = {"born": at.bisect(small, weights_of(small) / (L - 1), NEWBORN), "dies": at.bisect(alive, DEAD)}
+        step = WIDEST ** (2 / 2**settings.halvings)
+        rows.append({**key, **ends, "step": step, "weights": weights, "without": found["objective"][seed]})
+        job.report(f"{dataset}, L = {L}: predicted {predicted:.3g}, found {ends}")
+    return {"critical_penalty.csv": pd.DataFrame(rows)}
 
 
-def train_without_branches(
-    x: Float[Tensor, "n i"],
-    y: Int[Tensor, " n"],
-    classes: int,
-    settings: CriticalPenalty,
-    penalty: float,
-    generator: torch.Generator,
-) -> WithoutBranches:
-    """W LN(LN(W_0 x + b_0) + b_2) + b_L by full-batch Adam with a cosine: a block whose branch is its last bias alone.
+class _Penalties:
+    """Networks of one depth minimised at several penalties of hidden weights."""
 
-    Where b_2 is at its optimum the gradients sum to 0; they are centred, so that ``best_neuron`` does not diverge with
-    beta.
+    def __init__(self, descent: Descent, job: Job, predicted: float, last: float, L: int, halvings: int):
+        self.descent, self.job, self.last, self.blocks = descent, job, last, L - 1
+        self.low, self.high, self.halvings = predicted / WIDEST, predicted * WIDEST, halvings
+
+    def minimise(self, start: State, hidden: float, iterations: int = 0) -> tuple[State, float]:
+        """Networks minimised from a start, and the mean squared norm of a block's weights."""
+        descent = replace(self.descent, start=start, steps=0, penalties=(hidden, self.last))
+        state, _ = replace(descent, iterations=iterations or descent.iterations).run(self.job)
+        return state, weights_of(state) / self.blocks
+
+    def bisect(self, start: State, living: float, iterations: int = 0) -> float:
+        """The penalty above which a block's squared weights end below ``living``; an end where all or none do."""
+        low, high = math.log(self.low), math.log(self.high)
+        for _ in range(self.halvings):
+            middle = (low + high) / 2
+            _, weights = self.minimise(start, math.exp(middle), iterations)
+            low, high = (middle, high) if weights >= living else (low, middle)
+        return math.exp((low + high) / 2)
+
+
+def weights_of(state: State) -> float:
+    """Squared norm of all blocks' weights."""
+    return sum(float(t.square().sum()) for n, t in state.items() if n.startswith("blocks.") and "weight" in n)
+
+
+class Neuron(NamedTuple):
+    """a relu(v.x + beta) with unit vectors: what it gains at first order over |a| |v|."""
+
+    gain: float
+    v: Float[Tensor, " d"]
+    beta: float
+    a: Float[Tensor, " d"]
+
+
+def next_to_nothing(without: State, like: State, neuron: Neuron) -> State:
+    """A deep network that is one without branches but for the best neuron, small, in its first block; stacked."""
+    state = {n: torch.zeros_like(t).double() if n.startswith("blocks.") else without[n] for n, t in like.items()}
+    state["blocks.0.0.weight"][0], state["blocks.0.0.bias"][0] = SMALL * neuron.v, SMALL * neuron.beta
+    state["blocks.0.1.weight"][:, 0] = SMALL * neuron.a
+    state["blocks.0.1.bias"] = without["shift.weight"][:, 0]
+    return {name: tensor[None] for name, tensor in state.items()}
+
+
+def stream_and_gradient(without: State, samples: Samples) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
+    """What a branch would read, and the fit's gradient (1/N inside) at the stream that it would add to, centred.
+
+    Where the shift is at its optimum the gradients sum to 0; they are centred, so that ``best_neuron`` does not diverge
+    with beta.
     """
-    d = settings.width
-
-    def drawn(*shape: int) -> Tensor:
-        bound = shape[-1] ** -0.5
-        return ((2 * torch.rand(*shape, generator=generator, dtype=x.dtype) - 1) * bound).requires_grad_()
-
-    W_0, b_0, W, b_L = drawn(d, x.shape[1]), drawn(d), drawn(classes, d), drawn(classes)
-    b_2 = torch.zeros(d, dtype=x.dtype, requires_grad=True)
-    optimizer = torch.optim.Adam([W_0, b_0, b_2, W, b_L], lr=settings.lr)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.steps)
-    for _ in range(settings.steps):
-        Z = functional.layer_norm(x @ W_0.T + b_0, (d,))
-        fit = functional.cross_entropy(functional.layer_norm(Z + b_2, (d,)) @ W.T + b_L, y)
-        optimizer.zero_grad()
-        (fit + penalty / 2 * W.square().sum()).backward()
-        optimizer.step()
-        schedule.step()
-    Z = functional.layer_norm(x @ W_0.T + b_0, (d,)).detach()
-    stream = (Z + b_2).detach().requires_grad_()
-    fit = functional.cross_entropy(functional.layer_norm(stream, (d,)) @ W.T + b_L, y)
+    W, b = without["readout.weight"], without["readout.bias"]
+    Z = normalise(functional.linear(samples.x.double(), without["embedding.weight"], without["embedding.bias"]))
+    stream = (Z + without["shift.weight"][:, 0]).requires_grad_()
+    fit = functional.cross_entropy(normalise(stream) @ W.T + b, samples.y)
     (g,) = torch.autograd.grad(fit, stream)
-    weights = {"embedding.weight": W_0, "embedding.bias": b_0, "blocks.0.1.bias": b_2}
-    weights |= {"readout.weight": W, "readout.bias": b_L}
-    total = float(fit.detach() + penalty / 2 * W.detach().square().sum())
-    return WithoutBranches(Z, g - g.mean(0), total, {name: tensor.detach() for name, tensor in weights.items()})
+    return Z, g - g.mean(0)
 
 
 def best_neuron(
     Z: Float[Tensor, "n d"], g: Float[Tensor, "n d"], starts: int, generator: torch.Generator, steps: int = 1000
-) -> float:
-    """S: the largest |sum_i g_i relu(v.x_i + beta)| over |v| = 1 and beta that gradient ascent finds from some starts.
+) -> Neuron:
+    """S, the largest |sum_i g_i relu(v.x_i + beta)| over |v| = 1 and beta that gradient ascent finds, and where.
 
     Starts are differences of samples, whose planes cut the data.
     """
@@ -104,12 +161,15 @@ def best_neuron(
     v = (Z[pairs[0]] - Z[pairs[1]] + 1e-3).requires_grad_()
     beta = torch.zeros(starts, dtype=Z.dtype, requires_grad=True)
     optimizer = torch.optim.Adam([v, beta], lr=0.03)
-    best = torch.zeros(())
+    best = Neuron(0.0, v[0], 0.0, v[0])
     for _ in range(steps):
         unit = v / v.norm(dim=1, keepdim=True)
-        gains = ((Z @ unit.T + beta).clamp_min(0).T @ g).norm(dim=1)
-        best = torch.maximum(best, gains.detach().max())
+        pulls = (Z @ unit.T + beta).clamp_min(0).T @ g
+        gains = pulls.norm(dim=1)
+        at = int(gains.argmax())
+        if (gain := float(gains.detach()[at])) > best.gain:
+            best = Neuron(gain, unit[at].detach(), float(beta.detach()[at]), -pulls[at].detach() / gain)
         optimizer.zero_grad()
         (-gains.log().sum()).backward()
         optimizer.step()
-    return float(best)
+    return best

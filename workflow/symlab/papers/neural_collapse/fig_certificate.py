@@ -2,108 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.finals import COURSE, SETTING, ended, name_setting
-from symlab.papers.neural_collapse.gufm import certify_all
-from symlab.plotting.style import COLUMN, Color, Style, legend, mark_entry, palette, panels, set_ticks
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, at_most, exact_value
+from symlab.papers.neural_collapse.evidence import RUNS, networks
+from symlab.papers.neural_collapse.gufm import certified_alignment, certified_collapse, certified_scatter
+from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases
+from symlab.study.claim import Claim, Found, Tables, at_most
+from symlab.study.facets import Panel, draw_grid, draw_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-MEASURED = {"cross_entropy": "NC1", "squared_error": r"$\mathrm{tr}\,\Sigma_W$"}
-"""What the losses bound."""
-CASES = {"cross_entropy": "", "squared_error": "squared error"}
+CERTIFICATES: dict[str, tuple[str, str, Callable[[float, int, int, float], float]]] = {
+    "NC1": ("cross_entropy", "NC1", certified_collapse),
+    "NC3": ("cross_entropy", "NC3_centred", certified_alignment),
+    "scatter": ("squared_error", "scatter", certified_scatter),
+}
+"""What is bounded: under which loss, its column, the bound from loss and last penalty."""
+NAMES = {"NC1": "NC1", "NC3": "NC3, rows centred", "scatter": r"$\mathrm{tr}\,\Sigma_W$, squared error"}
+NOTHING = {"NC1": np.inf, "NC3": 2.0, "scatter": np.inf}
+"""What a bound is that says nothing."""
 
 
 def certified(tables: Tables) -> pd.DataFrame:
-    """Networks with what their losses bound as ``measured`` and the bound as ``certified``, where it says anything."""
-    found = ended(tables)
-    found["measured"] = found["NC1"].where(found["loss"] == "cross_entropy", found["NC1"] * found["between"])
+    """For each network and quantity that is bounded: ``quantity``, ``measured``, ``certified``; where a bound says
+    anything."""
+    table = networks(tables)
+    table = table[~table["every_token"]].assign(scatter=table["NC1"] * table["between"])
+    # A bias takes away what ridge regression leaves.
+    table = table[(table["loss"] == "cross_entropy") | ~table["output_bias"]]
     parts = []
-    for (d, K, loss), rows in found.groupby(["width", "classes", "loss"]):
-        losses, penalties = (rows["fit"] + rows["last"]).to_numpy(), rows["last_penalty"].to_numpy()
-        parts.append(rows.assign(certified=certify_all(losses, int(d), int(K), penalties, loss == "squared_error")))
-    table = pd.concat(parts)
-    return table[np.isfinite(table["certified"])]
+    for quantity, (loss, column, bound) in CERTIFICATES.items():
+        rows = table[table["loss"] == loss]
+        each = zip(rows["fit"] + rows["last"], rows["width"], rows["classes"], rows["last_penalty"], strict=True)
+        limits = [bound(float(total), int(d), int(K), float(penalty)) for total, d, K, penalty in each]
+        found = rows.assign(quantity=quantity, measured=rows[column], certified=limits)
+        parts.append(found[found["certified"] < NOTHING[quantity]])
+    found = pd.concat(parts, ignore_index=True)
+    return found.assign(ratio=found["measured"] / found["certified"])
 
 
 def measured_against_certified(tables: Tables, style: Style) -> Figure:
-    """What a loss bounds against the bound, a panel a loss, a circle a network, a colour a setting.
-
-    Nothing can lie above the diagonal.
-    """
+    """What a loss bounds against the bound, a panel a quantity, a colour a setting; nothing can lie above the line."""
     table = certified(tables)
-    losses = [loss for loss in MEASURED if (table["loss"] == loss).any()]
-    if not losses:
+    if table.empty:
         raise UserError("it needs networks whose loss is below that of constant features.")
-    figure, axes = panels(1, len(losses), (1.4, 2.0)[len(losses) - 1] * COLUMN, 3.2, sharex=False, sharey=False)
-    colors = dict(zip(table.groupby(SETTING, sort=False).groups, cycle(palette(style))))
-    for axis, loss in zip(axes[0], losses, strict=True):
-        _draw_bounds(axis, table[table["loss"] == loss], MEASURED[loss], colors)
-    entries = [
-        mark_entry(name_setting(dict(zip(SETTING, keys, strict=True))), "o", color=color)
-        for keys, color in colors.items()
-    ]
-    legend(figure, entries, "a circle a network, the larger the deeper")
-    return figure
-
-
-def _draw_bounds(axis: Axes, table: pd.DataFrame, name: str, colors: Mapping[Any, Color]) -> None:
-    for keys, rows in table.groupby(SETTING, sort=False):
-        sizes = 6 + 2 * rows["L"]
-        axis.scatter(rows["certified"], rows["measured"], s=sizes, facecolors="none", edgecolors=[colors[keys]])
-    ends = np.array([table["certified"].min(), table["certified"].max()])
-    axis.plot(ends, ends, color="0.5", linestyle="--", linewidth=0.8, marker="")
-    axis.set(xlabel=f"largest {name} that the loss allows", ylabel=f"{name} measured")
-    if name != MEASURED["cross_entropy"]:
-        # Scatter is at most d, and is of that order.
-        return
-    axis.set(xscale="log", yscale="log")
-    places = [digit * 10.0**power for power in range(-4, 3) for digit in (1, 2, 5)]
-    for each, values in ((axis.xaxis, table["certified"]), (axis.yaxis, table["measured"])):
-        set_ticks(each, [place for place in places if values.min() <= place <= values.max()])
-
-
-def _see(tables: Tables) -> str:
-    table = certified(tables)
-    ratio = table["measured"] / table["certified"]
-    return (
-        f"The {len(table)} networks reach {ratio.median():.0%} of what their losses allow (median; from "
-        f"{ratio.min():.0%} to {ratio.max():.0%})."
+    colors = dict(zip(table["setting"].unique(), cycle(palette(style))))
+    looks = {name: Look(color, "", "o", "white") for name, color in colors.items()}
+    panels = [_panel(table[table["quantity"] == quantity], quantity) for quantity in table["quantity"].unique()]
+    return draw_grid(
+        [panels], looks, line="setting", width=PAGE, height=2.3, sharex="none", sharey="none", note="a mark a network"
     )
 
 
-def largest_violation(tables: Tables) -> list[Found]:
-    """What a loss bounds over its certificate, the largest of all networks, a case a loss."""
-    table = certified(tables)
-    ratio = table["measured"] / table["certified"]
-    cases: list[Found] = [
-        exact_value(float(of_loss.max()), len(of_loss), CASES[str(loss)], unit="networks")
-        for loss, of_loss in ratio.groupby(table["loss"])
+def _panel(rows: pd.DataFrame, quantity: str) -> Panel:
+    ends = np.array([rows["certified"].min(), rows["certified"].max()])
+
+    def diagonal(axis: Axes) -> None:
+        axis.plot(ends, ends, color="0.5", linestyle="--", linewidth=0.8, marker="")
+
+    axes = {"xlabel": "largest that the loss allows", "ylabel": "measured", "title": NAMES[quantity]}
+    scale = {} if quantity == "scatter" else {"xscale": "log", "yscale": "log"}
+    return Panel(rows, "certified", "measured", axes | scale, draw_rows, {"markersize": 3.5}, diagonal)
+
+
+def largest_ratio(tables: Tables) -> list[Found]:
+    """What a loss bounds over its certificate, the largest of all networks, a case a quantity."""
+    table = certified(tables).rename_axis("network_number").reset_index()
+    worst = table.loc[table.groupby("quantity")["ratio"].idxmax().dropna()] if len(table) else table
+    if table["ratio"].isna().any():
+        worst = table[table["ratio"].isna()].drop_duplicates("quantity")
+    return cases(worst, "ratio", by=["quantity"], unit="network_number", name="{quantity}").exact() or [
+        "no loss of a network is low enough to say anything"
     ]
-    return cases or ["no loss of a network is low enough to say anything"]
 
 
 FIGURES = (
     Drawing(
         "collapse-certificate",
         "What a loss certifies",
-        "NC1 of every network of the study `{study}`, against the largest NC1 that any balanced network of the same "
-        "cross-entropy and last-layer penalty can have; of networks trained by squared error the scatter within "
-        "classes, tr Σ_W, against the largest of the same squared error and penalty.",
+        "NC1 and NC3 (with the last layer's mean row taken off) of every network of the study `{study}`, against the "
+        "largest that any network of the same cross-entropy and last-layer penalty can have, classes being balanced; "
+        "of networks trained by squared error without a bias the scatter within classes, tr Σ_W.",
         measured_against_certified,
-        seen=_see,
+        seen=Sentence("The closest network has {share:%} of its bound.", {"share": at("collapse-certificate-holds")}),
         differs="Not in the paper, whose theorems are asymptotic: this bound holds for every single network.",
     ),
 )
@@ -111,14 +102,14 @@ CLAIMS = (
     Claim(
         id="collapse-certificate-holds",
         statement="A network's loss bounds how far it is from collapse",
-        quantity="NC1 (with squared error tr Σ_W) over the largest that the loss allows, largest of all networks",
+        quantity="what is measured over the largest that the loss allows, largest of all networks",
         bound=at_most(1),
         owner="derived",
         origin="derived",
-        reason="Jensen's inequality within classes, and the unconstrained features model at a given scatter of means; "
-        "of squared error, ridge regression on features of a given scatter within classes.",
+        reason="NC1: Jensen's inequality within classes, and the unconstrained features model at a given scatter of "
+        "means. NC3: Jensen over samples and wrong classes, then Cauchy. Under squared error ridge regression.",
         kind="theorem",
-        tables=(COURSE,),
-        measure=largest_violation,
+        tables=(RUNS,),
+        measure=largest_ratio,
     ),
 )

@@ -1,162 +1,203 @@
-"""Losses over the optimum of the unconstrained features model against depth, and where scatter stays."""
+"""Losses over the optimum of free features against depth, what of it penalises blocks, and where scatter stays."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.finals import (
-    COURSE,
-    DEPTHS,
-    SAMPLES,
-    add_excess,
-    ended,
-    settings_of,
-    slope_with_depth,
-)
-from symlab.plotting.style import PAGE, Style, legend, line_entry, palette, panels, set_ticks
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, below, bootstrap_error
+from symlab.papers.neural_collapse.evidence import DEPTHS, RUNS, SAMPLES, networks, slopes_of
+from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.units import draw_units
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import cases
+from symlab.study.claim import Claim, Found, Tables, at_least, below
+from symlab.study.facets import Panel, draw_grid
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PARTS = {"excess": "all, over the optimum", "hidden": "penalty of blocks"}
-SCATTER = {"NC1_row": "NC1 that the last layer sees", "NC1_null": "NC1 that it does not see"}
+QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}
+SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
+GROWN, SCRATCH, BARE = "grown", "from scratch, as many gradients", "without branches"
+LIKE = r"$\propto\ \ln^2 L\,/\,L$"
+EQUAL = 0.2
+"""By how much the gradients of grown networks and of those from scratch may differ."""
 
-
-def over_the_optimum(tables: Tables) -> dict[str, pd.DataFrame]:
-    """Networks trained by cross-entropy by the name of their setting, with the ``excess`` of their loss."""
-    found = ended(tables)
-    named = settings_of(found[found["loss"] == "cross_entropy"])
-    return {name: add_excess(rows) for name, rows in named}
+NO_SCRATCH = "needs networks from scratch with as many gradients as grown ones"
 
 
 def losses_against_depth(tables: Tables, style: Style) -> Figure:
-    """Above the excess loss and what of it penalises blocks, below both parts of NC1; a column a setting."""
-    settings = over_the_optimum(tables)
+    """A column a setting: the loss over that of free features, the penalty of blocks, both parts of NC1."""
+    table = networks(tables)
+    table = table[~table["reference"] & (table["optimizer"] == "lbfgs") & (table["loss"] != "squared_error")]
+    depths = table[table["grown"]].groupby("setting", sort=False)["L"].nunique()
+    settings = list(depths.index[depths >= DEPTHS])
     if not settings:
-        raise UserError(f"it needs networks of {DEPTHS} depths trained by cross-entropy (neural_collapse.runs).")
-    depths = sorted({L for rows in settings.values() for L in rows["L"].unique()})
-    figure, axes = panels(2, len(settings), max(PAGE, 1.5 * len(settings)), 3.6, sharey="row")
-    for place, (name, rows) in enumerate(settings.items()):
-        for axis, quantities in zip(axes[:, place], (PARTS, SCATTER), strict=True):
-            for color, quantity in zip(palette(style), quantities, strict=False):
-                shown = rows[rows[quantity] > 0]
-                axis.plot(shown["L"], shown[quantity], color=color, linestyle="", marker="o", markersize=2.5)
-                means = shown.groupby("L")[quantity].mean()
-                axis.plot(means.index, means, color=color, linewidth=0.8, marker="")
-            axis.set(xscale="log", yscale="log")
-            set_ticks(axis.xaxis, depths)
-        axes[0, place].set_title(name.replace(" on ", "\n"))
-        axes[1, place].set_xlabel("depth L")
-    axes[0, 0].set_ylabel("loss")
-    axes[1, 0].set_ylabel("NC1")
-    both = [*zip(palette(style), PARTS.values(), strict=False), *zip(palette(style), SCATTER.values(), strict=False)]
-    rowed = [(f"{'above' if text in PARTS.values() else 'below'}: {text}", color) for color, text in both]
-    legend(figure, [line_entry(text, color=color, marker="o") for text, color in rowed], "points: networks")
-    return figure
+        raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs).")
+    table = table.assign(label=np.where(table["grown"], GROWN, SCRATCH))
+    blue, orange, green, red, *_, grey = palette(style, 8)
+    looks = {GROWN: Look(blue), SCRATCH: Look(orange, "", "s"), BARE: Look(grey, "--", ""), LIKE: Look(grey, ":", "")}
+    looks |= {SEEN: Look(green), UNSEEN: Look(red)}
+    grid = [[_panel(table[table["setting"] == name], quantity, quantity == "excess") for name in settings]
+            for quantity in QUANTITIES]  # fmt: skip
+    return draw_grid(
+        grid,
+        looks,
+        width=max(PAGE, 1.45 * len(settings) + 0.6),
+        height=1.7,
+        sharey="row",
+        sharex="col",
+        note=f"mean ± std of {table['seed'].nunique()} networks",
+    )
 
 
-def _see(tables: Tables) -> str:
-    told = []
-    for name, rows in over_the_optimum(tables).items():
-        means = rows.groupby("L")["excess"].mean()
-        told.append(f"{means.iloc[0]:.4f} to {means.iloc[-1]:.4f} for {name}")
-    return f"With depth the excess over the optimum goes from {'; '.join(told)}."
+def _panel(rows: pd.DataFrame, quantity: str, first: bool) -> Panel:
+    axes: dict[str, Any] = {"xscale": "log", "yscale": "log", "xlabel": "depth L", "ylabel": QUANTITIES[quantity]}
+    axes |= {"xticks": sorted(rows["L"].unique())}
+    if first:
+        axes["title"] = rows["setting"].iloc[0].replace(" on ", "\n", 1)
+        bare = rows.drop_duplicates("L").assign(label=BARE, excess=rows["without"] - rows["free"], seed=0)
+        rows = pd.concat([rows, bare[bare["excess"] > 0]])
+    if quantity == "hidden":
+        L = np.unique(rows["L"])
+        L = L[L > 1]
+        level = rows.loc[rows["L"] == L.max(), "hidden"].mean() / (np.log(L[-1]) ** 2 / L[-1])
+        rows = pd.concat(
+            [rows[rows["label"] == GROWN],
+             pd.DataFrame({"L": L, "hidden": level * np.log(L) ** 2 / L, "label": LIKE, "seed": 0})]
+        )  # fmt: skip
+    if quantity == "scatter":
+        grown = rows[rows["label"] == GROWN]
+        parts = {SEEN: "NC1_row", UNSEEN: "NC1_null"}
+        rows = pd.concat([grown.assign(label=label, scatter=grown[part]) for label, part in parts.items()])
+    return Panel(rows.dropna(subset=quantity), "L", quantity, axes, _draw)
 
 
-def largest_rise(tables: Tables) -> list[Found]:
-    """Largest rise of the best seed's total loss from a depth to the next, over the loss; a case a setting."""
-    cases: list[Found] = []
-    for name, rows in over_the_optimum(tables).items():
-        best = rows.groupby("L")["total"].min()
-        rises = best.diff().dropna() / best.shift().dropna()
-        seeds = int(rows.groupby("L")["seed"].nunique().min())
-        told = f"to L = {rises.idxmax()}"
-        error = bootstrap_error(_largest_rise_of, *(of["total"].to_numpy() for _, of in rows.groupby("L")))
-        cases.append(Measurement(float(rises.max()), seeds, None, name, told, error, "seeds", rows["open"].iloc[0]))
-    return cases or [f"needs networks of {DEPTHS} depths"]
+def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    if label in (BARE, LIKE):
+        axis.plot(rows[x], rows[y], color=look.color, linestyle=look.linestyle, marker="", linewidth=0.9)
+    else:
+        draw_units(axis, rows, x, y, look, label, unit=("seed",), band=label != SCRATCH)
 
 
-def _largest_rise_of(*losses: np.ndarray) -> float:
-    best = np.array([of_depth.min() for of_depth in losses])
-    return float(np.max(np.diff(best) / best[:-1]))
+def grown_over_scratch(tables: Tables) -> list[Found]:
+    """Loss over free features of grown networks over that of those from scratch with as many gradients, by depth."""
+    table = networks(tables)
+    table = table[(table["optimizer"] == "lbfgs") & ~table["reference"]]
+    if table["grown"].all():
+        return [NO_SCRATCH]
+    by = ["setting", "L"]
+    grown, scratch = (
+        cases(rows, "excess", by=by, name="{setting}, L = {L}")
+        for rows in (table[table["grown"]], table[~table["grown"]])
+    )
+    spent = table.groupby([*by, "grown"])["work"].mean().unstack("grown")
+    unequal = [key for key, one in spent.dropna().iterrows() if abs(one[True] / one[False] - 1) > EQUAL]
+    same = scratch.where(lambda each: (each.case.key["setting"], each.case.key["L"]) not in unequal)
+    return grown.ratios(same) or [NO_SCRATCH]
 
 
-def scatter_slopes(tables: Tables, part: str, by: tuple[str, ...]) -> list[Found]:
-    """Slope of log10 of a part of NC1 on log10 L of networks with two layers a block, a case a setting."""
-    found = [
-        slope_with_depth(rows, part, name)
-        for name, rows in over_the_optimum(tables).items()
-        if rows["by_depth"].iloc[0] in by
-    ]
-    return [case for case in found if case is not None] or [f"needs rn2 with by_depth: {' or '.join(by)}"]
+def slopes_of_part(tables: Tables, part: str, by: tuple[str, ...]) -> list[Found]:
+    """Slope of log10 of a part of NC1 on log10 L of networks with two layers a block under cross-entropy."""
+    return slopes_of(tables, {part: 1.0}, lambda rows: rows["by_depth"].isin(by) & (rows["loss"] == "cross_entropy"))
 
 
 FIGURES = (
     Drawing(
         "collapse-loss",
-        "Loss over the optimum, and the scatter that is left",
-        "Above: how far the loss is over the optimum of the unconstrained features model with the same last penalty, "
-        "and the penalty of the blocks. Below: NC1 split into scatter that the last layer sees (in its row space) and "
-        "scatter that it does not. Study `{study}`, every network a point.",
+        "Loss over the optimum, its penalty, and the scatter that is left",
+        "Above: how far the loss is over the optimum of free features with the same last penalty, of grown networks, "
+        "of networks trained from scratch with as many gradients (times depth), and of one whose hidden weights are 0. "
+        "Middle: the penalty of the blocks, with the order that the proof bounds it by, drawn through the last depth. "
+        "Below: NC1 split into scatter that the last layer sees (in its row space) and scatter that it does not. "
+        "Study `{study}`; squared error is left out.",
         losses_against_depth,
-        seen=_see,
+        seen=Sentence(
+            "The slope of log₁₀ of the loss over free features on log₁₀ L is {slope}.",
+            {"slope": at("collapse-loss-falls", value="excess")},
+        ),
         differs="Not in the paper; the penalty's cost is what its proofs bound.",
     ),
 )
 
 
-def _scatter(name: str, **texts: object) -> Claim:
+def _scatter(name: str, **texts: Any) -> Claim:
     return Claim(
         id=f"collapse-loss-{name}",
         owner="derived",
         origin="derived",
         reason="Appendix C, corrected: scatter in the row space costs loss whatever λ is, scatter beyond it only in "
         "proportion to λ.",
-        tables=(COURSE, SAMPLES),
-        **texts,  # type: ignore[arg-type]
+        tables=(RUNS, SAMPLES),
+        **texts,
     )
 
 
 CLAIMS = (
     Claim(
-        id="collapse-loss-monotone",
-        statement="Deeper networks reach a lower loss",
-        quantity="largest rise of the best seed's loss from a depth to the next, over the loss",
-        bound=at_most(0),
+        id="collapse-loss-falls",
+        statement="Deeper networks come closer to the least loss of free features, whatever the loss",
+        quantity="slope of log₁₀ of the loss over free features on log₁₀ L, mean over lineages at an optimum",
+        bound=below(0),
+        owner="paper",
+        origin="paper",
+        reason="Theorems 4.3 and 4.6, of any continuous loss: here cross-entropy, squared error and unequal margins.",
+        tables=(RUNS, SAMPLES),
+        measure=partial(
+            slopes_of, values={"excess": 1.0}, chosen=lambda rows: rows["kind"].isin(["plotted", "theorem"])
+        ),
+    ),
+    Claim(
+        id="collapse-loss-hidden",
+        statement="With one linear layer a block the penalty of all blocks together falls with depth",
+        quantity="slope of log₁₀ of the penalty of hidden weights on log₁₀ L, mean over lineages at an optimum",
+        bound=below(0),
         owner="derived",
         origin="derived",
-        reason="Proof of Theorem 4.3: a block of zeros is the identity, so the optimum cannot rise with depth; trained "
-        "networks can.",
-        why={"": "Training did not reach the optimum at that depth: a deeper network could copy the shallower one."},
-        tables=(COURSE, SAMPLES),
-        measure=largest_rise,
+        reason="Proof of Theorem 4.3: it is of order ln² L / L at most, which falls from L = 8 on; optima cannot have "
+        "more.",
+        tables=(RUNS, SAMPLES),
+        measure=partial(
+            slopes_of,
+            values={"hidden": 1.0},
+            chosen=lambda rows: (rows["network"] == "rn1") & (rows["by_depth"] == "constant") & ~rows["pre_norm"],
+        ),
+    ),
+    Claim(
+        id="collapse-loss-grown",
+        statement="Growing depths from one another ends at a lower loss than training from scratch",
+        quantity="loss over free features over that from scratch with as many gradients, means over networks",
+        bound=below(1),
+        owner="ours",
+        origin="ours",
+        reason="A split spends less penalty on the same map, so that deeper networks begin where shallower ones ended.",
+        tables=(RUNS, SAMPLES),
+        measure=grown_over_scratch,
     ),
     _scatter(
         "seen",
         statement="Where hidden penalties vanish, scatter that the last layer sees goes",
-        quantity="slope on log₁₀ L of NC1 in the last layer's row space, over all networks",
+        quantity="slope on log₁₀ L of NC1 in the last layer's row space, mean over lineages at an optimum",
         bound=below(0),
-        measure=partial(scatter_slopes, part="NC1_row", by=("uniform", "split")),
+        measure=partial(slopes_of_part, part="NC1_row", by=("uniform", "split")),
     ),
     _scatter(
         "unseen-kept",
         statement="Where the last layer's penalty vanishes too, scatter that it does not see stays",
-        quantity="slope on log₁₀ L of NC1 beyond the last layer's row space, over all networks",
+        quantity="slope on log₁₀ L of NC1 beyond the last layer's row space, mean over lineages at an optimum",
         bound=at_least(0),
-        measure=partial(scatter_slopes, part="NC1_null", by=("uniform",)),
+        measure=partial(slopes_of_part, part="NC1_null", by=("uniform",)),
     ),
     _scatter(
         "unseen-goes",
         statement="Where the last layer's penalty stays, scatter that it does not see goes too",
-        quantity="slope on log₁₀ L of NC1 beyond the last layer's row space, over all networks",
+        quantity="slope on log₁₀ L of NC1 beyond the last layer's row space, mean over lineages at an optimum",
         bound=below(0),
-        measure=partial(scatter_slopes, part="NC1_null", by=("split",)),
+        measure=partial(slopes_of_part, part="NC1_null", by=("split",)),
     ),
 )

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.papers.neural_collapse.finals import EQUAL
-from symlab.plotting.style import PAGE, Style, legend, line_entry, ordered_colors, panels, set_ticks
-from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Found, Tables, at_most, below, between, mean_of, ratio_of
+from symlab.plotting.style import PAGE, Look, Style, ordered_colors
+from symlab.plotting.units import draw_units
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Claim, Found, Tables, at_most, below, between
+from symlab.study.facets import facets
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TABLE = "perturbed_classes.csv"
 CLASS_SPACE = "class space"
-SMALL = 0.05
-"""Largest perturbation that counts as small."""
+SMALL, LARGE = 0.05, 0.2
+"""Largest perturbation that counts as small, least that counts as large."""
 CONTROL = "rn2 constant"
 HALF = 0.5
 """The share of what the control leaves up to which a perturbation counts as removed."""
+EQUAL = 1e-3
+"""Relative difference of losses that counts as none."""
+SEEN = "what the last layer sees, E in class space"
 
 
 def perturbed(tables: Tables) -> pd.DataFrame:
@@ -35,102 +41,97 @@ def perturbed(tables: Tables) -> pd.DataFrame:
     All are ratios, to NC1 of the first features and to the loss without branches.
     """
     table = need(tables, TABLE)
-    total = table["fit"] + table["hidden"] + table["last"]
     seen = table["NC1_row"] / table["NC1_in"]
-    return table.assign(left=table["NC1"] / table["NC1_in"], seen=seen, above=total / table["without"])
+    above = table["total"] / table["without"]
+    return table.assign(left=table["NC1"] / table["NC1_in"], seen=seen, above=above)
 
 
 def left_of_perturbation(tables: Tables, style: Style) -> Figure:
     """NC1 out over NC1 in against the perturbation's size; a row a placement, a column a scheme, a colour a depth."""
     table = perturbed(tables)
-    schemes, placements = table["scheme"].unique(), table["placement"].unique()
-    figure, axes = panels(len(placements), len(schemes), PAGE, 1.7 * len(placements) + 0.5, sharey="row")
     depths = sorted(table["L"].unique())
-    colors = dict(zip(depths, ordered_colors(len(depths)), strict=True))
-    for (scheme, placement, L), rows in table.groupby(["scheme", "placement", "L"], sort=False):
-        axis = axes[list(placements).index(placement), list(schemes).index(scheme)]
-        axis.scatter(rows["eps"], rows["left"], s=8, facecolors="none", edgecolors=[colors[L]], linewidths=0.6)
-        means = np.exp(np.log(rows["left"]).groupby(rows["eps"]).mean())
-        axis.plot(means.index, means, color=colors[L], linewidth=0.9, marker="")
-        if placement == CLASS_SPACE:
-            means = np.exp(np.log(rows["seen"]).groupby(rows["eps"]).mean())
-            axis.plot(means.index, means, color=colors[L], linewidth=0.9, linestyle=":", marker="")
-    for axis in axes.flat:
-        axis.axhline(1, color="0.5", linestyle="--", linewidth=0.8)
-        axis.set(xscale="log")
-        set_ticks(axis.xaxis, sorted(table["eps"].unique()))
-    for axis, scheme in zip(axes[0], schemes, strict=True):
-        axis.set_title(_name(scheme))
-    for axis in axes[-1]:
-        axis.set_xlabel(r"$\epsilon$")
-    for axis, placement in zip(axes[:, 0], placements, strict=True):
-        # What the last layer sees falls by orders of magnitude.
-        axis.set_yscale("log" if placement == CLASS_SPACE else "linear")
-        axis.set_ylabel(f"NC1 out / in\nE in {placement}")
-    entries = [line_entry(f"L = {L}", color=colors[L], marker="o") for L in depths]
-    entries.append(line_entry("what the last layer sees", color="0.3", linestyle=":"))
-    legend(figure, entries, "circles: networks; dashed: all of it is left")
-    return figure
+    looks = {f"L = {L}": Look(color) for L, color in zip(depths, ordered_colors(len(depths)), strict=True)}
+    table = table.assign(label=table["L"].map("L = {}".format), title=table["scheme"].map(_name))
+    seen = table[table["placement"] == CLASS_SPACE]
+    seen = seen.assign(left=seen["seen"], label=seen["label"] + SEEN)
+    looks |= {name + SEEN: Look(look.color, ":", "") for name, look in looks.items()}
+    axes = {"xscale": "log", "yscale": "log", "xlabel": r"$\epsilon$", "ylabel": "NC1 out / in"}
+    return facets(
+        pd.concat([table, seen]),
+        "eps",
+        "left",
+        looks,
+        row="placement",
+        column="title",
+        axes=axes | {"xticks": sorted(table["eps"].unique())},
+        draw=_draw,
+        more=lambda axis, _: axis.axhline(1, color="0.5", linestyle="--", linewidth=0.8),
+        rows_named=[f"E in {place}" for place in dict.fromkeys(table["placement"])],
+        width=PAGE,
+        height=1.9,
+        note=f"mean ± std of {table['seed'].nunique()} networks; dotted: {SEEN}; dashed: all of it is left",
+    )
 
 
-def _see(tables: Tables) -> str:
+def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    if label.endswith(SEEN):
+        means = np.exp(np.log(rows[y]).groupby(rows[x]).mean())
+        axis.plot(means.index, means, color=look.color, linestyle=":", marker="", linewidth=0.9)
+    else:
+        draw_units(axis, rows, x, y, look, label, unit=("seed",), band=False)
+
+
+def _chosen(tables: Tables, schemes: Sequence[str], deepest: bool, large: bool) -> pd.DataFrame:
     table = perturbed(tables)
-    deepest = table[(table["L"] == table["L"].max()) & (table["eps"] <= SMALL)]
-    told = [
-        f"{left:.2g} with {_name(scheme)}, E in {placement}"
-        for (scheme, placement), left in deepest.groupby(["scheme", "placement"], sort=False)["left"].mean().items()
-    ]
-    return f"Of small perturbations the deepest networks leave {'; '.join(told)}."
+    table = table[(table["eps"] >= LARGE) if large else (table["eps"] <= SMALL)]
+    table = table[table["scheme"].isin(schemes) & ((table["L"] == table["L"].max()) | (not deepest))]
+    return table.assign(unit=table["seed"].astype(str) + table["eps"].astype(str))
+
+
+def _cases(table: pd.DataFrame, value: str, *more: str) -> Cases:
+    """A case a scheme, placement and depth: of a seed's perturbations of several sizes each is a network of its own."""
+    by = ["scheme", "placement", "L", *more]
+
+    def name(key: Any) -> str:
+        eps = f", ε = {key['eps']:g}" if "eps" in key else ""
+        return f"{_name(key['scheme'])}, E in {key['placement']}, L = {key['L']}{eps}"
+
+    found = cases(table, value, by=by, unit="unit", name=name)
+    return Cases(found.of, "networks")
 
 
 def left_of_small(
-    tables: Tables, schemes: Sequence[str], deepest: bool, value: str = "left", places: Sequence[str] = ()
+    tables: Tables, schemes: Sequence[str], deepest: bool, value: str = "left", place: str = ""
 ) -> list[Found]:
-    """What is left of small perturbations, a case a placement, scheme (of several) and depth (or the largest alone)."""
-    table = perturbed(tables)
-    table = table[(table["eps"] <= SMALL) & table["scheme"].isin(schemes)]
-    table = table[table["placement"].isin(places or table["placement"])]
-    table = table[(table["L"] == table["L"].max()) | (not deepest)]
+    """What is left of small perturbations, a case a placement, scheme and depth (or the largest alone)."""
+    table = _chosen(tables, schemes, deepest, large=False)
+    table = table[(table["placement"] == place) | (not place)]
     if table.empty:
         return [f"needs perturbations of at most {SMALL:g}"]
-    cases: list[Found] = []
-    for (scheme, placement, L), rows in table.groupby(["scheme", "placement", "L"], sort=False):
-        told = f"{rows['above'].mean():.3g} of the loss without branches"
-        measured = mean_of(rows[value].to_numpy(), _case(scheme, placement, L), told, "networks")
-        cases.append(replace(measured, open=_not_optimal(rows)))
-    return cases
+    return _open(_cases(table, value).means(), table)
 
 
 def left_over_control(tables: Tables, schemes: Sequence[str]) -> list[Found]:
-    """What the deepest networks leave of small perturbations over what the control leaves, or over all if that is less.
+    """What the deepest networks leave of large perturbations over what the control leaves, or over all if that is less.
 
     What a control adds to a perturbation is not removed by a network that leaves it as it is.
     """
-    table = perturbed(tables)
-    table = table[(table["eps"] <= SMALL) & (table["L"] == table["L"].max())]
-    cases: list[Found] = []
-    for (scheme, placement, L), rows in table.groupby(["scheme", "placement", "L"], sort=False):
-        control = table[(table["scheme"] == CONTROL) & (table["placement"] == placement)]
-        if scheme not in schemes or control.empty:
-            continue
-        base = control["left"].clip(upper=1).to_numpy()
-        left = rows["left"].to_numpy()
-        told = f"{left.mean():.3g} left, of the control {control['left'].mean():.3g}"
-        measured = ratio_of(left, base, _case(scheme, placement, L), told, "networks")
-        cases.append(replace(measured, open=_not_optimal(pd.concat([rows, control]))))
-    return cases or [f"needs perturbations of at most {SMALL:g} and {_name(CONTROL)}"]
+    table = _chosen(tables, [*schemes, CONTROL], deepest=True, large=True)
+    left = _cases(table, "left", "eps")
+    control = left.at(scheme=CONTROL).map(lambda values: values.clip(upper=1)).keyed("placement", "L", "eps")
+    chosen = left.where(lambda each: each.case.key["scheme"] in schemes)
+    found = chosen.ratios(control) or [f"needs perturbations of at least {LARGE:g} and {_name(CONTROL)}"]
+    return _open(found, table)
+
+
+def _open(found: list[Found], table: pd.DataFrame) -> list[Found]:
+    """Undecided where a loss is above that without branches."""
+    late = "" if (table["above"] <= 1 + EQUAL).all() else "not at an optimum: a loss is above that without branches"
+    return [each if isinstance(each, str) else replace(each, open=late) for each in found]
 
 
 def _name(scheme: str) -> str:
     return scheme.replace("rn", "RN")
-
-
-def _case(scheme: str, placement: str, L: int) -> str:
-    return f"{_name(scheme)}, E in {placement}, L = {L}"
-
-
-def _not_optimal(rows: pd.DataFrame) -> str:
-    return "" if (rows["above"] <= 1 + EQUAL).all() else "not at an optimum: a loss is above that without branches"
 
 
 FIGURES = (
@@ -142,22 +143,23 @@ FIGURES = (
         "space of the classes, or in other dimensions. Networks begin at the optimum of those without branches, with "
         "branches of a hundredth of random weights. Dotted: the part of NC1 in the last layer's row space.",
         left_of_perturbation,
-        seen=_see,
+        seen=Sentence(
+            "Of large perturbations the deepest networks leave {share} of what the control leaves.",
+            {"share": at("collapse-perturbed-leaves")},
+        ),
         differs="The paper describes these inputs and does not train on them.",
     ),
 )
 
 
-def _claim(
-    name: str, schemes: Sequence[str], deepest: bool, value: str = "left", places: Sequence[str] = (), **texts: object
-) -> Claim:
+def _claim(name: str, scheme: str, deepest: bool, value: str = "left", place: str = "", **texts: Any) -> Claim:
     part = " in the last layer's row space" if value == "seen" else ""
     return Claim(
         id=f"collapse-perturbed-{name}",
         quantity=f"NC1 of the last features{part} over that of the first, ε ≤ {SMALL:g}, mean over networks",
         tables=(TABLE,),
-        measure=partial(left_of_small, schemes=schemes, deepest=deepest, value=value, places=places),
-        **texts,  # type: ignore[arg-type]
+        measure=partial(left_of_small, schemes=(scheme,), deepest=deepest, value=value, place=place),
+        **texts,
     )
 
 
@@ -165,7 +167,7 @@ TENTH = "The paper says that E stays; a tenth is left for how exactly networks e
 CLAIMS = (
     _claim(
         "constant",
-        (CONTROL,),
+        CONTROL,
         deepest=False,
         statement="With two linear layers a block and a constant penalty, networks leave a small perturbation as it is",
         bound=between(0.9, 1.1),
@@ -175,7 +177,7 @@ CLAIMS = (
     ),
     _claim(
         "uniform",
-        ("rn2 uniform",),
+        "rn2 uniform",
         deepest=True,
         statement="With every penalty at λ/L, deep networks leave a small perturbation as it is",
         bound=between(0.9, 1.1),
@@ -185,10 +187,10 @@ CLAIMS = (
     ),
     _claim(
         "seen",
-        ("rn2 uniform",),
+        "rn2 uniform",
         deepest=True,
         value="seen",
-        places=(CLASS_SPACE,),
+        place=CLASS_SPACE,
         statement="With every penalty at λ/L, deep networks take from sight what of E the last layer reads",
         bound=below(0.5),
         owner="derived",
@@ -198,18 +200,14 @@ CLAIMS = (
     ),
     Claim(
         id="collapse-perturbed-leaves",
-        statement="Where theorems let deep networks collapse, they remove a small perturbation",
-        quantity=f"NC1 of the last features over that of the first, ε ≤ {SMALL:g}, mean over networks, over that of "
+        statement="Where theorems let deep networks collapse, they remove a perturbation that the control leaves",
+        quantity=f"NC1 of the last features over that of the first, ε ≥ {LARGE:g}, mean over networks, over that of "
         f"{_name(CONTROL)}, or over 1 where that is less",
         bound=at_most(HALF),
         owner="derived",
         origin="ours",
         reason="Theorems 4.3 and 4.6 with squared error let scatter vanish from first to last layer; half of what the "
         "control leaves is removal that no scheme which leaves a perturbation as it is can show.",
-        why={
-            "": "Perturbations this small are left nearly whole by every scheme where they lie in other dimensions; "
-            "schemes separate at larger ones (figure)."
-        },
         tables=(TABLE,),
         measure=partial(left_over_control, schemes=("rn1", "rn2 split")),
     ),

@@ -1,6 +1,6 @@
 """What a report says first of this paper, from the values that its claims measure; its words; the paper's own sizes."""
 
-from symlab.study.card import Sentence
+from symlab.study.card import Sentence, at
 
 _DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"}
 HEADING = "The deeper a network with weight decay, the tidier its classes"
@@ -8,17 +8,24 @@ HEADLINE = (
     Sentence(
         "Ten times as many blocks multiply the spread within a class, relative to that between classes, by "
         "**{nc1:^}**.",
-        {"nc1": ("collapse-1-falls", "NC1, RN1 on digits")},
+        {"nc1": at("collapse-1-falls", value="NC1", network="rn1", dataset="digits")},
     ),
     Sentence(
-        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for, but by "
-        "{control:^} with the same one at all depths: hardly at all, as the paper says.",
+        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for, but with the "
+        "same one at all depths the slope is {control} of that: hardly any, as the paper says.",
         {
-            "split": ("collapse-1-falls-theorems", "NC1, RN2 split on digits"),
-            "control": ("collapse-2-control", "NC1"),
+            "split": at(
+                "collapse-1-falls-theorems",
+                value="NC1",
+                network="rn2",
+                by_depth="split",
+                dataset="digits",
+                loss="cross_entropy",
+            ),
+            "control": at("collapse-2-control", value="NC1"),
         },
-        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for, but by "
-        "{control:^} with the same one at all depths, where the paper says that hardly anything changes.",
+        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for; with the same one "
+        "at all depths the slope is {control} of that with one layer, where the paper says that hardly any is.",
     ),
 )
 THUMBNAIL = ("collapse-1", 0)
@@ -28,14 +35,26 @@ FOUND = (
         Sentence(
             f"On {name}, ten times as many blocks of one linear layer change log₁₀ NC1 by {{nc1}}, NC2 by {{nc2}} and "
             "NC3 by {nc3}.",
-            {short.lower(): ("collapse-1-falls", f"{short}, RN1 on {data}") for short in ("NC1", "NC2", "NC3")},
+            {
+                value.lower(): at("collapse-1-falls", value=value, network="rn1", dataset=data)
+                for value in ("NC1", "NC2", "NC3")
+            },
         )
         for data, name in _DATA.items()
     ),
     *(
         Sentence(
             f"With two layers in each block on {name}, log₁₀ NC1 changes by {{change}} if {how}.",
-            {"change": (f"collapse-1-falls-{claim}", f"NC1, RN2 {by} on {data}")},
+            {
+                "change": at(
+                    f"collapse-1-falls-{claim}",
+                    value="NC1",
+                    network="rn2",
+                    by_depth=by,
+                    dataset=data,
+                    loss="cross_entropy",
+                )
+            },
         )
         for data, name in _DATA.items()
         for by, claim, how in (
@@ -44,26 +63,31 @@ FOUND = (
         )
     ),
     Sentence(
-        "Grown by splitting every block into two, networks end at {lower:%} of the loss above the optimum that "
-        "training from scratch leaves.",
-        {"lower": ("collapse-growth-lower", "RN1 on digits")},
+        "Networks grown from shallower ones end at {lower:%} of the loss above the optimum that training from scratch "
+        "leaves after as many gradients.",
+        {"lower": at("collapse-loss-grown")},
+    ),
+    Sentence(
+        "New branches of two-layer blocks grow below {switch} times the predicted penalty, and living ones hold out to "
+        "{living} times that.",
+        {"switch": at("collapse-critical-switch"), "living": at("collapse-critical-hysteresis")},
     ),
     Sentence(
         "On as few MNIST images as they have dimensions, where the optimum is the same at every depth, log₁₀ NC1 "
         "changes with depth by {share:%} of what it does on five times as many.",
-        {"share": ("collapse-few-flat", "NC1")},
+        {"share": at("collapse-few-flat", value="NC1")},
     ),
     Sentence(
         "Collapsed inputs are perturbed a little, in directions that the last layer reads. Of NC1, networks of 21 "
         "layers with all penalties at λ/L leave {left:%}, and {seen:%} in directions that their last layer reads.",
         {
-            "left": ("collapse-perturbed-uniform", "RN2 uniform, E in class space, L = 21"),
-            "seen": ("collapse-perturbed-seen", "RN2 uniform, E in class space, L = 21"),
+            "left": at("collapse-perturbed-uniform", placement="class space"),
+            "seen": at("collapse-perturbed-seen", placement="class space"),
         },
     ),
     Sentence(
         "A network's loss sets an upper bound on its NC1; the closest network has {share:%} of its bound.",
-        {"share": ("collapse-certificate-holds", "")},
+        {"share": at("collapse-certificate-holds", quantity="NC1")},
     ),
 )
 TERMS = (
@@ -72,5 +96,7 @@ TERMS = (
     ("NC3", "how far features are from the row of their class, 1 - cosine"),
     ("RN1, RN2", "residual networks with one or two linear layers in each block"),
     ("T11", "causal transformer with one linear map for each of W_VO, W_QK and the MLP"),
+    ("lineage", "networks of rising depth from one random start, each grown from the one before"),
+    ("at an optimum", "within 5 % of the least loss that is known of the setting and depth"),
 )
 SCALE = "MNIST, CIFAR-10 and IMDB, width 64, depths to 34, 5000 epochs, five seeds"

@@ -1,110 +1,69 @@
-"""Depth by splitting: every trained block becomes two of half its branch, and all are trained on.
+"""Deeper networks from shallower ones: blocks split into two of half the branch, or blocks of zeros put behind them.
 
-This is how the paper's proof spends less penalty on the same map: |W / 2|^2 + |W / 2|^2 is half of |W|^2. With two
-linear layers a block half a branch has both matrices over sqrt(2), and the penalty stays.
+A split spends less penalty on the same map: |W / 2|^2 + |W / 2|^2 is half of |W|^2; that is the paper's proof. With two
+linear layers a block half a branch has both matrices over sqrt(2), and the penalty stays. Zeros change nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
 
-import pandas as pd
 import torch
-from torch import Tensor
 
-from symlab.data.samples import pooled_samples
-from symlab.measures.job import Job
-from symlab.networks import TorchDefault
-from symlab.networks.initialise import sample_parameters
-from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.resnet_stack import ResNetData, ResNetStack
-from symlab.papers.neural_collapse.settings import Growth
-from symlab.papers.neural_collapse.trained_runs import CollapseProbe, penalised_descent
-from symlab.schemes import Standard
 from symlab.schemes.fixed_parts import State
-from symlab.seeds import torch_generator
-from symlab.training.objective import Replica, Replicas
-from symlab.training.schedule import learning_rate
-from symlab.training.settings import Recipe
 
-MEASURED = ("NC1", "NC2A", "NC3", "fit", "hidden", "last", "accuracy")
+BLOCK = re.compile(r"blocks\.(\d+)\.(.+)")
 
 
-def grow_by_splitting(settings: Growth, job: Job, dataset: str) -> dict[str, pd.DataFrame]:
-    """Train networks of one block, split their blocks and train on, as often as asked for.
-
-    Returns:
-        ``collapse_growth.csv``: a row a network, depth and ``moment`` (``split``: before it is trained at that depth,
-        ``trained``), with its losses and metrics.
-    """
-    rows: list[dict[str, object]] = []
-    source = job.datasets[dataset]
-    layers, members = int(settings.network[2]), [Replica(0, seed) for seed in range(settings.seeds)]
-    x, y = pooled_samples(source, settings.pool, per_class=settings.per_class)
-    place = torch.device(job.device)
-    data = ResNetData(x.to(place), y.to(place), x[:0], y[:0], "classification")
-    state = draw_networks(
-        LayerNormResNet(x.shape[1], source.n_classes, settings.width, 2, layers),
-        [torch_generator(job.study, "growth", dataset, seed) for seed in range(settings.seeds)],
-    )
-    for doubling in range(settings.doublings + 1):
-        L = 2**doubling + 1
-        hidden = settings.penalty / L if settings.by_depth == "split" else settings.penalty
-        network = LayerNormResNet(x.shape[1], source.n_classes, settings.width, L, layers)
-        probe = CollapseProbe(network, x, y, "classification", hidden, settings.penalty)
-        key = {"dataset": dataset, "network": settings.network, "by_depth": settings.by_depth, "L": L}
-        key |= {"width": settings.width, "classes": source.n_classes, "last_penalty": settings.penalty, "N": len(y)}
-        if doubling:
-            state = split_blocks(state)
-            rows += _rows(key | {"moment": "split"}, probe(state))
-        lr = settings.tuning_lr if doubling else settings.lr
-        recipe = penalised_descent(network, hidden, settings.penalty, lr, settings.steps)
-        state = train_on(network, state, members, data, recipe)
-        rows += _rows(key | {"moment": "trained"}, probe(state))
-        job.report(f"{dataset}, L = {L}: NC1 {[row['NC1'] for row in rows[-settings.seeds :]]}")
-    return {"collapse_growth.csv": pd.DataFrame(rows)}
+TWO = re.compile(r"(linears\.)?1\.weight")
 
 
-def draw_networks(network: LayerNormResNet, generators: Sequence[torch.Generator]) -> State:
-    """Stacked random weights, a network a generator."""
-    drawn = [sample_parameters(network, TorchDefault(name="torch"), generator) for generator in generators]
-    return {name: torch.stack([one[name] for one in drawn]) for name in drawn[0]}
-
-
-def split_blocks(state: State) -> State:
-    """A residual network with every block twice, each with half of the branch.
-
-    Of one layer, halves of weights and bias; of two, weights and first bias over sqrt(2) and half of the second bias.
-    """
-    found = {name: tensor for name, tensor in state.items() if not name.startswith("blocks.")}
-    two = any(name.startswith("blocks.0.1.") for name in state)
+def blocks_of(state: State) -> list[State]:
+    """The tensors of each block, by their names within it."""
+    blocks: dict[int, State] = {}
     for name, tensor in state.items():
-        if name.startswith("blocks."):
-            _, place, rest = name.split(".", 2)
-            share = math.sqrt(2) if two and rest != "1.bias" else 2
-            for half in range(2):
-                found[f"blocks.{2 * int(place) + half}.{rest}"] = tensor / share
-    return found
+        if found := BLOCK.fullmatch(name):
+            blocks.setdefault(int(found[1]), {})[found[2]] = tensor
+    return [blocks[place] for place in sorted(blocks)]
 
 
-def train_on(
-    network: LayerNormResNet,
-    state: State,
-    members: list[Replica],
-    data: ResNetData,
-    recipe: Recipe,
-    make: Callable[[Replicas, ResNetData], ResNetStack] = ResNetStack,
-) -> State:
-    """Stacked networks trained from given weights, by ``make``'s steps."""
-    order = [name for name, _ in network.named_parameters()]
-    W = {name: state[name] for name in order}
-    stack = make(Replicas(members, network, W, {}, {}, Standard(name="standard"), recipe), data)
-    for step in range(recipe.epochs):
-        stack.step(learning_rate(recipe, step, 1), [])
-    return stack.state()
+def with_blocks(state: State, blocks: list[State]) -> State:
+    """The same embedding and readout, with other blocks between them."""
+    kept = {name: tensor for name, tensor in state.items() if not BLOCK.fullmatch(name)}
+    return kept | {f"blocks.{b}.{name}": t for b, block in enumerate(blocks) for name, t in block.items()}
 
 
-def _rows(key: dict[str, object], measured: dict[str, Tensor]) -> list[dict[str, object]]:
-    seeds = range(len(measured["NC1"]))
-    return [{**key, "seed": seed, **{name: float(measured[name][seed]) for name in MEASURED}} for seed in seeds]
+def grow(state: State, blocks: int) -> State:
+    """A network of so many blocks: spread evenly, as many as needed are split, again and again.
+
+    Both halves of attention look where the whole looked.
+    """
+    found = blocks_of(state)
+    while len(found) < blocks:
+        more = min(blocks - len(found), len(found))
+        chosen = {round((number + 0.5) * len(found) / more - 0.5) for number in range(more)}
+        found = [half for place, block in enumerate(found) for half in (halves(block) if place in chosen else [block])]
+    return with_blocks(state, found)
+
+
+def halves(block: State) -> tuple[State, State]:
+    """Two blocks, each of half the branch."""
+    products = [r"(linears\.)?[01]\.weight", r"(linears\.)?0\.bias"] if any(TWO.fullmatch(n) for n in block) else []
+    shares = {"attention.value": math.sqrt(2), "attention.output": math.sqrt(2)}
+
+    def share(name: str) -> float:
+        if re.search("query|key", name):
+            return 1
+        root = any(re.fullmatch(pattern, name) for pattern in products)
+        return math.sqrt(2) if root else shares.get(name.removesuffix(".weight"), 2)
+
+    half = {name: tensor / share(name) for name, tensor in block.items()}
+    return half, half
+
+
+def pad(state: State, blocks: int) -> State:
+    """The same map with so many blocks, those behind the first ones of zeros."""
+    found = blocks_of(state)
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in found[-1].items()}
+    return with_blocks(state, [*found, *[zeros] * (blocks - len(found))])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from jaxtyping import Float
 from scipy.optimize import brentq, minimize_scalar
 
 
@@ -70,9 +68,35 @@ def certified_scatter(loss: float, d: int, K: int, penalty: float) -> float:
     return most if most < d else math.inf
 
 
-def certify_all(
-    losses: Float[np.ndarray, " n"], d: int, K: int, penalties: Float[np.ndarray, " n"], squared: bool = False
-) -> Float[np.ndarray, " n"]:
-    """``certified_collapse`` of each loss, or ``certified_scatter`` of each squared error."""
-    certify = certified_scatter if squared else certified_collapse
-    return np.array([certify(loss, d, K, penalty) for loss, penalty in zip(losses, penalties, strict=True)])
+def certified_cosine(loss: float, d: int, K: int, penalty: float) -> float:
+    """The least C that a balanced network of this cross-entropy plus penalty / 2 |W|^2 can have.
+
+    C = mean of w_y . h / (sqrt(d) r), with W less its mean row and r the root mean square of its rows' norms. Jensen's
+    inequality over samples and wrong classes gives fit >= log(1 + (K - 1) exp(-m)) with the mean margin m = C r sqrt(d)
+    K / (K - 1); C is least over r. A free bias drops out of the mean margin.
+    """
+
+    def cosine(r: float) -> float:
+        fit = loss - penalty * K * r * r / 2
+        if fit <= 0:
+            return math.inf
+        margin = math.log((K - 1) / math.expm1(fit))
+        return margin * (K - 1) / K / (r * math.sqrt(d))
+
+    if loss >= least_loss(0, K, penalty):
+        return -1.0
+    # C falls and rises again in r, between 0 and where the penalty alone is the loss.
+    most = math.sqrt(2 * loss / (penalty * K))
+    ends = (1e-3 * most, (1 - 1e-12) * most)
+    found = minimize_scalar(cosine, bounds=ends, method="bounded", options={"xatol": 1e-10})
+    return max(min(float(found.fun), 1.0), -1.0)
+
+
+def certified_alignment(loss: float, d: int, K: int, penalty: float) -> float:
+    """The largest NC3 that a balanced network of this loss can have, of W less its mean row.
+
+    With class cosines c_k and rows' norms a_k: C r <= mean a_k c_k, so that by Cauchy C^2 <= mean of max(c_k, 0), and
+    NC3 = 1 - mean c_k is at most 2 (1 - C^2); nothing, 2, where C is below 0.
+    """
+    C = certified_cosine(loss, d, K, penalty)
+    return 2 * (1 - max(C, 0.0) ** 2)

@@ -6,6 +6,8 @@ The paper argues that with two linear layers a block E stays where all penalties
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import torch
@@ -14,14 +16,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.measures.job import Job
-from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
-from symlab.papers.neural_collapse.growth import draw_networks, train_on
-from symlab.papers.neural_collapse.resnet_stack import ResNetData, ResNetStack
+from symlab.networks import TorchDefault
+from symlab.networks.initialise import sample_parameters
+from symlab.networks.layernorm_resnet import normalise
+from symlab.papers.neural_collapse.collapse import collapse_metrics, within_over_between
+from symlab.papers.neural_collapse.networks import GivenFeatures
+from symlab.papers.neural_collapse.objectives import OwnInputs
 from symlab.papers.neural_collapse.settings import PerturbedClasses
-from symlab.papers.neural_collapse.trained_runs import CollapseProbe, penalised_descent
+from symlab.papers.neural_collapse.trained_runs import Descent, objective_of
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
-from symlab.training.objective import Replica, Replicas
+from symlab.training.stacks import TrainingData
 
 SCHEMES = {
     "rn1": ("rn1", "constant"),
@@ -31,24 +36,8 @@ SCHEMES = {
 }
 """Network and how penalties fall with depth."""
 PLACEMENTS = ("class space", "other dimensions")
-KEPT = ("NC1", "NC1_row", "fit", "hidden", "last")
 BRANCH = 0.01
 """By what torch's random weights of blocks are multiplied."""
-
-
-class GivenInputs(ResNetStack):
-    """Networks that read inputs of their own through an embedding that is not trained."""
-
-    def __init__(self, replicas: Replicas, data: ResNetData, inputs: Float[Tensor, "r n i"]):
-        super().__init__(replicas, data)
-        self.x = inputs
-
-    def _set_gradient(self, name: str, delta: Tensor, X: Tensor) -> None:
-        if name != "embedding":
-            super()._set_gradient(name, delta, X)
-            return
-        for part in ("weight", "bias"):
-            self.W[f"embedding.{part}"].grad.zero_()  # type: ignore[union-attr]
 
 
 def train_perturbed_classes(settings: PerturbedClasses, job: Job, scheme: str, L: int) -> dict[str, pd.DataFrame]:
@@ -57,47 +46,59 @@ def train_perturbed_classes(settings: PerturbedClasses, job: Job, scheme: str, L
     Returns:
         ``perturbed_classes.csv``: a row a network: ``scheme``, ``placement`` of E, ``eps``, L and seed; ``NC1_in`` of
         its first features, which are the inputs on a sphere, NC1 at the end and the part of it in the last layer's row
-        space, the losses, and that ``without`` branches.
+        space, the ``total`` loss with its penalties, and that ``without`` branches.
     """
     K = settings.classes
     cells = [(p, eps, seed) for p in PLACEMENTS for eps in settings.eps for seed in range(settings.seeds)]
     y = torch.arange(K).repeat_interleave(settings.per_class)
+    W_0 = isometry(2 * K, settings.width)
     inputs = torch.stack(
         [perturb_classes(y, K, eps, p, torch_generator(job.study, p, f"{eps:g}", seed)) for p, eps, seed in cells]
     )
-    data = ResNetData(inputs[0], y, inputs[0, :0], y[:0], "one_hot")
-    members = [Replica(0, each) for each in range(len(cells))]
+    features = inputs @ W_0.T
     name, by = SCHEMES[scheme]
-    network = LayerNormResNet(2 * K, K, settings.width, L, int(name[2]), output_bias=False)
     hidden = settings.penalty if by == "constant" else settings.penalty / L
     last = hidden if by == "uniform" else settings.penalty
+    descent = Descent(
+        lambda: GivenFeatures(K, settings.width, L, int(name[2])),
+        OwnInputs(features.flatten(0, 1), y.repeat(len(cells)), features[0, :0], y[:0], "one_hot", seeds=len(cells)),
+        (hidden, last),
+        (job.study, f"{scheme}_{L}"),
+        settings.steps,
+        settings.iterations,
+        settings.lr,
+        len(cells),
+    )
     generators = [torch_generator(job.study, scheme, L, *map(str, cell)) for cell in cells]
-    state = start_without_branches(network, generators, inputs, y, last)
-    bare = {name: 0 * tensor if name.startswith("blocks.") else tensor for name, tensor in state.items()}
-    without = [_measure(network, bare, r, inputs, y, 0, last) for r in range(len(cells))]
-    recipe = penalised_descent(network, hidden, last, settings.lr, settings.steps)
-    state = train_on(network, state, members, data, recipe, lambda r, on: GivenInputs(r, on, inputs))
+    start = start_without_branches(descent, generators, features, y, last)
+    bare = {name: 0 * tensor if name.startswith("blocks.") else tensor for name, tensor in start.items()}
+    state, _ = replace(descent, start=start).run(job, checkpoints=True)
     rows = []
     for r, (placement, eps, seed) in enumerate(cells):
-        found = _measure(network, state, r, inputs, y, hidden, last)
-        key = {"scheme": scheme, "placement": placement, "eps": eps, "L": L, "seed": seed}
-        row = {"NC1_in": found["layer1/NC1"], **{m: found[m] for m in KEPT}}
-        rows.append({**key, **row, "without": without[r]["fit"] + without[r]["last"]})
+        key: dict[str, Any] = {"scheme": scheme, "placement": placement, "eps": eps, "L": L, "seed": seed}
+        alone = replace(descent, data=TrainingData(features[r], y, features[r, :0], y[:0], "one_hot"))
+        losses = [objective_of(alone, {n: t[r : r + 1].double() for n, t in each.items()}) for each in (state, bare)]
+        rows.append({**key, **_measure(alone, state, r), "total": losses[0], "without": losses[1]})
     return {"perturbed_classes.csv": pd.DataFrame(rows)}
 
 
-def _measure(
-    network: LayerNormResNet, state: State, r: int, inputs: Tensor, y: Tensor, hidden: float, last: float
-) -> dict[str, float]:
-    """Of one network of a stack on its own inputs."""
-    found = CollapseProbe(network, inputs[r], y, "one_hot", hidden, last)({n: t[r : r + 1] for n, t in state.items()})
-    return {name: float(value) for name, value in found.items()}
+@torch.no_grad()
+def _measure(alone: Descent, state: State, r: int) -> dict[str, float]:
+    """NC1 of the first features and of the last, of one network of a stack on its own inputs."""
+    one = {name: tensor[r] for name, tensor in state.items()}
+    network = alone.build().double()
+    network.load_state_dict(one)
+    y = alone.data.y_train
+    layers = network.features(alone.data.x_train.double())  # type: ignore[operator]
+    found = collapse_metrics(layers[-1], one["readout.weight"], y, shifts=True)
+    first = within_over_between(layers[0], y, len(one["readout.weight"]))
+    return {"NC1_in": float(first), "NC1": float(found["NC1"]), "NC1_row": float(found["NC1_row"])}
 
 
 def start_without_branches(
-    network: LayerNormResNet,
+    descent: Descent,
     generators: Sequence[torch.Generator],
-    inputs: Float[Tensor, "r n i"],
+    features: Float[Tensor, "r n d"],
     y: Int[Tensor, " n"],
     last: float,
 ) -> State:
@@ -105,15 +106,12 @@ def start_without_branches(
 
     From random weights Adam ends far above the loss without branches after thousands of steps.
     """
-    state = draw_networks(network, generators)
-    state = {name: BRANCH * tensor if name.startswith("blocks.") else tensor for name, tensor in state.items()}
-    W_0 = isometry(inputs.shape[2], state["embedding.weight"].shape[1])
-    H = normalise(inputs @ W_0.T).double()
+    drawn = [sample_parameters(descent.build(), TorchDefault(name="torch"), generator) for generator in generators]
+    state = {name: BRANCH * torch.stack([one[name] for one in drawn]) for name in drawn[0]}
+    H = normalise(features).double()
     Y = functional.one_hot(y).to(H)
     ridge = last * len(y) * torch.eye(H.shape[2]).to(H)
     state["readout.weight"] = torch.linalg.solve(H.mT @ H + ridge, H.mT @ Y).mT.float()
-    state["embedding.weight"] = W_0.repeat(len(inputs), 1, 1)
-    state["embedding.bias"] = torch.zeros_like(state["embedding.bias"])
     return state
 
 

@@ -1,88 +1,214 @@
-"""Tables of networks trained to collapse."""
+"""Tables of networks minimised to collapse: what each is like, how far over the least known loss, and on what."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
+from torch.nn import functional
 
-from symlab.artifacts import Tensors
 from symlab.data.dataset import Dataset
-from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse.collapse import linear_floor
+from symlab.papers.neural_collapse.collapse import collapse_metrics, linear_floor, within_over_between
+from symlab.papers.neural_collapse.gufm import least_loss, squared_error_optimum
+from symlab.papers.neural_collapse.lemmas import free_optimum
+from symlab.papers.neural_collapse.networks import build_network
+from symlab.papers.neural_collapse.objectives import margin_loss
 from symlab.papers.neural_collapse.settings import Runs
+from symlab.papers.neural_collapse.trained_runs import Samples, objective_on, samples_of
+from symlab.seeds import torch_generator
 from symlab.study.points import Result
+
+SETTING = ["dataset", "network", "pre_norm", "loss", "output_bias", "by_depth", "every_token", "penalty", "width", "N"]
+"""What networks of one depth curve have in common."""
+FREE_ITERATIONS, FREE_STARTS = 2000, 2
+UNDEFINED = ("NC2A", "NC2B", "NC3", "NC3_centred", "NC2A_centred", "NC1_row", "NC1_null")
+"""Metrics that no simplex bounds where labels are mixed."""
 
 
 def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) -> dict[str, pd.DataFrame]:
-    """Rows of all networks and moments, of their layers, and of the samples that they were trained on.
+    """Rows of all networks, of their layers, of the best of each depth, and of the samples.
 
     Returns:
-        ``collapse_course.csv``: a row a network and moment: what it is (``dataset``, ``network``, ``pre_norm``,
-        ``loss``, ``by_depth``, ``hidden_penalty`` and ``last_penalty``, L, width, classes, seed), ``step``, its
-        ``accuracy``, the loss as ``fit``, ``hidden`` and ``last`` (penalties), ``gradient`` (norm of the objective's)
-        and the metrics of ``collapse_metrics``.
-        ``collapse_layers.csv``: NC1 of X_1 .. X_L at the end, a row a layer.
+        ``collapse_runs.csv``: a row a network: what it is (``SETTING``, ``grown``, ``optimizer``, ``hidden_penalty``
+        and ``last_penalty``, classes, L, ``seed``, which of a ``reference`` is -1), ``total`` and its parts ``fit``,
+        ``hidden`` and ``last``, its ``gap`` over the least that is known, ``gradient``, ``work``, the loss ``without``
+        branches and that of ``free`` features, ``accuracy``, the metrics of ``collapse_metrics``, and ``NC1_test`` and
+        ``accuracy_test``.
+        ``collapse_layers.csv``: NC1 of X_1 .. X_L, a row a network and layer.
+        ``collapse_optima.csv``: ``least_known``.
         ``collapse_samples.csv``: a row a data set and reduction: N; ``inputs`` and ``rank`` of what the first layer
-        reads (with a constant) where the output is taken, which of transformers is the last patch, of texts as many as
-        there are words; NC1 of the best linear map of it (``linear_floor``) and the share of ``blank`` last patches.
+        reads (with a constant) where the output is taken; NC1 of the best linear map of it (``linear_floor``).
     """
-    courses, layers, samples = [], [], {}
+    runs, layers, samples, free = [], [], {}, {}
     for each in results:
         grid, dataset = each.settings, job.datasets[each.point["dataset"]]
-        key = _describe(grid, dataset, each.point)
-        reduction = {"dataset": each.point["dataset"], "pool": grid.pool, "per_class": grid.per_class}
-        sampled = {**reduction, "patch": grid.patch or 0, "tokens": dataset.image is None and grid.transformer}
-        if tuple(sampled.values()) not in samples:
-            x, y = pooled_samples(dataset, grid.pool, per_class=grid.per_class)
-            samples[tuple(sampled.values())] = sampled | _describe_samples(grid, dataset, x, y)
-        courses.append(_course(each.found, key | {"N": samples[tuple(sampled.values())]["N"]}))
-        layers.append(_layers(each.found, key))
+        chosen = samples_of(grid, dataset)
+        key = _describe(grid, each.point, chosen)
+        reduction = (each.point["dataset"], grid.pool, grid.per_class, grid.patch, grid.every_token, grid.transformer)
+        if reduction not in samples:
+            samples[reduction] = _describe_samples(grid, dataset, chosen, each.point["dataset"])
+        of_free = (*reduction, grid.loss, grid.has_bias, key["last_penalty"], grid.width)
+        if of_free not in free:
+            free[of_free] = least_free(grid, chosen, key["last_penalty"])
+        networks, of_layers = _measured(grid, dataset, chosen, each, job, key | {"free": free[of_free]})
+        runs += networks
+        layers += of_layers
+    table = pd.DataFrame(runs)
+    optima = least_known(table)
+    best = optima.set_index([*SETTING, "L"])["least"]
+    table["gap"] = table["total"] / best.reindex(pd.MultiIndex.from_frame(table[[*SETTING, "L"]])).to_numpy() - 1
     return {
-        "collapse_course.csv": pd.concat(courses, ignore_index=True),
-        "collapse_layers.csv": pd.concat(layers, ignore_index=True),
+        "collapse_runs.csv": table,
+        "collapse_layers.csv": pd.DataFrame(layers),
+        "collapse_optima.csv": optima,
         "collapse_samples.csv": pd.DataFrame(list(samples.values())),
     }
 
 
-def _describe_samples(grid: Runs, dataset: Dataset, x: Tensor, y: Tensor) -> dict[str, Any]:
+def least_known(runs: pd.DataFrame) -> pd.DataFrame:
+    """The least loss that is known of each setting and depth, and what gave it.
+
+    A deeper network contains a shallower one with blocks of zeros, and of residual ones that without branches, at a
+    penalty that is no higher: so the least cannot rise with depth.
+    """
+    rows = []
+    for keys, of_setting in runs[runs["optimizer"] == "lbfgs"].groupby(SETTING, sort=False):
+        before = math.inf
+        for L, of_depth in of_setting.groupby("L"):
+            at = of_depth["total"].idxmin()
+            reference, grown = of_depth.loc[at, ["reference", "grown"]]
+            by = "reference" if reference else "grown" if grown else "from scratch"
+            found = {by: of_depth["total"].min(), "without branches": of_depth["without"].min(), "depth before": before}
+            by, before = min(found.items(), key=lambda item: math.inf if math.isnan(item[1]) else item[1])
+            rows.append({**dict(zip(SETTING, keys, strict=True)), "L": L, "least": before, "by": by}
+                        | {name: of_depth[name].min() for name in ("free", "without")})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def least_free(grid: Runs, samples: Samples, penalty: float) -> float:
+    """The least loss of free features: in closed form, or the best of a few random starts."""
+    if not grid.every_token and grid.loss == "cross_entropy":
+        return least_loss(grid.width, samples.classes, penalty)
+    if grid.loss == "squared_error":
+        return squared_error_optimum(grid.width, samples.classes, penalty, grid.has_bias)[0]
+    y, loss = torch.arange(samples.classes), margin_loss
+    if grid.every_token:
+        labels, shares = mixed_labels(samples)[1:]
+        y = torch.arange(len(labels))
+
+        def loss(outputs: Tensor, y: Tensor) -> Tensor:
+            return -(shares[:, None] * labels * outputs.log_softmax(dim=1)).sum()
+
+    generator = torch_generator("free features", grid.loss)
+    arguments = (y, samples.classes, grid.width, penalty, loss, grid.has_bias, FREE_ITERATIONS, generator)
+    return min(free_optimum(*arguments)[0] for _ in range(FREE_STARTS))
+
+
+def mixed_labels(samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
+    """Of texts by token: places of distinct contexts among all tokens and the kind of each, kinds' labels and shares.
+
+    Contexts of one kind have the same mix of next words; a share counts their tokens.
+
+    Returns:
+        [contexts, 2] (place, kind), [kinds, k], [kinds].
+    """
+    following: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    places: dict[tuple[float, ...], int] = {}
+    for text, (words, nexts) in enumerate(zip(samples.x.tolist(), samples.y.tolist(), strict=True)):
+        for at, word in enumerate(nexts):
+            context = tuple(words[: at + 1])
+            following[context].append(word)
+            places.setdefault(context, text * len(nexts) + at)
+    kinds: dict[tuple[float, ...], int] = {}
+    shares: dict[int, int] = defaultdict(int)
+    rows = []
+    for context, words in following.items():
+        mix = functional.one_hot(torch.tensor(words), samples.classes).double().mean(0)
+        kind = kinds.setdefault(tuple(mix.tolist()), len(kinds))
+        shares[kind] += len(words)
+        rows.append((places[context], kind))
+    share = torch.tensor([shares[kind] for kind in range(len(kinds))]).double()
+    return torch.tensor(rows), torch.tensor(list(kinds)).double(), share / share.sum()
+
+
+def _describe(grid: Runs, point: dict[str, Any], samples: Samples) -> dict[str, Any]:
+    hidden, last = grid.penalties(point["L"])
+    names = ("network", "pre_norm", "loss", "by_depth", "every_token", "penalty", "width", "grown", "optimizer")
+    named = {"dataset": point["dataset"], **{name: getattr(grid, name) for name in names}}
+    N = len(mixed_labels(samples)[0]) if grid.every_token else len(samples.y)
+    sizes = {"output_bias": grid.has_bias, "N": N, "classes": samples.classes, "L": point["L"]}
+    return {**named, **sizes, "hidden_penalty": hidden, "last_penalty": last}
+
+
+def _describe_samples(grid: Runs, dataset: Dataset, samples: Samples, name: str) -> dict[str, Any]:
+    x, N = samples.x, len(samples.y)
+    key = {"dataset": name, "pool": grid.pool, "patch": grid.patch or 0, "every_token": grid.every_token}
+    if grid.every_token:
+        N = len(mixed_labels(samples)[0])
+        rank = len(torch.unique(x)) + x.shape[1] - 1
+        return {**key, "N": N, "inputs": samples.classes, "rank": rank, "linear_floor": math.nan}
     if grid.transformer and dataset.image is None:
-        words = int(dataset.x_train.max()) + 1
-        return {"N": len(y), "inputs": words, "rank": words, "linear_floor": math.nan, "blank": 0.0}
+        words = len(torch.unique(x[:, -1]))
+        return {**key, "N": N, "inputs": int(dataset.x_train.max()) + 1, "rank": words, "linear_floor": math.nan}
     if grid.transformer and grid.patch is not None:
         channels = dataset.image[0] if dataset.image else 1
         side = math.isqrt(x.shape[1] // channels)
         x = x.unflatten(1, (channels, side, side))[:, :, -grid.patch :, -grid.patch :].flatten(1)
-    rank, floor = linear_floor(x, y, dataset.n_classes)
-    blank = float((x == x.min()).all(dim=1).double().mean()) if grid.transformer else 0.0
-    return {"N": len(y), "inputs": x.shape[1], "rank": rank, "linear_floor": floor, "blank": blank}
+    rank, floor = linear_floor(x, samples.y, samples.classes)
+    return {**key, "N": N, "inputs": x.shape[1], "rank": rank, "linear_floor": floor}
 
 
-def _describe(grid: Runs, dataset: Dataset, point: dict[str, Any]) -> dict[str, Any]:
-    by_depth = grid.by_depth if grid.hidden_penalty is None else "swept"
-    named = {"network": grid.network, "pre_norm": grid.pre_norm, "loss": grid.loss, "by_depth": by_depth}
-    penalties = {name: point[name] for name in ("hidden_penalty", "last_penalty")}
-    sizes = {"width": grid.width, "classes": dataset.n_classes, "L": point["L"]}
-    return {"dataset": point["dataset"], **named, **penalties, **sizes}
+def _measured(
+    grid: Runs, dataset: Dataset, samples: Samples, result: Result, job: Job, key: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of a point's networks, and of their layers."""
+    network = build_network(grid, dataset, samples.x.shape[1], samples.classes, result.point["L"])
+    network = network.double().to(job.device)
+    found = result.found
+    states = {name.removeprefix("state/"): array for name, array in found.items() if name.startswith("state/")}
+    networks, layers = [], []
+    for member, total in enumerate(found["objective"].tolist()):
+        reference = member == grid.seeds
+        network.load_state_dict({name: torch.from_numpy(np.asarray(array[member])) for name, array in states.items()})
+        of_network = {**key, "reference": reference, "seed": -1 if reference else member, "total": total}
+        of_network |= {name: float(found[name][member]) for name in ("gradient", "work")}
+        metrics, of_layers = _metrics(grid, network, samples, job.device)
+        networks.append(of_network | {"without": float(found["without"][0])} | metrics)
+        layers += [{**of_network, "layer": layer, "NC1": NC1} for layer, NC1 in enumerate(of_layers, 1)]
+    return networks, [{name: row[name] for name in (*SETTING, "grown", "optimizer", "reference", "seed", "L", "layer",
+                                                     "NC1")} for row in layers]  # fmt: skip
 
 
-def _course(point: Tensors, key: dict[str, Any]) -> pd.DataFrame:
-    names = [name for name in point if name != "steps" and not name.startswith("layer")]
-    moment, seed = (index.ravel() for index in np.indices(point["NC1"].shape))
-    columns = {name: point[name].ravel() for name in names}
-    return pd.DataFrame({**key, "seed": seed, "step": point["steps"][moment], **columns})
-
-
-def _layers(point: Tensors, key: dict[str, Any]) -> pd.DataFrame:
-    tables = []
-    for name, values in point.items():
-        if name.startswith("layer"):
-            layer = int(name.partition("/")[0].removeprefix("layer"))
-            seeds = np.arange(values.shape[1])
-            tables.append(pd.DataFrame({**key, "layer": layer, "seed": seeds, "NC1": values[-1]}))
-    return pd.concat(tables, ignore_index=True).sort_values(["layer", "seed"], ignore_index=True)
+@torch.no_grad()
+def _metrics(grid: Runs, network: Any, samples: Samples, device: str) -> tuple[dict[str, float], list[float]]:
+    """A network's losses and metrics in float64, and NC1 after every layer."""
+    data = objective_on(grid, samples).widened()
+    x, y = data.x_train.to(device), data.y_train.to(device)
+    features, outputs, W = network.features(x), network(x), network.readout.weight
+    fit = data.losses(outputs, y)
+    K, shifts = samples.classes, grid.loss != "cross_entropy"
+    accuracy = (outputs.argmax(dim=-1) == y).double().mean()
+    if grid.every_token:
+        places, kinds = mixed_labels(samples)[0].to(device).unbind(1)
+        features, y = [layer[places] for layer in features], kinds
+        NC1 = [within_over_between(layer, y, int(kinds.max()) + 1) for layer in features]
+        found = {"NC1": NC1[-1], **dict.fromkeys(UNDEFINED, torch.tensor(math.nan))}
+        tested = {"NC1_test": torch.tensor(math.nan)}
+    else:
+        NC1 = [within_over_between(layer, y, K) for layer in features]
+        found = collapse_metrics(features[-1], W, y, shifts=shifts)
+        H = network.features(samples.x_test.double().to(device))[-1]
+        tested = {"NC1_test": within_over_between(H, samples.y_test.to(device), K)}
+    hits = network(samples.x_test.double().to(device)).argmax(dim=-1) == samples.y_test.to(device)
+    hidden, last = grid.penalties(len(network.blocks) + (not grid.transformer))
+    blocks = [t.square().sum() for n, t in network.named_parameters() if n.startswith("blocks.") and "bias" not in n]
+    found |= {"fit": fit, "hidden": hidden / 2 * sum(blocks), "last": last / 2 * W.square().sum(), **tested}
+    found |= {"accuracy": accuracy, "accuracy_test": hits.double().mean()}
+    return {name: float(value) for name, value in found.items()}, [float(value) for value in NC1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,145 +11,130 @@ from symlab.errors import UserError
 from symlab.settings import Amount, Distinct, NotNegative, Positive, Several
 from symlab.study.experiment import Point, PointSettings
 
-Penalty = NotNegative
+
+class OnSamples(PointSettings):
+    """What networks are trained on, and how long."""
+
+    width: Positive = Field(64, description="d.")
+    per_class: Positive = Field(description="Training samples of each class; of texts by token, of all texts.")
+    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
+    lr: Amount = Field(0.005, description="Learning rate of Adam from random weights, to 0 by a half cosine.")
+    steps: Positive = Field(300, description="Steps of Adam from random weights, each on all samples.")
+    effort: Positive = Field(
+        4000, description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2."
+    )
+    seeds: Positive = Field(3, description="Networks of each point; their samples are the same.")
+
+    def scale(self) -> dict[str, int]:
+        return {"samples a class": self.per_class, "seeds": self.seeds}
 
 
-class Runs(PointSettings):
-    """Networks of several depths trained to collapse, by full-batch Adam, and their metrics on the way (Figs. 1, 2).
+class Runs(OnSamples):
+    """Networks of several depths minimised to collapse (Figs. 1, 2); of each depth one more, the reference, for longer.
 
-    Every depth is a point, and every hidden penalty where several are given.
+    Every depth is a point. Grown networks begin with those of the depth before, some of their blocks split in two.
     """
 
-    by: ClassVar = {key: key for key in ("dataset", "L", "hidden_penalty")}
     network: Literal["rn1", "rn2", "t11", "t12", "t21", "t22"] = Field(
         description="Residual networks with one or two linear layers a block; transformers with one or two in the "
         "attention (first digit) and in the MLP (second)."
     )
     dataset: str | None = Field(None, description="Which of the study's data sets to train on; null for each of them.")
-    L: Distinct[Annotated[int, Field(ge=0)]] = Field(
-        [1, 2, 3, 5, 8, 13, 21, 34],
+    L: Distinct[Annotated[int, Field(ge=1)]] = Field(
+        [2, 3, 5, 8, 13, 21, 34],
         min_length=1,
-        description="Depths as the paper counts them: a residual network has L - 1 blocks, a transformer L; the "
-        "smallest, LayerNorm and a linear map alone, is 1 or 0.",
+        description="Depths as the paper counts them, rising: a residual network has L - 1 blocks, a transformer L.",
     )
-    width: Positive = Field(64, description="d.")
     pre_norm: bool = Field(False, description="Whether blocks read normalised inputs, or normalise their sums.")
-    loss: Literal["cross_entropy", "squared_error"] = Field(
+    loss: Literal["cross_entropy", "squared_error", "margins"] = Field(
         "cross_entropy",
-        description="squared_error: half the squared distance from one-hot labels, without output bias.",
+        description="squared_error: half the squared distance from one-hot labels; margins: squared hinges whose "
+        "margins differ from class to class, which is neither and not symmetric.",
     )
-    penalty: Penalty = Field(0.005, description="λ of the squared weights, halved; embedding and biases have none.")
+    output_bias: bool | None = Field(
+        None, description="Whether the last layer has a bias, without penalty; null: with cross_entropy alone."
+    )
+    penalty: NotNegative = Field(0.005, description="λ of the squared weights, halved; embedding, biases have none.")
     by_depth: Literal["constant", "uniform", "split"] = Field(
         "constant",
         description="constant: λ at every depth; uniform: λ / L; split: λ / L of hidden weights, λ of the last.",
     )
-    hidden_penalty: list[Penalty] | None = Field(
-        None, description="λ of hidden weights, one network each, instead of what by_depth says; null for none."
+    grown: bool = Field(True, description="Whether depths grow from one another; else all begin at random weights.")
+    optimizer: Literal["lbfgs", "sgd", "adamw"] = Field(
+        "lbfgs",
+        description="lbfgs: Adam, then L-BFGS. Controls, from random weights: sgd, which takes ``steps`` epochs of "
+        "batches of 32 with momentum 0.9; adamw, the same with decay λ of all weights instead of penalties.",
     )
-    lr: Amount = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
-    steps: Positive = Field(5000, description="Steps, each on all samples.")
-    seeds: Positive = Field(5, description="Networks of each point; their samples are the same.")
-    per_class: Positive = Field(description="Training samples of each class.")
-    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
+    reference: NotNegative = Field(
+        2, description="Effort of the reference, from the best network of each depth, as a multiple of theirs."
+    )
     patch: Positive | None = Field(None, description="Side of a transformer's patches in (averaged) pixels.")
-    moments: int = Field(20, ge=5, description="How often all is measured on the way.")
+    every_token: bool = Field(
+        False, description="Whether each token of a text is a sample, labelled by the next, or the text is."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if min(self.L) < 1 and not self.transformer:
-            raise ValueError("a residual network has L of 1 at least")
+        if min(self.L) < 2 and not self.transformer:
+            raise ValueError("a residual network has L of 2 at least")
+        if sorted(self.L) != self.L:
+            raise ValueError("L must rise")
+        if self.grown and self.optimizer != "lbfgs":
+            raise ValueError(f"optimizer: {self.optimizer} goes with grown: false")
+        if self.every_token and not self.transformer:
+            raise ValueError("every_token needs a transformer")
         return self
 
     def points(self, datasets: Sequence[str] = ()) -> list[Point]:
-        """Every depth and hidden penalty on each data set, or on the one that is named.
+        """Every depth on each data set, or on the one that is named; grown ones with the depth ``after`` which it is.
 
         Raises:
             UserError: the study has no such data set.
         """
         if self.dataset is not None and self.dataset not in datasets:
             raise UserError(f"it names the data set {self.dataset!r}, but the study has {', '.join(datasets)}.")
-        found = []
-        for name in datasets if self.dataset is None else [self.dataset]:
-            for L in self.L:
-                hidden, last = self.penalties(L)
-                for each in self.hidden_penalty or [hidden]:
-                    found.append({"dataset": name, "L": L, "hidden_penalty": each, "last_penalty": last})
-        return found
+        names = datasets if self.dataset is None else [self.dataset]
+        before = [0, *self.L[:-1]] if self.grown else [0] * len(self.L)
+        return [
+            {"dataset": name, "L": L, "after": each} for name in names for L, each in zip(self.L, before, strict=True)
+        ]
+
+    def follows(self, point: Point) -> Point | None:
+        if not point["after"]:
+            return None
+        return next(each for each in self.points([point["dataset"]]) if each["L"] == point["after"])
+
+    def common(self) -> dict[str, Any]:
+        return {key: value for key, value in self.spec().items() if key not in ("L", "dataset")}
 
     @property
     def transformer(self) -> bool:
         """Whether it is a transformer."""
         return self.network[0] == "t"
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether the last layer has a bias."""
+        return self.loss == "cross_entropy" if self.output_bias is None else self.output_bias
+
     def penalties(self, L: int) -> tuple[float, float]:
         """λ of hidden weights and of the last layer at a depth, by ``by_depth``."""
-        hidden = self.penalty if self.by_depth == "constant" else self.penalty / max(L, 1)
-        last = hidden if self.by_depth == "uniform" else self.penalty
-        return hidden, last
-
-    def scale(self) -> dict[str, int]:
-        return {"samples a class": self.per_class, "steps": self.steps, "seeds": self.seeds}
+        hidden = self.penalty if self.by_depth == "constant" else self.penalty / L
+        return hidden, hidden if self.by_depth == "uniform" else self.penalty
 
 
-class CriticalPenalty(PointSettings):
-    """The penalty of hidden weights above which branches of two-layer blocks die, from networks without branches."""
+class CriticalPenalty(OnSamples):
+    """The penalty of hidden weights above which branches of two-layer blocks die: predicted, and found by bisection."""
 
-    by: ClassVar = {"last_penalty": "last_penalty", "seed": "seeds"}
-    last_penalty: Annotated[list[Amount], Field(min_length=1)] = Field([0.005], description="λ of the last layer.")
-    width: Positive = Field(64, description="d.")
-    per_class: Positive = Field(description="Training samples of each class.")
-    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-    lr: Amount = Field(0.005, description="Learning rate of Adam, to 0 by a half cosine.")
-    steps: Positive = Field(3000, description="Steps, each on all samples.")
-    seeds: Positive = Field(2, description="Networks at each penalty.")
+    by: ClassVar = {"last_penalty": "last_penalty", "L": "L"}
+    L: Annotated[list[Several], Field(min_length=1)] = Field([2, 3, 5], description="Depths.")
+    last_penalty: Annotated[list[Amount], Field(min_length=1)] = Field(
+        [0.00125, 0.0025, 0.005, 0.01], description="λ of the last layer."
+    )
+    halvings: Positive = Field(
+        5, description="Of the interval from a quarter of the predicted penalty to four times it, in its logarithm."
+    )
     starts: Positive = Field(50, description="Random starts of the search for the best neuron.")
-
-    def scale(self) -> dict[str, int]:
-        return {"networks a penalty": self.seeds}
-
-
-class Growth(PointSettings):
-    """Networks grown by splitting: trained with one block, then every block made two and trained on, repeatedly."""
-
-    network: Literal["rn1", "rn2"] = Field("rn1", description="One or two linear layers a block.")
-    by_depth: Literal["constant", "split"] = Field(
-        "constant", description="constant: λ at every depth; split: λ / L of hidden weights, λ of the last."
-    )
-    doublings: Positive = Field(5, description="How often blocks are split: depths 2, 3, 5, 9, 17, 33.")
-    width: Positive = Field(64, description="d.")
-    penalty: Penalty = Field(0.005, description="λ of the squared weights, halved; embedding and biases have none.")
-    per_class: Positive = Field(description="Training samples of each class.")
-    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-    lr: Amount = Field(0.005, description="Learning rate at the first depth, by a half cosine.")
-    tuning_lr: Amount = Field(0.001, description="Learning rate after each split, likewise.")
-    steps: Positive = Field(3000, description="Steps at each depth, each on all samples.")
-    seeds: Positive = Field(4, description="Networks.")
-
-    def scale(self) -> dict[str, int]:
-        return {"networks grown by splitting": self.seeds}
-
-
-class Hysteresis(PointSettings):
-    """Two-layer networks whose branches live, trained on at larger penalties of hidden weights."""
-
-    by: ClassVar = {"L": "L"}
-    L: Annotated[list[Several], Field(min_length=1)] = Field([2, 5], description="Depths.")
-    hidden_penalty: Annotated[list[Penalty], Field(min_length=2)] = Field(
-        description="λ of hidden weights, rising; networks trained from random weights at the first go on at each."
-    )
-    last_penalty: Amount = Field(0.005, description="λ of the last layer.")
-    width: Positive = Field(64, description="d.")
-    per_class: Positive = Field(description="Training samples of each class.")
-    pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
-    lr: Amount = Field(0.005, description="Learning rate of Adam, by a half cosine each time.")
-    steps: Positive = Field(3000, description="Steps at each penalty, each on all samples.")
-    seeds: Positive = Field(2, description="Networks of each depth.")
-
-    @model_validator(mode="after")
-    def _rises(self) -> Self:
-        if self.hidden_penalty != sorted(set(self.hidden_penalty)):
-            raise ValueError("hidden_penalty must rise")
-        return self
 
 
 class PerturbedClasses(PointSettings):
@@ -164,10 +149,11 @@ class PerturbedClasses(PointSettings):
     classes: Several = Field(3, description="K, which is the dimension of the class space too.")
     per_class: Several = Field(4, description="Samples of each class.")
     width: Positive = Field(16, description="d, of which 2 K + 1 are needed.")
-    penalty: Penalty = Field(0.005, description="λ of the squared weights, halved.")
+    penalty: NotNegative = Field(0.005, description="λ of the squared weights, halved.")
     lr: Amount = Field(0.001, description="Learning rate of Adam, to 0 by a half cosine.")
-    steps: Positive = Field(2000, description="Steps, each on all samples.")
-    seeds: Positive = Field(2, description="Perturbations and networks of each size.")
+    steps: Positive = Field(300, description="Steps of Adam, each on all samples.")
+    iterations: Positive = Field(500, description="Of L-BFGS after it.")
+    seeds: Positive = Field(3, description="Perturbations and networks of each size.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -177,3 +163,21 @@ class PerturbedClasses(PointSettings):
 
     def scale(self) -> dict[str, int]:
         return {"perturbations of each size": self.seeds}
+
+
+class Lemmas(PointSettings):
+    """Lemma 4.2 with its converse, and Section 4.3's example of one dimension."""
+
+    by: ClassVar = {"loss": "losses", "seed": "seeds"}
+    losses: ClassVar = ("cross_entropy", "squared_error", "squared_error with bias")
+    classes: Several = Field(10, description="K.")
+    per_class: Positive = Field(5, description="Samples of each class.")
+    width: Positive = Field(64, description="d, more than K.")
+    penalty: Amount = Field(0.1, description="λ of the last layer; the smaller, the slower scatter goes.")
+    iterations: Positive = Field(4000, description="Of L-BFGS at most.")
+    L: Annotated[list[Positive], Field(min_length=2)] = Field([2, 5, 13, 34, 89], description="Depths of the example.")
+    exponent: Amount = Field(1.0, description="a of the example, which has to give exp(a).")
+    seeds: Positive = Field(5, description="Random starts.")
+
+    def scale(self) -> dict[str, int]:
+        return {"random starts": self.seeds}

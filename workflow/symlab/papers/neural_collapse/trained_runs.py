@@ -1,8 +1,9 @@
-"""Networks trained to collapse at several depths, with the kernel's loop: metrics, losses and penalties on the way."""
+"""Networks minimised to collapse with the kernel's loop: Adam, then L-BFGS; deeper ones from shallower."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -16,137 +17,221 @@ from symlab.data.dataset import Dataset
 from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
-from symlab.networks.causal_transformer import CausalTransformer
-from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.collapse import collapse_metrics, within_over_between
-from symlab.papers.neural_collapse.resnet_stack import ResNetData
-from symlab.papers.neural_collapse.settings import Runs
+from symlab.papers.neural_collapse.growth import grow, pad
+from symlab.papers.neural_collapse.networks import WithoutBranches, build_network, penalties_by_path
+from symlab.papers.neural_collapse.objectives import Margins, Tokens
+from symlab.papers.neural_collapse.settings import OnSamples, Runs
 from symlab.schemes import Standard
 from symlab.schemes.fixed_parts import State
 from symlab.training.objective import Replica
-from symlab.training.probes import AtSteps, Probe
-from symlab.training.replicas import Run, train_block
-from symlab.training.settings import Cosine, Recipe
-from symlab.training.stacks import TrainingData, losses
+from symlab.training.replicas import POLISH, Run, train_block
+from symlab.training.settings import Constant, Cosine, Polish, Recipe
+from symlab.training.stacks import TrainingData
+
+CALM = 1e-3
+"""Tolerance of networks whose loss is told."""
+TASKS = {"cross_entropy": "classification", "squared_error": "one_hot", "margins": "margins"}
+TESTED = 1000
+"""Samples of the test part, at most."""
+BATCH, MOMENTUM = 32, 0.9
+"""Of the controls by minibatches."""
 
 
-def build_network(grid: Runs, dataset: Dataset, n_inputs: int, L: int) -> LayerNormResNet | CausalTransformer:
-    """A network of a grid with L as the paper counts it."""
-    bias = grid.loss == "cross_entropy"
-    if not grid.transformer:
-        return LayerNormResNet(n_inputs, dataset.n_classes, grid.width, L, int(grid.network[2]), grid.pre_norm, bias)
-    attention, mlp = map(int, grid.network[1:])
-    reads: dict[str, Any] = {"patch": grid.patch, "channels": dataset.image[0] if dataset.image else 1}
-    if dataset.image is None:
-        reads = {"vocabulary": int(dataset.x_train.max()) + 1}
-    return CausalTransformer(n_inputs, dataset.n_classes, grid.width, L, attention, mlp, grid.pre_norm, bias, **reads)
+@dataclass(frozen=True)
+class Descent:
+    """How networks are trained: what is descended, by which networks, for how long, from where.
 
-
-def penalties_by_path(network: nn.Module, hidden: float, last: float) -> dict[str, float]:
-    """What each pattern of parameters is penalised by: neither embeddings and positions nor biases."""
-    free = {"embedding.*": 0.0, "*bias": 0.0} | ({"positions": 0.0} if hasattr(network, "positions") else {})
-    return {**free, "readout.weight": last} | ({"blocks.*": hidden} if len(network.blocks) else {})  # type: ignore[arg-type]
-
-
-def penalised_descent(network: nn.Module, hidden: float, last: float, lr: float, steps: int) -> Recipe:
-    """Full-batch Adam with a cosine to 0, on the loss with penalties of hidden weights and of the last layer."""
-    return Recipe(
-        optimizer="adam",
-        lr=lr,
-        weight_decay=0,
-        penalties=penalties_by_path(network, hidden, last),
-        epochs=steps,
-        batch_size=None,
-        schedule=Cosine(name="cosine"),
-    )
-
-
-def train_to_collapse(
-    grid: Runs, job: Job, dataset: str, L: int, hidden_penalty: float, last_penalty: float
-) -> Tensors:
-    """Train the networks of one depth and penalty, and measure on the way how far they have collapsed.
-
-    Returns:
-        Arrays [moments, networks] by the names of columns, those of layers below ``layer<l>/``, and ``steps``.
-
-    Raises:
-        Interrupted: a signal asked to stop, and a checkpoint was written.
-        UserError: samples or patches do not fit the data set.
+    build: makes a network; penalties: of its hidden weights and of its last layer.
+    tolerance: it ends where the gradient's norm is at most so many times the loss.
     """
-    data = job.datasets[dataset]
-    x, y = pooled_samples(data, grid.pool, per_class=grid.per_class)
-    network = build_network(grid, data, x.shape[1], L)
-    recipe = penalised_descent(network, hidden_penalty, last_penalty, grid.lr, grid.steps)
-    task = "classification" if grid.loss == "cross_entropy" else "one_hot"
-    moments = frozenset(np.linspace(0, grid.steps, grid.moments + 1).round().astype(int).tolist())
-    probe = CollapseProbe(network, x, y, task, hidden_penalty, last_penalty)
-    run = Run(
-        lambda: build_network(grid, data, x.shape[1], L),
-        (TrainingData if grid.transformer or grid.pre_norm else ResNetData)(x, y, x[:0], y[:0], task),
-        Standard(name="standard"),
-        TorchDefault(name="torch"),
-        recipe,
-        [],
-        (job.study, f"{dataset}_{grid.network}_{grid.pre_norm}_{L}"),
-    )
-    block = train_block(
-        replace(run, probes=[Probe("collapse", probe, AtSteps(moments))], device=job.device),
-        [Replica(0, seed) for seed in range(grid.seeds)],
-        _every(job, grid.steps // 10),
-        job.checkpoints,
-    )
-    wide = block.probed.pivot(index=["step", "seed"], columns="quantity", values="value")
-    steps = wide.index.get_level_values("step").unique()
-    found = {name: values.to_numpy().reshape(len(steps), grid.seeds) for name, values in wide.items()}
-    return {**found, "steps": steps.to_numpy()}  # type: ignore[dict-item]
+
+    build: Callable[[], nn.Module]
+    data: TrainingData
+    penalties: tuple[float, float]
+    key: tuple[str, str]
+    steps: int
+    iterations: int
+    lr: float
+    seeds: int
+    start: State | None = None
+    tolerance: float = CALM
+
+    def recipe(self) -> Recipe:
+        """Adam on all samples with a cosine to 0, then L-BFGS."""
+        return Recipe(
+            optimizer="adam",
+            lr=self.lr,
+            weight_decay=0,
+            penalties=penalties_by_path(self.build(), *self.penalties),
+            epochs=self.steps,
+            batch_size=None,
+            schedule=Cosine(name="cosine"),
+            precision="float32" if self.steps else "float64",
+            polish=Polish(iterations=self.iterations, gradient=self.tolerance),
+        )
+
+    def run(self, job: Job, recipe: Recipe | None = None, checkpoints: bool = False) -> tuple[State, Tensors]:
+        """States [seeds, ...] at the end, in float64, and where they are: ``objective``, ``gradient`` over it, costs.
+
+        Args:
+            recipe: another than ``recipe()``.
+            checkpoints: whether the job's are this run's.
+        """
+        recipe = recipe or self.recipe()
+        members = [Replica(0, seed) for seed in range(self.seeds)]
+        scheme, init = Standard(name="standard"), TorchDefault(name="torch")
+        run = Run(self.build, self.data, scheme, init, recipe, [recipe.epochs], self.key, job.device, start=self.start)
+        block = train_block(
+            run, members, _every(job, max(recipe.epochs // 5, 1)), job.checkpoints if checkpoints else None
+        )
+        state = {name: tensor.double() for name, tensor in block.snapshots[recipe.epochs].items()}
+        found = block.probed[block.probed["probe"] == POLISH].pivot(index="seed", columns="quantity", values="value")
+        return state, {name: values.to_numpy() for name, values in found.items()}
 
 
 def _every(job: Job, epochs: int) -> Any:
     """Passes on one in so many of the lines of training: with full batches every step is an epoch."""
     told = count()
-    return lambda line: job.report(line) if next(told) % max(epochs, 1) == 0 else None
+    return lambda line: job.report(line) if next(told) % epochs == 0 else None
 
 
-class CollapseProbe:
-    """Measures trained networks on all of their samples."""
+@dataclass(frozen=True)
+class Samples:
+    """Inputs and labels of a grid, and others to test on."""
 
-    def __init__(self, network: nn.Module, x: Tensor, y: Tensor, task: str, hidden: float, last: float):
-        self.network, self.x, self.y, self.task = network.eval().double(), x.double(), y, task
-        self.hidden, self.last = hidden, last
-
-    def __call__(self, state: State) -> dict[str, Tensor]:
-        R = len(next(iter(state.values())))
-        each = [self._one({name: tensor[r] for name, tensor in state.items()}) for r in range(R)]
-        return {name: torch.stack([found[name] for found in each]) for name in each[0]}
-
-    def _one(self, state: State) -> dict[str, Tensor]:
-        # In double: near collapse the loss is as small as float32's rounding of its logarithms.
-        leaves = {name: tensor.double().requires_grad_() for name, tensor in state.items()}
-        features = functional_call(_Features(self.network), {f"network.{n}": t for n, t in leaves.items()}, (self.x,))
-        W = leaves["readout.weight"]
-        outputs = features[-1] @ W.T + leaves.get("readout.bias", 0)
-        fit = losses(self.task, outputs, self.y)
-        penalised = [t for n, t in leaves.items() if n.startswith("blocks.") and not n.endswith("bias")]
-        hidden = self.hidden / 2 * sum((t.square().sum() for t in penalised), torch.zeros(()).double())
-        last = self.last / 2 * W.square().sum()
-        gradients = torch.autograd.grad(fit + hidden + last, list(leaves.values()))
-        layers = [layer.detach() for layer in features]
-        found = collapse_metrics(layers[-1], W.detach(), self.y, shifts=self.task == "one_hot")
-        K = len(W)
-        found |= {f"layer{i}/NC1": within_over_between(H, self.y, K) for i, H in enumerate(layers, start=1)}
-        found |= {"fit": fit, "hidden": hidden, "last": last}
-        found["gradient"] = torch.stack([g.norm() for g in gradients]).norm()
-        found["accuracy"] = (outputs.argmax(dim=1) == self.y).double().mean()
-        return {name: value.detach() for name, value in found.items()}
+    x: Tensor
+    y: Tensor
+    x_test: Tensor
+    y_test: Tensor
+    classes: int
 
 
-class _Features(nn.Module):
-    """A network that gives its features."""
+def samples_of(grid: OnSamples, dataset: Dataset) -> Samples:
+    """The first of each class, tested on the data set's test part; of texts by token, all tokens but the last."""
+    if isinstance(grid, Runs) and grid.every_token:
+        x, _ = pooled_samples(dataset, samples=grid.per_class)
+        x_test = torch.from_numpy(dataset.split("test")[0])[: grid.per_class]
+        words = int(dataset.x_train.max()) + 1
+        return Samples(x[:, :-1], x[:, 1:].long(), x_test[:, :-1], x_test[:, 1:].long(), words)
+    x, y = pooled_samples(dataset, grid.pool, per_class=grid.per_class, scaled=False)
+    x_test, y_test = pooled_samples(dataset, grid.pool, samples=TESTED, split="test", scaled=False)
+    mean, std = (x.mean(), x.std()) if grid.pool > 1 else (0, 1)
+    return Samples((x - mean) / std, y, (x_test - mean) / std, y_test, dataset.n_classes)
 
-    def __init__(self, network: nn.Module):
-        super().__init__()
-        self.network = network
 
-    def forward(self, x: Tensor) -> list[Tensor]:
-        features: list[Tensor] = self.network.features(x)  # type: ignore[operator]
-        return features
+def objective_on(grid: Runs, samples: Samples) -> TrainingData:
+    """What a grid's networks descend."""
+    kind = Tokens if grid.every_token else Margins if grid.loss == "margins" else TrainingData
+    task = "tokens" if grid.every_token else TASKS[grid.loss]
+    return kind(samples.x, samples.y, samples.x[:0], samples.y[:0], task)
+
+
+def minimise_depth(
+    grid: Runs, job: Job, dataset: str, L: int, after: int, before: Mapping[str, Any] | None = None
+) -> Tensors:
+    """Networks of one depth, from random weights or grown from those of the depth before, and the reference.
+
+    Returns:
+        ``state/<parameter>`` [seeds + 1, ...] in float64, the last of them the reference's: the best network minimised
+        further, or the reference of the depth before with blocks of zeros. Likewise ``objective`` (loss and
+        penalties), ``gradient`` (its norm over it) and ``work`` (gradients times depth since random weights); the
+        objective ``without`` branches of residual networks, which every one of them contains.
+
+    Raises:
+        Interrupted: a signal asked to stop, and a checkpoint was written.
+        UserError: samples or patches do not fit the data set.
+    """
+    samples = samples_of(grid, job.datasets[dataset])
+    blocks = L if grid.transformer else L - 1
+
+    def build() -> nn.Module:
+        return build_network(grid, job.datasets[dataset], samples.x.shape[1], samples.classes, L)
+
+    name = "_".join(map(str, (dataset, grid.network, grid.pre_norm, grid.loss, grid.by_depth, L)))
+    earlier = {} if before is None else {n: torch.from_numpy(a) for n, a in _states(before).items()}
+    start = grow({n: t[: grid.seeds] for n, t in earlier.items()}, blocks) if earlier else None
+    steps = 0 if earlier else grid.steps
+    iterations = max(grid.effort // L, 1)
+    key = (job.study, name)
+    lineages = Descent(
+        build, objective_on(grid, samples), grid.penalties(L), key, steps, iterations, grid.lr, grid.seeds, start
+    )
+    if grid.optimizer != "lbfgs":
+        return _controls(grid, job, lineages)
+    state, found = lineages.run(job, checkpoints=True)
+    work = L * (steps + found["evaluations"]) + (0 if before is None else before["work"][: grid.seeds])
+    if grid.reference:
+        padded = pad({n: t[grid.seeds :] for n, t in earlier.items()}, blocks) if earlier else None
+        best, more = _reference(grid, job, lineages, state, found, padded)
+        state = {n: torch.cat([state[n], best[n]]) for n in state}
+        work = np.append(work, work.max() + L * more["evaluations"])
+        found = {n: np.append(found[n], more[n]) for n in found}
+    bare = np.array([_without_branches(grid, job, lineages, samples)])
+    kept = {f"state/{n}": t.numpy() for n, t in state.items()}
+    return {**kept, "objective": found["objective"], "gradient": found["gradient"], "work": work, "without": bare}
+
+
+def _states(found: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What was kept of networks, by parameter."""
+    return {name.removeprefix("state/"): array for name, array in found.items() if name.startswith("state/")}
+
+
+def _reference(
+    grid: Runs, job: Job, descent: Descent, state: State, found: Tensors, padded: State | None
+) -> tuple[State, Tensors]:
+    """The best of these networks, or the one of the depth before with blocks of zeros, minimised further."""
+    seed = int(np.argmin(found["objective"]))
+    best = {name: tensor[seed : seed + 1] for name, tensor in state.items()}
+    if padded is not None and objective_of(descent, padded) < found["objective"][seed]:
+        best = padded
+    longer = replace(descent, start=best, steps=0, seeds=1, iterations=int(grid.reference * descent.iterations))
+    return longer.run(job)
+
+
+@torch.no_grad()
+def objective_of(descent: Descent, state: State) -> float:
+    """Loss and penalties of the only network of a state."""
+    network = descent.build().double()
+    data = descent.data.widened()
+    one = {name: tensor[0] for name, tensor in state.items()}
+    outputs = functional_call(network, one, (data.x_train,))
+    hidden, last = descent.penalties
+    penalised = sum(float(t.square().sum()) for n, t in one.items() if n.startswith("blocks.") and "bias" not in n)
+    return (
+        float(data.losses(outputs, data.y_train))
+        + (hidden * penalised + last * float(one["readout.weight"].square().sum())) / 2
+    )
+
+
+def _without_branches(grid: Runs, job: Job, descent: Descent, samples: Samples) -> float:
+    """The least objective that is found with hidden weights of 0 and free biases; NaN for transformers."""
+    if grid.transformer or grid.pre_norm:
+        return np.nan
+
+    def build() -> nn.Module:
+        layers = int(grid.network[2])
+        return WithoutBranches(samples.x.shape[1], samples.classes, grid.width, layers, grid.has_bias)
+
+    key = (job.study, f"{descent.key[1]}_without")
+    bare = replace(descent, build=build, key=key, steps=grid.steps, iterations=grid.effort // 4, start=None, seeds=1)
+    return float(bare.run(job)[1]["objective"][0])
+
+
+def _controls(grid: Runs, job: Job, descent: Descent) -> Tensors:
+    """The same networks by minibatches, as they are trained in practice."""
+    adamw = grid.optimizer == "adamw"
+    recipe = Recipe(
+        optimizer="adamw" if adamw else "sgd",
+        lr=grid.lr,
+        momentum=MOMENTUM,
+        weight_decay=grid.penalty if adamw else 0,
+        penalties={} if adamw else penalties_by_path(descent.build(), *descent.penalties),
+        epochs=grid.steps,
+        batch_size=BATCH,
+        schedule=Cosine(name="cosine") if adamw else Constant(name="constant"),
+    )
+    state, _ = descent.run(job, recipe, checkpoints=True)
+    each = [objective_of(descent, {n: t[s : s + 1] for n, t in state.items()}) for s in range(grid.seeds)]
+    nothing = np.full(grid.seeds, np.nan)
+    kept = {f"state/{name}": tensor.numpy() for name, tensor in state.items()}
+    return {**kept, "objective": np.array(each), "gradient": nothing, "work": nothing, "without": np.array([np.nan])}

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.looks import name_axes
 from symlab.papers.neuron_identifiability.variants import standard, telling_variants, w_asymmetric
-from symlab.plotting.style import Style, legend, line_entry, mark_entry, name_axes, palette, panels
+from symlab.plotting.style import Style, legend, line_entry, mark_entry, palette, panels
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
 from symlab.study.tables import need, where

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -159,3 +159,14 @@ def tick_epochs(axis: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+
+
+def name_axes(axes: np.ndarray, x: str, y: str) -> None:
+    """Label every axis of a grid; labels that a neighbour's shared axis already shows are kept but hidden."""
+    n_rows = len(axes)
+    for row, column in np.ndindex(axes.shape):
+        axis: Any = axes[row, column]
+        axis.set_xlabel(x)
+        axis.set_ylabel(y)
+        axis.xaxis.label.set_visible(row == n_rows - 1)
+        axis.yaxis.label.set_visible(column == 0)

@@ -10,11 +10,12 @@ import pandas as pd
 from jaxtyping import Float
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.looks import name_axes
 from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, reported
 from symlab.papers.neuron_identifiability.variants import telling_variants
 from symlab.plotting.numbers import typeset
-from symlab.plotting.style import PAGE, Look, Style, legend, name_axes, name_row, panels
+from symlab.plotting.style import PAGE, Look, Style, legend, name_row, panels
 from symlab.study.claim import Tables
 from symlab.study.tables import need, where
 

@@ -1,0 +1,137 @@
+"""L-BFGS against scipy's, and as the end of training: lower, the same in company and after an interruption."""
+
+import os
+import signal
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from scipy.optimize import rosen, rosen_der
+from torch import nn
+
+from symlab.errors import Interrupted, UserError
+from symlab.networks import TorchDefault
+from symlab.schemes import SCHEMES, Standard
+from symlab.settings import choose
+from symlab.training.lbfgs import LBFGS
+from symlab.training.objective import Replica
+from symlab.training.replicas import POLISH, Run, train_block
+from symlab.training.resume import Checkpoints
+from symlab.training.settings import Polish, Recipe
+from symlab.training.stacks import TrainingData
+
+X = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
+Y = (X[:, 0] > 0).long() + (X[:, 1] > 0).long()
+PENALTY = 0.01
+
+
+def build():
+    return nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 3))
+
+
+def trained(seeds, polish=None, checkpoints=None, start=None, scheme=None, epochs=5, **changes):
+    recipe = Recipe(optimizer="adam", lr=0.01, weight_decay=0, penalties={"*weight": PENALTY}, batch_size=None,
+                    epochs=epochs, polish=polish, **changes)  # fmt: skip
+    run = Run(build, TrainingData(X, Y, X[:0], Y[:0], "classification"), scheme or Standard(name="standard"),
+              TorchDefault(name="torch"), recipe, [epochs], ("s", "v"), start=start)  # fmt: skip
+    return train_block(run, [Replica(0, seed) for seed in seeds], checkpoints=checkpoints)
+
+
+def objective(state, seed):
+    module = build().double()
+    module.load_state_dict({name: tensor[seed].double() for name, tensor in state.items()})
+    penalty = sum(p.square().sum() for name, p in module.named_parameters() if name.endswith("weight"))
+    return nn.functional.cross_entropy(module(X.double()), Y) + PENALTY / 2 * penalty, module
+
+
+def test_separate_problems_end_where_each_does():
+    """Valleys of Rosenbrock's function from two starts, and one problem that is solved at once."""
+
+    def evaluate(theta):
+        values, slopes = zip(*((rosen(row), rosen_der(row)) for row in theta.numpy()), strict=True)
+        return torch.tensor(np.array(values)) + 1, torch.tensor(np.array(slopes))
+
+    theta = torch.tensor([[-1.2, 1.0, 0.5], [2.0, -1.0, 1.5], [1.0, 1.0, 1.0]]).double()
+    together = LBFGS(evaluate, theta, memory=10, tolerance=1e-8)
+    assert together.solved.tolist() == [False, False, True]
+    while not together.solved.all():
+        together.iterate()
+    torch.testing.assert_close(together.theta, torch.ones(3, 3).double(), rtol=0, atol=1e-6)
+    assert int(together.count) < 100 and together.iterations.tolist()[2] == 0
+    for row in range(2):
+        alone = LBFGS(evaluate, theta[row : row + 1], memory=10, tolerance=1e-8)
+        while not alone.solved.all():
+            alone.iterate()
+        torch.testing.assert_close(alone.theta[0], together.theta[row], rtol=1e-12, atol=1e-12)
+        assert (alone.iterations, alone.evaluations) == (together.iterations[row], together.evaluations[row])
+
+
+def test_where_no_step_falls_it_ends():
+    found = LBFGS(lambda theta: (theta.new_ones(1), torch.ones_like(theta)), torch.zeros(1, 2).double(), 5, 1e-8)
+    for _ in range(3):
+        found.iterate()
+    assert found.solved.all() and not found.theta.any()
+
+
+def test_it_passes_over_values_that_are_not_finite():
+    def evaluate(theta):
+        x = theta[:, 0]
+        return x - x.log(), (1 - 1 / x)[:, None]
+
+    found = LBFGS(evaluate, torch.tensor([[0.05]]).double(), 5, 1e-10)
+    for _ in range(30):
+        found.iterate()
+    torch.testing.assert_close(found.theta, torch.ones(1, 1).double(), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_training_ends_at_a_minimum_of_loss_and_penalties(seeds):
+    block = trained(seeds, Polish(iterations=500, gradient=1e-6))
+    rows = block.probed[block.probed["probe"] == POLISH].pivot(index="seed", columns="quantity", values="value")
+    for place, seed in enumerate(seeds):
+        value, module = objective(block.snapshots[5], place)
+        gradients = torch.autograd.grad(value, list(module.parameters()))
+        assert torch.stack([g.norm() for g in gradients]).norm() < 2e-6 * value
+        assert rows.loc[seed, "objective"] == pytest.approx(value.item(), rel=1e-12)
+        assert rows.loc[seed, "gradient"] < 1e-6 and rows.loc[seed, "evaluations"] >= rows.loc[seed, "iterations"]
+    assert block.snapshots[5]["0.weight"].dtype == torch.float64
+
+
+def test_it_may_be_all_of_training_and_begin_at_given_weights():
+    begun = trained((0, 1)).snapshots[5]
+    block = trained((1,), Polish(iterations=3), start=begun, epochs=0, precision="float64")
+    assert block.history.empty
+    assert objective(block.snapshots[0], 0)[0] < objective(begun, 1)[0]
+
+
+def test_a_killed_polish_goes_on_with_the_same_bits(tmp_path):
+    polish = Polish(iterations=40, gradient=1e-12)
+    whole = trained((0, 1), polish)
+    checkpoints = partial(Checkpoints, tmp_path / "kept.safetensors", {}, 60.0, lambda line: None)
+    stopping, calls = checkpoints(), []
+    after_step = stopping.after_step
+
+    def stop_within(progress, *arguments):
+        calls.append(progress.polishes)
+        if sum(calls) == 10:
+            os.kill(os.getpid(), signal.SIGTERM)
+        after_step(progress, *arguments)
+
+    stopping.after_step = stop_within
+    with pytest.raises(Interrupted):
+        trained((0, 1), polish, stopping)
+    rest = trained((0, 1), polish, checkpoints())
+    for name, tensor in whole.snapshots[5].items():
+        assert torch.equal(rest.snapshots[5][name], tensor)
+
+
+def test_what_cannot_be_minimised_is_refused():
+    for changes in ({"batch_size": 4}, {"weight_decay": 0.1, "batch_size": None}, {"gradient_noise": 1.0}):
+        with pytest.raises(ValidationError, match="polish minimises one loss"):
+            Recipe(**{"epochs": 1, "weight_decay": 0, "batch_size": None, "polish": {}} | changes)
+    with pytest.raises(ValidationError, match="without polish"):
+        Recipe(epochs=0)
+    with pytest.raises(UserError, match="scheme standard"):
+        trained((0, 1), Polish(), scheme=choose(SCHEMES, {"name": "hadamard"}))

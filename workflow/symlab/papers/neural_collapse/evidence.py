@@ -1,0 +1,151 @@
+"""What minimised networks tell: which are at an optimum, how values fall with depth, what settings are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Found, Measurement, slope
+from symlab.study.tables import need
+
+RUNS, LAYERS, SAMPLES, OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
+GAP = 0.05
+"""The share by which the loss of a network at an optimum is over the least that is known, at most.
+
+Set after a pilot of RN1 on digits, whose three lineages ended 0.4 to 5.2 % over it.
+"""
+ENOUGH = 5
+"""Samples for each dimension of the first layer's inputs that make a run evidence."""
+METRICS = {"NC1": 1.0, "NC2": 1.0, "NC3": 1.0}
+"""What is divided by what where slopes are told."""
+SETTING = ("network", "pre_norm", "loss", "output_bias", "by_depth", "every_token", "dataset", "N")
+DEPTHS, LINEAGES = 4, 3
+"""Depths that a slope needs, and lineages that have it: networks grown from one another, from one random start."""
+LARGE = 5
+"""The depth from which on the paper calls its curves log-linear."""
+
+
+def networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """All networks: their ``setting`` in words, ``kind``, NC2 of their loss, the ``excess`` over free features.
+
+    ``within``: whether the loss is within ``GAP`` of the least known. ``open``: why they are no evidence, if so.
+    """
+    table = need(tables, RUNS)
+    # The simplex; squared error without a bias makes rows orthogonal.
+    orthogonal = (table["loss"] == "squared_error") & ~table["output_bias"]
+    mixed = table["every_token"] | (table["loss"] == "margins")
+    table["NC2"] = table["NC2A"].where(~orthogonal, table["NC2B"]).mask(mixed)
+    table["NC3"] = table["NC3"].mask(mixed)
+    table["excess"] = table["total"] - table["free"]
+    table["within"] = table["gap"] <= GAP
+    rows = table.to_dict("records")
+    reasons = {name: missing_evidence(tables, *name) for name in set(zip(table["dataset"], table["N"], strict=True))}
+    texts = {
+        "setting": [name_setting(row) for row in rows],
+        "kind": [kind_of(row) for row in rows],
+        "open": [reasons[row["dataset"], row["N"]] for row in rows],
+    }
+    return table.assign(**texts)
+
+
+def lineages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Networks that were grown, the references left out."""
+    table = networks(tables)
+    return table[table["grown"] & ~table["reference"]]
+
+
+def name_setting(row: Mapping[str, Any]) -> str:
+    """``RN2 split on mnist``."""
+    pre = "pre-LN " if row["pre_norm"] else ""
+    by = "" if row["by_depth"] == "constant" and row["network"] in ("rn1", "t11") else f" {row['by_depth']}"
+    loss = {"squared_error": ", squared error", "margins": ", margins"}.get(row["loss"], "")
+    bias = " with bias" if row["loss"] == "squared_error" and row["output_bias"] else ""
+    return f"{pre}{str(row['network']).upper()}{by} on {row['dataset']}{loss}{bias}"
+
+
+def kind_of(row: Mapping[str, Any]) -> str:
+    """What the paper says of a setting: ``plotted`` to collapse, the flat ``control``, ``uniform``, or by a theorem."""
+    if row["by_depth"] == "uniform":
+        return "uniform"
+    if row["network"] in ("rn2", "t12", "t22") and row["by_depth"] == "constant":
+        return "control"
+    plotted = row["network"] == "t11" or (row["network"] == "rn1" and not row["pre_norm"])
+    plotted = plotted and row["loss"] == "cross_entropy" and not row["every_token"]
+    return "plotted" if plotted else "theorem"
+
+
+def slopes(rows: pd.DataFrame, values: Mapping[str, float], least: int = 0, within: bool = True) -> Cases:
+    """Least-squares slope of log10 of each value on log10 L in each lineage, over its depths at an optimum.
+
+    A case a setting and value, a unit a lineage; one that has fewer than four depths has no slope.
+
+    Args:
+        values: the columns, and what the slope of each is divided by.
+        least: the first depth that counts.
+        within: whether only networks at an optimum count.
+    """
+    found = []
+    for (setting, seed), of_lineage in rows.groupby(["setting", "seed"], sort=False):
+        chosen = of_lineage[(of_lineage["L"] >= least) & (of_lineage["within"] | (not within))]
+        key = {name: of_lineage[name].iloc[0] for name in SETTING if name in of_lineage}
+        if chosen["L"].nunique() < DEPTHS:
+            continue
+        for value, over in values.items():
+            if chosen[value].isna().all():
+                continue
+            ends = {**key, "setting": setting, "seed": seed, "value": value}
+            found.append({**ends, "slope": slope(chosen.set_index("L")[value]) / over})
+    if not found:
+        return Cases((), "lineages")
+    by = [name for name in ("value", "setting", *SETTING) if name in found[0]]
+    each = cases(pd.DataFrame(found), "slope", by=by, name=lambda key: f"{key['value']}, {key['setting']}")
+    return replace(each, unit="lineages")
+
+
+def slopes_of(
+    tables: Mapping[str, pd.DataFrame],
+    values: Mapping[str, float],
+    chosen: Callable[[pd.DataFrame], pd.Series],
+    least: int = 0,
+) -> list[Found]:
+    """Mean slope over lineages of each setting and value; undecided where too few lineages are at an optimum.
+
+    Args:
+        chosen: which rows of ``lineages`` are meant.
+    """
+    rows = lineages(tables)
+    rows = rows[chosen(rows)]
+    if rows.empty:
+        return ["no such networks in this study"]
+    several = rows.groupby("setting")["L"].transform(lambda L: L[least <= L].nunique()) >= DEPTHS
+    rows = rows[several]
+    best = {each.case: each for each in slopes(rows, values, least)}
+    found: list[Found] = []
+    for every in slopes(rows, values, least, within=False):
+        of_setting = rows[rows["setting"] == every.case.key["setting"]]
+        at_optimum = best.get(every.case)
+        enough = at_optimum is not None and len(at_optimum.values) >= min(LINEAGES, len(every.values))
+        chosen_values = at_optimum if enough and at_optimum is not None else every
+        (measured,) = replace(Cases((chosen_values,)), unit="lineages").means()
+        told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
+        late = of_setting["open"].iloc[0] or ("" if enough else f"not at an optimum: {told}")
+        assert isinstance(measured, Measurement)
+        found.append(replace(measured, detail=told, open=late))
+    return found or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
+
+
+def missing_evidence(tables: Mapping[str, pd.DataFrame], dataset: object, N: int) -> str:
+    """Why runs on samples are no evidence: fewer than five times the rank of what the first layer reads.
+
+    That layer has no penalty; where samples are as few as the rank it collapses them alone, without any depth.
+    """
+    rows = tables[SAMPLES] if SAMPLES in tables else pd.DataFrame(columns=["dataset", "N", "rank"])
+    rows = rows[(rows["dataset"] == dataset) & (rows["N"] == N)]
+    if rows.empty:
+        return "no evidence: the rank of what the first layer reads is not known"
+    ratio = float((rows["N"] / rows["rank"]).min())
+    return "" if ratio >= ENOUGH else f"no evidence: {ratio:.2g} samples for each dimension that the first layer reads"

@@ -1,0 +1,107 @@
+"""In practice: test samples, and minibatches of SGD and AdamW, against depth."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from symlab.papers.neural_collapse.evidence import RUNS, SAMPLES, networks, slopes
+from symlab.plotting.style import PAGE, Style
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases
+from symlab.study.claim import Claim, Found, Tables, below
+from symlab.study.facets import Panel, assign_looks, draw_grid
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OPTIMIZERS = {"lbfgs": "at an optimum", "sgd": "SGD, minibatches", "adamw": "AdamW, minibatches"}
+VALUES = {"NC1": "NC1, training", "NC1_test": "NC1, test", "accuracy_test": "test accuracy"}
+
+
+def trained(tables: Tables) -> pd.DataFrame:
+    """RN1 with a constant penalty under cross-entropy: grown, or trained by minibatches."""
+    rows = networks(tables)
+    rows = rows[~rows["reference"] & (rows["network"] == "rn1") & (rows["by_depth"] == "constant") & ~rows["pre_norm"]]
+    rows = rows[(rows["loss"] == "cross_entropy") & (rows["grown"] | (rows["optimizer"] != "lbfgs"))]
+    return rows.assign(label=rows["optimizer"].map(OPTIMIZERS))
+
+
+def practice_against_depth(tables: Tables, style: Style) -> Figure:
+    """NC1 on training and on test samples and test accuracy against depth, a line an optimizer."""
+    rows = trained(tables)
+    axes = {"xscale": "log", "xlabel": "depth L", "xticks": sorted(rows["L"].unique())}
+    grid = [
+        Panel(
+            rows,
+            "L",
+            value,
+            axes | {"title": name} | ({} if value.startswith("accuracy") else {"yscale": "log"}),
+            options={"unit": ("seed",), "band": False},
+        )
+        for value, name in VALUES.items()
+    ]
+    looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
+    note = f"mean ± std of {rows['seed'].nunique()} networks"
+    return draw_grid([grid], looks, width=PAGE, height=2.2, sharey="none", note=note)
+
+
+def slopes_in_practice(tables: Tables, value: str, optimizers: tuple[str, ...]) -> list[Found]:
+    """Slope of log10 of a value on log10 L, mean over networks' seeds, a case an optimizer."""
+    rows = trained(tables)
+    found: list[Found] = []
+    for optimizer in optimizers:
+        of_one = rows[rows["optimizer"] == optimizer]
+        each = slopes(of_one.assign(network=of_one["optimizer"]), {value: 1.0}, within=False).keyed("network", "value")
+        named = tuple(
+            type(one)(type(one.case)(OPTIMIZERS[optimizer], optimizer=optimizer), one.values, one.told) for one in each
+        )
+        found += Cases(named, "seeds").means()
+    return found or ["needs networks of four depths trained so"]
+
+
+FIGURES = (
+    Drawing(
+        "collapse-practice",
+        "Depth in practice",
+        "RN1: NC1 on the training samples and on up to 1000 test samples, and test accuracy, of networks at an "
+        "optimum, and of networks trained for 300 epochs by minibatches of 32 with SGD (momentum 0.9, the same "
+        "penalties) and AdamW (decay of all weights). Study `{study}`.",
+        practice_against_depth,
+        seen=Sentence(
+            "On test samples the slope of log₁₀ NC1 on log₁₀ L is {slope}.", {"slope": at("collapse-practice-test")}
+        ),
+        differs="Not in the paper, whose metrics are of training samples.",
+    ),
+)
+
+
+def _claim(name: str, **texts: object) -> Claim:
+    quantity = "slope of log₁₀ of NC1 on log₁₀ L, mean over networks"
+    return Claim(
+        id=f"collapse-practice-{name}",
+        quantity=quantity,
+        bound=below(0),
+        owner="ours",
+        origin="ours",
+        tables=(RUNS, SAMPLES),
+        **texts,  # type: ignore[arg-type]
+    )
+
+
+CLAIMS = (
+    _claim(
+        "test",
+        statement="Deeper networks at an optimum are closer to collapse on test samples too",
+        reason="The theorems are of training samples; a user asks of others.",
+        measure=partial(slopes_in_practice, value="NC1_test", optimizers=("lbfgs",)),
+    ),
+    _claim(
+        "minibatches",
+        statement="Networks trained by minibatches are closer to collapse the deeper they are",
+        reason="Section 5 asks whether gradient descent finds what optima have; a user trains by minibatches.",
+        measure=partial(slopes_in_practice, value="NC1", optimizers=("sgd", "adamw")),
+    ),
+)

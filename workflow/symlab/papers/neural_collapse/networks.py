@@ -1,0 +1,83 @@
+"""The networks of a grid of runs, and two that only this paper asks for."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from symlab.data.dataset import Dataset
+from symlab.networks.causal_transformer import CausalTransformer
+from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
+from symlab.papers.neural_collapse.settings import Runs
+
+
+class EveryToken(CausalTransformer):
+    """A transformer that predicts at each token; features are those of all tokens, one below the other."""
+
+    def features(self, x: Float[Tensor, "n c"]) -> list[Float[Tensor, "nc d"]]:
+        return [normalise(z).flatten(0, 1) for z in self.streams(x)]
+
+    def forward(self, x: Float[Tensor, "n c"]) -> Float[Tensor, "n c k"]:
+        return self.readout(normalise(self.streams(x)[-1]))
+
+
+class WithoutBranches(nn.Module):
+    """A residual network of one block whose hidden weights are 0: LN(W_0 x + b_0) + b, of one-layer blocks relu(b).
+
+    Its names are those of a ``LayerNormResNet`` of depth 2. Every deeper one contains it, at no penalty.
+    """
+
+    def __init__(self, n_inputs: int, n_outputs: int, width: int, block_layers: int, output_bias: bool):
+        super().__init__()
+        self.embedding = nn.Linear(n_inputs, width)
+        self.shift = nn.Linear(1, width, bias=False)
+        self.rectified = block_layers == 1
+        self.blocks: tuple[nn.Module, ...] = ()
+        self.readout = nn.Linear(width, n_outputs, bias=output_bias)
+
+    def features(self, x: Float[Tensor, "n i"]) -> list[Float[Tensor, "n d"]]:
+        """The stream before and after the shift, normalised."""
+        first = normalise(self.embedding(x))
+        shift = self.shift.weight[:, 0]
+        return [first, normalise(first + (functional.relu(shift) if self.rectified else shift))]
+
+    def forward(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n k"]:
+        return self.readout(self.features(x)[-1])
+
+
+class GivenFeatures(LayerNormResNet):
+    """A residual network on inputs of dimension d, without an embedding."""
+
+    def __init__(self, n_outputs: int, width: int, depth: int, block_layers: int):
+        super().__init__(width, n_outputs, width, depth, block_layers, output_bias=False)
+        self.embedding = nn.Identity()  # type: ignore[assignment]
+
+
+def build_network(
+    grid: Runs, dataset: Dataset, n_inputs: int, classes: int, L: int
+) -> LayerNormResNet | CausalTransformer:
+    """A network of a grid with L as the paper counts it."""
+    if not grid.transformer:
+        return LayerNormResNet(n_inputs, classes, grid.width, L, int(grid.network[2]), grid.pre_norm, grid.has_bias)
+    attention, mlp = map(int, grid.network[1:])
+    reads: dict[str, Any] = {"patch": grid.patch, "channels": dataset.image[0] if dataset.image else 1}
+    if dataset.image is None:
+        reads = {"vocabulary": int(dataset.x_train.max()) + 1}
+    kind = EveryToken if grid.every_token else CausalTransformer
+    return kind(n_inputs, classes, grid.width, L, attention, mlp, grid.pre_norm, grid.has_bias, **reads)
+
+
+def penalties_by_path(network: nn.Module, hidden: float, last: float) -> dict[str, float]:
+    """What each pattern of parameters is penalised by: neither embeddings and positions nor biases."""
+    names = [name for name, _ in network.named_parameters()]
+    free = {name: 0.0 for name in ("embedding.*", "positions", "shift.*", "*bias") if _matches(name, names)}
+    of_hidden = {"blocks.*": hidden} if _matches("blocks.*", names) else {}
+    return {**free, "readout.weight": last, **of_hidden}
+
+
+def _matches(pattern: str, names: list[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)

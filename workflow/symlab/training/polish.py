@@ -1,0 +1,72 @@
+"""The end of training a deterministic objective: L-BFGS in float64 on all samples at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from symlab.errors import UserError
+from symlab.schemes.fixed_parts import State
+from symlab.training.lbfgs import LBFGS
+from symlab.training.objective import Stack
+from symlab.training.settings import Polish
+
+
+class Polisher:
+    """A stack of networks minimised together, each for itself.
+
+    Args:
+        stack: it goes on in float64.
+        batch: all samples, as the objective's ``batches`` gives them.
+
+    Raises:
+        UserError: the stack's steps cannot be taken apart, or its weights are composed of others.
+    """
+
+    def __init__(self, stack: Stack, batch: Sequence[Tensor], polish: Polish):
+        if not hasattr(stack, "descend"):
+            raise UserError(f"recipe.polish does not go with {type(stack).__name__}, which has steps of its own.")
+        self.stack = cast("Any", stack)
+        self.polish, self.batch = polish, batch
+        self.stack.widen()
+        tensors = list(self.stack.trained.values())
+        self.R = self.stack.optimizer.R
+        self.sizes = [tensor.numel() // self.R for tensor in tensors]
+        theta = torch.cat([tensor.detach().reshape(self.R, -1) for tensor in tensors], dim=1)
+        self.lbfgs = LBFGS(self._evaluate, theta, polish.memory, polish.gradient)
+
+    def _put(self, theta: Tensor) -> None:
+        for tensor, part in zip(self.stack.trained.values(), theta.split(self.sizes, dim=1), strict=True):
+            tensor.detach().copy_(part.reshape(tensor.shape))
+
+    def _evaluate(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        self._put(theta)
+        loss, _ = self.stack.descend(self.batch)
+        self.stack.optimizer.add_penalties()
+        gradients = [tensor.grad.reshape(self.R, -1) for tensor in self.stack.trained.values()]
+        for tensor in self.stack.trained.values():
+            tensor.grad = None
+        return loss + self.stack.optimizer.penalty(), torch.cat(gradients, dim=1)
+
+    @property
+    def ended(self) -> bool:
+        """Whether no iteration is left."""
+        return int(self.lbfgs.count) >= self.polish.iterations or bool(self.lbfgs.solved.all())
+
+    def end(self) -> dict[str, Tensor]:
+        """Put the solution into the stack; of each replica the objective, the gradient's norm over it, and costs."""
+        self._put(self.lbfgs.theta)
+        relative = torch.linalg.vector_norm(self.lbfgs.gradient, dim=1) / self.lbfgs.value.abs()
+        return {
+            "objective": self.lbfgs.value,
+            "gradient": relative,
+            "iterations": self.lbfgs.iterations,
+            "evaluations": self.lbfgs.evaluations,
+        }
+
+    def live(self) -> State:
+        """All tensors that iterations change."""
+        return {**self.stack.live(), **self.lbfgs.live()}
