@@ -35,6 +35,7 @@ class Runs(OnSamples):
     Every depth is a point. Grown networks begin with those of the depth before, some of their blocks split in two.
     """
 
+    revision: ClassVar = 1
     network: Literal["rn1", "rn2", "t11", "t12", "t21", "t22"] = Field(
         description="Residual networks with one or two linear layers a block; transformers with one or two in the "
         "attention (first digit) and in the MLP (second)."
@@ -126,6 +127,7 @@ class Runs(OnSamples):
 class CriticalPenalty(OnSamples):
     """The penalty of hidden weights above which branches of two-layer blocks die: predicted, and found by bisection."""
 
+    revision: ClassVar = 1
     by: ClassVar = {"last_penalty": "last_penalty", "L": "L"}
     L: Annotated[list[Several], Field(min_length=1)] = Field([2, 3, 5], description="Depths.")
     last_penalty: Annotated[list[Amount], Field(min_length=1)] = Field(
@@ -140,6 +142,7 @@ class CriticalPenalty(OnSamples):
 class PerturbedClasses(PointSettings):
     """Appendix C: networks under squared error on one point a class and a perturbation, without a trained embedding."""
 
+    revision: ClassVar = 1
     by: ClassVar = {"scheme": "schemes", "L": "L"}
     schemes: ClassVar = ("rn1", "rn2 constant", "rn2 uniform", "rn2 split")
     eps: Annotated[list[Amount], Field(min_length=1)] = Field(
