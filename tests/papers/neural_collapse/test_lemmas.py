@@ -6,14 +6,12 @@ import pytest
 
 from symlab.papers.neural_collapse.settings import Lemmas
 
-SETTINGS = Lemmas(classes=3, per_class=3, width=8, seeds=2, L=[2, 8], iterations=600)
+SETTINGS = Lemmas(classes=3, per_class=3, width=8, seeds=2, L=[2, 8], iterations=2000)
 
 
 @pytest.fixture(scope="module")
 def tables(experiment):
-    return experiment(
-        "neural_collapse.lemmas", Lemmas(classes=3, per_class=3, width=8, seeds=2, L=[2, 8], iterations=600)
-    )
+    return experiment("neural_collapse.lemmas", SETTINGS)
 
 
 def test_free_features_end_collapsed_at_the_closed_form(tables):
