@@ -32,6 +32,7 @@ from symlab.pipeline.ledger import COLUMNS, Told, cases_at, claims_of, evaluate_
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.plotting.style import Style, apply_style
 from symlab.study.card import At, Sentence
+from symlab.study.claim import bootstrap_error, statistic_of
 
 CLAIMS = [(paper, claim) for paper in PAPERS for claim in claims_of(paper)]
 HERE = Path(__file__).parent
@@ -69,6 +70,8 @@ def room(paper):
 
 @pytest.fixture(autouse=True)
 def roughly(paper, monkeypatch):
+    for function in (bootstrap_error, statistic_of):
+        monkeypatch.setitem(function.__kwdefaults__, "resamples", 40)
     for module, name, value in getattr(room(paper), "ROUGHLY", ()):
         monkeypatch.setattr(module, name, value)
 
