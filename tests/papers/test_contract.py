@@ -7,7 +7,6 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
 - ``SPOILED``: for each claim how a table is changed so that the claim fails: a function that changes the table which
   the claim reads first, in place or by returning another, or (name of the table, function);
 - ``VERDICTS``, where there are any: claims whose verdict on the story is not "held", and which it is;
-- ``PASSED_OVER``, where there are any: claims that still pass over an undefined value, until they are mended;
 - ``simulate(name, generator)`` and ``SIMULATED``, where theory can make the data: tables drawn from the theory itself
   for each of these claims, with the numbers of units, the noise and the sizes of a run;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
@@ -136,9 +135,7 @@ UNITS = ("mask_seed", "pair", "seed", "run", "draw")
 OTHERWISE = dict.fromkeys(
     [
         *("permutation-2-trained-below-uniform", "permutation-5-uniform-smallest", "permutation-7-direct"),
-        *("identifiability-thesis-identity", "permutation-13-rise", "collapse-loss-monotone", "collapse-growth-lower"),
-        *("collapse-critical-switch", "collapse-critical-hysteresis", "collapse-layers-before-last"),
-        *("collapse-few-flat", "collapse-growth-control", "collapse-perturbed-constant", "collapse-perturbed-leaves"),
+        *("identifiability-thesis-identity", "permutation-13-rise"),
     ],
     "The smallest or largest of several, or a rank: leaving out a unit of its story changes nothing or which it is.",
 )
@@ -236,10 +233,8 @@ def changed_numbers(before, after):
 
 @each_claim
 @pytest.mark.filterwarnings("error")
-def test_a_claim_never_holds_on_undefined_values(paper, claim, request):
+def test_a_claim_never_holds_on_undefined_values(paper, claim):
     """Where its spoiled story differs: all of these values undefined, or one, which is not passed over in a mean."""
-    if paper.number(claim.id) in getattr(room(paper), "PASSED_OVER", ()):
-        request.applymarker(pytest.mark.xfail(reason="It passes over undefined values.", strict=True))
     tables, name = spoiled(paper, claim)
     failed = {measured.case for measured, verdict in evaluate_claim(claim, tables) if verdict == "failed"}
     before = {measured.case: measured.value for measured, _ in judged(paper, claim)}
