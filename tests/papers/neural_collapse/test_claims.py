@@ -107,3 +107,10 @@ def test_growth_is_compared_at_equal_work_alone(story):
     table = story[RUNS].copy()
     table.loc[~table["grown"] & (table["L"] == 8) & (table["loss"] == CE), "work"] *= 2
     assert [str(m.case) for m, _ in judged("loss-grown", {**story, RUNS: table})] == ["RN1 on digits, L = 3"]
+
+
+def test_one_network_above_the_loss_without_branches_leaves_the_perturbed_open(story):
+    table = story[PERTURBED].copy()
+    assert set(verdicts("perturbed-leaves", story)) == {"held"}
+    table.loc[(table["L"] == table["L"].max()) & (table["seed"] == 0), "total"] *= 2
+    assert "undecided" in verdicts("perturbed-leaves", {**story, PERTURBED: table})
