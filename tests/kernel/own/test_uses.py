@@ -62,7 +62,7 @@ class Parity(Net):
     """Outputs that jump so often that errors of rounding carry some samples across an edge."""
 
     def forward(self, x):
-        return (self.core(x) * 1e5).round() % 2
+        return (self.core(x) * 1e6).round() % 2
 
 
 class Sparse(Net):
