@@ -37,6 +37,7 @@ STUDIES = {
         "theory": {"permutations": 2, "samples": 100},
         "homogeneity": {"samples": 100, "curvatures": 4},
         "magnitudes": {},
+        "neuron_places": {},
     },
     # Convolutions, and REPAIR.
     "convolutions": {

@@ -13,11 +13,7 @@ REGISTRY = "workflow/symlab/papers/__init__.py"
 
 def rooms():
     """The folder of each paper and its card."""
-    found = {}
-    for paper in PAPERS:
-        module = importlib.import_module(paper.figures[0].module.rpartition(".")[0])
-        found[module.__name__.rpartition(".")[2]] = paper
-    return found
+    return {paper.figures[0].module.split(".")[2]: paper for paper in PAPERS}
 
 
 ROOMS = rooms()
