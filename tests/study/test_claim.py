@@ -88,3 +88,14 @@ def test_a_statistic_that_is_undefined_has_no_error():
     assert math.isnan(found.value) and found.error is None and found.interval is None
     assert statistic_of(lambda x: math.inf if 0 in x else 1.0, np.arange(1.0, 4.0)).interval == (1, 1)
     assert statistic_of(np.mean, np.arange(1.0)).interval is None
+
+
+def test_a_statistic_of_samples_of_two_sizes_has_the_degrees_that_welch_gives_their_means():
+    few, many = np.array([0.0, 1.0, 3.0]), np.array([0.0, 4.0, 1.0, 5.0, 2.0, 3.0])
+    found = statistic_of(lambda a, b: a.mean() - b.mean(), few, many)
+    # Of means the jackknife's variances are s^2 / n: 7/9 of three values, 7/12 of six.
+    total = 7 / 9 + 7 / 12
+    by_hand = total**2 / ((7 / 9) ** 2 / 2 + (7 / 12) ** 2 / 5)
+    assert found.degrees == pytest.approx(min(by_hand, 4)) and found.degrees < 4 + 1e-12
+    loud = statistic_of(lambda a, b: a.mean() - b.mean(), 2 * few, many)
+    assert loud.degrees == pytest.approx((28 / 9 + 7 / 12) ** 2 / ((28 / 9) ** 2 / 2 + (7 / 12) ** 2 / 5))
