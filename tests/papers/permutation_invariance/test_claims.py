@@ -172,8 +172,8 @@ def test_without_growth_at_the_largest_rate_there_is_nothing_to_compare_with():
         return row.holds
 
     assert verdict(0.01, 0.1) is True and verdict(0.09, 0.1) is False
-    assert verdict(-0.01, 0.1) is verdict(-0.01, -0.1) is True
-    assert verdict(0.01, -0.1) is None
+    assert verdict(-0.01, 0.1) is True
+    assert verdict(0.01, -0.1) is verdict(-0.01, -0.1) is None
 
 
 def test_where_matching_leaves_no_barrier_it_has_no_peak():

@@ -98,17 +98,14 @@ def growth_at_largest_rate(tables: Tables) -> list[Found]:
 
 
 def growth_at_smallest_rate(tables: Tables) -> list[Found]:
-    """The growth with width at the smallest learning rate as a fraction of that at the largest; 0 if there is none.
-
-    Needs a growth at the largest rate, unless there is none at the smallest.
-    """
+    """The growth with width at the smallest learning rate as a fraction of that at the largest, which must be one."""
 
     def measure(curve: Curve) -> Found:
         (low, high), rates = _growths(curve.means), _rates(curve)
         detail = f"{low:.3g} at c = {rates[0]:g}, {high:.3g} at c = {rates[1]:g}"
-        if low > 0 and high <= 0:
+        if high <= 0:
             return f"{curve.case}: needs a growth at the largest learning rate to compare with ({detail})"
-        return curve.measure(lambda means: over(*_growths(means)) if _growths(means)[0] > 0 else 0.0, detail)
+        return curve.measure(lambda means: over(*_growths(means)), detail)
 
     return _of_extremes(tables, measure)
 
