@@ -142,7 +142,10 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     bars = [label for label in Parsed(page).values("aria-label") if label.startswith(("the paper's:", "ours:"))]
     assert bars == ["the paper's: 1 held, 1 failed, 2 not run", "ours: 1 undecided"] * 2
     missed = between(page, '<section id="missed">', '<section id="claims">')
-    assert "1 of the papers' own two holds (Test et al.). Measured: 3.00 ± 0.10 (layer 3) (1 of 6 cases)" in missed
+    assert (
+        "1 of the papers' own two holds (Test et al.). Measured, mean of two: 3.00 ± 0.10 (layer 3) (1 of 6 cases)"
+        in missed
+    )
     assert "it is too deep" in missed and "near holds" not in missed
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -160,7 +161,7 @@ def found_sentences(paper: Paper, run: str) -> Iterator[str]:
 
 
 def verdict_table(paper: Paper, run: str) -> Iterator[str]:
-    """Counts, then a row a judged claim and study in the order of the figures, then what was not run."""
+    """Counts; a row a claim that failed or is undecided; the others, folded; what was not run."""
     claims = _claims_of(paper, run)
     command = json.loads((REFERENCE / run / "provenance.json").read_text())["command"]
     others = [claim for claim in claims if claim.kind != FINDING and claim.verdict != NOT_RUN]
@@ -174,19 +175,36 @@ def verdict_table(paper: Paper, run: str) -> Iterator[str]:
     told += [f"theorems and checks: {held} of {len(others)} held"] if others else []
     yield f"Findings, {'; '.join(told)}."
     yield ""
-    yield "| Figure | Study | Claim | Whose | Measured | Threshold | Verdict |"
-    yield "|---|---|---|---|---|---|---|"
     order = list(dict.fromkeys(claim.claim for claim in claims))
-    judged = [claim for claim in claims if claim.verdict != NOT_RUN]
-    for claim in sorted(judged, key=lambda claim: order.index(claim.claim)):
-        threshold = f"{claim.threshold} ({claim.origin})"
-        cells = (claim.study, claim.statement, claim.owner, claim.range, threshold, _verdict_of(claim))
-        yield f"| {paper.number(claim.figure)} | {' | '.join(map(escape, cells))} |"
+    judged = sorted((claim for claim in claims if claim.verdict != NOT_RUN), key=lambda claim: order.index(claim.claim))
+    open_ones = [claim for claim in judged if claim.verdict in (FAILED, UNDECIDED)]
+    yield from _claim_rows(paper, open_ones, named=True)
+    others = [claim for claim in judged if claim not in open_ones]
+    if others:
+        counts = Counter(claim.verdict for claim in others)
+        yield f'<details markdown="1"><summary>{", ".join(f"{n} {verdict}" for verdict, n in counts.items())}</summary>'
+        yield ""
+        yield from _claim_rows(paper, others)
+        yield "</details>"
+        yield ""
     drawn = {claim.figure for claim in judged}
     missing = dict.fromkeys(paper.number(claim.figure) for claim in claims if claim.figure not in drawn)
     if missing:
-        yield ""
         yield f"Without a verdict in this run: {', '.join(missing)}."
+
+
+def _claim_rows(paper: Paper, claims: Sequence[Judged], named: bool = False) -> Iterator[str]:
+    """A table with a row a claim and study; ``named`` tables say what was measured before its value."""
+    if not claims:
+        return
+    yield "| Figure | Study | Claim | Whose | Measured | Threshold | Verdict |"
+    yield "|---|---|---|---|---|---|---|"
+    for claim in claims:
+        measured = f"{claim.quantity}: {claim.range}" if named and claim.quantity else claim.range
+        threshold = f"{claim.threshold} ({claim.origin})"
+        cells = (claim.study, claim.statement, claim.owner, measured, threshold, _verdict_of(claim))
+        yield f"| {paper.number(claim.figure)} | {' | '.join(map(escape, cells))} |"
+    yield ""
 
 
 def _claims_of(paper: Paper, run: str) -> list[Judged]:

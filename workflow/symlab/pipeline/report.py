@@ -212,6 +212,7 @@ def _view_claims(
     known = {claim.id: claim for claim in claims_of(paper)} if own else {}
     views = []
     for claim in own:
+        why = dict.fromkeys(case.why for case in claim.cases if case.why)
         names = [claim.figure, *(known[claim.claim].also if claim.claim in known else ())]
         views.append(
             {
@@ -224,7 +225,7 @@ def _view_claims(
                 "figures": [each["anchor"] for each in figures if each["study"] == claim.study and each["id"] in names],
                 "told": "" if claim.verdict == NOT_RUN else _tell_values(claim),
                 "missed": claim.kind not in (THEOREM, CHECK) and claim.verdict == FAILED,
-                "why": list(dict.fromkeys(case.why for case in claim.cases if case.why)),
+                "why": [text for text in why if not any(text.rstrip(".") in other for other in why if other != text)],
                 "kept": kept.get(claim.claim, {}) if claim.verdict == NOT_RUN else {},
             }
         )
