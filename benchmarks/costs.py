@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from symlab.identifiability import ridge_solvers
-from symlab.identifiability.neuron_functions import NeuronFunctions
 from symlab.identifiability.realization import realization_costs, swap_costs
-from symlab.identifiability.ridge import ridge_costs
+from symlab.papers.neuron_identifiability import ridge_solvers
+from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions
+from symlab.papers.neuron_identifiability.ridge import ridge_costs
 
 if TYPE_CHECKING:
     from run import Ways

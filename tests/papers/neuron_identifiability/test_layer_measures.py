@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 import torch
 
-from symlab.identifiability.neuron_functions import layer_functions
 from symlab.identifiability.recording import layer_inputs
-from symlab.identifiability.ridge import ridge_swap_costs
 from symlab.measures.identify import measure_swap_costs
 from symlab.measures.job import Job
 from symlab.measures.settings import Identification
 from symlab.networks import MLP, build
 from symlab.papers.neuron_identifiability.chords import SCALES, measure_chords
+from symlab.papers.neuron_identifiability.neuron_functions import layer_functions
 from symlab.papers.neuron_identifiability.neuron_places import measure_places
+from symlab.papers.neuron_identifiability.ridge import ridge_swap_costs
 from symlab.papers.neuron_identifiability.ridge_costs import choose_pairs, measure_ridge_costs
 from symlab.papers.neuron_identifiability.settings import NeuronPlaces, Ridge, Theory
 from symlab.papers.neuron_identifiability.theory import measure_theorems

@@ -47,7 +47,7 @@ def command_help() -> Iterator[str]:
 
 
 def figure_table(presets: Path, reference: Path) -> Iterator[str]:
-    """A row a figure: its paper, what it shows, the keys that a study needs for it, and which configs draw it."""
+    """A row a figure: its file, what it shows, the keys that a study needs for it, and which configs draw it."""
     stages = json.loads((reference / "demo" / "provenance.json").read_text())["stages"]
     configs = [presets.parents[1] / "config.yaml", *sorted(presets.glob("*.yaml"))]
     drawn: dict[str, list[str]] = {}
@@ -55,7 +55,7 @@ def figure_table(presets: Path, reference: Path) -> Iterator[str]:
         for study in yaml.safe_load(path.read_text())["studies"].values():
             for figure in study.get("figures", []):
                 drawn.setdefault(figure, []).append("the demo" if path.name == "config.yaml" else path.stem)
-    yield "| Figure | Paper | Shows | Needs | Minutes | Drawn by |"
+    yield "| Figure | File | Shows | Needs | Minutes | Drawn by |"
     yield "|---|---|---|---|---|---|"
     for paper in PAPERS:
         for figure in paper.figures:
@@ -63,7 +63,8 @@ def figure_table(presets: Path, reference: Path) -> Iterator[str]:
             needs = ", ".join(f"`{key}`" for key in keys) or "`variants` alone"
             minutes = _minutes(keys, stages) if "the demo" in drawn.get(figure.id, []) else ""
             by = ", ".join(dict.fromkeys(drawn.get(figure.id, ["no preset"])))
-            yield f"| `{figure.id}` | {paper.short} | {escape(_title(paper, figure.id))} | {needs} | {minutes} | {by} |"
+            file = figure.module.removeprefix("symlab.papers.").replace(".", "/") + ".py"
+            yield f"| `{figure.id}` | `{file}` | {escape(_title(paper, figure.id))} | {needs} | {minutes} | {by} |"
 
 
 def _title(paper: Paper, figure: str) -> str:

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from symlab.identifiability.neuron_functions import layer_functions
 from symlab.identifiability.recording import hidden_layers, layer_inputs
-from symlab.identifiability.ridge import ridge_swap_costs
 from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.neuron_functions import layer_functions
+from symlab.papers.neuron_identifiability.ridge import ridge_swap_costs
 from symlab.papers.neuron_identifiability.settings import Ridge
 from symlab.training.models import Models, move
 

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symlab.identifiability.neuron_functions import NeuronFunctions
-from symlab.identifiability.ridge_problems import largest_slope
+from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions
+from symlab.papers.neuron_identifiability.ridge_problems import largest_slope
 
 
 class Moments(NamedTuple):

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from symlab.identifiability.ridge_problems import RidgeProblems
+from symlab.papers.neuron_identifiability.ridge_problems import RidgeProblems
 from symlab.training.settings import Recipe
 from symlab.training.updates import AdamW
 

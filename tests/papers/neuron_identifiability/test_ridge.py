@@ -9,13 +9,13 @@ from scipy.optimize import minimize
 from scipy.special import erf
 
 from symlab.errors import UserError
-from symlab.identifiability import ridge, ridge_solvers
-from symlab.identifiability.neuron_functions import NeuronFunctions, layer_functions
 from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.recording import layer_inputs
-from symlab.identifiability.ridge import ridge_costs, ridge_swap_costs
-from symlab.identifiability.ridge_problems import largest_slope, nonlinear, times_derivative
 from symlab.networks import MLP, Lecun, build
+from symlab.papers.neuron_identifiability import ridge, ridge_solvers
+from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions, layer_functions
+from symlab.papers.neuron_identifiability.ridge import ridge_costs, ridge_swap_costs
+from symlab.papers.neuron_identifiability.ridge_problems import largest_slope, nonlinear, times_derivative
 from symlab.schemes import WAsymmetric
 from symlab.training.replicas import Replica, Run, train_block
 from symlab.training.settings import Recipe

@@ -10,10 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.errors import UserError
-from symlab.identifiability.neuron_functions import NeuronFunctions
-from symlab.identifiability.ridge_problems import RidgeProblems, nonlinear, times_derivative
-from symlab.identifiability.ridge_solvers import adamw, lbfgs
-from symlab.identifiability.ridge_surrogate import Moments, input_moments, preconditioner, surrogate
+from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions
+from symlab.papers.neuron_identifiability.ridge_problems import RidgeProblems, nonlinear, times_derivative
+from symlab.papers.neuron_identifiability.ridge_solvers import adamw, lbfgs
+from symlab.papers.neuron_identifiability.ridge_surrogate import Moments, input_moments, preconditioner, surrogate
 
 SOLVERS = ("lbfgs", "adamw")
 

@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from symlab.errors import UserError
-from symlab.identifiability.neuron_functions import NeuronFunctions, layer_functions
 from symlab.identifiability.recording import layer_inputs
-from symlab.identifiability.ridge_problems import nonlinear
 from symlab.networks import MLP, CoherenceStudent, build
+from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions, layer_functions
+from symlab.papers.neuron_identifiability.ridge_problems import nonlinear
 
 
 def a_network(norm: str = "batchnorm", activation: str = "gelu", widths: tuple[int, ...] = (8, 8)) -> nn.Module:
