@@ -17,11 +17,10 @@ from symlab.papers import PAPERS
 from symlab.pipeline.ledger import tell_seen
 from symlab.pipeline.registry import FIGURES
 from symlab.plotting.numbers import typeset
+from symlab.plotting.types import Figure as Drawn
 from symlab.study.card import Sentence
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawn
-
     from symlab.plotting.settings import Style
     from symlab.study.card import Drawing, Figure
     from symlab.study.claim import Tables

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
+from symlab.plotting.types import Axis
 
 DECADES = 6
 """Decades below the largest value of an axis from which on values are rounding."""

@@ -13,19 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from symlab.errors import UserError
 from symlab.plotting.settings import Style
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-    from matplotlib.typing import LineStyleType
+from symlab.plotting.types import Artist, Axes, Axis, Figure, LineStyleType
 
 Color = tuple[float, float, float]
 Shared = Literal["none", "all", "row", "col"] | bool

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from symlab.plotting.pairs import PAIR, mean_std
 from symlab.plotting.style import ERROR_ALPHA, Look
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from symlab.plotting.types import Axes
 
 FEW = 2
 """Pairs or networks up to which each has a line of its own."""

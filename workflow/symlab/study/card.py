@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symlab.measures import Measure, Table
+from symlab.plotting.types import Figure as Drawn
 from symlab.study.experiment import Experiment
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawn
-
     from symlab.plotting.style import Style
     from symlab.study.claim import Tables
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,12 +28,8 @@ from symlab.plotting.style import (
     panels,
     set_ticks,
 )
+from symlab.plotting.types import Artist, Axes, Figure
 from symlab.plotting.units import draw_units
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TICKS = {"xticks", "yticks"}
 Draw = Callable[..., None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
@@ -11,14 +9,10 @@ from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import name_axes
 from symlab.papers.neuron_identifiability.variants import standard, telling_variants, w_asymmetric
 from symlab.plotting.style import Style, legend, line_entry, mark_entry, palette, panels
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 DRAWN = 8
 """Neurons in each panel; more would hide each other."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma
 from symlab.papers.neuron_identifiability.rows import average_layers
 from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
 from symlab.plotting import style as plot
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Tables
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:

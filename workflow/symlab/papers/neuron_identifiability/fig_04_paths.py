@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
@@ -25,15 +24,13 @@ from symlab.papers.neuron_identifiability.variants import (
     telling_variants,
 )
 from symlab.plotting import style as plot
+from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below, between, minus, without_phrases
 from symlab.study.facets import facets
 from symlab.study.tables import chance, need, one_matching, where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 UNDER_TRAINED = 60
 """Below this train accuracy in percent, a figure notes that its networks are under-trained."""

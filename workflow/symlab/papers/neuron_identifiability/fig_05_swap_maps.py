@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -12,12 +11,10 @@ from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.rows import one_path
 from symlab.papers.neuron_identifiability.variants import W_0, W_1, by_variant, every_row, sigma_regimes
 from symlab.plotting.style import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_most, minus, without_phrases, worst_of_each
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ONE_NETWORK = "each map: layer 1 of one network"
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.plotting.style import COLUMN, PAGE, Look, Style, line_entry
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_most, below, statistic_of
 from symlab.study.facets import facets
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 COLOR = "#0173b2"
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.rows import average_layers
 from symlab.papers.neuron_identifiability.variants import SYRE_FROM_1, label_rows, sigma_mlp, telling_variants
 from symlab.plotting import style as plot
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, at_least, between
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def against_epoch(tables: Tables, style: plot.Style) -> Figure:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks
 from symlab.papers.neuron_identifiability.recording_points import break_text, in_lines, name_point, sort_points
 from symlab.plotting import style as plot
+from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NARROWEST = 1.6
 """Least width of a panel in inches, so that the name of its x axis fits."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.recording_points import name_point
 from symlab.papers.neuron_identifiability.variants import add_labels, label_rows, of_scheme, variants_of, w_asymmetric
 from symlab.plotting import style as plot
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, at_least, at_most
 from symlab.study.tables import last_epoch, need, where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def layers_against_fraction(tables: Tables, style: plot.Style) -> Figure:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,15 +11,12 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import mean_std
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Tables, between, slope, statistic_of
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def against_width(tables: Tables, style: plot.Style) -> Figure:

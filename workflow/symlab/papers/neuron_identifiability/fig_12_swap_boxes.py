@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
@@ -11,12 +9,10 @@ from symlab.papers.neuron_identifiability.looks import box_looks
 from symlab.papers.neuron_identifiability.rows import consecutive, signed_sqrt
 from symlab.papers.neuron_identifiability.variants import STANDARD, SYRE_1, W_0, W_1, Mask, any_of, label_rows
 from symlab.plotting.style import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, at_least, at_most
 from symlab.study.facets import Panel, draw_grid
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def boxes_by_variant(tables: Tables, style: Style) -> Figure:

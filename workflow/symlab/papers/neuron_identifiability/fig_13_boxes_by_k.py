@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
@@ -12,13 +10,10 @@ from symlab.papers.neuron_identifiability.looks import box_looks
 from symlab.papers.neuron_identifiability.rows import consecutive, signed_sqrt
 from symlab.papers.neuron_identifiability.variants import W_0, W_1, label_rows, sigma_regimes
 from symlab.plotting.style import COLUMN, PAGE, Style
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, above
 from symlab.study.facets import Panel, draw_grid
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def boxes_by_k(tables: Tables, style: Style) -> Figure:

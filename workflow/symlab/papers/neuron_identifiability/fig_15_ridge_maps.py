@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.fig_05_swap_maps import (
     CAPTION,
@@ -14,12 +12,10 @@ from symlab.papers.neuron_identifiability.fig_05_swap_maps import (
     seen,
 )
 from symlab.plotting.style import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing
 from symlab.study.claim import Tables
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def ridge_maps_by_k(tables: Tables, style: Style) -> Figure:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import swap_panels
 from symlab.papers.neuron_identifiability.rows import BLOCK, first_block
 from symlab.plotting.style import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables
 from symlab.study.tables import where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def maps_by_layer(tables: Tables, style: Style) -> Figure:

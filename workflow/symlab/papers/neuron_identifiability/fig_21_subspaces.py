@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -23,16 +22,13 @@ from symlab.papers.neuron_identifiability.variants import (
     telling_variants,
 )
 from symlab.plotting import style as plot
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.facets import facets
 from symlab.study.tables import last_epoch, need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def nu_by_layer(tables: Tables, style: plot.Style) -> Figure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,14 +13,12 @@ from symlab.papers.neuron_identifiability.rows import describe
 from symlab.papers.neuron_identifiability.variants import W_0, Mask, W, by_variant, label_rows, sigma_sweep
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
+from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, below, between
 from symlab.study.facets import facets
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PLACES = "neuron_places.parquet"
 PARTS = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,15 +11,11 @@ from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.worst_rows import find_worst
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Look, Style, line_entry, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_most
 from symlab.study.facets import draw_rows, facets
 from symlab.study.tables import need, one_matching, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 ROUNDING = at_most(1e-6)
 """Of the largest excess: at the ends of the path gap and bound are both 0."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,14 +25,12 @@ from symlab.papers.neuron_identifiability.variants import (
     label_rows,
 )
 from symlab.plotting import style as plot
+from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_least, without_phrases, worst_of_each
 from symlab.study.facets import facets
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def rank_correlation(tables: Tables, style: plot.Style) -> Figure:

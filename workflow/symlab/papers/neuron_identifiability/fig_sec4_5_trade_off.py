@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,15 +13,12 @@ from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutat
 from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F, WAY
 from symlab.papers.neuron_identifiability.variants import STANDARD, Mask, W, label_rows, sigma_sweep
 from symlab.plotting import style as plot
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import CONFIDENCE, Case, Claim, Found, Measurement, Tables, above
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ACCURACIES = {
     "train accuracy": ("train_accuracy", plot.Look((0.55, 0.55, 0.55), "-", "o")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,15 +14,12 @@ from symlab.papers.neuron_identifiability.swap_panels import need_k
 from symlab.papers.neuron_identifiability.variants import W_1, by_variant, label_rows, of_scheme, sigma_regimes
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Tables, below, between, statistic_of
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PAPER_DROPS = {2: 46.4, 8: 15.7, 32: 6.1}
 """What the paper tells of the drops at sigma_F = 1 by k, in percentage points."""

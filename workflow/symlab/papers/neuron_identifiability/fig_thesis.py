@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,15 +16,12 @@ from symlab.papers.neuron_identifiability.rows import MODEL, consecutive, descri
 from symlab.papers.neuron_identifiability.variants import add_labels, by_variant, sigma_mlp, variants_of, w_asymmetric
 from symlab.plotting.numbers import typeset
 from symlab.plotting.style import Style, panels
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import FEW, over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Values
 from symlab.study.claim import Claim, Found, Tables, at_most, statistic_of
 from symlab.study.tables import last_epoch, need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FEWEST = 5
 """Kinds of networks of which a rank correlation is worth telling: four are in any order with a chance of 1 in 24."""

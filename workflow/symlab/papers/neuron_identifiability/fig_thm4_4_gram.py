@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -13,15 +12,11 @@ from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
 from symlab.papers.neuron_identifiability.variants import by_variant, label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst, say_what_fails
 from symlab.plotting import style as plot
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_most, worst_of_each
 from symlab.study.facets import facets
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 MASKS = {"own": "masks of the networks", "fresh": "masks drawn afresh"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,14 +21,11 @@ from symlab.papers.neuron_identifiability.variants import by_variant, label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst
 from symlab.plotting import style as plot
 from symlab.plotting.log_axes import floor_of
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import facets
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 PERMUTATIONS = {"transposition": "transpositions", "random": "random permutations"}
 LARGEST_RHO = 10.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
@@ -13,13 +11,11 @@ from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, SMALL, 
 from symlab.papers.neuron_identifiability.swap_panels import name_dataset, need_k
 from symlab.papers.neuron_identifiability.variants import W_1
 from symlab.plotting import style as plot
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.facets import assign_looks, draw_each, facets
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def cheapest_by_width(tables: Tables, style: plot.Style) -> Figure:

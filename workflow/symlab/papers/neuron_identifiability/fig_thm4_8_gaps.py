@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
@@ -21,15 +19,11 @@ from symlab.papers.neuron_identifiability.points import (
 from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, find_worst
 from symlab.plotting import style as plot
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 GAPS = {"out": r"$\gamma_{\mathrm{out}}$ (Thm. 4.6)", "in": r"$\gamma_{\mathrm{in}}$ (Thm. 4.8)"}
 

@@ -6,17 +6,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.plotting.settings import Style
 from symlab.plotting.style import Color, Look, palette
+from symlab.plotting.types import Axes
 from symlab.plotting.units import draw_units
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PERMUTATIONS = ("optimal", "identity", "random")
 SIGMA_COLORS = {

@@ -9,7 +9,6 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -34,15 +33,12 @@ from symlab.papers.neuron_identifiability.variants import (
 )
 from symlab.plotting.pairs import PAIR
 from symlab.plotting.style import Style
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.cases import Cases, Values
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, at_most, below, worst_of_each
 from symlab.study.facets import facets
 from symlab.study.tables import last_epoch, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Score = Callable[[float], float]
 """The worst of several layers or epochs is the one with the largest score."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -12,10 +12,7 @@ from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.rows import assumptions_hold
 from symlab.plotting.settings import Style
 from symlab.plotting.style import Look, mark_entry
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
+from symlab.plotting.types import Artist, Axes
 
 
 def point_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:

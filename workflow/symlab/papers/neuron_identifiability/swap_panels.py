@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,9 @@ from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, 
 from symlab.papers.neuron_identifiability.variants import telling_variants
 from symlab.plotting.numbers import typeset
 from symlab.plotting.style import PAGE, Look, Style, legend, name_row, panels
+from symlab.plotting.types import Axes, Figure
 from symlab.study.claim import Tables
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 COST = r"signed $\sqrt{|\Delta_{(ij)}^{\mathrm{out}}|}$ (weight norm)"
 SIGNED = "signed root of the cost\n(red: saves, blue: costs)"

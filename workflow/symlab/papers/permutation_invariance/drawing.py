@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,9 @@ from symlab.papers.permutation_invariance.network_rows import METHODS
 from symlab.papers.permutation_invariance.student_rows import DIRECT, MATCHINGS, UNIFORM, barriers, keep
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Look, Shared, Style, line_entry, mark_entry, palette, wrap_sentences
+from symlab.plotting.types import Artist, Axes, Figure, LineStyleType
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import where
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.typing import LineStyleType
 
 SHORT = {"gd": "GD", "sgd": "SGD", UNIFORM: "samples"}
 """Names of sources in legends."""

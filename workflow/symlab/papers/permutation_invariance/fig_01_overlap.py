@@ -11,6 +11,7 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import WIDTH, key_of, mark_widths, width_marks
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Axes, Figure, LineStyleType
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases_of
 from symlab.study.claim import Bound, Claim, Found, Tables, exact_value
@@ -18,10 +19,6 @@ from symlab.study.facets import draw_rows, facets
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.typing import LineStyleType
-
     from symlab.plotting.style import Color
 
 TABLE = "overlap.csv"

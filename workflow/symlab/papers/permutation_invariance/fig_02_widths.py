@@ -6,7 +6,7 @@ Barriers are in units of the population loss; ``direct`` is of the students as t
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,15 +29,12 @@ from symlab.papers.permutation_invariance.student_rows import (
 )
 from symlab.plotting.settings import Style
 from symlab.plotting.style import line_entry
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Bound, Claim, Found, Tables, above, at_most, between, slope
 from symlab.study.curves import Curve, curves, neighbours
 from symlab.study.facets import Panel, assign_looks
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE, RUNS = "widths_barriers.csv", "widths_runs.csv"
 TEACHER = ["M", "d"]

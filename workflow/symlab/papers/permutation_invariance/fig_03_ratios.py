@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
@@ -17,14 +15,12 @@ from symlab.papers.permutation_invariance.student_rows import (
     uniform,
 )
 from symlab.plotting.style import COLUMN, Style, wrap_sentences
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.curves import Curve, neighbours
 from symlab.study.facets import assign_looks, facets
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "ratios_barriers.csv"
 LOW, HIGH = 1.75, 2.75

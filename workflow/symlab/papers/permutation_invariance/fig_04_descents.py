@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing
@@ -16,13 +15,11 @@ from symlab.papers.permutation_invariance.student_rows import (
     trained,
 )
 from symlab.plotting.settings import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_most
 from symlab.study.curves import Curve
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "widths_barriers.csv"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,14 +19,12 @@ from symlab.papers.permutation_invariance.student_rows import (
     trained,
 )
 from symlab.plotting.style import PAGE, Look, Style, palette, wrap_sentences
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_most
 from symlab.study.curves import Curve, curves
 from symlab.study.facets import assign_looks, facets
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "sparsity_runs.csv"
 SETTING = ("source", "M", "d")

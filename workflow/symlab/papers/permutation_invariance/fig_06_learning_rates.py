@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -14,15 +13,12 @@ from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.rate_threshold import BELOW, LACKING, SETTING, THRESHOLD, select_setting
 from symlab.papers.permutation_invariance.student_rows import keep, measure_each, over, trained
 from symlab.plotting.style import PAGE, Look, Style, line_entry, palette, wrap_sentences
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_most, between
 from symlab.study.curves import Curve, curves
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE = "learning_rates_runs.csv"
 STABILITY = r"$2/\lambda_{\max}$, no zero rows"

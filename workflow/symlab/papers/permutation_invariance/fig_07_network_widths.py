@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from symlab.papers.permutation_invariance.drawing import method_looks, width_axis
@@ -21,15 +19,12 @@ from symlab.papers.permutation_invariance.network_rows import (
 )
 from symlab.papers.permutation_invariance.student_rows import measure_each, over
 from symlab.plotting.style import ERROR_ALPHA, Look, Style
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_least
 from symlab.study.curves import Curve
 from symlab.study.facets import facets
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE = "barriers.csv"
 STEPS = (

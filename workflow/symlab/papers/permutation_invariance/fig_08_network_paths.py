@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -21,15 +20,13 @@ from symlab.papers.permutation_invariance.network_rows import (
 )
 from symlab.papers.permutation_invariance.student_rows import measure_each, over
 from symlab.plotting.settings import Style
+from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.curves import Curve, curves
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BARRIERS, CURVES = "barriers.csv", "curves.csv"
 PEAK = 25

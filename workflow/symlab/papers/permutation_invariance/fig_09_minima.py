@@ -13,6 +13,7 @@ from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import key_of
 from symlab.papers.permutation_invariance.student_rows import keep, name_students, trained
 from symlab.plotting.style import ERROR_ALPHA, Look, Style, line_entry, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases_of
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
@@ -20,9 +21,6 @@ from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from symlab.plotting.style import Color
 
 RUNS, ENTRIES = "doubled_types_runs.csv", "column_entries.csv"

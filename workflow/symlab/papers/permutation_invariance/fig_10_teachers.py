@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import key_of
 from symlab.papers.permutation_invariance.fig_02_widths import TABLE, TEACHER, draw_by_teacher, trained_over_samples
 from symlab.plotting.settings import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, at_most
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def above_each_teacher(tables: Tables, style: Style) -> Figure:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,15 +19,12 @@ from symlab.papers.permutation_invariance.student_rows import (
 )
 from symlab.plotting.settings import Style
 from symlab.plotting.style import line_entry
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, below, between, slope
 from symlab.study.curves import Curve
 from symlab.study.facets import Panel
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE = "dimensions_barriers.csv"
 PANELS = (4, 16, 64, 128)

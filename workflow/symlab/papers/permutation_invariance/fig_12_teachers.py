@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,13 +18,11 @@ from symlab.papers.permutation_invariance.student_rows import (
     without_barrier,
 )
 from symlab.plotting.settings import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.curves import Curve
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "teachers_barriers.csv"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,13 +19,11 @@ from symlab.papers.permutation_invariance.rate_threshold import (
 )
 from symlab.papers.permutation_invariance.student_rows import matched, measure_each, over, student_curves, trained
 from symlab.plotting.settings import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.curves import Curve
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "learning_rates_barriers.csv"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -12,16 +11,13 @@ from symlab.papers.permutation_invariance.drawing import width_axis
 from symlab.papers.permutation_invariance.network_rows import EXPLORATORY, drawn_networks, network_curves, networks
 from symlab.papers.permutation_invariance.student_rows import measure_each
 from symlab.plotting.style import MARKERS, Look, Style, mark_entry, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_most
 from symlab.study.curves import Curve
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need, one_matching, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE = "barriers.csv"
 EDGE = "at an end of the widths: no peak"

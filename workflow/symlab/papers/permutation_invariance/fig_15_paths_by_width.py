@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import PATH_AXES, method_looks, wrap
 from symlab.papers.permutation_invariance.network_rows import (
@@ -14,14 +12,12 @@ from symlab.papers.permutation_invariance.network_rows import (
     middle_over_ends,
 )
 from symlab.plotting.settings import Style
+from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, above
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "barriers.csv"
 MOST_PANELS = 9

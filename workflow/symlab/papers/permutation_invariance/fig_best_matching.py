@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.student_rows import MATCHINGS, matched
 from symlab.plotting.settings import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_most
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "all_permutations_barriers.csv"
 LOWEST = MATCHINGS["lowest"]
