@@ -1,4 +1,4 @@
-"""What can be imported from symlab itself, and the examples of the page that shows it."""
+"""What can be imported from symlab itself, and the examples of the pages that show it."""
 
 import doctest
 import re
@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "align.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "how-to" / "align.md", DOCS / "reference" / "symmetries.md"]
 
 
 def test_importing_symlab_imports_no_library():
@@ -18,8 +19,8 @@ def test_importing_symlab_imports_no_library():
     assert all(repr(name) in done.stdout for name in ("align", "merge", "trace"))
 
 
-def test_the_examples_of_the_page_give_what_it_says():
-    examples = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S))
-    test = doctest.DocTestParser().get_doctest(examples, {}, PAGE.name, str(PAGE), 0)
+def test_the_examples_of_the_pages_give_what_they_say():
+    examples = "\n\n".join(re.findall(r"```python\n(.*?)```", "".join(page.read_text() for page in PAGES), re.S))
+    test = doctest.DocTestParser().get_doctest(examples, {}, "pages", None, 0)
     assert len(test.examples) > 5
     assert doctest.DocTestRunner().run(test).failed == 0

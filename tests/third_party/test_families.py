@@ -1,7 +1,7 @@
 """Networks of other libraries: what the tracer finds in them, and that renumbering it keeps their function.
 
 They need the optional extra ``models``: pip install "symlab[models]". SYMLAB_FAMILIES=FILE appends the rows of the
-table in docs/align.md to FILE.
+table in docs/reference/symmetries.md to FILE.
 """
 
 import os

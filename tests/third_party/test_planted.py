@@ -1,7 +1,8 @@
 """Permutations planted in networks of other libraries are found again by ``symlab align``'s default settings.
 
 A network with random weights is renumbered at random in every group; recovered means that the aligned network is the
-first one bit for bit, in every tensor. SYMLAB_PLANTED=FILE appends the rows of the table in docs/align.md to FILE.
+first one bit for bit, in every tensor. SYMLAB_PLANTED=FILE appends the rows of the table in
+docs/reference/symmetries.md to FILE.
 """
 
 import os

@@ -10,12 +10,13 @@ HEADLINE = (
         {"half": at("mirror-3a-half", sigma=2.0)},
     ),
     Sentence(
-        "In networks that learn task after task, the symmetry leaves {dead:~%} more of the parameters dead, unable to "
-        "learn, when the last task comes.",
+        "In networks that learn one task after another, {dead:~%} of all parameters have stopped learning because of "
+        "this symmetry when the last task comes.",
         {"dead": at("mirror-4-symmetry")},
     ),
     Sentence(
-        "Of the paper's two remedies, a little noise leaves {noise:~%} dead, but a fixed bias {bias:~%}.",
+        "Of the paper's two remedies, a little noise leaves {noise:~%} of the parameters dead, but a fixed bias "
+        "{bias:~%}.",
         {"noise": at("mirror-4-noise"), "bias": at("mirror-4-bias")},
     ),
 )

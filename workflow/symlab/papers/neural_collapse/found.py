@@ -6,12 +6,12 @@ _DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"
 HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
-        "Ten times as many blocks multiply the spread within a class, relative to that between classes, by "
-        "**{nc1:^}**.",
+        "In residual networks with weight decay, ten times as many blocks multiply the spread within a class, "
+        "relative to that between classes, by **{nc1:^}**.",
         {"nc1": at("collapse-1-falls", value="NC1", network="rn1", dataset="digits")},
     ),
     Sentence(
-        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for.",
+        "With two layers in each block, and weight decay as the theorems ask for, by {split:^}.",
         {
             "split": at(
                 "collapse-1-falls-theorems",
@@ -22,8 +22,8 @@ HEADLINE = (
                 loss="cross_entropy",
             ),
         },
-        "If each block has two layers, by {split:^} with the weight decay that the theorems ask for, but this run does "
-        "not establish it.",
+        "With two layers in each block, and weight decay as the theorems ask for, by {split:^}; but this run does not "
+        "establish that it falls at all.",
     ),
 )
 THUMBNAIL = ("collapse-1", 0)

@@ -28,15 +28,15 @@ HEADLINE = (
     Sentence(
         "Averaging two networks trained from different seeds loses **{standard:~} points** of train accuracy. If a few "
         "weights of each neuron are fixed at the same random values in both (its name tag), the average loses "
-        "{fixed:~}.",
+        "{fixed:~} points.",
         {"standard": _at("4a-barrier", **STANDARD), "fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
-        "What holds a neuron in place is what swapping it with another would cost: of one that stayed and one that "
-        "moved, the first costs more to swap in {kept:~%} of cases.",
+        "Neurons that are costly to swap keep their place: of one that stayed and one that moved, the one that stayed "
+        "is the costlier to swap in {kept:~%} of cases (by chance, half).",
         {"kept": _at("neurons-kept", **_fixed(0.5))},
-        "Of a neuron that stayed in place and one that moved, the first costs more to swap in {kept:~%} of cases; the "
-        "paper's theory lets one expect more than half.",
+        "But neurons that are costly to swap need not keep their place: of one that stayed and one that moved, the one "
+        "that stayed is the costlier to swap in {kept:~%} of cases (by chance, half).",
     ),
     Sentence(
         "But the strongest tags cost {price:~} points of validation accuracy.",

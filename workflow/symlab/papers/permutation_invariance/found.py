@@ -30,8 +30,8 @@ HEADLINE = (
         "Trained networks do better than random solutions because they are sparser, as the paper says (sparsity index "
         "{excess:~} higher).",
         {"excess": at("permutation-2-sparser", M=6, source="gd")},
-        "But the paper's explanation, that training makes networks sparse, does not hold: their sparsity index differs "
-        "by {excess:~} from that of random solutions.",
+        "But the paper explains this by sparsity, and trained networks are not sparser than random solutions: their "
+        "sparsity index differs by {excess:~}.",
     ),
 )
 THUMBNAIL = ("permutation-2", 0)

@@ -5,18 +5,19 @@ from symlab.study.card import Sentence, at
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
     Sentence(
-        "Networks of six layers that start from tiny weights leave the point where all weights are zero along a single "
-        "direction in every layer: the second strongest is **{rank:~%}** of it.",
+        "Networks of six layers that start from tiny weights first learn one thing: when the loss begins to fall, "
+        "each layer's weights have one strong direction, and the second is **{rank:~%}** as strong.",
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "Some runs leave faster than any single neuron can: {w4:~%} of them with 4 neurons a layer, {w32:~%} with 32.",
+        "Some get away from zero faster than networks with one neuron a layer can: {w4:~%} of those with 4 neurons a "
+        "layer, {w32:~%} of those with 32.",
         {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 32)},
     ),
     Sentence(
-        "They leave in a direction that the theory predicts.",
+        "They leave zero in a direction that the theory predicts.",
         {"direction": at("saddle-ladder-direction", L=6, std=1e-4)},
-        "But the direction in which they leave is not one that the theory predicts.",
+        "But the direction in which they leave zero is not one that the theory predicts.",
     ),
 )
 THUMBNAIL = ("saddle-2", 1)
