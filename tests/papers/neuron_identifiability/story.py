@@ -17,11 +17,12 @@ ARCHITECTURES = {
     "syre": ("syre", 1.0, "gelu"),
     "sigma_mlp": ("standard", np.nan, "sigma"),
 }
+OTHER_SCHEMES = {"sparse": ("sparse", np.nan, "gelu"), "residual": ("residual", np.nan, "gelu")}
 IDENTIFIABLE = ("w_1", "w_3", "syre")
 
 
 def described(variant, **columns):
-    scheme, sigma_F, activation = ARCHITECTURES[variant]
+    scheme, sigma_F, activation = (ARCHITECTURES | OTHER_SCHEMES)[variant]
     description = dict.fromkeys(DESCRIPTION, np.nan)
     description |= {"study": "study", "variant": variant, "family": variant.split("_")[0], "norm": "layernorm"}
     description |= {"source": "digits", "classes": 10}
@@ -58,6 +59,18 @@ def matching(variant, pair, permutation, **place):
     return described(variant, mask_seed=0, pair=pair, permutation=permutation, **place) | {
         "objective": noisy(value, pair)
     }
+
+
+@rows_for(variant=OTHER_SCHEMES, epoch=(0, 30, 60), pair=PAIRS, point=("hidden1", "hidden2"), permutation=KINDS)
+def other_matching(variant, pair, permutation, **place):
+    value = {"optimal": 0.8, "identity": 0.01, "random": 0.0}[permutation]
+    row = described(variant, mask_seed=0, pair=pair, permutation=permutation, **place)
+    return row | {"objective": noisy(value, pair)}
+
+
+@rows_for(variant=OTHER_SCHEMES, pair=PAIRS, aligned=ALIGNED)
+def other_barriers(variant, pair, aligned):
+    return drop_row(variant, noisy(1.0 if aligned else 20.0, pair), pair=pair, aligned=aligned, split="train")
 
 
 @rows_for(variant=("w_0", "w_1"), fixed_fraction=(0.01, 0.05, 0.25), pair=range(2), permutation=KINDS)
@@ -371,7 +384,12 @@ def barriers_with_half():
     return pd.concat([table, half], ignore_index=True)
 
 
+OTHER_BARRIERS = {"barriers.csv": other_barriers, "curves.csv": curves}
 FIGURES = {
+    "4a-others": OTHER_BARRIERS,
+    "4c-others": OTHER_BARRIERS,
+    "7-residual": {"matching.csv": other_matching},
+    "7-sparse": {"matching.csv": other_matching},
     "4c": {"barriers.csv": barriers_with_half, "curves.csv": curves},
     "thesis": {
         "matching.csv": thesis_matching,
@@ -413,7 +431,8 @@ built = functools.cache(lambda build: build())
 
 def story(name):
     """The tables of the study that judges a claim or draws a figure, on which the paper's story is true."""
-    return {table: built(build) for table, build in FIGURES.get(name.partition("-")[0], OTHERS).items()}
+    tables = FIGURES.get(name) or FIGURES.get(name.partition("-")[0], OTHERS)
+    return {table: built(build) for table, build in tables.items()}
 
 
 # How to spoil the table that a claim reads: each function changes values in place.
@@ -522,6 +541,10 @@ SPOILED = {
     "4b-lowered": lambda t: column(t, "drop_max_pp", 45.0, variant="w_3", aligned=False),
     "4c-aligned": lambda t: column(t, "drop_max_pp", 4.0, variant="w_0", aligned=True),
     "4c-sigma": lambda t: column(t, "drop_max_pp", 4.0, variant="sigma_mlp", aligned=True),
+    "4a-others": lambda t: column(t, "drop_max_pp", 9.0, variant="residual", aligned=False),
+    "4c-others": lambda t: column(t, "drop_max_pp", 4.0, variant="sparse", aligned=True),
+    "7-residual": lambda t: objectives(t, 0.1, "residual", 30, point="hidden2"),
+    "7-sparse": lambda t: objectives(t, 0.2, "sparse", 60, point="hidden1"),
     "4c-alike": lambda t: column(t, "drop_max_pp", 5.0, variant="w_0", aligned=True),
     "4d-alike": lambda t: column(t, "drop_max_pp", 45.0, variant="w_0", aligned=True),
     "4d-aligned": lambda t: column(t, "drop_max_pp", 11.0, variant="w_0", aligned=True),

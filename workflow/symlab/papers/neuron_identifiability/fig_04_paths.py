@@ -8,6 +8,8 @@ from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.rows import one_path
 from symlab.papers.neuron_identifiability.variants import (
+    RESIDUAL,
+    SPARSE,
     STANDARD,
     SYRE,
     SYRE_FROM_1,
@@ -228,6 +230,26 @@ FIG_4 = (
             "": "The fixed matrix C of the nonlinearity x * sigmoid(Cx) belongs to the numbering of the neurons: "
             "permuting them permutes C as well, and the two networks on the line then differ in it."
         },
+    ),
+    DROP_CLAIM(
+        id="identifiability-4a-others",
+        statement="Unaligned, two sparse or two residual networks cannot be averaged either",
+        bound=at_least(10, "pp"),
+        owner="derived",
+        origin="derived",
+        reason="Table 1's other schemes have no fixed part that tells neurons apart: F is 0, or I, which stays as it "
+        "is when all layers are renumbered alike. What counts as high for the paper's networks does here.",
+        measure=partial(accuracy_drop, which=any_of(SPARSE, RESIDUAL), aligned=False),
+    ),
+    DROP_CLAIM(
+        id="identifiability-4c-others",
+        statement="Aligned, they can",
+        bound=at_most(3, "pp"),
+        owner="derived",
+        origin="derived",
+        reason="Effective weights are matched, in which nothing is left of a scheme; the same few points as for the "
+        "paper's networks.",
+        measure=partial(accuracy_drop, which=any_of(SPARSE, RESIDUAL), aligned=True),
     ),
     ALIKE_CLAIM(
         id="identifiability-4c-alike",

@@ -107,6 +107,8 @@ W_FROM_2 = apart_from_fractions(of_scheme("w_asymmetric", 2))
 SYRE = of_scheme("syre")
 SYRE_1 = of_scheme("syre", 1, 1)
 SYRE_FROM_1 = of_scheme("syre", 1)
+SPARSE = of_scheme("sparse")
+RESIDUAL = of_scheme("residual")
 
 
 def smallest_large(sigma_F: pd.Series) -> float | None:
