@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from symlab.alignment.actions import actions_of
 from symlab.alignment.signs import signs_of
 from symlab.cli.files import models_of
 from symlab.own.models import trace_quietly
-from symlab.own.report import coverage
+from symlab.own.report import coverage, of_action
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import groups_of, shape
 
@@ -21,7 +22,9 @@ def trace(options: Namespace) -> None:
     models = models_of(options)
     traced = trace_quietly(models.module, models.inputs()[:2])
     spec = traced.spec
-    flips = signs_of(models.module, traced, models.inputs()[:2], models.network.by_all_names(models.states[0]))
+    like = models.network.by_all_names(models.states[0])
+    flips = signs_of(models.module, traced, models.inputs()[:2], like)
+    actions = actions_of(models.module, traced, models.inputs()[:2], like)
     print(f"{models.name}: {len(spec.free)} group(s) of neurons")
     for group in spec.groups:
         acted = [name for name, axes in spec.axes.items() if any(group in groups_of(axis) for axis in axes)]
@@ -30,6 +33,9 @@ def trace(options: Namespace) -> None:
         for flip in flips:
             if flip.group == group:
                 print(f"    signs free, each turned with: {', '.join(flip.turned)}")
+        for action in actions:
+            if action.group == group:
+                print(f"    {of_action(action)}")
     print(coverage(models.module, spec))
     for sentence in models.remarks:
         print(sentence)

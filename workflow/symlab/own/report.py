@@ -17,6 +17,7 @@ from symlab.symmetries.symmetry_spec import SymmetrySpec, groups_of, shape
 if TYPE_CHECKING:
     from symlab.own.align import Aligned
     from symlab.own.merge import Merged
+    from symlab.symmetries.actions import Action
 
 GROUPS_SHOWN = 16
 UNSUPPORTED_SHOWN = 8
@@ -25,6 +26,13 @@ PLAIN, ALIGNED = "midpoint with B as it is", "midpoint with B aligned"
 PLAIN_AVERAGE, MERGED = "plain average", "merged"
 # Of what the networks have learned beyond a constant, what an average must keep to be called as good, or broken.
 AS_GOOD, BROKEN = 0.98, 0.5
+KINDS_TOLD = {
+    "scaled": "scales of each neuron",
+    "orthogonal": "rotations and reflections",
+    "orthogonal fixing ones": "rotations and reflections that fix the vector of ones",
+    "invertible": "invertible maps",
+    "planes": "turns and scales of each pair of dimensions",
+}
 
 
 def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair: bool = False) -> str:
@@ -65,6 +73,15 @@ def of_merge(merged: Merged) -> str:
         parts.append("The permuted networks compute what theirs do (checked on the data).")
     parts += _judged(merged.scores, MERGED, 0 if models.x is None else len(models.x))
     return "\n\n".join(parts)
+
+
+def of_action(action: Action) -> str:
+    """A line on maps of a group's neurons that change nothing."""
+    inverse = [name for name, where in action.powers.items() if min(where.values()) < 0]
+    acted = f", inversely of {', '.join(inverse)}" if inverse else ""
+    gains = ", ".join(gain.name for gain in action.gains)
+    folded = f", once what reads them has taken up the gains {gains}" if gains else ""
+    return f"{KINDS_TOLD[action.kind]} free{acted}{folded} (a random one changes {action.change:.0e} of the outputs)"
 
 
 def _judged(scores: pd.DataFrame | None, average: str, n_samples: int) -> list[str]:

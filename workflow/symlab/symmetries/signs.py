@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor, fx
+from torch.utils._pytree import tree_map
 
 from symlab.symmetries.symmetry_spec import (
     Axes,
@@ -143,6 +144,8 @@ class Evaluated:
         axes: of each value that is a tensor; of a placeholder for an entry of the state those of the entry.
         names: for each placeholder of an entry of the state its name, the first one if it is tied.
         first_names: for each name of the state the first one of the same tensor.
+        outputs: the values that the network returns.
+        wide: whether all real numbers are float64, those that the network itself would convert too.
     """
 
     spec: SymmetrySpec
@@ -151,14 +154,30 @@ class Evaluated:
     axes: dict[fx.Node, Axes | None]
     names: dict[fx.Node, str]
     first_names: dict[str, str]
+    outputs: tuple[fx.Node, ...] = ()
+    wide: bool = False
+
+    def evaluate(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+        """What an operation gives, from the values of those before it, in the precision of this pass."""
+        return evaluate(node, values, self.wide)
+
+    def at(self, state: Mapping[str, Tensor]) -> Evaluated:
+        """The same pass at another state, by first names."""
+        values = dict(self.values)
+        for node, name in self.names.items():
+            values[node] = state[name]
+        for node in self.nodes:
+            values[node] = self.evaluate(node, values)
+        return replace(self, values=values)
 
 
 def find_flips(forward: Evaluated, seed: int = 0) -> list[Flip]:
     """The signs that every operation allows, by group."""
     rng = np.random.default_rng(seed)
     found: list[Flip] = []
-    for group in forward.spec.free:
-        found += _of_group(forward, group, rng)
+    with torch.no_grad():
+        for group in forward.spec.free:
+            found += _of_group(forward, group, rng)
     return found
 
 
@@ -179,11 +198,11 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator) -> list[
         for occurrence in where:
             unknowns.setdefault((forward.names.get(node, node), occurrence), len(unknowns))
     constraints: set[int] = set()
-    hidden = _hidden(forward, places)
+    hidden = hidden_nodes(forward, places)
     if any(user.op == "output" for node in hidden for user in node.users):
         return []
     for node in forward.nodes:
-        inputs = [(each, occurrence) for each in _read(node, hidden, places) for occurrence in places[each]]
+        inputs = [(each, occurrence) for each in read_by(node, hidden, places) for occurrence in places[each]]
         own = [(node, each) for each in places.get(node, ())]
         # What is hidden is asked when something known is made of it.
         if node in hidden or not (inputs or own):
@@ -201,7 +220,7 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator) -> list[
     return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
 
 
-def _hidden(forward: Evaluated, places: Mapping[fx.Node, Any]) -> dict[fx.Node, None]:
+def hidden_nodes(forward: Evaluated, places: Mapping[fx.Node, Any]) -> dict[fx.Node, None]:
     """Operations that depend on a group and whose results have axes that are not known, or are lists; in order."""
     hidden: dict[fx.Node, None] = {}
     for node in forward.nodes:
@@ -211,7 +230,7 @@ def _hidden(forward: Evaluated, places: Mapping[fx.Node, Any]) -> dict[fx.Node, 
     return hidden
 
 
-def _between(node: fx.Node, hidden: Collection[fx.Node]) -> list[fx.Node]:
+def between(node: fx.Node, hidden: Collection[fx.Node]) -> list[fx.Node]:
     """The hidden operations that an operation reads, directly or through others of them, in order."""
     found: set[fx.Node] = set()
     waiting = [node]
@@ -222,9 +241,9 @@ def _between(node: fx.Node, hidden: Collection[fx.Node]) -> list[fx.Node]:
     return [each for each in hidden if each in found]
 
 
-def _read(node: fx.Node, hidden: Collection[fx.Node], places: Mapping[fx.Node, Any]) -> list[fx.Node]:
+def read_by(node: fx.Node, hidden: Collection[fx.Node], places: Mapping[fx.Node, Any]) -> list[fx.Node]:
     """The known values of a group that an operation reads, directly or through hidden ones."""
-    through = (*_between(node, hidden), node)
+    through = (*between(node, hidden), node)
     return [*dict.fromkeys(each for one in through for each in one.all_input_nodes if each in places)]
 
 
@@ -269,7 +288,7 @@ def _asked(
 ) -> set[int]:
     """All ways to turn a neuron round in an operation's inputs, and in its result with them, that agree; as bits."""
     spec, result = forward.spec, forward.values[node]
-    hidden_inputs = _between(node, hidden)
+    hidden_inputs = between(node, hidden)
     sizes = shape(group, spec.groups)
     allowed: set[int] | None = None
     for _ in range(min(NEURONS_ASKED, sizes[-1])):
@@ -305,11 +324,20 @@ def _alike(found: Tensor, expected: Tensor) -> bool:
     return bool(same.all())
 
 
-def evaluate(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-    """What an operation gives, from the values of those before it."""
+def evaluate(node: fx.Node, values: Mapping[fx.Node, Any], wide: bool = False) -> Any:
+    """What an operation gives, from the values of those before it; with real numbers of float64 if ``wide``."""
     arguments, options = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-    with torch.no_grad():
-        return node.target(*arguments, **options)  # type: ignore[operator]
+    if wide:
+        arguments, options = tree_map(widened, (arguments, options))
+    result = node.target(*arguments, **options)  # type: ignore[operator]
+    return tree_map(widened, result) if wide else result
+
+
+def widened(value: Any) -> Any:
+    """Real tensors, and types of real numbers, in float64."""
+    if isinstance(value, Tensor):
+        return value.double() if value.is_floating_point() else value
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
 def nullspace(rows: Iterable[int], n: int) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.utils._pytree import tree_map
 
 from symlab.batches import Inputs, parts_of
 from symlab.errors import UserError
@@ -22,7 +23,7 @@ from symlab.symmetries.forward_graph import (
     subgraph,
 )
 from symlab.symmetries.propagation import Propagation, alike_value, constant_value
-from symlab.symmetries.signs import Evaluated, evaluate
+from symlab.symmetries.signs import Evaluated, widened
 from symlab.symmetries.symmetry_spec import SymmetrySpec, validate
 
 # fmt: off
@@ -93,23 +94,31 @@ class Traced:
         )
         return tuple(axis for axis, count in counts.items() if without[axis] > count)
 
-    def evaluated(self, state: Mapping[str, Tensor], x: Tensor | Inputs | tuple[Tensor, ...]) -> Evaluated:
-        """All values of the forward pass at a state, by all names, with their axes."""
+    @torch.no_grad()
+    def evaluated(
+        self, state: Mapping[str, Tensor], x: Tensor | Inputs | tuple[Tensor, ...], wide: bool = False
+    ) -> Evaluated:
+        """All values of the forward pass at a state, by all names, with their axes; in float64 if ``wide``."""
         exported, inputs = self._graphs[self.batch], parts_of(x)
+        if wide:
+            state, inputs = tree_map(widened, (dict(state), inputs))
         propagation = Propagation(self._module, exported)
         spec = derive_spec(propagation)
-        forward = Evaluated(spec, [], {}, {}, {}, {n: v.parameter or n for n, v in propagation.parameters.items()})
+        first_names = {name: value.parameter or name for name, value in propagation.parameters.items()}
+        outputs = tuple(next(node for node in exported.graph.nodes if node.op == "output").all_input_nodes)
+        forward = Evaluated(spec, [], {}, {}, {}, first_names, outputs, wide)
         for node in propagation.nodes:
             source = exported.sources.get(node.name, "")
             if node.op != "placeholder":
                 forward.nodes.append(node)
-                forward.values[node] = evaluate(node, forward.values)
+                forward.values[node] = forward.evaluate(node, forward.values)
                 forward.axes[node] = axes_of(propagation, node)
             elif isinstance(source, str) and source[0] == "=":
                 name = forward.names[node] = forward.first_names[source[1:]]
                 forward.values[node], forward.axes[node] = state[name], spec.axes[name]
             else:
-                forward.values[node] = source if isinstance(source, Tensor) else inputs[int(source[1:])]
+                constant = source if isinstance(source, Tensor) else inputs[int(source[1:])]
+                forward.values[node] = widened(constant) if wide else constant
         return forward
 
     def jumps(self) -> tuple[str, ...]:

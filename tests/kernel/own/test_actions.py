@@ -1,0 +1,107 @@
+"""Linear maps of neurons that change nothing: which are free, by hand, and that no others are claimed."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from symlab import trace
+from symlab.alignment.actions import actions_of
+from symlab.networks.vit import ViT
+from symlab.symmetries.actions import act, fold, random_element, reduced
+
+STREAM = "orthogonal fixing ones"
+
+
+class Norms(nn.Module):
+    """Attention and a gated layer on a stream with norms before them, or after them."""
+
+    def __init__(self, norm=nn.RMSNorm, after=False, tied=False, qk_norm=False):
+        super().__init__()
+        self.after, self.tied, self.qk_norm = after, tied, qk_norm
+        self.embedding, self.head = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+        self.q, self.k, self.v, self.o = (nn.Linear(8, 8, bias=False) for _ in range(4))
+        self.gate, self.up, self.down = nn.Linear(8, 5), nn.Linear(8, 5), nn.Linear(5, 8)
+        self.norms = nn.ModuleList(norm(8) for _ in range(3))
+        self.of_heads = nn.ModuleList(nn.RMSNorm(4) for _ in range(2))
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def attention(self, x):
+        q, k, v = (of(x).unflatten(-1, (2, 4)).transpose(1, 2) for of in (self.q, self.k, self.v))
+        q, k = (norm(each) if self.qk_norm else each for norm, each in zip(self.of_heads, (q, k), strict=True))
+        return self.o(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    def mlp(self, x):
+        return self.down(functional.silu(self.gate(x)) * self.up(x))
+
+    def forward(self, x):
+        x = self.embedding(x)
+        for part, norm in zip((self.attention, self.mlp), self.norms[:2], strict=True):
+            x = norm(x + part(x)) if self.after else x + part(norm(x))
+        return self.head(x if self.after else self.norms[2](x))
+
+
+def mlp(activation, *norms):
+    return nn.Sequential(nn.Linear(64, 8), *norms, activation, nn.Linear(8, 5, bias=False), activation, nn.Linear(5, 3))
+
+
+HEADS = {"q:1": "invertible", "v:1": "invertible"}
+GATED = {"gate": "scaled"}
+# By group the kind of each network's maps, by hand. Scales of a stream are those of gains that stay, as those of
+# queries and keys where these are normalised.
+KINDS = {
+    "before, mean square": (Norms, {"embedding": "orthogonal", **HEADS, **GATED}),
+    "before, mean and deviation": (lambda: Norms(nn.LayerNorm), {"embedding": STREAM, **HEADS, **GATED}),
+    "after": (lambda: Norms(nn.LayerNorm, after=True), {"embedding": "scaled", **HEADS, **GATED}),
+    "tied": (lambda: Norms(tied=True), {"embedding": "scaled", **HEADS, **GATED}),
+    "queries and keys normalised": (
+        lambda: Norms(qk_norm=True),
+        {"embedding": "orthogonal", "q:1": "scaled", "v:1": "invertible", **GATED},
+    ),
+    "vit": (
+        lambda: ViT(64, 10, 4, 8, 1, 2, 2, 1),
+        {"stream": STREAM, "blocks.0.attention.query:1": "invertible", "blocks.0.attention.value:1": "invertible"},
+    ),
+    "tanh": (lambda: mlp(nn.Tanh()), {}),
+    "relu": (lambda: mlp(nn.ReLU()), {"0": "scaled", "2": "scaled"}),
+    "gelu": (lambda: mlp(nn.GELU()), {}),
+    "nothing between": (lambda: mlp(nn.Identity()), {"0": "invertible", "2": "invertible"}),
+    # Its eps keeps scales from being exact.
+    "batch norm": (lambda: mlp(nn.Tanh(), nn.BatchNorm1d(8)), {}),
+}
+
+
+def drawn(name):
+    torch.manual_seed(0)
+    module = KINDS[name][0]().eval().requires_grad_(False)
+    for entry, tensor in module.state_dict().items():
+        if tensor.is_floating_point() and tensor.dim() < 2:
+            tensor.add_(0.3 * (torch.rand_like(tensor) if "var" in entry else torch.randn_like(tensor)))
+    return module, torch.randint(11, (8, 6)) if isinstance(module, Norms) else torch.randn(8, 64)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_maps_are_found_and_change_nothing_in_float64(name):
+    module, x = drawn(name)
+    traced = trace(module, x)
+    actions = actions_of(module, traced, x, module.state_dict())
+    expected = KINDS[name][1]
+    assert {action.group: action.kind for action in actions} == expected
+    module = module.double()
+    x = x.double() if x.is_floating_point() else x
+    before, state = module(x), {entry: tensor.clone() for entry, tensor in module.state_dict().items()}
+    generator = torch.Generator().manual_seed(1)
+    moved = state
+    for action in actions:
+        moved = fold(moved, action)
+        moved = act(moved, action, random_element(action, generator))
+        assert action.change < 1e-12
+    assert bool(actions) == any(not torch.equal(moved[entry], tensor) for entry, tensor in state.items())
+    module.load_state_dict(moved)
+    torch.testing.assert_close(module(x), before, atol=1e-11, rtol=1e-11)
+
+
+def test_an_echelon_form_by_hand():
+    rows = reduced(torch.tensor([[2.0, 4.0, 2.0], [1.0, 2.0, 3.0]]).double().numpy())
+    assert rows.tolist() == [[1, 2, 0], [0, 0, 1]]
