@@ -1,4 +1,4 @@
-"""Networks of other libraries: what the tracer finds in them, and that renumbering it keeps their function.
+"""Networks of other libraries: what the tracer finds in them, and that renumbering it, with signs, keeps the function.
 
 They need the optional extra ``models``: pip install "symlab[models]". SYMLAB_FAMILIES=FILE appends the rows of the
 table in docs/reference/symmetries.md to FILE.
@@ -15,7 +15,9 @@ import torch
 from torch.func import functional_call
 
 from symlab.alignment.permute import permute
+from symlab.alignment.signs import signs_of
 from symlab.own.models import trace_quietly
+from symlab.symmetries.signs import apply_flips, random_signs
 from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations
 
 pytestmark = pytest.mark.slow
@@ -82,22 +84,35 @@ def test_what_is_found_is_what_was_counted_and_keeps_the_function(name):
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     module, x = family.build().eval().requires_grad_(False), family.inputs()
-    spec = trace_quietly(module, x).spec
+    traced = trace_quietly(module, x)
+    spec = traced.spec
     found = sum(factors(axis, spec.free) for axes in spec.axes.values() if len(axes) > 1 for axis in axes)
     module = module.double()
     state = random_state(module, torch.Generator().manual_seed(0))
-    x = x.double() if x.is_floating_point() else x
-    worst = 0.0
-    for seed in range(2):
-        permuted = permute(state, spec, random_permutations(spec, np.random.default_rng(seed)))
-        before, after = (
-            in_float64(lambda s=s: functional_call(module, s, (x,), tie_weights=False)) for s in (state, permuted)
+    flips = signs_of(module.float(), traced, x[:2], {name: tensor.float() for name, tensor in state.items()})
+    x, module = x.double() if x.is_floating_point() else x, module.double()
+    worst = {"permuted": 0.0, "signed": 0.0}
+    for rng in map(np.random.default_rng, range(2)):
+        permuted = permute(state, spec, random_permutations(spec, rng))
+        signed = apply_flips(permuted, spec, flips, random_signs(spec, flips, rng))
+        before, *after = (
+            in_float64(lambda s=s: functional_call(module, s, (x,), tie_weights=False))
+            for s in (state, permuted, signed)
         )
-        # Python's max would take no NaN for the worst.
-        worst = float(np.maximum(worst, (after - before).abs().max() / before.abs().max()))
+        for kind, output in zip(worst, after, strict=True):
+            # Python's max would take no NaN for the worst.
+            worst[kind] = float(np.maximum(worst[kind], (output - before).abs().max() / before.abs().max()))
     if path := os.environ.get("SYMLAB_FAMILIES"):
-        row = (name, family.library, len(spec.free), f"{found} of {family.matrix_axes}", f"{worst:.0e}")
+        counted = f"{found} of {family.matrix_axes}"
+        row = (
+            name,
+            family.library,
+            len(spec.free),
+            counted,
+            len(flips),
+            *(f"{change:.0e}" for change in worst.values()),
+        )
         with Path(path).open("a") as file:
             file.write(f"| {' | '.join(map(str, row))} |\n")
-    assert worst < 1e-10
+    assert max(worst.values()) < 1e-10, worst
     assert found == family.matrix_axes - family.lost, spec.unsupported
