@@ -110,7 +110,7 @@ def test_tied_weights_and_masks_of_a_language_model(brought):
 @pytest.mark.parametrize(
     ("options", "files", "words"),
     [
-        ((), FILES[:1], "at least two files"),
+        ((), FILES[:1], "at least two networks"),
         ((), (*FILES[:2], FILES[0]), "A.safetensors is named twice"),
         ((), FILES, "C.safetensors does not exist"),
         (("--weights", "1,2,3"), FILES[:2], "3 weights for 2 networks"),

@@ -160,7 +160,9 @@ def test_weights_count_in_what_repair_restores_by_hand():
 def test_scores_by_hand():
     x, y = digits()
     states = dict(zip("AB", trained()[:2], strict=True))
-    table = scores(mlp(), states, x, y, "classification", {"A": 1.0, "B": 3.0}, rows=500).set_index("network")
+    table = scores(mlp(), states, x, y, "classification", {"ensemble": {"A": 1.0, "B": 3.0}}, rows=500).set_index(
+        "network"
+    )
     logits = {name: outputs(mlp(), state, x).double() for name, state in states.items()}
     logits["ensemble"] = 0.25 * logits["A"] + 0.75 * logits["B"]
     for name, out in logits.items():
@@ -170,6 +172,6 @@ def test_scores_by_hand():
         assert table.loc[name, "loss_error"] == pytest.approx(float(losses.std()) / len(y) ** 0.5, rel=1e-4)
         assert table.loc[name, "accuracy"] == pytest.approx(float(right.mean()))
     regression = nn.Linear(64, 1)
-    of = scores(regression, {"A": regression.state_dict()}, x, y.float(), "regression", {"A": 1.0})
+    of = scores(regression, {"A": regression.state_dict()}, x, y.float(), "regression", {"ensemble": {"A": 1.0}})
     assert of["loss"][0] == pytest.approx(float(((regression(x).flatten() - y) ** 2).mean().detach()), rel=1e-4)
     assert of["loss"][0] == pytest.approx(of["loss"][1], rel=1e-6) and of["accuracy"].isna().all()

@@ -21,6 +21,11 @@ def average(states: Sequence[Mapping[str, Tensor]], weights: Sequence[float] | N
     for name, first in states[0].items():
         mean[name] = first
         if first.is_floating_point():
-            parts = [weight * state[name].double() for state, weight in zip(states, weights, strict=True)]
-            mean[name] = (sum(parts[1:], parts[0]) / sum(weights)).to(first.dtype)
+            mean[name] = weighted([state[name].double() for state in states], weights).to(first.dtype)
     return mean
+
+
+def weighted(tensors: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    """The weighted mean of some tensors; the weights may have any sum but 0."""
+    parts = [weight * tensor for tensor, weight in zip(tensors, weights, strict=True)]
+    return sum(parts[1:], parts[0]) / sum(weights)

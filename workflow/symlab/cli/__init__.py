@@ -11,119 +11,8 @@ from importlib import import_module
 from typing import Any
 
 from symlab import __version__
+from symlab.cli import texts
 from symlab.errors import UserError
-
-DESCRIPTION = """\
-symlab measures what the parameter symmetries of neural networks do.
-
-This program is for people who bring their own trained networks. The studies of the papers
-are a Snakemake workflow, which is run with snakemake instead: see README.md.
-"""
-ALIGN = """\
-Renumber the neurons of network B so that they play the roles of network A's, and measure what
-lies on the straight line between the two: two trainings of one architecture, from two seeds,
-usually differ by such a renumbering more than by anything else.
-
-A and B are files of module.state_dict(), .safetensors or .pt, .bin, .ckpt (read without running any code in
-them), or folders that hold one (or shards).
-
-Which axes of which weights must be renumbered together is found by tracing the network; nothing
-has to be declared. Operations that the tracer does not know are named, and what they touch stays
-in place. Before anything is written, the renumbered network is checked to compute what B does.
-"""
-MERGE = """\
-Renumber the neurons of several trainings of one architecture so that all have the order of the first, average
-their weights, and score the average beside the networks, their average without renumbering, and the mean of
-their outputs (a ceiling, for which all networks are computed).
-
-Each network is matched to the mean of the others, in turns, until none moves any more. Batch norm statistics of
-the average are estimated anew on the data. Files and symmetries are as for symlab align.
-"""
-MERGED = """\
-example:
-  symlab merge A.safetensors B.safetensors C.safetensors \\
-      --model my_package.networks:build --data validation.npz --out merged
-
-writes to the folder merged/:
-  merged.safetensors        the average in the order of the first network, with its names and types
-  permutations.safetensors  for each group of neurons and network, the neuron that stands at each position
-  spec.json                 the groups, the axes they act on, and what was not understood
-  scores.csv                loss and accuracy of every network, both averages, the ensemble and a constant
-  run.json                  the options and versions of this run
-
-Mistakes are told in a sentence, with exit status 1; nothing is written then.
-"""
-DIAGNOSE = """\
-Tell neuron by neuron whether two trainings of one architecture have it in the same place: its partner in the best
-matching, how well both correlate, and what exchanging it with another would cost in weight norm.
-
-Weights that are equal in both networks count as fixed: where all are trained, every swap is free and its cost 0.
-"""
-DIAGNOSED = """\
-example:
-  symlab diagnose A.safetensors B.safetensors \\
-      --model my_package.networks:build --data validation.npz --out diagnosed
-
-writes to the folder diagnosed/:
-  neurons.csv               a row a neuron of A: its partner in B, correlations, its cheapest swap
-  neurons.png, neurons.pdf  correlation with its own number in B against that with its partner
-  run.json                  the options and versions of this run
-
-Mistakes are told in a sentence, with exit status 1; nothing is written then.
-"""
-ESCAPE = """\
-Follow a network from its initial weights along gradient flow until it has left the saddle at the origin, where deep
-networks with small weights wait long. Printed are the speed of the direction in which it leaves, beside the fastest
-neuron's, the rank of each layer, and a forecast of the steps that SGD takes. The network has to be positively
-homogeneous: linear maps and convolutions without biases, relu, pooling.
-"""
-ESCAPES = """\
-example:
-  symlab escape my_package.networks:build --data training.npz --lr 10 --power 4
-"""
-MIRRORS = """\
-Tell which neurons of a trained network SGD will merge at given settings: of the pairs that are closest in each group
-of neurons, by how much a step changes the logarithm of their distance (below 0: they merge). Adam does not follow this.
-"""
-MIRRORED = """\
-example:
-  symlab mirrors my_package.networks:build --checkpoint A.safetensors --data train.npz \\
-      --lr 0.1 --weight-decay 0.001 --momentum 0.9 --batch 128 --out mirrors
-
-writes to the folder mirrors/:
-  pairs.csv  a row a pair: distance, curvature across their mirror, exponent, whether they merge, steps to half
-  run.json   the options and versions of this run
-"""
-TRACE = """\
-Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
-group acts on, and the operations that were not understood.
-"""
-EXAMPLE = """\
-example:
-  symlab align A.safetensors B.safetensors \\
-      --model my_package.networks:build --data validation.npz --out aligned
-
-writes to the folder aligned/:
-  permuted.safetensors      B, renumbered: the same function, with B's names and types (of shards a folder, permuted/)
-  permutations.safetensors  for each group of neurons, the neuron of B at each position
-  signs.safetensors         with --group signed: what those neurons were multiplied by
-  spec.json                 the groups, the axes they act on, and what was not understood
-  matching.csv              how well neurons match: optimal, identity, and random permutations
-  curve.csv, barriers.csv   loss and accuracy on the line from A to B, and to the renumbered B
-  curve.png, curve.pdf      the same as a figure
-  run.json                  the options and versions of this run
-
-Mistakes are told in a sentence, with exit status 1; nothing is written then.
-"""
-MODEL = (
-    "a function without arguments that returns the network as an nn.Module (its weights do not matter); "
-    "modules in the current folder are found"
-)
-DATA = (
-    ".npz, .safetensors or .pt with x [n, ...] (real numbers, or integer tokens), or the module's inputs by name, and, "
-    "for scores, targets y (labels; of every token or pixel too, -100 is ignored; or real numbers); or MODULE:BATCHES, "
-    "an iterable of batches, (x, y) or dictionaries, or a function that returns one"
-)
 
 
 @dataclass(frozen=True)
@@ -158,8 +47,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line; torch is not imported for it, so that help comes at once."""
     main = argparse.ArgumentParser(
         prog="symlab",
-        description=DESCRIPTION,
-        epilog=EXAMPLE.partition("\nwrites")[0],
+        description=texts.DESCRIPTION,
+        epilog=texts.EXAMPLE.partition("\nwrites")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     text = "show the version and what multiplies, and exit"
@@ -208,13 +97,51 @@ def _add_diagnose(diagnose: argparse.ArgumentParser) -> None:
 
 def _add_merge(merge: argparse.ArgumentParser) -> None:
     merge.add_argument(
-        "networks", nargs="+", metavar="FILE", help="files or folders: two or more networks; the first gives the order"
+        "networks",
+        nargs="+",
+        metavar="FILE",
+        help="files or folders: two or more networks (one with --base); the first, or the base, gives the order",
     )
     _add_needed(merge)
     _add_matching(merge)
     average = merge.add_argument_group("the average")
     average.add_argument(
+        "--average",
+        choices=("mean", "slerp", "ties", "least-squares"),
+        default="mean",
+        help="mean of the weights; slerp: on the arc between two networks; ties: the largest entries of what they "
+        "learned since --base, where signs agree; least-squares: layers fitted to what the networks' compute "
+        "(default: %(default)s)",
+    )
+    average.add_argument(
         "--weights", metavar="W,W,...", help="of the networks in the average, negative ones too (default: equal)"
+    )
+    average.add_argument(
+        "--layer",
+        action="append",
+        default=[],
+        metavar="NAME=W,W,...",
+        help="in their place, for a layer or parameter and all below it; may be given several times",
+    )
+    average.add_argument(
+        "--base",
+        metavar="FILE",
+        help="weights that all were trained from: what they have learned since is averaged, and added to it",
+    )
+    average.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="of what is added to the base (default: %(default)s)"
+    )
+    average.add_argument(
+        "--density",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="of the entries that ties keeps of each (default: %(default)s)",
+    )
+    average.add_argument(
+        "--until",
+        metavar="LAYER",
+        help="average only up to this layer; beyond, each network keeps its own: several heads",
     )
     average.add_argument(
         "--repair",
@@ -227,8 +154,8 @@ def _add_merge(merge: argparse.ArgumentParser) -> None:
 
 def add_model(command: argparse.ArgumentParser) -> None:
     """The options of a command on one network: MODEL, its weights, the data, and how to compute."""
-    command.add_argument("model", metavar="MODULE:FUNCTION", help=f"{MODEL}; or transformers:CLASS with --folder")
-    command.add_argument("--data", required=True, metavar="FILE", help=DATA)
+    command.add_argument("model", metavar="MODULE:FUNCTION", help=f"{texts.MODEL}; or transformers:CLASS with --folder")
+    command.add_argument("--data", required=True, metavar="FILE", help=texts.DATA)
     command.add_argument("--checkpoint", metavar="FILE", help="file or folder of its weights (default: as it is built)")
     command.add_argument("--folder", metavar="FOLDER", help="builds transformers:CLASS from the config.json in it")
     add_computing(command)
@@ -277,9 +204,9 @@ def _add_needed(command: argparse.ArgumentParser) -> None:
         "--model",
         required=True,
         metavar="MODULE:FUNCTION",
-        help=f"{MODEL}; or transformers:CLASS, built from the config.json beside the first weights",
+        help=f"{texts.MODEL}; or transformers:CLASS, built from the config.json beside the first weights",
     )
-    needed.add_argument("--data", required=True, metavar="FILE", help=DATA)
+    needed.add_argument("--data", required=True, metavar="FILE", help=texts.DATA)
     needed.add_argument("--out", required=True, metavar="FOLDER", help="where the results go")
 
 
@@ -336,41 +263,41 @@ def _add_overwrite(command: argparse.ArgumentParser) -> None:
 COMMANDS = {
     "align": Command(
         "align two trained networks of your own and draw the barrier between them",
-        ALIGN,
+        texts.ALIGN,
         _add_align,
         "symlab.cli.align:align",
-        EXAMPLE,
+        texts.EXAMPLE,
     ),
     "merge": Command(
         "average several trained networks of your own in one order of their neurons",
-        MERGE,
+        texts.MERGE,
         _add_merge,
         "symlab.cli.merge:merge",
-        MERGED,
+        texts.MERGED,
     ),
     "diagnose": Command(
         "tell which neurons two trained networks of your own have in the same place",
-        DIAGNOSE,
+        texts.DIAGNOSE,
         _add_diagnose,
         "symlab.cli.diagnose:diagnose",
-        DIAGNOSED,
+        texts.DIAGNOSED,
     ),
     "escape": Command(
         "forecast when a network of your own leaves the saddle at the origin, and how",
-        ESCAPE,
+        texts.ESCAPE,
         _add_escape,
         "symlab.cli.escape:escape",
-        ESCAPES,
+        texts.ESCAPES,
     ),
     "mirrors": Command(
         "tell which neurons of a network of your own SGD will merge at given settings",
-        MIRRORS,
+        texts.MIRRORS,
         _add_mirrors,
         "symlab.cli.mirrors:mirrors",
-        MIRRORED,
+        texts.MIRRORED,
     ),
     "trace": Command(
-        "print the permutation symmetries of a network of your own", TRACE, add_model, "symlab.cli.trace:trace"
+        "print the permutation symmetries of a network of your own", texts.TRACE, add_model, "symlab.cli.trace:trace"
     ),
 }
 

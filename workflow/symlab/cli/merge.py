@@ -11,12 +11,12 @@ import numpy as np
 from symlab.alignment.universe import Universe
 from symlab.artifacts import write_table, write_tensors, write_text
 from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
-from symlab.connectivity.merge import check_weights
+from symlab.connectivity.combine import Averaging
 from symlab.errors import UserError
 from symlab.own.merge import merge_models
 from symlab.own.weights import Weights
 
-RESULTS = ("merged.safetensors", "permutations.safetensors", "spec.json", "scores.csv", "run.json")
+RESULTS = ("merged.safetensors", "merged", "permutations.safetensors", "spec.json", "scores.csv", "run.json")
 
 
 def merge(options: Namespace) -> None:
@@ -26,16 +26,17 @@ def merge(options: Namespace) -> None:
         UserError: something in the options or files is wrong; nothing is written then.
     """
     check_folder(options, RESULTS)
-    weights = _weights(options)
-    models = models_of(options, options.networks)
+    averaging = _averaging(options)
+    base = [options.base] if options.base else []
+    models = models_of(options, [*base, *options.networks])
     merged = merge_models(
-        models, options.method, weights, options.repair, options.restarts, options.seed, group=options.group
+        models, averaging, options.method, options.restarts, options.seed, group=options.group, based=bool(base)
     )
     told = str(merged)
 
     folder = Path(options.out)
     with all_or_nothing(folder, RESULTS) as staged:
-        merged.save(staged / "merged.safetensors")
+        merged.save(staged / ("merged" if averaging.until is not None else "merged.safetensors"))
         _write_permutations(options, models.files, merged.universe, staged / "permutations.safetensors")
         write_text(staged / "spec.json", spec_as_json(merged.spec))
         write_text(staged / "run.json", run_as_json(options))
@@ -45,22 +46,28 @@ def merge(options: Namespace) -> None:
     print(f"\nWritten to {folder}: {', '.join(name for name in RESULTS if (folder / name).exists())}")
 
 
-def _weights(options: Namespace) -> list[float] | None:
-    """The networks' weights in the average, after a check that there are several networks, each once."""
-    if len(options.networks) < 2:
-        raise UserError("one network cannot be merged: name at least two files.")
-    if twice := [path for path in options.networks if options.networks.count(path) > 1]:
+def _averaging(options: Namespace) -> Averaging:
+    """How the networks are averaged, after a check that it goes with them, each of which is named once."""
+    paths = [*options.networks, options.base]
+    if twice := [path for path in options.networks if paths.count(path) > 1]:
         raise UserError(f"{twice[0]} is named twice; give a network more weight with --weights.")
-    if options.weights is None:
-        return None
+    layers = {}
+    for given in options.layer:
+        name, sign, weights = given.partition("=")
+        if not (name and sign):
+            raise UserError(f"--layer is {given!r}; it must be a layer and its weights, like blocks.0=2,1.")
+        layers[name] = _numbers(weights, "--layer")
+    weights = None if options.weights is None else _numbers(options.weights, "--weights")
+    how = Averaging(options.average, weights, layers, options.scale, options.density, options.until, options.repair)
+    how.check(len(options.networks), options.base is not None)
+    return how
+
+
+def _numbers(given: str, option: str) -> list[float]:
     try:
-        weights = [float(weight) for weight in options.weights.split(",")]
+        return [float(number) for number in given.split(",")]
     except ValueError:
-        raise UserError(
-            f"--weights is {options.weights!r}; it must be numbers with commas between, like 2,1,1."
-        ) from None
-    check_weights(weights, len(options.networks))
-    return weights
+        raise UserError(f"{option} is {given!r}; it must be numbers with commas between, like 2,1,1.") from None
 
 
 def _write_permutations(options: Namespace, files: Sequence[Weights], universe: Universe, path: Path) -> None:

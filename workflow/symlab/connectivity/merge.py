@@ -15,6 +15,8 @@ from torch.utils._pytree import tree_map
 from symlab.alignment.averaging import average
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.batches import Inputs, prediction
+from symlab.connectivity.combine import Averaging, combine
+from symlab.connectivity.least_squares import least_squares
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.objective import IGNORED, Task, losses, right
 from symlab.connectivity.repair import folded, with_goal_statistics
@@ -22,23 +24,6 @@ from symlab.errors import UserError
 from symlab.products import fast_products
 
 CONSTANT = "constant"
-
-
-def check_weights(weights: Sequence[float] | None, n: int) -> None:
-    """Check that there is a weight for each of n networks, or none at all; they may be negative, but not add up to 0.
-
-    Raises:
-        UserError: there is not.
-    """
-    if weights is None:
-        return
-    if len(weights) != n:
-        raise UserError(f"there are {len(weights)} weights for {n} networks; give one a network.")
-    if not all(map(math.isfinite, weights)) or abs(sum(weights)) < 1e-6 * sum(map(abs, weights)) or not any(weights):
-        listed = ", ".join(f"{weight:g}" for weight in weights)
-        raise UserError(
-            f"the weights are {listed}; they must be finite, and their sum, which they are divided by, not 0."
-        )
 
 
 @fast_products()
@@ -66,21 +51,46 @@ def average_network(
 
 
 @fast_products()
+def combined_network(
+    module: nn.Module,
+    states: Sequence[Mapping[str, Tensor]],
+    x: Float[Tensor, "n ..."] | Inputs | None,
+    how: Averaging,
+    base: Mapping[str, Tensor] | None = None,
+    rows: int | None = None,
+) -> dict[str, Tensor]:
+    """The network that several, in one order, become by a rule, with batch norm statistics of its own on x.
+
+    Raises:
+        UserError: there are no inputs where the rule, or batch norms, need some.
+    """
+    if how.repair:
+        return average_network(module, states, x, how.weights, True)
+    if how.rule == "least-squares":
+        if x is None:
+            raise UserError("least squares need inputs to compare what layers compute: give them as data.")
+        state = least_squares(module, states, x, how.weights, rows)
+    else:
+        state = combine(states, how, base, {name for name, _ in module.named_parameters(remove_duplicate=False)})
+    return {**state, **running_statistics(module, state, x)}
+
+
+@fast_products()
 def scores(
     module: nn.Module,
     states: Mapping[str, Mapping[str, Tensor]],
     x: Float[Tensor, "n ..."] | Inputs,
     y: Tensor,
     task: Task,
-    ensemble: Mapping[str, float],
+    ensembles: Mapping[str, Mapping[str, float]],
     rows: int | None = None,
 ) -> pd.DataFrame:
-    """Mean loss and accuracy of some networks, of an ensemble of them, and of the best constant.
+    """Mean loss and accuracy of some networks, of ensembles of them, and of the best constant.
 
     Args:
         states: networks by name.
         task: see ``objective.losses``.
-        ensemble: by name the weights with which outputs (logits) are averaged.
+        ensembles: by their names, by networks' names the weights with which outputs (logits) are averaged.
         rows: inputs in one forward pass; by default ``forward.batch_rows``.
 
     Returns:
@@ -89,14 +99,18 @@ def scores(
         without labels and where the loss is no number), ``accuracy_error``; errors are standard errors of the means
         over samples.
     """
-    lost: dict[str, list[Tensor]] = {name: [] for name in (*states, "ensemble")}
+    lost: dict[str, list[Tensor]] = {name: [] for name in (*states, *ensembles)}
     correct: dict[str, list[Tensor]] = {name: [] for name in lost}
     rows = rows or batch_rows(x)
-    total = sum(ensemble.values())
     means: list[tuple[float, Any]] = []
     for x_batch, y_batch in zip(x.split(rows), y.split(rows), strict=True):
         given = {name: outputs(module, state, x_batch) for name, state in states.items()}
-        given["ensemble"] = _combined([given[name] for name in ensemble], [w / total for w in ensemble.values()])
+        given |= {
+            name: _combined(
+                [given[member] for member in members], [w / sum(members.values()) for w in members.values()]
+            )
+            for name, members in ensembles.items()
+        }
         for name, output in given.items():
             compared = output if callable(task) else prediction(output)
             lost[name].append(losses(compared, y_batch, task))

@@ -162,7 +162,9 @@ class Aligned:
                     )
                 )
         ensemble = dict.fromkeys(list(networks)[:2], 1.0)
-        return scores(models.module, networks, models.inputs(), models.y, models.task, ensemble, models.rows)
+        return scores(
+            models.module, networks, models.inputs(), models.y, models.task, {"ensemble": ensemble}, models.rows
+        )
 
     def save(self, path: str | Path) -> None:
         """Write B's renumbered weights to a safetensors file."""

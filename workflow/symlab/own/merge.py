@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,10 @@ from symlab.alignment.matching import compose
 from symlab.alignment.permute import check_alignment, permute
 from symlab.alignment.signs import signed_matching, signs_of
 from symlab.alignment.universe import Universe, match_to_universe
-from symlab.connectivity.merge import average_network, check_weights, scores
+from symlab.connectivity.combine import Averaging, check_layers
+from symlab.connectivity.least_squares import unfitted
+from symlab.connectivity.merge import combined_network, scores
+from symlab.connectivity.norm_statistics import running_statistics
 from symlab.own import report
 from symlab.own.align import CHECKED_SAMPLES, check_group, check_method, known_axes, remarks_on, shown
 from symlab.own.models import Models, load_models, traced_symmetries
@@ -34,53 +37,75 @@ class Merged:
     """Several networks as one; printed, what it is worth.
 
     Attributes:
-        state: of the merged network, with the first network's names, types and order of neurons.
-        universe: each network's permutation to that order (of the first the identity), and its state so renumbered and,
-            if the ``group`` was "signed", with its signs turned.
+        states: the merged network's weights, with the first network's (or the base's) names, types and order of
+            neurons; with ``averaging.until`` one a network: the same up to there, and what each keeps of its own.
+        universe: each network's permutation to that order (of the first, or the base, the identity), and its state so
+            renumbered and, if the ``group`` was "signed", with its signs turned. A base comes first.
         remarks: sentences: groups left in place or matched by weights and why, what was renamed or left out.
         spec: the groups, and which axes they act on.
         method: what neurons were compared by.
-        weights: of the networks in the average; None if all count alike.
-        repair: whether channels were rescaled, in the plain average too.
+        averaging: how networks in one order became one; the plain average was made so too.
+        trunk: with ``averaging.until`` names of what is averaged.
+        based: whether the first of the models is the base that the others were trained from.
         models: the networks and the data.
     """
 
-    state: dict[str, Tensor]
+    states: tuple[dict[str, Tensor], ...]
     universe: Universe
     remarks: tuple[str, ...]
     spec: SymmetrySpec
     method: str
-    weights: tuple[float, ...] | None
-    repair: bool
+    averaging: Averaging
+    trunk: frozenset[str] | None
+    based: bool
     models: Models
 
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """The merged network's weights, of several heads with the first."""
+        return self.states[0]
+
     @cached_property
-    def plain(self) -> dict[str, Tensor]:
-        """The average without renumbering, as ``state``."""
-        return _average(self.models, self.models.states, self.weights, self.repair)
+    def plain(self) -> tuple[dict[str, Tensor], ...]:
+        """The average without renumbering, as ``states``."""
+        return _combined(self.models, self.models.states, self.averaging, self.trunk, self.based)
+
+    @property
+    def names(self) -> list[str]:
+        """What the networks are called; a base is not among them."""
+        return [str(each.path) for each in self.models.files[self.based :]]
 
     @cached_property
     def scores(self) -> pd.DataFrame | None:
         """Loss and accuracy of all networks, both averages, the ensemble and a constant; None without targets."""
-        models = self.models
+        models, names = self.models, self.names
         if models.y is None:
             return None
-        names = [str(each.path) for each in models.files]
-        networks: dict[str, Mapping[str, Tensor]] = dict(zip(names, models.states, strict=True))
-        for kind, average in ((report.PLAIN_AVERAGE, self.plain), (report.MERGED, self.state)):
-            networks[kind] = models.network.state(average)
-        ensemble = dict(zip(names, self.weights or [1.0] * len(names), strict=True))
-        return scores(models.module, networks, models.inputs(), models.y, models.task, ensemble, models.rows)
+        networks: dict[str, Mapping[str, Tensor]] = dict(zip(names, models.states[self.based :], strict=True))
+        ensembles = {"ensemble": dict(zip(names, self.averaging.weights or [1.0] * len(names), strict=True))}
+        for kind, states in ((report.PLAIN_AVERAGE, self.plain), (report.MERGED, self.states)):
+            rows = [kind] if self.trunk is None else [f"{kind}, head of {name}" for name in names]
+            networks |= {row: models.network.state(state) for row, state in zip(rows, states, strict=True)}
+            if self.trunk is not None:
+                ensembles = {kind: dict(zip(rows, ensembles["ensemble"].values(), strict=True)), **ensembles}
+        if self.based:
+            networks[f"base: {models.files[0].path}"] = models.states[0]
+        return scores(models.module, networks, models.inputs(), models.y, models.task, ensembles, models.rows)
 
     def save(self, path: str | Path) -> None:
-        """Write the merged network's weights to a safetensors file."""
-        save_file(unshared(self.state), path, metadata=self.models.files[0].metadata or None)
+        """Write the merged network's weights to a safetensors file; of several heads one each to a folder."""
+        metadata = self.models.files[0].metadata or None
+        if self.trunk is None:
+            return save_file(unshared(self.state), path, metadata=metadata)
+        Path(path).mkdir(parents=True, exist_ok=True)
+        for n, state in enumerate(self.states, 1):
+            save_file(unshared(state), Path(path) / f"{n}.safetensors", metadata=metadata)
 
     def __str__(self) -> str:
         return report.of_merge(self)
 
     def __repr__(self) -> str:
-        return f"Merged({self.models.name}, {len(self.models.files)} networks, method={self.method!r})"
+        return f"Merged({self.models.name}, {len(self.names)} networks, method={self.method!r})"
 
 
 @fast_products()
@@ -91,7 +116,13 @@ def merge(
     method: str = "activation",
     *,
     group: str = "permutation",
+    average: str = "mean",
     weights: Sequence[float] | None = None,
+    layers: Mapping[str, Sequence[float]] | None = None,
+    base: Any = None,
+    scale: float = 1.0,
+    density: float = 0.2,
+    until: str | None = None,
     repair: bool = False,
     restarts: int = 3,
     seed: int = 0,
@@ -104,35 +135,71 @@ def merge(
         module, data, method, group, restarts, seed, traced, options: as of ``symlab.align``. Batch norm statistics are
             estimated anew on the data. Signs are matched to the first network's, before the order is to the others'.
         states: weights of each network, at least two: state dicts, modules, or paths of files or folders.
-        weights: of each network in the average, of any sum; default equal. They do not count in matching.
-        repair: rescale the channels of layers with a bias to the networks' mean statistics (Jordan et al. 2023).
+        average: "mean", "slerp", "ties" or "least-squares", see ``symlab.connectivity.combine.Averaging``, as of the
+            weights (which do not count in matching), layers, scale, density, until and repair.
+        base: weights that all networks were trained from. It is matched with them and gives the order; the result is
+            the base and ``scale`` times the average of what they have learned since.
 
     Raises:
         UserError: the weights do not fit the module, the module cannot be traced, or an argument is missing or wrong.
     """
     check_method(method, data, traced)
-    check_weights(weights, len(states))
-    models = load_models(module, {f"states[{n}]": state for n, state in enumerate(states)}, data, seed=seed, **options)
-    return merge_models(models, method, weights, repair, restarts, seed, traced, group)
+    averaging = Averaging(average, weights, layers or {}, scale, density, until, repair)
+    averaging.check(len(states), base is not None)
+    given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}
+    models = load_models(module, given, data, seed=seed, **options)
+    return merge_models(models, averaging, method, restarts, seed, traced, group, base is not None)
 
 
 @fast_products()
 def merge_models(
     models: Models,
+    averaging: Averaging,
     method: str = "activation",
-    weights: Sequence[float] | None = None,
-    repair: bool = False,
     restarts: int = 3,
     seed: int = 0,
     traced: Traced | None = None,
     group: str = "permutation",
+    based: bool = False,
 ) -> Merged:
-    """As ``merge``, of networks that are loaded."""
+    """As ``merge``, of networks that are loaded, the base first if there is one."""
     check_group(group, method)
+    averaging.check(len(models.files) - based, based)
+    check_layers(averaging.layers, models.network.names)
     traced = traced_symmetries(models) if traced is None else traced
     traced = replace(traced, spec=known_axes(traced.spec, models.network))
+    trunk = None
+    if averaging.until is not None:
+        trunk = frozenset(models.network.twins[name] for name in traced.names_up_to(averaging.until))
     given = [models.network.by_all_names(state.converted()) for state in models.states]
-    compared = models.x if method == "activation" else None
+    universe = _in_one_order(models, traced, given, method, restarts, seed, group)
+    told = set()
+    if models.x is not None:
+        x = models.x[: min(models.rows, CHECKED_SAMPLES)]
+        for state, permuted in zip(given, universe.permuted, strict=True):
+            told.add(check_alignment(models.module, state, permuted, x, traced.jumps()))
+    merged = _combined(models, universe.permuted, averaging, trunk, based)
+    names = [str(each.path) for each in models.files]
+    kinds = (
+        [f"{group} ({', '.join(names[n] for n in networks)})" for group, networks in groups.items()]
+        for groups in (universe.by_weights, universe.in_place)
+    )
+    left = unfitted(models.module, given[0]) if averaging.rule == "least-squares" else []
+    told |= {f"Least squares leave these their mean: {', '.join(left)}."} if left else set()
+    remarks = (*models.remarks, *remarks_on(*kinds), *sorted(told - {""}))
+    return Merged(merged, universe, remarks, traced.spec, method, averaging, trunk, based, models)
+
+
+def _in_one_order(
+    models: Models,
+    traced: Traced,
+    given: Sequence[Mapping[str, Tensor]],
+    method: str,
+    restarts: int,
+    seed: int,
+    group: str,
+) -> Universe:
+    """The networks renumbered to the first one's order and, if the group is "signed", turned to its signs."""
     rng = numpy_rng("merge", seed, "restarts")
     states: list[Mapping[str, Tensor]] = list(given)
     first, spec = [identity(traced.spec) for _ in states], traced.spec
@@ -142,28 +209,27 @@ def merge_models(
             found = signed_matching(traced, states[0], states[n], models.inputs(), models.rows, flips, rng, shown)
             first[n] = found.matching.permutations
             states[n] = apply_flips(permute(states[n], spec, first[n]), spec, flips, found.signs)
+    compared = models.x if method == "activation" else None
     universe = match_to_universe(traced, states, rng, compared, models.rows, restarts, shown)
     orders = (compose(*both, spec.groups) for both in zip(first, universe.permutations, strict=True))
-    universe = replace(universe, permutations=tuple(orders))
-    told = set()
-    if models.x is not None:
-        x = models.x[: min(models.rows, CHECKED_SAMPLES)]
-        for state, permuted in zip(given, universe.permuted, strict=True):
-            told.add(check_alignment(models.module, state, permuted, x, traced.jumps()))
-    merged = _average(models, universe.permuted, weights, repair)
-    names = [str(each.path) for each in models.files]
-    kinds = (
-        [f"{group} ({', '.join(names[n] for n in networks)})" for group, networks in groups.items()]
-        for groups in (universe.by_weights, universe.in_place)
-    )
-    remarks = (*models.remarks, *remarks_on(*kinds), *sorted(told - {""}))
-    chosen = None if weights is None else tuple(weights)
-    return Merged(merged, universe, remarks, traced.spec, method, chosen, repair, models)
+    return replace(universe, permutations=tuple(orders))
 
 
-def _average(
-    models: Models, states: Sequence[Mapping[str, Tensor]], weights: Sequence[float] | None, repair: bool
-) -> dict[str, Tensor]:
+def _combined(
+    models: Models,
+    states: Sequence[Mapping[str, Tensor]],
+    averaging: Averaging,
+    trunk: Collection[str] | None,
+    based: bool,
+) -> tuple[dict[str, Tensor], ...]:
+    """The average of networks in one order; with a trunk what each is with that averaged."""
+    # Tied tensors once, so that they count once.
+    once = [{name: state[name] for name in models.network.names} for state in states]
+    networks, base = once[based:], once[0] if based else None
     with foreign("computing the averaged network"):
-        mean = average_network(models.module, states, models.x, weights, repair)
-    return models.network.as_given(mean, models.files[0].tensors)
+        mean = combined_network(models.module, networks, models.x, averaging, base, models.rows)
+        wholes = [mean]
+        if trunk is not None:
+            wholes = [own | {name: mean[name] for name in own if name in trunk} for own in networks]
+            wholes = [whole | running_statistics(models.module, whole, models.x) for whole in wholes]
+    return tuple(models.network.as_given(whole, models.files[0].tensors) for whole in wholes)

@@ -54,7 +54,7 @@ def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair:
     if models.x is not None:
         parts.append("The permuted network computes what B does (checked on the data).")
     parts += [_barriers(barriers, len(models.inputs()), repair)] if barriers is not None else []
-    parts += _judged(aligned.scores, ALIGNED, 0 if models.x is None else len(models.x))
+    parts += _judged(aligned.scores, ALIGNED, 2, 0 if models.x is None else len(models.x))
     parts.append("To average them: symlab merge A B, symlab.merge(module, [A, B], data), or .interpolate(0.5) of this.")
     return "\n\n".join(parts)
 
@@ -63,15 +63,16 @@ def of_merge(merged: Merged) -> str:
     """A merge as plain text for a terminal."""
     models, universe = merged.models, merged.universe
     parts = [
-        f"{len(universe.permutations)} networks merged ({models.name}): {_groups(merged.spec)} of neurons, matched by "
-        f"{merged.method}s in {universe.sweeps} sweeps."
+        f"{_networks(len(merged.names))} merged ({models.name}): {_groups(merged.spec)} of neurons, matched by "
+        f"{merged.method}s in {universe.sweeps} sweeps.",
+        *_average(merged),
     ]
     if not universe.settled:
         parts += ["Neurons still moved in the last sweep: another --seed, or --method, may give a better match."]
     parts += [coverage(models.module, merged.spec), *_unsupported(merged.spec.unsupported), *merged.remarks]
     if models.x is not None:
         parts.append("The permuted networks compute what theirs do (checked on the data).")
-    parts += _judged(merged.scores, MERGED, 0 if models.x is None else len(models.x))
+    parts += _judged(merged.scores, MERGED, len(merged.names), 0 if models.x is None else len(models.x))
     return "\n\n".join(parts)
 
 
@@ -84,11 +85,27 @@ def of_action(action: Action) -> str:
     return f"{KINDS_TOLD[action.kind]} free{acted}{folded} (a random one changes {action.change:.0e} of the outputs)"
 
 
-def _judged(scores: pd.DataFrame | None, average: str, n_samples: int) -> list[str]:
+def _average(merged: Merged) -> list[str]:
+    """A sentence on how the networks were averaged, if it was not by the mean of their weights."""
+    how = merged.averaging
+    kinds = {
+        "mean": "the mean",
+        "slerp": "the point on the arc between both, tensor by tensor",
+        "ties": f"TIES, the mean of the largest {how.density:.0%} of the entries where signs agree",
+        "least-squares": "layers fitted by least squares to the mean of what the networks' compute",
+    }
+    told = kinds[how.rule]
+    told += f" of what each has learned since {merged.models.files[0].path}, times {how.scale:g}" * merged.based
+    told += f"; weights of their own have {', '.join(how.layers)}" if how.layers else ""
+    told += f"; only up to {how.until}, beyond which each keeps its own" if how.until is not None else ""
+    return [] if told == "the mean" else [f"Averaged by {told}. So is the plain average."]
+
+
+def _judged(scores: pd.DataFrame | None, average: str, n_networks: int, n_samples: int) -> list[str]:
     """The table of scores and a sentence on the average; that there is none without targets."""
     if scores is None:
         return ["No scores and no curve: the data hold no targets y."]
-    return [_scores(scores, n_samples), verdict(scores, average)]
+    return [_scores(scores, n_samples), verdict(scores, average, n_networks)]
 
 
 def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
@@ -107,7 +124,7 @@ def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
     return f"{moved} of {moved + len(stay)} axes of matrices are renumbered{listing}."
 
 
-def verdict(scores: pd.DataFrame, average: str) -> str:
+def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     """One sentence on whether an average is worth using.
 
     What the networks have learned is how far they are, in the mean, from the best constant: in accuracy, or in loss
@@ -115,11 +132,11 @@ def verdict(scores: pd.DataFrame, average: str) -> str:
     errors, and broken if it keeps less than ``BROKEN``.
 
     Args:
-        scores: as ``symlab.connectivity.merge.scores`` gives them; rows before the averages are the networks'.
+        scores: as ``symlab.connectivity.merge.scores`` gives them; its first ``n_networks`` rows are the networks'.
         average: which row is judged.
     """
     by = scores.set_index("network")
-    of_networks = by.iloc[: list(by.index).index(PLAIN if average == ALIGNED else PLAIN_AVERAGE)]
+    of_networks = by.iloc[:n_networks]
     accurate = bool(of_networks["accuracy"].notna().all())
     what, sign = ("accuracy", 1) if accurate else ("loss", -1)
     value, parents = float(by.loc[average, what]), float(of_networks[what].mean())
@@ -154,6 +171,10 @@ def _scores(scores: pd.DataFrame, n_samples: int) -> str:
 
 def _with_error(value: float, error: float) -> str:
     return _number(value, 4) + ("" if pd.isna(error) else f" ± {_number(error, 4)}")
+
+
+def _networks(n: int) -> str:
+    return "1 network" if n == 1 else f"{n} networks"
 
 
 def _groups(spec: SymmetrySpec) -> str:

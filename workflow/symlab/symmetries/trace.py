@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -120,6 +121,25 @@ class Traced:
                 constant = source if isinstance(source, Tensor) else inputs[int(source[1:])]
                 forward.values[node] = widened(constant) if wide else constant
         return forward
+
+    def names_up_to(self, path: str) -> tuple[str, ...]:
+        """Names in the state of all that the output of the submodule at a path is computed from.
+
+        Raises:
+            UserError: no such submodule computes anything.
+        """
+        exported = self._graphs[self.batch]
+        places = {
+            node: [at for at, _ in (node.meta.get("nn_module_stack") or {}).values()] for node in exported.graph.nodes
+        }
+        inside = [node for node, at in places.items() if node.op == "call_function" and path in at]
+        if not inside:
+            known = sorted({at for of_node in places.values() for at in of_node} - {""})
+            nearest = get_close_matches(path, known, 1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else f": there are {', '.join(known[:6])}."
+            raise UserError(f"the network computes nothing in a submodule {path!r}{hint}")
+        sources = (exported.sources.get(node.name) for node in ancestors(inside))
+        return tuple(source[1:] for source in sources if isinstance(source, str) and source[0] == "=")
 
     def jumps(self) -> tuple[str, ...]:
         """Operations on activations whose results jump: those that round, compare, or pick by size."""

@@ -1,0 +1,167 @@
+"""Networks merged otherwise than by their mean: as functions and on the command line, by one preparation."""
+
+import inspect
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from symlab import UserError, align, merge
+from symlab.alignment.forward import outputs
+from symlab.cli import main
+
+N = 120
+
+
+def build():
+    return nn.Sequential(
+        nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 10), nn.BatchNorm1d(10), nn.ReLU(), nn.Linear(10, 4)
+    )
+
+
+def drawn(seed):
+    torch.manual_seed(seed)
+    return {k: t + torch.randn_like(t) / 4 if t.is_floating_point() else t for k, t in build().state_dict().items()}
+
+
+def renumbered(state, seed):
+    generator = torch.Generator().manual_seed(seed)
+    first, second = (torch.randperm(size, generator=generator) for size in (12, 10))
+    moved = {k: t[second] if k.startswith("3.") and t.dim() else t for k, t in state.items()}
+    moved |= {f"0.{kind}": state[f"0.{kind}"][first] for kind in ("weight", "bias")}
+    moved |= {"2.weight": state["2.weight"][second][:, first], "2.bias": state["2.bias"][second]}
+    return {k: t.contiguous() for k, t in (moved | {"5.weight": state["5.weight"][:, second]}).items()}
+
+
+@pytest.fixture
+def networks():
+    """A start, and two networks close to it, the second renumbered."""
+    base = drawn(0)
+    for part in ("running_mean", "running_var"):
+        base[f"3.{part}"] = base[f"3.{part}"].abs() + 0.5
+    A, B = ({k: t + 0.05 * drawn(n)[k] if t.is_floating_point() else t for k, t in base.items()} for n in (1, 2))
+    return base, A, B
+
+
+X = torch.randn(N, 6, generator=torch.Generator().manual_seed(1))
+Y = torch.arange(N) % 4
+
+
+def parameters(state):
+    return {k: t for k, t in state.items() if "running" not in k and t.is_floating_point()}
+
+
+@torch.no_grad()
+def test_what_renumbered_networks_learned_is_added_to_their_base(networks):
+    base, A, B = networks
+    found = merge(build(), [A, renumbered(B, 3)], (X, Y), base=base, scale=2.0, weights=[3, 1])
+    assert found.trunk is None and found.names == ["states[0]", "states[1]"]
+    for name, tensor in parameters(found.state).items():
+        expected = base[name] + 1.5 * (A[name] - base[name]) + 0.5 * (B[name] - base[name])
+        torch.testing.assert_close(tensor, expected)
+    assert list(found.scores["network"]) == [
+        "states[0]", "states[1]", "plain average", "merged", "base: base", "ensemble", "constant"
+    ]  # fmt: skip
+    assert "Verdict" in str(found) and "learned since base, times 2" in str(found)
+    forgotten = merge(build(), [renumbered(B, 4)], X, base=base, scale=-1.0)
+    for name, tensor in parameters(forgotten.state).items():
+        torch.testing.assert_close(tensor, 2 * base[name] - B[name])
+
+
+@torch.no_grad()
+def test_up_to_a_layer_networks_are_one_and_beyond_each_keeps_its_own(networks):
+    _, A, B = networks
+    found = merge(build(), [A, renumbered(B, 3)], (X, Y), until="2")
+    assert {name for name in found.trunk if "running" not in name} == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    for state, own in zip(found.states, (A, B), strict=True):
+        for name, tensor in parameters(state).items():
+            shared = name.startswith(("0.", "2."))
+            torch.testing.assert_close(tensor, (A[name] + B[name]) / 2 if shared else own[name])
+    by = found.scores.set_index("network")
+    together = sum(outputs(build(), state, X) for state in found.states) / 2
+    assert by.loc["merged", "loss"] == pytest.approx(float(nn.functional.cross_entropy(together, Y)), rel=1e-5)
+    for head, state in zip(("states[0]", "states[1]"), found.states, strict=True):
+        alone = float(nn.functional.cross_entropy(outputs(build(), state, X), Y))
+        assert by.loc[f"merged, head of {head}", "loss"] == pytest.approx(alone, rel=1e-5)
+
+
+@torch.no_grad()
+def test_least_squares_leave_copies_in_another_order_one_network(networks):
+    _, A, _ = networks
+    plain = {name: tensor for name, tensor in A.items() if "3." not in name}
+    module = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 10), nn.Identity(), nn.ReLU(), nn.Linear(10, 4))
+    copies = [plain, {name: tensor for name, tensor in renumbered(A, 5).items() if "3." not in name}]
+    found = merge(module, copies, (X, Y), average="least-squares")
+    assert align(module, *copies, X).permutations.keys() == {"0", "2"}
+    torch.testing.assert_close(outputs(module, found.state, X), outputs(module, plain, X), atol=1e-3, rtol=1e-3)
+    assert (outputs(module, found.plain[0], X) - outputs(module, plain, X)).abs().max() > 0.1
+    with pytest.raises(UserError, match="least squares need inputs"):
+        from symlab import trace
+
+        merge(module, copies, None, "weight", average="least-squares", traced=trace(module, X))
+
+
+@pytest.fixture
+def folder(networks, tmp_path, monkeypatch):
+    base, A, B = networks
+    monkeypatch.chdir(tmp_path)
+    for name, state in (("base", base), ("A", A), ("B", renumbered(B, 3))):
+        save_file(state, f"{name}.safetensors")
+    save_file({"x": X, "y": Y}, "data.safetensors")
+    (tmp_path / "averaged.py").write_text(f"from torch import nn\n\n{inspect.getsource(build)}")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def run(*options, files=("A.safetensors", "B.safetensors")):
+        given = ["--model", "averaged:build", "--data", "data.safetensors", "--out", "out", "--device", "cpu"]
+        main(["merge", *files, *given, "--overwrite", *options])
+        return tmp_path / "out"
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        (["--average", "slerp", "--weights", "3,1"], {"average": "slerp", "weights": (3, 1)}),
+        (["--base", "base.safetensors", "--scale", "0.4"], {"scale": 0.4}),
+        (
+            ["--average", "ties", "--base", "base.safetensors", "--density", "0.5"],
+            {"average": "ties", "density": 0.5},
+        ),
+        (["--average", "least-squares"], {"average": "least-squares"}),
+        (["--layer", "0=1,0", "--layer", "2.bias=0,2"], {"layers": {"0": (1, 0), "2.bias": (0, 2)}}),
+    ],
+)
+def test_the_command_does_what_the_function_does(folder, networks, capsys, options, same):
+    base, A, B = networks
+    same = same | ({"base": base} if "--base" in options else {})
+    found = load_file(folder(*options) / "merged.safetensors")
+    expected = merge(build(), [A, renumbered(B, 3)], (X, Y), **same).state
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    assert "Averaged by" in capsys.readouterr().out
+
+
+def test_the_command_writes_a_file_a_head(folder, capsys):
+    out = folder("--until", "0")
+    assert not (out / "merged.safetensors").exists()
+    heads = [load_file(out / "merged" / f"{n}.safetensors") for n in (1, 2)]
+    assert torch.equal(heads[0]["0.weight"], heads[1]["0.weight"])
+    assert not torch.equal(heads[0]["2.weight"], heads[1]["2.weight"])
+    folder()
+    assert not (out / "merged").exists() and (out / "merged.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--layer", "0"], "like blocks.0=2,1"),
+        (["--layer", "0=1,x"], "numbers with commas"),
+        (["--base", "A.safetensors"], "named twice"),
+        (["--average", "ties"], "give it as base"),
+    ],
+)
+def test_wrong_options_are_told(folder, options, words):
+    with pytest.raises(SystemExit) as raised:
+        folder(*options)
+    assert words in raised.value.code
