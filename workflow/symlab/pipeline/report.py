@@ -45,7 +45,7 @@ from symlab.pipeline.ledger import (
 from symlab.study.card import Paper, Sentence
 
 # More cases than these are told by their range; the full list is folded.
-CASES_TOLD = 5
+CASES_TOLD = 3
 AGAINST = (ERROR, FAILED, UNDECIDED)
 DOUBTFUL = (*AGAINST, ONE_UNIT)
 IN_BARS = (HELD, ONE_UNIT, UNDECIDED, FAILED, ERROR, NOT_RUN)
@@ -68,6 +68,7 @@ def write_page(
     papers: Sequence[Paper] = PAPERS,
     project: Path = provenance.ROOT,
     run: str = "this config",
+    made: str = "",
 ) -> str:
     """The whole page as HTML, with nothing to fetch; tables and PDFs are links beside it.
 
@@ -82,8 +83,9 @@ def write_page(
         papers: the cards to take names and captions from.
         project: the repository, whose docs are linked, with the verdicts of finished runs in results/reference.
         run: what the run is called: the name of its config.
+        made: when and where it ran; empty for now and here.
 
-    Everything but the time, the versions and the commit depends on these alone.
+    Everything but the time, the machine, the versions and the commit depends on these alone.
 
     Raises:
         ArtifactError: a figure is no drawing, or its texts are missing.
@@ -113,8 +115,7 @@ def write_page(
         tables={name: [_view_table(path, results, captions) for path in paths] for name, paths in tables.items()},
         datasets={name: _view_dataset(header) for name, header in datasets.items()},
         config=config,
-        written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
-        machine=provenance.machine(),
+        made=made or f"written on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z} on {provenance.machine()}",
         versions=provenance.versions(),
         commit=provenance.commit(),
     )
@@ -274,10 +275,16 @@ def _view_figures(paper: Paper, figures: Mapping[str, Sequence[Path]], results: 
                 "differs": render_markdown(text.differs),
                 "drawing": "" if text.undrawn else drawings.add(svg, f"{study}-{path.stem}"),
                 "place": (0, 0, width, height),
-                "pdf": path.with_suffix(".pdf").relative_to(results).as_posix(),
+                "file": _print_of(path).relative_to(results).as_posix(),
             }
         )
     return shown
+
+
+def _print_of(path: Path) -> Path:
+    """The file to print a drawing from: its PDF, or where only the drawing was kept, that."""
+    pdf = path.with_suffix(".pdf")
+    return pdf if pdf.exists() else path
 
 
 def _view_thumbnail(paper: Paper, figures: Sequence[View]) -> View | None:

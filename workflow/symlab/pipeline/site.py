@@ -13,9 +13,17 @@ import shutil
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import pandas as pd
+
 from symlab.artifacts import read_table, write_text
+from symlab.papers import PAPERS
 from symlab.pipeline.docs import REFERENCE, ROOT
+from symlab.pipeline.drawing import Text, drawing_of
+from symlab.pipeline.ledger import NOT_RUN, claims_of, group_claims, tell
+from symlab.pipeline.registry import FIGURES
 from symlab.pipeline.report import write_page
+from symlab.plotting.numbers import typeset
+from symlab.study.card import Sentence
 
 LINK = re.compile(r"(\]\()([^)#\s]+)([^)]*\))")
 
@@ -47,19 +55,49 @@ def _address(target: str, page: str, repository: str) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Write the report of each kept run, with its claims and config beside it."""
+    """Write the report of each kept run with its figures, and its claims and config beside it."""
     for run in sorted(path.parent for path in REFERENCE.glob("*/claims.csv")):
         folder = Path(config["site_dir"]) / "reports" / run.name
         ledger = read_table(run / "claims.csv")
-        command = json.loads((run / "provenance.json").read_text())["command"]
+        kept = json.loads((run / "provenance.json").read_text())
+        command, made = kept["command"], f"{kept['date']}: {kept['wall_time']}, {kept['machine']}"
         given = re.search(r"--configfile (\S+)", command)
         text = (ROOT / (given[1] if given else "config.yaml")).read_text()
         scales = ledger.dropna(subset=["study"]).groupby("study")["scale"].first()
         studies = {study: {"about": "", "scale": scale} for study, scale in scales.items()}
-        page = write_page(text, ledger, studies, {}, {}, {}, folder, run=command)
+        figures = _copy_figures(run, ledger, folder)
+        page = write_page(text, ledger, studies, figures, {}, {}, folder, run=command, made=made)
         write_text(
             folder / "report.html",
             re.sub(r'href="[^"]*/papers/([\w-]+)\.md"', r'href="../../explanation/papers/\1/"', page),
         )
         write_text(folder / "config.yaml", text)
         shutil.copy(run / "claims.csv", folder / "claims.csv")
+
+
+def _copy_figures(run: Path, ledger: pd.DataFrame, folder: Path) -> dict[str, list[Path]]:
+    """The kept figures of a run by study, copied below ``folder``, each with what its card says of it.
+
+    A figure's study is the first that judged a claim about it, or about its paper.
+    """
+    judged = ledger[ledger["verdict"] != NOT_RUN]
+    copied: dict[str, list[Path]] = {}
+    for paper in PAPERS:
+        for figure in paper.figures:
+            drawn = run / f"{figure.id}.svg"
+            if not drawn.exists():
+                continue
+            about = [claim.id for claim in claims_of(paper) if figure.id in (claim.figure, *claim.also)]
+            of_figure = judged[judged["claim"].isin(about)]
+            of_paper = judged[judged["paper"] == paper.slug]
+            study = (of_paper if of_figure.empty else of_figure)["study"].iloc[0]
+            drawing = drawing_of(FIGURES[figure.id])
+            claims = group_claims(judged[judged["study"] == study])
+            seen = tell([drawing.seen], claims) if isinstance(drawing.seen, Sentence) else []
+            place = folder / study / "figures" / drawn.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(drawn, place)
+            text = Text(drawing.title, typeset(drawing.caption.format(study=study)), "".join(seen), drawing.differs)
+            text.write(place.with_suffix(".json"))
+            copied.setdefault(study, []).append(place)
+    return copied

@@ -87,7 +87,7 @@ SADDLE_TO_SADDLE = Paper(
         "layer's `cosine` to it.",
         "escape_layers.csv": "Their layers at the same moments, 0 being the inputs: first singular value and the "
         "second over it, of W_l - W_l(0) the second over the first and the ratio A (`_change`), the ratios B and D "
-        "of Theorem 3.1, the share of one sign in the first input direction (`one_sign`), how far W_(l+1)ᵀ W_(l+1) "
+        "of Theorem 3.1, the share of one sign in the first input direction (`one_sign`), how far W_{l+1}ᵀ W_{l+1} "
         "is from W_l W_lᵀ (`strong`; `drift`, by how much its diagonal has changed), and what each layer takes from "
         "log(|X| |G| / s).",
         "escape_course.csv": "Their loss (`drop`), `s`, norms of weights and gradient (`slope`) along the way.",

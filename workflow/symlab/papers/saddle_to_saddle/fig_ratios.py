@@ -124,7 +124,7 @@ CLAIMS = (
     Claim(
         id="saddle-ratios-balanced",
         statement="At the escape, neighbouring layers are strongly balanced",
-        quantity="|W_(l+1)ᵀ W_(l+1) - W_l W_lᵀ| over |W_l W_lᵀ|, mean over networks",
+        quantity="|W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ| over |W_l W_lᵀ|, mean over networks",
         bound=below(0.1),
         owner="derived",
         origin="ours",
@@ -136,7 +136,7 @@ CLAIMS = (
     Claim(
         id="saddle-ratios-conserved",
         statement="The descent conserves weak balancedness, as gradient flow does",
-        quantity="change of the diagonal of W_(l+1)ᵀ W_(l+1) - W_l W_lᵀ over |θ|² / L, mean over networks",
+        quantity="change of the diagonal of W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ over |θ|² / L, mean over networks",
         bound=below(1e-2),
         kind="check",
         owner="paper",
