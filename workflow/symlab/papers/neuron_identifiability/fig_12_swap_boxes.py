@@ -27,7 +27,7 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
         label_rows(table[consecutive(table)], variants).assign(estimator=name, place=0) for name, table in costs.items()
     )
     shift = {label: float(place) for place, label in enumerate(looks)}
-    datasets = list(rows["dataset"].unique())
+    datasets, layers = list(rows["dataset"].unique()), sorted(rows["layer"].unique())
 
     def panel(part: pd.DataFrame, layer: int) -> Panel:
         return Panel(
@@ -36,8 +36,8 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
             "swap_cost",
             {
                 "title": f"layer {layer}",
-                "xlabel": swap_panels.COST,
-                "ylabel": "variant",
+                # One label for all: those of neighbours would run into each other.
+                "xlabel": swap_panels.COST if layer == layers[(len(layers) - 1) // 2] else "",
                 "yticks": (),
                 "ylim": (len(looks) - 0.4, -0.6),
             },
@@ -56,7 +56,7 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
         for dataset, name in lines
     ]
     return draw_grid(
-        [[panel(part, layer) for layer in sorted(rows["layer"].unique())] for part in lines.values()],
+        [[panel(part, layer) for layer in layers] for part in lines.values()],
         looks,
         sharex="row",
         height=0.5 + 0.27 * len(looks),
