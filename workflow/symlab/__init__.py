@@ -8,6 +8,7 @@ For networks of your own (torch is imported with the first of these that is used
 - ``diagnose(module, A, B, data)``: which neurons have the same place in both, and what swaps cost (a ``Diagnosis``);
 - ``escape(module, data)``: how and when a network leaves the saddle at the origin (an ``Escape``);
 - ``mirrors(module, weights, data, training=SGD(lr))``: which neurons SGD will merge (a ``Mirrors``);
+- ``collapse(module, data)``: how far a classifier is from neural collapse, by layer (a ``Collapse``);
 - ``UserError``: what they raise where something does not fit, a sentence on what to do.
 """
 
@@ -20,6 +21,7 @@ from symlab.errors import UserError
 
 if TYPE_CHECKING:
     from symlab.own.align import Aligned, align
+    from symlab.own.collapse import Collapse, collapse
     from symlab.own.diagnose import Diagnosis, diagnose
     from symlab.own.escape import Escape, escape
     from symlab.own.merge import Merged, merge
@@ -31,6 +33,7 @@ __version__ = "0.2.0"
 __all__ = [
     "SGD",
     "Aligned",
+    "Collapse",
     "Diagnosis",
     "Escape",
     "Merged",
@@ -39,6 +42,7 @@ __all__ = [
     "UserError",
     "__version__",
     "align",
+    "collapse",
     "diagnose",
     "escape",
     "merge",
@@ -48,6 +52,7 @@ __all__ = [
 
 _HOMES = {
     "Aligned": "symlab.own.align",
+    "Collapse": "symlab.own.collapse",
     "Diagnosis": "symlab.own.diagnose",
     "Escape": "symlab.own.escape",
     "Merged": "symlab.own.merge",
@@ -55,6 +60,7 @@ _HOMES = {
     "SGD": "symlab.own.mirrors",
     "Traced": "symlab.symmetries.trace",
     "align": "symlab.own.align",
+    "collapse": "symlab.own.collapse",
     "diagnose": "symlab.own.diagnose",
     "escape": "symlab.own.escape",
     "merge": "symlab.own.merge",

@@ -4,7 +4,8 @@ import functools
 
 import pandas as pd
 
-from symlab.papers.neural_collapse.gufm import least_loss, squared_error_optimum
+from symlab.measures.collapse_bounds import least_loss
+from symlab.papers.neural_collapse.gufm import squared_error_optimum
 
 RUNS, LAYERS, OPTIMA, SAMPLES = (f"collapse_{name}.csv" for name in ("runs", "layers", "optima", "samples"))
 CRITICAL, PERTURBED = "critical_penalty.csv", "perturbed_classes.csv"

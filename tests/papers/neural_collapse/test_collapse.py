@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from symlab.papers.neural_collapse.collapse import collapse_metrics, linear_floor, within_over_between
+from symlab.measures.collapse import collapse_metrics
+from symlab.papers.neural_collapse.collapse import linear_floor, within_over_between
 
 K, D, N = 5, 12, 6
 

@@ -7,16 +7,15 @@ import pytest
 import torch
 from scipy.optimize import minimize, minimize_scalar
 
-from symlab.papers.neural_collapse.collapse import class_scatter, collapse_metrics
-from symlab.papers.neural_collapse.gufm import (
+from symlab.measures.collapse import class_scatter, collapse_metrics
+from symlab.measures.collapse_bounds import (
+    best_frame,
     certified_alignment,
     certified_collapse,
     certified_cosine,
-    certified_scatter,
     least_loss,
-    row_norm,
-    squared_error_optimum,
 )
+from symlab.papers.neural_collapse.gufm import certified_scatter, squared_error_optimum
 
 D, K = 64, 10
 PENALTY = 0.005
@@ -59,7 +58,7 @@ def test_descent_from_random_features_ends_at_the_closed_form_and_collapsed(loss
     labels = torch.arange(K)
     excess, X, W = descend_freely(labels, loss, bias, PENALTY, seed, TIGHT)
     assert abs(excess) < 1e-6
-    norm = row_norm(D, K, PENALTY) if loss == "cross_entropy" else squared_error_optimum(D, K, PENALTY, bias)[1]
+    norm = best_frame(D, K, PENALTY)[1] if loss == "cross_entropy" else squared_error_optimum(D, K, PENALTY, bias)[1]
     torch.testing.assert_close(W.norm(dim=1), torch.full((K,), norm, dtype=W.dtype), atol=1e-3, rtol=0)
     # One sample a class has no scatter; the rest is measured as of trained networks.
     metrics = collapse_metrics(X, W, labels)
@@ -84,7 +83,10 @@ def test_the_values_of_the_paper_s_settings():
         (10, 0.0025, 0.9174, 0.01310),
         (2, 0.005, 0.5039, 0.00158),
     ):
-        assert abs(row_norm(D, classes, penalty) - norm) < 1e-4 and abs(least_loss(D, classes, penalty) - value) < 1e-5
+        assert (
+            abs(best_frame(D, classes, penalty)[1] - norm) < 1e-4
+            and abs(least_loss(D, classes, penalty) - value) < 1e-5
+        )
     assert abs(squared_error_optimum(D, K, PENALTY)[0] - 0.00039032) < 1e-8
     assert abs(squared_error_optimum(D, K, PENALTY, bias=True)[0] - 0.00031618) < 1e-8
 

@@ -161,6 +161,36 @@ def add_model(command: argparse.ArgumentParser) -> None:
     add_computing(command)
 
 
+def _add_collapse(collapse: argparse.ArgumentParser) -> None:
+    add_model(collapse)
+    collapse.add_argument("--out", required=True, metavar="FOLDER", help="where the results go")
+    collapse.add_argument("--test", metavar="FILE", help="data as --data that the network was not trained on")
+    measured = collapse.add_argument_group("what is measured")
+    measured.add_argument(
+        "--readout",
+        metavar="NAME",
+        help="linear map that reads the features (default: the last one whose outputs are the network's)",
+    )
+    measured.add_argument(
+        "--layers",
+        metavar="NAME,NAME,...",
+        help="modules whose outputs are measured, or patterns like blocks.* (default: the network's blocks)",
+    )
+    measured.add_argument(
+        "--token",
+        type=int,
+        metavar="N",
+        help="of layers that give [n, tokens, d] take this token, -1 for the last (default: all, as one vector)",
+    )
+    measured.add_argument(
+        "--penalty",
+        type=float,
+        metavar="X",
+        help="weight decay of the readout in training, as torch.optim.SGD has it, for the certificate",
+    )
+    _add_overwrite(collapse)
+
+
 def _add_escape(escape: argparse.ArgumentParser) -> None:
     add_model(escape)
     forecast = escape.add_argument_group("the forecast")
@@ -295,6 +325,13 @@ COMMANDS = {
         _add_mirrors,
         "symlab.cli.mirrors:mirrors",
         texts.MIRRORED,
+    ),
+    "collapse": Command(
+        "tell how far a classifier of your own is from neural collapse, layer by layer",
+        texts.COLLAPSE,
+        _add_collapse,
+        "symlab.cli.collapse:collapse",
+        texts.COLLAPSED,
     ),
     "trace": Command(
         "print the permutation symmetries of a network of your own", texts.TRACE, add_model, "symlab.cli.trace:trace"

@@ -82,6 +82,24 @@ writes to the folder mirrors/:
   pairs.csv  a row a pair: distance, curvature across their mirror, exponent, whether they merge, steps to half
   run.json   the options and versions of this run
 """
+COLLAPSE = """\
+Tell how far a trained classifier is from neural collapse, layer by layer: NC1, scatter within classes over that between
+them, in the row space of its last linear map and beyond; NC2, distance of class means from a simplex; NC3, distance
+of features from their class's row. With --penalty also what any network of this loss can be like at most.
+"""
+COLLAPSED = """\
+example:
+  symlab collapse my_package.networks:build --checkpoint A.safetensors --data train.npz --test test.npz \\
+      --penalty 0.0005 --out collapsed
+
+writes to the folder collapsed/:
+  layers.csv                  a row a layer and part of the data: NC1, in the row space and beyond, NC2, NC3
+  parts.csv                   a row a part: samples, loss, accuracy, the metrics of features and readout
+  collapse.png, collapse.pdf  the layers as a figure
+  run.json                    the options and versions of this run
+
+Mistakes are told in a sentence, with exit status 1; nothing is written then.
+"""
 TRACE = """\
 Print the groups of neurons of a network that can be renumbered without changing its function, the weights that each
 group acts on, and the operations that were not understood.

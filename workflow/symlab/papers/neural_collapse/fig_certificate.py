@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.measures.collapse_bounds import certified_alignment, certified_collapse
 from symlab.papers.neural_collapse.evidence import RUNS, networks
-from symlab.papers.neural_collapse.gufm import certified_alignment, certified_collapse, certified_scatter
+from symlab.papers.neural_collapse.gufm import certified_scatter
 from symlab.plotting.style import PAGE, Look, Style, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases

@@ -11,10 +11,11 @@ from jaxtyping import Float, Int
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from symlab.measures.collapse import collapse_metrics
+from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import normalise
-from symlab.papers.neural_collapse.collapse import collapse_metrics
-from symlab.papers.neural_collapse.gufm import least_loss, squared_error_optimum
+from symlab.papers.neural_collapse.gufm import squared_error_optimum
 from symlab.papers.neural_collapse.settings import Lemmas
 from symlab.seeds import torch_generator
 from symlab.training.lbfgs import LBFGS

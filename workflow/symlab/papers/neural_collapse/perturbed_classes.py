@@ -15,11 +15,12 @@ import torch.nn.functional as functional
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from symlab.measures.collapse import collapse_metrics
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.initialise import sample_parameters
 from symlab.networks.layernorm_resnet import normalise
-from symlab.papers.neural_collapse.collapse import collapse_metrics, within_over_between
+from symlab.papers.neural_collapse.collapse import within_over_between
 from symlab.papers.neural_collapse.networks import GivenFeatures
 from symlab.papers.neural_collapse.objectives import OwnInputs
 from symlab.papers.neural_collapse.settings import PerturbedClasses

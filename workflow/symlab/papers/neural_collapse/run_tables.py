@@ -14,9 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from symlab.data.dataset import Dataset
+from symlab.measures.collapse import collapse_metrics
+from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse.collapse import collapse_metrics, linear_floor, within_over_between
-from symlab.papers.neural_collapse.gufm import least_loss, squared_error_optimum
+from symlab.papers.neural_collapse.collapse import linear_floor, within_over_between
+from symlab.papers.neural_collapse.gufm import squared_error_optimum
 from symlab.papers.neural_collapse.lemmas import free_optimum
 from symlab.papers.neural_collapse.networks import build_network
 from symlab.papers.neural_collapse.objectives import margin_loss

@@ -1,0 +1,216 @@
+"""Collapse of networks whose answers are planted, against formulas and other code."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from symlab import UserError, collapse
+from symlab.cli import main
+from symlab.measures.collapse_bounds import best_frame, least_loss
+
+K, D, PENALTY = 5, 16, 0.005
+
+
+def simplex(size=D):
+    """K unit vectors [K, size] at equal angles, whose sum is 0."""
+    centred = torch.eye(K, dtype=torch.float64) - 1 / K
+    basis = torch.linalg.qr(torch.randn(size, K, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
+    return torch.nn.functional.normalize(centred @ basis.T, dim=1)
+
+
+def planted(scale=None):
+    """A linear network whose features are its inputs, and whose rows lie along class means of norm sqrt(D)."""
+    embedding, readout = nn.Linear(D, D, bias=False), nn.Linear(D, K)
+    with torch.no_grad():
+        embedding.weight.copy_(torch.eye(D))
+        readout.weight.copy_((best_frame(D, K, PENALTY)[1] if scale is None else scale) * simplex())
+        readout.bias.zero_()
+    return nn.Sequential(embedding, readout).double()
+
+
+def labels(per_class=6):
+    return torch.arange(K).repeat_interleave(per_class)
+
+
+def test_the_optimum_of_free_features_is_collapsed_and_certified():
+    y = labels()
+    found = collapse(planted(), (math.sqrt(D) * simplex()[y], y), penalty=PENALTY)
+    row, features = found.parts.iloc[0], found.layers.iloc[-1]
+    for name in ("NC1", "NC2A", "NC3", "NC3_centred"):
+        assert row[name] == pytest.approx(0, abs=1e-7), name
+    assert row["NC2B"] == pytest.approx(math.sqrt(1 / K)) and row["accuracy"] == 1
+    assert features[["NC1", "NC1_row", "NC1_null", "NC2", "NC3"]].max() < 1e-7
+    assert row["loss"] + PENALTY / 2 * K * best_frame(D, K, PENALTY)[1] ** 2 == pytest.approx(least_loss(D, K, PENALTY))
+    assert found.excess == pytest.approx(0, abs=1e-6) and max(found.bounds.values()) < 1e-3
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_scatter_is_split_by_what_the_readout_sees(seen):
+    """Each sample moved by +-1 along a direction within the rows, or orthogonal to them: NC1 is 1 / D."""
+    y, rows = labels(), simplex()
+    along = rows[0] if seen else torch.linalg.svd(rows)[2][-1]
+    signs = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(len(y) // 2)
+    found = collapse(planted(), (math.sqrt(D) * rows[y] + signs[:, None] * along, y), batch_size=7)
+    row = found.layers.set_index("layer").loc["features"]
+    assert row["NC1"] == pytest.approx(1 / D) and row["NC2"] == pytest.approx(0, abs=1e-6)
+    assert row["NC1_row" if seen else "NC1_null"] == pytest.approx(1 / D)
+    assert row["NC1_null" if seen else "NC1_row"] == pytest.approx(0, abs=1e-9)
+    cosine = np.mean([math.cos(math.atan2(1, math.sqrt(D)))] * len(y)) if not seen else None
+    assert seen or row["NC3"] == pytest.approx(1 - cosine)
+
+
+def test_features_without_classes_are_as_far_as_chance_puts_them():
+    """Of n samples a class E tr Sigma_W = (1 - 1/n) D and E tr Sigma_B = D (1 - 1/K) / n."""
+    n, y = 40, labels(40)
+    x = torch.randn(len(y), D, generator=torch.Generator().manual_seed(1)).double()
+    row = collapse(planted(), (x, y)).parts.iloc[0]
+    assert row["NC1"] == pytest.approx((n - 1) * K / (K - 1), rel=0.2) and row["NC3"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("counts", [(6, 6, 6, 6, 6), (30, 4, 9, 2, 12)])
+@pytest.mark.parametrize("spread", [0.03, 0.3, 1.0])
+def test_no_network_exceeds_its_certificate_however_large_its_classes(spread, counts):
+    y = torch.arange(K).repeat_interleave(torch.tensor(counts))
+    generator = torch.Generator().manual_seed(2)
+    noise = torch.randn(len(y), D, generator=generator).double()
+    found = collapse(planted(), (math.sqrt(D) * simplex()[y] + spread * noise + 0.5, y), penalty=PENALTY)
+    row = found.parts.iloc[0]
+    assert row["NC1"] <= found.bounds["NC1"] and row["NC3_centred"] <= found.bounds["NC3"]
+    assert row["imbalance"] == pytest.approx(max(counts) / min(counts))
+    assert spread > 0.03 or found.bounds["NC1"] < 1
+
+
+def nc1(H, y):
+    """Of features by hand, class by class."""
+    classes = [H[y == k].double() for k in range(K)]
+    means = torch.stack([each.mean(0) for each in classes])
+    within = sum(float((each - mean).square().sum()) for each, mean in zip(classes, means, strict=True)) / len(H)
+    return within / float((means - means.mean(0)).square().sum() / K)
+
+
+class Block(nn.Module):
+    """A residual block with a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(D, D), nn.LayerNorm(D)
+
+    def forward(self, x):
+        return self.norm(x + self.linear(x).relu())
+
+
+def test_layers_test_data_and_the_module_s_own_weights():
+    torch.manual_seed(3)
+    network = nn.Sequential(nn.Sequential(nn.Linear(8, D), nn.ReLU()), nn.Sequential(*(Block() for _ in range(3))))
+    network.append(nn.Linear(D, K))
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    x, y = torch.randn(40, 8), torch.arange(40) % K
+    found = collapse(network, (x, y), test=(x[:20], y[:20]), batch_size=16)
+    names = ["0.0", "0.1", "1.0", "1.1", "1.2"]
+    given, h = [], x
+    with torch.no_grad():
+        for module in (*network[0], *network[1]):
+            given.append(h := module(h))
+    for part, n in (("train", 40), ("test", 20)):
+        rows = found.layers[found.layers["part"] == part].set_index("layer")
+        assert list(rows.index) == [*names, "features"]
+        expected = [nc1(layer[:n], y[:n]) for layer in (*given, given[-1])]
+        assert rows["NC1"].tolist() == pytest.approx(expected, rel=1e-4)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    assert not any(part._forward_hooks for part in network.modules())
+    assert not found.bounds and "weight decay" in found.remarks[-1]
+
+
+class Tokens(nn.Module):
+    """Reads one token of each text, or all of them."""
+
+    def __init__(self, every):
+        super().__init__()
+        self.words, self.blocks = nn.Embedding(7, D), nn.ModuleList([nn.Linear(D, D), nn.Linear(D, D)])
+        self.readout, self.every = nn.Linear(D, K), every
+
+    def forward(self, x):
+        h = self.words(x)
+        for block in self.blocks:
+            h = h + block(h).relu()
+        given = self.readout(h)
+        return given if self.every else given[torch.arange(len(x)), x.argmax(1)]
+
+
+def test_the_token_that_outputs_are_of_is_found_and_every_labelled_token_counts():
+    torch.manual_seed(4)
+    x = torch.randint(7, (30, 4))
+    one, every = Tokens(False), Tokens(True)
+    h = one.words(x)
+    for block in one.blocks:
+        h = h + block(h).relu()
+    h = h.detach()
+    y, place = torch.arange(30) % K, x.argmax(1)
+    found = collapse(one, (x, y), token=-1)
+    expected = nc1(h[torch.arange(30), place], y)
+    assert found.parts["NC1"][0] == pytest.approx(expected, rel=1e-4)
+    last = nc1(one.blocks[0](one.words(x)).detach()[:, -1], y)
+    assert found.layers["NC1"][0] == pytest.approx(last, rel=1e-4)
+    y = torch.randint(K, (30, 4))
+    y[:, 0] = -100
+    found = collapse(every, (x, y))
+    assert found.parts["samples"][0] == 90 and found.layers["size"].unique().tolist() == [D]
+
+
+def test_classes_without_samples_are_left_out_and_said():
+    y = labels() % 3
+    found = collapse(planted(), (math.sqrt(D) * simplex()[y], y))
+    assert found.parts["classes"][0] == 3 and "2 of the 5 classes" in found.remarks[-1]
+    assert found.parts["NC1"][0] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("module", "y", "options", "says"),
+    [
+        (planted(), torch.randn(30, K), {}, "as integers"),
+        (planted(), torch.zeros(30, dtype=torch.long), {}, "one class only"),
+        (nn.Sequential(planted(), nn.Softmax(1)).double(), labels(), {}, "no nn.Linear"),
+        (planted(), labels(), {"readout": "2"}, "'0', '1'"),
+        (planted(), labels(), {"layers": ["blocks.*"]}, "'blocks.*'"),
+        (planted(), labels(), {"penalty": 0.0}, "above 0"),
+        (Tokens(False), labels(), {"token": 4}, "4 tokens"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said(module, y, options, says):
+    x = torch.randint(7, (30, 4)) if isinstance(module, Tokens) else torch.randn(30, D).double()
+    with pytest.raises(UserError, match=says.replace("*", r"\*")):
+        collapse(module, (x, y), **options)
+
+
+def test_a_readout_that_is_named_needs_no_outputs_but_has_no_certificate():
+    y = labels()
+    module = nn.Sequential(planted(), nn.LogSoftmax(1)).double()
+    found = collapse(module, (math.sqrt(D) * simplex()[y], y), readout="0.1", penalty=PENALTY)
+    assert found.parts["NC1"][0] < 1e-9 and not found.bounds and "not those of the readout" in found.remarks[-1]
+
+
+def test_the_command_writes_tables_and_a_figure(tmp_path, monkeypatch, capsys):
+    code = (
+        "from torch import nn\n\ndef build():\n    return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 5))"
+    )
+    (tmp_path / "mine.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    y = labels().numpy()
+    np.savez("data.npz", x=np.random.default_rng(0).normal(size=(30, 16)).astype("float32"), y=y)
+    options = ["mine:build", "--data", "data.npz", "--test", "data.npz", "--penalty", "0.01", "--out", "out"]
+    main(["collapse", *options, "--layers", "0,1", "--device", "cpu"])
+    assert "certif" not in (printed := capsys.readouterr().out) and "'2' reads" in printed
+    layers = pd.read_csv("out/layers.csv")
+    assert list(layers["layer"]) == ["0", "1", "features"] * 2 and set(layers["part"]) == {"train", "test"}
+    assert json.loads((tmp_path / "out/run.json").read_text())["penalty"] == 0.01
+    assert len(pd.read_csv("out/parts.csv")) == 2 and (tmp_path / "out/collapse.png").stat().st_size > 5000
+    with pytest.raises(SystemExit, match="lies already"):
+        main(["collapse", *options])
+    with pytest.raises(SystemExit, match="'nothing'"):
+        main(["collapse", *options[:-1], "other", "--layers", "nothing"])
+    assert not (tmp_path / "other").exists()
