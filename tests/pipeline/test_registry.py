@@ -2,8 +2,6 @@
 
 import ast
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -45,19 +43,3 @@ def test_outputs_have_one_maker():
     for measure in MEASURES.values():
         for needed in (*measure.needs, *measure.needs_if):
             assert not is_table(needed) and maker_of(needed).outputs
-
-
-def test_what_the_snakefile_imports_is_light():
-    """Every start of Snakemake, and every job's, pays for it."""
-    code = (
-        "import sys; before = set(sys.modules); import symlab.device, symlab.pipeline.config, symlab.pipeline.digest, "
-        f"symlab.pipeline.files; print(*({HEAVY!r} & (set(sys.modules) - before)))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(PACKAGE.parent)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout.split() == []

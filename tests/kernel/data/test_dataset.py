@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -223,9 +221,3 @@ def test_data_dir_config_first_then_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("SYMLAB_DATA", str(tmp_path / "gone"))
     with pytest.raises(UserError, match=r"gone.*SYMLAB_DATA"):
         resolve_data_dir(None)
-
-
-def test_importing_the_data_package_stays_light():
-    heavy = "import sys, symlab.data; print([m for m in ('torch', 'sklearn', 'pooch', 'PIL') if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

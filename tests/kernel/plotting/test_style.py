@@ -1,8 +1,5 @@
 """The look of figures: seaborn's, without seaborn; and how text and points are laid out."""
 
-import subprocess
-import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
@@ -34,16 +31,6 @@ def test_another_palette_is_seaborn_s_and_an_unknown_one_is_refused():
     assert palette(Style(palette="deep"), 2) == [to_rgb(color) for color in seaborn.color_palette("deep", 2)]
     with pytest.raises(UserError, match=r"style\.palette is 'mud'"):
         palette(Style(palette="mud"))
-
-
-def test_drawing_imports_neither_seaborn_nor_scipy_and_reading_rows_no_matplotlib():
-    code = (
-        "import sys, symlab.plotting.log_axes, symlab.plotting.units; assert 'matplotlib' not in sys.modules; "
-        "from symlab.plotting.style import *; apply_style(Style()).__enter__(); palette(Style()); panels(1, 1, 2, 2); "
-        "sys.exit(bool({'seaborn', 'scipy', 'torch'} & sys.modules.keys()))"
-    )
-    workflow = Path(__file__).parents[3] / "workflow"
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(workflow)}).returncode == 0
 
 
 def test_settings_of_matplotlib_come_back():

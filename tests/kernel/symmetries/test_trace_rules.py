@@ -1,8 +1,6 @@
 """Single operations, operations without a rule, and the values of the traced graph."""
 
 import logging
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
@@ -505,13 +503,6 @@ def test_a_fault_in_a_rule_is_not_taken_for_an_unknown_operation(monkeypatch):
     monkeypatch.setitem(RULES, "relu", faulty)
     with pytest.raises(KeyError):
         trace(Net(lambda m, h: F.relu(h)), X.float())
-
-
-def test_importing_the_alignment_does_not_import_the_exporter():
-    code = "import sys, symlab.alignment.moments, symlab.symmetries.trace; "
-    code += "print('torch._dynamo' in sys.modules or 'sympy' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"
 
 
 def test_products_and_concatenations_refine_each_other():

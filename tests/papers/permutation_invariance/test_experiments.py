@@ -1,7 +1,5 @@
 """Grids as experiments: tensors in, tables out, and what a killed run has finished is used again."""
 
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -34,21 +32,6 @@ def trained(experiment):
 def test_tables_are_made_of_what_experiments_give():
     made = {output for each in PERMUTATION_INVARIANCE.experiments for output in each.outputs}
     assert {name for table in PERMUTATION_INVARIANCE.tables for name in table.inputs} <= made
-
-
-@pytest.mark.parametrize(
-    ("modules", "heavy"),
-    [
-        (["symlab.papers.permutation_invariance"], ("numpy", "pandas", "torch", "scipy", "matplotlib")),
-        ([figure.module for figure in PERMUTATION_INVARIANCE.figures], ("torch", "scipy", "matplotlib", "seaborn")),
-        (["symlab.papers.permutation_invariance.grid_training"], ("torch", "scipy", "pandas")),
-    ],
-    ids=["card", "figures", "experiments"],
-)
-def test_what_is_read_on_every_start_imports_nothing_heavy(modules, heavy):
-    code = f"import sys; import {', '.join(modules)}; print([name for name in {heavy} if name in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": LIBRARY}, capture_output=True, text=True)
-    assert ran.stdout.strip() == "[]", ran.stdout + ran.stderr
 
 
 def test_what_decides_the_students_counts_as_their_code_and_what_measures_them_does_not():
