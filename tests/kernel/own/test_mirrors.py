@@ -87,6 +87,29 @@ def test_with_whole_batches_the_exponent_is_that_of_the_least_curvature_across_t
     assert row["merges"] == (row["exponent"] < 0) and row["steps"] == pytest.approx(np.log(2) / abs(row["exponent"]))
 
 
+def test_neurons_may_have_more_weights_than_lanczos_takes_steps():
+    generator = torch.Generator().manual_seed(4)
+    net = nn.Sequential(nn.Linear(40, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    with torch.no_grad():
+        for weights in (net[0].weight, net[0].bias, net[2].weight.T):
+            weights.copy_(torch.randn(weights.shape, generator=generator, dtype=torch.float64) / 2)
+            weights[1] = weights[0]
+    x = torch.randn(300, 40, generator=generator, dtype=torch.float64)
+    data = x, torch.sin(x[:, :1])
+    found = mirrors(net, net, data, training=SGD(LR, batch=300), pairs=1, steps=150, task="regression").pairs.iloc[0]
+    first, head = torch.cat([net[0].weight, net[0].bias[:, None]], dim=1).detach(), net[2].weight.detach()
+
+    def loss(difference):
+        apart = torch.stack([difference[:41], -difference[:41]]) / 2**0.5
+        weights = first + torch.cat([apart, apart.new_zeros(1, 41)])
+        readout = head + torch.stack([difference[41], -difference[41], difference[41] * 0]) / 2**0.5
+        hidden = torch.tanh(x @ weights[:, :40].T + weights[:, 40])
+        return (hidden @ readout.T + net[2].bias.detach() - data[1]).square().mean()
+
+    h = torch.linalg.eigvalsh(torch.func.hessian(loss)(torch.zeros(42).double()))
+    assert found["exponent"] == pytest.approx(float((1 - LR * h).abs().log().max()), rel=3e-2)
+
+
 def test_a_pair_beside_its_mirror_merges_in_training_as_fast_as_its_exponent_says(data):
     decay = 0.3
     net, data = trained(data, decay)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.plotting.settings import Style
@@ -32,3 +33,7 @@ def test_colours_of_sigma_F_go_from_light_to_dark_also_between_those_that_are_li
 def test_variants_of_one_scheme_and_sigma_F_are_shades():
     narrow, wide, other = looks_of(("w_asymmetric", 1.0, 8), ("w_asymmetric", 1.0, 16), ("w_asymmetric", 3.0, 8))
     assert narrow.color != wide.color and other == looks_of(("w_asymmetric", 3.0))[0]
+    base, narrow, wide = (np.array(look.color) for look in (looks_of(("w_asymmetric", 1.0))[0], narrow, wide))
+    # One is the same share of the way to white in all of red, green and blue, the other of the way to black.
+    for share in ((1 - narrow) / (1 - base), wide / base):
+        assert 0 < share[0] < 1 and share == pytest.approx(share[0])
