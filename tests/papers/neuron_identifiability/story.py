@@ -6,50 +6,30 @@ import itertools
 import numpy as np
 import pandas as pd
 
-DESCRIPTION = ["study", "variant", "family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm", "dataset"]
-DESCRIPTION += ["source", "classes", "k", "embedding", "t", "target_nu"]
-# name: (scheme, sigma_F, activation)
-ARCHITECTURES = {
-    "standard": ("standard", np.nan, "gelu"),
-    "w_0": ("w_asymmetric", 0.0, "gelu"),
-    "w_1": ("w_asymmetric", 1.0, "gelu"),
-    "w_3": ("w_asymmetric", 3.0, "gelu"),
-    "syre": ("syre", 1.0, "gelu"),
-    "sigma_mlp": ("standard", np.nan, "sigma"),
-}
-OTHER_SCHEMES = {"sparse": ("sparse", np.nan, "gelu"), "residual": ("residual", np.nan, "gelu")}
-IDENTIFIABLE = ("w_1", "w_3", "syre")
-
-
-def described(variant, **columns):
-    scheme, sigma_F, activation = (ARCHITECTURES | OTHER_SCHEMES)[variant]
-    description = dict.fromkeys(DESCRIPTION, np.nan)
-    description |= {"study": "study", "variant": variant, "family": variant.split("_")[0], "norm": "layernorm"}
-    description |= {"source": "digits", "classes": 10}
-    return description | {"scheme": scheme, "sigma_F": sigma_F, "activation": activation, "dataset": "digits"} | columns
-
-
-def noisy(value, index):
-    """The value with a deviation that averages out over pairs of indices."""
-    return value + (0.01 if index % 2 else -0.01)
-
-
-def rows_for(**axes):
-    """A table with a row for each combination of values, which the decorated function gives (None: there is none)."""
-
-    def decorate(row):
-        def build():
-            made = (row(**dict(zip(axes, at, strict=True))) for at in itertools.product(*axes.values()))
-            return pd.DataFrame([each for each in made if each is not None])
-
-        return build
-
-    return decorate
-
-
-PAIRS, SEEDS, LAMBDAS = range(4), range(4), np.linspace(0, 1, 7)
-KINDS, SPLITS, ALIGNED = ("optimal", "identity", "random"), ("train", "test"), (False, True)
-TRAINED = ("standard", "w_0", "w_1", "w_3", "syre")
+from .grid import (
+    ALIGNED,
+    ARCHITECTURES,
+    IDENTIFIABLE,
+    KINDS,
+    LAMBDAS,
+    OTHER_SCHEMES,
+    PAIRS,
+    SEEDS,
+    SPLITS,
+    described,
+    noisy,
+    rows_for,
+)
+from .spoiled import SPOILED as SPOILED
+from .story_theory import (
+    centre_gaps,
+    chord_deviation,
+    gram_deviation,
+    loss_bounds,
+    network_gaps,
+    sensitivity,
+    trade_off,
+)
 
 
 @rows_for(variant=ARCHITECTURES, epoch=(0, 1, 30, 60), pair=PAIRS, point=("hidden1", "hidden2"), permutation=KINDS)
@@ -66,11 +46,6 @@ def other_matching(variant, pair, permutation, **place):
     value = {"optimal": 0.8, "identity": 0.01, "random": 0.0}[permutation]
     row = described(variant, mask_seed=0, pair=pair, permutation=permutation, **place)
     return row | {"objective": noisy(value, pair)}
-
-
-@rows_for(variant=OTHER_SCHEMES, pair=PAIRS, aligned=ALIGNED)
-def other_barriers(variant, pair, aligned):
-    return drop_row(variant, noisy(1.0 if aligned else 20.0, pair), pair=pair, aligned=aligned, split="train")
 
 
 @rows_for(variant=("w_0", "w_1"), fixed_fraction=(0.01, 0.05, 0.25), pair=range(2), permutation=KINDS)
@@ -93,6 +68,11 @@ def drop_row(variant, drop, middle=None, **columns):
 def barriers(variant, pair, **path):
     drop = 1.0 if path["aligned"] or variant in IDENTIFIABLE else 20.0
     return drop_row(variant, noisy(drop, pair), drop, pair=pair, **path)
+
+
+@rows_for(variant=OTHER_SCHEMES, pair=PAIRS, aligned=ALIGNED)
+def other_barriers(variant, pair, aligned):
+    return drop_row(variant, noisy(1.0 if aligned else 20.0, pair), pair=pair, aligned=aligned, split="train")
 
 
 OF_BLOCKS = {"activation": np.nan, "norm": np.nan}
@@ -264,85 +244,6 @@ def estimators(variant, seed, layer, beta, pairs):
     return row | {"n_pairs": 66, "spearman": noisy(spearman, seed), "sign_agreement": 1}
 
 
-@rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), masks=("own", "fresh"))
-def gram_deviation(variant, seed, layer, masks):
-    trained = masks == "own" and layer > 1
-    row = described(
-        variant, mask_seed=0, seed=seed, layer=layer, masks=masks, k_subspace=9, nu=0.3 + layer / 10, mu_D=0.8
-    )
-    row |= {"sigma_D2": 0.0 if variant == "standard" else 0.16, "b_D": 0.8, "delta": 0.05, "deviation_median": 0.2}
-    row |= {"deviation_max": 2.0 if trained else 0.4, "bound": 1.0, "bound_all": 1.5}
-    row |= {"share_above": 0.3 if trained else noisy(0.02, seed), "assumption": "U depends on D" if trained else ""}
-    if variant == "standard":
-        row |= {"deviation_max": 1e-16, "bound": 0.0, "bound_all": 0.0, "share_above": 1.0}
-    return row
-
-
-@rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), side=("output", "input"), draw=range(3))
-def sensitivity(variant, draw, **place):
-    rho = {"w_1": 0.5, "syre": 1.5, "w_3": 0.05}.get(variant, np.inf)
-    row = described(variant, mask_seed=0, **place, permutation="random", draw=draw, leading=10.0, rho=rho, eps=0.1)
-    row |= {"mu_D": 0.8, "cost": noisy(12.0, draw), "bound": 2 * rho + 0.2, "assumption": ""}
-    if not rho <= 1:
-        row |= {"cost": 50.0, "bound": np.nan, "assumption": f"rho = {rho + 0.1 * draw:.2g} > 1"}
-    if rho == np.inf:
-        row |= {"leading": 0.0, "assumption": "F = 0: no leading term"}
-    return row
-
-
-@rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), gap=("out", "in"))
-def network_gaps(variant, **place):
-    row = described(variant, mask_seed=0, **place, m=64, d_in=64, k_subspace=9, nu=0.4, gamma=2.0, lower=0.5)
-    row |= {"upper": 4.0 if place["gap"] == "in" else np.nan, "assumption": ""}
-    if variant in ("standard", "w_0"):
-        row |= {"gamma": 0.0, "lower": np.nan, "upper": np.nan, "assumption": "F = 0: no gap"}
-    return row
-
-
-@rows_for(
-    variant=("w_0", "w_1", "w_3"),
-    pair=range(2),
-    layer=(1, 2),
-    inputs=("gaussian", "data"),
-    nonlinearity=("relu", "gelu"),
-    scale=(3.0, 1.0, 0.1, 0.03, 0.01, 0.003, 0.001),
-)
-def chord_deviation(variant, inputs, nonlinearity, scale, **place):
-    beta = scale * {"w_0": np.inf, "w_1": 0.9, "w_3": 0.3}[variant]
-    exponent = {"relu": 1.5, "gelu": 2.0}[nonlinearity]
-    # Above the beta up to which slopes are measured, the deviation levels off.
-    chord = min(beta, {"relu": 0.1, "gelu": 0.01}[nonlinearity]) ** exponent
-    row = described(variant, mask_seed=0, **place, inputs=inputs, nonlinearity=nonlinearity, scale=scale, beta=beta)
-    row |= {"chord": chord, "norm_F": 5.0, "bound": 4 * beta**exponent, "assumption": ""}
-    if not beta < 1:
-        row |= {"bound": np.nan, "assumption": f"beta = {beta:.2g} >= 1"}
-    return row if inputs == "gaussian" else row | {"chord": 9.0, "assumption": "inputs are not Gaussian"}
-
-
-@rows_for(variant=ARCHITECTURES, pair=PAIRS, aligned=ALIGNED, split=SPLITS)
-def loss_bounds(variant, pair, **path):
-    row = described(variant, mask_seed=0, pair=pair, **path, barrier_max=0.5, lambda_max=0.5, excess_max=0.0)
-    row |= {"gap_mid": -0.1 if path["aligned"] else 0.5, "assumption": ""}
-    return row | dict.fromkeys(("bound_at_max", "bound_mid"), noisy(3.0, pair))
-
-
-@rows_for(sigma_F=(0.0, 1.0, 3.0, 10.0, None), pair=PAIRS)
-def trade_off(sigma_F, pair):
-    if sigma_F is None:
-        return described("standard", mask_seed=0, pair=pair, val_accuracy=0.99, identity_ratio=0.0)
-    accuracy = {0.0: 0.95, 1.0: 0.97, 3.0: 0.96, 10.0: 0.9}[sigma_F] + noisy(0.0, pair) / 10
-    row = described("w_1", sigma_F=sigma_F, mask_seed=0, pair=pair, train_accuracy=1.0, val_accuracy=accuracy)
-    return row | {"variant": f"w_{sigma_F:g}", "identity_ratio": 0.1 if sigma_F == 0 else 0.97, "train_loss": 0.01}
-
-
-@rows_for(k=(2, 8, 32), fixed_fraction=(0.125, 1.0), m=(16, 64, 256, 1024, 2048), draw=range(4))
-def centre_gaps(k, m, draw, fixed_fraction):
-    row = {"dataset": f"gmm_k{k}", "k": k, "d": 128, "m": m, "draw": draw, "sigma_F": 1.0, "row_gap": 0.1}
-    row |= {"fixed_fraction": fixed_fraction, "gamma_out": (1 + 0.1 * draw) * m ** (-2 / k)}
-    # Widths that are not large beside log d have far smaller gaps than the rate says.
-    return row | {"gamma_in": (1 + 0.1 * draw) * (m**0.5 if m >= 256 else 0.01)}
-
-
 @rows_for(variant=ARCHITECTURES, seed=SEEDS, epoch=(0, 60), point=("input", "hidden1", "hidden2", "output"))
 def subspaces(variant, seed, epoch, point):
     nu = 0.6 if variant in IDENTIFIABLE and epoch and point.startswith("hidden") else 0.3
@@ -433,165 +334,6 @@ def story(name):
     """The tables of the study that judges a claim or draws a figure, on which the paper's story is true."""
     tables = FIGURES.get(name) or FIGURES.get(name.partition("-")[0], OTHERS)
     return {table: built(build) for table, build in tables.items()}
-
-
-# How to spoil the table that a claim reads: each function changes values in place.
-
-
-def objectives(table, value, variant=None, epoch=None, permutation="identity", point=None):
-    rows = table["permutation"] == permutation
-    rows &= table["variant"].isin([variant] if variant else table["variant"].unique())
-    if epoch is not None:
-        rows &= table["epoch"] == epoch
-    if point is not None:
-        rows &= table["point"] == point
-    table.loc[rows, "objective"] = value
-
-
-def costs(table, value, variants=None, layer=None, k=None):
-    rows = table["swap_cost"].notna()
-    if variants:
-        rows &= table["variant"].isin(variants)
-    if layer:
-        rows &= table["layer"] == layer
-    if k:
-        rows &= table["k"] == k
-    table.loc[rows, "swap_cost"] = value
-
-
-def shift_costs(table, by, k, layer=1):
-    table.loc[(table["k"] == k) & (table["sigma_F"] == 1) & (table["layer"] == layer), "swap_cost"] += by
-
-
-def column(table, name, value, **where):
-    rows = pd.Series(True, index=table.index)
-    for key, wanted in where.items():
-        rows &= table[key] == wanted
-    table.loc[rows, name] = value
-
-
-def sigma_costs(table, sigma_F, value, k=None):
-    rows = table["sigma_F"] == sigma_F
-    if k:
-        rows &= table["k"] == k
-    table.loc[rows, "swap_cost"] = value
-
-
-GMM_SPOILED = {
-    "near-zero": lambda t: sigma_costs(t, 0, 0.6, k=2),
-    "growth": lambda t: shift_costs(t, -17.0, k=32),
-    "cheap-swaps": lambda t: sigma_costs(t, 1, 1.0, k=2),
-}
-
-
-def _cheap_row(table):
-    table.loc[(table["k"] == 32) & (table["i"] == 0), "swap_cost"] = 0.0
-
-
-GMM_SPOILED["diagonal"] = _cheap_row
-
-
-def tilt(k, exponent):
-    def spoil(table):
-        rows = table["k"] == k
-        table.loc[rows, "gamma_out"] = table.loc[rows, "m"].astype(float) ** exponent
-
-    return spoil
-
-
-def sweep_spoiled(figure, large):
-    return {
-        f"{figure}-unbroken": lambda t: objectives(t, 0.2, "w_0", 60),
-        f"{figure}-identifiable": lambda t: objectives(t, 0.7, large, 60),
-        f"{figure}-random": lambda t: objectives(t, 0.5, "w_3", 60, "random"),
-    }
-
-
-def transition_spoiled(figure):
-    return {
-        f"{figure}-above-random": lambda t: objectives(t, -0.1, "w_0", 60),
-        f"{figure}-transition": lambda t: (objectives(t, 0.05, "w_1", 60), objectives(t, 0.5, "w_3", 60)),
-        f"{figure}-rise": lambda t: objectives(t, 0.5, "w_3", 60),
-    }
-
-
-SPOILED = {
-    "sec6-size": lambda t: column(t, "drop_mid_pp", 3.0, k=2),
-    "fractions-size": lambda t: column(t, "drop_mid_pp", 3.0, k=2, fixed_fraction=1 / 64),
-    "fractions-fall": lambda t: column(t, "drop_mid_pp", 20.0, k=32, fixed_fraction=1 / 4),
-    "neurons-kept": lambda t: column(t, "cheapest", 0.5, variant="w_1", itself=True),
-    "neurons-partner": lambda t: column(t, "cost_rank", 0.6, variant="w_1", itself=False),
-    "neurons-control": lambda t: column(t, "cost_rank", 0.3, variant="w_0", layer=1),
-    **sweep_spoiled("3a", "w_3"),
-    **sweep_spoiled("3b", "w_3"),
-    **sweep_spoiled("8", "w_1"),
-    **sweep_spoiled("9", "w_3"),
-    **transition_spoiled("3a"),
-    **transition_spoiled("3b"),
-    "3c-apart": lambda t: objectives(t, 0.5, "w_1", 30),
-    "3c-untrained": lambda t: objectives(t, 0.5, "syre", 0),
-    "7-apart": lambda t: objectives(t, 0.3, "w_0", 30, point="hidden2"),
-    "thesis-identity": lambda t: objectives(t, 0.0, "w_3", 60),
-    "thesis-swap-cost": lambda t: costs(t, -1.0, ["w_3"]),
-    "7-sigma": lambda t: objectives(t, 0.1, "sigma_mlp", 30, point="hidden1"),
-    "7-syre": lambda t: objectives(t, 0.7, "syre", 60, point="hidden1"),
-    "4a-barrier": lambda t: column(t, "drop_max_pp", 9.0, variant="w_0", aligned=False),
-    "4a-connected": lambda t: column(t, "drop_max_pp", 4.0, variant="w_3", aligned=False),
-    "4b-barrier": lambda t: column(t, "drop_max_pp", 9.0, variant="standard", aligned=False),
-    "4b-lowered": lambda t: column(t, "drop_max_pp", 45.0, variant="w_3", aligned=False),
-    "4c-aligned": lambda t: column(t, "drop_max_pp", 4.0, variant="w_0", aligned=True),
-    "4c-sigma": lambda t: column(t, "drop_max_pp", 4.0, variant="sigma_mlp", aligned=True),
-    "4a-others": lambda t: column(t, "drop_max_pp", 9.0, variant="residual", aligned=False),
-    "4c-others": lambda t: column(t, "drop_max_pp", 4.0, variant="sparse", aligned=True),
-    "7-residual": lambda t: objectives(t, 0.1, "residual", 30, point="hidden2"),
-    "7-sparse": lambda t: objectives(t, 0.2, "sparse", 60, point="hidden1"),
-    "4c-alike": lambda t: column(t, "drop_max_pp", 5.0, variant="w_0", aligned=True),
-    "4d-alike": lambda t: column(t, "drop_max_pp", 45.0, variant="w_0", aligned=True),
-    "4d-aligned": lambda t: column(t, "drop_max_pp", 11.0, variant="w_0", aligned=True),
-    "4d-lowered": lambda t: column(t, "drop_max_pp", 45.0, variant="w_0", aligned=True),
-    "4d-syre": lambda t: column(t, "drop_max_pp", 50.5, variant="syre", aligned=True),
-    "20-barrier": lambda t: column(t, "drop_mid_pp", 9.0, variant="w_0", aligned=False),
-    "20-alike": lambda t: column(t, "accuracy", 0.2, **{"variant": "w_0", "lambda": 0.5}),
-    "20-higher": lambda t: column(t, "accuracy", 0.6, **{"variant": "w_0", "lambda": 0.5}),
-    "20-remaining": lambda t: column(t, "drop_mid_pp", 9.0, variant="w_1"),
-    **{f"5-{name}": spoil for name, spoil in GMM_SPOILED.items()},
-    **{f"15-{name}": spoil for name, spoil in GMM_SPOILED.items()},
-    "5-drop": lambda t: column(t, "drop_mid_pp", 11.0, k=32, sigma_F=1),
-    "thm4.6-width": lambda t: column(t, "swap_cost", 1.0, variant="w_widths32"),
-    "6-ends": lambda t: column(t, "barrier_mid", 0.1, t=1),
-    "6-trend": lambda t: column(t, "barrier_mid", 0.0, t=8),
-    "10-sparse": lambda t: objectives(t, 0.3, "w_0_0.25"),
-    "10-fixed": lambda t: objectives(t, 0.5, "w_1_0.05"),
-    "11-k2": tilt(2, -0.7),
-    "11-k8": tilt(8, -0.35),
-    "11-k32": tilt(32, -0.1),
-    "12-positive": lambda t: costs(t, 0.0, ["syre"], 3),
-    "12-around-zero": lambda t: costs(t, 2.0, ["w_0"], 3),
-    "13-sigma": lambda t: sigma_costs(t, 0, 5.0, k=8),
-    "13-growth": lambda t: shift_costs(t, -17.0, k=32, layer=2),
-    "21-layers": lambda t: column(t, "nu", 0.65, variant="w_0", point="hidden2", epoch=60),
-    "12-ridge-positive": lambda t: costs(t, 0.0, ["syre"], 1),
-    "12-ridge-around-zero": lambda t: costs(t, 1.5, ["w_0"], 3),
-    "13-ridge-sigma": lambda t: sigma_costs(t, 0, 5.0, k=8),
-    "13-ridge-growth": lambda t: shift_costs(t, -17.0, k=32),
-    "ridge-rank": lambda t: column(t, "spearman", 0.4, variant="syre", layer=2),
-    "ridge-order": lambda t: costs(t, 12.0, ["w_0"], 2),
-    "thm4.4-share": lambda t: column(t, "share_above", 0.06, variant="w_1", layer=2, masks="fresh"),
-    "thm4.4-all": lambda t: column(t, "deviation_max", 1.6, variant="w_1", layer=2, masks="fresh"),
-    "thm4.5-bound": lambda t: column(t, "cost", 23.0, variant="w_1", side="output", layer=2, draw=1),
-    "thm4.5-leading": lambda t: column(t, "cost", 16.0, variant="w_3", side="output"),
-    "thm4.7-bound": lambda t: column(t, "cost", -2.5, variant="w_1", side="input", layer=2, draw=1),
-    "thm4.7-leading": lambda t: column(t, "cost", 4.0, variant="w_3", side="input"),
-    "thm4.8-out": lambda t: column(t, "gamma", 0.4, variant="w_1", gap="out", layer=2, seed=1),
-    "thm4.8-in": lambda t: column(t, "gamma", 4.1, variant="w_1", gap="in", layer=2, seed=1),
-    "thm4.8-growth": lambda t: column(t, "gamma_in", 30.0, k=8, m=2048),
-    "sec4.5-trade-off": lambda t: column(t, "identity_ratio", 0.8, sigma_F=10.0),
-    "thm5.1-relu-bound": lambda t: column(t, "chord", 9.0, variant="w_3", nonlinearity="relu", scale=0.01, layer=2),
-    "thm5.1-gelu-bound": lambda t: column(t, "chord", 9.0, variant="w_3", nonlinearity="gelu", scale=0.01, layer=2),
-    "thm5.1-relu-slope": lambda t: column(t, "chord", 1e-3, nonlinearity="relu", scale=0.001),
-    "thm5.1-gelu-slope": lambda t: column(t, "chord", 1e-5, nonlinearity="gelu", scale=0.001),
-    "prop5.2-bound": lambda t: column(t, "excess_max", 1e-4, variant="syre", pair=3, aligned=True, split="test"),
-}
 
 
 SIMULATED = ("11-k2", "11-k8")

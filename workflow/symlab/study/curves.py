@@ -27,7 +27,8 @@ class Curve:
     """Widths (learning rates, ...) in rising order, or combinations of several quantities."""
     samples: tuple[np.ndarray, ...]
     """At each place [n_units, n_columns]."""
-    columns: tuple[str, ...]
+    columns: pd.Index
+    """One object of all tables of means, which then know where a column is."""
     n: int
     """The smallest number of units at a place."""
     unit: str
@@ -66,7 +67,7 @@ class Curve:
         return replace(found, n=self.n, degrees=degrees, error=found.error or None, ends=ends)
 
     def _at(self, means: list[np.ndarray]) -> pd.DataFrame:
-        return pd.DataFrame(np.stack(means), index=self.places, columns=list(self.columns))
+        return pd.DataFrame(np.stack(means), index=self.places, columns=self.columns)
 
 
 def curves(
@@ -96,7 +97,7 @@ def curves(
             pd.Index(places, name=along) if isinstance(along, str) else pd.MultiIndex.from_tuples(places, names=along)
         )
         n = min((int(each[number].sum()) if number in each else len(each) for _, each in groups), default=0)
-        found.append(Curve(case, index, samples, tuple(columns), n, unit))
+        found.append(Curve(case, index, samples, pd.Index(columns), n, unit))
     return found
 
 
