@@ -141,12 +141,14 @@ def test_a_linear_network_leaves_along_the_first_singular_direction():
     assert found["escape_layers.csv"].query("event == 0.01 and layer > 0")["second"].max() < 0.01
 
 
-def test_sgd_leaves_when_the_flow_says():
+def test_sgd_leaves_when_the_flow_says_and_with_all_samples_where():
     """At depth 4 with the rate of 0.5 over |theta|^2, from the same weights."""
     run = digits(drops=[1e-2], lr=0.5, gradients=3000)
-    flow, sgd = (run(4, 1e-3, "relu", rule, 0.03, 0)["escape_events.csv"] for rule in ("flow", "sgd"))
-    times = [each.loc[each["event"] == 0.01, "s"].item() for each in (flow, sgd)]
-    assert times[1] == pytest.approx(times[0], rel=0.05)
+    flow, sgd, gd = (run(4, 1e-3, "relu", rule, 0.03, 0)["escape_events.csv"] for rule in ("flow", "sgd", "gd"))
+    times, residuals = ([each.loc[each["event"] == 0.01, name].item() for each in (flow, sgd, gd)] for name in
+                        ("s", "residual"))  # fmt: skip
+    assert times[1:] == pytest.approx([times[0]] * 2, rel=0.05)
+    assert residuals[2] == pytest.approx(residuals[0], rel=0.05) and residuals[1] > residuals[2]
     assert sgd["gradients"].max() > 3 * flow["gradients"].max() / 2
 
 

@@ -44,7 +44,7 @@ def descend_from_origin(
 
     Returns:
         ``escape_events.csv``: a row a drop that is reached, and one at the start (0), as ``measure_whole`` gives it.
-        ``escape_layers.csv``: a row a layer besides, as ``measure_layers`` gives it.
+        ``escape_layers.csv``: a row a layer besides, as ``measure_layers`` gives it, in float32 as the spectra are.
         ``escape_course.csv``: ``gradients``, ``s``, ``drop`` and ``norm`` along the way.
         ``escape_spectra.csv``, of the first seed: singular values ``s1`` .. ``s10`` of every layer along the way.
         ``escape_next.csv``: a row: whether the last drop was reached (``left``), and what ``next_escape`` gives of runs
@@ -58,7 +58,8 @@ def descend_from_origin(
         way = follow_flow(start, origin.slope, h, power=L - 2, heun=settings.heun, rate=settings.rate)
     else:
         batches = torch_generator("batches", job.study, dataset, L, seed)
-        way = follow_sgd(start, origin, settings.lr, L - 2, settings.batch_size, batches)
+        batch_size = settings.batch_size if rule == "sgd" else origin.X.shape[1]
+        way = follow_sgd(start, origin, settings.lr, L - 2, batch_size, batches)
     key = {"dataset": dataset, "L": L, "width": settings.width, "std": std, "activation": activation, "rule": rule}
     key |= {"h": h, "ends": max(settings.drops), "seed": seed}
     speed, v = fastest_neuron(origin.X, origin.G, origin.linear)
@@ -68,9 +69,9 @@ def descend_from_origin(
     for number, place in enumerate(way):
         now = {**key, "gradients": place.gradients, "s": place.clock, "drop": place.seen}
         while waiting and place.seen >= (waiting[0] or -math.inf):
-            at = {**now, "event": waiting.pop(0)}
-            tables["events"].append({**at, "one_neuron": speed, **measure_whole(place, origin, v)})
-            tables["layers"] += [{**at, **layer} for layer in measure_layers(place, origin, start)]
+            event = {"event": waiting.pop(0)}
+            tables["events"].append({**now, **event, "one_neuron": speed, **measure_whole(place, origin, v)})
+            tables["layers"] += [{**key, **event, **layer} for layer in measure_layers(place, origin, start)]
         over = not waiting or place.gradients >= settings.gradients
         if number % settings.every == 0 or over:
             tables["course"].append({**now, "norm": norm_of(place.W), "slope": place.slope})
@@ -82,7 +83,11 @@ def descend_from_origin(
     after = next_escape(place, passed, origin) if max(settings.drops) > LEFT and passed else {}
     next_row = {**now, "left": int(not waiting), **after}
     tables["next"] = [{name: next_row.get(name, math.nan) for name in (*now, "left", *NEXT)}]
-    return {f"escape_{name}.csv": pd.DataFrame(rows) for name, rows in tables.items()}
+    found = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    for name in ("layers", "spectra"):
+        measured = found[name].columns.difference([*now, "event", "layer"])
+        found[name] = found[name].astype(dict.fromkeys(measured, "float32"))
+    return {f"escape_{name}.csv": rows for name, rows in found.items()}
 
 
 @torch.no_grad()

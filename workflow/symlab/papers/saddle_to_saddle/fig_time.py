@@ -51,11 +51,11 @@ def escape_times(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note="a mark a network")
 
 
-def beside_flow(events: pd.DataFrame) -> pd.DataFrame:
-    """SGD's rows at the escape, with the flow's of the same initial weights (``_flow``)."""
+def beside_flow(events: pd.DataFrame, rule: str = "sgd") -> pd.DataFrame:
+    """The rows of SGD at the escape, or of another rule, with the flow's of the same initial weights (``_flow``)."""
     same = [name for name in NETWORK if name not in ("rule", "h", "ends")]
-    flow = at_drop(descents(events))[[*same, "s", "residual", "gradients"]]
-    return at_drop(descents(events, rule="sgd")).merge(flow, on=same, suffixes=("", "_flow"))
+    flow = at_drop(descents(events))[[*same, "s", "residual"]]
+    return at_drop(descents(events, rule=rule)).merge(flow, on=same, suffixes=("", "_flow"))
 
 
 def growth(events: pd.DataFrame) -> pd.DataFrame:

@@ -79,14 +79,16 @@ class Descents(PointSettings):
     activation: Distinct[Literal["relu", "identity"]] = Field(
         ["relu"], min_length=1, description="identity: a linear network, as a control."
     )
-    rule: Distinct[Literal["flow", "sgd"]] = Field(
-        ["flow"], min_length=1, description="Steps along the flow, or of SGD at a rate of lr over |theta|^(L-2)."
+    rule: Distinct[Literal["flow", "sgd", "gd"]] = Field(
+        ["flow"],
+        min_length=1,
+        description="Steps along the flow, or at a rate of lr over |theta|^(L-2): of batches (sgd), all samples (gd).",
     )
     h: Distinct[ProperFraction] = Field([0.03], min_length=1, description="flow: a step as a share of |theta|.")
     seeds: Positive = Field(5, description="Networks of each point.")
     heun: bool = Field(True, description="flow: steps of two gradients; false: of one.")
     rate: NotNegative = Field(0.05, description="flow: the rate below which no step is shortened.")
-    lr: Amount = Field(10.0, description="sgd: rate at |theta| = 1.")
+    lr: Amount = Field(10.0, description="sgd, gd: rate at |theta| = 1.")
     batch_size: Positive = Field(32, description="sgd: samples of each step.")
     drops: Annotated[Distinct[ProperFraction], Field(min_length=1)] = Field(
         [1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1],
