@@ -44,6 +44,14 @@ def test_several_rows_of_a_unit_are_one_value_undefined_where_one_is(rows):
     assert found["syre"].isna().tolist() == [False, False, False, True, False]
 
 
+def test_of_several_rows_of_a_unit_the_largest_or_the_sum_may_be_taken(rows):
+    rows.loc[0, "cost"] = np.nan
+    by_seed = rows[rows["scheme"] == "standard"].groupby("seed")["cost"]
+    for several, expected in (("max", by_seed.max()), ("sum", by_seed.sum())):
+        values = next(iter(cases(rows, "cost", by=("scheme",), name="{scheme}", several=several))).values
+        assert np.isnan(values[0]) and values[1:].tolist() == pytest.approx(expected[1:].tolist())
+
+
 def test_pairs_that_share_a_mask_are_one_unit():
     rows = pd.DataFrame({"mask_seed": [0, 0, 1, 1], "pair": [0, 1, 0, 1], "drop": [1.0, 3.0, 5.0, 9.0]})
     (found,) = cases(rows, "drop", unit=("mask_seed", "pair")).means()

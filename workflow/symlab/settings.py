@@ -47,6 +47,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     revision: ClassVar[int] = 0
+    counts: ClassVar[Mapping[str, str]] = {}
+    """At which scale an experiment runs: what is counted, and the key that says how many (of a list, its length)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -84,7 +86,8 @@ class Settings(BaseModel):
 
     def scale(self) -> dict[str, int]:
         """At which scale an experiment runs, numbers by what they count: {"students": 20}; none unless a kind says."""
-        return {}
+        numbers = {what: getattr(self, key) for what, key in self.counts.items()}
+        return {what: len(value) if isinstance(value, list) else value for what, value in numbers.items()}
 
     def misfit(self, *with_what: Any) -> str | None:
         """Why these settings do not go with others; None if they do.

@@ -8,6 +8,7 @@ from torch import nn
 
 from symlab import SGD, UserError, mirrors
 from symlab.cli import main
+from symlab.networks import ViT, build
 from symlab.own.mirrors import closest_pairs, neuron_vectors
 
 
@@ -108,6 +109,38 @@ def test_neurons_may_have_more_weights_than_lanczos_takes_steps():
 
     h = torch.linalg.eigvalsh(torch.func.hessian(loss)(torch.zeros(42).double()))
     assert found["exponent"] == pytest.approx(float((1 - LR * h).abs().log().max()), rel=3e-2)
+
+
+def test_a_neuron_whose_sign_is_free_has_the_mirror_at_0(on_mirror):
+    """Tanh is odd in weights and bias: with one neuron at 0, the Hessian of all its parameters, by autograd."""
+    net, (x, y) = on_mirror
+    found = mirrors(net, net, (x, y), training=SGD(LR, DECAY, batch=len(x)), pairs=2, steps=200, task="regression")
+    sizes, row = vectors(net).detach().norm(dim=1), found.zeros.iloc[0]
+    assert len(found.zeros) == 2 and row["neuron"] == int(sizes.argmin())
+    assert row["size"] == pytest.approx(float(sizes.min() / sizes.mean()))
+    rest = net.head.bias.detach()
+
+    def loss(neuron):
+        theta = torch.stack([neuron if at == row["neuron"] else one for at, one in enumerate(vectors(net).detach())])
+        return (torch.tanh(x @ theta[:, :4].T + theta[:, 4]) @ theta[:, 5:] + rest - y).square().mean()
+
+    h = torch.linalg.eigvalsh(torch.func.hessian(loss)(torch.zeros(6).double())) + DECAY
+    assert row["curvature"] == pytest.approx(float(h[0]), rel=3e-2)
+    assert row["exponent"] == pytest.approx(float((1 - LR * h).abs().log().max()), rel=3e-2)
+    assert row["vanishes"] == (row["exponent"] < 0) and "2 smallest neurons" in str(found)
+
+
+def test_relu_has_no_sign_and_heads_have(data):
+    x, y = data
+    relu = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1))
+    assert mirrors(relu, relu, (x, y), training=SGD(LR), pairs=1, steps=3, task="regression").zeros.empty
+    vit = build(ViT(name="vit", patch=4, dim=8, depth=1, heads=2, channels=1), 64, 10)
+    images = torch.randn(20, 64, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 10
+    zeros = mirrors(vit, vit, images, training=SGD(LR, batch=20), pairs=8, steps=3).zeros
+    # Two heads of four dimensions, of query and key and of value and output.
+    dimensions = zeros[zeros["group"].str.startswith("blocks.0.attention") & zeros["group"].str.endswith(":1")]
+    assert dimensions.groupby("group")["neuron"].agg(lambda of: sorted(of)).tolist() == [[*range(8)]] * 2
+    assert dimensions["turns"].str.contains("query.weight").sum() == 8
 
 
 def test_a_pair_beside_its_mirror_merges_in_training_as_fast_as_its_exponent_says(data):

@@ -17,9 +17,9 @@ def story(name):
     return story_online.at_full_rank(tables()) if name == "3b-residual" else tables()
 
 
-SIMULATED = ("phase-stationary",)
+SIMULATED = ("3a-law", "phase-stationary")
 
 
 def simulate(name, generator):
     """Tables as the theory of a claim gives them."""
-    return {"phase-stationary": story_online.simulate_stationary}[name](generator)
+    return {"3a-law": story_online.simulate_law, "phase-stationary": story_online.simulate_stationary}[name](generator)

@@ -6,18 +6,22 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.settings import (
     ADAM,
     DESCENT,
+    ENTRIES,
     EQUAL,
     FACTORS,
     FISTA,
     ISTA,
     LABELS,
+    PROXIMAL,
+    PRUNED,
     RANDOM,
+    ROWS,
     SUBGRADIENT,
     UNEQUAL,
 )
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
 
-NETWORK_TASKS = "mirror_network_tasks.csv"
+NETWORK_TASKS, SPARSE = "mirror_network_tasks.csv", "mirror_sparse.csv"
 FACTOR, DEAD, TASKS = "mirror_factors.csv", "mirror_dead.csv", "mirror_plasticity.csv"
 ATTENTION, COURSE, SIGNS = "mirror_attention.csv", "mirror_solvers.csv", "mirror_signs.csv"
 SHARES = {VANILLA: 0.0, SKIP: 0.6, HADAMARD: 0.5, KEPT: 0.5, BIAS: 0.0, "decay": 0.8, SYRE: 0.0, NOISE: 0.0, SGD: 0.6}
@@ -125,6 +129,22 @@ def course():
     return pd.DataFrame(rows)
 
 
+def sparse():
+    """Factors as good as proximal steps and better than pruning, at the best of two strengths."""
+    return pd.DataFrame(
+        [
+            {"dataset": "digits", "structure": structure, "seed": seed, "method": method, "strength": strength}
+            | {"share": share, "vanished": 0.0, "train": 99 - 40 * share**4 * (strength < 0.01)}
+            | {"test": 95 - 9 * share**4 * (method == PRUNED) + 0.1 * seed + 0.05 * seed * (method == PROXIMAL)}
+            for structure in (ENTRIES, ROWS)
+            for seed in range(3)
+            for method in (FACTORS, PROXIMAL, PRUNED)
+            for share in (0.0, 0.5, 0.9)
+            for strength in ((share,) if method == PRUNED else (0.001, 0.01))
+        ]
+    )
+
+
 def signs():
     each = {UNEQUAL: 5, EQUAL: 0, RANDOM: 5}
     return pd.DataFrame(
@@ -145,6 +165,7 @@ def tables():
         NETWORK_TASKS: network_tasks(),
         COURSE: course(),
         SIGNS: signs(),
+        SPARSE: sparse(),
     }
 
 
@@ -175,6 +196,8 @@ SPOILED = {
     "10-values": (ATTENTION, lambda t: t.assign(apart_key=0.3 + 0.1 / (1 + t["time"]))),
     "10-balance": (ATTENTION, lambda t: t.assign(unbalance=t["unbalance"] ** 0.5)),
     "10-layers": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 4)),
+    "sparse-proximal": (SPARSE, lambda t: t.assign(test=t["test"] - 3 * (t["method"] == FACTORS))),
+    "sparse-pruned": (SPARSE, lambda t: t.assign(test=t["test"] - 20 * (t["method"] == FACTORS))),
     "solvers-gap": (COURSE, lambda t: t.assign(gap=1e-3)),
     "solvers-support": (COURSE, lambda t: t.assign(f1=0.9)),
     "solvers-steps": (COURSE, lambda t: t.assign(gap=t["gap"].where(t["method"] != FACTORS, t["gap"] + 2e-4))),

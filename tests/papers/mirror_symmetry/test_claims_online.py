@@ -10,6 +10,7 @@ from symlab.papers.mirror_symmetry.online.fig_03b_rank import final_ranks
 from symlab.papers.mirror_symmetry.online.runs import midpoint
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
+from . import story_online
 from .story_online import RANKS, SPARSITY, of, rank_tables, sparsity_tables
 
 CLAIMS = {claim.id.removeprefix("mirror-"): claim for claim in claims_of(MIRROR_SYMMETRY)}
@@ -23,6 +24,13 @@ def test_diverged_runs_count_in_no_share():
     ranks = rank_tables()
     ranks[RANKS].loc[of(model="skip", lr=0.02, seed=1)(ranks[RANKS]), "diverged"] = True
     assert set(final_ranks(ranks)[final_ranks(ranks)["model"] == "skip"]["lr"]) == {0.01}
+
+
+def test_three_seeds_cannot_judge_the_law():
+    """Its own draws are held in all cases in few runs of three seeds: why presets have twelve (story_online)."""
+    drawn = [story_online.simulate_law(np.random.default_rng(seed), seeds=3) for seed in range(20)]
+    held = [{verdict for _, verdict in evaluate_claim(CLAIMS["3a-law"], tables)} == {"held"} for tables in drawn]
+    assert sum(held) < 19
 
 
 def test_midpoints_are_linear_in_the_logarithm_of_the_rate():

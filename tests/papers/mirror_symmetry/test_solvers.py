@@ -16,12 +16,13 @@ from symlab.papers.mirror_symmetry.convex.solvers import (
     GroupLasso,
     Lasso,
     NuclearNorm,
+    Scores,
     walk,
 )
 from symlab.papers.mirror_symmetry.settings import Solvers
 
 SMALL = Solvers(d=10, n=40, side=5, steps=1000, per_decade=2, seeds=2, strengths=[0.1, 0.4])
-KINDS = (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns)
+KINDS = (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns, Scores)
 
 
 def loss_of(problem, theta):
@@ -34,7 +35,7 @@ def penalty_of(kind, theta):
     return {
         Lasso: lambda: theta.abs().sum((1, 2)),
         GroupLasso: lambda: theta.norm(dim=2).sum(1),
-        NuclearNorm: lambda: torch.linalg.matrix_norm(theta, "nuc"),
+        **dict.fromkeys((NuclearNorm, Scores), lambda: torch.linalg.matrix_norm(theta, "nuc")),
         EqualPairs: lambda: (theta[:, 0::2] - theta[:, 1::2]).abs().sum((1, 2)) / 2**0.5,
         Columns: lambda: (Columns.columns(theta.shape[1]).T @ theta).abs().sum((1, 2)),
     }[kind]()
@@ -58,6 +59,17 @@ def test_minima_meet_their_optimality_conditions(kind):
     bound = largest.get(kind, torch.linalg.matrix_norm(dual, 2))
     assert (bound <= 1 + 1e-6).all()
     torch.testing.assert_close((dual * theta).sum((1, 2)), penalty_of(kind, theta), rtol=1e-6, atol=1e-7)
+
+
+def test_scores_are_those_of_query_and_key():
+    """q^T Q^T K k of unit vectors is an entry of the product, which the samples' features read."""
+    features, _, _ = Scores.draw(SMALL, torch.Generator().manual_seed(0))
+    q, k, *_ = (
+        torch.randn(320, 5, generator=generator, dtype=torch.float64)
+        for generator in [torch.Generator().manual_seed(0)] * 2
+    )
+    M = torch.randn(5, 5, dtype=torch.float64)
+    torch.testing.assert_close(features @ M.flatten(), torch.einsum("ni,ij,nj->n", q, M, k))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -220,7 +220,11 @@ def _add_mirrors(mirrors: argparse.ArgumentParser) -> None:
     training.add_argument("--momentum", type=float, default=0.0, metavar="X", help="of SGD (default: none)")
     training.add_argument("--batch", type=int, default=64, metavar="N", help="samples of a step (default: %(default)s)")
     mirrors.add_argument(
-        "--pairs", type=int, default=10, metavar="N", help="the closest pairs of each group (default: %(default)s)"
+        "--pairs",
+        type=int,
+        default=10,
+        metavar="N",
+        help="pairs of each group, and neurons of each sign (default: %(default)s)",
     )
     mirrors.add_argument(
         "--steps", type=int, default=300, metavar="N", help="batches of an exponent (default: %(default)s)"

@@ -9,7 +9,7 @@ from symlab.artifacts import write_table, write_text
 from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
 from symlab.own.mirrors import SGD, mirrors_of_models
 
-RESULTS = ("pairs.csv", "run.json")
+RESULTS = ("pairs.csv", "zeros.csv", "run.json")
 
 
 def mirrors(options: Namespace) -> None:
@@ -24,6 +24,7 @@ def mirrors(options: Namespace) -> None:
     folder = Path(options.out)
     with all_or_nothing(folder, RESULTS) as staged:
         write_table(staged / "pairs.csv", found.pairs)
+        write_table(staged / "zeros.csv", found.zeros)
         write_text(staged / "run.json", run_as_json(options))
     print(found)
     print(f"\nWritten to {folder}: {', '.join(RESULTS)}")

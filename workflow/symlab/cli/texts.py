@@ -71,7 +71,8 @@ example:
 """
 MIRRORS = """\
 Tell which neurons of a trained network SGD will merge at given settings: of the pairs that are closest in each group
-of neurons, by how much a step changes the logarithm of their distance (below 0: they merge). Adam does not follow this.
+of neurons, by how much a step changes the logarithm of their distance (below 0: they merge). And which it takes to 0:
+of neurons whose sign is free (odd activations; dimensions of attention heads) the smallest. Adam does not follow this.
 """
 MIRRORED = """\
 example:
@@ -80,6 +81,7 @@ example:
 
 writes to the folder mirrors/:
   pairs.csv  a row a pair: distance, curvature across their mirror, exponent, whether they merge, steps to half
+  zeros.csv  a row a neuron whose sign is free: size, curvature, exponent, whether it vanishes, steps to half
   run.json   the options and versions of this run
 """
 COLLAPSE = """\

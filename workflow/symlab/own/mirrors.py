@@ -1,11 +1,11 @@
-"""Which neurons will merge at given settings of SGD, as a function: ``from symlab import mirrors``."""
+"""Which neurons will merge or vanish at given settings of SGD, as a function: ``from symlab import mirrors``."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.alignment.forward import call
+from symlab.alignment.signs import signs_of
 from symlab.batches import prediction
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
@@ -23,7 +24,17 @@ from symlab.own.models import Models, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.weights import weights_of
 from symlab.seeds import torch_generator
-from symlab.symmetries.mirrors import Mirror, hessian_times, inner, neurons, norm, random_state, unit
+from symlab.symmetries.mirrors import (
+    Mirror,
+    hessian_times,
+    inner,
+    neurons,
+    norm,
+    random_state,
+    turned_lengths,
+    unit,
+    vanishing,
+)
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 LANCZOS, LANCZOS_SAMPLES = 20, 1000
@@ -55,18 +66,23 @@ class SGD:
 
 @dataclass(frozen=True, repr=False)
 class Mirrors:
-    """Pairs of neurons that a network could do without telling apart; printed, which will merge.
+    """Neurons that a network could do without telling apart, or without; printed, which will merge or vanish.
 
     Attributes:
         pairs: a row a pair: ``group``; neurons ``a`` and ``b``; ``distance``, |theta_a - theta_b| over the sum of their
             norms; ``exponent``, by how much a step of SGD changes the logarithm of their distance in the mean, next to
             the mirror theta_a = theta_b; ``curvature``, that of loss and decay across it in the direction that grows
             fastest; ``merges``, whether the exponent is below 0; ``steps``, in which the distance halves or doubles.
+        zeros: a row a neuron whose sign is free (of an odd activation; a dimension of query and key, or of value and
+            output, in a head, or a norm's gain with what reads it, where signs are the reflections of rescalings):
+            ``group``; ``turns``, the parameters that its sign turns round; ``neuron``, of heads one after another;
+            ``size``, their norm over its mean; and the same of the mirror on which they are 0, with ``vanishes``.
         training: the settings that this is for.
         name: the network's class.
     """
 
     pairs: pd.DataFrame
+    zeros: pd.DataFrame
     training: SGD
     name: str
 
@@ -78,6 +94,9 @@ class Mirrors:
             word = "halves" if nearest["merges"] else "doubles"
             line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart, which "
             lines.append(f"{line}{word} in {nearest['steps']:,.0f} steps.")
+        for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
+            drawn = f"{int(rows['vanishes'].sum())} of the {len(rows)} smallest neurons"
+            lines.append(f"{group}: {drawn} are drawn to 0, in {turns}.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -95,7 +114,9 @@ def mirrors(
     seed: int = 0,
     **options: Any,
 ) -> Mirrors:
-    """Tell which neurons SGD will merge (Ziyin 2024, Theorems 4 and 5), from the pairs that are closest in each group.
+    """Tell which neurons SGD will merge (Ziyin 2024, Theorems 4 and 5), of the closest pairs in each group.
+
+    And which it will take to 0 (Theorem 2), of the smallest neurons whose sign is free.
 
     Next to the mirror theta_a = theta_b a step of SGD multiplies the difference of two neurons by I - lr (H + decay), H
     the Hessian of the batch's loss across it. It vanishes where the largest Lyapunov exponent of these matrices is
@@ -106,7 +127,7 @@ def mirrors(
         module, data, options: as of ``symlab.align``, with targets.
         weights: a state dict, a module, or the path of a file or folder.
         training: SGD's settings from here on.
-        pairs: how many of each group.
+        pairs: how many pairs of each group, and neurons of each sign.
         steps: batches that an exponent is averaged over, of which the first third is left out.
         seed: of the batches.
 
@@ -126,13 +147,30 @@ def mirrors_of_models(models: Models, training: SGD, pairs: int = 10, steps: int
     spec = known_axes(traced.spec, models.network)
     across = _Across(models, training, steps, seed)
     rows = [
-        {"group": group, "a": a, "b": b, "distance": distance, **across.row(neurons(spec, group, a, b))}
+        {"group": group, "a": a, "b": b, "distance": distance, **across.row(neurons(spec, group, a, b), "merges")}
         for group in spec.free
         for a, b, distance in closest_pairs(spec, across.own, group, pairs)
     ]
     if not rows:
         raise UserError(f"{models.name} has no group of two neurons or more whose weights lie along one axis each.")
-    return Mirrors(pd.DataFrame(rows), training, models.name)
+    like = models.network.by_all_names(models.states[0])
+    flips = signs_of(models.module, replace(traced, spec=spec), models.inputs()[:2], like, seed)
+    small = [
+        {"group": flip.group, "turns": ", ".join(flip.turned), "neuron": neuron, "size": size}
+        | across.row(vanishing(spec, flip, neuron), "vanishes")
+        for flip in flips
+        for neuron, size in smallest(turned_lengths(spec, flip, across.own), pairs)
+    ]
+    zeros = pd.DataFrame(
+        small, columns=["group", "turns", "neuron", "size", "curvature", "exponent", "vanishes", "steps"]
+    )
+    return Mirrors(pd.DataFrame(rows), zeros, training, models.name)
+
+
+def smallest(lengths: Float[Tensor, " neurons"], count: int) -> list[tuple[int, float]]:
+    """The shortest of some neurons and their lengths over the mean of all."""
+    values, order = lengths.sort(stable=True)
+    return list(zip(order[:count].tolist(), (values[:count] / lengths.mean()).tolist(), strict=True))
 
 
 def closest_pairs(
@@ -175,7 +213,7 @@ class _Across:
         self.own = {name: value for name, value in self.state.items() if name in trained}
         self.models, self.training, self.steps, self.seed = models, training, steps, seed
 
-    def row(self, mirror: Mirror) -> dict[str, Any]:
+    def row(self, mirror: Mirror, drawn_to: str) -> dict[str, Any]:
         """The exponent at the nearest point of the mirror, and the curvature in the direction that grows fastest."""
         on, training = mirror.on(self.state), self.training
         v = mirror.off(self.own)
@@ -195,11 +233,11 @@ class _Across:
             # At the mirror the Hessian leads from across it to across it; what rounding adds within is taken off.
             length = norm(v := mirror.off(v))
             if not length > 0:
-                return self._told(curvatures, -math.inf)
+                return self._told(curvatures, -math.inf, drawn_to)
             grown.append(math.log(length))
             v, velocity = ({name: each / length for name, each in state.items()} for state in (v, velocity))
         late = len(grown) // 3
-        return self._told(curvatures[late:], float(np.mean(grown[late:])))
+        return self._told(curvatures[late:], float(np.mean(grown[late:])), drawn_to)
 
     def _least_curved(
         self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor, mirror: Mirror
@@ -239,6 +277,6 @@ class _Across:
         return {name: each + self.training.weight_decay * v[name] for name, each in product.items()}
 
     @staticmethod
-    def _told(curvatures: list[float], exponent: float) -> dict[str, Any]:
+    def _told(curvatures: list[float], exponent: float, drawn_to: str) -> dict[str, Any]:
         steps = math.log(2) / abs(exponent) if exponent else math.inf
-        return {"curvature": float(np.mean(curvatures)), "exponent": exponent, "merges": exponent < 0, "steps": steps}
+        return {"curvature": float(np.mean(curvatures)), "exponent": exponent, drawn_to: exponent < 0, "steps": steps}

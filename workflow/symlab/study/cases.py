@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -239,6 +239,7 @@ def cases(
     by: Sequence[str] = (),
     unit: str | Sequence[str] = "seed",
     name: str | Callable[[Mapping[str, Any]], str] = "",
+    several: Literal["mean", "max", "sum"] = "mean",
 ) -> Cases:
     """The values of a column by case and unit; of several rows of a unit their mean, undefined where one is.
 
@@ -246,10 +247,11 @@ def cases(
         by: columns whose values are a case's key, in the order in which cases come.
         unit: the column, or columns, that tell independent units of a case apart.
         name: a case's name from its key, as a format (``"σ = {sigma:g}"``) or a function.
+        several: what is taken of several rows of a unit: their mean, the largest, or their sum.
     """
     columns = [unit] if isinstance(unit, str) else list(unit)
     found = [
-        Values(case, part.groupby(columns, dropna=False)[value].mean(skipna=False))
+        Values(case, getattr(part.groupby(columns, dropna=False)[value], several)(skipna=False))
         for case, part in cases_of(rows, by, name)
     ]
     return Cases(tuple(found), UNITS.get(columns[-1], columns[-1]))

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.func import grad, jacrev
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from symlab.symmetries.signs import Flip, apply_flips, flipped
 from symlab.symmetries.symmetry_spec import SymmetrySpec, permuted, shape
 
 State = dict[str, Tensor]
@@ -63,6 +64,29 @@ def neurons(spec: SymmetrySpec, group: str, a: int, b: int) -> Mirror:
     return Mirror(f"{group}: {a} = {b}", reflect)
 
 
+def vanishing(spec: SymmetrySpec, flip: Flip, neuron: int) -> Mirror:
+    """The mirror of one neuron's free sign: on it all that the sign turns round is 0 (Theorem 2).
+
+    A neuron of an odd activation has one, and so has a dimension of a head's query and key, and of value and output.
+    """
+    signs = np.ones(shape(flip.group, spec.groups), dtype=int)
+    signs.flat[neuron] = -1
+    return Mirror(f"{flip.group}: {neuron} = 0", lambda state: apply_flips(state, spec, [flip], {0: signs}))
+
+
+def turned_lengths(spec: SymmetrySpec, flip: Flip, state: Mapping[str, Tensor]) -> Float[Tensor, " neurons"]:
+    """Norm of all that the sign of each neuron turns round, neurons within others one after another."""
+    factors = torch.ones(shape(flip.group, spec.groups), dtype=torch.float64, requires_grad=True)
+    parts = {name: where for name, where in flip.turned.items() if name in state}
+    squares = [
+        flipped(state[name].double(), spec.axes[name], where, flip.group, spec.groups, factors).square().sum()
+        for name, where in parts.items()
+    ]
+    # A factor's share of the sum is its square times the neuron's.
+    (slope,) = torch.autograd.grad(torch.stack(squares).sum(), factors)
+    return (slope.flatten() / 2).sqrt()
+
+
 def rescaling(u: str, w: str, entry: int | None = None, sign: int = 1) -> Mirror:
     """Of l(rho u, w / rho) = l(u, w): u <-> sign w, for one entry of both tensors or for all (Theorem 2).
 
@@ -100,6 +124,24 @@ def rotation(W: str, n: Float[Tensor, " rows"], U: str | None = None) -> Mirror:
         return {**state, **turned}
 
     return Mirror(f"n^T {W} = 0" + (f", {U} n = 0" if U else ""), reflect)
+
+
+def within_head(name: str, axes: Mapping[str, int], rows: slice, n: Float[Tensor, " size"]) -> Mirror:
+    """A reflection I - 2 n n^T of some entries along one axis of each tensor: of an attention head's dimensions.
+
+    Scores q^T k do not see it in query and key, outputs not in value and output weights.
+    """
+
+    def reflect(state: State) -> State:
+        turned = dict(state)
+        for key, axis in axes.items():
+            value = state[key].movedim(axis, 0).clone()
+            part = value[rows].reshape(len(n), -1)
+            value[rows] = (part - 2 * torch.outer(n.to(part), n.to(part) @ part)).view_as(value[rows])
+            turned[key] = value.movedim(0, axis)
+        return turned
+
+    return Mirror(name, reflect)
 
 
 def norm(state: Mapping[str, Tensor]) -> float:

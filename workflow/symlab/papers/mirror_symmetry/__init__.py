@@ -1,6 +1,11 @@
-"""The paper's card: how mirror symmetries of a loss constrain what training converges to."""
+"""The paper's card: how mirror symmetries of a loss constrain what training converges to.
+
+Its captions say what the tables hold that measures and experiments return.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from symlab.measures import Measure
 from symlab.papers.mirror_symmetry.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
@@ -19,17 +24,30 @@ from symlab.papers.mirror_symmetry.settings import (
     Plasticity,
     SmallNetworks,
     Solvers,
+    SparseNetworks,
     Sparsity,
 )
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment
+from symlab.study.experiment import Experiment, PointSettings
 
 _ROOM = "symlab.papers.mirror_symmetry"
 _ONLINE, _DEEP, _CONVEX, _SMALL = (f"{_ROOM}.{part}" for part in ("online", "deep", "convex", "small"))
-_ALIKE = ("homogeneity.csv", "neuron_correlations.parquet")
+_ALIKE = ("homogeneity.csv", "neuron_correlations.parquet", "neuron_pairs.csv")
 _LINES = ("mirror_lines.csv", "mirror_optimizers.csv")
 _SPARSITY = ("mirror_sparsity.csv", "mirror_sparsity_law.csv")
 _RANK = ("mirror_rank.csv", "mirror_rank_exponents.csv")
+_SMALL_NETWORKS = ("mirror_decay.csv", "mirror_hessian.csv", "mirror_theorem.csv")
+_TASKS, _MIRRORS, _SIZES = ("mirror_network_tasks.csv",), ("network_mirrors.csv",), ("magnitudes.csv", "pruned.csv")
+_SPARSE = ("mirror_sparse.csv",)
+
+
+def _asked(
+    key: str, settings: type[PointSettings], compute: str, outputs: tuple[str, ...], join: bool = False, **more: Any
+) -> Experiment:
+    """The experiment under a key of ``mirror_symmetry``; ``join`` tells the grids of a list apart."""
+    tables = "symlab.study.points:join_grids" if join else ""
+    return Experiment(f"mirror_symmetry.{key}", settings, f"{_ROOM}.{compute}", outputs, tables, **more)
+
 
 MIRROR_SYMMETRY = Paper(
     slug="mirror-symmetry",
@@ -50,10 +68,10 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-2", f"{_SMALL}.fig_02_hessian", ("mirror_hessian.csv", "mirror_decay.csv")),
         Figure("mirror-3a", f"{_ONLINE}.fig_03a_rates", _SPARSITY),
         Figure("mirror-3b", f"{_ONLINE}.fig_03b_rank", _RANK),
-        Figure("mirror-3c", f"{_DEEP}.fig_06_homogeneity", _ALIKE),
+        Figure("mirror-3c", f"{_DEEP}.fig_06_homogeneity", _ALIKE[:2]),
         Figure("mirror-4", f"{_SMALL}.fig_04_plasticity", ("mirror_dead.csv", "mirror_plasticity.csv")),
         Figure("mirror-5", f"{_SMALL}.fig_05_descents", _LINES),
-        Figure("mirror-6", f"{_DEEP}.fig_06_homogeneity", _ALIKE),
+        Figure("mirror-6", f"{_DEEP}.fig_06_homogeneity", _ALIKE[:2]),
         Figure("mirror-7", f"{_DEEP}.fig_07_products", ("magnitudes.csv", "pruned.csv", "history.csv")),
         Figure("mirror-8", f"{_CONVEX}.fig_08_factors", ("mirror_factors.csv",)),
         Figure("mirror-9", f"{_SMALL}.fig_09_ranks", ("mirror_attention.csv",)),
@@ -64,105 +82,51 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-adam", f"{_ONLINE}.fig_adam", (*_SPARSITY[:1], "mirror_adam.csv")),
         Figure("mirror-removed", f"{_DEEP}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
         Figure("mirror-budget", f"{_DEEP}.fig_budget", ("magnitudes.csv", "homogeneity.csv")),
-        Figure("mirror-tasks", f"{_SMALL}.fig_tasks", ("mirror_network_tasks.csv",)),
+        Figure("mirror-tasks", f"{_SMALL}.fig_tasks", _TASKS),
+        Figure("mirror-sparse", f"{_CONVEX}.fig_sparse", _SPARSE),
         Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
-        Figure("mirror-thm1", f"{_DEEP}.fig_thm1_networks", ("network_mirrors.csv",)),
+        Figure("mirror-thm1", f"{_DEEP}.fig_thm1_networks", _MIRRORS),
     ),
     measures=(
+        Measure("mirror", "mirrors", Mirrors, f"{_DEEP}.network_mirrors:measure_mirrors", _MIRRORS, symmetries=True),
         Measure(
-            "mirror",
-            "mirrors",
-            Mirrors,
-            f"{_DEEP}.network_mirrors:measure_mirrors",
-            ("network_mirrors.csv",),
-            symmetries=True,
+            "homogeneity", "homogeneity", Homogeneity, f"{_DEEP}.homogeneity:measure_homogeneity", _ALIKE, gpu=True
         ),
-        Measure(
-            "homogeneity",
-            "homogeneity",
-            Homogeneity,
-            f"{_DEEP}.homogeneity:measure_homogeneity",
-            ("homogeneity.csv", "neuron_correlations.parquet", "neuron_pairs.csv"),
-            gpu=True,
-        ),
-        Measure(
-            "magnitudes",
-            "magnitudes",
-            Magnitudes,
-            f"{_DEEP}.magnitudes:measure_magnitudes",
-            ("magnitudes.csv", "pruned.csv"),
-            gpu=True,
-        ),
+        Measure("magnitudes", "magnitudes", Magnitudes, f"{_DEEP}.magnitudes:measure_magnitudes", _SIZES, gpu=True),
     ),
     experiments=(
-        Experiment(
-            "mirror_symmetry.memory", Memory, f"{_DEEP}.memory:count_bytes", ("mirror_memory.csv",), memory_mb=6000
-        ),
-        Experiment("mirror_symmetry.lines", Lines, f"{_SMALL}.lines:descend_along_mirrors", _LINES),
-        Experiment(
-            "mirror_symmetry.small_networks",
-            SmallNetworks,
-            f"{_SMALL}.small_networks:measure_small_networks",
-            ("mirror_decay.csv", "mirror_hessian.csv", "mirror_theorem.csv"),
-        ),
-        Experiment(
-            "mirror_symmetry.plasticity",
-            Plasticity,
-            f"{_SMALL}.plasticity:learn_tasks",
-            ("mirror_plasticity.csv", "mirror_dead.csv"),
-        ),
-        Experiment(
-            "mirror_symmetry.network_tasks",
-            NetworkTasks,
-            f"{_SMALL}.network_tasks:learn_labellings",
-            ("mirror_network_tasks.csv",),
-            datasets=True,
-        ),
-        Experiment(
-            "mirror_symmetry.factorization",
-            Factorization,
-            f"{_CONVEX}.factorization:factor_with_decay",
-            ("mirror_factors.csv",),
-        ),
-        Experiment(
-            "mirror_symmetry.attention", Attention, f"{_SMALL}.attention:train_attention", ("mirror_attention.csv",)
-        ),
-        Experiment(
-            "mirror_symmetry.solvers",
-            Solvers,
-            f"{_CONVEX}.solvers:compare_solvers",
-            ("mirror_solvers.csv", "mirror_signs.csv"),
-        ),
-        Experiment(
-            "mirror_symmetry.sparsity",
-            Sparsity,
-            f"{_ONLINE}.product_sgd:train_online",
-            _SPARSITY,
-            "symlab.study.points:join_grids",
-            several=True,
-        ),
-        Experiment(
-            "mirror_symmetry.online_rank", OnlineRank, f"{_ONLINE}.matrix_rank:train_factors", _RANK, several=True
-        ),
-        Experiment(
-            "mirror_symmetry.edges", Edges, f"{_ONLINE}.one_product:collapse_one_product", ("mirror_edges.csv",)
-        ),
-        Experiment(
-            "mirror_symmetry.adam", AdamSparsity, f"{_ONLINE}.product_adam:train_with_adam", ("mirror_adam.csv",)
-        ),
+        _asked("lines", Lines, "small.lines:descend_along_mirrors", _LINES),
+        _asked("small_networks", SmallNetworks, "small.small_networks:measure_small_networks", _SMALL_NETWORKS),
+        _asked("plasticity", Plasticity, "small.plasticity:learn_tasks", ("mirror_plasticity.csv", "mirror_dead.csv")),
+        _asked("network_tasks", NetworkTasks, "small.network_tasks:learn_labellings", _TASKS, datasets=True),
+        _asked("attention", Attention, "small.attention:train_attention", ("mirror_attention.csv",)),
+        _asked("factorization", Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
+        _asked("solvers", Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
+        _asked("sparse_networks", SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
+        _asked("sparsity", Sparsity, "online.product_sgd:train_online", _SPARSITY, join=True, several=True),
+        _asked("online_rank", OnlineRank, "online.matrix_rank:train_factors", _RANK, several=True),
+        _asked("edges", Edges, "online.one_product:collapse_one_product", ("mirror_edges.csv",)),
+        _asked("adam", AdamSparsity, "online.product_adam:train_with_adam", ("mirror_adam.csv",)),
+        _asked("memory", Memory, "deep.memory:count_bytes", ("mirror_memory.csv",), memory_mb=6000),
     ),
     captions={
-        "homogeneity.csv": "How alike neurons of the last hidden layer are before and after training, one row a "
-        "network, epoch and side of the activation: shares of pairs with correlations near 1 and -1 and of pairs whose "
-        "weights are close, participation of the correlation matrix, dead neurons, the closest pair.",
+        "homogeneity.csv": "How alike neurons of the last hidden layer are, a row a network, epoch (0, the last) and "
+        "`kind` (pre, post: side of the activation): shares of the pairs of live neurons whose correlation is above "
+        "`correlated` (`positive`), below its negative (`negative`), and whose weights have merged (`close`; their "
+        "number is `merged`), `participation` (Σλ)² / Σλ² of the correlation matrix, `dead` and `live` neurons, the "
+        "distance of the `closest` pair, and how the network was `trained_as`.",
         "neuron_correlations.parquet": "Correlation matrices of the first network of every variant, like neurons "
         "beside each other.",
-        "neuron_pairs.csv": "Distances of pairs of neurons, and at the pair's mean, in the direction in which they "
-        "differ, the curvature of loss and decay and the exponent E log|1 - lr h| of SGD's batches.",
-        "magnitudes.csv": "Share of parameters below each threshold, along training.",
+        "neuron_pairs.csv": "Pairs of neurons, the closest and as many others: their `distance`, and at their mean, "
+        "in the direction n in which they differ, the `curvature` nᵀHn of loss and decay, and the `exponent` "
+        "E log|1 - lr h| / (1 - momentum) of SGD's batches, which take them apart where it is above 0.",
+        "magnitudes.csv": "The `share` of parameters (products, where factors are trained) below each `threshold`, a "
+        "row a network and snapshot.",
         "mirror_memory.csv": "Bytes that a training step holds at once, for a network as it is and with every "
-        "parameter a product of two.",
-        "pruned.csv": "Test accuracy with the smallest share of all parameters set to 0.",
+        "parameter a product of two: `parameters`, `gradients`, `momentum` and, with the composed parameters, the "
+        "`activations` that the backward pass needs.",
+        "pruned.csv": "Test accuracy in percent with the smallest `share` of all parameters set to 0, and with all "
+        "below `threshold` (other rows have none).",
         "network_mirrors.csv": "Mirrors of trained networks, of pairs of neurons and of rotations within a head, a row "
         "a quantity: what Theorem 1 says of gradients, Hessians and SGD `on` the mirror, and the same `off` it.",
         "mirror_lines.csv": "Gradient descents in the plane that start on a mirror of the loss or `offset` beside it: "
@@ -171,35 +135,44 @@ MIRROR_SYMMETRY = Paper(
         "and how an infinitesimal start beside it grows along the same path (`tangent`).",
         "mirror_theorem.csv": "Numbers that Theorem 1 and Equations 2 and 6 predict, on losses in closed form.",
         "mirror_decay.csv": "Norm of a tanh network's parameters after descent with decay, in units of the decay from "
-        "which 0 is stable.",
-        "mirror_hessian.csv": "The Hessian of a tanh network on three mirrors, in a basis of their columns and in a "
-        "random one.",
+        "which 0 is stable, |E xy| / 2 (Eq. 2).",
+        "mirror_hessian.csv": "The Hessian of a tanh network on three mirrors, in a `basis` of their columns, by "
+        "`block`, and in a random one.",
         "mirror_plasticity.csv": "Regressors that learn one task after the other: the loss when a task arrives "
         "(`start`) and after it. `noise` is a variance.",
         "mirror_dead.csv": "How many of their parameters have a gradient of at most `threshold` when a task arrives, "
-        "how many were so a task `before`, and how many of these are still (`kept`).",
+        "how many were so a task `before`, and how many of these are still (`kept`); of a dead coordinate of θ all "
+        "parameters are.",
         "mirror_network_tasks.csv": "Networks of products and plain ones that learn one labelling of images after the "
         "other: loss and accuracy at a task's end, and the share of dead parameters when it arrives.",
-        "mirror_factors.csv": "Rank of two linear layers with weight decay `gamma`, of the convex minimum, and the "
-        "numbers of singular values of A S above gamma and above the edge of what is still falling.",
-        "mirror_attention.csv": "Ranks of the query, key and value weights of attention layers while they train, and "
-        "how far apart their singular values are.",
-        "mirror_solvers.csv": "Objective above the minimum (`gap`) and support of products of factors with weight "
-        "decay and of convex solvers, after the same numbers of steps.",
+        "mirror_factors.csv": "Singular values of two linear layers with weight decay `gamma` above 1e-3 of the first "
+        "(`rank`) and above 1e-6 (`zero_rank`) after an eighth to all of the steps; the rank of the `convex` minimum, "
+        "the largest `gap` from its singular values over its largest and the `excess` of the loss; the numbers of "
+        "singular values of A S above gamma (`above`) and above the edge of what is still falling (`above_band`).",
+        "mirror_attention.csv": "Ranks of the query, key and value weights of attention layers while they train "
+        "(singular values above 1e-2 of the largest), how far key's and value's singular values are from the query's "
+        "over their norm (`apart_key`, `apart_value`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
+        "mirror_solvers.csv": "Products of factors with weight decay and convex solvers, after the same numbers of "
+        "steps: the objective above the minimum (`gap`), and `f1` of what exceeds 1e-6 against the minimum's support.",
+        "mirror_sparse.csv": "Networks whose first layer is drawn to be sparse by a `method` at a `strength`: accuracy "
+        "in percent on `train` and `test` samples with the smallest `share` of what is to vanish (`structure`) set to "
+        "0, and the share that has `vanished` (at most 1e-6) without that.",
         "mirror_signs.csv": "Coefficients of the minimum that start with the wrong sign, and those whose sign the "
         "product of factors has put right at the end, by how it starts.",
         "mirror_sparsity.csv": "Online SGD of a regression with products u w for coefficients, and of a plain one: the "
         "mean squared error of the last 1,000 steps, |θ - 1/d|² (`excess`), medians of ln|θ| and ln (u + w)²/2, and "
         "the share of coefficients below 10^-k (`below_k`). An infinite `batch` is the gradient of the expected loss.",
         "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
-        "10^-k, and by how much chance alone lets shares differ (`chance`).",
+        "10^-k by the law near the mirror (`below_k`) and by products simulated one by one (`alone_k`), and `chance`, "
+        "what the largest difference from the latter exceeds in one of twenty runs of as many such products.",
         "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: "
         "ranks of all that multiplies the input (`map`), of W and of WU, with singular values counted above 10⁻² and "
         "10⁻³ of the largest and above 10⁻⁶.",
         "mirror_rank_exponents.csv": "Lyapunov exponents of SGD near W = U = 0, the largest first; the rank is "
         "predicted by how many are positive.",
-        "mirror_edges.csv": "SGD of one product from right beside its mirrors: the share of runs that end nearer to "
-        "them than they began, Λ and its sign to second order.",
+        "mirror_edges.csv": "SGD of one product from right beside its mirrors: the `share` of runs that end nearer to "
+        "them than they began, Λ (`growth`, of the two mirrors the larger) with the `deviation` of a step, and Λ to "
+        "second order.",
         "mirror_adam.csv": "The regression of products under Adam: |θ - 1/d|² and the shares of coefficients "
         "below 10^-k.",
     },

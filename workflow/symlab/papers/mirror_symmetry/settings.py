@@ -22,15 +22,13 @@ UNEQUAL, EQUAL, RANDOM = "unequal", "equal", "random"
 class Lines(PointSettings):
     """Gradient descent from points on mirrors of two losses in the plane, and from beside them (Fig. 5)."""
 
+    counts: ClassVar = {"steps": "steps"}
     lr: Amount = Field(0.05, description="Rate.")
     steps: Positive = Field(1000, description="Steps.")
     offset: Amount = Field(1e-6, description="How far beside a mirror the controls start.")
     optimizer_steps: Annotated[int, Field(ge=200)] = Field(
         3000, description="Steps of the optimizers that start on mirrors."
     )
-
-    def scale(self) -> dict[str, int]:
-        return {"steps": self.steps}
 
 
 class Mirrors(Settings):
@@ -99,6 +97,7 @@ class Factorization(PointSettings):
     """Two linear layers with weight decay, from none to so much that all is lost (Fig. 8)."""
 
     by: ClassVar = {"seed": "seeds"}
+    counts: ClassVar = {"units a layer": "d", "steps": "steps", "seeds": "seeds"}
     gammas: Annotated[list[NotNegative], Field(min_length=2)] = Field(
         [0.0, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0], description="Strengths of the decay, γ(|W|² + |U|²)."
     )
@@ -108,13 +107,11 @@ class Factorization(PointSettings):
     steps: Annotated[int, Field(ge=8)] = Field(6000, description="Full-batch steps.")
     seeds: Positive = Field(3, description="Draws of samples, targets and initial weights.")
 
-    def scale(self) -> dict[str, int]:
-        return {"units a layer": self.d, "steps": self.steps, "seeds": self.seeds}
-
 
 class Plasticity(PointSettings):
     """A linear regressor and reparametrized ones that learn tasks one after the other (Fig. 4)."""
 
+    counts: ClassVar = {"tasks": "tasks", "steps a task": "steps", "seeds": "seeds"}
     tasks: Several = Field(10, description="Tasks.")
     steps: Positive = Field(25000, description="Steps on each task.")
     d: Positive = Field(100, description="Inputs.")
@@ -130,14 +127,12 @@ class Plasticity(PointSettings):
     decay: Amount = Field(1e-3, description="γ of the variants with weight decay.")
     seeds: Positive = Field(3, description="Draws of tasks, batches and initial weights.")
 
-    def scale(self) -> dict[str, int]:
-        return {"tasks": self.tasks, "steps a task": self.steps, "seeds": self.seeds}
-
 
 class NetworkTasks(PointSettings):
     """Networks of one hidden layer that learn one labelling of images after the other, with and without products."""
 
     by: ClassVar = {"seed": "seeds"}
+    counts: ClassVar = {"images": "samples", "labellings": "tasks", "seeds": "seeds"}
     width: Positive = Field(64, description="Hidden neurons.")
     samples: Positive = Field(600, description="Images.")
     tasks: Several = Field(10, description="Labellings: permutations of the classes.")
@@ -149,14 +144,12 @@ class NetworkTasks(PointSettings):
     decay: Amount = Field(1e-3, description="γ of the variants with weight decay.")
     seeds: Positive = Field(3, description="Draws of labellings, batches and initial weights.")
 
-    def scale(self) -> dict[str, int]:
-        return {"images": self.samples, "labellings": self.tasks, "seeds": self.seeds}
-
 
 class Attention(PointSettings):
     """Self-attention layers that learn a regression in context, with weight decay (Figs. 9, 10)."""
 
     by: ClassVar = {"layers": "layers", "optimizer": "optimizers"}
+    counts: ClassVar = {"data points": "N", "rows": "T", "features": "d", "steps": "steps", "seeds": "seeds"}
     optimizers: ClassVar = (ADAM, DESCENT)
     layers: Annotated[list[Literal[1, 2]], Field(min_length=1)] = Field([1, 2], description="Numbers of layers.")
     N: Positive = Field(100, description="Data points.")
@@ -172,15 +165,22 @@ class Attention(PointSettings):
     every: Positive = Field(50, description="Steps of Adam between two measurements.")
     seeds: Positive = Field(3, description="Draws of data and initial weights.")
 
-    def scale(self) -> dict[str, int]:
-        return {"data points": self.N, "rows": self.T, "features": self.d, "steps": self.steps, "seeds": self.seeds}
+
+Rates = Annotated[Distinct[Amount], Field(min_length=1)]
 
 
 class Solvers(PointSettings):
     """Products of factors with weight decay against solvers of the convex problems that they stand for (Sec. 2.6)."""
 
     by: ClassVar = {"problem": "problems"}
-    problems: ClassVar = ("lasso", "group lasso", "nuclear norm", "equal pairs", "columns of a matrix")
+    counts: ClassVar = {"coefficients": "d", "steps": "steps", "seeds": "seeds"}
+    problems: Distinct[
+        Literal["lasso", "group lasso", "nuclear norm", "equal pairs", "columns of a matrix", "query and key"]
+    ] = Field(
+        ["lasso", "group lasso", "nuclear norm", "equal pairs", "columns of a matrix"],
+        min_length=1,
+        description="Entries, groups of 5, the rank of a matrix, pairs, directions that vanish, or the rank of QᵀK.",
+    )
     d: Annotated[int, Field(ge=10, multiple_of=5)] = Field(50, description="Coefficients of the lasso, in groups of 5.")
     n: Positive = Field(100, description="Samples.")
     side: Annotated[int, Field(ge=4)] = Field(20, description="Inputs and outputs of the matrix problem.")
@@ -193,11 +193,30 @@ class Solvers(PointSettings):
     per_decade: Positive = Field(12, description="Measurements in each tenfold of steps.")
     seeds: Positive = Field(5, description="Draws of samples, truths and starts.")
 
-    def scale(self) -> dict[str, int]:
-        return {"coefficients": self.d, "steps": self.steps, "seeds": self.seeds}
+
+ENTRIES, ROWS, PAIRS, COSINES = "entries", "neurons", "pairs of neurons", "cosines from a file"
+PROXIMAL, PRUNED = "proximal SGD", "magnitude pruning"
 
 
-Rates = Annotated[Distinct[Amount], Field(min_length=1)]
+class SparseNetworks(PointSettings):
+    """Networks whose first layer is drawn to be sparse: factors with decay, proximal SGD and pruning (Sec. 2.6)."""
+
+    by: ClassVar = {"structure": "structures", "seed": "seeds"}
+    structures: ClassVar = (ENTRIES, ROWS, PAIRS, COSINES)
+    counts: ClassVar = {"steps": "steps", "strengths": "strengths", "seeds": "seeds"}
+    width: Several = Field(64, description="Hidden neurons.")
+    steps: Several = Field(4000, description="Steps of every method.")
+    batch: Positive = Field(64, description="Samples of a step, drawn with replacement.")
+    lr: Amount = Field(0.1, description="Rate of SGD.")
+    strengths: Rates = Field(
+        [3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3], description="Penalties, λ times the sum of sizes."
+    )
+    shares: Distinct[Share] = Field(
+        [0.0, 0.5, 0.75, 0.9, 0.95, 0.98], min_length=2, description="Shares that are set to 0, the smallest ones."
+    )
+    seeds: Positive = Field(3, description="Draws of batches and initial weights.")
+
+
 ManySteps = Annotated[int, Field(ge=1000, multiple_of=1000)]
 
 
@@ -208,7 +227,7 @@ class Sparsity(PointSettings):
     """
 
     by: ClassVar = {"sigma": "sigma", "batch": "batch"}
-
+    counts: ClassVar = {"inputs": "d", "rates": "lr", "seeds": "seeds", "steps": "steps"}
     d: Several = Field(200, description="Inputs; each true coefficient is 1/d.")
     sigma: Rates = Field([2.0, 1.0], description="Standard deviations of the labels' noise.")
     batch: Distinct[Positive | None] = Field(
@@ -228,14 +247,12 @@ class Sparsity(PointSettings):
         largest = max(filter(None, self.batch), default=1)
         return [{**point, "rates_of": point["batch"] or largest} for point in super().points(datasets)]
 
-    def scale(self) -> dict[str, int]:
-        return {"inputs": self.d, "rates": len(self.lr), "seeds": self.seeds, "steps": self.steps}
-
 
 class AdamSparsity(PointSettings):
     """The same regression of products under Adam, with and without momentum: how sparse it gets at which error."""
 
     by: ClassVar = {"seed": "seeds"}
+    counts: ClassVar = {"rates of Adam": "lr", "steps of Adam": "steps"}
     d: Several = Field(200, description="Inputs; each true coefficient is 1/d.")
     sigma: Amount = Field(2.0, description="Standard deviation of the labels' noise.")
     beta1: Distinct[Share] = Field(
@@ -246,14 +263,12 @@ class AdamSparsity(PointSettings):
     seeds: Positive = Field(3, description="Draws of the start and of the samples.")
     steps: ManySteps = Field(100_000, description="Steps, a multiple of 1,000.")
 
-    def scale(self) -> dict[str, int]:
-        return {"rates of Adam": len(self.lr), "steps of Adam": self.steps}
-
 
 class Edges(PointSettings):
     """SGD of one product u w from right beside its mirrors, over rates and batch sizes: where it collapses (Thm. 5)."""
 
     by: ClassVar = {"batch": "batch"}
+    counts: ClassVar = {"runs of one product": "runs", "steps of one product": "steps"}
     slope: Amount = Field(0.1, description="The true coefficient.")
     sigma: Amount = Field(1.0, description="Standard deviation of the labels' noise.")
     batch: Distinct[Positive] = Field([1, 2, 4, 8, 16, 64], min_length=1, description="Samples of each step.")
@@ -262,9 +277,6 @@ class Edges(PointSettings):
     runs: Positive = Field(200, description="Runs of each cell.")
     steps: Positive = Field(20_000, description="Steps.")
     draws: Positive = Field(400_000, description="Draws for the expected logarithm of a step's factor.")
-
-    def scale(self) -> dict[str, int]:
-        return {"runs of one product": self.runs, "steps of one product": self.steps}
 
 
 VANILLA, RESIDUAL, SKIP = "vanilla", "residual", "skip"
@@ -275,6 +287,7 @@ class OnlineRank(PointSettings):
     """Online SGD of a product of two matrices on noisy copies of the input, with two ways around it (Fig. 3 mid)."""
 
     by: ClassVar = {"seed": "seeds"}
+    counts: ClassVar = {"inputs": "d", "seeds": "seeds", "steps": "steps"}
     d: Several = Field(50, description="Inputs, hidden neurons and outputs.")
     lr: Rates = Field([2e-3, 5e-3, 9e-3], description="Rates.")
     mu: Distinct[Annotated[float, Field(ge=0, le=1)]] = Field(
@@ -283,9 +296,6 @@ class OnlineRank(PointSettings):
     seeds: Positive = Field(3, description="Draws of the start and of the samples.")
     steps: ManySteps = Field(60_000, description="Steps, a multiple of 1,000.")
     exponent_steps: ManySteps = Field(40_000, description="Steps over which Lyapunov exponents are averaged.")
-
-    def scale(self) -> dict[str, int]:
-        return {"inputs": self.d, "seeds": self.seeds, "steps": self.steps}
 
 
 class Memory(PointSettings):

@@ -24,13 +24,6 @@ def factor_with_decay(settings: Factorization, job: Job, seed: int) -> dict[str,
     """Full-batch gradient descent on W U for every gamma and kind of labels, in double precision.
 
     The loss is (1/n) sum |W U x - y|^2 + gamma (|W|^2 + |U|^2), x ~ N(0, I).
-
-    Returns:
-        ``mirror_factors.csv``: a row a moment (1/8, 1/4, 1/2 and all of the steps), ``labels``, ``gamma`` and ``seed``
-        with ``zero_rank``, the singular values of W U above 1e-6, ``rank``, those above 1e-3 of the largest,
-        ``convex``, the rank of the nuclear-norm minimiser, ``gap``, the largest difference from its singular values in
-        units of its largest (NaN where it is 0) and ``excess`` of the loss over its; ``above``, the singular values of
-        A S above gamma, and ``above_band``, those above gamma - ln(1e6) / (4 lr step).
     """
     gamma = torch.tensor(settings.gammas, dtype=torch.float64).repeat(len(LABELS))
     problem, A = pose(settings, job, seed, gamma)

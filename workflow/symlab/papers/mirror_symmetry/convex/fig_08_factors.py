@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.settings import LABELS
 from symlab.plotting.style import Look, Style, ordered_colors, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FACTORS = "mirror_factors.csv"
 
@@ -69,16 +66,11 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
     draw_rows(axis, rows, x, y, look, label, join=look.linestyle == "-", markersize=size)
 
 
-def per_seed(rows: pd.DataFrame, values: pd.Series) -> list[Found]:
+def worst(rows: pd.DataFrame, values: pd.Series) -> list[Found]:
     """For each kind of labels the mean over seeds of a seed's largest value (of the gammas and moments in it)."""
-    most = (
-        values.groupby([rows["labels"], rows["seed"]])
-        .agg(lambda of: of.max(skipna=False))
-        .rename("value")
-        .reset_index()
-    )
-    order = most["labels"].map({labels: place for place, labels in enumerate(LABELS)})
-    return cases(most.iloc[order.argsort(kind="stable")], "value", ["labels"], "seed", "{labels}").means()
+    order = rows["labels"].map(list(LABELS).index)
+    rows = rows.assign(value=values).iloc[order.argsort(kind="stable")]
+    return cases(rows, "value", ["labels"], "seed", "{labels}", several="max").means()
 
 
 def _last(tables: Tables) -> pd.DataFrame:
@@ -90,36 +82,29 @@ def rises(tables: Tables) -> list[Found]:
     """By how much the rank rises at most from one gamma to the next."""
     rows = _last(tables)
     change = rows.groupby(["labels", "seed"])["rank"].diff()
-    first = ~rows.duplicated(["labels", "seed"])
-    return per_seed(rows[~first], change[~first])
+    later = rows.duplicated(["labels", "seed"])
+    return worst(rows[later], change[later])
 
 
 def falls(tables: Tables) -> list[Found]:
     """Which share of the full rank is lost from the least gamma to the largest."""
     rows = _last(tables)
-    both = rows.groupby(["labels", "seed"])["rank"]
-    lost = (both.transform(lambda of: of.iloc[0]) - both.transform(lambda of: of.iloc[-1])) / rows["d"]
-    return per_seed(rows, lost)
+    ranks = rows.groupby(["labels", "seed"])["rank"]
+    return worst(rows, (ranks.transform(lambda of: of.iloc[0]) - ranks.transform(lambda of: of.iloc[-1])) / rows["d"])
 
 
-def from_convex_rank(tables: Tables) -> list[Found]:
-    """How far the rank is from the convex minimiser's at most."""
+def from_convex(tables: Tables, values: bool) -> list[Found]:
+    """How far the rank is from the convex minimiser's at most, or a singular value, over its largest if not 0."""
     rows = _last(tables)
-    return per_seed(rows, (rows["rank"] - rows["convex"]).abs())
-
-
-def from_convex_values(tables: Tables) -> list[Found]:
-    """How far a singular value is from the convex minimiser's at most, in units of its largest, where that is not 0."""
-    rows = _last(tables)
-    rows = rows[rows["convex"] > 0]
-    return per_seed(rows, rows["gap"])
+    rows = rows[rows["convex"] > 0] if values else rows
+    return worst(rows, rows["gap"] if values else (rows["rank"] - rows["convex"]).abs())
 
 
 def outside_band(tables: Tables) -> list[Found]:
     """By how much the rank above 1e-6 leaves what critical slowing allows at most, over all moments."""
     rows = tables[FACTORS]
     out = (rows["above"] - rows["zero_rank"]).combine(rows["zero_rank"] - rows["above_band"], np.maximum)
-    return per_seed(rows, out.clip(lower=0))
+    return worst(rows, out.clip(lower=0))
 
 
 FIGURES = (
@@ -139,8 +124,9 @@ FIGURES = (
         differs="The paper gives neither labels, rate, steps nor what counts as rank, and draws one curve.",
     ),
 )
+_claim = partial(Claim, tables=(FACTORS,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-8-staircase",
         statement="The rank falls, or stays, from each weight decay to the next larger one",
         quantity="largest rise of the rank of WU from one γ to the next, mean over seeds",
@@ -148,10 +134,9 @@ CLAIMS = (
         owner="paper",
         origin="paper",
         reason="Fig. 8: as the weight decay becomes stronger, the model becomes lower and lower rank.",
-        tables=(FACTORS,),
         measure=rises,
     ),
-    Claim(
+    _claim(
         id="mirror-8-full-range",
         statement="Weight decay takes the model from full rank to rank 0",
         quantity="rank at the least γ minus that at the largest, as a share of the full rank, mean over seeds",
@@ -159,10 +144,9 @@ CLAIMS = (
         owner="paper",
         origin="pilot",
         reason="With γ from 0 to 3, another program had lost 50 of 50; random A are nearly singular in some direction.",
-        tables=(FACTORS,),
         measure=falls,
     ),
-    Claim(
+    _claim(
         id="mirror-8-rank",
         statement="Gradient descent reaches the rank of the nuclear-norm minimum",
         quantity="largest difference of the two ranks over γ, mean over seeds",
@@ -171,10 +155,9 @@ CLAIMS = (
         origin="pilot",
         reason="Equal in exact arithmetic after infinite time; another program's descents were off by 1 where a "
         "singular value is about to vanish.",
-        tables=(FACTORS,),
-        measure=from_convex_rank,
+        measure=partial(from_convex, values=False),
     ),
-    Claim(
+    _claim(
         id="mirror-8-values",
         statement="Gradient descent reaches the singular values of the nuclear-norm minimum",
         quantity="largest difference of a singular value in units of the largest one, over γ, mean over seeds",
@@ -182,10 +165,9 @@ CLAIMS = (
         owner="derived",
         origin="pilot",
         reason="Another program had 1e-5 to 3e-3.",
-        tables=(FACTORS,),
-        measure=from_convex_values,
+        measure=partial(from_convex, values=True),
     ),
-    Claim(
+    _claim(
         id="mirror-8-band",
         statement="σ(AS) and slow convergence near the threshold predict how many singular values are still above 1e-6",
         quantity="largest distance of that number from the range between #{σ(AS) > γ} and #{σ(AS) > γ - ln(1e6)/(4 lr "
@@ -194,7 +176,6 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="A mode of size 1 falls as exp(-4 lr (γ - σ) T); a count within the range is at distance 0.",
-        tables=(FACTORS,),
         measure=outside_band,
     ),
 )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL
 from symlab.plotting.style import Look, Style, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.facets import draw_rows, facets
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COURSE, SIGNS = "mirror_solvers.csv", "mirror_signs.csv"
 CLOSE = 1e-4
@@ -70,8 +68,7 @@ def _ends(tables: Tables) -> pd.DataFrame:
 
 def last_gap(tables: Tables) -> list[Found]:
     """The largest gap of the strengths after the last step, by problem."""
-    most = _ends(tables).groupby(["problem", "seed"], sort=False)["gap"].agg(lambda gap: gap.max(skipna=False))
-    return cases(most.reset_index(), "gap", ["problem"], "seed", "{problem}").means()
+    return cases(_ends(tables), "gap", ["problem"], "seed", "{problem}", several="max").means()
 
 
 def last_support(tables: Tables) -> list[Found]:
@@ -124,8 +121,9 @@ FIGURES = (
         differs="Not in the paper, which proves that both have the same minimum.",
     ),
 )
+_claim = partial(Claim, tables=(COURSE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-solvers-gap",
         statement="Gradient descent on factors with weight decay finds the minimum of the convex problem",
         quantity="largest gap of the objective over strengths after the last step, mean over seeds",
@@ -134,14 +132,13 @@ CLAIMS = (
         origin="ours",
         reason="Sec. 2.6: the losses have the same minimum; 1e-6 of objectives of order 1 is what single precision "
         "resolves.",
-        tables=(COURSE,),
         measure=last_gap,
         why={
             "": "A product near 0 changes by exp(-2 rate (penalty - |gradient|)) a step: coefficients whose gradient "
             "is next to the penalty are still on their way, which the figure's gap shows."
         },
     ),
-    Claim(
+    _claim(
         id="mirror-solvers-support",
         statement="It finds the support of the convex problem's minimum",
         quantity="F1 of what exceeds 1e-6 against the minimiser's support, mean over strengths and seeds",
@@ -149,10 +146,9 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="A hundredth is left to parts that are about to vanish.",
-        tables=(COURSE,),
         measure=last_support,
     ),
-    Claim(
+    _claim(
         id="mirror-solvers-steps",
         statement="It needs no more steps than proximal gradient descent",
         quantity="log10 of its steps to a gap of 1e-4 over those of ISTA, mean over strengths and seeds",
@@ -160,7 +156,6 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="The paper recommends it as a way to enforce constraints and says nothing of its speed.",
-        tables=(COURSE,),
         measure=slower_than_ista,
         why={"": "What vanishes falls to 0 exponentially; a proximal step sets it to 0."},
     ),

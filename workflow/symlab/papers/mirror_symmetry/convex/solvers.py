@@ -65,9 +65,9 @@ class Problem(ABC):
         drawn = [cls.draw(settings, torch_generator(study, "solvers", cls.name, s)) for s in range(settings.seeds)]
         times = len(settings.strengths)
         x, y, start = (torch.stack(each).repeat_interleave(times, 0) for each in zip(*drawn, strict=True))
-        b = (x.mT @ y / settings.n).reshape(start[:, 0].shape)
+        b = (x.mT @ y / x.shape[1]).reshape(start[:, 0].shape)
         strength = torch.tensor(settings.strengths, dtype=torch.float64).repeat(settings.seeds)
-        problem = cls(x.mT @ x / settings.n, b, strength, start)
+        problem = cls(x.mT @ x / x.shape[1], b, strength, start)
         # Below the largest of these the minimum is not 0.
         problem.alpha = problem.alpha * problem.sizes(b).amax(1)[:, None, None]
         problem.x, problem.y = x, y
@@ -215,6 +215,22 @@ class NuclearNorm(Problem):
         return [each.clone() for each in self.start.unbind(1)]
 
 
+class Scores(NuclearNorm):
+    """Scores q^T M k of pairs of vectors by a product M = Q^T K of low rank, as an attention head has it."""
+
+    name = "query and key"
+
+    @staticmethod
+    def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        n, side, rank = 8 * settings.n, settings.side, max(1, settings.side // 7)
+        q, k, noise, left, right, start = _normal(
+            generator, (n, side), (n, side), (n,), (side, rank), (rank, side), (2, side, side)
+        )
+        truth = left @ right * 2 / (side * rank**0.5)
+        y = ((q @ truth) * k).sum(1) + settings.label_noise * noise
+        return (q[:, :, None] * k[:, None]).flatten(1), y[:, None], start / side**0.5
+
+
 class Constrained(Problem):
     """|O^T theta|_1 as the scheme ``dcs`` has it: (I - P) theta is free, a fifth of the true O^T theta is 1 or -1."""
 
@@ -294,7 +310,9 @@ def _normal(generator: torch.Generator, *shapes: tuple[int, ...]) -> list[Tensor
     return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
-PROBLEMS: dict[str, type[Problem]] = {kind.name: kind for kind in (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns)}
+PROBLEMS: dict[str, type[Problem]] = {
+    kind.name: kind for kind in (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns, Scores)
+}
 
 
 def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.DataFrame]:
@@ -302,12 +320,6 @@ def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.D
 
     All take full-batch steps of one product with S each: ISTA and FISTA at rate 1/L, subgradients at 1/(L sqrt(step)),
     factors at ``rate``/L. Convex solvers start where the unequal factors' product does.
-
-    Returns:
-        ``mirror_solvers.csv``: a row a measured step, method, ``start``, ``strength`` and ``seed`` with the
-        ``gap`` of mean squared error and penalty above the minimum, and ``f1`` of the support (what exceeds 1e-6)
-        against the minimiser's; ``mirror_signs.csv``: for factors of a lasso the coefficients of the minimiser's
-        support that start with the ``wrong`` sign, and which of them have the right one at the end (``righted``).
     """
     of = PROBLEMS[problem].draw_all(settings, job.study)
     best = of.minimum()

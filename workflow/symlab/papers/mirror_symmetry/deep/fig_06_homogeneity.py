@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,15 +11,12 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.deep.exact_tests import permutation_test
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, below
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need, where
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE, MATRICES = "homogeneity.csv", "neuron_correlations.parquet"
 KINDS = {"pre": "before the activation", "post": "after the activation"}

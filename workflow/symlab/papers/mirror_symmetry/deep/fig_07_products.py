@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, Values, cases
 from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above, at_least, below, between, exact_value
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import chance, last_epoch, need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SIZES, PRUNED, HISTORY, MEMORY = "magnitudes.csv", "pruned.csv", "history.csv", "mirror_memory.csv"
 PARTS = ("parameters", "gradients", "momentum", "activations")
@@ -224,6 +223,7 @@ def memory_ratio(tables: Tables, batch: int | None) -> list[Found]:
     return [exact_value(float(ratios[size]), 1, f"batch {size}", unit="networks")] if size in ratios else []
 
 
+_claim = partial(Claim, tables=(SIZES, PRUNED))
 CLAIMS = (
     Claim(
         id="mirror-7-memory",
@@ -263,7 +263,7 @@ CLAIMS = (
         tables=(SIZES,),
         measure=vanished_share,
     ),
-    Claim(
+    _claim(
         id="mirror-7-accurate",
         statement="Products reach the accuracy of vanilla networks",
         quantity="test accuracy of products less that of vanilla networks, in percentage points",
@@ -272,10 +272,9 @@ CLAIMS = (
         origin="ours",
         reason="The paper: both about 93 %, products higher by a small margin; a point is left for the difference. At "
         "a decay of 0 the parametrisation alone differs.",
-        tables=(SIZES, PRUNED),
         measure=accuracy_gap,
     ),
-    Claim(
+    _claim(
         id="mirror-7-starts",
         statement="How factors start hardly matters to accuracy",
         quantity="test accuracy of products from another start less that from ours, in percentage points",
@@ -284,10 +283,9 @@ CLAIMS = (
         origin="ours",
         reason="A point, as for products against vanilla. On mirrors (|u| = |w|) no sign can change; independent "
         "factors are how the authors of spred start.",
-        tables=(SIZES, PRUNED),
         measure=other_starts,
     ),
-    Claim(
+    _claim(
         id="mirror-7-pruned",
         statement="Vanilla networks cut to the sparsity of products lose more",
         quantity="percentage points that vanilla networks lose, less those that products lose",
@@ -295,7 +293,6 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="A constraint that training knows of must cost less than one imposed afterwards.",
-        tables=(SIZES, PRUNED),
         measure=pruned_vanilla,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,15 +10,12 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import at_last
 from symlab.papers.mirror_symmetry.deep.fig_07_products import LEAST, NETWORK, PLAIN, PRODUCTS, SIZES, VANISHED
 from symlab.plotting.style import Style
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_most
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import last_epoch, need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ALIKE = "homogeneity.csv"
 

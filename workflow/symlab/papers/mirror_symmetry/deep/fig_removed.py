@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK, at_last
 from symlab.plotting.style import Look, Style, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE, PAIRS = "homogeneity.csv", "neuron_pairs.csv"
 SCHEMES = {"standard": "standard", "w_asymmetric": "W", "syre": "syre"}
@@ -139,6 +137,7 @@ FIGURES = (
         differs="Not in the paper, which has no control.",
     ),
 )
+_claim = partial(Claim, tables=(PAIRS,))
 CLAIMS = (
     Claim(
         id="mirror-removed-fewer",
@@ -152,7 +151,7 @@ CLAIMS = (
         tables=(TABLE,),
         measure=fewer_without_symmetry,
     ),
-    Claim(
+    _claim(
         id="mirror-removed-curvature",
         statement="The pairs that merge are those at whose mirror the curvature is positive",
         quantity="area under the curve: merged against separate pairs, by n^T H n + decay at the pair's mean",
@@ -160,10 +159,9 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="Section 2.4 calls a mirror attractive where this is positive; 0.5 would be chance.",
-        tables=(PAIRS,),
         measure=lambda tables: tells_merged(tables, "curvature", 1),
     ),
-    Claim(
+    _claim(
         id="mirror-removed-exponent",
         statement="The pairs that merge are those that SGD's batches draw together",
         quantity="area under the curve: merged against separate pairs, by -E log|1 - lr (n^T H n + decay)| over "
@@ -172,7 +170,6 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
-        tables=(PAIRS,),
         measure=lambda tables: tells_merged(tables, "exponent", -1),
     ),
 )

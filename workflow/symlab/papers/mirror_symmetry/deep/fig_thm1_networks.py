@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.plotting.style import Look, Style, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE = "network_mirrors.csv"
 FLOOR = 1e-18

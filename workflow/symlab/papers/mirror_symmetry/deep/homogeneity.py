@@ -35,20 +35,7 @@ AT_ONCE = 10
 
 
 def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, job: Job) -> dict[str, Any]:
-    """Neurons of the last hidden layer at the end of training.
-
-    Returns:
-        ``homogeneity.csv``: a row a network, ``kind`` (pre, post activation) and ``epoch`` (the last, and 0 where there
-        is a snapshot of it): shares of the pairs of live neurons whose correlation is above ``correlated``
-        (``positive``) and below its negative (``negative``), and ``close``, whose weights are merged, with their number
-        ``merged``; ``participation``, (sum of eigenvalues)^2 / sum of squares of the correlation matrix; ``dead`` and
-        ``live`` neurons; the ``closest`` pair's distance; how networks were ``trained_with``.
-        ``neuron_correlations.parquet``: of the block's first network at the end the matrix of live neurons, clusters
-        beside each other: ``kind``, ``i``, ``j``, ``correlation``.
-        ``neuron_pairs.csv``: a row a pair of neurons: its ``distance``, whether it is ``merged``, the ``curvature``,
-        n^T H n + the decay at the pair's mean in the direction n in which they differ, and the ``exponent`` E
-        log|1 - lr / (1 - momentum) (n^T H n + decay)| over batches, by which SGD takes them apart (below 0: together).
-    """
+    """Neurons of the last hidden layer at the end of training."""
     x = torch.from_numpy(data.split("test")[0][: settings.samples]).to(job.device)
     module = models.module().to(job.device)
     if len(linear_maps(module)) < 2:

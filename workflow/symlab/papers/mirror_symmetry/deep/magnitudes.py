@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 
 def measure_magnitudes(models: Models, data: Dataset, settings: Magnitudes, job: Job) -> dict[str, Any]:
-    """Parameters of every network as the network sees them: products, where factors are trained.
-
-    Returns:
-        ``magnitudes.csv``: a row a network, snapshot and ``threshold``: the ``share`` of parameters below it.
-        ``pruned.csv``: a row a network: test accuracy in percent with the smallest ``share`` of all parameters set to
-        0; and with all below ``threshold`` (other rows have none).
-    """
+    """Parameters of every network as the network sees them: products, where factors are trained."""
     x, y = (torch.from_numpy(part).to(job.device) for part in data.split("test"))
     module = models.module().to(job.device)
     names = [name for name, _ in module.named_parameters()]

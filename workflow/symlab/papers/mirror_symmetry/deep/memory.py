@@ -17,13 +17,7 @@ SCHEMES: tuple[Scheme, ...] = (Standard(name="standard"), Hadamard(name="hadamar
 
 
 def count_bytes(settings: Memory, job: Job, batch: int) -> dict[str, pd.DataFrame]:
-    """What SGD with momentum holds at the end of a forward pass, counted and not measured, so that it is of any device.
-
-    Returns:
-        ``mirror_memory.csv``: a row a scheme: ``parameters``, ``gradients`` and ``momentum`` in bytes, and
-        ``activations``, what the backward pass needs (of products the composed parameters too), as a plain torch
-        parametrisation has it.
-    """
+    """What SGD with momentum holds at the end of a forward pass: counted, so that it is the same on any device."""
     rows = []
     module = build(settings.network, 3 * settings.side**2, 10).train()
     numbers = {name: parameter.numel() for name, parameter in module.named_parameters()}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, grad
 
@@ -17,7 +17,17 @@ from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
 from symlab.papers.mirror_symmetry.settings import Mirrors
 from symlab.seeds import numpy_rng, torch_generator
-from symlab.symmetries.mirrors import Mirror, State, hessian_times, inner, neurons, norm, random_state, unit
+from symlab.symmetries.mirrors import (
+    Mirror,
+    State,
+    hessian_times,
+    inner,
+    neurons,
+    norm,
+    random_state,
+    unit,
+    within_head,
+)
 from symlab.training.models import Models, move
 from symlab.training.stacks import losses
 
@@ -84,50 +94,25 @@ def _mirrors(
         n = torch.from_numpy(drawn.normal(size=size))
         rows = slice(head * size, (head + 1) * size)
         for first, second in (("query", "key"), ("value", "output")):
-            tensors = {
-                f"{name}.{first}.weight": 0,
-                f"{name}.{first}.bias": 0,
-                f"{name}.{second}.weight": int(second == "output"),
-            }
-            tensors |= {} if second == "output" else {f"{name}.{second}.bias": 0}
+            axes, others = ({f"{name}.{part}.{kind}": 0 for kind in ("weight", "bias")} for part in (first, second))
+            axes |= {f"{name}.output.weight": 1} if second == "output" else others
             group = f"{name}: {first}, {second}"
-            yield (
-                within_head(group, tensors, rows, n / n.norm()),
-                {"mirror": "rotation", "group": group, "a": head, "b": 0},
-            )
+            place = {"mirror": "rotation", "group": group, "a": head, "b": 0}
+            yield within_head(group, axes, rows, n / n.norm()), place
 
 
-def within_head(name: str, axes: Mapping[str, int], rows: slice, n: Float[Tensor, " size"]) -> Mirror:
-    """A reflection of some entries along one axis of each tensor: I - 2 n n^T, which Q^T K or O V do not see."""
-
-    def reflect(state: State) -> State:
-        turned = dict(state)
-        for key, axis in axes.items():
-            value = state[key].movedim(axis, 0).clone()
-            part = value[rows].reshape(len(n), -1)
-            value[rows] = (part - 2 * torch.outer(n.to(part), n.to(part) @ part)).view_as(value[rows])
-            turned[key] = value.movedim(0, axis)
-        return turned
-
-    return Mirror(name, reflect)
-
-
+@dataclass(frozen=True)
 class Point:
-    """A network's loss, a mirror of it, and generators of directions."""
+    """A network's loss, a mirror of it, and a generator of directions."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        x: Tensor,
-        y: Tensor,
-        task: str,
-        mirror: Mirror,
-        settings: Mirrors,
-        generator: torch.Generator,
-        buffers: State,
-    ):
-        self.module, self.x, self.y, self.task, self.buffers = module, x, y, task, buffers
-        self.mirror, self.settings, self.generator = mirror, settings, generator
+    module: nn.Module
+    x: Tensor
+    y: Tensor
+    task: str
+    mirror: Mirror
+    settings: Mirrors
+    generator: torch.Generator
+    buffers: State
 
     def loss(self, state: State, rows: slice = slice(None)) -> Tensor:
         """Mean loss over rows of the samples."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,14 +23,11 @@ from symlab.papers.mirror_symmetry.online.runs import (
     with_law,
 )
 from symlab.plotting.style import Look, Style, ordered_colors, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, between
 from symlab.study.facets import Panel, draw_grid
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 NEAR = 0.1
 """By how much a share may differ from what is predicted."""
@@ -185,13 +183,13 @@ FIGURES = (
         "coefficients; the paper's axes fit σ = 2 or more.",
     ),
 )
-_OF = (SPARSITY, LAW)
 WHY = {
     "": "A product that has learned 1/d leaves no signal that would hold it there, and then falls by noise alone. "
     "Single products, which have that signal, are judged beside this."
 }
+_claim = partial(Claim, tables=(SPARSITY, LAW))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-3a-law",
         statement="The sparsity of products at each rate is the one predicted without a fit",
         quantity="share of products below 1e-6 minus the predicted share, mean over seeds",
@@ -200,11 +198,10 @@ CLAIMS = (
         origin="pilot",
         reason="The law takes the products as independent and their error as that of u w = 0; a tenth is left for "
         "that. Six rates of another program were known.",
-        tables=_OF,
         measure=shares_off_law,
         why=WHY,
     ),
-    Claim(
+    _claim(
         id="mirror-3a-alone",
         statement="Products simulated one by one, each with the signal that it leaves, are as sparse",
         quantity="largest difference of a share from that of single products, over its 95 % quantile by chance",
@@ -213,10 +210,9 @@ CLAIMS = (
         origin="derived",
         reason="As many single products, drawn anew, are farther off in one of twenty runs. Over all rates, thresholds "
         "from 1e-3 to 1e-12 and the last nine tenths of the steps.",
-        tables=_OF,
         measure=shares_off_single_products,
     ),
-    Claim(
+    _claim(
         id="mirror-3a-half",
         statement="Half of the products are gone at the predicted rate, which is not the critical one",
         quantity="rate at which half of them are below 1e-6 over the predicted one, mean over seeds",
@@ -225,10 +221,9 @@ CLAIMS = (
         origin="ours",
         reason="What is critical after infinitely many steps is 2.2 times lower at σ = 2 than what is predicted after "
         "100,000.",
-        tables=_OF,
         measure=half_over_law,
     ),
-    Claim(
+    _claim(
         id="mirror-3a-slope",
         statement="Where mirrors attract, products fall at the predicted rate",
         quantity="slope of the median of ln|u w| over the second half of the steps, over 2 Λ, mean over seeds",
@@ -236,11 +231,10 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="Λ is exact for infinitely many steps, a tenth is left for finitely many.",
-        tables=_OF,
         measure=lambda tables: slopes_over_law(tables, PRODUCT, "median_log"),
         why=WHY,
     ),
-    Claim(
+    _claim(
         id="mirror-3a-mirror",
         statement="Where mirrors attract, u + w falls at the predicted rate",
         quantity="slope of the median of ln (u + w)² over the second half of the steps, over 2 Λ, mean over seeds",
@@ -248,11 +242,10 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="As for the product, of which u + w is the part that falls more slowly.",
-        tables=_OF,
         measure=lambda tables: slopes_over_law(tables, PRODUCT, "median_log_mirror"),
         why=WHY,
     ),
-    Claim(
+    _claim(
         id="mirror-3a-plain",
         statement="Plain coefficients do not fall at the same rates",
         quantity="slope of the median of ln|θ| over the second half of the steps, over 2 Λ of the products",
@@ -260,7 +253,6 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="Below the rate at which they diverge they have no mirror; Λ is the products'.",
-        tables=_OF,
         measure=lambda tables: slopes_over_law(tables, PLAIN, "median_log"),
     ),
 )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.settings import RESIDUAL, SKIP, VANILLA
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, mean_of
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RANKS, EXPONENTS = "mirror_rank.csv", "mirror_rank_exponents.csv"
 SHOWN = "rank_3"
@@ -138,9 +135,9 @@ FIGURES = (
         "symmetry; it moves it, which the second panel shows.",
     ),
 )
-_OF = (RANKS, EXPONENTS)
+_claim = partial(Claim, tables=(RANKS, EXPONENTS))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-3b-exponents",
         statement="The rank is the number of positive Lyapunov exponents",
         quantity="difference of the rank from that number over d, at each size, rate and μ > 0, mean over seeds",
@@ -149,10 +146,9 @@ CLAIMS = (
         origin="pilot",
         reason="Exponents next to 0 decide after more steps than there are. Two rates of another program at d = 20 "
         "were known; at μ = 0 nothing is left that a relative rank could be taken of.",
-        tables=_OF,
         measure=lambda tables: rank_off_exponents(tables, VANILLA),
     ),
-    Claim(
+    _claim(
         id="mirror-3b-monotone",
         statement="The rank does not rise with the rate or with the labels' noise",
         quantity="rise of the rank from a rate or μ to the next, μ > 0, mean over seeds",
@@ -160,10 +156,9 @@ CLAIMS = (
         owner="paper",
         origin="ours",
         reason="The paper's figure; two directions are left for those whose exponents are next to 0.",
-        tables=_OF,
         measure=rises,
     ),
-    Claim(
+    _claim(
         id="mirror-3b-residual",
         statement="The residual form stays at full rank",
         quantity="least mean rank of (I + W)(I + U) over rates and μ > 0, over d",
@@ -172,7 +167,6 @@ CLAIMS = (
         origin="paper",
         reason="The paper's inset: it always stays full-rank; a twentieth is left for singular values next to the "
         "threshold.",
-        tables=_OF,
         measure=lambda tables: least(tables, RESIDUAL),
         why={
             "": "I + W and I + U are plain factors that start elsewhere: without weight decay SGD of the residual form "
@@ -180,7 +174,7 @@ CLAIMS = (
             "alone, whose rank is full."
         },
     ),
-    Claim(
+    _claim(
         id="mirror-3b-same",
         statement="The residual form's rank is the number of positive Lyapunov exponents too",
         quantity="difference of the rank of (I + W)(I + U) from that number over d, at each size, rate and μ > 0",
@@ -188,10 +182,9 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="It is the product's own descent from another start.",
-        tables=_OF,
         measure=lambda tables: rank_off_exponents(tables, RESIDUAL),
     ),
-    Claim(
+    _claim(
         id="mirror-3b-skip",
         statement="With a linear skip the map stays at full rank",
         quantity="least mean rank of WU + V over rates and μ > 0, over d",
@@ -199,7 +192,6 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="d(WU + V)/dV is the identity, so that there is no subspace that gradients cannot leave.",
-        tables=_OF,
         measure=lambda tables: least(tables, SKIP),
     ),
 )

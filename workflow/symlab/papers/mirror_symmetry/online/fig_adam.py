@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
@@ -11,15 +9,12 @@ from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.online.product_sgd import PRODUCT
 from symlab.papers.mirror_symmetry.online.runs import SHOWN, at_end, of_model
 from symlab.plotting.style import Style, line_entry
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ADAM, SPARSITY = "mirror_adam.csv", "mirror_sparsity.csv"
 SGD = "SGD"

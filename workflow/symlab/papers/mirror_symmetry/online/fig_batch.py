@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,14 +22,11 @@ from symlab.papers.mirror_symmetry.online.runs import (
     with_law,
 )
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_most, between
 from symlab.study.facets import Panel, draw_grid
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 UNIT = {"unit": ("seed",), "band": False}
 
@@ -110,8 +107,9 @@ FIGURES = (
         differs="The paper says that small batches help and shows no experiment.",
     ),
 )
+_claim = partial(Claim, tables=(SPARSITY, LAW))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-batch-alone",
         statement="At each batch size half of the products are gone at the rate at which single ones are",
         quantity="rate at half over that of products simulated one by one, mean over seeds",
@@ -119,10 +117,9 @@ CLAIMS = (
         owner="ours",
         origin="pilot",
         reason="A tenth is left for the grid of rates; these runs had been compared with the law near the mirror.",
-        tables=(SPARSITY, LAW),
         measure=half_over_alone,
     ),
-    Claim(
+    _claim(
         id="mirror-batch-noise",
         statement="Without noise no rate makes products sparse",
         quantity="largest share of products below 1e-6 under gradient descent on the expected loss",
@@ -130,7 +127,6 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="The expected curvature along one of the two mirrors is negative, so that it repels at every rate.",
-        tables=(SPARSITY, LAW),
         measure=sparsity_without_noise,
     ),
 )

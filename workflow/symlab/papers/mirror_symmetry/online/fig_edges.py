@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from symlab.plotting.style import Look, Style, line_entry, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 EDGES = "mirror_edges.csv"
 CERTAIN = 3.0
@@ -81,8 +78,9 @@ FIGURES = (
         differs="Not in the paper, which says that a large enough rate suffices.",
     ),
 )
+_claim = partial(Claim, tables=(EDGES,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-edges-sign",
         statement="SGD collapses onto a mirror if and only if E log|1 - λh| < 0, which has a lower and an upper edge",
         quantity="share of decided rates at which most runs do as the sign says",
@@ -91,10 +89,9 @@ CLAIMS = (
         origin="pilot",
         reason="The criterion is exact near the mirror for infinitely many steps; rates are decided where the drift "
         "exceeds three standard deviations of the steps' noise. One run was seen before the threshold was written.",
-        tables=(EDGES,),
         measure=lambda tables: cells_as_said(tables, EXACT),
     ),
-    Claim(
+    _claim(
         id="mirror-edges-second",
         statement="Any rate above the one of Eq. 5 makes mirrors attract",
         quantity="share of decided rates at which most runs do as the second-order criterion says",
@@ -102,7 +99,6 @@ CLAIMS = (
         owner="paper",
         origin="pilot",
         reason="The paper: the second-order criterion is negative for any large rate. One run was seen before.",
-        tables=(EDGES,),
         measure=lambda tables: cells_as_said(tables, SECOND),
         why={
             "": "Eq. 5 expands log|1 - λh| to second order, which is wrong once λh is of order 1: the logarithm's mean "

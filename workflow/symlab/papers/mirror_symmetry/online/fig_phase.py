@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,15 +20,12 @@ from symlab.papers.mirror_symmetry.online.runs import (
     with_law,
 )
 from symlab.plotting.style import Look, Style, ordered_colors, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_most, between
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RELAXED = 4.0
 """Relaxation times after which a run has all but forgotten its start: 2 % are left."""
@@ -154,8 +151,9 @@ FIGURES = (
         differs="Not in the paper, which has one sweep of the rate.",
     ),
 )
+_claim = partial(Claim, tables=(SPARSITY, LAW))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-phase-stationary",
         statement="Below the critical rate products do not stay: their share near 0 tends to that of a Gamma law",
         quantity="share below a threshold after the last step less the stationary law's, mean over seeds",
@@ -164,10 +162,9 @@ CLAIMS = (
         origin="ours",
         reason=f"The law is exact for one product in small steps after infinite time; {RELAXED:g} relaxation times "
         f"leave 2 % of the start, a twentieth is left for that and for what products do to each other.",
-        tables=(SPARSITY, LAW),
         measure=shares_off_stationary,
     ),
-    Claim(
+    _claim(
         id="mirror-phase-alone",
         statement="Over rates, noises, sizes and times products are as sparse as ones simulated one by one",
         quantity="largest difference of a share from that of single products, over its 95 % quantile by chance",
@@ -175,7 +172,6 @@ CLAIMS = (
         owner="ours",
         origin="derived",
         reason="As in Figure 3a.",
-        tables=(SPARSITY, LAW),
         measure=lambda tables: farthest_over_chance(_runs(tables)),
     ),
 )

@@ -27,16 +27,7 @@ Matrices = Float[np.ndarray, "runs d d"]
 
 
 def train_factors(settings: OnlineRank, job: Job, seed: int) -> dict[str, pd.DataFrame]:
-    """W U x, (I + W)(I + U) x and (W U + V) x for y = mu x + (1 - mu) eps, eps_i ~ N(0, 2 / i).
-
-    Returns:
-        ``mirror_rank.csv``: a row a size, model (vanilla, residual, skip), ``matrix`` (map: all that multiplies x; W;
-        WU), rate, mu, seed and step (the end, its half and its quarter): ``rank_2`` and ``rank_3``, of singular values
-        above 10^-2 and 10^-3 of the largest, ``rank_absolute`` above 1e-6, the ``largest``, and whether the run
-        ``diverged``.
-        ``mirror_rank_exponents.csv``: a row a size, rate, mu and place: Lyapunov ``exponent`` a step and its standard
-        error.
-    """
+    """W U x, (I + W)(I + U) x and (W U + V) x for y = mu x + (1 - mu) eps, eps_i ~ N(0, 2 / i)."""
     lr, mu = (part.ravel() for part in np.meshgrid(sorted(settings.lr), sorted(settings.mu), indexing="ij"))
     ranks = [row for model in (VANILLA, RESIDUAL, SKIP) for row in _train(settings, model, lr, mu, seed, job)]
     found = {"mirror_rank.csv": pd.DataFrame(ranks)}

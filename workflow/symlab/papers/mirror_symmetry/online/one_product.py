@@ -15,12 +15,6 @@ def collapse_one_product(settings: Edges, job: Job, batch: int) -> dict[str, pd.
     """SGD of (u w x - y)^2, y = slope x + sigma eps, from next to u = w = 0, at every rate.
 
     A run has collapsed if it ends nearer to 0 than it started.
-
-    Returns:
-        ``mirror_edges.csv``: a row a rate: ``share`` of ``runs`` that collapsed, ``growth``: Lambda = E
-        log|1 - lr h|, the larger of the two mirrors', its standard error ``error`` and the ``deviation`` of a step,
-        ``steps``, and the sign that Eq. 5 gives (``second_order``: Lambda of the growing mirror to
-        second order in the rate, lr (-2 E h - lr E h^2) / 2).
     """
     rows = []
     rates = np.array(sorted(settings.lr))

@@ -14,12 +14,7 @@ from symlab.seeds import numpy_rng
 
 
 def train_with_adam(settings: AdamSparsity, job: Job, seed: int) -> dict[str, pd.DataFrame]:
-    """Adam as PyTorch has it, at every rate and beta1 on the same samples, one a step.
-
-    Returns:
-        ``mirror_adam.csv``: a row a beta1 and rate at the end, with ``d`` and ``sigma``: ``excess`` |theta -
-        1/d|^2 and the shares of |theta| < 10^-k (``below_k``).
-    """
+    """Adam as PyTorch has it, at every rate and beta1 on the same samples, one a step."""
     d = settings.d
     beta1, lr = (part.ravel() for part in np.meshgrid(sorted(settings.beta1), sorted(settings.lr), indexing="ij"))
     rows = []

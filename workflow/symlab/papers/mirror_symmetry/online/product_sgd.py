@@ -38,19 +38,7 @@ class Samples(NamedTuple):
 def train_online(
     settings: Sparsity, job: Job, sigma: float, batch: int | None, rates_of: int
 ) -> dict[str, pd.DataFrame]:
-    """Both models at every rate and seed, rates in units of the critical one of batches of ``rates_of`` if asked for.
-
-    Returns:
-        ``mirror_sparsity.csv``: a row a model (product, plain), rate, seed and step, with ``d``, ``sigma`` and
-        ``batch`` (infinite: the expected gradient): ``mse`` over the last 1,000 steps, ``excess`` |theta - 1/d|^2,
-        whether it ``diverged``, medians over coefficients of ln|theta| and ln (u + w)^2 / 2 (``median_log``,
-        ``median_log_mirror``) and the shares of |theta| < 10^-k (``below_k``).
-        ``mirror_sparsity_law.csv``: for the products, a row a rate and step: Lambda
-        (``growth``) and the shares predicted without a fit, by the law near the mirror (``below_k``) and by products
-        that are simulated one by one (``alone_k``); ``chance``, the same in all rows, is what the largest difference
-        from the latter, over rates, thresholds and the last nine tenths of the steps, exceeds in one of twenty runs of
-        as many products as are trained if these are such products.
-    """
+    """Both models at every rate and seed; in units of the critical rate of batches of ``rates_of`` if asked for."""
     unit = critical_rate(settings.d, sigma, rates_of) if settings.in_critical_rates else 1.0
     rates = unit * np.array(sorted(settings.lr))
     at = {"d": settings.d, "sigma": sigma, "batch": math.inf if batch is None else float(batch)}

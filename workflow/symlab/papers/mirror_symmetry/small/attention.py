@@ -54,12 +54,6 @@ def train_attention(settings: Attention, job: Job, layers: int, optimizer: str) 
 
     Single precision. The loss is the mean squared error on the queries; each data point has coefficients of its own.
 
-    Returns:
-        ``mirror_attention.csv``: a row a measured step, layer, ``layers``, ``optimizer``, ``decay`` and ``seed`` with
-        the ``loss``, ``rank_query``, ``rank_key`` and ``rank_value`` (singular values above 1e-2 of the largest), and
-        ``apart_key`` and ``apart_value``, the distance of the key's or value's singular values from the query's in
-        units of the norm of those, and ``unbalance``, the norm of Q Q^T - K K^T, and ``time``, rate times steps.
-
     Raises:
         UserError: training diverged.
     """

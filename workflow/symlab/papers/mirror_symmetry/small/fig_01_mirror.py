@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from symlab.papers.mirror_symmetry.small.lines import LOSSES, RESCALING
 from symlab.plotting.style import COLUMN, Style, palette, panels
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 EDGE = 1.8
 """Half of each panel's side."""

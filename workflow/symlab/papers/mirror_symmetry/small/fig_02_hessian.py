@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.plotting.style import PAGE, Style, palette, panels
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
-from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, between, exact_value
+from symlab.study.claim import Claim, Found, Tables, above, at_most, between, exact_value
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HESSIAN, DECAY, THEOREM = "mirror_hessian.csv", "mirror_decay.csv", "mirror_theorem.csv"
 FLOOR = 1e-18
@@ -54,13 +51,6 @@ def in_basis(entries: pd.DataFrame, basis: str) -> tuple[np.ndarray, np.ndarray]
     return rows["value"].to_numpy().reshape(size, size), rows["block"].to_numpy()[::size]
 
 
-def across_blocks(entries: pd.DataFrame, basis: str) -> float:
-    """The largest entry between two blocks, over the largest of all."""
-    matrix, blocks = in_basis(entries, basis)
-    apart = blocks[:, None] != blocks[None, :]
-    return float(np.abs(matrix[apart]).max() / np.abs(matrix).max())
-
-
 def measured_threshold(rows: pd.DataFrame) -> float:
     """Where the squared norm, linear in the decay below it, comes to 0, in units of the predicted decay."""
     alive = rows[rows["gamma_over_critical"] < 1].tail(4)
@@ -90,7 +80,9 @@ FIGURES = (
 
 def largest_between_blocks(tables: Tables, basis: str) -> list[Found]:
     """The largest entry between two blocks over the largest of all."""
-    return [exact_value(across_blocks(tables[HESSIAN], basis), unit="networks")]
+    matrix, blocks = in_basis(tables[HESSIAN], basis)
+    apart = np.abs(matrix[blocks[:, None] != blocks[None, :]])
+    return [exact_value(float(apart.max() / np.abs(matrix).max()), unit="networks")]
 
 
 def threshold_of_decay(tables: Tables) -> list[Found]:
@@ -99,47 +91,39 @@ def threshold_of_decay(tables: Tables) -> list[Found]:
     return cases(ends.rename("threshold").reset_index(), "threshold").means()
 
 
-def numbers_off(tables: Tables, part: str, relative: bool) -> list[Found]:
+def numbers_off(tables: Tables, part: str, relative: bool = True) -> list[Found]:
     """The largest distance of a part's numbers from what theory says, over that if ``relative``, by case."""
-    rows = tables[THEOREM]
-    rows = rows[rows["part"] == part]
+    rows = tables[THEOREM][tables[THEOREM]["part"] == part]
     off = (rows["measured"] - rows["predicted"]).abs() / (rows["predicted"].abs() if relative else 1)
-    worst = off.groupby(rows["case"], sort=False).agg(lambda of: of.max(skipna=False))
-    return [exact_value(float(each), 1, Case(str(name), case=str(name)), unit="points") for name, each in worst.items()]
+    return cases(rows.assign(off=off), "off", ["case"], "case", "{case}", several="max").exact()
 
 
 def least_pull(tables: Tables) -> list[Found]:
     """Of the loss without a reflection."""
-    rows = tables[THEOREM]
-    rows = rows[(rows["part"] == "no_reflection") & (rows["case"] == "no line is a mirror")]
-    return [exact_value(float(rows["measured"].iloc[0]), 1, unit="losses")]
+    rows = tables[THEOREM][tables[THEOREM]["part"] == "no_reflection"]
+    return cases(rows[rows["case"] == "no line is a mirror"], "measured", unit="case").exact()
 
 
-_theorem = partial(Claim, origin="derived", tables=(THEOREM,), kind="theorem")
+_hessian = partial(Claim, tables=(HESSIAN,), origin="derived", kind="theorem")
+_theorem = partial(Claim, tables=(THEOREM,), origin="derived", kind="theorem")
 CLAIMS = (
-    Claim(
+    _hessian(
         id="mirror-2-blocks",
         statement="On mirrors the Hessian has no entries between their directions and those within",
         quantity="largest entry between blocks over the largest of all",
         bound=at_most(1e-10),
         owner="paper",
-        origin="derived",
         reason="Theorem 1 says 0; double precision leaves 1e-16.",
-        tables=(HESSIAN,),
-        kind="theorem",
-        measure=lambda tables: largest_between_blocks(tables, "mirrors"),
+        measure=partial(largest_between_blocks, basis="mirrors"),
     ),
-    Claim(
+    _hessian(
         id="mirror-2-control",
         statement="In a random basis it has such entries",
         quantity="largest entry between blocks over the largest of all",
         bound=above(0.01),
         owner="ours",
-        origin="derived",
         reason="A random rotation spreads the Hessian over all entries.",
-        tables=(HESSIAN,),
-        kind="theorem",
-        measure=lambda tables: largest_between_blocks(tables, "random"),
+        measure=partial(largest_between_blocks, basis="random"),
     ),
     Claim(
         id="mirror-2-threshold",
@@ -160,7 +144,7 @@ CLAIMS = (
         bound=at_most(1e-6),
         reason="Theorem 1, part 3, and part 2 of Theorems 2 to 4; bisection ends at 1e-14 of the decay.",
         owner="paper",
-        measure=lambda tables: numbers_off(tables, "gamma_0", True),
+        measure=partial(numbers_off, part="gamma_0"),
     ),
     _theorem(
         id="mirror-2-gamma-1",
@@ -170,7 +154,7 @@ CLAIMS = (
         reason="Theorem 1, part 4, with the factor of its proof; next to the threshold losses differ by less than "
         "rounding.",
         owner="derived",
-        measure=lambda tables: numbers_off(tables, "gamma_1", True),
+        measure=partial(numbers_off, part="gamma_1"),
     ),
     _theorem(
         id="mirror-2-eq-2",
@@ -179,7 +163,7 @@ CLAIMS = (
         bound=at_most(1e-12),
         reason="Eq. 2; double precision leaves 1e-16.",
         owner="paper",
-        measure=lambda tables: numbers_off(tables, "eq_2", False),
+        measure=partial(numbers_off, part="eq_2", relative=False),
     ),
     _theorem(
         id="mirror-2-eq-6",
@@ -188,7 +172,7 @@ CLAIMS = (
         bound=at_most(1e-3),
         reason="Eq. 6: an L1 penalty on z can hold a model at z = 0; the next order in z is left.",
         owner="paper",
-        measure=lambda tables: numbers_off(tables, "eq_6", True),
+        measure=partial(numbers_off, part="eq_6"),
     ),
     _theorem(
         id="mirror-2-eq-6-without",
@@ -197,7 +181,7 @@ CLAIMS = (
         bound=at_most(0.01),
         reason="Where a first order is left the quotient is the slope over the square root of z.",
         owner="derived",
-        measure=lambda tables: numbers_off(tables, "eq_6_without", False),
+        measure=partial(numbers_off, part="eq_6_without", relative=False),
     ),
     _theorem(
         id="mirror-2-no-reflection",

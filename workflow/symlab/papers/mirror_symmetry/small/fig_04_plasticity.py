@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
 from symlab.plotting.style import Style
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 DEAD, LOSSES = "mirror_dead.csv", "mirror_plasticity.csv"
 THRESHOLD = 1e-6
@@ -188,9 +186,9 @@ FIGURES = (
         differs="The paper draws counts of the first panel for vanilla, Hadamard, noise and bias.",
     ),
 )
-_ALL = (DEAD, LOSSES)
+_claim = partial(Claim, tables=(DEAD, LOSSES))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-4-symmetry",
         statement="With rescaling symmetry, parameters die; without it they do not",
         quantity="share dead when the last task arrives, Hadamard minus vanilla, mean over seeds",
@@ -198,10 +196,9 @@ CLAIMS = (
         owner="paper",
         origin="paper",
         reason="Fig. 4: having symmetries leads to the loss of plasticity.",
-        tables=_ALL,
         measure=more_than_vanilla,
     ),
-    Claim(
+    _claim(
         id="mirror-4-steady",
         statement="The number of dead parameters increases steadily from task to task",
         quantity="Spearman correlation of task and dead share from the second task on, mean over seeds",
@@ -210,13 +207,12 @@ CLAIMS = (
         origin="paper",
         reason="App. B.3: it increases steadily as one trains on more and more tasks. The first task arrives at random "
         "weights and is left out.",
-        tables=_ALL,
         measure=steadiness,
         why={
             "": "Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back."
         },
     ),
-    Claim(
+    _claim(
         id="mirror-4-noise",
         statement="A weak noise on the gradients keeps parameters from dying",
         quantity="share dead when the last task arrives, mean over seeds",
@@ -224,10 +220,9 @@ CLAIMS = (
         owner="paper",
         origin="pilot",
         reason="App. B.3: the same level as vanilla, which was 0 of 100 in another program, as was this.",
-        tables=_ALL,
         measure=lambda tables: on_last_arrival(tables, NOISE).means(),
     ),
-    Claim(
+    _claim(
         id="mirror-4-least-noise",
         statement="A weaker noise than the paper's does it too",
         quantity="log10 of the least variance that leaves at most a hundredth dead, mean over seeds",
@@ -235,10 +230,9 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="A tenth of the paper's variance, 1e-4, which is the only one it tries.",
-        tables=_ALL,
         measure=least_noise,
     ),
-    Claim(
+    _claim(
         id="mirror-4-bias",
         statement="A fixed bias of every weight keeps parameters from dying",
         quantity="share dead when the last task arrives, mean over seeds",
@@ -246,14 +240,13 @@ CLAIMS = (
         owner="paper",
         origin="paper",
         reason="App. B.3: it also fixes the loss of plasticity; at most a hundredth is our word for fixes.",
-        tables=_ALL,
         measure=lambda tables: on_last_arrival(tables, BIAS).means(),
         why={
             "": "A bias moves the mirror and keeps it: without decay, training (w + b)(u + b') is training u w from "
             "another start, in which the absorbing point is still there."
         },
     ),
-    Claim(
+    _claim(
         id="mirror-4-bias-and-decay",
         statement="A fixed bias keeps parameters from dying where there is weight decay",
         quantity="share dead when the last task arrives, mean over seeds",
@@ -261,10 +254,9 @@ CLAIMS = (
         owner="ours",
         origin="pilot",
         reason="Decay breaks the mirror that a bias only moves; another program had none dead, without bias 10 of 200.",
-        tables=_ALL,
         measure=lambda tables: on_last_arrival(tables, SYRE).means(),
     ),
-    Claim(
+    _claim(
         id="mirror-4-contained",
         statement="What is dead stays dead: capacity can only decrease",
         quantity="share of dead parameters that are dead when the next task arrives, mean over seeds",
@@ -272,14 +264,13 @@ CLAIMS = (
         owner="paper",
         origin="ours",
         reason="Sec. 3.4 says only; a hundredth is left to gradients that pass near 0.",
-        tables=_ALL,
         measure=containment,
         why={
             "": "Exactly dead is for ever, nearly dead is not: beside u = w = 0 a factor of 1e-6 can grow back within "
             "a task whose mean gradient outweighs its noise."
         },
     ),
-    Claim(
+    _claim(
         id="mirror-4-loss",
         statement="Regressors with symmetry reach a higher loss on later tasks, compared with vanilla",
         quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
@@ -287,10 +278,9 @@ CLAIMS = (
         owner="derived",
         origin="paper",
         reason="Loss of plasticity is to learn new tasks less well; Fig. 4 shows counts alone.",
-        tables=_ALL,
         measure=loss_of_plasticity,
     ),
-    Claim(
+    _claim(
         id="mirror-4-skip",
         statement="A linear skip leaves no coordinate dead, without any decay or noise",
         quantity="share of coordinates all of whose parameters are dead when the last task arrives, mean over seeds",
@@ -298,7 +288,6 @@ CLAIMS = (
         owner="ours",
         origin="derived",
         reason="The coefficient moves with v wherever u and w are.",
-        tables=_ALL,
         measure=skip_coordinates,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,15 +10,12 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.small.fig_01_mirror import EDGE, draw_contours
 from symlab.papers.mirror_symmetry.small.lines import LOSSES, RESCALING, ROTATION
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, at_most, between
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 LINES, OPTIMIZERS = "mirror_lines.csv", "mirror_optimizers.csv"
 ADAM, NEURONS = "Adam", "equal neurons"
@@ -74,41 +71,17 @@ def _draw_paths(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, labe
         axis.plot(path[x], path[y], color=look.color, linestyle=look.linestyle, marker="", linewidth=1.6)
 
 
-def farthest(rows: pd.DataFrame) -> list[Found]:
-    """The largest distance over steps from the mirror on which an optimizer started, over the weights' norm."""
-    most = rows.groupby(["mirror", "optimizer"], sort=False)["off"].agg(lambda off: off.max(skipna=False))
-    return cases(most.reset_index(), "off", ["optimizer"], "mirror", "{optimizer}").exact()
-
-
-def of_optimizers(tables: Tables, mirror: str) -> pd.DataFrame:
-    """Rows of one mirror."""
+def farthest(tables: Tables, mirror: str, named: str, steps: float = np.inf) -> list[Found]:
+    """The largest distance over steps from a mirror over the weights' norm, of optimizers with such a name."""
     rows = tables[OPTIMIZERS]
-    return rows[rows["mirror"] == mirror]
-
-
-def on_rotations(tables: Tables) -> list[Found]:
-    """In the first steps, all but Adam, in double precision."""
-    rows = of_optimizers(tables, ROTATION)
-    rows = rows[(rows["step"] <= FIRST) & (rows["optimizer"] != ADAM) & ~rows["optimizer"].str.contains("single")]
-    return farthest(rows)
-
-
-def adam_on_rotations(tables: Tables) -> list[Found]:
-    """In the first steps."""
-    rows = of_optimizers(tables, ROTATION)
-    return farthest(rows[(rows["step"] <= FIRST) & (rows["optimizer"] == ADAM)])
-
-
-def on_equal_neurons(tables: Tables, dropout: bool) -> list[Found]:
-    """With dropout, or without."""
-    rows = of_optimizers(tables, NEURONS)
-    return farthest(rows[rows["optimizer"].str.contains("dropout") == dropout])
+    rows = rows[(rows["mirror"] == mirror) & (rows["step"] <= steps) & rows["optimizer"].str.fullmatch(named)]
+    return cases(rows, "off", ["optimizer"], "mirror", "{optimizer}", several="max").exact()
 
 
 def growth_of_rounding(tables: Tables) -> list[Found]:
     """Growth of the distance's logarithm over the tangent's, between the first and the last step within ``GROWN``."""
-    rows = of_optimizers(tables, ROTATION)
-    rows = rows[rows["optimizer"] != ADAM]
+    rows = tables[OPTIMIZERS]
+    rows = rows[(rows["mirror"] == ROTATION) & (rows["optimizer"] != ADAM)]
     ratios = {}
     for name, path in rows.groupby("optimizer", sort=False):
         low = GROWN[0]["single" if "single" in str(name) else "double"]
@@ -144,8 +117,9 @@ FIGURES = (
         differs="The paper draws two fields. Descents, controls from beside the mirrors and optimizers are added.",
     ),
 )
+_claim = partial(Claim, tables=(OPTIMIZERS,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-5-stays",
         statement="SGD that starts on a mirror of rotations stays there, with momentum and decay too",
         quantity="largest |nᵀW| / |W| in 200 steps",
@@ -153,11 +127,10 @@ CLAIMS = (
         owner="paper",
         origin="pilot",
         reason="Corollary 1 says 0; in double precision 200 steps round to 1e-15, and momentum carries some of it on.",
-        tables=(OPTIMIZERS,),
         kind="theorem",
-        measure=on_rotations,
+        measure=partial(farthest, mirror=ROTATION, named=r"SGD((?!single).)*", steps=FIRST),
     ),
-    Claim(
+    _claim(
         id="mirror-5-rounding",
         statement="In floating point SGD leaves an unstable mirror as the Hessian across it says",
         quantity="growth of ln |nᵀW| over that of an infinitesimal step beside the mirror, along the same path",
@@ -166,10 +139,9 @@ CLAIMS = (
         origin="ours",
         reason="Corollary 1 is about real numbers: rounding puts a step beside the mirror, which then grows as the "
         "linear order says; a tenth is left for what rounding adds on the way.",
-        tables=(OPTIMIZERS,),
         measure=growth_of_rounding,
     ),
-    Claim(
+    _claim(
         id="mirror-5-equal",
         statement="Two equal neurons stay equal to the last bit under SGD, momentum, decay and Adam, in any precision",
         quantity="largest distance of the neurons over the weights' norm in all steps",
@@ -177,11 +149,10 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="Both are rounded alike, as long as nothing random tells them apart.",
-        tables=(OPTIMIZERS,),
         kind="theorem",
-        measure=lambda tables: on_equal_neurons(tables, dropout=False),
+        measure=partial(farthest, mirror=NEURONS, named=r"((?!dropout).)*"),
     ),
-    Claim(
+    _claim(
         id="mirror-5-dropout",
         statement="Dropout takes equal neurons apart",
         quantity="largest distance of the neurons over the weights' norm in all steps",
@@ -189,10 +160,9 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="It drops one of the two: the loss of a step has no symmetry, so that Corollary 1 says nothing.",
-        tables=(OPTIMIZERS,),
-        measure=lambda tables: on_equal_neurons(tables, dropout=True),
+        measure=partial(farthest, mirror=NEURONS, named=".*dropout.*"),
     ),
-    Claim(
+    _claim(
         id="mirror-5-adam",
         statement="Adam leaves a mirror of rotations on which it starts",
         quantity="largest |nᵀW| / |W| in 200 steps",
@@ -201,7 +171,6 @@ CLAIMS = (
         origin="pilot",
         reason="Its first step changes every entry by the rate, 0.001, whatever the gradient. The paper says that its "
         "results hold for Adam-type dynamics as well, which is so for mirrors of permutations and signs alone.",
-        tables=(OPTIMIZERS,),
-        measure=adam_on_rotations,
+        measure=partial(farthest, mirror=ROTATION, named=ADAM, steps=FIRST),
     ),
 )

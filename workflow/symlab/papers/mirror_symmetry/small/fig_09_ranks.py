@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,15 +12,12 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, below
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE = "mirror_attention.csv"
 LINES = {ADAM: "-", DESCENT: ":"}
@@ -160,12 +158,15 @@ FIGURES = tuple(
 )
 
 
+_claim = partial(Claim, tables=(TABLE,))
+
+
 def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
     def measured(of_seed: Callable[[pd.DataFrame], float]) -> Callable[[Tables], list[Found]]:
         return lambda tables: _told(by_seed(tables, layers, of_seed).means(), layers)
 
     return (
-        Claim(
+        _claim(
             id=f"mirror-{figure}-decay",
             statement="The rank is lower when the weight decay is stronger",
             quantity="Spearman correlation of decay and final rank of query and key, mean over seeds",
@@ -173,10 +174,9 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             owner="paper",
             origin="paper",
             reason=f"Fig. {figure} says lower, not by how much.",
-            tables=(TABLE,),
             measure=measured(_trend),
         ),
-        Claim(
+        _claim(
             id=f"mirror-{figure}-together",
             statement="The ranks of query and key mirror each other",
             quantity="mean |rank Q - rank K| over the moments and decays at which Q has not full rank, mean over seeds",
@@ -185,10 +185,9 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             origin="pilot",
             reason="Another program's final ranks were equal in most cases and one apart in the rest. Where both are "
             "full they cannot differ.",
-            tables=(TABLE,),
             measure=measured(_closeness),
         ),
-        Claim(
+        _claim(
             id=f"mirror-{figure}-values",
             statement="Query and key come to have the same singular values",
             quantity="distance of their singular values at the end over that at the start, median over decays, mean "
@@ -198,10 +197,9 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             origin="ours",
             reason="0 after long decay (they are then balanced). Random weights start near each other, so that only "
             "the change tells; half is our word for coming closer.",
-            tables=(TABLE,),
             measure=measured(_closer),
         ),
-        Claim(
+        _claim(
             id=f"mirror-{figure}-balance",
             statement="Under gradient descent, query and key become balanced at the rate of the decay",
             quantity="distance from 1 of the rate at which |QQᵀ - KKᵀ| decays over 4γ, median over decays, mean over "
@@ -210,7 +208,6 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             owner="derived",
             origin="derived",
             reason="The difference decays as exp(-4γt) under gradient flow; a tenth is left to finite steps.",
-            tables=(TABLE,),
             measure=lambda tables: balancing(tables, layers),
         ),
     )
@@ -219,7 +216,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
 CLAIMS = (
     *_claims_of(9, 1),
     *_claims_of(10, 2),
-    Claim(
+    _claim(
         id="mirror-10-layers",
         statement="Within a layer query and key track each other; the layers differ",
         quantity="mean |rank Q - rank K| within layers over mean |rank Q of layer 1 - of layer 2|, mean over seeds",
@@ -227,7 +224,6 @@ CLAIMS = (
         owner="paper",
         origin="ours",
         reason="Fig. 10: this similarity is lacking between different layers; half is our word for lacking.",
-        tables=(TABLE,),
         measure=layers_apart,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,14 +10,12 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.small.fig_04_plasticity import NAMES
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, NOISE, SKIP, SYRE, VANILLA
 from symlab.plotting.style import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLE = "mirror_network_tasks.csv"
 REMEDIES = NOISE, BIAS, DECAY, SYRE, SKIP
@@ -74,8 +72,9 @@ FIGURES = (
         differs="Not in the paper, whose Figure 4 is of a linear regressor.",
     ),
 )
+_claim = partial(Claim, tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="mirror-tasks-loss",
         statement="Networks of products reach a higher loss on later tasks, compared with vanilla ones",
         quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
@@ -83,10 +82,9 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="The paper says it of symmetries in general and shows a linear regressor.",
-        tables=(TABLE,),
         measure=loss_against_vanilla,
     ),
-    Claim(
+    _claim(
         id="mirror-tasks-dead",
         statement="More parameters of networks of products are dead when the last task arrives",
         quantity="share dead when the last task arrives, products minus vanilla, mean over seeds",
@@ -94,10 +92,9 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="As in Figure 4; of vanilla networks those of constant pixels and of dead neurons are.",
-        tables=(TABLE,),
         measure=dead_against_vanilla,
     ),
-    Claim(
+    _claim(
         id="mirror-tasks-remedies",
         statement="Noise, a bias, decay, both, and a skip keep networks of products as able to learn as vanilla ones",
         quantity="accuracy on the last task less that of vanilla networks, mean over seeds",
@@ -105,7 +102,6 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="Two hundredths are our word for as able; the paper says it of noise and of a bias.",
-        tables=(TABLE,),
         measure=remedies,
     ),
 )

@@ -14,33 +14,21 @@ Array = np.ndarray
 RESCALING, ROTATION = "rescaling", "rotation"
 
 
-def rescaling_loss(u: Array, w: Array) -> Array:
-    """(wu - 1)^2, which u -> -w, w -> -u and u <-> w leave as it is (Fig. 5 left)."""
-    return (w * u - 1) ** 2
+def _of_product(u: Array, w: Array) -> tuple[Array, Array]:
+    return 2 * (w * u - 1) * w, 2 * (w * u - 1) * u
 
 
-def rotation_loss(u: Array, w: Array) -> Array:
-    """-q + q^2 with q = u^2 + w^2, for which every line through 0 is a mirror (Fig. 5 right)."""
-    q = u**2 + w**2
-    return -q + q**2
-
-
-def rescaling_gradient(u: Array, w: Array) -> tuple[Array, Array]:
-    """Of ``rescaling_loss``."""
-    factor = 2 * (w * u - 1)
-    return factor * w, factor * u
-
-
-def rotation_gradient(u: Array, w: Array) -> tuple[Array, Array]:
-    """Of ``rotation_loss``."""
+def _of_radius(u: Array, w: Array) -> tuple[Array, Array]:
     factor = 2 * (2 * (u**2 + w**2) - 1)
     return factor * u, factor * w
 
 
 LOSSES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array], tuple[Array, Array]]]] = {
-    RESCALING: (rescaling_loss, rescaling_gradient),
-    ROTATION: (rotation_loss, rotation_gradient),
+    RESCALING: (lambda u, w: (w * u - 1) ** 2, _of_product),
+    ROTATION: (lambda u, w: -(u**2 + w**2) + (u**2 + w**2) ** 2, _of_radius),
 }
+"""Two losses with their gradients (Fig. 5): (wu - 1)^2, which u <-> w and u <-> -w leave as it is, and -q + q^2 with
+q = u^2 + w^2, for which every line through 0 is a mirror."""
 MIRRORS = {
     RESCALING: {"u = w": 45.0, "u = -w": 135.0},
     ROTATION: {f"{angle:g}°": angle for angle in (0.0, 20.0, 100.0)},
@@ -51,22 +39,14 @@ RADII = 0.3, 1.5
 
 
 def descend_along_mirrors(settings: Lines, job: Job) -> dict[str, pd.DataFrame]:
-    """Plain gradient descent in double precision from both sides of 0, on each mirror and ``offset`` beside it.
-
-    Returns:
-        ``mirror_lines.csv``: a row a step: ``loss_of`` (rescaling, rotation), ``mirror``, ``radius``, ``offset``,
-        ``step``, ``u``, ``w``, ``loss`` and ``off``, the distance from the mirror.
-        ``mirror_optimizers.csv``: of each mirror and optimizer that starts on it, at every tenth step: ``off``, the
-        distance from the mirror over the weights' norm, and the ``tangent``'s growth.
-    """
-    tables = []
-    for kind, (loss, gradient) in LOSSES.items():
-        for mirror, angle in MIRRORS[kind].items():
-            for radius in (*RADII, *(-radius for radius in RADII)):
-                for offset in (0.0, settings.offset):
-                    tables.append(_descend(settings, loss, gradient, angle, radius, offset))
-                    tables[-1].insert(0, "loss_of", kind)
-                    tables[-1].insert(1, "mirror", mirror)
+    """Plain gradient descent in double precision from both sides of 0, on each mirror and ``offset`` beside it."""
+    tables = [
+        _descend(settings, kind, angle, radius, offset).assign(mirror=mirror)
+        for kind in LOSSES
+        for mirror, angle in MIRRORS[kind].items()
+        for radius in (*RADII, *(-radius for radius in RADII))
+        for offset in (0.0, settings.offset)
+    ]
     # Figures import this module for its losses; torch is for the experiment alone.
     from symlab.papers.mirror_symmetry.small.on_mirrors import descend_from_mirrors
 
@@ -76,14 +56,8 @@ def descend_along_mirrors(settings: Lines, job: Job) -> dict[str, pd.DataFrame]:
     }
 
 
-def _descend(
-    settings: Lines,
-    loss: Callable[[Array, Array], Array],
-    gradient: Callable[[Array, Array], tuple[Array, Array]],
-    angle: float,
-    radius: float,
-    offset: float,
-) -> pd.DataFrame:
+def _descend(settings: Lines, kind: str, angle: float, radius: float, offset: float) -> pd.DataFrame:
+    loss, gradient = LOSSES[kind]
     along = _direction(angle)
     across = np.array([-along[1], along[0]])
     path = np.empty((settings.steps + 1, 2))
@@ -92,7 +66,7 @@ def _descend(
         path[step + 1] = path[step] - settings.lr * np.stack(gradient(*path[step]))
     u, w = path.T
     columns = {"step": np.arange(len(path)), "u": u, "w": w, "loss": loss(u, w), "off": u * across[0] + w * across[1]}
-    return pd.DataFrame({"radius": radius, "offset": offset, **columns})
+    return pd.DataFrame({"loss_of": kind, "radius": radius, "offset": offset, **columns})
 
 
 def _direction(angle: float) -> Array:

@@ -105,12 +105,7 @@ class Networks:
 
 
 def learn_labellings(settings: NetworkTasks, job: Job, dataset: str, seed: int) -> dict[str, pd.DataFrame]:
-    """Each task permutes the classes of the same images; all variants of a seed see the same batches.
-
-    Returns:
-        ``mirror_network_tasks.csv``: a row a variant and task: the share of ``dead`` parameters when it arrives, before
-        any step, and the ``loss`` and ``accuracy`` on its images after it.
-    """
+    """Each task permutes the classes of the same images; all variants of a seed see the same batches."""
     data = job.datasets[dataset]
     images, labels = (torch.from_numpy(part[: settings.samples]) for part in data.split("train"))
     classes = int(labels.max()) + 1

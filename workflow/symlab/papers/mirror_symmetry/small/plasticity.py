@@ -135,12 +135,6 @@ def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
 
     Dead is a parameter whose gradient is at most a threshold: the full gradient on the new task's samples before any
     step on them, without noise and decay. A dead coordinate of theta has dead parameters alone.
-
-    Returns:
-        ``mirror_plasticity.csv``: a row a variant, ``noise`` (variance), ``lr``, seed and task with the ``loss`` after
-        the task and its value on arrival (``start``); ``mirror_dead.csv``: a row for each of these and ``threshold``
-        with the counts ``dead`` of ``parameters``, ``dead_coordinates``, and ``kept``, those dead that were so a task
-        before among the ``before``.
     """
     learner, tasks = Learner(settings, job.study), draw_tasks(settings, job.study)
     keys = [{"variant": v.name, "noise": v.noise, "lr": v.lr} for v in learner.variants]

@@ -19,16 +19,7 @@ INPUTS, NEURONS = 3, 6
 
 
 def measure_small_networks(settings: SmallNetworks, job: Job, seed: int) -> dict[str, pd.DataFrame]:
-    """Descents of one draw at every decay; with the first draw, the Hessian of a network. In double precision.
-
-    Returns:
-        ``mirror_decay.csv``: a row a decay: ``gamma_over_critical`` and the ``norm`` of the parameters of
-        sum_i u_i tanh(w_i x) after full-batch descent of half its squared error plus gamma |theta|^2; 0 is stable from
-        gamma = |E xy| / 2 on (Eq. 2).
-        ``mirror_hessian.csv``: a row an entry: Hessian of a tanh network on three mirrors at once (``basis``: mirrors),
-        whose columns come first, in the order of ``block``; and in a random basis.
-        ``mirror_theorem.csv``: as ``theorem_1_in_numbers`` says.
-    """
+    """Descents of one draw at every decay; with the first draw, the Hessian of a network. In double precision."""
     shown = {"mirror_hessian.csv": _hessian(job), "mirror_theorem.csv": theorem_1_in_numbers(job)} if seed == 0 else {}
     return {"mirror_decay.csv": _decays(settings, seed, job), **shown}
 

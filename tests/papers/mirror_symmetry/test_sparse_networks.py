@@ -1,0 +1,98 @@
+"""Constraints on a network's first layer: against what they say in matrices, and steps against torch."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.convex.sparse_networks import Constraint, Trained, cosines, sparsify
+from symlab.papers.mirror_symmetry.settings import (
+    COSINES,
+    ENTRIES,
+    FACTORS,
+    PAIRS,
+    PROXIMAL,
+    PRUNED,
+    ROWS,
+    SparseNetworks,
+)
+
+WIDTH, SIDE = 4, 3
+STRUCTURES = (ENTRIES, ROWS, PAIRS, COSINES)
+
+
+@pytest.fixture
+def theta():
+    return torch.randn(2, WIDTH, SIDE**2, generator=torch.Generator().manual_seed(0))
+
+
+def penalty(structure, theta):
+    """The sum of sizes, written down for each structure."""
+    return {
+        ENTRIES: lambda: theta.abs().sum((1, 2)),
+        ROWS: lambda: theta.norm(dim=2).sum(1),
+        PAIRS: lambda: (theta[:, 0::2] - theta[:, 1::2]).abs().sum((1, 2)) / 2**0.5,
+        COSINES: lambda: (theta @ torch.from_numpy(cosines(SIDE)).float()).abs().sum((1, 2)),
+    }[structure]()
+
+
+def test_cosines_are_orthonormal_and_the_first_is_the_mean():
+    columns = cosines(SIDE)
+    assert np.allclose(columns.T @ columns, np.eye(SIDE**2)) and np.allclose(columns[:, 0], 1 / SIDE)
+    waves = np.cos(np.pi * (np.arange(SIDE) + 0.5) / SIDE)
+    assert np.allclose(columns[:, 1], np.tile(waves, SIDE) / np.linalg.norm(np.tile(waves, SIDE)))
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_the_proximal_map_is_the_minimum_of_its_definition(structure, theta):
+    """Of |x - theta|^2 / 2 + by * penalty(x): no nearby point is lower."""
+    constraint, by = Constraint(structure, WIDTH, SIDE**2), 0.3
+    torch.testing.assert_close(constraint.sizes(theta).sum((1, 2)), penalty(structure, theta))
+    least = constraint.shrink(theta, by)
+
+    def value(x):
+        return ((x - theta) ** 2).sum((1, 2)) / 2 + by * penalty(structure, x)
+
+    drawn = torch.Generator().manual_seed(1)
+    for size in (1e-2, 1e-1, 1.0):
+        for _ in range(20):
+            assert (value(least + size * torch.randn(theta.shape, generator=drawn)) >= value(least) - 1e-5).all()
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_decay_of_factors_is_the_penalty_at_balanced_ones(structure, theta):
+    """They start at theta; a step of no loss shrinks the product by 2 rate strength, what is free by nothing."""
+    constraint = Constraint(structure, WIDTH, SIDE**2)
+    trained = Trained(FACTORS, constraint, theta[0], [0.0, 0.5], lr=0.1)
+    torch.testing.assert_close(constraint.scheme.compose(*trained.factors), theta[:1].expand(2, -1, -1))
+    trained.step(torch.zeros_like(theta))
+    z = constraint.off(theta[:1]).expand(2, -1, -1)
+    expected = constraint.put(theta[:1].expand(2, -1, -1), z * torch.tensor([1.0, 0.95**2])[:, None, None])
+    torch.testing.assert_close(trained.theta, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_what_is_pruned_stays_0_and_is_the_smallest(structure, theta):
+    constraint = Constraint(structure, WIDTH, SIDE**2)
+    trained = Trained(PRUNED, constraint, theta[0], [0.0, 0.5], lr=0.1)
+    before = constraint.sizes(trained.theta)
+    trained.prune()
+    trained.step(torch.ones_like(theta))
+    after = constraint.sizes(trained.theta)
+    gone = after[1] < 1e-6
+    assert gone.double().mean() == pytest.approx(0.5) and before[1][gone].max() <= before[1][~gone].min()
+    torch.testing.assert_close(trained.theta[0], theta[0] - 0.1)
+
+
+def test_without_a_strength_all_methods_are_sgd_and_the_table_is_whole():
+    """Proximal SGD of no penalty is pruning of nothing; a share of 0 leaves accuracies as they are."""
+    drawn = np.random.default_rng(0)
+    x = drawn.normal(size=(20, SIDE**2)).astype("float32")
+    data = SimpleNamespace(split=lambda _: (x, np.arange(20) % 3))
+    settings = SparseNetworks(width=WIDTH, steps=10, batch=4, strengths=[1e-12, 0.1], shares=[0.0, 0.5], seeds=1)
+    rows = sparsify(settings, Job("study", datasets={"toy": data}), "toy", ENTRIES, 0)["mirror_sparse.csv"]
+    assert len(rows) == 3 * 2 * 2 and rows[["train", "test"]].stack().between(0, 100).all()
+    whole = rows[rows["share"] == 0].set_index(["method", "strength"])["train"]
+    assert whole[PROXIMAL, 1e-12] == whole[PRUNED, 0.0]
