@@ -140,5 +140,9 @@ SPOILED = {
     "thm5.1-gelu-bound": changed("chord", 9.0, variant="w_3", nonlinearity="gelu", scale=0.01, layer=2),
     "thm5.1-relu-slope": changed("chord", 1e-3, nonlinearity="relu", scale=0.001),
     "thm5.1-gelu-slope": changed("chord", 1e-5, nonlinearity="gelu", scale=0.001),
+    "E.6-error": changed("error_share", 1.01, variant="syre", layer=2, seed=3),
+    "E.6-cost": changed("cost_share", 1.01, variant="w_1", layer=1, beta=1.0),
+    "thmC.10-error": changed("error", 0.1, d=100, m=128, draw=1),
+    "thmC.10-rise": changed("error", 400.0, d=100, m=128),
     "prop5.2-bound": changed("excess_max", 1e-4, variant="syre", pair=3, aligned=True, split="test"),
 }

@@ -25,9 +25,11 @@ from .story_theory import (
     centre_gaps,
     chord_deviation,
     gram_deviation,
+    hardness,
     loss_bounds,
     network_gaps,
     sensitivity,
+    tail_energy,
     trade_off,
 )
 
@@ -311,6 +313,7 @@ FIGURES = {
     "13": {"swap_costs.parquet": gmm_swap_costs, "ridge_swap_costs.parquet": gmm_ridge_swap_costs},
     "20": {"barriers.csv": vit_barriers, "curves.csv": vit_curves},
     "15": {"ridge_swap_costs.parquet": gmm_ridge_swap_costs},
+    "thmC.10": {"hardness.csv": hardness},
     "thm4.8": {"network_gaps.csv": network_gaps, "centre_gaps.csv": centre_gaps},
 }
 OTHERS = {
@@ -324,6 +327,7 @@ OTHERS = {
     "gram_deviation.csv": gram_deviation,
     "sensitivity.csv": sensitivity,
     "chord_deviation.csv": chord_deviation,
+    "tail_energy.csv": tail_energy,
     "loss_bounds.csv": loss_bounds,
     "trade_off.csv": trade_off,
 }

@@ -60,6 +60,19 @@ def chord_deviation(variant, inputs, nonlinearity, scale, **place):
     return row if inputs == "gaussian" else row | {"chord": 9.0, "assumption": "inputs are not Gaussian"}
 
 
+@rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), beta=(0.01, 1.0))
+def tail_energy(variant, seed, layer, beta):
+    row = described(variant, mask_seed=0, seed=seed, layer=layer, beta=beta, k_subspace=9, tail=0.5, tail_share=0.1)
+    return row | {"error_share": 0.2, "cost_share": 0.3 + beta / 10 + seed / 100, "assumption": ""}
+
+
+@rows_for(d=(50, 100), m=(64, 128), draw=range(3), bias=(0.0, 1.0))
+def hardness(d, m, draw, bias):
+    """Half of a neuron is left, more in more dimensions."""
+    share = 0.5 + d / 1000 - m / 2000 + draw / 1000 - bias / 10
+    return {"study": "study", "d": d, "m": m, "draw": draw, "bias": bias, "norm": 1e3, "error": 1e3 * share}
+
+
 @rows_for(variant=ARCHITECTURES, pair=PAIRS, aligned=ALIGNED, split=SPLITS)
 def loss_bounds(variant, pair, **path):
     row = described(variant, mask_seed=0, pair=pair, **path, barrier_max=0.5, lambda_max=0.5, excess_max=0.0)

@@ -55,6 +55,7 @@ def test_theorems_are_measured_in_every_layer_and_depend_on_the_block_by_their_d
         "gram_deviation.csv": n_layers * 2,
         "sensitivity.csv": n_layers * 2 * 2 * 2,
         "network_gaps.csv": n_layers * 2,
+        "tail_energy.csv": n_layers * 4,
     }
     pd.testing.assert_frame_equal(tables["network_gaps.csv"], other["network_gaps.csv"])
     assert not tables["sensitivity.csv"].equals(other["sensitivity.csv"])

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from symlab.measures import Measure, Table
 from symlab.papers.neuron_identifiability.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
-from symlab.papers.neuron_identifiability.settings import CentreGaps, CoherenceStudents, NeuronPlaces, Ridge, Theory
+from symlab.papers.neuron_identifiability.settings import (
+    CentreGaps,
+    CoherenceStudents,
+    Hardness,
+    NeuronPlaces,
+    Ridge,
+    Theory,
+)
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
@@ -59,6 +66,8 @@ NEURON_IDENTIFIABILITY = Paper(
         _figure("fractions", "fig_sec6_drops", "barriers.csv"),
         _figure("sec4.5", "fig_sec4_5_trade_off", "trade_off.csv"),
         _figure("thm5.1", "fig_thm5_1_chords", "chord_deviation.csv"),
+        _figure("thmC.10", "fig_thmC_10_hardness", "hardness.csv"),
+        _figure("E.6", "fig_app_e_tail", "tail_energy.csv"),
         _figure("prop5.2", "fig_prop5_2_barriers", "loss_bounds.csv"),
         _figure("ridge", "fig_ridge", "estimators.csv"),
     ),
@@ -74,7 +83,7 @@ NEURON_IDENTIFIABILITY = Paper(
             "theory",
             Theory,
             f"{_ROOM}.theory:measure_theorems",
-            ("gram_deviation.csv", "sensitivity.csv", "network_gaps.csv"),
+            ("gram_deviation.csv", "sensitivity.csv", "network_gaps.csv", "tail_energy.csv"),
             gpu=True,
             chain=True,
         ),
@@ -113,6 +122,7 @@ NEURON_IDENTIFIABILITY = Paper(
         Experiment(
             "centre_gaps", CentreGaps, f"{_ROOM}.centre_gaps:draw_centre_gaps", ("centre_gaps.csv",), datasets=True
         ),
+        Experiment("hardness", Hardness, f"{_ROOM}.hardness:draw_features", ("hardness.csv",)),
     ),
     tables=(
         Table("trade_off.csv", f"{_ROOM}.trade_off:tabulate_trade_off", ("matching.csv", "history.csv")),
@@ -148,6 +158,10 @@ NEURON_IDENTIFIABILITY = Paper(
         "bounds of Theorems 4.5 and 4.7.",
         "network_gaps.csv": "The gaps γ_out and γ_in of every layer of trained networks and the bounds of Theorems "
         "4.6 and 4.8.",
+        "tail_energy.csv": "The energy τ of a layer's inputs outside of their subspace, and the shares used of the "
+        "bounds of Proposition E.2 and Corollary E.6, which it enters; medians of the hard and the relaxed costs.",
+        "hardness.csv": "Least L2 error of random features for a single neuron, and the neuron's own norm (Theorem "
+        "C.10), for each dimension d, width m, draw and bias.",
         "chord_deviation.csv": "How far a layer leaves the chord between two networks, and the bounds of Theorems 5.1 "
         "and D.1.",
     },

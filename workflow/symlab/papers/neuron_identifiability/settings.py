@@ -23,6 +23,14 @@ class Theory(Settings):
     models: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
         2, description="Networks of each job that are looked at; consecutive ones form the pairs of Theorem 5.1."
     )
+    beta: Distinct[Amount] = Field(
+        [0.001, 0.01, 0.1, 1.0],
+        min_length=1,
+        description="Weights of the norm against the error in the relaxed costs of Corollary E.6.",
+    )
+    realizers: Annotated[int, Field(ge=2)] = Field(
+        32, description="Neurons of each layer, its first, that do one another's functions in Appendix E."
+    )
 
     def misfit(self, *with_what: Any) -> str | None:
         scheme = next(each for each in with_what if isinstance(each, Scheme))
@@ -90,6 +98,27 @@ class CentreGaps(PointSettings):
     fixed_fraction: Distinct[Fraction] = Field(
         [0.125, 1.0], min_length=1, description="Shares of the weights that are fixed."
     )
+
+
+class Hardness(PointSettings):
+    """What random, fixed first weights can do of a single neuron on Gaussian inputs (Theorem C.10)."""
+
+    by: ClassVar = {"d": "d", "m": "widths"}
+    d: Distinct[Annotated[int, Field(gt=40)]] = Field(
+        [50, 100, 200], min_length=1, description="Input dimensions, above 40 as in the theorem."
+    )
+    widths: Distinct[Positive] = Field(
+        [64, 128, 256, 512, 1024, 2048], min_length=1, description="Neurons m with random weights."
+    )
+    draws: Positive = Field(4, description="Draws of the random weights at every d and m.")
+    biases: Distinct[Annotated[float, Field(ge=-6, le=6)]] = Field(
+        [-2.0, -1.0, 0.0, 1.0, 2.0],
+        min_length=1,
+        description="Biases of the neuron to be done, in standard deviations of its pre-activation.",
+    )
+
+    def scale(self) -> dict[str, int]:
+        return {"draws of random features": self.draws}
 
 
 class CoherenceStudents(PointSettings):

@@ -15,6 +15,7 @@ from symlab.papers.neuron_identifiability.gram_deviation import gram_deviation_t
 from symlab.papers.neuron_identifiability.network_gaps import gap_table
 from symlab.papers.neuron_identifiability.sensitivity import sensitivity_table
 from symlab.papers.neuron_identifiability.settings import Theory
+from symlab.papers.neuron_identifiability.tail_energy import second_moment, tail_energy_table
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training.models import Models, move
@@ -26,19 +27,21 @@ BATCH = 1024
 
 
 def measure_theorems(models: Models, data: Dataset, settings: Theory, job: Job) -> dict[str, Any]:
-    """Gram deviations (Thm. 4.4), costs of permutations (4.5, 4.7) and gaps (4.6, 4.8) of every hidden layer."""
+    """Of every hidden layer: Gram deviations (Thm. 4.4), costs of permutations (4.5, 4.7), gaps (4.6, 4.8), tail energy
+    (E.2, E.6)."""
     batches = torch.from_numpy(data.split("train")[0]).to(job.device).split(BATCH)
     of_input = covariance_of(batches)
     module = models.module().to(job.device)
     scheme = choose(SCHEMES, models.header["scheme"])
     fan_ins = {name: module.get_parameter(f"{name}.weight").shape[1] for name in linear_maps(module)}
-    tables: dict[str, list[pd.DataFrame]] = {"gram_deviation.csv": [], "sensitivity.csv": [], "network_gaps.csv": []}
+    names = ("gram_deviation.csv", "sensitivity.csv", "network_gaps.csv", "tail_energy.csv")
+    tables: dict[str, list[pd.DataFrame]] = {name: [] for name in names}
     for position, replica in list(enumerate(models.replicas))[: settings.models]:
         state = move(models.state(models.epochs[-1], position), job.device)
         covariances = {"hidden0": of_input} | representation_covariances(module, state, batches)
         for layer, name in hidden_layers(module).items():
-            covariance = covariances[f"hidden{layer - 1}"].covariance()
-            U = principal_subspace(covariance, settings.explained_variance).U.cpu()
+            inputs = covariances[f"hidden{layer - 1}"]
+            U = principal_subspace(inputs.covariance(), settings.explained_variance).U.cpu()
             W_eff = state[f"{name}.weight"].cpu()
             F, D = models.fixed(replica.mask_seed)[f"{name}.weight"]
             own, m = layer_scheme(scheme, fan_ins, name), len(W_eff)
@@ -48,6 +51,9 @@ def measure_theorems(models: Models, data: Dataset, settings: Theory, job: Job) 
                 "gram_deviation.csv": gram_deviation_table(D, U, m, own, settings.delta, layer == 1, *seed),
                 "sensitivity.csv": sensitivity_table(W_eff, F, D, U, mu_D, settings.permutations, *seed),
                 "network_gaps.csv": gap_table(F, U, m, own, settings.delta, layer == 1),
+                "tail_energy.csv": tail_energy_table(
+                    W_eff, F, D, U, second_moment(inputs).cpu(), settings.beta, settings.realizers
+                ),
             }
             for table, rows in found.items():
                 tables[table].append(rows.assign(mask_seed=replica.mask_seed, seed=replica.seed, layer=layer))

@@ -1,0 +1,117 @@
+"""Tail energy of a layer's inputs, and what it bounds (main paper, Prop. E.2 and Cor. E.6), for neurons without eta.
+
+A subspace holds most of the second moment Sigma = E[x x^T] of a layer's inputs; the tail energy tau is what it leaves.
+The proofs need U to be orthonormal alone, not of Sigma's own eigenvectors: it may be that of the centred inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symlab.identifiability.gram import orthonormal
+from symlab.identifiability.realization import RESIDUAL_TOLERANCE
+from symlab.identifiability.subspace import Covariance
+
+
+class OnSubspace(NamedTuple):
+    """What a neuron i does that realizes neuron j on the subspace, with the smallest weights; NaN where it cannot.
+
+    hard: |w|^2, the realization cost [m, m]. u: f_i + d_i * w, what it does on all inputs [m, m, d].
+    """
+
+    hard: Float[Tensor, "m m"]
+    u: Float[Tensor, "m m d"]
+
+
+def second_moment(inputs: Covariance) -> Float[Tensor, "d d"]:
+    """E[x x^T] over the samples seen, float64."""
+    mean = inputs.mean
+    return inputs.covariance() * ((inputs.n - 1) / inputs.n) + torch.outer(mean, mean)
+
+
+def tail_energy(Sigma: Float[Tensor, "d d"], U: Float[Tensor, "d k"]) -> float:
+    """tau = tr((I - U U^T) Sigma), the mean square of what the inputs have outside of the subspace (Lemma E.1)."""
+    basis = orthonormal(U)
+    return float(Sigma.trace() - ((Sigma @ basis) * basis).sum())
+
+
+def realize(
+    W_eff: Float[Tensor, "m d"], F: Float[Tensor, "m d"], D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]
+) -> OnSubspace:
+    """Neurons i in the place of neurons j on the span of U, all float64."""
+    basis = orthonormal(U)
+    A, V = W_eff @ basis, F @ basis
+    scaled = D[:, :, None] * basis
+    w = torch.empty(len(A), len(A), D.shape[1], dtype=torch.float64)
+    for i, M in enumerate(scaled):
+        w[i] = (A - V[i]) @ torch.linalg.pinv(M)
+    u = F[:, None] + D[:, None] * w
+    missed = (u @ basis - A).norm(dim=2) > RESIDUAL_TOLERANCE * (W_eff.norm(dim=1) + F.norm(dim=1)[:, None])
+    u[missed] = torch.nan
+    return OnSubspace(w.square().sum(dim=2).where(~missed, torch.nan), u)
+
+
+def relaxed_costs(
+    W_eff: Float[Tensor, "m d"],
+    F: Float[Tensor, "m d"],
+    D: Float[Tensor, "m d"],
+    Sigma: Float[Tensor, "d d"],
+    beta: float,
+) -> Float[Tensor, "m m"]:
+    """Min over w of |u_j - f_i - d_i * w|_Sigma^2 / beta + |w|^2: Thm. E.4, exact for neurons that are linear."""
+    costs = torch.empty(len(F), len(F), dtype=torch.float64)
+    for i, (f, d) in enumerate(zip(F, D, strict=True)):
+        r = W_eff - f
+        right = d * (r @ Sigma)
+        w = torch.linalg.solve(beta * torch.eye(len(d), dtype=torch.float64) + d[:, None] * Sigma * d, right.T).T
+        rest = r - d * w
+        costs[i] = ((rest @ Sigma) * rest).sum(dim=1) / beta + w.square().sum(dim=1)
+    return costs
+
+
+def tail_energy_table(
+    W_eff: Float[Tensor, "m d"],
+    F: Float[Tensor, "m d"] | None,
+    D: Float[Tensor, "m d"] | None,
+    U: Float[Tensor, "d k"],
+    Sigma: Float[Tensor, "d d"],
+    betas: Sequence[float],
+    neurons: int,
+) -> pd.DataFrame:
+    """A row a beta: the tail energy, and of all pairs of the first neurons the largest shares of both bounds.
+
+    Columns k_subspace; ``tail``, tau, and ``tail_share``, its share of E|x|^2; beta; ``error_share``: the largest
+    mean square by which two functions that agree on the subspace differ, over 2 (|u_1|^2 + |u_2|^2) tau (Prop. E.2);
+    ``cost_share``: the largest relaxed cost over its bound by the hard one (Cor. E.6); ``hard`` and ``relaxed``:
+    medians of both costs of other neurons' functions; ``assumption``: empty where a neuron can realize another.
+    """
+    W_eff = W_eff[:neurons].double()
+    F = torch.zeros_like(W_eff) if F is None else F[:neurons].double()
+    D = torch.ones_like(W_eff) if D is None else D[:neurons].double()
+    tau = tail_energy(Sigma, U)
+    hard, u = realize(W_eff, F, D, U)
+    apart = W_eff - u
+    room = 2 * (W_eff.square().sum(dim=1) + u.square().sum(dim=2)) * tau
+    others = ~torch.eye(len(W_eff), dtype=torch.bool) & hard.isfinite()
+    possible = hard.isfinite()
+    rows = []
+    for beta in betas:
+        relaxed = relaxed_costs(W_eff, F, D, Sigma, beta)
+        rows.append(
+            {"k_subspace": U.shape[1], "tail": tau, "tail_share": tau / float(Sigma.trace()), "beta": beta}
+            | {"error_share": _largest((((apart @ Sigma) * apart).sum(dim=2) / room)[possible])}
+            | {"cost_share": _largest((relaxed / (hard + room / beta))[possible])}
+            | {"hard": float(hard[others].nanmedian()), "relaxed": float(relaxed[others].nanmedian())}
+            | {"assumption": "" if others.any() else "no neuron can realize another on the subspace"}
+        )
+    return pd.DataFrame(rows)
+
+
+def _largest(shares: Tensor) -> float:
+    return float(shares.max()) if len(shares) else float("nan")
