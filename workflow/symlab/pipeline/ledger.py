@@ -243,9 +243,13 @@ def group_claims(ledger: pd.DataFrame) -> list[Judged]:
     filled = ledger.assign(**{name: ledger[name].astype(object).fillna("").astype(str) for name in texts})
     told = ["statement", "quantity", "threshold", "reason", "detail", "why"]
     filled[told] = filled[told].map(typeset)
+    # Grouped as records: a data frame for each claim takes ten times as long.
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in filled.to_dict("records"):
+        groups.setdefault((row["paper"], row["claim"], row["study"]), []).append(row)
     claims = []
-    for _, rows in filled.groupby(["paper", "claim", "study"], sort=False):
-        records = sorted(rows.to_dict("records"), key=lambda row: VERDICTS.index(row["verdict"]))
+    for rows in groups.values():
+        records = sorted(rows, key=lambda row: VERDICTS.index(row["verdict"]))
         of_case = ("verdict", "value", "error", "spread", "n", "unit", "detail", "why")
         cases = tuple(
             Case(name=row["case"], key=json.loads(row["key"] or "{}"), **{name: row[name] for name in of_case})
