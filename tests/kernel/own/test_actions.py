@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from symlab import trace
-from symlab.alignment.actions import actions_of
+from symlab.alignment.rotations import actions_of
 from symlab.networks.vit import ViT
 from symlab.symmetries.actions import act, fold, random_element, reduced
 

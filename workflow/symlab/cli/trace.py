@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from symlab.alignment.actions import actions_of
+from symlab.alignment.rotations import actions_of
 from symlab.alignment.signs import signs_of
 from symlab.cli.files import models_of
 from symlab.own.models import trace_quietly

@@ -31,7 +31,7 @@ KINDS_TOLD = {
     "orthogonal": "rotations and reflections",
     "orthogonal fixing ones": "rotations and reflections that fix the vector of ones",
     "invertible": "invertible maps",
-    "planes": "turns and scales of each pair of dimensions",
+    "planes": "turns and scales of each pair of dimensions that rotary embeddings turn",
 }
 
 

@@ -4,7 +4,9 @@ As signs are found (``signs``), with derivatives in place of flips. A map exp(X)
 by some power c: X skew on all writers and readers of a stream (c = 1), X symmetric on queries (1) and keys (-1). To
 first order an operation agrees with powers c of its inputs and results if sum_i c_i Df[X x_i] = c_f X f: a linear
 relation, found by evaluating it, in which one random X of a kind stands for all of them. The powers that satisfy the
-relations of all operations are the network's; nothing is declared for operations or architectures.
+relations of all operations are the network's; nothing is declared for operations or architectures. Pairs of dimensions
+that rotary embeddings turn are guessed from the axes that there would be without the embeddings (``find_planes``), and
+proven like all others.
 """
 
 from __future__ import annotations
@@ -16,12 +18,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex128, Float
 from torch import Tensor, fx
 
 from symlab.symmetries.forward_graph import operation
 from symlab.symmetries.signs import Evaluated, Occurrence, between, hidden_nodes, occurrences, read_by
-from symlab.symmetries.symmetry_spec import Axes, Group, SymmetrySpec, blocks, dim_of, groups_of, shape
+from symlab.symmetries.symmetry_spec import (
+    Axes,
+    Axis,
+    Concat,
+    Group,
+    Product,
+    SymmetrySpec,
+    blocks,
+    dim_of,
+    groups_of,
+    shape,
+)
 
 # Central differences in float64: their step, and what of an operation's result a relation may miss.
 STEP, MISSED = 1e-4, 1e-5
@@ -80,6 +93,7 @@ class Action:
         gains: those that have to be one before: ``fold`` moves them into what reads them.
         change: what folding and a random element changed in an output of size 1, in float64.
         spec: the axes and groups that the places are of.
+        planes: for kind "planes" the pairs of neurons that are turned and scaled together.
     """
 
     group: str
@@ -88,6 +102,7 @@ class Action:
     spec: SymmetrySpec
     gains: tuple[Gain, ...] = ()
     change: float = math.nan
+    planes: tuple[tuple[int, int], ...] = ()
 
     @property
     def size(self) -> tuple[int, ...]:
@@ -148,6 +163,9 @@ def fold(state: Mapping[str, Tensor], action: Action) -> dict[str, Tensor]:
 
 def random_element(action: Action, generator: torch.Generator) -> Matrices:
     """A random element of an action's group, some way from the identity, in float64."""
+    if action.planes:
+        angle, size = torch.randn(2, *action.size[:-1], len(action.planes), generator=generator, dtype=torch.float64)
+        return turning(torch.polar((size / 2).exp(), angle), action.planes)
     parts = [0.5 * drawn(kind, action.size, generator) for kind in GENERATORS[action.kind]]
     return torch.matrix_exp(torch.stack(parts).sum(0))
 
@@ -158,6 +176,14 @@ GENERATORS = {
     "orthogonal fixing ones": ("skew fixing ones",),
     "invertible": ("skew", "symmetric"),
 }
+
+
+def turning(z: Complex128[Tensor, "*within p"], planes: Sequence[tuple[int, int]]) -> Matrices:
+    """Matrices that turn and scale each of some pairs of dimensions as its complex number does."""
+    i, j = torch.tensor(planes).T
+    M = torch.zeros(*z.shape[:-1], 2 * len(i), 2 * len(i), dtype=torch.float64)
+    M[..., i, i], M[..., j, j], M[..., j, i], M[..., i, j] = z.real, z.real, z.imag, -z.imag
+    return M
 
 
 def drawn(kind: str, size: Sequence[int], generator: torch.Generator) -> Matrices:
@@ -180,6 +206,57 @@ def find_actions(forward: Evaluated, seed: int = 0) -> list[Action]:
         # Heads and experts are moved as a whole: what else is free lies in the groups within them.
         for group in forward.spec.free:
             found += [] if group in outer else _of_group(forward, group, generator)
+    return found
+
+
+def find_planes(forward: Evaluated, seed: int = 0) -> list[Action]:
+    """Turns and scales of pairs of dimensions, in queries and inversely in keys, that rotary embeddings leave free.
+
+    Args:
+        forward: as of ``find_actions``, with the axes that the network would have if all constants were alike: there
+            the planes are a group, which occurs twice in the axis of dimensions, (P, P) or P x 2.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    found: list[Action] = []
+    for group in forward.spec.free:
+        joined = {name: tuple(_joined(axis, group) for axis in axes) for name, axes in forward.spec.axes.items()}
+        if joined != forward.spec.axes:
+            with torch.no_grad():
+                found += _of_planes(forward, group, joined, generator)
+    return found
+
+
+def _joined(axis: Axis, group: str) -> Axis:
+    """An axis in which both halves of the planes, or each pair, are one."""
+    if not isinstance(axis, Product | Concat):
+        return axis
+    parts = [_joined(part, group) for part in axis.parts]
+    again = group if isinstance(axis, Concat) else 2
+    pair = [n for n in range(len(parts) - 1) if parts[n] == group and parts[n + 1] == again]
+    for n in pair[:1]:
+        del parts[n + 1]
+    return parts[0] if len(parts) == 1 else type(axis)(tuple(parts))
+
+
+def _of_planes(forward: Evaluated, group: str, joined: dict[str, Axes], generator: torch.Generator) -> list[Action]:
+    """The turns and scales of one group of planes, whose axes are joined."""
+    size = forward.spec.groups[group].size
+    groups = forward.spec.groups | {group: replace(forward.spec.groups[group], size=2 * size)}
+    spec = replace(forward.spec, axes=joined, groups=groups)
+    relations = _Relations(forward, group)
+    found = []
+    for row in relations.solutions(drawn("scales", shape(group, forward.spec.groups), generator)):
+        powers: dict[str, dict[Occurrence, float]] = {}
+        halves = False
+        for name, where in relations.powers(row).items():
+            tensor = next(forward.values[node] for node, first in forward.names.items() if first == name)
+            places = occurrences(joined[name], group, groups, tensor.shape)
+            # Each place stands for two blocks, or for a pair of entries in one.
+            halves = len(where) == 2 * len(places)
+            powers[name] = dict(zip(places, [*where.values()][:: 1 + halves], strict=False))
+        planes = tuple((i, i + size) if halves else (2 * i, 2 * i + 1) for i in range(size))
+        action = _proven(forward, Action(group, "planes", powers, spec, planes=planes), generator)
+        found += [] if action is None else [action]
     return found
 
 

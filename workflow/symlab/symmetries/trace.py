@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_map
 
 from symlab.batches import Inputs, parts_of
 from symlab.errors import UserError
+from symlab.symmetries.axis_atoms import Value
 from symlab.symmetries.derive_spec import axes_of, derive_spec, free_parts
 from symlab.symmetries.forward_graph import (
     ForwardGraph,
@@ -97,13 +98,17 @@ class Traced:
 
     @torch.no_grad()
     def evaluated(
-        self, state: Mapping[str, Tensor], x: Tensor | Inputs | tuple[Tensor, ...], wide: bool = False
+        self,
+        state: Mapping[str, Tensor],
+        x: Tensor | Inputs | tuple[Tensor, ...],
+        wide: bool = False,
+        of_constant: Callable[[Tensor], Value] = constant_value,
     ) -> Evaluated:
         """All values of the forward pass at a state, by all names, with their axes; in float64 if ``wide``."""
         exported, inputs = self._graphs[self.batch], parts_of(x)
         if wide:
             state, inputs = tree_map(widened, (dict(state), inputs))
-        propagation = Propagation(self._module, exported)
+        propagation = Propagation(self._module, exported, of_constant)
         spec = derive_spec(propagation)
         first_names = {name: value.parameter or name for name, value in propagation.parameters.items()}
         outputs = tuple(next(node for node in exported.graph.nodes if node.op == "output").all_input_nodes)
