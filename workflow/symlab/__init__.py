@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from symlab.errors import UserError
 
 if TYPE_CHECKING:
-    from symlab.own.align import Aligned, align
+    from symlab.own.align import align
+    from symlab.own.aligned import Aligned
     from symlab.own.collapse import Collapse, collapse
     from symlab.own.diagnose import Diagnosis, diagnose
     from symlab.own.escape import Escape, escape
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Aligned": "symlab.own.align",
+    "Aligned": "symlab.own.aligned",
     "Collapse": "symlab.own.collapse",
     "Diagnosis": "symlab.own.diagnose",
     "Escape": "symlab.own.escape",

@@ -1,14 +1,18 @@
 """Linear maps of neurons that change nothing: which are free, by hand, and that no others are claimed."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-from symlab import trace
+from symlab import align, merge, trace
+from symlab.alignment.permute import permute
 from symlab.alignment.rotations import actions_of
 from symlab.networks.vit import ViT
-from symlab.symmetries.actions import act, fold, random_element, reduced
+from symlab.symmetries.actions import act, fold, random_element
+from symlab.symmetries.relations import reduced
+from symlab.symmetries.symmetry_spec import random_permutations
 
 STREAM = "orthogonal fixing ones"
 
@@ -66,19 +70,22 @@ KINDS = {
     "tanh": (lambda: mlp(nn.Tanh()), {}),
     "relu": (lambda: mlp(nn.ReLU()), {"0": "scaled", "2": "scaled"}),
     "gelu": (lambda: mlp(nn.GELU()), {}),
-    "nothing between": (lambda: mlp(nn.Identity()), {"0": "invertible", "2": "invertible"}),
+    "nothing between": (
+        lambda: nn.Sequential(*mlp(nn.ReLU())[:2], nn.Linear(8, 4, bias=False), nn.Linear(4, 8), *mlp(nn.ReLU())[1:]),
+        {"0": "scaled", "2": "invertible", "3": "scaled", "5": "scaled"},
+    ),
     # Its eps keeps scales from being exact.
     "batch norm": (lambda: mlp(nn.Tanh(), nn.BatchNorm1d(8)), {}),
 }
 
 
-def drawn(name):
+def drawn(name, n=8):
     torch.manual_seed(0)
     module = KINDS[name][0]().eval().requires_grad_(False)
     for entry, tensor in module.state_dict().items():
         if tensor.is_floating_point() and tensor.dim() < 2:
             tensor.add_(0.3 * (torch.rand_like(tensor) if "var" in entry else torch.randn_like(tensor)))
-    return module, torch.randint(11, (8, 6)) if isinstance(module, Norms) else torch.randn(8, 64)
+    return module, torch.randint(11, (n, 6)) if isinstance(module, Norms) else torch.randn(n, 64)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -105,3 +112,53 @@ def test_maps_are_found_and_change_nothing_in_float64(name):
 def test_an_echelon_form_by_hand():
     rows = reduced(torch.tensor([[2.0, 4.0, 2.0], [1.0, 2.0, 3.0]]).double().numpy())
     assert rows.tolist() == [[1, 2, 0], [0, 0, 1]]
+
+
+def planted(module, x, group, seed):
+    """A network, and the same in another order and other bases."""
+    traced = trace(module, x[:4])
+    A = {
+        entry: tensor.double() if tensor.is_floating_point() else tensor
+        for entry, tensor in module.state_dict().items()
+    }
+    actions = actions_of(module, traced, x[:4], A)
+    generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
+    B = permute(A, traced.spec, random_permutations(traced.spec, rng))
+    for action in actions:
+        if group == "full":
+            B = act(fold(B, action), action, random_element(action, generator))
+        elif action.kind != "scaled":
+            # The orthogonal factor of a map of the kind is one of the kind.
+            U, _, V = torch.linalg.svd(random_element(action, generator))
+            B = act(fold(B, action), action, U @ V)
+    return A, B
+
+
+@pytest.mark.parametrize(
+    ("group", "method"), [("orthogonal", "activation"), ("full", "activation"), ("full", "weight")]
+)
+@pytest.mark.parametrize("name", [name for name, (_, kinds) in KINDS.items() if kinds])
+def test_planted_maps_and_permutations_are_undone(name, group, method):
+    module, x = drawn(name, 200)
+    A, B = planted(module, x, group, 3)
+    found, plain = (align(module.double(), A, B, x, method, group=each) for each in (group, "permutation"))
+    assert found.reference is not None
+    for entry, tensor in found.reference.items():
+        torch.testing.assert_close(found.permuted[entry], tensor, atol=1e-4, rtol=1e-4)
+    if found.transforms:
+        assert not all(torch.allclose(plain.permuted[entry], tensor, atol=1e-2) for entry, tensor in A.items())
+
+
+def test_networks_merge_in_one_basis():
+    module, x = drawn("vit", 200)
+    A, B = planted(module, x, "full", 3)
+    _, C = planted(module, x, "full", 4)
+    merged = merge(module.double(), [A, B, C], x, group="full")
+    module.load_state_dict(A)
+    before = module(x.double())
+    module.load_state_dict(merged.state)
+    torch.testing.assert_close(module(x.double()), before, atol=1e-4, rtol=1e-4)
+    first, *others = merged.universe.permuted
+    for other in others:
+        for entry, tensor in first.items():
+            torch.testing.assert_close(other[entry], tensor, atol=1e-4, rtol=1e-4)

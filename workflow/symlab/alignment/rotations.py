@@ -1,15 +1,16 @@
 """Alignment by linear maps in closed form: streams by Procrustes, heads by what no map of them changes, then each head.
 
-Order: gains are folded into what reads them and, if scales count, both sides of every map balanced, in all networks;
-rotations of streams (Procrustes on activations, or on weights), heads matched by their products W_q' W_k and W_o W_v,
-which are the same in any basis; bases within heads by Procrustes of both sides (cross-network maps that keep balance
-are rotations). Neurons and signs are matched afterwards, with all this settled (``settled_spec``).
+Order: gains are folded into what reads them and, if scales count, both sides of every map balanced, in all networks
+(``prepared``; between balanced networks all maps are rotations); streams are rotated by Procrustes on activations, or
+on weights; heads matched by their products W_q' W_k and W_o W_v, which are the same in any basis; bases within heads by
+Procrustes of both sides; then the other neurons and their signs are matched as ever. By weights this is repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,29 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.alignment.activation_matching import Shown
-from symlab.alignment.matching import Permutations, match_all
+from symlab.alignment.activation_matching import ActivationMatching, Shown, activation_matching
+from symlab.alignment.averaging import average
+from symlab.alignment.matching import Permutations, compose, joint, match_all
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
-from symlab.alignment.signs import general_position
+from symlab.alignment.signs import Signs, general_position, signed_matching
+from symlab.alignment.universe import one_name_each
+from symlab.alignment.weight_matching import weight_matching
 from symlab.batches import Inputs
 from symlab.symmetries.actions import Action, Matrices, act, find_actions, find_planes, fold, turning
 from symlab.symmetries.propagation import alike_value
+from symlab.symmetries.signs import Flip, apply_flips
 from symlab.symmetries.symmetry_spec import SymmetrySpec, blocks, identity
 from symlab.symmetries.trace import Traced
 
 # A gain this small beside the largest one is not divided by.
 SMALLEST_GAIN = 1e-3
+# Turns of balancing at most, and by how much the last one may differ from the identity.
+MOST_BALANCINGS, BALANCED = 200, 1e-9
 # Directions this small beside the largest one are balanced no further.
 SMALLEST_SHARE = 1e-9
+# By weights: passes over streams, heads and neurons, and what one must gain of similarity for another to follow.
+MOST_SWEEPS, SMALLEST_GAIN_OF_SWEEP = 20, 1e-6
 
 State = Mapping[str, Tensor]
 
@@ -53,18 +62,22 @@ def actions_of(
 
 
 @dataclass(frozen=True)
-class Rotated:
-    """A network in the bases of others.
+class Mapped:
+    """A network in the bases of others: its ``prepared`` state renumbered, then mapped, then its signs turned.
 
     Attributes:
-        state: its state, heads renumbered and everything mapped, in float64.
+        state: its state in float64.
+        permutations: of all groups; those that maps act on stay, but for heads.
         maps: the matrices, by the number of the action.
-        heads: by group of heads how they were renumbered; other groups' neurons stay.
+        matching: how the other groups were matched; None by weights.
+        signs: by the number of a flip.
     """
 
     state: dict[str, Tensor]
+    permutations: Permutations
     maps: dict[int, Matrices]
-    heads: Permutations
+    matching: ActivationMatching | None = None
+    signs: Signs = field(default_factory=dict)
 
 
 def prepared(state: State, actions: Sequence[Action], scales: bool) -> dict[str, Tensor]:
@@ -72,8 +85,16 @@ def prepared(state: State, actions: Sequence[Action], scales: bool) -> dict[str,
     result = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
     for action in actions:
         result = fold(result, action)
-        if scales and action.kind in ("scaled", "invertible", "planes"):
-            result = act(result, action, _balancing(result, action))
+    balanced = [action for action in actions if scales and not action.kind.startswith("orthogonal")]
+    # Neighbours share weights: in turns until all are balanced, which is where all weights together are smallest.
+    for _ in range(MOST_BALANCINGS if balanced else 0):
+        moved = 0.0
+        for action in balanced:
+            M = _balancing(result, action)
+            moved = max(moved, float((M - torch.eye(M.shape[-1], dtype=M.dtype)).abs().max()))
+            result = act(result, action, M)
+        if moved < BALANCED:
+            break
     return result
 
 
@@ -83,39 +104,135 @@ def foldable(state: State, action: Action) -> bool:
     return all(bool(size.min() > SMALLEST_GAIN * size.max()) for size in sizes)
 
 
-def rotate(
+def map_by_activations(
     traced: Traced,
     references: Sequence[State],
     state: State,
     actions: Sequence[Action],
-    x: Tensor | Inputs | None,
+    flips: Sequence[Flip],
+    x: Tensor | Inputs,
     rows: int,
+    rng: np.random.Generator,
+    dtype: torch.dtype = torch.float32,
     shown: Shown = iter,
-    unsettled: Sequence[str] = (),
-) -> Rotated:
-    """Bring a network to the bases of others, in the mean over these.
+) -> Mapped:
+    """Bring a network to the bases and order of others by activations, in the mean over these.
 
     Args:
         references, state: by all names, as ``prepared`` gives them.
-        x: inputs on which streams are compared, ``rows`` at a time; None compares their weights.
-        unsettled: groups whose neurons have another order in the references; weights along them are not compared.
+        flips: signs that are matched too, if there is one reference; of groups that no map acts on.
+        x: inputs, of which ``rows`` are passed through the networks at a time.
+        rng, shown: as of ``activation_matching``.
     """
-    spec, moved = traced.spec, dict(state)
-    maps: dict[int, Matrices] = {}
-    streams = [n for n, action in enumerate(actions) if action.kind.startswith("orthogonal")]
-    of_heads = [n for n, action in enumerate(actions) if action.kind in ("invertible", "planes")]
-    groups = [actions[n].group for n in streams]
-    known = {} if x is None else _crosses(traced, references, moved, groups, x, rows, shown)
-    for n in streams:
-        C = known.get(actions[n].group)
-        maps[n] = procrustes(_cross(references, moved, actions[n], unsettled) if C is None else C, actions[n])
-        moved = act(moved, actions[n], maps[n])
-    heads = _matched_heads(references, moved, [actions[n] for n in of_heads], spec)
-    moved = permute(moved, spec, identity(spec) | heads) if heads else moved
-    for n in of_heads:
-        maps[n] = procrustes(_cross(references, moved, actions[n], ()), actions[n])
-        moved = act(moved, actions[n], maps[n])
-    return Rotated(moved, maps, heads)
+    spec = traced.spec
+    record = partial(_crosses, traced, x=x, rows=rows, dtype=dtype, shown=shown)
+    rotated, maps = _with_streams(references, state, actions, record)
+    rest = replace(traced, spec=settled_spec(spec, actions, state))
+    given, moved = [narrow(each, dtype) for each in references], narrow(rotated, dtype)
+    signs: Signs = {}
+    if flips and len(references) == 1:
+        signed = signed_matching(rest, given[0], moved, x, rows, flips, rng, shown)
+        matching, signs = signed.matching, signed.signs
+    else:
+        matching = activation_matching(rest, given, moved, x, rows, rng, shown)
+    renumbered = apply_flips(permute(rotated, rest.spec, matching.permutations), rest.spec, flips, signs)
+    result, heads, inner = _with_heads(references, renumbered, actions, spec)
+    by_weights = tuple(group for group in matching.by_weights if group in rest.spec.free)
+    matching = replace(matching, by_weights=by_weights)
+    return Mapped(result, compose(matching.permutations, heads, spec.groups), maps | inner, matching, signs)
+
+
+def map_by_weights(
+    traced: Traced,
+    references: Sequence[State],
+    state: State,
+    actions: Sequence[Action],
+    rng: np.random.Generator,
+    restarts: int,
+) -> Mapped:
+    """Bring a network to the bases and order of others by its weights, until they come no closer.
+
+    Streams are rotated first by those weights alone along which no other neurons lie, as embeddings' and readouts'.
+    """
+    spec, reference = traced.spec, average(references)
+    once = one_name_each(spec, state)
+    done = Mapped(dict(state), identity(spec), {})
+    similarity = _similarity_of(once, reference, state)
+    for sweep in range(MOST_SWEEPS):
+        unsettled = spec.free if sweep == 0 else ()
+        rotated, maps = _with_streams([reference], done.state, actions, None, unsettled)
+        in_bases, heads, inner = _with_heads([reference], rotated, actions, spec)
+        rest = settled_spec(once, actions, state)
+        A, B = ({name: each[name] for name in once.axes} for each in (reference, in_bases))
+        order = weight_matching(rest, A, B, rng, restarts if sweep == 0 else 1).permutations
+        moved = permute(in_bases, spec, order)
+        gained = _similarity_of(once, reference, moved) - similarity
+        if gained <= SMALLEST_GAIN_OF_SWEEP:
+            break
+        similarity += gained
+        maps |= inner
+        if done.maps:
+            maps = {n: M @ _renumbered(done.maps[n], actions[n], heads) for n, M in maps.items()}
+        done = Mapped(moved, compose(done.permutations, compose(heads, order, spec.groups), spec.groups), maps)
+    return done
+
+
+def _similarity_of(spec: SymmetrySpec, A: State, B: State) -> float:
+    """The inner product of real weights over their norms."""
+    pairs = [(A[name].double(), B[name].double()) for name in spec.axes if A[name].is_floating_point()]
+    inner, a, b = (
+        float(sum((one * other).sum() for one, other in each))
+        for each in (pairs, [(a, a) for a, _ in pairs], [(b, b) for _, b in pairs])
+    )
+    return inner / (a * b) ** 0.5
+
+
+def _renumbered(M: Matrices, action: Action, permutations: Permutations) -> Matrices:
+    """Matrices for heads in another order."""
+    within = action.spec.groups[action.group].within
+    if not within:
+        return M
+    order = joint(within[-1], permutations, action.spec.groups)
+    return M.flatten(0, -3)[torch.as_tensor(order)].reshape(M.shape)
+
+
+def _of_heads(action: Action) -> bool:
+    return action.kind in ("invertible", "planes") and bool(action.spec.groups[action.group].within)
+
+
+def _with_streams(
+    references: Sequence[State],
+    state: State,
+    actions: Sequence[Action],
+    record: Callable[..., dict[str, Tensor]] | None,
+    unsettled: Sequence[str] = (),
+) -> tuple[dict[str, Tensor], dict[int, Matrices]]:
+    """A network with streams, and what else is mapped and lies within no heads, in the bases of others.
+
+    They are compared by the activations that are recorded, or by weights, but for those along ``unsettled`` groups.
+    """
+    streams = {n: each for n, each in enumerate(actions) if each.kind != "scaled" and not _of_heads(each)}
+    groups = [action.group for action in streams.values()]
+    known = {} if record is None else record(references, state, groups=groups)
+    moved, maps = dict(state), {}
+    for n, action in streams.items():
+        C = known.get(action.group)
+        maps[n] = procrustes(_cross(references, moved, action, unsettled) if C is None else C, action)
+        moved = act(moved, action, maps[n])
+    return moved, maps
+
+
+def _with_heads(
+    references: Sequence[State], state: State, actions: Sequence[Action], spec: SymmetrySpec
+) -> tuple[dict[str, Tensor], Permutations, dict[int, Matrices]]:
+    """A network with heads in the order of others, and in their bases; the order, of all groups, and the maps."""
+    of_heads = {n: action for n, action in enumerate(actions) if _of_heads(action)}
+    order = identity(spec) | _matched_heads(references, state, [*of_heads.values()], spec)
+    moved, maps = permute(state, spec, order), {}
+    for n, action in of_heads.items():
+        maps[n] = procrustes(_cross(references, moved, action, ()), action)
+        moved = act(moved, action, maps[n])
+    return moved, order, maps
 
 
 def procrustes(C: Float[Tensor, "*within d d"], action: Action) -> Matrices:
@@ -133,21 +250,29 @@ def procrustes(C: Float[Tensor, "*within d d"], action: Action) -> Matrices:
     return across @ U @ V @ across.T + ones @ ones.T / d
 
 
-def settled_spec(spec: SymmetrySpec, actions: Sequence[Action], heads: Permutations) -> SymmetrySpec:
-    """The spec in which groups that maps and invariants have brought in order stay in place: what is left to match."""
-    settled = {action.group for action in actions if action.kind not in ("scaled", "planes")} | {*heads}
+def settled_spec(spec: SymmetrySpec, actions: Sequence[Action], state: State) -> SymmetrySpec:
+    """The spec in which groups that maps, and invariants of heads, bring in order stay in place: what else to match."""
+    settled = {action.group for action in actions if action.kind not in ("scaled", "planes")}
+    for action in filter(_of_heads, actions):
+        settled |= {*action.spec.groups[action.group].within, *_beside(state, action)}
     groups = {name: replace(group, fixed=group.fixed or name in settled) for name, group in spec.groups.items()}
     return replace(spec, groups=groups, points={name: of for name, of in spec.points.items() if name not in settled})
 
 
 def _crosses(
-    traced: Traced, references: Sequence[State], state: State, groups: Sequence[str], x: Any, rows: int, shown: Shown
+    traced: Traced,
+    references: Sequence[State],
+    state: State,
+    groups: Sequence[str],
+    x: Any,
+    rows: int,
+    dtype: torch.dtype,
+    shown: Shown,
 ) -> dict[str, Float[Tensor, "d d"]]:
     """For groups with activations the sum over inputs and references of a b', as float64."""
-    numbered = dict(enumerate(references))
-    of_state = _narrow(state, x)
-    states_A = {n: _narrow(each, x) for n, each in numbered.items()}
-    moments = record_pair_moments(traced, states_A, dict.fromkeys(numbered, of_state), shown(x.split(rows)), groups)
+    states_A = {n: narrow(each, dtype) for n, each in enumerate(references)}
+    states_B = dict.fromkeys(states_A, narrow(state, dtype))
+    moments = record_pair_moments(traced, states_A, states_B, shown(x.split(rows)), groups)
     return {
         group: torch.stack([of_pair[group].cross for of_pair in moments.values()]).sum(0)
         for group in groups
@@ -155,10 +280,8 @@ def _crosses(
     }
 
 
-def _narrow(state: State, x: Tensor | Inputs) -> dict[str, Tensor]:
-    """A state in the precision of the inputs; of tokens, in float32."""
-    first = x.parts[0] if isinstance(x, Inputs) else x
-    dtype = first.dtype if first.is_floating_point() else torch.float32
+def narrow(state: State, dtype: torch.dtype) -> dict[str, Tensor]:
+    """A state with real numbers of a type."""
     return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
 
 
@@ -176,7 +299,8 @@ def _sides(
         for number, block in enumerate(blocks(state[name], action.spec.axes[name], groups) if name in state else ()):
             labels = [label for label, _ in block.labels]
             for (at, dim), power in where.items():
-                if at != number or {*labels} & {*skipped} or labels.count(action.group) > 1:
+                others = [*labels[:dim], *labels[dim + 1 :]]
+                if at != number or {*others} & {*skipped, action.group}:
                     continue
                 present = [labels.index(head) for head in heads if head in labels]
                 rest = [n for n in range(len(labels)) if n not in (*present, dim)]

@@ -254,10 +254,11 @@ def _add_matching(command: argparse.ArgumentParser) -> None:
     )
     matching.add_argument(
         "--group",
-        choices=("permutation", "signed"),
+        choices=("permutation", "signed", "orthogonal", "full"),
         default="permutation",
         help="signed: also the signs that the network leaves free: behind tanh and sin, in gated layers, in streams "
-        "normalised by their mean square; by activations (default: %(default)s)",
+        "normalised by their mean square; by activations. orthogonal: also rotations of streams and within heads. "
+        "full: also scales and invertible maps, all that symlab trace names (default: %(default)s)",
     )
     matching.add_argument(
         "--restarts",

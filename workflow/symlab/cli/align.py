@@ -17,7 +17,8 @@ from symlab.cli.figure import path_figure
 from symlab.cli.files import CONFIG, all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
 from symlab.connectivity.barrier import barriers
 from symlab.errors import UserError
-from symlab.own.align import MOST_POINTS, Aligned, align_models
+from symlab.own.align import align_models
+from symlab.own.aligned import MOST_POINTS, Aligned
 from symlab.own.report import of_alignment
 from symlab.own.weights import Weights, unshared
 from symlab.plotting.style import Style, apply_style, save
@@ -27,6 +28,8 @@ RESULTS = (
     "permuted",
     "permutations.safetensors",
     "signs.safetensors",
+    "reference.safetensors",
+    "transforms.safetensors",
     "spec.json",
     "matching.csv",
     "curve.csv",
@@ -79,6 +82,9 @@ def _write(options: Namespace, aligned: Aligned, folder: Path) -> None:
         signs = {f"{n}.{aligned.flips[n].group}": of_flip.astype(np.int64) for n, of_flip in aligned.signs.items()}
         turned = {f"{n}.{flip.group}": sorted(flip.turned) for n, flip in enumerate(aligned.flips)}
         write_tensors(folder / "signs.safetensors", signs, "signs", header | {"turned": turned})
+    if aligned.reference is not None:
+        save_file(unshared(aligned.reference), folder / "reference.safetensors", metadata=files[0].metadata or None)
+        write_tensors(folder / "transforms.safetensors", aligned.transforms, "transforms", header)
     write_text(folder / "spec.json", spec_as_json(aligned.spec))
     write_text(folder / "run.json", run_as_json(options))
     write_table(folder / "matching.csv", aligned.matching)

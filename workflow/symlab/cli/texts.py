@@ -115,6 +115,8 @@ writes to the folder aligned/:
   permuted.safetensors      B, renumbered: the same function, with B's names and types (of shards a folder, permuted/)
   permutations.safetensors  for each group of neurons, the neuron of B at each position
   signs.safetensors         with --group signed: what those neurons were multiplied by
+  reference.safetensors     with --group orthogonal or full: A as it is to be averaged with B, the same function
+  transforms.safetensors    with those: the matrices that map B's neurons, when they stand in A's order
   spec.json                 the groups, the axes they act on, and what was not understood
   matching.csv              how well neurons match: optimal, identity, and random permutations
   curve.csv, barriers.csv   loss and accuracy on the line from A to B, and to the renumbered B

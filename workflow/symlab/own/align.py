@@ -3,178 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 from tqdm import tqdm
 
 from symlab.alignment.activation_matching import activation_matching
 from symlab.alignment.matching import Permutations, objectives
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import check_alignment, permute
+from symlab.alignment.rotations import narrow
 from symlab.alignment.signs import Signs, signed_matching, signs_of
 from symlab.alignment.universe import METHODS
 from symlab.alignment.weight_matching import weight_matching
-from symlab.connectivity.barrier import barriers
-from symlab.connectivity.merge import average_network, scores
-from symlab.connectivity.path import curve
 from symlab.errors import UserError
-from symlab.own import report
+from symlab.own.aligned import Aligned
+from symlab.own.maps import free_maps
 from symlab.own.models import Models, load_models, traced_symmetries
-from symlab.own.modules import foreign
-from symlab.own.network import Network, State
-from symlab.own.weights import Weights, unshared, weights_of
+from symlab.own.network import Network
+from symlab.own.weights import Weights, weights_of
 from symlab.products import fast_products
 from symlab.seeds import numpy_rng
 from symlab.symmetries.signs import Flip, apply_flips
 from symlab.symmetries.symmetry_spec import SymmetrySpec, shape
 from symlab.symmetries.trace import Traced
 
-GROUPS = ("permutation", "signed")
+CONTINUOUS = ("orthogonal", "full")
+GROUPS = ("permutation", "signed", *CONTINUOUS)
 CHECKED_SAMPLES = 256
 RANDOM_PERMUTATIONS = 16
-# Points of the line that are computed in one pass: a step of the progress bar.
-POINTS_AT_ONCE = 5
-MOST_POINTS = 10_001
 # Moments of activations take 8 d^2 bytes a group of d neurons; where all take more, there are several passes.
 MOMENTS_AT_ONCE = 2**31
 Worth = dict[str, dict[str, float]]
-
-
-@dataclass(frozen=True, repr=False)
-class Aligned:
-    """Network B renumbered, and how; printed, what that is worth.
-
-    Attributes:
-        permutations: by group of neurons, [size] or [*sizes of the groups it lies within, size]: which neuron of B
-            stands at each position.
-        permuted: B's weights with its neurons in A's order, by B's names and in its types.
-        matching: for each group and kind of permutation (match, identity, random) the mean correlation of the
-            activations of neurons that it puts together; without data no rows.
-        remarks: sentences: groups left in place or matched by weights and why, what was renamed or left out.
-        spec: the groups, and which axes they act on.
-        method: what neurons were compared by.
-        models: both networks and the data.
-        flips: the ways in which signs of neurons are free, if the ``group`` was "signed".
-        signs: by the number of a flip those by which B's neurons were multiplied when they stood in A's order.
-    """
-
-    permutations: Permutations
-    permuted: dict[str, Tensor]
-    matching: pd.DataFrame
-    remarks: tuple[str, ...]
-    spec: SymmetrySpec
-    method: str
-    models: Models
-    flips: tuple[Flip, ...] = ()
-    signs: Signs = field(default_factory=dict)
-
-    @cached_property
-    def aligned(self) -> State:
-        """B, renumbered, by the module's names."""
-        return self.models.network.state(self.permuted)
-
-    def interpolate(self, lam: float, *, repair: bool = False) -> dict[str, Tensor]:
-        """The network at (1 - lam) A + lam B, B renumbered; its batch norm statistics are estimated anew on the data.
-
-        Args:
-            lam: 0 gives A and 1 gives B, as they are.
-            repair: rescale the channels of layers with a bias to their mean statistics (Jordan et al. 2023).
-
-        Returns:
-            Its weights by A's names and in A's types.
-
-        Raises:
-            UserError: it has batch norms, or REPAIR is asked for, and there are no data.
-        """
-        A, ends = self.models.files[0].tensors, [self.models.states[0], self.aligned]
-        if lam in (0, 1):
-            return self.models.network.as_given(ends[int(lam)], A)
-        return self.models.network.as_given(
-            average_network(self.models.module, ends, self.models.x, [1 - lam, lam], repair), A
-        )
-
-    def curve(self, points: int = 25, *, repair: bool = False) -> pd.DataFrame:
-        """Loss and accuracy on the line from A to B as it is (``aligned`` False) and renumbered (True).
-
-        Args:
-            points: on each line, odd, so that the middle is one.
-            repair: rescale activations along both lines to the statistics of their ends.
-
-        Returns:
-            One row a point: ``aligned``, ``lambda`` (0 at A), ``loss``, ``accuracy`` (a fraction; NaN without labels).
-
-        Raises:
-            UserError: there are no targets, or ``points`` is even or below 3.
-        """
-        if not 3 <= points <= MOST_POINTS or points % 2 == 0:
-            raise UserError(
-                f"points is {points}; it must be an odd number from 3 to {MOST_POINTS}, so that the middle is on the "
-                "line."
-            )
-        models = self.models
-        if models.y is None:
-            raise UserError("a curve needs targets: give data as (x, y).")
-        lambdas = np.linspace(0, 1, points).tolist()
-        parts = [lambdas[start : start + POINTS_AT_ONCE] for start in range(0, len(lambdas), POINTS_AT_ONCE)]
-        ends = {False: models.states[1], True: self.aligned}
-        measured = partial(
-            curve,
-            x=models.inputs(),
-            y=models.y,
-            task=models.task,
-            batch_size=models.rows,
-            statistics_x=models.x,
-            repair=repair,
-        )
-        tables = []
-        steps = [(aligned, part) for aligned in ends for part in parts]
-        for aligned, part in tqdm(steps, desc="walking from A to B", leave=False, disable=None):
-            with foreign("computing the network on the line from A to B"):
-                table = measured(models.module, models.states[0], ends[aligned], part)
-            tables.append(table.assign(aligned=aligned))
-        return pd.concat(tables, ignore_index=True)[["aligned", "lambda", "loss", "accuracy"]]
-
-    def barrier(self, points: int = 25, *, repair: bool = False) -> pd.DataFrame:
-        """Barriers on both lines, by ``aligned``, as ``symlab.connectivity.barrier.barriers`` describes them."""
-        return barriers(self.curve(points, repair=repair), ["aligned"])
-
-    @cached_property
-    def scores(self) -> pd.DataFrame | None:
-        """Loss and accuracy of A, B, the midpoints, the ensemble and a constant; None without targets."""
-        models = self.models
-        if models.y is None:
-            return None
-        A, B = models.files
-        networks: dict[str, Mapping[str, Tensor]] = dict(zip((str(A.path), str(B.path)), models.states, strict=True))
-        with foreign("computing the networks between A and B"):
-            for name, end in ((report.PLAIN, models.states[1]), (report.ALIGNED, self.aligned)):
-                networks[name] = models.network.state(
-                    models.network.as_given(
-                        average_network(models.module, [models.states[0], end], models.x), A.tensors
-                    )
-                )
-        ensemble = dict.fromkeys(list(networks)[:2], 1.0)
-        return scores(
-            models.module, networks, models.inputs(), models.y, models.task, {"ensemble": ensemble}, models.rows
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write B's renumbered weights to a safetensors file."""
-        save_file(unshared(self.permuted), path, metadata=self.models.files[1].metadata or None)
-
-    def __str__(self) -> str:
-        return report.of_alignment(self)
-
-    def __repr__(self) -> str:
-        return f"Aligned({self.models.name}, {len(self.permutations)} groups, method={self.method!r})"
 
 
 @fast_products()
@@ -201,7 +66,9 @@ def align(
             method "weight" needs no more than two inputs, for tracing; none if ``traced`` is given.
         method: compare neurons by their "activation" on the data, or by their "weight".
         group: "permutation", or "signed": where the network leaves signs of neurons free (behind odd functions, in
-            gated layers and streams normalised by their mean square) these are matched too, by activations.
+            gated layers and streams normalised by their mean square) these are matched too, by activations;
+            "orthogonal": also rotations of streams and within heads; "full": all that ``symlab trace`` names, scales
+            and invertible maps too. With these A changes too, in its weights but not in its function (``reference``).
         restarts: starts of the method "weight", of which the best is kept, see ``weight_matching``.
         seed: of the order of steps and starts.
         traced: ``trace(module, data)``, if it is known already.
@@ -230,6 +97,8 @@ def align_models(
     traced = traced_symmetries(models) if traced is None else traced
     network, spec = models.network, known_axes(traced.spec, models.network)
     traced = replace(traced, spec=spec)
+    if group in CONTINUOUS:
+        return _by_maps(models, traced, method, restarts, seed, group)
     flips = []
     if group == "signed":
         flips = signs_of(models.module, traced, models.inputs()[:2], network.by_all_names(models.states[0]), seed)
@@ -246,6 +115,44 @@ def align_models(
     table = _matching(worth, spec)
     remarks = [*models.remarks, *remarks]
     return Aligned(permutations, permuted, table, tuple(remarks), spec, method, models, tuple(flips), signs)
+
+
+def _by_maps(models: Models, traced: Traced, method: str, restarts: int, seed: int, group: str) -> Aligned:
+    """Two networks brought to one basis: both change, A by folding its gains (and balancing) alone."""
+    network, x = models.network, models.inputs()
+    A, B = (network.by_all_names(state.converted()) for state in models.states)
+    maps = free_maps(models, traced, [A, B], group, method, seed)
+    reference = maps.prepared(A)
+    rng = numpy_rng("align", seed, "restarts")
+    found = maps.align(models, traced, [reference], maps.prepared(B), method, restarts, rng)
+    made = [
+        network.as_given(narrow(state, network.dtype), file.tensors)
+        for state, file in zip((reference, found.state), models.files, strict=True)
+    ]
+    told = {
+        check_alignment(
+            models.module, before, network.state(after), x[: min(models.rows, CHECKED_SAMPLES)], traced.jumps()
+        )
+        for before, after in zip(models.states, made, strict=True)
+    }
+    matching = found.matching
+    worth = {} if matching is None else _worth(matching.correlations, matching.permutations, traced.spec, seed)
+    remarks = [] if matching is None else remarks_on(matching.by_weights, matching.in_place)
+    remarks = [*models.remarks, *maps.remarks, *remarks, *sorted(told - {""})]
+    transforms = {f"{n}.{maps.actions[n].group}": M.numpy() for n, M in found.maps.items()}
+    return Aligned(
+        found.permutations,
+        made[1],
+        _matching(worth, traced.spec),
+        tuple(remarks),
+        traced.spec,
+        method,
+        models,
+        maps.flips,
+        found.signs,
+        made[0],
+        transforms,
+    )
 
 
 def check_method(method: str, data: Any, traced: Traced | None) -> None:
@@ -268,7 +175,9 @@ def check_group(group: str, method: str) -> None:
         UserError: there is not, or it cannot.
     """
     if group not in GROUPS or (group == "signed" and method != "activation"):
-        raise UserError(f"group is {group!r} by {method}s; it must be permutation, or signed with activation.")
+        raise UserError(
+            f"group is {group!r} by {method}s; it must be permutation, orthogonal or full, or signed with activation."
+        )
 
 
 def known_axes(spec: SymmetrySpec, network: Network) -> SymmetrySpec:

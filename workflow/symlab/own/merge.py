@@ -21,7 +21,8 @@ from symlab.connectivity.least_squares import unfitted
 from symlab.connectivity.merge import combined_network, scores
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.own import report
-from symlab.own.align import CHECKED_SAMPLES, check_group, check_method, known_axes, remarks_on, shown
+from symlab.own.align import CHECKED_SAMPLES, CONTINUOUS, check_group, check_method, known_axes, remarks_on, shown
+from symlab.own.maps import in_one_basis
 from symlab.own.models import Models, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.weights import unshared
@@ -201,6 +202,8 @@ def _in_one_order(
 ) -> Universe:
     """The networks renumbered to the first one's order and, if the group is "signed", turned to its signs."""
     rng = numpy_rng("merge", seed, "restarts")
+    if group in CONTINUOUS:
+        return in_one_basis(models, traced, given, group, method, restarts, seed, rng)
     states: list[Mapping[str, Tensor]] = list(given)
     first, spec = [identity(traced.spec) for _ in states], traced.spec
     if group == "signed":

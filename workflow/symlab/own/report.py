@@ -15,7 +15,7 @@ from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import SymmetrySpec, groups_of, shape
 
 if TYPE_CHECKING:
-    from symlab.own.align import Aligned
+    from symlab.own.aligned import Aligned
     from symlab.own.merge import Merged
     from symlab.symmetries.actions import Action
 
