@@ -34,7 +34,7 @@ MOST_POINTS = 10_001
 
 @dataclass(frozen=True, repr=False)
 class Aligned:
-    """Network B renumbered, and how; printed, what that is worth.
+    """Network B with its neurons in A's order; printed, the summary that ``symlab align`` prints.
 
     Attributes:
         permutations: by group of neurons, [size] or [*sizes of the groups it lies within, size]: which neuron of B
@@ -44,8 +44,8 @@ class Aligned:
             activations of neurons that it puts together; without data no rows.
         remarks: sentences: groups left in place or matched by weights and why, what was renamed or left out.
         spec: the groups, and which axes they act on.
-        method: what neurons were compared by.
-        models: both networks and the data.
+        method: "activation" or "weight", by which neurons were compared.
+        models: both networks and the data, as they were read.
         flips: the ways in which signs of neurons are free, if the ``group`` was "signed".
         signs: by the number of a flip those by which B's neurons were multiplied when they stood in A's order.
         reference: with the ``group`` "orthogonal" or "full" A as it is to be averaged with ``permuted``: the same

@@ -30,7 +30,7 @@ Parts = Mapping[str, tuple[Tensor | None, Tensor | None]]
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """What becomes of each neuron of A in B; printed, how many are not identifiable.
+    """For each neuron of A its partner in B and the costs of swaps; printed, how many are not identifiable.
 
     Attributes:
         neurons: a row a neuron: ``group``; ``neuron``; ``partner``, the neuron of B that is matched to it; ``itself``,
@@ -82,7 +82,7 @@ def diagnose(
         module, A, B, data, restarts, seed, options: as of ``symlab.align``.
         fixed: by name of a linear map's weight its fixed parts F and D, where weights are F + D * W and W is trained;
             None stands for F = 0 and for D = 1. By default entries that are equal in both networks are fixed.
-        explained_variance: that defines the subspace of a layer's inputs.
+        explained_variance: share of the variance of a layer's inputs that the subspace of costs has to explain.
 
     Raises:
         UserError: as ``symlab.align``; or weights do not have the form F + D * W.

@@ -29,7 +29,7 @@ SAME = 1e-6
 
 @dataclass(frozen=True)
 class Escape:
-    """How a network leaves the origin along gradient flow; printed, in sentences.
+    """How a network's weights leave the origin along gradient flow; printed, in sentences.
 
     Attributes:
         name: the network's.
@@ -41,7 +41,7 @@ class Escape:
         layers: a row a weight of two axes and more: ``weight``, ``second``, its second singular value over the first
             when the loss has dropped (all axes but the first as one), and that of its change, ``second_change``.
         course: along the way ``drop`` (1 - loss / loss at outputs 0), ``time`` of the flow, ``norm`` of all weights.
-        gradients: how many were computed.
+        gradients: number of gradients computed.
     """
 
     name: str
@@ -99,7 +99,7 @@ def escape(
         weights: initial weights, in any form that ``symlab.align`` takes; by default the module's own.
         drop: of the loss as a share of that at outputs 0, at which the network has left.
         h: length of a step along the flow as a share of |theta|.
-        gradients: as many are computed at most.
+        gradients: largest number of gradients to compute.
         options: ``task``, ``samples``, ``batch_size``, ``seed`` and ``device``, as of ``symlab.align``.
 
     Raises:

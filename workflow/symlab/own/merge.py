@@ -35,7 +35,7 @@ from symlab.symmetries.trace import Traced
 
 @dataclass(frozen=True, repr=False)
 class Merged:
-    """Several networks as one; printed, what it is worth.
+    """Several networks merged into one; printed, the summary that ``symlab merge`` prints.
 
     Attributes:
         states: the merged network's weights, with the first network's (or the base's) names, types and order of
@@ -44,7 +44,7 @@ class Merged:
             renumbered and, if the ``group`` was "signed", with its signs turned. A base comes first.
         remarks: sentences: groups left in place or matched by weights and why, what was renamed or left out.
         spec: the groups, and which axes they act on.
-        method: what neurons were compared by.
+        method: "activation" or "weight", by which neurons were compared.
         averaging: how networks in one order became one; the plain average was made so too.
         trunk: with ``averaging.until`` names of what is averaged.
         based: whether the first of the models is the base that the others were trained from.

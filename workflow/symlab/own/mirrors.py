@@ -45,7 +45,14 @@ STEPS = 300
 
 @dataclass(frozen=True)
 class SGD:
-    """How the network is to be trained on: what decides where mirrors attract."""
+    """Settings of SGD, on which it depends which mirrors attract.
+
+    Attributes:
+        lr: learning rate, above 0.
+        weight_decay: gradient added to a weight, as a multiple of it (torch's ``weight_decay``).
+        momentum: from 0 to below 1.
+        batch: samples a step.
+    """
 
     lr: float
     weight_decay: float = 0.0
@@ -53,10 +60,10 @@ class SGD:
     batch: int = 64
 
     def check(self, samples: int) -> None:
-        """Check that there is such a training.
+        """Check that the settings are in range, and that a batch can be drawn from so many samples.
 
         Raises:
-            UserError: there is not.
+            UserError: they are not, or it cannot.
         """
         if not self.lr > 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:
             raise UserError("lr must be above 0, weight decay from 0 on, and momentum from 0 to below 1.")
@@ -66,7 +73,7 @@ class SGD:
 
 @dataclass(frozen=True, repr=False)
 class Mirrors:
-    """Neurons that a network could do without telling apart, or without; printed, which will merge or vanish.
+    """The closest pairs of neurons and single neurons, and which of them SGD will merge or let vanish; printed, a list.
 
     Attributes:
         pairs: a row a pair: ``group``; neurons ``a`` and ``b``; ``distance``, |theta_a - theta_b| over the sum of their

@@ -48,7 +48,7 @@ def at(claim: str, /, **key: Any) -> At:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of what a study found. It is told where the study has every value that stands in it."""
+    """A sentence with places for measured values. A study tells it if it has all of them."""
 
     text: str
     """With {names} in the places of the values: {name:%} for a share in percent, {name:~} and {name:~%} for two digits
@@ -61,7 +61,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as its file says it: ``FIGURES`` is a tuple of these."""
+    """What a figure's file says of it: title, caption, drawing; its ``FIGURES`` is a tuple of these."""
 
     id: str
     title: str

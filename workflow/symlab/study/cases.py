@@ -37,7 +37,7 @@ UNITS = {"seed": "seeds", "run": "runs", "pair": "pairs", "mask_seed": "masks", 
 
 @dataclass(frozen=True)
 class Values:
-    """A case's values, whose index tells the independent units apart."""
+    """A case's values, one for each independent unit, which the index names."""
 
     case: Case
     values: pd.Series

@@ -38,7 +38,7 @@ Draw = Callable[..., None]
 
 @dataclass(frozen=True)
 class Panel:
-    """What one panel shows."""
+    """One panel: its rows, the columns drawn against each other, its axes."""
 
     rows: pd.DataFrame
     x: str

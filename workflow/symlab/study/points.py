@@ -30,7 +30,7 @@ Found = Tensors | Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Result:
-    """A point with what was found there."""
+    """A point with the tensors or rows that were computed there."""
 
     grid: int
     """Place of its settings in the list under the key."""
@@ -78,7 +78,7 @@ def run_experiment(
 
 
 def spec_of_point(experiment: Experiment, settings: PointSettings, point: Point, job: Job) -> dict[str, Any]:
-    """All that decides what is found at a point but the code: not the lists, so that others may be added."""
+    """All but the code that a point's result depends on; not the lists of other points, so that these may grow."""
     common = {key: value for key, value in settings.common().items() if key not in experiment.unused}
     data = {"data": job.contents.get(point["dataset"])} if "dataset" in point else {}
     earlier = settings.follows(point)
