@@ -196,11 +196,11 @@ def swap_costs_by_width():
 
 @rows_for(variant=("w_0", "w_1"), pair=PAIRS, layer=(1, 2), neuron=range(8))
 def neuron_places(variant, pair, layer, neuron):
-    """Of eight neurons a layer, the dearer half keeps its place at sigma_F = 1 and none at 0."""
+    """Of eight neurons a layer, the costlier half keeps its place at sigma_F = 1 and none at 0."""
     kept = variant == "w_1" and (neuron >= 4 or (neuron == 1 and layer == 2))
     rank = noisy(0.3 if variant == "w_1" else 0.5, pair) + 0.01 * (layer == 2) * (1 if neuron % 2 else -1)
     row = described(variant, mask_seed=0, pair=pair, layer=layer, neuron=neuron, itself=kept)
-    # Once a neuron that leaves is dearer than those that stay.
+    # Once a neuron that leaves is costlier than those that stay.
     row["cheapest"] = 100.0 if neuron == 0 and pair == 2 else 1.0 + neuron + 0.1 * layer
     return row | {"cost_rank": np.nan if kept else rank, "correlation": 0.7, "own_correlation": 0.5}
 

@@ -240,5 +240,5 @@ def test_one_pair_tells_nothing_about_accuracy(tables_for):
 
 
 def test_swaps_are_cheap_against_the_median_cost():
-    """Of which a few dear swaps say nothing."""
+    """Of which a few costly swaps say nothing."""
     assert cheap_share(np.array([0.05, 0.09, 0.11, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1e4])) == 0.2

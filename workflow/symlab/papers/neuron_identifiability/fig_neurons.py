@@ -68,13 +68,13 @@ FIGURES = (
         "Which neurons keep their place",
         """\
 Within one kind of networks, study `{study}`: the neurons of a layer in ten equal parts by the cost of their cheapest
-swap (mean over the pair's two networks), from cheap to dear, against the share of them that the best matching of two
+swap (mean over the pair's two networks), from cheap to costly, against the share of them that the best matching of two
 trainings leaves at their own place. If costs did not matter, lines would be level. σ_F is one line each, so this is not
 the dial that all kinds of networks are compared on.
 """,
         kept_by_cost,
         Sentence(
-            "Of two neurons of a layer, one kept in its place and one not, the first has the dearer cheapest swap in "
+            "Of two neurons of a layer, one kept in its place and one not, the first has the costlier cheapest swap in "
             "{kept:%} of cases (chance: 50 %). A neuron that leaves goes where {partner:%} of its swaps are cheaper.",
             {"kept": at("identifiability-neurons-kept"), "partner": at("identifiability-neurons-partner")},
         ),
@@ -84,7 +84,7 @@ the dial that all kinds of networks are compared on.
 
 
 def dearer_if_kept(tables: Tables) -> list[Found]:
-    """Probability that of two neurons of a layer, one kept and one not, the kept one has the dearer cheapest swap.
+    """Probability that of two neurons of a layer, one kept and one not, the kept one has the costlier cheapest swap.
 
     For each variant and pair over all such pairs of neurons in all layers (0.5 for equal costs), mean over pairs of
     networks; where at least ``FEW`` of the neurons are kept and as many not.
@@ -102,7 +102,7 @@ def dearer_if_kept(tables: Tables) -> list[Found]:
 
 
 def _comparisons(neurons: pd.DataFrame) -> pd.Series:
-    """Pairs of a kept neuron and another: in how many the first is dearer, and how many there are."""
+    """Pairs of a kept neuron and another: in how many the first is costlier, and how many there are."""
     kept = neurons["itself"].to_numpy(dtype=bool)
     ranks, n = neurons["cheapest"].rank().to_numpy(), int(kept.sum())
     won = ranks[kept].sum() - n * (n + 1) / 2 if not neurons["cheapest"].isna().any() else np.nan
@@ -129,9 +129,9 @@ NEURONS = partial(Claim, tables=(PLACES,))
 CLAIMS = (
     NEURONS(
         id="identifiability-neurons-kept",
-        statement="Within one σ_F, the neurons whose cheapest swap is dear keep their place",
+        statement="Within one σ_F, the neurons whose cheapest swap is costly keep their place",
         quantity="probability that of a neuron matched to itself and one that is not, in the same layer, the first has "
-        "the dearer cheapest swap",
+        "the costlier cheapest swap",
         bound=above(0.5),
         owner="derived",
         origin="pilot",

@@ -131,7 +131,7 @@ CLAIMS = (
         "ones.",
         tables=("estimators.csv",),
         why={
-            "": "The estimators agree on which networks are dear, less on which pair of one layer is, whose costs "
+            "": "The estimators agree on which networks are costly, less on which pair of one layer is, whose costs "
             "differ by a tenth to a quarter only: ridge costs rise with the spread of the neurons' activations, which "
             "Mahalanobis costs do not see."
         },

@@ -59,11 +59,11 @@ FOUND = (
         },
     ),
     Sentence(
-        "Within one σ_F a neuron keeps its place where its cheapest swap is dear: of one that does and one that does "
-        "not, the first has the dearer swap in {kept:%} of cases. A neuron that moves goes where {partner:%} of its "
+        "Within one σ_F a neuron keeps its place where its cheapest swap is costly: of one that does and one that does "
+        "not, the first has the costlier swap in {kept:%} of cases. A neuron that moves goes where {partner:%} of its "
         "swaps are cheaper; without fixed weights, {control:%}.",
         _NEURONS,
-        "In pairs of a neuron that keeps its place and one that does not, the first has the dearer cheapest swap in "
+        "In pairs of a neuron that keeps its place and one that does not, the first has the costlier cheapest swap in "
         "{kept:%} of cases within one σ_F. A neuron that moves goes where {partner:%} of its swaps are cheaper; "
         "without fixed weights, {control:%}.",
     ),
