@@ -67,6 +67,12 @@ def test_every_kept_run_is_told_and_every_kept_figure_shown():
         assert {name for name in pictures if f"reference/{run.name}/{name}" not in text} == set()
 
 
+def test_every_preset_is_in_the_guide():
+    text = (ROOT / "docs" / "how-to" / "studies.md").read_text()
+    presets = [path.name for path in (ROOT / "workflow" / "presets").glob("*.yaml")]
+    assert [name for name in presets if f"`{name}`" not in text] == []
+
+
 def configs():
     """The whole configs that pages show."""
     for name in ("docs/reference/configuration.md", "docs/tutorial/first-study.md"):
