@@ -35,8 +35,8 @@ FIGURES = (
         "a loss above 1e-5 are not drawn.",
         above_each_teacher,
         Sentence("The matched barrier is largest at a width of {peaks} M.", {"peaks": at("permutation-2-peak-at-2M")}),
-        "The paper has 20 pairs up to m = 6M; wide students of M = 30 have fewer or none here, since the time of a step "
-        "grows as m².",
+        "The paper has 20 pairs up to m = 6M; wide students of M = 30 have fewer or none here, since the time of a "
+        "step grows as m².",
     ),
 )
 
