@@ -83,6 +83,13 @@ def test_merged_rows_give_the_same_barrier(M, d, m, n):
     np.testing.assert_allclose(minima_barriers(first, second, None, ELEVEN), direct, rtol=0, atol=1e-13)
 
 
+def test_a_pair_without_a_row_of_one_type_in_both():
+    first, second = (Minima(3, 4, np.array([types]), np.ones((1, 3))) for types in ([0, 1, 2], [1, 2, 0]))
+    expected = barriers(first.dense(), second.dense(), 3, ELEVEN)
+    assert expected > 0.01
+    np.testing.assert_allclose(minima_barriers(first, second, None, ELEVEN), expected, rtol=0, atol=1e-13)
+
+
 def test_no_barrier_where_the_counts_of_types_agree():
     rng = numpy_rng("equal counts")
     types = np.array([[0, 0, 0, 1, 1, 2]])

@@ -104,6 +104,7 @@ def _merged(
         rest = np.where(padding, 0.0, np.take_along_axis(values, places, axis=1))
         np.put_along_axis(W, np.take_along_axis(types, places, axis=1)[..., None], rest[..., None], axis=-1)
         rows.append(torch.from_numpy(W))
-        sums = np.bincount(groups, weights=values[same], minlength=n * M).reshape(n, M)
+        # Of no values numpy counts in integers.
+        sums = np.bincount(groups, weights=values[same], minlength=n * M).astype(float).reshape(n, M)
         axes.append(torch.from_numpy(sums - 1))
     return rows[0], rows[1], axes[0], axes[1]
