@@ -27,6 +27,10 @@ from symlab.symmetries.trace import Traced
 # What random signs may change in an output of size 1, in float64: networks make float32 of some values themselves.
 PROVEN = 1e-6
 
+# A softmax that is all but one-hot, or all but flat, tells nothing of the signs of its scores: signs are looked for at
+# two sizes of the weights, of which this is the smaller one.
+SMALLER = 0.4
+
 Signs = dict[int, Int[np.ndarray, "*within d"]]
 """By the number of a flip the signs of its group's neurons."""
 
@@ -44,7 +48,9 @@ def signs_of(
     """
     state = general_position(module, like, seed)
     rng = np.random.default_rng(seed)
-    flips = find_flips(traced.evaluated(state, x), seed)
+    forward = traced.evaluated(state, x, wide=True)
+    smaller = general_position(module, like, seed + 1, SMALLER)
+    flips = find_flips(forward, seed, [forward.at(smaller)])
     exact = copy.deepcopy(module).double()
 
     def changes(flip: Flip) -> bool:
@@ -70,8 +76,10 @@ def _wide_inputs(x: Tensor | Inputs) -> Tensor | Inputs:
     return x.double() if x.is_floating_point() else x
 
 
-def general_position(module: nn.Module, like: Mapping[str, Tensor], seed: int = 0) -> dict[str, Tensor]:
-    """A state like another, but with no entry 0 or alike, and matrices so large that all they feed tells.
+def general_position(
+    module: nn.Module, like: Mapping[str, Tensor], seed: int = 0, gain: float = 1.0
+) -> dict[str, Tensor]:
+    """A state like another, but with no entry 0 or alike, and matrices that make vectors ``gain`` times as long.
 
     Variances stay positive, and tied weights tied.
     """
@@ -87,7 +95,7 @@ def general_position(module: nn.Module, like: Mapping[str, Tensor], seed: int = 
                 rest = 0.3 * torch.randn(value.shape, generator=generator)
                 value = torch.where(value == 0, rest, value * factors)
                 if value.dim() > 1 and value.numel() > 1:
-                    value = value / (value.std() * (value.numel() / len(value)) ** 0.5 + 1e-12)
+                    value = gain * value / (value.std() * (value.numel() / len(value)) ** 0.5 + 1e-12)
                 value = value.to(like[name].dtype)
             drawn[key] = value.to(own.device)
         state[name] = drawn[key]

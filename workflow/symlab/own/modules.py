@@ -15,6 +15,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from symlab.batches import prediction
@@ -121,6 +122,10 @@ def bare(module: Any) -> nn.Module:
         )
     while (inner := getattr(module, "_orig_mod", None) or _of_devices(module)) is not None:
         module = inner
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UserError(
+            "the network is compiled by torch.jit, which hides its operations: give the module it was made of."
+        )
     return module
 
 

@@ -109,7 +109,7 @@ def _judged(scores: pd.DataFrame | None, average: str, n_networks: int, n_sample
 
 
 def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
-    """A sentence on how many axes of the network's matrices are renumbered, and which of them stay."""
+    """Sentences on how many axes of the network's matrices are renumbered, which of them stay, and why."""
     moved, stay = 0, []
     for name, parameter in module.named_parameters():
         axes = spec.axes.get(name, ())
@@ -120,8 +120,12 @@ def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
                 moved += 1
             elif spec.axes[name] and parameter.shape[n] > 1:
                 stay.append((name, n))
-    listing = f"; these stay, as those of inputs and outputs do: {listed(stay)}" if stay else ""
-    return f"{moved} of {moved + len(stay)} axes of matrices are renumbered{listing}."
+    told = f"{moved} of {moved + len(stay)} axes of matrices are renumbered"
+    for operation, axes in spec.mixed.items():
+        if kept := [axis for axis in stay if axis in axes]:
+            told += f"; these stay, for {operation} moves or combines what is along them: {listed(kept)}"
+            stay = [axis for axis in stay if axis not in kept]
+    return told + (f"; these stay, as those of inputs and outputs do: {listed(stay)}." if stay else ".")
 
 
 def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import prod
@@ -21,6 +22,10 @@ from torch import Tensor
 
 class Unsupported(Exception):
     """No rule covers this use of an operation; the message says what about it, or is empty."""
+
+
+OPERATION: ContextVar[str] = ContextVar("operation", default="an operation")
+"""What is being applied, for people: it is to blame for what it keeps in place."""
 
 
 class IndexSet:
@@ -33,7 +38,8 @@ class IndexSet:
     def __init__(self, size: int, fixed: bool = False, mixed: bool = False):
         self.size = size
         self.fixed = fixed
-        self.mixed = mixed
+        # By which operation; empty if by none.
+        self.mixed = OPERATION.get() if mixed else ""
         self.is_product = False
         self.children: list[IndexSet] = []
         self.split: Split | None = None
@@ -109,11 +115,11 @@ def is_fixed(node: IndexSet) -> bool:
     return all(atom.fixed or atom.size == 1 for atom in atoms(node))
 
 
-def fix(node: IndexSet, mixed: bool = True) -> None:
-    """Keep every index of the set in place; ``mixed`` if what is along it may have been moved or combined."""
+def fix(node: IndexSet, mixed: bool | str = True) -> None:
+    """Keep every index of the set in place; ``mixed`` if what is along it may be moved or combined, or by what."""
     for atom in atoms(node):
         atom.fixed = True
-        atom.mixed |= mixed
+        atom.mixed = atom.mixed or (OPERATION.get() if mixed is True else mixed or "")
         if atom.sorted_by is not None:
             order, atom.sorted_by = atom.sorted_by, None
             fix(order.of)
@@ -191,7 +197,7 @@ def unify(a: IndexSet, b: IndexSet) -> None:
     ordered = a.sorted_by is not None or b.sorted_by is not None
     irreconcilable = ordered or bool(a.children and b.children and not _unify_parts(a, b))
     if irreconcilable or is_fixed(a) or is_fixed(b):
-        mixed = irreconcilable or any(atom.mixed for node in (a, b) for atom in atoms(node))
+        mixed = next((atom.mixed for node in (a, b) for atom in atoms(node) if atom.mixed), irreconcilable)
         fix(a, mixed)
         fix(b, mixed)
     (kept, merged) = (a, b) if a.children else (b, a)

@@ -47,9 +47,20 @@ def derive_spec(propagation: Propagation) -> SymmetrySpec:
         name: tuple(_axis(bound_set(dim), names) for dim in value.dims)
         for name, value in propagation.parameters.items()
     }
-    return SymmetrySpec(
-        axes, groups, _points(propagation, names, groups), tuple(dict.fromkeys(propagation.unsupported))
-    )
+    points, unsupported = _points(propagation, names, groups), tuple(dict.fromkeys(propagation.unsupported))
+    return SymmetrySpec(axes, groups, points, unsupported, _kept(propagation))
+
+
+def _kept(propagation: Propagation) -> dict[str, tuple[tuple[str, int], ...]]:
+    """By the operations that may have moved or combined what is along them the parameters' axes that stay in place."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for name, value in propagation.parameters.items():
+        for n, dim in enumerate(value.dims):
+            within = [atom for atom in atoms(bound_set(dim)) if atom.size > 1]
+            blamed = next((atom.mixed for atom in within if atom.mixed), "")
+            if blamed and all(atom.fixed for atom in within):
+                found.setdefault(blamed, []).append((name, n))
+    return {operation: tuple(axes) for operation, axes in found.items()}
 
 
 def axes_of(propagation: Propagation, node: fx.Node) -> Axes | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import operator
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,10 +63,9 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
         program = _without_composites(program)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
         # torch.export raises errors of many unrelated types for what it cannot follow.
-        reason = str(error).strip().split("\n")[0]
         raise UserError(
             f"the forward pass of {type(module).__name__} cannot be traced at inputs of shape {shape_list(inputs)}: "
-            f"{reason} (torch.export must be able to follow it: no control flow that depends on values)."
+            f"{_why(module, error)}."
         ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_attention)
@@ -82,6 +83,31 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
         elif spec.target in program.constants:
             sources[spec.arg.name] = program.constants[spec.target]
     return ForwardGraph(program.graph, sources)
+
+
+def _why(module: nn.Module, error: Exception) -> str:
+    """Why torch.export cannot follow a network: in our words what people meet often, in its own what they do not."""
+    for path, part in module.named_modules():
+        where = f" in {path!r}" if path else ""
+        if isinstance(part, torch.jit.ScriptModule):
+            return f"it is compiled by torch.jit{where}, which hides its operations; give the module it was made from"
+        if ".quantized" in type(part).__module__:
+            return f"its weights are quantised{where}, packed as integers; give the network before it was quantised"
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if any(
+        frame.f_code.co_filename.endswith("modules/rnn.py") and frame.f_locals.get("batch_sizes") is not None
+        for frame in frames
+    ):
+        return (
+            "it packs sequences by their lengths, so that sizes depend on values; give a network that takes them padded"
+        )
+    library = str(Path(torch.__file__).parent)
+    own = [f for f in frames if not f.f_code.co_filename.startswith((library, str(Path(__file__).parents[1])))]
+    line = f" (line {own[-1].f_lineno} of {own[-1].f_code.co_filename})" if own else ""
+    if type(error).__name__ == "GuardOnDataDependentSymNode":
+        return f"which operations it computes, or on how many numbers, depends on values{line}"
+    reason = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"torch.export, which follows it, stops{line} with {type(error).__name__}: {reason}"
 
 
 def _by_argument(module: nn.Module, shapes: tuple[Any, ...]) -> Any:

@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 
 from symlab.errors import UserError
 from symlab.symmetries.axis_atoms import (
+    OPERATION,
     Dim,
     IndexSet,
     Positions,
@@ -105,6 +106,7 @@ class Propagation:
                 self._apply(node)
         self._fix(output.all_input_nodes, mixed=False)
         state = module.state_dict()
+        OPERATION.set("no operation that reads it")
         for name, value in self.parameters.items():
             if value.parameter not in self.used or not state[name].is_floating_point():
                 for dim in value.dims:
@@ -158,6 +160,8 @@ class Propagation:
         if torch.Tag.nondeterministic_seeded in tags and name not in CARRIERS | DROPPING:
             apply = None
         self.recorder.mixed = []
+        where = place(node) or type(self.module).__name__
+        OPERATION.set(f"{name} in {where!r}")
         try:
             if apply is None:
                 raise Unsupported
@@ -175,7 +179,6 @@ class Propagation:
             self._fix(node.all_input_nodes)
             if lost := [axis for axis in free if axis not in self._free_axes()]:
                 detail = f" ({problem})" if str(problem) else ""
-                where = place(node) or type(self.module).__name__
                 self.unsupported.append(
                     f"operation {name}{detail} in {where!r} (value {node.name}) is not known to the tracer: what meets "
                     f"it there stays in place, which is {listed(lost)}."

@@ -38,8 +38,8 @@ from symlab.symmetries.symmetry_spec import (
 
 # Operations that read a group in more places at once are not asked: its signs count as unknown.
 MOST_OCCURRENCES = 7
-# Of an operation's largest result; they are evaluated in float32.
-TOLERANCE = 1e-4
+# Of an operation's largest result; they are evaluated in float64.
+TOLERANCE = 1e-10
 # Neurons that are asked for each operation; one whose activation is 0 says nothing.
 NEURONS_ASKED = 3
 
@@ -171,17 +171,17 @@ class Evaluated:
         return replace(self, values=values)
 
 
-def find_flips(forward: Evaluated, seed: int = 0) -> list[Flip]:
-    """The signs that every operation allows, by group."""
+def find_flips(forward: Evaluated, seed: int = 0, others: Sequence[Evaluated] = ()) -> list[Flip]:
+    """The signs that every operation allows, by group, in a pass and in others of the same network at other states."""
     rng = np.random.default_rng(seed)
     found: list[Flip] = []
     with torch.no_grad():
         for group in forward.spec.free:
-            found += _of_group(forward, group, rng)
+            found += _of_group(forward, group, rng, others)
     return found
 
 
-def _of_group(forward: Evaluated, group: str, rng: np.random.Generator) -> list[Flip]:
+def _of_group(forward: Evaluated, group: str, rng: np.random.Generator, others: Sequence[Evaluated]) -> list[Flip]:
     """The independent flips of one group; none if an operation cannot be asked."""
     spec = forward.spec
     places: dict[fx.Node, list[Occurrence]] = {}
@@ -209,14 +209,15 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator) -> list[
             continue
         if len(inputs) > MOST_OCCURRENCES or not isinstance(forward.values[node], Tensor):
             return []
-        relation = _asked(forward, node, inputs, own, group, hidden, rng)
         columns = [unknowns[forward.names.get(each, each), occurrence] for each, occurrence in (*inputs, *own)]
-        for functional in nullspace(relation, len(columns)):
-            # A tensor that is read twice has one unknown for both.
-            row = 0
-            for n, column in enumerate(columns):
-                row ^= ((functional >> n) & 1) << column
-            constraints.add(row)
+        for each in (forward, *others):
+            relation = _asked(each, node, inputs, own, group, hidden, rng)
+            for functional in nullspace(relation, len(columns)):
+                # A tensor that is read twice has one unknown for both.
+                row = 0
+                for n, column in enumerate(columns):
+                    row ^= ((functional >> n) & 1) << column
+                constraints.add(row)
     return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
 
 
@@ -304,8 +305,8 @@ def _asked(
                     assert axes is not None
                     changed[each] = flipped(forward.values[each], axes, where, group, spec.groups, signs)
             for each in hidden_inputs:
-                changed[each] = evaluate(each, changed)
-            found = evaluate(node, changed)
+                changed[each] = forward.evaluate(each, changed)
+            found = forward.evaluate(node, changed)
             for of_result in product((0, 1), repeat=len(own)):
                 where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
                 axes = forward.axes.get(node)

@@ -85,12 +85,15 @@ class SymmetrySpec:
             are taken together, as more samples of the same neurons. A group without points is matched through the
             groups within it.
         unsupported: a sentence for each operation that the tracer does not know; axes that meet it stay in place.
+        mixed: by operations that may move or combine what is along them (and are known) parameters' axes, by name and
+            number, that stay in place for it; others stay as those of inputs, outputs and constants do.
     """
 
     axes: dict[str, Axes]
     groups: dict[str, Group]
     points: dict[str, tuple[Point, ...]] = field(default_factory=dict)
     unsupported: tuple[str, ...] = ()
+    mixed: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     @property
     def free(self) -> list[str]:

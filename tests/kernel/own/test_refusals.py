@@ -1,0 +1,88 @@
+"""What is refused names its true cause; what stays in place names the operation that keeps it."""
+
+import pytest
+import torch
+from torch import nn
+
+from symlab import UserError, align, trace
+from symlab.own.report import coverage
+
+
+def plain():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+class Packed(nn.Module):
+    """Texts of several lengths, packed for an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8, batch_first=True)
+
+    def forward(self, x):
+        lengths = (x != 0).any(-1).sum(1).clamp(min=1)
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.rnn(packed)[1][0][-1]
+
+
+class Deciding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = plain()
+
+    def forward(self, x):
+        return self.layers(x) if x.sum() > 0 else self.layers(-x)
+
+
+def int8():
+    return torch.ao.quantization.quantize_dynamic(plain(), {nn.Linear})
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "words"),
+    [
+        (lambda: torch.jit.script(plain()), (3, 4), "compiled by torch.jit"),
+        (lambda: torch.jit.trace(plain(), torch.randn(2, 4)), (3, 4), "compiled by torch.jit"),
+        (int8, (3, 4), "quantised in '0'"),
+        (Packed, (3, 5, 4), "packs sequences by their lengths"),
+        (Deciding, (3, 4), r"depends on values \(line \d+ of .*test_refusals.py\)"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_network_that_cannot_be_traced_is_told_why(build, shape, words):
+    with pytest.raises(UserError, match=words) as raised:
+        trace(build(), torch.randn(shape))
+    if "values" not in words:
+        assert "control flow" not in str(raised.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_align_refuses_a_compiled_script_in_a_sentence_too():
+    network = torch.jit.script(plain())
+    with pytest.raises(UserError, match="by torch[.]jit"):
+        align(network, plain(), plain(), torch.randn(9, 4))
+
+
+class Summing(nn.Module):
+    """Hidden neurons of the first layer are summed up one after another, those of the second are free."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(4, 8), nn.Linear(8, 6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.last(self.second(self.first(x).relu().cumsum(1)).relu())
+
+
+def test_axes_that_an_operation_keeps_are_told_from_those_of_inputs_and_outputs():
+    network = Summing()
+    spec = trace(network, torch.randn(3, 4)).spec
+    assert spec.free == ["second"]
+    kept = {axis for operation, axes in spec.mixed.items() for axis in axes}
+    assert kept == {("first.weight", 0), ("first.bias", 0), ("second.weight", 1)}
+    told = coverage(network, spec)
+    assert told.startswith("2 of 6 axes of matrices are renumbered")
+    by_operation, _, of_ends = told.partition("; these stay, as those of inputs and outputs do")
+    assert "cumsum" in by_operation
+    assert "'second.weight'" in by_operation and "'second.weight'" not in of_ends
+    assert "'last.weight'" in of_ends and "axis 1 of 'first.weight'" in of_ends
