@@ -121,8 +121,8 @@ def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
             elif spec.axes[name] and parameter.shape[n] > 1:
                 stay.append((name, n))
     told = f"{moved} of {moved + len(stay)} axes of matrices are renumbered"
-    for operation, axes in spec.mixed.items():
-        if kept := [axis for axis in stay if axis in axes]:
+    for operation, blamed in spec.mixed.items():
+        if kept := [axis for axis in stay if axis in blamed]:
             told += f"; these stay, for {operation} moves or combines what is along them: {listed(kept)}"
             stay = [axis for axis in stay if axis not in kept]
     return told + (f"; these stay, as those of inputs and outputs do: {listed(stay)}." if stay else ".")
