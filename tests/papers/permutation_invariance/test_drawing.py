@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE
 from symlab.papers.permutation_invariance.drawing import draw_means, say_pairs
+from symlab.papers.permutation_invariance.fig_09_minima import name_init
 from symlab.plotting.style import Look, Style, apply_style
 
 from .story import network_barriers, story
@@ -138,3 +139,8 @@ def test_tables_that_lack_what_is_shown_are_refused(number, change, words):
     tables, (name, *_) = story(number), FIGURES[f"permutation-{number}"].tables
     with pytest.raises(UserError, match=words):
         draw(number, tables | {name: change(tables[name])})
+
+
+@pytest.mark.parametrize(("init_std", "name"), [(1 / 36, "1/(md)"), (1 / 3, "1/√d"), (0.05, "0.05")])
+def test_initial_weights_are_called_by_their_formula(init_std, name):
+    assert name_init(pd.Series({"m": 4, "d": 9, "init_std": init_std})) == name
