@@ -75,7 +75,7 @@ def control_over_predicted(tables: Tables) -> list[Found]:
 FIGURES = (
     Drawing(
         "collapse-critical",
-        "The penalty at which branches die",
+        "The penalty above which branches vanish",
         "The penalty of hidden weights below which the best small neuron grows in a network without branches, and "
         "below which living branches stay, found by bisection, against the penalty of the last layer, in networks with "
         "two linear layers in each block (study `{study}`). Dashed: above it a single neuron costs more than it gains.",

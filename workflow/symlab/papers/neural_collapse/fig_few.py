@@ -77,7 +77,7 @@ def excess_where_few(tables: Tables) -> list[Found]:
 FIGURES = (
     Drawing(
         "collapse-few",
-        "Depth where it has nothing to do",
+        "Too few samples: depth changes nothing",
         "RN1 on as few samples as the first layer reads dimensions, and on more (study `{study}`). On few the first "
         "layer, which has no penalty, can put features anywhere: the optimum is that of free features at every depth.",
         depth_by_samples,

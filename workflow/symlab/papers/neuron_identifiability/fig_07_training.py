@@ -32,8 +32,8 @@ def against_epoch(tables: Tables, style: plot.Style) -> Figure:
 
 
 SEEN = Sentence(
-    "In its worst layer and epoch the way of the identity from random permutations to the optimal one is {apart:%} "
-    "longer with σ_F of 1 or more than with σ_F = 0.",
+    "On the way from random permutations to the optimal one the identity comes {apart:%} further with σ_F of 1 or more "
+    "than with σ_F = 0, in the worst layer and epoch.",
     {"apart": at("identifiability-7-apart")},
 )
 

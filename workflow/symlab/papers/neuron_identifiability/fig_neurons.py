@@ -69,8 +69,8 @@ FIGURES = (
         """\
 Within one kind of networks, study `{study}`: the neurons of a layer in ten equal parts by the cost of their cheapest
 swap (mean over the pair's two networks), from cheap to costly, against the share of them that the best matching of two
-trainings leaves at their own place. If costs did not matter, lines would be level. σ_F is one line each, so this is not
-the dial that all kinds of networks are compared on.
+trainings leaves at their own place. If costs did not matter, lines would be level. Each line has
+one σ_F, which therefore explains nothing of its slope.
 """,
         kept_by_cost,
         Sentence(

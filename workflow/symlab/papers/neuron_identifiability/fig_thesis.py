@@ -47,8 +47,8 @@ def scatter(tables: Tables, style: Style) -> Figure:
         points = {x.case.key["variant"]: (x.array, y.array) for x, y in pairs}
         swept = [variant for variant in variants[w_asymmetric(variants)].index if variant in points]
         for _, members in variants.loc[swept].groupby("dataset", sort=False):
-            dial = np.array([[each.mean() for each in points[variant]] for variant in members.index])
-            axis.plot(*dial.T, color="0.8", linewidth=4, zorder=0, solid_capstyle="round")
+            band = np.array([[each.mean() for each in points[variant]] for variant in members.index])
+            axis.plot(*band.T, color="0.8", linewidth=4, zorder=0, solid_capstyle="round")
         for variant, (x, y) in points.items():
             look = looks[variants.loc[variant, "label"]]
             # Of two values, both are shown: the ends of the bar.
@@ -171,8 +171,8 @@ FIGURES = (
 The thesis of the paper, study `{study}`: each point is a kind of network, at how identifiable its neurons are (a: how
 far the identity comes from random permutations to the optimal one by matching objective; b: the median cost of swapping
 two neurons, averaged over layers) and at how much train accuracy is lost halfway between two unaligned networks. The
-grey band joins W-asymmetric networks in the order of σ_F: they are one dial, not independent evidence. Swap costs are
-not defined for σ-MLPs.
+grey band joins W-asymmetric networks in the order of σ_F: they differ in σ_F alone and are no independent
+evidence. Swap costs are not defined for σ-MLPs.
 """,
         scatter,
         Sentence(
@@ -222,7 +222,7 @@ def _claim(name: str, table: str, measure: str, statement: str, quantity: str) -
         origin="pilot",
         reason="The paper says that not structural but effective symmetry breaking allows unaligned connectivity; it "
         "gives no number. Fewer than one in a hundred random orders of nine kinds have a correlation this low. The "
-        "kinds of one sweep over σ_F are one dial, no independent evidence.",
+        "kinds of one sweep differ in σ_F alone and are no independent evidence.",
         tables=(table, "barriers.csv"),
         measure=partial(correlate, name=measure),
     )
