@@ -151,7 +151,7 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
 
 def test_a_thumbnail_is_one_panel_of_a_figure_that_the_page_holds_once(finished):
     page = write_page(**finished)
-    assert 'viewBox="106 6 98 88"><use href="#drawing-figure-small-test-1"/>' in page
+    assert 'viewBox="108 8 94 84"><use href="#drawing-figure-small-test-1"/>' in page
     assert page.count('id="drawing-figure-small-test-1"') == 1
     # Letters are there once for all figures; what they hold refers to what there is.
     drawn = Parsed(page)

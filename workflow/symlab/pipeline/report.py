@@ -53,7 +53,7 @@ SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "•", "he
 """What stands for a verdict beside its colour where there is no room for the word."""
 OF_OWNERS = {"paper": "of the papers' own", "derived": "that we derived from a paper", "ours": "of ours"}
 """Whose claims there are, after their number."""
-THUMBNAIL_MARGIN = 4
+THUMBNAIL_MARGIN = 2
 View = dict[str, Any]
 
 
