@@ -20,6 +20,7 @@ from symlab.artifacts import read_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.crate import FILE, crate_text
+from symlab.pipeline.drawing import drawing_of
 from symlab.pipeline.ledger import (
     FAILED,
     FINDING,
@@ -35,6 +36,7 @@ from symlab.pipeline.ledger import (
     tell,
 )
 from symlab.pipeline.reference import command_help, escape, figure_table, settings_tables
+from symlab.pipeline.registry import FIGURES
 from symlab.pipeline.schema import schema_text
 from symlab.study.card import Paper
 
@@ -128,7 +130,8 @@ def gallery() -> Iterator[str]:
         for path in sorted(REFERENCE.glob("*/*.svg")):
             number = re.search(rf"(?:^|-)({paper.prefix}-[\w.]+)$", path.stem)
             if number is not None:
-                name = f"{paper.title_of(number[1])}, run {path.parent.name}"
+                title = drawing_of(FIGURES[number[1]]).title
+                name = f"{paper.title_of(number[1])}: {title} (run {path.parent.name})"
                 yield from (f"*{name}*", "", f"![{name}](../results/reference/{path.parent.name}/{path.name})", "")
 
 
