@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 from symlab import align, merge, trace
+from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.permute import permute
-from symlab.alignment.rotations import actions_of
 from symlab.networks.vit import ViT
 from symlab.symmetries.actions import act, fold, random_element
 from symlab.symmetries.relations import reduced
@@ -112,6 +112,25 @@ def test_maps_are_found_and_change_nothing_in_float64(name):
 def test_an_echelon_form_by_hand():
     rows = reduced(torch.tensor([[2.0, 4.0, 2.0], [1.0, 2.0, 3.0]]).double().numpy())
     assert rows.tolist() == [[1, 2, 0], [0, 0, 1]]
+
+
+# By hand, for d channels of a stream and d_h dimensions of a head: d (d - 1) / 2 rotations and a scale of all writers;
+# those that fix ones, (d - 1) (d - 2) / 2, and means of writers and readers, 2 d; d_h^2; a scale a neuron.
+DIMENSIONS = {
+    "before, mean square": {"embedding": 29, "gate": 5, "q:1": 16, "v:1": 16},
+    "before, mean and deviation": {"embedding": 37, "gate": 5, "q:1": 16, "v:1": 16},
+    "tied": {"gate": 5, "q:1": 16, "v:1": 16},
+    "nothing between": {"2": 16},
+}
+
+
+@pytest.mark.parametrize("name", DIMENSIONS)
+def test_no_other_maps_are_free(name):
+    module, x = drawn(name, 60)
+    traced, state = trace(module, x[:4]), module.state_dict()
+    found = dimensions_of(module, traced, x, state, actions_of(module, traced, x[:4], state))
+    assert {group: each.measured for group, each in found.items()} == DIMENSIONS[name]
+    assert {group: each.claimed for group, each in found.items()} == DIMENSIONS[name]
 
 
 def planted(module, x, group, seed):

@@ -16,19 +16,18 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from symlab.alignment.activation_matching import ActivationMatching, Shown, activation_matching
 from symlab.alignment.averaging import average
 from symlab.alignment.matching import Permutations, compose, joint, match_all
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
-from symlab.alignment.signs import Signs, general_position, signed_matching
+from symlab.alignment.signs import Signs, signed_matching
 from symlab.alignment.universe import one_name_each
 from symlab.alignment.weight_matching import weight_matching
 from symlab.batches import Inputs
-from symlab.symmetries.actions import Action, Matrices, act, find_actions, find_planes, fold, turning
-from symlab.symmetries.propagation import alike_value
+from symlab.symmetries.actions import Action, Matrices, act, fold, turning
 from symlab.symmetries.signs import Flip, apply_flips
 from symlab.symmetries.symmetry_spec import SymmetrySpec, blocks, identity
 from symlab.symmetries.trace import Traced
@@ -43,22 +42,6 @@ SMALLEST_SHARE = 1e-9
 MOST_SWEEPS, SMALLEST_GAIN_OF_SWEEP = 20, 1e-6
 
 State = Mapping[str, Tensor]
-
-
-def actions_of(
-    module: nn.Module, traced: Traced, x: Tensor | Inputs, like: Mapping[str, Tensor], seed: int = 0
-) -> list[Action]:
-    """The linear maps of neurons that change nothing, each proven by a random one at random weights in float64.
-
-    Args:
-        module: the network that was traced.
-        x: a few inputs.
-        like: a state of it, by all names, near which the random weights are drawn.
-        seed: of weights and maps that are drawn.
-    """
-    state = general_position(module, like, seed)
-    found = find_actions(traced.evaluated(state, x, wide=True), seed)
-    return found + find_planes(traced.evaluated(state, x, wide=True, of_constant=alike_value), seed)
 
 
 @dataclass(frozen=True)

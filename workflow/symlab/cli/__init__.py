@@ -191,6 +191,16 @@ def _add_collapse(collapse: argparse.ArgumentParser) -> None:
     _add_overwrite(collapse)
 
 
+def _add_trace(trace: argparse.ArgumentParser) -> None:
+    add_model(trace)
+    trace.add_argument(
+        "--complete",
+        action="store_true",
+        help="also measure, for groups of up to 64 neurons, whether other linear maps are free than those found: the "
+        "null space of the outputs' derivative (takes minutes for 64 neurons)",
+    )
+
+
 def _add_escape(escape: argparse.ArgumentParser) -> None:
     add_model(escape)
     forecast = escape.add_argument_group("the forecast")
@@ -339,7 +349,10 @@ COMMANDS = {
         texts.COLLAPSED,
     ),
     "trace": Command(
-        "print the permutation symmetries of a network of your own", texts.TRACE, add_model, "symlab.cli.trace:trace"
+        "print the symmetries of a network of your own, permutations, signs and linear maps",
+        texts.TRACE,
+        _add_trace,
+        "symlab.cli.trace:trace",
     ),
 }
 

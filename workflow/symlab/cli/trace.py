@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from symlab.alignment.rotations import actions_of
+from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.signs import signs_of
 from symlab.cli.files import models_of
 from symlab.own.models import trace_quietly
 from symlab.own.report import coverage, of_action
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import groups_of, shape
+
+# Samples whose outputs' derivatives tell whether all maps were found.
+COMPLETE_ON = 512
 
 
 def trace(options: Namespace) -> None:
@@ -25,6 +28,8 @@ def trace(options: Namespace) -> None:
     like = models.network.by_all_names(models.states[0])
     flips = signs_of(models.module, traced, models.inputs()[:2], like)
     actions = actions_of(models.module, traced, models.inputs()[:2], like)
+    many = models.inputs()[:COMPLETE_ON]
+    told = dimensions_of(models.module, traced, many, like, actions) if options.complete else {}
     print(f"{models.name}: {len(spec.free)} group(s) of neurons")
     for group in spec.groups:
         acted = [name for name, axes in spec.axes.items() if any(group in groups_of(axis) for axis in axes)]
@@ -36,6 +41,8 @@ def trace(options: Namespace) -> None:
         for action in actions:
             if action.group == group:
                 print(f"    {of_action(action)}")
+        if group in told:
+            print(f"    dimensions of its maps: {told[group].claimed} claimed, {told[group].measured} measured")
     print(coverage(models.module, spec))
     for sentence in models.remarks:
         print(sentence)

@@ -10,11 +10,11 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
+from symlab.alignment.actions import actions_of
 from symlab.alignment.averaging import average
 from symlab.alignment.matching import compose
 from symlab.alignment.rotations import (
     Mapped,
-    actions_of,
     foldable,
     map_by_activations,
     map_by_weights,

@@ -51,6 +51,9 @@ KINDS = {
     "skew": Kind(_skew, lambda d: d * (d - 1) // 2),
     "skew fixing ones": Kind(_fixing_ones, lambda d: (d - 1) * (d - 2) // 2),
     "symmetric": Kind(lambda noise: noise + noise.mT, lambda d: d * (d + 1) // 2),
+    # 1 a', of the mean that a norm takes off.
+    "means": Kind(lambda noise: noise[..., :1, :].expand_as(noise), lambda d: d),
+    "scale": Kind(lambda noise: torch.eye(noise.shape[-1], dtype=noise.dtype).expand_as(noise), lambda d: 1),
 }
 
 
@@ -155,6 +158,22 @@ class Relations:
         found[:, order] = reduced(right[len(order) - len(found) :])
         # What acts on no entry of the state acts on nothing.
         return found[np.abs(self.of_state(found.T).T).sum(1) > 0] if len(found) else found
+
+    def readers(self, X: Matrices) -> set[tuple[Any, Occurrence]]:
+        """The entries of the state that an operation contracts with a value: X on it undoes -X' on that."""
+        found = set()
+        for node in self.forward.nodes:
+            inputs = [(each, o) for each in read_by(node, self.hidden, self.places) for o in self.places[each]]
+            entries = [n for n, (each, _) in enumerate(inputs) if each in self.forward.names]
+            if not entries or len(inputs) < 2 or not isinstance(self.forward.values[node], Tensor):
+                continue
+            own = [(node, each) for each in self.places.get(node, ())]
+            relation = self._relation(node, inputs, own, between(node, self.hidden), X)
+            for at in entries:
+                others = (relation[:, at] - relation[:, n] for n in range(len(inputs)) if n != at)
+                if any(np.abs(each).max(initial=0) < 1e-4 for each in others):
+                    found.add((self.forward.names[inputs[at][0]], inputs[at][1]))
+        return found
 
     def _relation(
         self, node: fx.Node, inputs: Sequence[Any], own: Sequence[Any], through: Sequence[fx.Node], X: Matrices

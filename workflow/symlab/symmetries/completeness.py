@@ -1,0 +1,162 @@
+"""Whether the maps that are claimed of a group are all: the null space of the output's derivative, by dimension.
+
+Maps X of the group's neurons, one for all writers and one for all readers (queries and keys, or both sides of a
+bottleneck), change the outputs to first order by J X theta. The X that change nothing are the symmetries there are;
+those claimed are counted from the relations of the operations. Both are computed at random weights, gains folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symlab.symmetries.actions import PROVEN, Action, act, changed, fold
+from symlab.symmetries.relations import KINDS, Relations, drawn
+from symlab.symmetries.signs import Evaluated
+from symlab.symmetries.symmetry_spec import blocks, dim_of, shape
+
+# Singular values below this share of the largest count as 0: a norm's eps of 1e-6 is seen.
+NULL = 1e-8
+# Rows of the derivative beyond its columns, each the gradient of a random mean of the outputs.
+SPARE_ROWS = 8
+LARGEST = 64
+
+Roles = list[list[tuple[str, tuple[int, int]]]]
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Of the maps of a group's neurons inside one neuron of the groups that contain it."""
+
+    claimed: int
+    measured: int
+
+
+def dimensions(forward: Evaluated, group: str, actions: Sequence[Action], seed: int = 0) -> Dimensions | None:
+    """The dimensions of a group's maps; None if it is too large, or weights or outputs are too few to tell.
+
+    Args:
+        forward: as of ``find_actions``, of many inputs: with at least as many outputs as maps have entries.
+        actions: of the group, by first names.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    state = {name: forward.values[node] for node, name in forward.names.items()}
+    gains = actions[0].gains if actions else ()
+    folded = forward
+    if gains:
+        # A norm's bias is taken up by those of its readers, as its gain by their weights.
+        biases = {name for gain in gains for name, where in gain.powers.items() if min(where.values()) > 0}
+        state = fold(state, actions[0])
+        state |= {name: torch.zeros_like(state[name]) for name in biases - {gain.name for gain in gains}}
+        folded = forward.at(state)
+    relations, size = Relations(folded, group), shape(group, forward.spec.groups)
+    if size[-1] > LARGEST or not relations.stored:
+        return None
+    with torch.no_grad():
+        roles = _roles(relations, actions, generator)
+        claimed = _claimed(folded, relations, roles, generator)
+    measured = _measured(folded, relations, roles, generator)
+    return None if measured is None else Dimensions(claimed, measured)
+
+
+def _roles(relations: Relations, actions: Sequence[Action], generator: torch.Generator) -> Roles:
+    """Where a group occurs in the state, but for folded gains, by what else it does there."""
+    gains = {gain.name for action in actions for gain in action.gains}
+    size = shape(relations.group, relations.groups)
+    readers = relations.readers(drawn("symmetric", size, generator))
+    found: dict[tuple[object, ...], list[tuple[str, tuple[int, int]]]] = {}
+    for place in relations.stored:
+        if place[0] not in gains:
+            powers = [action.powers.get(place[0], {}).get(place[1], 0) for action in actions]
+            found.setdefault((place in readers, *powers), []).append(place)
+    return list(found.values())
+
+
+def _claimed(forward: Evaluated, relations: Relations, roles: Roles, generator: torch.Generator) -> int:
+    """The dimension of the maps, one a role, that satisfy the relations of all operations."""
+    size = shape(relations.group, relations.groups)
+    places = [place for role in roles for place in role]
+    of_roles = np.array([[float(place in role) for role in roles] for place in places])
+
+    def free(kind: str) -> int:
+        found = relations.solutions(drawn(kind, size, generator))
+        # Of those that leave folded gains alone.
+        left = [relations.columns[place] for place in relations.stored if place not in places]
+        _, sizes, right = np.linalg.svd(found[:, left].T, full_matrices=True)
+        found = (right[int((sizes > 1e-6).sum()) :] @ found)[:, [relations.columns[place] for place in places]].T
+        both = np.concatenate([found, of_roles], 1)
+        return (
+            int(sum(map(np.linalg.matrix_rank, (found, of_roles))) - np.linalg.matrix_rank(both)) if found.size else 0
+        )
+
+    counts = {kind: free(kind) for kind in KINDS}
+    if counts["skew"]:
+        counts["skew fixing ones"] = 0
+    if counts["symmetric"]:
+        counts |= {"scales": 0, "means": 0}
+    counts["scale"] = 0 if counts["symmetric"] or counts["scales"] else _exact_scales(forward, relations, roles)
+    return sum(count * KINDS[kind].dimension(size[-1]) for kind, count in counts.items())
+
+
+def _exact_scales(forward: Evaluated, relations: Relations, roles: Roles) -> int:
+    """Of the ways to scale all neurons together, a role each, those that the eps of norms does not break."""
+    found = 0
+    size = shape(relations.group, relations.groups)
+    M = torch.eye(size[-1], dtype=torch.float64).expand(*size, -1) * 1.5
+    state = {name: forward.values[node] for node, name in forward.names.items()}
+    for role in roles:
+        powers: dict[str, dict[tuple[int, int], float]] = {}
+        for name, occurrence in role:
+            powers.setdefault(name, {})[occurrence] = 1.0
+        action = Action(relations.group, "scaled", powers, forward.spec)
+        found += changed(forward, forward.at(act(state, action, M))) < PROVEN
+    return found
+
+
+def _measured(forward: Evaluated, relations: Relations, roles: Roles, generator: torch.Generator) -> int | None:
+    """The dimension of the null space of the outputs' derivative by the maps, one a role."""
+    d = shape(relations.group, relations.groups)[-1]
+    names = list(dict.fromkeys(name for role in roles for name, _ in role))
+    state = {name: forward.values[node].clone() for node, name in forward.names.items()}
+    state |= {name: state[name].requires_grad_() for name in names}
+    values = forward.at(state).values
+    outputs = torch.cat([values[node].flatten() for node in forward.outputs if values[node].is_floating_point()])
+    outputs = outputs[outputs.isfinite()]
+    columns = len(roles) * d * d
+    weights = [_by_map(relations, role, state, state) for role in roles]
+    if len(outputs) < columns + SPARE_ROWS or any(torch.linalg.matrix_rank(each) < d for each in weights):
+        return None
+    rows = []
+    for _ in range(columns + SPARE_ROWS):
+        mean = torch.randn(len(outputs), generator=generator, dtype=torch.float64)
+        found = torch.autograd.grad(outputs, [state[name] for name in names], mean, retain_graph=True)
+        gradients = dict(zip(names, found, strict=True))
+        with torch.no_grad():
+            rows.append(torch.cat([_by_map(relations, role, gradients, state).flatten() for role in roles]))
+    sizes = torch.linalg.svdvals(torch.stack(rows))
+    return columns - int((sizes > NULL * sizes[0]).sum())
+
+
+def _by_map(
+    relations: Relations,
+    role: Sequence[tuple[str, tuple[int, int]]],
+    gradients: dict[str, Tensor],
+    state: dict[str, Tensor],
+) -> Float[Tensor, "d d"]:
+    """G' theta: a derivative by X, which acts on all places of a role inside the first neuron of the groups around."""
+    group, groups, axes = relations.group, relations.groups, relations.forward.spec.axes
+    found = []
+    for name, (number, dim) in role:
+        pair = []
+        for tensor in (gradients[name], state[name]):
+            block = list(blocks(tensor, axes[name], groups))[number]
+            outer = [dim_of(other, block.labels[dim][1], block.labels) for other in groups[group].within]
+            rest = [n for n in range(block.tensor.dim()) if n not in (*outer, dim)]
+            pair.append(block.tensor.permute(*outer, *rest, dim)[(0,) * len(outer)].reshape(-1, groups[group].size))
+        found.append(pair[0].T @ pair[1])
+    return torch.stack(found).sum(0)
