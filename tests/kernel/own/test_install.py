@@ -1,9 +1,14 @@
 """What is installed without the extra 'studies' is enough for networks of one's own."""
 
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[3]
 # Packages of the extra by the names that they are imported by; torch itself needs jinja2 and markupsafe.
@@ -14,7 +19,9 @@ import sys
 sys.modules |= dict.fromkeys({STUDIES})
 import torch
 from torch import nn
+import symlab
 from symlab import align, merge, trace
+print(symlab.__file__)
 from symlab.cli import main
 
 build = lambda: nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
@@ -32,8 +39,44 @@ main(["align", "A.pt", "B.pt", "--model", "mine:build", "--data", "data.pt", "--
 
 
 def test_own_networks_need_nothing_of_the_studies(tmp_path):
-    done = subprocess.run([sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True)
+    _align_and_merge(tmp_path, {})
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_all_that_own_networks_need_and_nothing_large(tmp_path):
+    pytest.importorskip("setuptools", reason="the wheel is built by setuptools, which is not installed")
+    clone = tmp_path / "clone"
+    for name in ("workflow/symlab", "pyproject.toml", "README.md", "LICENSE"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / name, clone / name)
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        clone,
+    ]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("symlab-*-py3-none-any.whl")
+    assert wheel.stat().st_size < 2e6
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(tmp_path / "installed")
+    assert (tmp_path / "installed" / "symlab" / "py.typed").is_file()
+    _align_and_merge(tmp_path, {"PYTHONPATH": str(tmp_path / "installed")})
+
+
+def _align_and_merge(tmp_path, options):
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], cwd=tmp_path, capture_output=True, text=True, env=os.environ | options
+    )
     assert done.returncode == 0, done.stderr
+    assert not options or str(tmp_path) in done.stdout.splitlines()[0]
     assert "Verdict" in done.stdout
     assert (tmp_path / "out" / "curve.png").exists()
 
