@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
 from symlab.papers.mirror_symmetry.online.fig_03b_rank import final_ranks
+from symlab.papers.mirror_symmetry.online.fig_edges import decided
 from symlab.papers.mirror_symmetry.online.runs import midpoint
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
@@ -36,3 +38,10 @@ def test_three_seeds_cannot_judge_the_law():
 def test_midpoints_are_linear_in_the_logarithm_of_the_rate():
     assert midpoint(np.array([1.0, 4.0, 9.0]), np.array([0.0, 1.0, 1.0])) == pytest.approx(2.0)
     assert math.isnan(midpoint(np.array([1.0, 4.0]), np.array([0.6, 1.0])))
+
+
+@pytest.mark.parametrize(("growth", "error", "enough"), [(0.02, 1e-3, True), (0.01, 1e-3, False), (-0.02, 0.01, False)])
+def test_a_drift_is_decided_beyond_three_deviations_of_the_sum_of_its_steps(growth, error, enough):
+    """Of 10,000 steps the drift is 10,000 Λ and the deviation 100 times that of a step, here 50."""
+    row = pd.DataFrame([{"growth": growth, "steps": 10_000, "deviation": 0.5, "error": error}])
+    assert len(decided(row)) == enough

@@ -162,6 +162,13 @@ def test_a_peak_at_the_first_width_is_none_unless_that_is_the_teacher_s():
     assert set(rows["holds"]) == {None}
 
 
+@pytest.mark.parametrize(("kept", "judged"), [((6, 9, 30), False), ((6, 9, 12, 30), True), ((6, 9, 12, 15), False)])
+def test_a_peak_needs_two_widths_up_to_two_and_a_half_times_the_teacher_s_and_one_beyond(kept, judged):
+    table = widths()
+    rows = verdicts("2-peak-at-2M", {"widths_barriers.csv": table[(table["M"] == 6) & table["m"].isin(kept)]})
+    assert (rows["verdict"] != "not run").all() == judged
+
+
 def test_without_growth_at_the_largest_rate_there_is_nothing_to_compare_with():
     def verdict(low, high):
         table = sparsity()

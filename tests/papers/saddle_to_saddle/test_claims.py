@@ -106,3 +106,10 @@ def test_plateaus_that_are_not_over_decide_where_they_can(story):
         return each
 
     assert found(6)[0].value == 1 and found(4)[1] == "not run"
+
+
+def test_exact_rank_one_is_asked_of_noise_smaller_than_the_rank_one_part_alone(story):
+    found = {
+        (each.case.key["ratio"], each.case.key["noise"]) for each, _ in evaluate_claim(CLAIMS["prop3.3-exact"], story)
+    }
+    assert found == {("A", 0.1), ("A", 0.4), ("B", 0.1), ("B", 0.4)}
