@@ -1,6 +1,7 @@
 """What a user may get wrong is told in a sentence on stderr, with exit status 1 and nothing written."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -229,6 +230,16 @@ def test_the_process_ends_with_a_sentence_and_status_1(tmp_path):
     result = command("align", *files, "--model", "a:b", "--data", "c.npz", "--out", "d", folder=tmp_path)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == "Error: A.safetensors does not exist.\n"
+
+
+def test_an_interrupt_ends_with_the_shell_s_status_of_one(mlps, monkeypatch):
+    def interrupted(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(align_module, "align", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        mlps.align("mlp")
+    assert ended.value.code == 128 + signal.SIGINT
 
 
 def test_help_has_an_example_and_does_not_wait_for_torch(tmp_path):
