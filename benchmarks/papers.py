@@ -13,8 +13,9 @@ from symlab.data.digits import load
 from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet
+from symlab.papers.mirror_symmetry.convex.sparse_networks import Constraint, Trained, train
 from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_products
-from symlab.papers.mirror_symmetry.settings import Sparsity
+from symlab.papers.mirror_symmetry.settings import ENTRIES, FACTORS, PROXIMAL, PRUNED, SparseNetworks, Sparsity
 from symlab.papers.neural_collapse.trained_runs import Descent, objective_of
 from symlab.papers.permutation_invariance.minima import uniform_minima
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient
@@ -93,6 +94,21 @@ def mirror_online() -> Ways:
                     optimizer.step()
 
     return {"stacked": together, "loop": plain}
+
+
+def mirror_sparse() -> Ways:
+    """200 steps of seven networks whose first layer's entries are to vanish, by factors, proximal SGD and pruning."""
+    settings = SparseNetworks(steps=200)
+    x, y = map(torch.from_numpy, load(Digits(source="digits"), None).split("train"))
+    shapes = (settings.width, x.shape[1]), (settings.width,), (10, settings.width), (10,)
+
+    def steps(method: str) -> None:
+        drawn = torch.Generator().manual_seed(0)
+        start, *rest = (0.1 * torch.randn(shape, generator=drawn) for shape in shapes)
+        trained = Trained(method, Constraint(ENTRIES, *start.shape), start, settings.strengths, settings.lr)
+        train(trained, [each.expand(len(settings.strengths), *each.shape) for each in rest], x, y, settings, drawn)
+
+    return {method: partial(steps, method) for method in (FACTORS, PROXIMAL, PRUNED)}
 
 
 def collapse_depth_2() -> Ways:

@@ -47,6 +47,7 @@ def gap_against_steps(tables: Tables, style: Style) -> Figure:
         axis.axhline(CLOSE, color="0.7", linewidth=0.6)
 
     means = means[means["step"] > 0]
+    joined, title = {"join": True}, lambda name: name.split(" of ")[0]
     return facets(
         means,
         "step",
@@ -54,9 +55,9 @@ def gap_against_steps(tables: Tables, style: Style) -> Figure:
         looks,
         column="problem",
         axes=axes,
-        title=lambda problem: problem.replace(" of a matrix", ""),
+        title=title,
         draw=draw_rows,
-        options={"join": True},
+        options=joined,
         more=close,
     )
 
@@ -96,7 +97,7 @@ def slower_than_ista(tables: Tables) -> list[Found]:
     return (factors - ista).map(lambda log: log.groupby(level="seed").mean()).means()
 
 
-def righted(tables: Tables, *starts: str) -> list[Found]:
+def righted(tables: Tables, starts: tuple[str, ...]) -> list[Found]:
     """The share of wrong signs that are put right, over a seed's strengths, for some starts."""
     rows = tables[SIGNS][tables[SIGNS]["start"].isin(starts)]
     total = rows.groupby(["start", "seed"], sort=False)[["righted", "wrong"]].agg(lambda of: of.sum(skipna=False))
@@ -122,6 +123,12 @@ FIGURES = (
     ),
 )
 _claim = partial(Claim, tables=(COURSE,))
+_signs = partial(
+    Claim,
+    tables=(SIGNS,),
+    quantity="share of the minimum's support that starts with the wrong sign and ends with the right one, mean over "
+    "seeds",
+)
 CLAIMS = (
     _claim(
         id="mirror-solvers-gap",
@@ -159,29 +166,23 @@ CLAIMS = (
         measure=slower_than_ista,
         why={"": "What vanishes falls to 0 exponentially; a proximal step sets it to 0."},
     ),
-    Claim(
+    _signs(
         id="mirror-solvers-signs",
         statement="From factors off the mirrors, coefficients that start with the wrong sign change it",
-        quantity="share of the minimum's support that starts with the wrong sign and ends with the right one, mean "
-        "over seeds",
         bound=at_least(0.99),
         owner="ours",
         origin="ours",
         reason="Nothing but the saddle at 0 is in the way; a hundredth is left to slow ones.",
-        tables=(SIGNS,),
-        measure=lambda tables: righted(tables, UNEQUAL, RANDOM),
+        measure=partial(righted, starts=(UNEQUAL, RANDOM)),
     ),
-    Claim(
+    _signs(
         id="mirror-solvers-trap",
         statement="From factors on the mirrors |u| = |w|, no coefficient can change its sign",
-        quantity="share of the minimum's support that starts with the wrong sign and ends with the right one, mean "
-        "over seeds",
         bound=at_most(0),
         owner="derived",
         origin="derived",
         reason="Corollary 1: what is on a mirror stays there.",
-        tables=(SIGNS,),
-        measure=lambda tables: righted(tables, EQUAL),
+        measure=partial(righted, starts=(EQUAL,)),
         kind="theorem",
     ),
 )

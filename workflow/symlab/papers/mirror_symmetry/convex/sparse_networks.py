@@ -116,6 +116,24 @@ def logits(theta: Weights, rest: list[Tensor], x: Float[Tensor, "n inputs"]) -> 
     return (x @ theta.mT + bias[:, None]).relu() @ readout.mT + offset[:, None]
 
 
+def train(
+    trained: Trained, rest: list[Tensor], x: Tensor, y: Tensor, settings: SparseNetworks, drawn: torch.Generator
+) -> list[Tensor]:
+    """All steps on batches of the same samples; the rest of the networks after them."""
+    for step in range(settings.steps):
+        if step == settings.steps // 2:
+            trained.prune()
+        rows = torch.randint(len(x), (settings.batch,), generator=drawn)
+        parameters = [each.detach().requires_grad_() for each in (trained.theta, *rest)]
+        out = logits(parameters[0], parameters[1:], x[rows])
+        loss = cross_entropy(out.flatten(0, 1), y[rows].repeat(len(out)), reduction="sum") / settings.batch
+        gradient, *of_rest = torch.autograd.grad(loss, parameters)
+        with torch.no_grad():
+            rest = [each - trained.lr * g for each, g in zip(rest, of_rest, strict=True)]
+            trained.step(gradient)
+    return rest
+
+
 def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, seed: int) -> dict[str, pd.DataFrame]:
     """All methods from the same start on the same batches, for the same number of steps.
 
@@ -137,17 +155,7 @@ def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, s
         )
         rest = [each.expand(len(strengths), *each.shape).contiguous() for each in others]
         trained = Trained(method, constraint, start, strengths, settings.lr)
-        for step in range(settings.steps):
-            if step == settings.steps // 2:
-                trained.prune()
-            rows = torch.randint(len(x), (settings.batch,), generator=drawn)
-            parameters = [each.detach().requires_grad_() for each in (trained.theta, *rest)]
-            out = logits(parameters[0], parameters[1:], x[rows])
-            loss = cross_entropy(out.flatten(0, 1), y[rows].repeat(len(out)), reduction="sum") / settings.batch
-            gradient, *of_rest = torch.autograd.grad(loss, parameters)
-            with torch.no_grad():
-                rest = [each - settings.lr * g for each, g in zip(rest, of_rest, strict=True)]
-                trained.step(gradient)
+        rest = train(trained, rest, x, y, settings, drawn)
         for share in settings.shares:
             cut = _accuracies(trained, rest, share, ((x, y), test))
             vanished = (constraint.sizes(trained.theta) <= 1e-6).flatten(1).double().mean(1).numpy()

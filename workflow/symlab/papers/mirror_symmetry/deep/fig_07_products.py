@@ -90,28 +90,13 @@ def training_and_vanishing(tables: Tables, style: Style) -> Figure:
     sizes = sizes[np.isclose(sizes["threshold"], VANISHED)]
     options = {"unit": NETWORK}
     low = min(float(history["val_accuracy"].quantile(0.1)) * 100, 90) - 1
+    trained = {"xlabel": "epoch", "ylabel": "accuracy in %", "ylim": (low, 100.5)}
+    small = {"xlabel": "epoch", "ylabel": "share below 1e-6", "ylim": (-0.02, 1)}
+    pruned = {"xlabel": "share set to 0", "ylabel": "test accuracy in %"}
     panels = [
-        Panel(
-            both,
-            "epoch",
-            "accuracy",
-            {"xlabel": "epoch", "ylabel": "accuracy in %", "ylim": (low, 100.5)},
-            options=options,
-        ),
-        Panel(
-            sizes,
-            "epoch",
-            "share",
-            {"xlabel": "epoch", "ylabel": "share below 1e-6", "ylim": (-0.02, 1)},
-            options=options,
-        ),
-        Panel(
-            cut[cut["threshold"].isna()],
-            "share",
-            "accuracy",
-            {"xlabel": "share set to 0", "ylabel": "test accuracy in %"},
-            options=options,
-        ),
+        Panel(both, "epoch", "accuracy", trained, options=options),
+        Panel(sizes, "epoch", "share", small, options=options),
+        Panel(cut[cut["threshold"].isna()], "share", "accuracy", pruned, options=options),
     ]
     return draw_grid([panels], looks, sharex=False, sharey=False, width=PAGE, height=2.0, note=f"decay {decay:g}")
 

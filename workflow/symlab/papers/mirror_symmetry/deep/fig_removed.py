@@ -52,29 +52,14 @@ def merging_and_symmetry(tables: Tables, style: Style) -> Figure:
     options = {"unit": NETWORK, "band": False}
     sigma = {"xlabel": "σ_F of fixed weights"}
     distance = {"xlabel": "distance of the pair's weights"}
+    above = {"positive": "share of correlated pairs", "closest": "distance of the closest pair"}
+    below = {"curvature": "curvature with decay", "exponent": "exponent Λ of SGD"}
     grid = [
         [
-            Panel(
-                rows,
-                "sigma_F",
-                "positive",
-                {**sigma, "ylabel": "share of correlated pairs"},
-                options=options,
-                more=scale,
-            ),
-            Panel(
-                rows,
-                "sigma_F",
-                "closest",
-                {**sigma, "ylabel": "distance of the closest pair"},
-                options=options,
-                more=scale,
-            ),
+            Panel(rows, "sigma_F", y, {**sigma, "ylabel": name}, options=options, more=scale)
+            for y, name in above.items()
         ],
-        [
-            Panel(pairs, "distance", "curvature", {**distance, "ylabel": "curvature with decay"}, draw_rows, more=zero),
-            Panel(pairs, "distance", "exponent", {**distance, "ylabel": "exponent Λ of SGD"}, draw_rows, more=zero),
-        ],
+        [Panel(pairs, "distance", y, {**distance, "ylabel": name}, draw_rows, more=zero) for y, name in below.items()],
     ]
     return draw_grid(grid, looks, sharex=False, sharey=False, height=2.1)
 

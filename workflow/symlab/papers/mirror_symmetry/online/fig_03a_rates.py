@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +21,7 @@ from symlab.papers.mirror_symmetry.online.runs import (
     told_apart,
     with_law,
 )
+from symlab.papers.mirror_symmetry.small.fig_04_plasticity import told_together
 from symlab.plotting.style import Look, Style, ordered_colors, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -76,8 +76,9 @@ def _rates(rows: pd.DataFrame, red: tuple, title: str) -> Panel:
         for name, rate in {**marks, "plain diverges": 1 / (one["d"] + 2)}.items():
             color = red if name == "plain diverges" else "0.5"
             axis.axvline(rate, color=color, linestyle="--", linewidth=0.7, zorder=0)
-            place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "top", "fontsize": 6, "color": color}
-            axis.annotate(name, (rate, 1.04), **place)
+            # Where noise is weak it lies on the rate from which mirrors attract.
+            height = 0.55 if name == "plain diverges" else 1.04
+            axis.annotate(name, (rate, height), rotation=90, ha="right", va="top", fontsize=6, color=color)
 
     axes = {"xlabel": "rate λ", "ylabel": "share of |θ| < 1e-6", "ylim": (-0.04, 1.06), "title": title}
     return Panel(pd.concat(shown), "lr", "share", axes, options=UNIT, more=lines)
@@ -89,26 +90,28 @@ def _courses(rows: pd.DataFrame, looks: dict[str, Look]) -> Panel:
     shown = [rates[place] for place in np.linspace(0, len(rates) - 1, COURSES).round().astype(int)]
 
     def draw(axis: Axes) -> None:
+        ends = {}
         for rate, color in zip(shown, ordered_colors(len(shown)), strict=True):
             of = rows[rows["lr"] == rate]
             mean = of.groupby("step")["median_log_mirror"].mean()
             axis.plot(mean.index, mean, color=color, marker="o", markersize=2, linestyle="")
-            axis.annotate(f"λ = {rate:.2g}", (mean.index[-1], mean.iloc[-1]), (4, 0), color=color, **BESIDE)
+            ends[f"λ = {rate:.2g}"] = float(mean.iloc[-1])
             start, steps = np.log(MEDIAN_OF_CHI / of["d"].iloc[0]), np.array([0, of["step"].max()])
             if of["growth"].iloc[0] < 0:
                 axis.plot(steps, start + 2 * of["growth"].iloc[0] * steps, color=color, marker="", linewidth=0.8)
+        low, span = min(ends.values()), max(ends.values()) - min(ends.values()) or 1.0
+        for names, height in told_together((pd.Series(ends) - low) / span):
+            place = last, low + span * height
+            axis.annotate(names, place, (4, 0), textcoords="offset points", va="center", fontsize=6)
 
     last = rows["step"].max()
     axes = {
         "xlabel": "steps",
         "ylabel": "median ln (u + w)²/2",
-        "xlim": (0, 1.35 * last),
+        "xlim": (0, 1.55 * last),
         "xticks": [0, last / 2, last],
     }
     return Panel(rows.head(0), "step", "median_log_mirror", axes, more=draw)
-
-
-BESIDE: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6}
 
 
 def shares_off_law(tables: Tables) -> list[Found]:

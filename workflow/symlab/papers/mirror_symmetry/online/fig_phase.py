@@ -64,7 +64,7 @@ def collapse_over_parameters(tables: Tables, style: Style) -> Figure:
     looks = {f"below 1e-{k}": Look(color, "", "o") for k, color in zip(POWERS, colors, strict=True)}
     looks |= {
         "by the law near the mirror": Look((0.75, 0.75, 0.75), "", "o"),
-        "by single products": Look(palette(style)[2], "", "o"),
+        "by single products": Look(palette(style)[1], "", "o"),
     }
     means = at_end(runs).groupby(["grid", "sigma", "lr"])[[SHOWN, "law_6", "alone_6"]].mean()
     names = {"law_6": "by the law near the mirror", "alone_6": "by single products"}

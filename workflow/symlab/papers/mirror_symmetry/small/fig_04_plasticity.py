@@ -187,6 +187,7 @@ FIGURES = (
     ),
 )
 _claim = partial(Claim, tables=(DEAD, LOSSES))
+_dead = partial(_claim, quantity="share dead when the last task arrives, mean over seeds", bound=at_most(0.01))
 CLAIMS = (
     _claim(
         id="mirror-4-symmetry",
@@ -212,11 +213,9 @@ CLAIMS = (
             "": "Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back."
         },
     ),
-    _claim(
+    _dead(
         id="mirror-4-noise",
         statement="A weak noise on the gradients keeps parameters from dying",
-        quantity="share dead when the last task arrives, mean over seeds",
-        bound=at_most(0.01),
         owner="paper",
         origin="pilot",
         reason="App. B.3: the same level as vanilla, which was 0 of 100 in another program, as was this.",
@@ -232,11 +231,9 @@ CLAIMS = (
         reason="A tenth of the paper's variance, 1e-4, which is the only one it tries.",
         measure=least_noise,
     ),
-    _claim(
+    _dead(
         id="mirror-4-bias",
         statement="A fixed bias of every weight keeps parameters from dying",
-        quantity="share dead when the last task arrives, mean over seeds",
-        bound=at_most(0.01),
         owner="paper",
         origin="paper",
         reason="App. B.3: it also fixes the loss of plasticity; at most a hundredth is our word for fixes.",
@@ -246,11 +243,9 @@ CLAIMS = (
             "another start, in which the absorbing point is still there."
         },
     ),
-    _claim(
+    _dead(
         id="mirror-4-bias-and-decay",
         statement="A fixed bias keeps parameters from dying where there is weight decay",
-        quantity="share dead when the last task arrives, mean over seeds",
-        bound=at_most(0.01),
         owner="ours",
         origin="pilot",
         reason="Decay breaks the mirror that a bias only moves; another program had none dead, without bias 10 of 200.",
