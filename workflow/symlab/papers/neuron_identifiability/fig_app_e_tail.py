@@ -45,7 +45,8 @@ FIGURES = (
         """\
 The largest relaxed cost at which a neuron does another's function, over its bound of Corollary E.6, against the ridge
 parameter β, a panel for each layer, study `{study}`. The bound is the cost on the subspace of 90 % of the variance plus
-what the energy τ outside of it may add, in proportion to τ / β. At 1 (dotted) it would be attained.
+what the energy τ outside of it may add, in proportion to τ / β. The subspace is that of the centred inputs, so τ counts
+what their mean has outside of it. At 1 (dotted) the bound would be attained.
 """,
         shares_of_bounds,
         Sentence(
