@@ -83,7 +83,7 @@ def compared(A: State, B: State, base: State | None, ways: Mapping[str, Any], da
     for way, options in ways.items():
         options = options | ({"base": base} if options.get("base") else {})
         merged = merge(cnn(), [A, B], x, traced=traced, **options)
-        found["plain mean"] = found["plain mean"] if "plain mean" in found else accuracy([*merged.plain], *test)
+        found["plain mean"] = found["plain mean"] if "plain mean" in found else accuracy([merged.plain], *test)
         found[way] = accuracy([*merged.states], *test)
     return found
 

@@ -66,8 +66,13 @@ class Merged:
         """The merged network's weights, of several heads with the first."""
         return self.states[0]
 
+    @property
+    def plain(self) -> dict[str, Tensor]:
+        """The average without renumbering, as ``state``."""
+        return self.plain_states[0]
+
     @cached_property
-    def plain(self) -> tuple[dict[str, Tensor], ...]:
+    def plain_states(self) -> tuple[dict[str, Tensor], ...]:
         """The average without renumbering, as ``states``."""
         return _combined(self.models, self.models.states, self.averaging, self.trunk, self.based)
 
@@ -84,7 +89,7 @@ class Merged:
             return None
         networks: dict[str, Mapping[str, Tensor]] = dict(zip(names, models.states[self.based :], strict=True))
         ensembles = {"ensemble": dict(zip(names, self.averaging.weights or [1.0] * len(names), strict=True))}
-        for kind, states in ((report.PLAIN_AVERAGE, self.plain), (report.MERGED, self.states)):
+        for kind, states in ((report.PLAIN_AVERAGE, self.plain_states), (report.MERGED, self.states)):
             rows = [kind] if self.trunk is None else [f"{kind}, head of {name}" for name in names]
             networks |= {row: models.network.state(state) for row, state in zip(rows, states, strict=True)}
             if self.trunk is not None:
