@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COURSE, SPECTRA = "escape_course.csv", "escape_spectra.csv"
 VALUES = [f"s{place}" for place in range(1, 11)]
+NAMES, OTHERS = {"s1": "$s_1$", "s2": "$s_2$"}, "$s_3$ to $s_{10}$"
 LEFT = 0.1
 """Drop of the loss at which the first saddle is left."""
 DOMINANT = 0.5
@@ -76,19 +77,24 @@ def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figur
     spectra, course = (farthest(need(tables, name), L) for name in (SPECTRA, COURSE))
     if spectra.empty:
         raise UserError(f"it needs networks of depth {L}: add {L} to saddle_escape.descents.L.")
-    long = spectra.melt(["gradients", "layer"], VALUES, "label", "value").dropna()
+    long = spectra.melt(["gradients", "layer"], VALUES, "place", "value").dropna()
+    long["label"] = long["place"].map(NAMES).fillna(OTHERS)
     loss = course[course["seed"] == course["seed"].min()].assign(label="loss", loss=lambda rows: 1 - rows["drop"])
-    looks = assign_looks(VALUES, style, ordered=True, marked=False) | {"loss": Look("black", marker="")}  # type: ignore[arg-type]
-    join = {"join": True, "linewidth": 0.8}
+    colors = palette(style)
+    looks = {OTHERS: Look(colors[7], marker="")}
+    looks |= {name: Look(color, marker="") for name, color in zip(NAMES.values(), (colors[0], colors[3]), strict=True)}
+    half = -(-L // 2)
     layers = [
         Panel(long[long["layer"] == layer], "gradients", "value",
-              {"xlabel": STEPS, "ylabel": "singular value", "title": f"layer {layer}"}, draw_rows, join)
+              {"xlabel": STEPS, "ylabel": "" if layer % half != 1 else "singular value", "title": f"layer {layer}"},
+              draw_each, {"unit": ["place"]})
         for layer in range(1, L + 1)
     ]  # fmt: skip
-    half = -(-L // 2)
-    of_loss = Panel(loss, "gradients", "loss", {"title": r"loss / $\log k$", "xlabel": STEPS}, draw_rows, join)
+    axes = {"title": r"loss / $\log k$", "xlabel": STEPS}
+    of_loss = Panel(loss, "gradients", "loss", axes, draw_rows, {"join": True, "linewidth": 0.8})
     grid = [[*layers[:half], of_loss], layers[half:]]
-    return draw_grid(grid, looks, width=PAGE, height=1.6, sharey=False, note=f"one network of depth {L}")
+    looks |= {"loss": Look("black", marker="")}
+    return draw_grid(grid, looks, width=PAGE, height=1.5, sharey=False, note=f"one network of depth {L}")
 
 
 FIGURES = (

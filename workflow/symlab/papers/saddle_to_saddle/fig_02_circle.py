@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RUNS, CURVES, LIMITS = "polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv"
 FASTER, SLOWER, SHARE = "faster than one neuron", "not faster", "share of runs"
-LIMITS_TOLD = "dashed: one neuron, 0.414; dotted: the certified limit, 1/2; bars: 95 % intervals (exact)"
+LIMITS_TOLD = "dashed: one neuron, 0.414; dotted: the certified limit, 1/2"
 DOTTED: dict[str, Any] = {"color": "0.6", "linestyle": ":", "linewidth": 0.8}
 NEEDED = 4
 """Neurons a layer that Example 1 needs for more than the speed of one."""
@@ -53,7 +53,8 @@ def circle(tables: Tables, style: Style) -> Figure:
         _descents(curves, runs, width, f"descents, width {width}"),
         Panel(shares, "width", "share", of_width, _draw_shares, more=lambda axis: axis.axvline(NEEDED, **DOTTED)),
     ]
-    return draw_grid([grid], _looks(style), sharex=False, sharey=False, note=LIMITS_TOLD)
+    note = f"{LIMITS_TOLD}\nbars: 95 % intervals (exact)"
+    return draw_grid([grid], _looks(style), sharex=False, sharey=False, note=note)
 
 
 def all_descents(tables: Tables, style: Style) -> Figure:
@@ -61,8 +62,8 @@ def all_descents(tables: Tables, style: Style) -> Figure:
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
     counts = runs.groupby("width").size()
     shown = [_descents(curves, runs, width, f"width {width}, {n} runs") for width, n in counts.items()]
-    grid = [shown[start : start + 4] for start in range(0, len(shown), 4)]
-    return draw_grid(grid, _looks(style), height=1.7, sharex=False, sharey=True, note=LIMITS_TOLD)
+    grid = [shown[start : start + 3] for start in range(0, len(shown), 3)]
+    return draw_grid(grid, _looks(style), height=1.6, sharex=False, sharey=True, note=LIMITS_TOLD)
 
 
 def _looks(style: Style) -> dict[str, Look]:

@@ -80,10 +80,7 @@ FIGURES = (
         seen=Sentence(
             "From weights of standard deviation 0.0001, the second singular value is at most {rank} of the first at "
             "depth 6 in any layer, and the distance from an escape direction {residual}.",
-            {
-                "rank": at("saddle-ladder-rank", L=6, std=1e-4),
-                "residual": at("saddle-ladder-direction", L=6, std=1e-4),
-            },
+            {"rank": at("saddle-ladder-rank", L=6, std=1e-4), "residual": at("saddle-ladder-direction", L=6, std=1e-4)},
         ),
         differs="Not in the paper, which says that both small weights and depth are needed (Section 5).",
     ),

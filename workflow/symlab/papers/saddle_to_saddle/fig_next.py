@@ -34,16 +34,8 @@ def predicted_and_gained(tables: Tables, style: Style) -> Figure:
         "relative": "speed over its speed",
         "second_gained": "$s_2/s_1$ of what is gained",
     }
-    grid = [
-        Panel(
-            rows,
-            "L",
-            value,
-            {"xlabel": "depth $L$", "title": title, "ylim": (-0.05, 1.05), "xticks": sorted(rows["L"].unique())},
-            draw_rows,
-        )
-        for value, title in shown.items()
-    ]
+    axes = {"xlabel": "depth $L$", "ylim": (-0.05, 1.05), "xticks": sorted(rows["L"].unique())}
+    grid = [Panel(rows, "L", value, axes | {"title": title}, draw_rows) for value, title in shown.items()]
     return draw_grid([grid], looks, width=PAGE, height=1.8, note="a mark a network that has left the second plateau")
 
 

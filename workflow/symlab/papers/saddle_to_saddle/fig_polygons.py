@@ -66,10 +66,7 @@ def speed_against_depth(tables: Tables, style: Style) -> Figure:
         axis.axhline(limits["certified"], color="black", linestyle=":", linewidth=0.8)
         axis.axhline(limits["rank_one"], color="black", linestyle="--", linewidth=0.8)
 
-    entries = [
-        line_entry(CERTIFIED, color="black", linestyle=":"),
-        line_entry(ONE, color="black", linestyle="--"),
-    ]
+    entries = [line_entry(CERTIFIED, color="black", linestyle=":"), line_entry(ONE, color="black", linestyle="--")]
     axes = {"xlabel": "depth $L$", "ylabel": "speed $s$", "ylim": (-0.03, 0.55), "xticks": sorted(runs["L"].unique())}
     panel = Panel(pd.concat(rows), "x", "speed", axes, draw_rows, more=lines)
     note = f"{STARTS} starts a depth, width {WIDTH}"

@@ -24,9 +24,10 @@ TRAINED, SPHERE = "trained from small weights, at a drop of 1 %", "descent on th
 
 
 def speeds_by_depth(tables: Tables, style: Style) -> Figure:
-    """Speeds of trained networks at the escape, of starts on the sphere, and of one neuron, by depth."""
+    """Speeds of trained networks at the escape, of starts on the sphere, and of single neurons, by depth."""
     trained = small(at_drop(descents(need(tables, EVENTS))))
-    sphere = need(tables, SPEEDS).query("L > 2")
+    speeds = need(tables, SPEEDS)
+    sphere, neurons = speeds[speeds["L"] > 2], speeds.loc[speeds["L"] == 2, "speed"]
     one = trained["one_neuron"].max()
     rows = pd.concat(
         [trained.assign(label=TRAINED, x=trained["L"] - 0.1), sphere.assign(label=SPHERE, x=sphere["L"] + 0.1)]
@@ -34,6 +35,8 @@ def speeds_by_depth(tables: Tables, style: Style) -> Figure:
     looks = {TRAINED: Look(palette(style)[0]), SPHERE: Look(palette(style)[7], marker="s")}
 
     def one_neuron(axis: Axes) -> None:
+        for speed in neurons:
+            axis.axhline(speed, color="0.6", linestyle=":", linewidth=0.8, zorder=0)
         axis.axhline(one, color="black", linestyle="--", linewidth=0.8, zorder=0)
 
     axes = {
@@ -42,9 +45,12 @@ def speeds_by_depth(tables: Tables, style: Style) -> Figure:
         "ylim": (0, 1.15 * one),
         "xticks": sorted(rows["L"].unique()),
     }
-    entry = line_entry("one neuron a layer", color="black", linestyle="--")
+    entries = [
+        line_entry("the fastest neuron", color="black", linestyle="--"),
+        line_entry("other neurons along which a descent ends", color="0.6", linestyle=":"),
+    ]
     panel = Panel(rows, "x", "speed", axes, draw_rows, more=one_neuron)
-    return draw_grid([[panel]], looks, width=1.3 * COLUMN, entries=[entry], note="a mark a network or a start")
+    return draw_grid([[panel]], looks, width=1.3 * COLUMN, entries=entries, note="a mark a network or a start")
 
 
 FIGURES = (
@@ -53,7 +59,8 @@ FIGURES = (
         "Speeds of the directions of trained networks, and what they could be",
         "Escape speed -L0 along the direction of the weights of the networks of the study `{study}` at a drop of the "
         "loss of 1 %; of descents on the sphere from random starts; dashed, of the fastest neuron, which no network "
-        "of depth 2 exceeds and every deeper one can reach.",
+        "of depth 2 exceeds and every deeper one can reach; dotted, where descents of one neuron end from random "
+        "starts.",
         speeds_by_depth,
         seen=Sentence(
             "Trained networks leave at {three} of one neuron's speed at depth 3 and at {six} at depth 6.",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -27,28 +26,35 @@ ALIGNED = 1e-4
 
 
 def escape_times(tables: Tables, style: Style) -> Figure:
-    """s at the escape against the scale; taken against Proposition 2.2; by SGD against the flow's."""
+    """s at the escape against the scale; taken against Proposition 2.2; s and residual by SGD against the flow's."""
     events = need(tables, EVENTS)
     flow = at_drop(descents(events))
-    sgd = beside_flow(events).assign(label=lambda rows: "depth " + rows["L"].astype(str))
-    grown = growth(events).assign(label=lambda rows: "depth " + rows["L"].astype(str))
-    flow = flow.assign(label="depth " + flow["L"].astype(str))
     looks = assign_looks([f"depth {L}" for L in sorted(flow["L"].unique())], style, ordered=True)
-    log = {"xscale": "log", "yscale": "log"}
-    of_std = {"yscale": "log", "xlabel": r"$\log_{10}$ initial std", "ylabel": "$s$ at a drop of 1 %"}
+    of_std = {"xscale": "log", "yscale": "log", "xlabel": "initial std", "ylabel": "$s$ at a drop of 1 %"}
+    first = [Panel(_by_depth(flow), "std", "s", of_std, draw_rows)]
+    first += _against(growth(events), "predicted", "taken", "$s$ by Prop. 2.2", "$s$ taken")
+    sgd = beside_flow(events)
+    second = _against(sgd, "s_flow", "s", "$s$ by the flow", "$s$ by SGD")
+    second += _against(sgd, "residual_flow", "residual", "residual by the flow", "residual by SGD")
+    all_samples = beside_flow(events, "gd")
+    second += _against(all_samples, "residual_flow", "residual", "residual by the flow", "by all samples a step")
+    grid = [first, second] if second else [first]
+    return draw_grid(grid, looks, width=PAGE, height=1.9, sharex=False, sharey=False, note="a mark a network")
 
-    def diagonal(start: float) -> Callable[[Axes], Any]:
-        return lambda axis: axis.axline((start, start), (2 * start, 2 * start), color="0.6", linestyle=":", zorder=0)
 
-    of_growth = log | {"xlabel": "$s$ by Prop. 2.2", "ylabel": "$s$ taken"}
-    grid = [Panel(flow.assign(decade=np.log10(flow["std"])), "decade", "s", of_std, draw_rows)]
-    if len(grown):
-        diagonally = diagonal(grown["predicted"].min())
-        grid.append(Panel(grown, "predicted", "taken", of_growth, draw_rows, more=diagonally))
-    if len(sgd):
-        of_sgd = log | {"xlabel": "$s$ by the flow", "ylabel": "$s$ by SGD"}
-        grid.append(Panel(sgd, "s_flow", "s", of_sgd, draw_rows, more=diagonal(sgd["s_flow"].min())))
-    return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note="a mark a network")
+def _by_depth(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(label="depth " + rows["L"].astype(str))
+
+
+def _against(rows: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str) -> list[Panel]:
+    """A panel of one value against another of the same networks, where there are any."""
+    log = {"xscale": "log", "yscale": "log", "xlabel": xlabel, "ylabel": ylabel}
+    start = rows[x].min()
+
+    def diagonal(axis: Axes) -> None:
+        axis.axline((start, start), (2 * start, 2 * start), color="0.6", linestyle=":", zorder=0)
+
+    return [Panel(_by_depth(rows), x, y, log, draw_rows, more=diagonal)] if len(rows) else []
 
 
 def beside_flow(events: pd.DataFrame, rule: str = "sgd") -> pd.DataFrame:
@@ -76,9 +82,10 @@ FIGURES = (
         "saddle-time",
         "When networks leave the origin",
         "Networks of the study `{study}`. Left: s, the sum of rate times |θ|^(L-2), at which the loss has dropped by "
-        "1 %, by gradient flow. Middle: s from a drop of 0.01 % to one of 1 %, against what Proposition 2.2 "
-        "(corrected) makes of it from the speed of the weights' direction at its beginning. Right, where there are "
-        "runs of SGD: its s against the flow's, from the same initial weights.",
+        "1 %, by gradient flow. Right: s from a drop of 0.01 % to one of 1 %, against what Proposition 2.2 "
+        "(corrected) makes of it from the speed of the weights' direction at its beginning. Below, where there are "
+        "runs of SGD: its s and its distance from an escape direction against the flow's, from the same initial "
+        "weights, and that of descents at its rate with all samples a step.",
         escape_times,
         seen=Sentence(
             "Proposition 2.2 predicts {depth4} of the time that the escape takes at depth 4, and {depth6} at depth 6.",

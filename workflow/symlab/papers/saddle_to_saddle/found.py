@@ -40,6 +40,8 @@ FOUND = (
         "From equal weights, deep layers are {depth} times farther from rank one at depth 3 than at depth 4: ReLU "
         "networks need small weights and depth.",
         {"depth": at("saddle-ladder-depth", std=1e-4)},
+        "From equal weights, deep layers are {depth} times farther from rank one at depth 3 than at depth 4, not ten "
+        "times.",
     ),
     Sentence(
         "On the circle, descent from random weights finds a direction that leaves the origin faster than one neuron a "

@@ -6,11 +6,7 @@ import torch
 
 from symlab.artifacts import Tensors
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.localized_loss import (
-    budget_missed,
-    layer_ratios,
-    speed_budget,
-)
+from symlab.papers.saddle_to_saddle.localized_loss import budget_missed, layer_ratios, speed_budget
 from symlab.papers.saddle_to_saddle.optimal_speed import Runs, descend, random_directions
 from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, polygon
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW, Polygons
