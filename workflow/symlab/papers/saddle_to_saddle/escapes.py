@@ -61,7 +61,7 @@ def exponents(rows: pd.DataFrame, value: str) -> Cases:
         defined = line[value].notna().all()
         return float(np.polyfit(np.log(line["std"]), np.log(line[value]), 1)[0]) if defined else np.nan
 
-    rows = rows[rows.groupby(["dataset", "L"])["std"].transform("nunique") > 1]
+    rows = rows[rows.groupby(["dataset", "L", "seed"])["std"].transform("nunique") > 1]
     if rows.empty:
         return Cases(())
     found = rows.groupby(["dataset", "L", "seed"])[["std", value]].apply(exponent)

@@ -93,7 +93,7 @@ def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figur
     axes = {"title": r"loss / $\log k$", "xlabel": STEPS}
     of_loss = Panel(loss, "gradients", "loss", axes, draw_rows, {"join": True, "linewidth": 0.8})
     grid = [[*layers[:half], of_loss], layers[half:]]
-    looks |= {"loss": Look("black", marker="")}
+    looks |= {"loss": Look((0, 0, 0), marker="")}
     return draw_grid(grid, looks, width=PAGE, height=1.5, sharey=False, note=f"one network of depth {L}")
 
 
