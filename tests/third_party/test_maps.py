@@ -1,0 +1,57 @@
+"""Maps of every kind, and permutations, planted in networks of other libraries are found again."""
+
+import warnings
+
+import families
+import numpy as np
+import pytest
+import torch
+from test_planted import in_an_ordinary_state
+
+from symlab import align
+from symlab.alignment.actions import actions_of
+from symlab.alignment.permute import permute
+from symlab.own.models import trace_quietly
+from symlab.symmetries.actions import act, fold, random_element
+from symlab.symmetries.symmetry_spec import random_permutations
+
+pytestmark = pytest.mark.slow
+
+# By hand: how many groups have maps of a kind. Two layers each; the stream of GPT-2 is tied to its readout, BERT's lies
+# behind its norms, Qwen3 normalises queries and keys of each head.
+KINDS = {
+    "BERT": {"invertible": 4, "scaled": 1},
+    "GPT-2": {"invertible": 4, "scaled": 4},
+    "Llama": {"orthogonal": 1, "invertible": 2, "scaled": 2, "planes": 2},
+    # Half of a head's dimensions are not turned: any map of queries there, the inverse of keys.
+    "GPT-J": {"orthogonal fixing ones": 1, "invertible": 4, "planes": 2},
+    "Qwen3": {"orthogonal": 1, "invertible": 2, "scaled": 2},
+    "T5 encoder": {"orthogonal": 1, "invertible": 4, "scaled": 2},
+    "Mamba": {"invertible": 2, "scaled": 4},
+    "ViT": {"orthogonal fixing ones": 1, "invertible": 4},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_planted_maps_are_undone(name):
+    family = families.FAMILIES[name]
+    pytest.importorskip(family.library, reason=f"the extra 'models' is not installed ({family.library})")
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
+    module, x = family.build().eval().requires_grad_(False), family.inputs()
+    draw = torch.randn if x.is_floating_point() else lambda shape, **options: torch.randint(3, 64, shape, **options)
+    x = draw((64, *x.shape[1:]), generator=generator)
+    A = in_an_ordinary_state(module, generator)
+    traced = trace_quietly(module, x[:4])
+    actions = actions_of(module, traced, x[:2], A)
+    kinds = [action.kind for action in actions]
+    assert {kind: kinds.count(kind) for kind in kinds} == KINDS[name]
+    B = permute(A, traced.spec, random_permutations(traced.spec, np.random.default_rng(0)))
+    B = {entry: tensor.double() if tensor.is_floating_point() else tensor for entry, tensor in B.items()}
+    for action in actions:
+        B = act(fold(B, action), action, random_element(action, generator))
+    found = align(module, A, {entry: B[entry].to(A[entry].dtype) for entry in A}, x, group="full", traced=traced)
+    assert found.reference is not None
+    for entry, tensor in found.reference.items():
+        torch.testing.assert_close(found.permuted[entry], tensor, atol=1e-3, rtol=1e-3)
