@@ -13,6 +13,7 @@ from symlab.measures.collapse_bounds import (
     certified_alignment,
     certified_collapse,
     certified_cosine,
+    certified_frame,
     least_loss,
 )
 from symlab.papers.neural_collapse.gufm import certified_scatter, squared_error_optimum
@@ -162,6 +163,42 @@ def test_no_network_is_less_aligned_than_its_loss_certifies(scale, seed):
     r = centred.square().sum(1).mean().sqrt()
     mean_cosine = float((X * centred[labels]).sum(1).mean() / math.sqrt(D) / r)
     assert mean_cosine >= certified_cosine(loss, D, K, PENALTY) - 1e-9
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("scale", [1e-4, 1e-2, 0.1, 0.4])
+def test_no_readout_is_further_from_a_simplex_than_its_loss_certifies(scale, classes):
+    """The optimum with rows, class means and biases moved at random; one margin or one row changed; a shift of rows."""
+    generator = np.random.default_rng(0)
+    _, norm = best_frame(D, classes, PENALTY)
+    E = np.eye(classes) - 1 / classes
+    frame = E @ np.linalg.qr(generator.normal(size=(D, classes)))[0].T * math.sqrt(classes / (classes - 1))
+    E_norm = math.sqrt(classes - 1)
+    for kind in ("all", "rows", "row", "margin", "shift"):
+        for _ in range(5):
+            W, M = norm * frame, math.sqrt(D) * frame
+            if kind == "all":
+                M = M + scale * generator.normal(size=M.shape)
+            if kind in ("all", "rows"):
+                W = W + scale * norm / math.sqrt(D) * generator.normal(size=W.shape)
+            if kind == "row":
+                W = W * np.where(np.arange(classes) == 0, 1 + scale, 1)[:, None]
+            if kind == "margin":
+                W, M = (each + scale * np.outer(np.eye(classes)[0], each[0] - each[1]) for each in (W, M))
+            W = W + scale * norm * (kind == "shift")
+            M = math.sqrt(D) * M / np.linalg.norm(M, axis=1, keepdims=True)
+            logits = M @ W.T + scale * generator.normal(size=classes) * (kind == "all")
+            fit = np.mean(np.log(np.exp(logits - np.diag(logits)[:, None]).sum(1)))
+            G = W @ W.T
+            measured = np.linalg.norm(G - (G * E).sum() / E_norm**2 * E) / np.linalg.norm(G)
+            assert measured <= certified_frame(fit + PENALTY / 2 * (W**2).sum(), D, classes, PENALTY), kind
+
+
+def test_a_certificate_of_the_readout_goes_with_the_root_of_what_the_loss_is_above_the_least():
+    least = least_loss(D, K, PENALTY)
+    near, nearer = (certified_frame(least * (1 + excess), D, K, PENALTY) for excess in (1e-3, 1e-5))
+    assert 0 < nearer < 0.1 * near * 1.1 and near < 0.1
+    assert 0.1 < certified_frame(1.01 * least, D, K, PENALTY) < certified_frame(1.5 * least, D, K, PENALTY) <= 1
 
 
 def test_a_certificate_of_alignment_is_sharp_at_the_optimum_and_says_nothing_of_constant_features():

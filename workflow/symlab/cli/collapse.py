@@ -52,7 +52,7 @@ def layers_figure(found: Collapse, style: Style) -> Figure:
             rows = found.layers[found.layers["part"] == part].set_index("layer").reindex(layers)
             for name, color in lines.items():
                 axis.plot(rows[name].to_numpy(), color=color, linestyle=dashes, marker="o")
-        if title in found.bounds:
+        if title in found.bounds and title != "NC2":
             axis.plot(len(layers) - 1, found.bounds[title], color="0.4", linestyle="", marker="v")
         axis.set_title(title)
         axis.set_xlabel("layer")

@@ -19,7 +19,7 @@ from symlab.batches import leaves, prediction
 from symlab.connectivity.objective import IGNORED
 from symlab.errors import UserError
 from symlab.measures.collapse import ClassSums, collapse_metrics, row_space
-from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, least_loss
+from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame, least_loss
 from symlab.own.models import Models, load_models
 from symlab.own.modules import foreign
 from symlab.own.weights import weights_of
@@ -27,7 +27,7 @@ from symlab.own.weights import weights_of
 SEQUENCES = nn.Sequential | nn.ModuleList
 SAME = 1e-4
 """Relative difference up to which a linear map's outputs are the network's."""
-BOUNDED = {"NC1": "NC1", "NC3": "NC3_centred"}
+BOUNDED = {"NC1": "NC1", "NC2": "NC2A", "NC3": "NC3_centred"}
 """What a loss bounds, and its column of ``Collapse.parts``."""
 
 
@@ -45,8 +45,8 @@ class Collapse:
         parts: a row a part (``train``, ``test``): samples, classes, samples of the largest class over those of the
             least (``imbalance``), cross-entropy (``loss``), accuracy, and of the features all of
             ``symlab.measures.collapse.collapse_metrics``, NC2A and NC2B of the readout's weights among them.
-        bounds: of features in training the largest NC1 and NC3 (rows centred) that the loss allows; empty if there is
-            no such certificate.
+        bounds: of training the largest NC1, NC2A of the readout and NC3 (rows centred) that the loss allows; empty if
+            there is no such certificate.
         excess: the loss that the certificate is of, over the least of free features as large as these.
         remarks: sentences: why there is no certificate, which classes have no samples.
     """
@@ -74,7 +74,7 @@ class Collapse:
             limits = [f"{name} up to {most:.3g} ({told[BOUNDED[name]]:.3g} here)" for name, most in self.bounds.items()]
             lines.append(
                 f"A network of this loss and decay, {self.excess:.1%} over the least of free features, can have "
-                f"{' and '.join(limits)}, however it is built."
+                f"{', '.join(limits)}, however it is built."
             )
         table = self.layers.to_string(index=False, float_format="{:.3g}".format, na_rep="-")
         return "\n".join([*lines, *(f"  {row}" for row in table.splitlines()), *self.remarks])
@@ -220,6 +220,7 @@ def _certificate(part: _Part, penalty: float | None, own: bool) -> tuple[dict[st
     share = float(part.counts.max() / len(part.y)) * part.K
     bounds = {
         "NC1": share * certified_collapse(total, D, part.K, penalty),
+        "NC2": certified_frame(total, D, part.K, penalty),
         "NC3": min(share * certified_alignment(total, float(squares.max()), part.K, penalty), 2.0),
     }
     return bounds, total / least_loss(D, part.K, penalty) - 1, ()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BY = {"constant": r"$\lambda$ constant", "uniform": r"$\lambda/L$", "split": r"$\lambda/L$, last $\lambda$"}
+ORDER = ("RN1", "T11", "pre-LN T11", "RN2")
+"""The paper's rows; others go below."""
 ABOVE, REFERENCE = f"more than {GAP:.0%} over the least known loss", "minimised for longer"
 RATES = {"NC1": -1.0, "NC2": -0.5, "NC3": -1.0, "excess": -1.0}
 """Powers of L that bound global optima up to logarithms: all but NC2 are quadratic in the distance to them."""
@@ -58,6 +60,8 @@ def metrics_against_depth(tables: Tables, style: Style) -> Figure:
     first = table.groupby("architecture")["dataset"].transform("first")
     others = table.groupby("architecture")["kind"].transform(lambda kind: (kind != "control").any())
     table = table[(table["dataset"] == first) & ((table["kind"] != "control") | ~others)]
+    place = table["architecture"].map({name: at for at, name in enumerate(ORDER)}).fillna(len(ORDER))
+    table = table.iloc[np.argsort(place, kind="stable")]
     return draw_metrics(table.assign(row=table["architecture"] + ", " + table["dataset"]), style, "row", "metric")
 
 

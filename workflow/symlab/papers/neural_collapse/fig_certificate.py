@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.measures.collapse_bounds import certified_alignment, certified_collapse
+from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame
 from symlab.papers.neural_collapse.evidence import RUNS, networks
 from symlab.papers.neural_collapse.gufm import certified_scatter
 from symlab.plotting.style import PAGE, Look, Style, palette
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 CERTIFICATES: dict[str, tuple[str, str, Callable[[float, int, int, float], float]]] = {
     "NC1": ("cross_entropy", "NC1", certified_collapse),
+    "NC2": ("cross_entropy", "NC2A", certified_frame),
     "NC3": ("cross_entropy", "NC3_centred", certified_alignment),
     "scatter": ("squared_error", "scatter", certified_scatter),
 }
 """What is bounded: under which loss, its column, the bound from loss and last penalty."""
-NAMES = {"NC1": "NC1", "NC3": "NC3, rows centred", "scatter": r"$\mathrm{tr}\,\Sigma_W$, squared error"}
-NOTHING = {"NC1": np.inf, "NC3": 2.0, "scatter": np.inf}
+NAMES = {"NC1": "NC1", "NC2": "NC2", "NC3": "NC3, rows centred", "scatter": r"$\mathrm{tr}\,\Sigma_W$, squared error"}
+NOTHING = {"NC1": np.inf, "NC2": 1.0, "NC3": 2.0, "scatter": np.inf}
 """What a bound is that says nothing."""
 
 
@@ -71,7 +72,7 @@ def _panel(rows: pd.DataFrame, quantity: str) -> Panel:
     def diagonal(axis: Axes) -> None:
         axis.plot(ends, ends, color="0.5", linestyle="--", linewidth=0.8, marker="")
 
-    axes = {"xlabel": "largest that the loss allows", "ylabel": "measured", "title": NAMES[quantity]}
+    axes = {"xlabel": "largest possible", "ylabel": "measured", "title": NAMES[quantity]}
     scale = {} if quantity == "scatter" else {"xscale": "log", "yscale": "log"}
     return Panel(rows, "certified", "measured", axes | scale, draw_rows, {"markersize": 3.5}, diagonal)
 
@@ -91,9 +92,9 @@ FIGURES = (
     Drawing(
         "collapse-certificate",
         "What a loss certifies",
-        "NC1 and NC3 (with the last layer's mean row taken off) of every network of the study `{study}`, against the "
-        "largest that any network of the same cross-entropy and last-layer penalty can have, classes being balanced; "
-        "of networks trained by squared error without a bias the scatter within classes, tr Σ_W.",
+        "NC1, NC2 and NC3 (with the last layer's mean row taken off) of every network of the study `{study}`, against "
+        "the largest that any network of the same cross-entropy and last-layer penalty can have, classes being "
+        "balanced; of networks trained by squared error without a bias the scatter within classes, tr Σ_W.",
         measured_against_certified,
         seen=Sentence("The closest network has {share:%} of its bound.", {"share": at("collapse-certificate-holds")}),
         differs="Not in the paper, whose theorems are asymptotic: this bound holds for every single network.",
@@ -108,7 +109,8 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="NC1: Jensen's inequality within classes, and the unconstrained features model at a given scatter of "
-        "means. NC3: Jensen over samples and wrong classes, then Cauchy. Under squared error ridge regression.",
+        "means. NC2: what the loss leaves for margins that differ and for class means off their rows. NC3: Jensen over "
+        "samples and wrong classes, then Cauchy. Under squared error ridge regression.",
         kind="theorem",
         tables=(RUNS,),
         measure=largest_ratio,

@@ -18,7 +18,7 @@ from symlab.study.tables import need
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-VALUES = {**dict.fromkeys(METRICS, ""), "excess": "loss over free features"}
+VALUES = {**dict.fromkeys(METRICS, ""), "excess": "loss over\nfree features"}
 
 
 def by_samples(tables: Tables) -> pd.DataFrame:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ACROSS = 4
+UNIT = {"unit": ("seed",)}
 BEFORE = (1, 2)
 """Layers before the last that the paper's remark on the last layers is checked on."""
 
@@ -50,10 +51,10 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
     if table.empty:
         raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs.L).")
     table = table.assign(label=table["L"].map("L = {}".format), log=np.log10(table["NC1"]))
-    axes = {"xlabel": "layer, from first to last", "ylabel": r"$\log_{10}$ NC1"}
+    axes = {"xlabel": "place of layer", "ylabel": r"$\log_{10}$ NC1"}
     means = table.groupby(["setting", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
     panels = [
-        Panel(rows, "place", "log", axes | {"title": str(name).replace(", ", ",\n", 1)}, options={"unit": ("seed",)})
+        Panel(rows, "place", "log", axes | {"title": str(name).replace(" on ", "\non ", 1)}, options=UNIT)
         for name, rows in means.groupby("setting", sort=False)
     ]
     grid = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]
@@ -81,7 +82,8 @@ FIGURES = (
     Drawing(
         "collapse-layers",
         "Collapse layer by layer",
-        "log₁₀ NC1 of the features after every layer, for each depth (study `{study}`).",
+        "log₁₀ NC1 of the features after every layer, from the first (0) to the last (1), for each depth (study "
+        "`{study}`).",
         collapse_by_layer,
         seen=Sentence(
             "One layer before the last the slope of log₁₀ NC1 on log₁₀ L is {slope}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ def lemma_and_example(tables: Tables, style: Style) -> Figure:
     free, scalar = need(tables, FREE), need(tables, SCALAR)
     long = free.melt(["loss", "seed", "excess"], ["NC1", "NC2", "NC3"], "metric", "value")
     long = long.assign(label=long["loss"].str.replace("_", " "), value=long["value"].clip(lower=1e-16))
-    marks = assign_looks(list(dict.fromkeys(long["label"])), style)
+    losses = list(dict.fromkeys(long["label"]))
+    marks = {name: replace(look, linestyle="") for name, look in assign_looks(losses, style).items()}
     places = {"NC1": 0, "NC2": 1, "NC3": 2}
     spread = long.groupby(["metric", "label"], sort=False).ngroup() % len(marks)
     long["x"] = long["metric"].map(places) + 0.2 * (spread - 1)

@@ -25,6 +25,8 @@ QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks"
 SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
 GROWN, SCRATCH, BARE = "grown", "from scratch, as many gradients", "without branches"
 LIKE = r"$\propto\ \ln^2 L\,/\,L$"
+ACROSS = 4
+"""Settings beside each other; more go below."""
 EQUAL = 0.2
 """By how much the gradients of grown networks and of those from scratch may differ."""
 
@@ -43,13 +45,16 @@ def losses_against_depth(tables: Tables, style: Style) -> Figure:
     blue, orange, green, red, *_, grey = palette(style, 8)
     looks = {GROWN: Look(blue), SCRATCH: Look(orange, "", "s"), BARE: Look(grey, "--", ""), LIKE: Look(grey, ":", "")}
     looks |= {SEEN: Look(green), UNSEEN: Look(red)}
-    grid = [[_panel(table[table["setting"] == name], quantity, quantity == "excess") for name in settings]
-            for quantity in QUANTITIES]  # fmt: skip
+    grid = [
+        [_panel(table[table["setting"] == name], quantity, quantity == "excess") for name in settings[at : at + ACROSS]]
+        for at in range(0, len(settings), ACROSS)
+        for quantity in QUANTITIES
+    ]
     return draw_grid(
         grid,
         looks,
-        width=max(PAGE, 1.45 * len(settings) + 0.6),
-        height=1.7,
+        width=PAGE,
+        height=1.5,
         sharey="row",
         sharex="col",
         note=f"mean ± std of {table['seed'].nunique()} networks",
@@ -60,7 +65,7 @@ def _panel(rows: pd.DataFrame, quantity: str, first: bool) -> Panel:
     axes: dict[str, Any] = {"xscale": "log", "yscale": "log", "xlabel": "depth L", "ylabel": QUANTITIES[quantity]}
     axes |= {"xticks": sorted(rows["L"].unique())}
     if first:
-        axes["title"] = rows["setting"].iloc[0].replace(" on ", "\n", 1)
+        axes["title"] = rows["setting"].iloc[0].replace(" on ", "\non ", 1)
         bare = rows.drop_duplicates("L").assign(label=BARE, excess=rows["without"] - rows["free"], seed=0)
         rows = pd.concat([rows, bare[bare["excess"] > 0]])
     if quantity == "hidden":

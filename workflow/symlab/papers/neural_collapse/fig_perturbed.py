@@ -32,7 +32,7 @@ HALF = 0.5
 """The share of what the control leaves up to which a perturbation counts as removed."""
 EQUAL = 1e-3
 """Relative difference of losses that counts as none."""
-SEEN = "what the last layer sees, E in class space"
+SEEN = ", seen"
 
 
 def perturbed(tables: Tables) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def left_of_perturbation(tables: Tables, style: Style) -> Figure:
         rows_named=[f"E in {place}" for place in dict.fromkeys(table["placement"])],
         width=PAGE,
         height=1.9,
-        note=f"mean ± std of {table['seed'].nunique()} networks; dotted: {SEEN}; dashed: all of it is left",
+        note=f"mean ± std of {table['seed'].nunique()} networks; dotted: what the last layer sees",
     )
 
 
