@@ -2,8 +2,10 @@
 
 import functools
 
+import numpy as np
 import pandas as pd
 
+from symlab.measures import collapse_bounds
 from symlab.measures.collapse_bounds import least_loss
 from symlab.papers.neural_collapse.gufm import squared_error_optimum
 
@@ -265,3 +267,28 @@ SPOILED = {
     "lemmas-two": (SCALAR, trained_as(2, -0.9)),
     "layers-before-last": (LAYERS, risen_before_the_last),
 }
+
+ROUGHLY = ((collapse_bounds, "GRID", 6), (collapse_bounds, "ANGLES", 8))
+
+
+SIMULATED = ("1-falls", "1-falls-uniform", "1-falls-theorems", "loss-falls", "loss-hidden", "layers-before-last")
+METRICS = ("NC1", "NC2A", "NC2B", "NC3", "NC1_row", "NC1_null", "NC1_test")
+NOISE = {"excess": (0.02, 0.02), "hidden": (0.02, 0.03), **dict.fromkeys(METRICS, (0.05, 0.04))}
+"""Standard deviations between lineages of slopes on log10 L, and of log10 of values about each line: at least those of
+RN1 and T11 on CIFAR-10 in the kept run."""
+
+
+def simulate(name, generator):
+    """The story with three lineages to depth 13, as noisy as those of the kept run."""
+    given = {key: table.copy() for key, table in story(name).items()}
+    for key in given.keys() & {RUNS, LAYERS}:
+        table = given[key][(given[key]["seed"] < 3) & (given[key]["L"] <= 13)].copy()
+        by = ["dataset", "N", "network", "by_depth", "loss", "grown", "optimizer", "seed"]
+        lineage = table.groupby(by).ngroup()
+        table["excess"] = table["total"] - table["free"] if "total" in table else np.nan
+        for column in table.columns.intersection(list(NOISE)):
+            of_slopes, scatter = NOISE[column]
+            powers = of_slopes * generator.standard_normal(lineage.max() + 1)[lineage]
+            table[column] *= table["L"] ** powers * 10 ** (scatter * generator.standard_normal(len(table)))
+        given[key] = table.assign(total=table["free"] + table["excess"]) if "total" in table else table
+    return given

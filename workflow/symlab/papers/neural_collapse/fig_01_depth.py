@@ -39,6 +39,8 @@ RATES = {"NC1": -1.0, "NC2": -0.5, "NC3": -1.0, "excess": -1.0}
 """Powers of L that bound global optima up to logarithms: all but NC2 are quadratic in the distance to them."""
 SIMPLE = ("cross_entropy", "squared_error")
 """Losses whose optimum is a simplex, or orthogonal rows."""
+CROWDED = 7
+"""Depths of which every other is named on the axis."""
 LEAST = 1e-12
 """What a metric is drawn as where it is less."""
 
@@ -75,7 +77,9 @@ def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Fi
     colors = dict(zip(BY.values(), palette(style), strict=False))
     looks = {name: Look(color, "-", "o") for name, color in colors.items()}
     looks |= {REFERENCE: Look((0.3, 0.3, 0.3), "", "x"), ABOVE: Look((0.5, 0.5, 0.5), "", "o", "white")}
-    axes = {"xlabel": "depth L", "ylabel": r"$\log_{10}$", "xscale": "log", "xticks": sorted(table["L"].unique())}
+    depths = sorted(table["L"].unique())
+    depths = depths if len(depths) < CROWDED else depths[(len(depths) + 1) % 2 :: 2]
+    axes = {"xlabel": "depth L", "ylabel": r"$\log_{10}$", "xscale": "log", "xticks": depths}
     seeds = table.loc[~table["reference"], "seed"].nunique()
     return facets(
         long,

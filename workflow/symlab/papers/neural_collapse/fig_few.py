@@ -59,7 +59,8 @@ def slope_where_few(tables: Tables) -> list[Found]:
         (-1 * slopes(part, METRICS, within=False)).keyed("value")
         for part in (rows[rows["ratio"] <= 1], rows[rows["ratio"] >= ENOUGH])
     )
-    return few.ratios(enough) or ["needs rn1 on as few samples as the rank, and on five times as many"]
+    falling = enough.where(lambda each: each.mean > 0)
+    return few.ratios(falling) or ["needs rn1 on as few samples as the rank, and on five times as many where it falls"]
 
 
 def excess_where_few(tables: Tables) -> list[Found]:
