@@ -55,7 +55,12 @@ def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair:
         parts.append("The permuted network computes what B does (checked on the data).")
     parts += [_barriers(barriers, len(models.inputs()), repair)] if barriers is not None else []
     parts += _judged(aligned.scores, ALIGNED, 2, 0 if models.x is None else len(models.x))
-    parts.append("To average them: symlab merge A B, symlab.merge(module, [A, B], data), or .interpolate(0.5) of this.")
+    if aligned.reference is not None:
+        parts.append("A changes too, in its weights and not in its function: its reference is what to average B with.")
+    option = "" if aligned.reference is None else ", with the same group"
+    parts.append(
+        f"To average them: symlab merge A B, symlab.merge(module, [A, B], data){option}, or .interpolate(0.5) of this."
+    )
     return "\n\n".join(parts)
 
 
