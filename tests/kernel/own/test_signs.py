@@ -9,7 +9,7 @@ from torch.nn import functional
 from symlab import UserError, align, merge, trace
 from symlab.alignment.permute import permute
 from symlab.alignment.signs import signs_of
-from symlab.symmetries.signs import apply_flips, nullspace, random_signs
+from symlab.symmetries.signs import apply_flips, nullspace, random_signs, with_columns_alone
 from symlab.symmetries.symmetry_spec import random_permutations
 
 
@@ -152,6 +152,43 @@ def test_planted_signs_and_permutations_are_undone(name):
         signed, plain = (align(module, A, B, x, group=group, traced=traced) for group in ("signed", "permutation"))
         assert all(torch.equal(signed.permuted[entry], tensor) for entry, tensor in A.items())
         assert not all(torch.equal(plain.permuted[entry], tensor) for entry, tensor in A.items())
+
+
+def test_signs_of_gains_are_settled_before_the_order_of_a_stream():
+    """A stream between a norm's centred values has no signs: networks that differ are ordered as without signs."""
+    module, x = drawn("normalised by mean and deviation")
+    traced = trace(module, x[:4])
+    torch.manual_seed(1)
+    A, other = (
+        {entry: tensor + torch.randn_like(tensor) for entry, tensor in module.state_dict().items()} for _ in "AB"
+    )
+    A, other = ({**state, **{name: state[name].abs() for name in ("gain1", "gain2")}} for state in (A, other))
+    gains = [flip for flip in signs_of(module, traced, x[:4], A) if flip.gain]
+    assert sorted(flip.gain[0] for flip in gains) == ["gain1", "gain2"]
+    planted = apply_flips(other, traced.spec, gains, random_signs(traced.spec, gains, np.random.default_rng(0)))
+    assert (planted["gain1"] < 0).any() and (planted["gain2"] < 0).any()
+    signed, plain = (
+        align(module, A, B, x, group=group, traced=traced) for group, B in (("signed", planted), ("permutation", other))
+    )
+    (stream,) = {flip.group for flip in gains}
+    np.testing.assert_array_equal(signed.permutations[stream], plain.permutations[stream])
+    for entry in ("gain1", "gain2", "head.weight"):
+        torch.testing.assert_close(signed.permuted[entry], plain.permuted[entry])
+
+
+def test_columns_that_one_vector_alone_has():
+    vectors = [0b1101, 0b0111, 0b1010]
+    found, alone = with_columns_alone(vectors, [0, 2, 3])
+    span = {0}
+    for vector in vectors:
+        span |= {vector ^ each for each in span}
+    spanned = {0}
+    for vector in found:
+        spanned |= {vector ^ each for each in spanned}
+    assert spanned == span
+    assert sorted(alone.values()) == [0, 3]
+    for own, column in alone.items():
+        assert [n for n, vector in enumerate(found) if (vector >> column) & 1] == [own]
 
 
 def test_three_networks_merge_up_to_their_signs():

@@ -153,9 +153,11 @@ def signed_matching(
 ) -> SignedMatching:
     """The order and signs of B's neurons under which their activations agree best with A's.
 
-    Neurons are assigned by the sizes of their correlations, at each point of a group apart. Then each gets the signs
-    under which its correlations at all points, and the cosine of its weights with A's where flips turn them, add up to
-    most. Groups are turned one after another, outer ones first.
+    Where a sign is that of a norm's gain, both networks' gains are made positive first: trained ones nearly always are,
+    and what the norm reads tells more of a neuron than the size of a correlation. By the other flips neurons are
+    assigned by the sizes of their correlations, at each point of a group apart. Then each gets the signs under which
+    its correlations at all points, and the cosine of its weights with A's where flips turn them, add up to most.
+    Groups are turned one after another, outer ones first.
 
     Args:
         A, B: states by all names.
@@ -163,6 +165,39 @@ def signed_matching(
         flips: as ``signs_of`` gives them.
         rng, shown: as of ``activation_matching``.
     """
+    spec = traced.spec
+    by_gain = [n for n, flip in enumerate(flips) if flip.gain]
+    others = [n for n, flip in enumerate(flips) if not flip.gain]
+    A_positive, B_positive = (
+        apply_flips(state, spec, flips, {n: _gain_signs(flips[n], spec, state) for n in by_gain}) for state in (A, B)
+    )
+    found = _matched(traced, A_positive, B_positive, x, rows, [flips[n] for n in others], rng, shown)
+    signs = {n: found.signs[k] for k, n in enumerate(others) if k in found.signs}
+    moved = apply_flips(permute(B, spec, found.matching.permutations), spec, flips, signs)
+    for n in by_gain:
+        signs[n] = _gain_signs(flips[n], spec, A) * _gain_signs(flips[n], spec, moved)
+    return SignedMatching(found.matching, signs)
+
+
+def _gain_signs(flip: Flip, spec: SymmetrySpec, state: Mapping[str, Tensor]) -> Int[np.ndarray, "*within d"]:
+    """The signs of the gain that a flip turns."""
+    assert flip.gain is not None
+    ones = {flip.gain[0]: torch.ones_like(state[flip.gain[0]])}
+    of_neurons = _inner_products(*flip.gain, flip.group, spec, state, ones)[0]
+    return np.where(of_neurons < 0, -1, 1).reshape(shape(flip.group, spec.groups))
+
+
+def _matched(
+    traced: Traced,
+    A: Mapping[str, Tensor],
+    B: Mapping[str, Tensor],
+    x: Tensor | Inputs,
+    rows: int,
+    flips: Sequence[Flip],
+    rng: np.random.Generator,
+    shown: Shown,
+) -> SignedMatching:
+    """``signed_matching`` by correlations alone."""
     spec = traced.spec
     classes = {group: _classes(group, spec, flips) for group in spec.points}
     record = partial(_record_unsigned, classes)

@@ -21,9 +21,8 @@ import torch
 from jaxtyping import Complex128, Float
 from torch import Tensor
 
-from symlab.symmetries.forward_graph import operation
 from symlab.symmetries.relations import Matrices, Powers, Relations, drawn, map_block
-from symlab.symmetries.signs import Evaluated, Occurrence, occurrences
+from symlab.symmetries.signs import Evaluated, Occurrence, is_gain, occurrences
 from symlab.symmetries.symmetry_spec import (
     Axes,
     Axis,
@@ -213,7 +212,7 @@ def _of_group(forward: Evaluated, group: str, generator: torch.Generator) -> lis
     relations = Relations(forward, group)
     if not relations.stored:
         return []
-    gains = [place for place in relations.stored if _is_gain(forward, place, size)]
+    gains = [place for place in relations.stored if is_gain(forward, place, size)]
     scales = relations.solutions(drawn("scales", size, generator), first=gains)
     at_gain = {n: place for n, row in enumerate(scales) for place in gains if _alone(row, place, gains, relations)}
     folding = tuple(Gain(place[0], relations.powers(scales[n])) for n, place in at_gain.items())
@@ -281,20 +280,3 @@ def changed(before: Evaluated, after: Evaluated) -> float:
             difference = torch.where(one == other, 0, one - other).abs().max()
             changes.append(float(difference / one[one.isfinite()].abs().max().clamp(min=1e-300)))
     return max(changes)
-
-
-def _is_gain(forward: Evaluated, place: tuple[str, Occurrence], size: Sequence[int]) -> bool:
-    """Whether an entry of the state is a vector of a group that multiplies what a norm, or nothing else, gives."""
-    nodes = [node for node, name in forward.names.items() if name == place[0]]
-    if forward.values[nodes[0]].numel() != math.prod(size):
-        return False
-    for node in nodes:
-        source = node
-        while len(source.users) == 1 and len(next(iter(source.users)).all_input_nodes) == 1:
-            source = next(iter(source.users))
-        for user in source.users:
-            arguments = getattr(getattr(user.target, "_schema", None), "arguments", ())
-            named = {argument.name for argument, value in zip(arguments, user.args, strict=False) if value is source}
-            if operation(user) != "mul" and not ("weight" in named and "norm" in operation(user)):
-                return False
-    return True

@@ -22,6 +22,7 @@ from jaxtyping import Int
 from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
+from symlab.symmetries.forward_graph import operation
 from symlab.symmetries.symmetry_spec import (
     Axes,
     Axis,
@@ -55,11 +56,13 @@ class Flip:
         group: the group's name.
         turned: for each parameter and buffer where the neurons are turned round.
         points: the recorded values (``Point.value``), of any group, and the blocks of them in which they are.
+        gain: an entry of the state that multiplies what a norm gives, and that no other flip turns, if there is one.
     """
 
     group: str
     turned: dict[str, frozenset[Occurrence]]
     points: frozenset[tuple[str, int]]
+    gain: tuple[str, Occurrence] | None = None
 
     def turns(self, point: Point, group: str, groups: Mapping[str, Group]) -> bool:
         """Whether it turns activations round that are recorded for a group at a point."""
@@ -221,6 +224,23 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator, others: 
     return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
 
 
+def is_gain(forward: Evaluated, place: tuple[str, Occurrence], size: Sequence[int]) -> bool:
+    """Whether an entry of the state is a vector of a group that multiplies what a norm, or nothing else, gives."""
+    nodes = [node for node, name in forward.names.items() if name == place[0]]
+    if forward.values[nodes[0]].numel() != math.prod(size):
+        return False
+    for node in nodes:
+        source = node
+        while len(source.users) == 1 and len(next(iter(source.users)).all_input_nodes) == 1:
+            source = next(iter(source.users))
+        for user in source.users:
+            arguments = getattr(getattr(user.target, "_schema", None), "arguments", ())
+            named = {argument.name for argument, value in zip(arguments, user.args, strict=False) if value is source}
+            if operation(user) != "mul" and not ("weight" in named and "norm" in operation(user)):
+                return False
+    return True
+
+
 def hidden_nodes(forward: Evaluated, places: Mapping[fx.Node, Any]) -> dict[fx.Node, None]:
     """Operations that depend on a group and whose results have axes that are not known, or are lists; in order."""
     hidden: dict[fx.Node, None] = {}
@@ -255,8 +275,12 @@ def _as_flips(
     recorded = {point.value for points in spec.points.values() for point in points}
     flips: list[Flip] = []
     independent: list[int] = []
-    stored = sum(1 << column for (holder, _), column in unknowns.items() if isinstance(holder, str))
-    for solution in solutions:
+    size = shape(group, spec.groups)
+    entries = {column: place for place, column in unknowns.items() if isinstance(place[0], str)}
+    gains = {column: place for column, place in entries.items() if is_gain(forward, place, size)}
+    stored = sum(1 << column for column in entries)
+    solutions, alone = with_columns_alone(solutions, gains)
+    for number, solution in enumerate(solutions):
         reduced = solution & stored
         for other in independent:
             reduced = min(reduced, reduced ^ other)
@@ -274,8 +298,26 @@ def _as_flips(
                         turned.setdefault(name, set()).add(occurrence)
             elif holder.name in recorded:
                 points.add((holder.name, occurrence[0]))
-        flips.append(Flip(group, {name: frozenset(where) for name, where in turned.items()}, frozenset(points)))
+        everywhere = {name: frozenset(where) for name, where in turned.items()}
+        flips.append(Flip(group, everywhere, frozenset(points), gains[alone[number]] if number in alone else None))
     return flips
+
+
+def with_columns_alone(vectors: Sequence[int], columns: Iterable[int]) -> tuple[list[int], dict[int, int]]:
+    """Sums over {0, 1} of vectors, as bits, that span the same, and by number the column that one alone has.
+
+    Each column that is in any vector is one vector's alone, as long as there are vectors left.
+    """
+    vectors, alone = list(vectors), dict[int, int]()
+    for column in columns:
+        having = [n for n, vector in enumerate(vectors) if (vector >> column) & 1]
+        own = next((n for n in having if n not in alone), None)
+        if own is not None:
+            vectors = [
+                vector ^ vectors[own] if n in having and n != own else vector for n, vector in enumerate(vectors)
+            ]
+            alone[own] = column
+    return vectors, alone
 
 
 def _asked(
