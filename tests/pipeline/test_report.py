@@ -137,7 +137,9 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     assert places == sorted(places)
     first = between(page, '<h2 id="paper-', "</article>")
     assert "Ones are small" in first and "One has 0.25 of σ F ." in first
-    assert "Here: 2 pairs. The paper: eight pairs." in " ".join(first.split())
+    first = " ".join(first.split())
+    assert "Here: nothing at all, 2 pairs. The paper: eight pairs." in first
+    assert "Failed, of the paper's own: two holds ." in first and "2 not run" in first
     # Rows, not cases, of findings, by whose they are.
     bars = [label for label in Parsed(page).values("aria-label") if label.startswith(("the paper's:", "ours:"))]
     assert bars == ["the paper's: 1 held, 1 failed, 2 not run", "ours: 1 undecided"] * 2

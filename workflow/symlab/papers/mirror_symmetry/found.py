@@ -10,13 +10,12 @@ HEADLINE = (
         {"half": at("mirror-3a-half", sigma=2.0)},
     ),
     Sentence(
-        "In networks that learn one task after another, {dead:~%} of all parameters have stopped learning because of "
-        "this symmetry when the last task comes.",
+        "In networks that learn one task after another, {dead:~%} more of the parameters are dead when the last task "
+        "comes than in networks without this symmetry.",
         {"dead": at("mirror-4-symmetry")},
     ),
     Sentence(
-        "Of the paper's two remedies, a little noise leaves {noise:~%} of the parameters dead, but a fixed bias "
-        "{bias:~%}.",
+        "Of the paper's two remedies, a little noise leaves {noise:~%} dead; a fixed bias leaves {bias:~%}.",
         {"noise": at("mirror-4-noise"), "bias": at("mirror-4-bias")},
     ),
 )

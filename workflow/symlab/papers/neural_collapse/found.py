@@ -7,7 +7,7 @@ HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
         "In residual networks with weight decay, ten times as many blocks multiply the spread within a class, "
-        "relative to that between classes, by **{nc1:^}**.",
+        "relative to that between classes, by **{nc1:^}** (1 would be no change).",
         {"nc1": at("collapse-1-falls", value="NC1", network="rn1", dataset="digits")},
     ),
     Sentence(
@@ -22,8 +22,8 @@ HEADLINE = (
                 loss="cross_entropy",
             ),
         },
-        "With two layers in each block, and weight decay as the theorems ask for, by {split:^}; but this run does not "
-        "establish that it falls at all.",
+        "With two layers in each block, and weight decay as the theorems ask for, by {split:^}; this run does not show "
+        "that it falls at all.",
     ),
 )
 THUMBNAIL = ("collapse-1", 0)

@@ -32,14 +32,15 @@ HEADLINE = (
         {"standard": _at("4a-barrier", **STANDARD), "fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
-        "Neurons that are costly to swap keep their place: of one that stayed and one that moved, the one that stayed "
-        "is the costlier to swap in {kept:~%} of cases (by chance, half).",
+        "Neurons whose exchange with another raises the loss most keep their place: of a neuron that stayed and one "
+        "that moved, the one that stayed is the costlier to exchange in {kept:~%} of cases (by chance, half).",
         {"kept": _at("neurons-kept", **_fixed(0.5))},
-        "But neurons that are costly to swap need not keep their place: of one that stayed and one that moved, the one "
-        "that stayed is the costlier to swap in {kept:~%} of cases (by chance, half).",
+        "But neurons whose exchange with another raises the loss most need not keep their place: of a neuron that "
+        "stayed and one that moved, the one that stayed is the costlier to exchange in {kept:~%} of cases (by chance, "
+        "half).",
     ),
     Sentence(
-        "But the strongest tags cost {price:~} points of validation accuracy.",
+        "The price: the strongest tags cost {price:~} points of validation accuracy.",
         {"price": _at("sec4.5-trade-off")},
         "The strongest tags cost {price:~} points of validation accuracy.",
     ),

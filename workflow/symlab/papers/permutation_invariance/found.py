@@ -19,19 +19,19 @@ HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
         "Small networks learn to copy a known one of 6 neurons. Putting the neurons of two of them in the same order "
-        "divides the loss of their average by **{assigned:~} or more**.",
+        "divides the loss of their average by **{assigned:~} or more**, whatever their width above 6.",
         {"assigned": _trained("below-direct", _ASSIGNMENT)},
     ),
     Sentence(
-        "Averages are worst at a width of {peak:~} times the known network's; the paper says 2.",
+        "Reordered, their averages are worst at {peak:~} times the known network's width; the paper says 2.",
         {"peak": _trained("peak-at-2M", _ASSIGNMENT)},
     ),
     Sentence(
-        "Trained networks do better than random solutions because they are sparser, as the paper says (sparsity index "
-        "{excess:~} higher).",
+        "Wide trained networks average better than random solutions because they are sparser, as the paper says (their "
+        "sparsity index less that of random solutions: {excess:~}).",
         {"excess": at("permutation-2-sparser", M=6, source="gd")},
-        "But the paper explains this by sparsity, and trained networks are not sparser than random solutions: their "
-        "sparsity index differs by {excess:~}.",
+        "The paper explains by sparsity why wide trained networks average better than random solutions, but they are "
+        "not sparser (their sparsity index less that of random solutions: {excess:~}).",
     ),
 )
 THUMBNAIL = ("permutation-2", 0)

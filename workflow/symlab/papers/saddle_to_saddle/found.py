@@ -10,8 +10,8 @@ HEADLINE = (
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "Some get away from zero faster than networks with one neuron a layer can: {w4:~%} of those with 4 neurons a "
-        "layer, {w32:~%} of those with 32.",
+        "Some leave zero faster than any network with one neuron a layer can: {w4:~%} of those with 4 neurons a layer "
+        "do, {w32:~%} of those with 32.",
         {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 32)},
     ),
     Sentence(
