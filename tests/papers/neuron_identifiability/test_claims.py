@@ -58,8 +58,12 @@ def test_is_not_run_without_its_variants(claim_id, tables_for):
     assert only_value(claim_id, tables)["verdict"] == "not run"
 
 
+# Theorem C.10 bounds an error from below, by the sizes of the networks alone.
+NO_BOUND = ("thm4.6-width", "thmC.10-error", "thmC.10-rise")
+
+
 @pytest.mark.parametrize(
-    "claim_id", [claim_id for claim_id in CLAIMS if claim_id[:3] in ("thm", "pro") and claim_id != "thm4.6-width"]
+    "claim_id", [claim_id for claim_id in CLAIMS if claim_id[:3] in ("thm", "pro") and claim_id not in NO_BOUND]
 )
 @pytest.mark.filterwarnings("error")
 def test_bounds_and_gaps_that_are_infinite_show_nothing(claim_id, tables_for):
@@ -287,6 +291,9 @@ def test_drops_are_told_beside_their_control_in_order_of_k(tables_for):
     assert (row["n"], row["unit"]) == (4, "pairs")
 
 
+OTHER_SCHEMES = ("4a-others", "4c-others", "7-residual", "7-sparse")
+
+
 def test_a_table_that_went_through_a_file_gives_the_same_verdicts(tables_for, tmp_path):
     tables = tables_for("3a")
     stored = {}
@@ -299,10 +306,12 @@ def test_a_table_that_went_through_a_file_gives_the_same_verdicts(tables_for, tm
     for claim_id in set().union(*map(about, figures)):
         before, after = (verdicts(claim_id, each) for each in (tables, stored))
         pd.testing.assert_frame_equal(before, after)
-        assert set(before["verdict"]) == {"held"}
+        # Networks of Table 1's other schemes are in a story of their own.
+        assert set(before["verdict"]) == {"not run" if claim_id in OTHER_SCHEMES else "held"}
 
 
 def test_claims_of_panels_and_reprints_are_those_of_the_whole_figure():
     assert about("4b") == {"4b-barrier", "4b-lowered", "4d-aligned", "4d-alike", "4d-lowered", "4d-syre"}
-    assert about("4") == {"4a-barrier", "4a-connected", "4c-aligned", "4c-sigma", "4c-alike"}
+    of_table_1 = {"4a-others", "4c-others"}
+    assert about("4") == {"4a-barrier", "4a-connected", "4c-aligned", "4c-sigma", "4c-alike"} | of_table_1
     assert about("5") == about("14") and "thm4.8-growth" in about("11")
