@@ -151,6 +151,16 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     assert "it is too deep" in missed and "near holds" not in missed
 
 
+def test_a_card_names_what_failed_of_the_paper_s_own_alone(finished):
+    def card():
+        return between(write_page(**finished), '<h2 id="paper-', "</article>")
+
+    assert "Failed, of the paper's own:" in card()
+    ledger = finished["ledger"]
+    finished["ledger"] = ledger.assign(owner=ledger["owner"].where(ledger["verdict"] != "failed", "ours"))
+    assert "Failed, of the paper's own:" not in card()
+
+
 def test_a_thumbnail_is_one_panel_of_a_figure_that_the_page_holds_once(finished):
     page = write_page(**finished)
     assert 'viewBox="108 8 94 84"><use href="#drawing-figure-small-test-1"/>' in page
