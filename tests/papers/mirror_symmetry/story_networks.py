@@ -127,10 +127,10 @@ def memory():
 
 def network_mirrors():
     on_and_off = {"gradient": (1e-16, 0.1), "hessian": (1e-16, 0.1), "left": (0.0, 1e-9)}
-    on_and_off |= {"second_order": (1e-5, 50.0), "growth": (0.1, 0.1)}
+    on_and_off |= {"second_order": (1e-8, 50.0), "growth": (0.1, 0.1)}
     rows = [
         {**key(), "seed": a, "mirror": mirror, "group": "hidden1", "a": a, "b": a + 1, "quantity": quantity}
-        | {"on": on, "off": off}
+        | {"on": on, "off": off, "samples": 64}
         for mirror in ("neurons", "rotation")
         for a in range(3)
         for quantity, (on, off) in on_and_off.items()

@@ -18,10 +18,12 @@ from symlab.papers.mirror_symmetry.deep.homogeneity import (
 )
 from symlab.papers.mirror_symmetry.deep.magnitudes import measure_magnitudes, quantiles
 from symlab.papers.mirror_symmetry.deep.memory import saved_bytes
-from symlab.papers.mirror_symmetry.deep.network_mirrors import _mirrors, measure_mirrors
+from symlab.papers.mirror_symmetry.deep.network_mirrors import Point, _mirrors, measure_mirrors
 from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
+from symlab.symmetries.mirrors import Mirror, norm, random_state, unit
 from symlab.training.models import Models
 
+SHAPES = {name: t.double() for name, t in MLP(5, [6, 8], 3, "none", "relu").state_dict().items()}
 NETWORK = {"name": "mlp", "widths": [6, 8], "norm": "none", "activation": "relu"}
 
 
@@ -53,6 +55,27 @@ def data():
         for shift, (name, n) in enumerate({"test": 300, "train": 200, "val": 90}.items())
     }
     return SimpleNamespace(split=splits.__getitem__, task="classification")
+
+
+def drawn(seed):
+    return random_state(SHAPES, torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def point():
+    """The loss of a network of relu at 40 samples, and the mirror of its first two neurons."""
+    torch.manual_seed(0)
+    module = MLP(5, [6, 8], 3, "none", "relu").double()
+    x, y = torch.randn(40, 5, dtype=torch.float64), torch.randint(3, (40,))
+    order = [1, 0, *range(2, 6)]
+
+    def swapped(state):
+        turned = {name: state[f"linears.0.{name}"][order] for name in ("weight", "bias")}
+        onward = state["linears.1.weight"][:, order]
+        return {**state, **{f"linears.0.{k}": v for k, v in turned.items()}, "linears.1.weight": onward}
+
+    mirror, settings = Mirror("0 = 1", swapped), Mirrors()
+    return Point(module, x, y, "classification", mirror, settings, torch.Generator(), {})
 
 
 def test_merged_opposite_and_dead_neurons_are_told_apart(models, data):
@@ -178,6 +201,27 @@ def test_mirrors_of_a_network_hold_what_theorem_1_says(models, data):
     assert (of["off"].max()[["gradient", "hessian"]] > 1e-3).all()
     growth = rows[rows["quantity"] == "growth"]
     assert growth["on"].to_numpy() == pytest.approx(growth["off"].to_numpy(), abs=1e-4)
+
+
+def test_the_second_order_is_all_across_a_mirror_and_not_along_it(point):
+    """Within a mirror a first order is left, the larger the smaller the step; across it not even beside H n = 0."""
+    state, direction, mirror = drawn(0), drawn(1), point.mirror
+    at, n, m = mirror.on(state), unit(mirror.off(direction)), unit(mirror.on(direction))
+    along = [point.beyond_second_order(at, m, step)[0] for step in (1e-6, 1e-5)]
+    assert point.beyond_second_order(at, n)[0] < 1e-5 and along[0] > 100
+    assert along[0] / along[1] == pytest.approx(10, rel=0.05)
+
+
+def test_samples_with_a_kink_in_the_step_are_left_out_of_the_second_order(point):
+    """For one sample the first neuron's input passes 0 halfway through the step: its loss has no second order."""
+    at, n = point.mirror.on(drawn(0)), unit(point.mirror.off(drawn(1)))
+    moved = {name: value + 1e-5 * norm(at) * n[name] for name, value in at.items()}
+    before, after = ((point.x @ s["linears.0.weight"].T + s["linears.0.bias"])[:, 0] for s in (at, moved))
+    middle = before.argsort()[len(before) // 2]
+    at["linears.0.bias"][:2] -= (before + after)[middle] / 2
+    assert point.beyond_second_order(at, n) == (pytest.approx(0, abs=1e-5), len(point.x) - 1)
+    object.__setattr__(point, "_sides", lambda at: torch.ones(len(point.x), 1, dtype=torch.bool))
+    assert point.beyond_second_order(at, n)[0] > 1e-3
 
 
 def test_bytes_are_those_of_a_linear_chain_by_hand(experiment):

@@ -128,7 +128,8 @@ MIRROR_SYMMETRY = Paper(
         "pruned.csv": "Test accuracy in percent with the smallest `share` of all parameters set to 0, and with all "
         "below `threshold` (other rows have none).",
         "network_mirrors.csv": "Mirrors of trained networks, of pairs of neurons and of rotations within a head, a row "
-        "a quantity: what Theorem 1 says of gradients, Hessians and SGD `on` the mirror, and the same `off` it.",
+        "a quantity: what Theorem 1 says of gradients, Hessians and SGD `on` the mirror, and the same `off` it. Second "
+        "orders are of the `samples` of whose ReLUs no input changes its sign within the step.",
         "mirror_lines.csv": "Gradient descents in the plane that start on a mirror of the loss or `offset` beside it: "
         "the point, its loss and its distance `off` the mirror at every step.",
         "mirror_optimizers.csv": "How far optimizers get `off` a mirror on which they start, over the weights' norm, "

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.func import functional_call, grad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
@@ -49,8 +51,9 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
 
         - gradient: |P grad| / |grad|, the largest over batches (Theorem 1, part 1);
         - hessian: |P H m| / |H m| for a random m within the mirror (part 2);
-        - second_order: L(s) - L(0) over n^T H n s^2 / 2, less 1, for a random n off the mirror (Eq. 6), in column
-          ``off`` for an m within it;
+        - second_order: |L(s) - L(0) - s^2 n^T H n / 2| over s^2 |H n| / 2 for a random n off the mirror (Eq. 6), in
+          column ``off`` for an m within it, where a first order is left; over the ``samples`` of whose relus no input
+          changes its sign within the step, since the theorem is of losses that have two derivatives;
         - left: |P theta| / |theta| after SGD from the mirror, and from beside it (Corollary 1);
         - growth: ln of the growth of |P theta| from beside the mirror, and ``off`` as the Hessian along the path of the
           mirror's own descent predicts it.
@@ -114,7 +117,7 @@ class Point:
     generator: torch.Generator
     buffers: State
 
-    def loss(self, state: State, rows: slice = slice(None)) -> Tensor:
+    def loss(self, state: State, rows: slice | Tensor = slice(None)) -> Tensor:
         """Mean loss over rows of the samples."""
         return losses(self.task, functional_call(self.module, {**self.buffers, **state}, (self.x[rows],)), self.y[rows])
 
@@ -124,10 +127,8 @@ class Point:
         for quantity, measured in (("gradient", self._gradient), ("hessian", self._hessian)):
             yield {"quantity": quantity, **{place: measured(at) for place, at in places.items()}}
         n, m = (unit(part(self._direction(state))) for part in (self.mirror.off, self.mirror.on))
-        yield {
-            "quantity": "second_order",
-            **{k: self._second_order(places["on"], v) for k, v in (("on", n), ("off", m))},
-        }
+        (on, samples), (off, _) = (self.beyond_second_order(places["on"], direction) for direction in (n, m))
+        yield {"quantity": "second_order", "on": on, "off": off, "samples": samples}
         left, growth, predicted = self._descend(places["on"], n)
         yield {"quantity": "left", "on": left[0], "off": left[1]}
         yield {"quantity": "growth", "on": growth, "off": predicted}
@@ -147,12 +148,29 @@ class Point:
         product = hessian_times(self.loss, at, self.mirror.on(self._direction(at)))
         return norm(self.mirror.off(product)) / norm(product)
 
-    def _second_order(self, at: State, n: State) -> float:
-        """(L(s) - L(0)) / (n^T H n s^2 / 2) - 1 as Eq. 6 has it; large where a first order is left."""
-        s = STEP * norm(at)
+    def beyond_second_order(self, at: State, n: State, step: float = STEP) -> tuple[float, int]:
+        """|L(s) - L(0) - s^2 n^T H n / 2| / (s^2 |H n| / 2), s = ``step`` |theta|, and of how many samples.
+
+        Over |H n| and not n^T H n, since that is what a product's rounding is relative to.
+        """
+        s = step * norm(at)
         moved = {name: value + s * n[name] for name, value in at.items()}
-        curvature = float(inner(n, hessian_times(self.loss, at, n)))
-        return abs(float(self.loss(moved) - self.loss(at)) / (curvature * s**2 / 2) - 1)
+        smooth = (self._sides(at) == self._sides(moved)).all(1)
+        if not smooth.any():
+            return math.nan, 0
+
+        def loss(state: State) -> Tensor:
+            return self.loss(state, smooth)
+
+        product = hessian_times(loss, at, n)
+        left = float(loss(moved) - loss(at)) / (s**2 / 2) - float(inner(n, product))
+        # Across a pair of dead neurons both are 0.
+        return abs(left) / max(norm(product), 1e-300), int(smooth.sum())
+
+    def _sides(self, at: State) -> Bool[Tensor, "samples inputs"]:
+        with torch.no_grad(), _Relus() as relus:
+            functional_call(self.module, {**self.buffers, **at}, (self.x,))
+        return torch.cat([torch.ones(len(self.x), 1, dtype=torch.bool, device=self.x.device), *relus.sides], 1)
 
     def _descend(self, start: State, n: State) -> tuple[tuple[float, float], float, float]:
         """SGD from the mirror, from beside it, and the tangent of the first: distances left, growth and prediction."""
@@ -172,6 +190,19 @@ class Point:
         off = self.mirror.order_parameter
         growth, predicted = (math.log(last / size) for last in (off(beside), norm(self.mirror.off(v))))
         return (off(on) / norm(on), off(beside) / norm(beside)), growth, predicted
+
+
+class _Relus(TorchDispatchMode):
+    """Notes on which side of their kinks the inputs of relus lie, a row a sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sides: list[Tensor] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.relu.default:
+            self.sides.append(args[0].flatten(1) > 0)
+        return func(*args, **(kwargs or {}))
 
 
 def _stepped(at: State, gradient: State, lr: float, decay: float) -> State:
