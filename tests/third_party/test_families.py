@@ -1,4 +1,4 @@
-"""Networks of other libraries: what the tracer finds in them, and that renumbering it, with signs, keeps the function.
+"""Networks of other libraries: what the tracer finds in them, and that it keeps the function: orders, signs, maps.
 
 They need the optional extra ``models``: pip install "symlab[models]". SYMLAB_FAMILIES=FILE appends the rows of the
 table in docs/reference/symmetries.md to FILE.
@@ -14,9 +14,11 @@ import pytest
 import torch
 from torch.func import functional_call
 
+from symlab.alignment.actions import actions_of
 from symlab.alignment.permute import permute
 from symlab.alignment.signs import signs_of
 from symlab.own.models import trace_quietly
+from symlab.symmetries.actions import act, fold, random_element
 from symlab.symmetries.signs import apply_flips, random_signs
 from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations
 
@@ -89,15 +91,21 @@ def test_what_is_found_is_what_was_counted_and_keeps_the_function(name):
     found = sum(factors(axis, spec.free) for axes in spec.axes.values() if len(axes) > 1 for axis in axes)
     module = module.double()
     state = random_state(module, torch.Generator().manual_seed(0))
-    flips = signs_of(module.float(), traced, x[:2], {name: tensor.float() for name, tensor in state.items()})
+    generator = torch.Generator().manual_seed(1)
+    like = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
+    flips = signs_of(module.float(), traced, x[:2], like)
+    actions = actions_of(module, traced, x[:2], like)
     x, module = x.double() if x.is_floating_point() else x, module.double()
-    worst = {"permuted": 0.0, "signed": 0.0}
+    worst = dict.fromkeys(("permuted", "signed", "mapped"), 0.0)
     for rng in map(np.random.default_rng, range(2)):
         permuted = permute(state, spec, random_permutations(spec, rng))
         signed = apply_flips(permuted, spec, flips, random_signs(spec, flips, rng))
+        mapped = signed
+        for action in actions:
+            mapped = act(fold(mapped, action), action, random_element(action, generator))
         before, *after = (
             in_float64(lambda s=s: functional_call(module, s, (x,), tie_weights=False))
-            for s in (state, permuted, signed)
+            for s in (state, permuted, signed, mapped)
         )
         for kind, output in zip(worst, after, strict=True):
             # Python's max would take no NaN for the worst.
@@ -110,9 +118,10 @@ def test_what_is_found_is_what_was_counted_and_keeps_the_function(name):
             len(spec.free),
             counted,
             len(flips),
+            len(actions),
             *(f"{change:.0e}" for change in worst.values()),
         )
         with Path(path).open("a") as file:
             file.write(f"| {' | '.join(map(str, row))} |\n")
-    assert worst["permuted"] < 1e-10
+    assert max(worst.values()) < 1e-10, worst
     assert found == family.matrix_axes - family.lost, spec.unsupported

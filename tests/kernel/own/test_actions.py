@@ -46,6 +46,17 @@ class Norms(nn.Module):
         return self.head(x if self.after else self.norms[2](x))
 
 
+class Pixels(nn.Module):
+    """Four pixels, whose channels become those of one."""
+
+    def __init__(self):
+        super().__init__()
+        self.pixel, self.merged = nn.Linear(16, 4), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.merged(torch.cat(self.pixel(x.unflatten(1, (4, 16))).relu().unbind(1), -1))
+
+
 def mlp(activation, *norms):
     return nn.Sequential(nn.Linear(64, 8), *norms, activation, nn.Linear(8, 5, bias=False), activation, nn.Linear(5, 3))
 
@@ -70,6 +81,7 @@ KINDS = {
     "tanh": (lambda: mlp(nn.Tanh()), {}),
     "relu": (lambda: mlp(nn.ReLU()), {"0": "scaled", "2": "scaled"}),
     "gelu": (lambda: mlp(nn.GELU()), {}),
+    "pixels": (Pixels, {"pixel": "scaled"}),
     "nothing between": (
         lambda: nn.Sequential(*mlp(nn.ReLU())[:2], nn.Linear(8, 4, bias=False), nn.Linear(4, 8), *mlp(nn.ReLU())[1:]),
         {"0": "scaled", "2": "invertible", "3": "scaled", "5": "scaled"},

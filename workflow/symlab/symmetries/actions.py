@@ -31,6 +31,7 @@ from symlab.symmetries.symmetry_spec import (
     Product,
     SymmetrySpec,
     blocks,
+    length,
     shape,
 )
 
@@ -190,14 +191,21 @@ def _of_planes(forward: Evaluated, group: str, joined: dict[str, Axes], generato
     size = forward.spec.groups[group].size
     groups = forward.spec.groups | {group: replace(forward.spec.groups[group], size=2 * size)}
     spec = replace(forward.spec, axes=joined, groups=groups)
+    shapes = {name: forward.values[node].shape for node, name in forward.names.items()}
+    if any(
+        length(axis, groups) not in (None, n)
+        for name, sizes in shapes.items()
+        for axis, n in zip(joined[name], sizes, strict=True)
+    ):
+        # Neurons that lie beside each other for other reasons, as those of four pixels that become one.
+        return []
     relations = Relations(forward, group)
     found = []
     for row in relations.solutions(drawn("scales", shape(group, forward.spec.groups), generator)):
         powers: dict[str, dict[Occurrence, float]] = {}
         halves = False
         for name, where in relations.powers(row).items():
-            tensor = next(forward.values[node] for node, first in forward.names.items() if first == name)
-            places = occurrences(joined[name], group, groups, tensor.shape)
+            places = occurrences(joined[name], group, groups, shapes[name])
             # Each place stands for two blocks, or for a pair of entries in one.
             halves = len(where) == 2 * len(places)
             powers[name] = dict(zip(places, [*where.values()][:: 1 + halves], strict=False))
@@ -210,8 +218,6 @@ def _of_planes(forward: Evaluated, group: str, joined: dict[str, Axes], generato
 def _of_group(forward: Evaluated, group: str, generator: torch.Generator) -> list[Action]:
     spec, size = forward.spec, shape(group, forward.spec.groups)
     relations = Relations(forward, group)
-    if not relations.stored:
-        return []
     gains = [place for place in relations.stored if is_gain(forward, place, size)]
     scales = relations.solutions(drawn("scales", size, generator), first=gains)
     at_gain = {n: place for n, row in enumerate(scales) for place in gains if _alone(row, place, gains, relations)}

@@ -127,6 +127,8 @@ class Relations:
         Args:
             first: places of which each row, as far as there are enough, has one alone.
         """
+        if not self.stored:
+            return np.zeros((0, len(self.columns)))
         constraints = [np.zeros(len(self.columns))]
         hidden, places = dict(self.hidden), dict(self.places)
         for node in self.forward.nodes:
