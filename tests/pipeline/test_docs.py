@@ -161,4 +161,4 @@ def test_what_is_around_generated_parts_is_kept():
     assert fresh.startswith("a\n<!-- generated: owners -->\n| Claims |") and fresh.endswith(
         "<!-- end of generated -->\nb\n"
     )
-    assert "old" not in fresh
+    assert "\nold\n" not in fresh

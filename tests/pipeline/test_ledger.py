@@ -14,6 +14,7 @@ from symlab.pipeline.ledger import (
     VERDICTS,
     claims_of,
     count_findings,
+    count_kept,
     describe_counts,
     errors_of,
     evaluate_claims,
@@ -22,6 +23,7 @@ from symlab.pipeline.ledger import (
     group_claims,
     kept_verdicts,
     tell,
+    tell_headline,
 )
 from symlab.pipeline.provenance import ROOT
 from symlab.study.card import Sentence
@@ -240,12 +242,14 @@ def test_values_in_a_sentence_have_the_form_that_it_asks_for_and_a_doubtful_one_
     cases = [Measurement(0.291, 4, case="a", error=0.025), Measurement(-1.5, 4, case="b", error=0.1)]
     cases += [Measurement(31.6, 4, case="c", error=0.1), Measurement(math.inf, 4, case="d")]
     values = {name: ("test-1-one", name) for name in "abcd"}
-    text = "{a:~}, {a:~%}, {b:^}, {c:~}, {d:~}"
+    text = "{a:~}, {a:~%}, {b:^}, {b:^2}, {c:~}, {d:~}"
     claims = group_claims(judged(card, claim("one", cases)))
-    assert tell([Sentence(text, values)], claims) == ["0.29, 29 %, 0.032, 32, infinite"]
+    assert tell([Sentence(text, values)], claims) == ["0.29, 29 %, 0.032, 0.35, 32, infinite"]
     # All of a's and b's values held; c's did not.
     both = [Sentence(f"Held: {{{name}:~}}.", {name: values[name]}, "Not so.") for name in "bc"]
     assert tell(both, claims) == ["Held: \N{MINUS SIGN}1.5.", "Not so."]
+    paper = card([], headline=(*both, Sentence("Nothing of {e}.", {"e": ("test-1-one", "e")})))
+    assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed)."
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
@@ -261,7 +265,9 @@ def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):
     ledger = judged(card, claim("one", [exact_value(1.0, case="a"), exact_value(2.0, case="b")]), claim("no", []))
     write_table(tmp_path / "mnist" / "claims.csv", ledger)
     write_table(tmp_path / "theory" / "claims.csv", ledger[ledger["verdict"] != "failed"])
-    assert kept_verdicts(tmp_path) == {"test-1-one": {"mnist": "failed", "theory": "held"}, "test-1-no": {}}
+    kept = kept_verdicts(tmp_path)
+    assert kept == {"test-1-one": {"mnist": "failed", "theory": "held"}, "test-1-no": {}}
+    assert count_kept(group_claims(ledger), kept) == {"mnist": "1 failed", "theory": "1 held"}
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_claims_are_a_table_and_sentences_lead_to_it(finished):
         "3.00 ± 0.10 n = 5 pairs",
         "it is too deep",
         "no study of this config draws the figure",
-        "large : held",
+        "large held",
         "the study does not ask for ridge, so there is no ridge_costs.csv",
     ):
         assert part in told, part

@@ -55,9 +55,9 @@ def dead():
     rows = []
     for key in keys_of_variants():
         for seed in range(3):
-            for task in range(1, 6):
+            for task in range(1, 11):
                 parameters = {VANILLA: 100, SKIP: 300}.get(key["variant"], 200)
-                count = [int(parameters * SHARES[key["variant"]] * max(at, 0) / 4) for at in (task - 1, task - 2)]
+                count = [int(parameters * SHARES[key["variant"]] * max(at, 0) / 9) for at in (task - 1, task - 2)]
                 row = key | {"seed": seed, "task": task, "parameters": parameters, "dead": count[0], "before": count[1]}
                 row |= {"kept": count[1], "dead_coordinates": 0 if key["variant"] == SKIP else count[0] // 2}
                 rows += [row | {"threshold": threshold} for threshold in (1e-6, 0.0)]
@@ -68,7 +68,7 @@ def tasks():
     rows = []
     for key in keys_of_variants():
         for seed in range(3):
-            for task in range(1, 6):
+            for task in range(1, 11):
                 loss = 0.03 * (1 + 0.1 * seed) * (1 + task * (SHARES[key["variant"]] + (key["variant"] == BIAS)))
                 rows.append(key | {"seed": seed, "task": task, "start": 1.0, "loss": loss})
     return pd.DataFrame(rows)

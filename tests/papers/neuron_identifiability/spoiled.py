@@ -66,7 +66,6 @@ def transition_spoiled(figure):
 
 
 SPOILED = {
-    "sec6-size": changed("drop_mid_pp", 3.0, k=2),
     "fractions-size": changed("drop_mid_pp", 3.0, k=2, fixed_fraction=1 / 64),
     "fractions-fall": changed("drop_mid_pp", 20.0, k=32, fixed_fraction=1 / 4),
     "neurons-kept": changed("cheapest", 0.5, variant="w_1", itself=True),

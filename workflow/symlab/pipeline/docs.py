@@ -31,9 +31,12 @@ from symlab.pipeline.ledger import (
     UNDECIDED,
     Judged,
     count_findings,
+    count_kept,
     describe_counts,
     group_claims,
+    kept_verdicts,
     tell,
+    tell_headline,
 )
 from symlab.pipeline.reference import command_help, escape, figure_table, settings_tables
 from symlab.pipeline.registry import FIGURES
@@ -90,13 +93,15 @@ def generate(what: str) -> Iterator[str]:
 
 
 def findings_table() -> Iterator[str]:
-    """A row a paper: what it says, and what the demo found, in the words of the report's first screen."""
-    yield "| The paper says | The demo found |"
-    yield "|---|---|"
+    """A row a paper: what it says, what the demo found (as on the report's first screen), how larger runs judged it."""
+    kept = kept_verdicts(REFERENCE)
+    yield "| The paper says | The demo found | The paper's own claims in larger runs |"
+    yield "|---|---|---|"
     for paper in PAPERS:
-        told = tell(paper.headline, _claims_of(paper, "demo"))
+        claims = _claims_of(paper, "demo")
+        larger = "; ".join(f"{run}: {words}" for run, words in count_kept(claims, kept).items() if run != "demo")
         link = f"**{paper.heading}.** [{paper.short}](docs/explanation/papers/{paper.slug}.md)"
-        yield f"| {link} | {escape(' '.join(told))} |"
+        yield f"| {link} | {escape(tell_headline(paper, claims))} | {larger} |"
     yield ""
     yield f"`make demo`, {_provenance('demo')}."
 
@@ -111,6 +116,16 @@ def owners_table() -> Iterator[str]:
     for owner, name in names.items():
         counts = count_findings(claims, owners=(owner,))
         yield f"| {name} | {' | '.join(str(counts[verdict]) for verdict in shown)} |"
+    measured = [
+        claim for claim in claims if (claim.kind, claim.owner) == (FINDING, "paper") and claim.verdict != NOT_RUN
+    ]
+    origins = Counter(claim.origin for claim in measured)
+    yield ""
+    yield (
+        f"Thresholds are set before a run. Of those of the {len(measured)} measured claims that papers state, "
+        f"{origins['paper']} are the paper's, {origins['derived']} follow from it, {origins['ours']} are ours and "
+        f"{origins['pilot']} were set after a pilot, by someone who had seen similar numbers."
+    )
 
 
 def example_table() -> Iterator[str]:
@@ -137,9 +152,8 @@ def gallery() -> Iterator[str]:
 
 def headline(paper: Paper, run: str) -> Iterator[str]:
     """What the paper says and what a run found, for those who know nothing of it."""
-    told = " ".join(tell(paper.headline, _claims_of(paper, run)))
     date = json.loads((REFERENCE / run / "provenance.json").read_text())["date"]
-    yield f"> **{paper.heading}.** {told} *({run}, {date})*"
+    yield f"> **{paper.heading}.** {tell_headline(paper, _claims_of(paper, run))} *({run}, {date})*"
 
 
 def run_table() -> Iterator[str]:

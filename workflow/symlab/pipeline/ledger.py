@@ -279,8 +279,8 @@ class Told:
     @staticmethod
     def _format(case: Case, kind: str) -> str:
         scale, unit = (100, " %") if "%" in kind else (1, "")
-        if kind == "^":
-            return format_briefly(10**case.value)
+        if kind.startswith("^"):
+            return format_briefly(int(kind[1:] or 10) ** case.value)
         if "~" in kind:
             return format_briefly(scale * case.value) + unit
         return format_value(scale * case.value, scale * case.error) + unit
@@ -301,10 +301,25 @@ def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
     for sentence in sentences:
         found = {name: cases_at(place, claims) for name, place in sentence.values.items()}
         if all(found.values()):
-            doubtful = any(case.verdict != HELD for cases in found.values() for case in cases)
-            text = sentence.otherwise if doubtful and sentence.otherwise else sentence.text
+            text = sentence.otherwise if sentence.otherwise and doubt_of(sentence, claims) else sentence.text
             told.append(text.format(**{name: Told(cases) for name, cases in found.items()}))
     return told
+
+
+def doubt_of(sentence: Sentence, claims: Sequence[Judged]) -> str:
+    """The worst verdict of the claims whose values stand in a sentence; empty where all of them held."""
+    verdicts = [case.verdict for place in sentence.values.values() for case in cases_at(place, claims)]
+    worst = min(verdicts, key=VERDICTS.index, default=HELD)
+    return "" if worst == HELD else worst
+
+
+def tell_headline(paper: Paper, claims: Sequence[Judged]) -> str:
+    """What was found, in a paragraph; after each sentence the verdict of its claims, unless they held."""
+    told = []
+    for sentence in paper.headline:
+        doubt = doubt_of(sentence, claims)
+        told += [f"{text.rstrip('.')} ({doubt})." if doubt else text for text in tell([sentence], claims)]
+    return " ".join(told)
 
 
 def tell_seen(sentence: Sentence, paper: Paper, tables: Tables) -> str:
@@ -339,10 +354,24 @@ def kept_verdicts(reference: Path) -> dict[str, dict[str, str]]:
     }
 
 
-def describe_counts(counts: Mapping[str, int]) -> str:
-    """The numbers in words: 40 held, 7 failed, 3 undecided, 12 not run; errors and one unit only if there are any."""
-    told = [HELD, FAILED, UNDECIDED, *([ONE_UNIT] if counts[ONE_UNIT] else []), NOT_RUN]
-    words = [f"{counts[verdict]} {verdict}" for verdict in told]
+def count_kept(claims: Sequence[Judged], kept: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """In words, how many of the papers' own findings among the claims each kept run (``kept_verdicts``) judged how."""
+    own = {claim.claim for claim in claims if (claim.owner, claim.kind) == ("paper", FINDING)}
+    counts: dict[str, Counter[str]] = {}
+    for claim in own:
+        for run, verdict in kept.get(claim, {}).items():
+            counts.setdefault(run, Counter())[verdict] += 1
+    return {run: describe_counts(counts[run], all_of_them=False) for run in sorted(counts)}
+
+
+def describe_counts(counts: Mapping[str, int], all_of_them: bool = True) -> str:
+    """The numbers in words: 40 held, 7 failed, 3 undecided, 12 not run; errors and one unit only if there are any.
+
+    Unless ``all_of_them``, nor the others.
+    """
+    told = [HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN]
+    always = (HELD, FAILED, UNDECIDED, NOT_RUN) if all_of_them else ()
+    words = [f"{counts[verdict]} {verdict}" for verdict in told if counts[verdict] or verdict in always]
     errors = counts[ERROR]
     return ", ".join([f"{errors} error{'s' if errors > 1 else ''}", *words] if errors else words)
 

@@ -32,12 +32,13 @@ from symlab.pipeline.ledger import (
     THEOREM,
     UNDECIDED,
     VERDICTS,
-    Case,
     Judged,
     cases_at,
     claims_of,
     count_findings,
+    count_kept,
     describe_counts,
+    doubt_of,
     group_claims,
     kept_verdicts,
     tell,
@@ -46,8 +47,6 @@ from symlab.study.card import Paper, Sentence
 
 # More cases than these are told by their range; the full list is folded.
 CASES_TOLD = 3
-AGAINST = (ERROR, FAILED, UNDECIDED)
-DOUBTFUL = (*AGAINST, ONE_UNIT)
 IN_BARS = (HELD, ONE_UNIT, UNDECIDED, FAILED, ERROR, NOT_RUN)
 SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "•", "held": "✓", "not run": "–"}
 """What stands for a verdict beside its colour where there is no room for the word."""
@@ -101,7 +100,7 @@ def write_page(
         for figure in drawn:
             figure["claims"] = [view for view in views if figure["anchor"] in view["figures"]]
         if views:
-            sections.append(_view_paper(paper, views, drawn, studies, _docs(paper, project, results)))
+            sections.append(_view_paper(paper, views, drawn, studies, _docs(paper, project, results), kept))
     return render(
         "report.html",
         run=run,
@@ -135,7 +134,12 @@ def _count_by_owner(claims: Sequence[Judged]) -> dict[str, dict[str, int]]:
 
 
 def _view_paper(
-    paper: Paper, views: list[View], figures: list[View], studies: Mapping[str, Mapping[str, str]], docs: str
+    paper: Paper,
+    views: list[View],
+    figures: list[View],
+    studies: Mapping[str, Mapping[str, str]],
+    docs: str,
+    kept: Mapping[str, Mapping[str, str]],
 ) -> View:
     """A paper's card on the first screen, its claims and its figures."""
     claims = [view["claim"] for view in views]
@@ -153,6 +157,7 @@ def _view_paper(
         "thumbnail": _view_thumbnail(paper, figures),
         "found": list(_view_found(paper, views, studies)),
         "scales": {view["claim"].study: view["claim"].scale for view in views if view["verdict"] != NOT_RUN},
+        "kept": count_kept(claims, kept),
         "n_not_run": sum(view["verdict"] == NOT_RUN for view in views),
         "claims": views,
         "figures": figures,
@@ -160,20 +165,24 @@ def _view_paper(
 
 
 def _gather_missed(sections: Sequence[View]) -> dict[str, list[View]]:
-    """The findings that failed, by whose they are."""
+    """The findings that failed, by whose they are, then the theorems."""
     missed = [view for section in sections for view in section["claims"] if view["missed"]]
-    by_owner = {name: [view for view in missed if view["claim"].owner == owner] for owner, name in OF_OWNERS.items()}
-    return {name: views for name, views in by_owner.items() if views}
+    theorems = [view for view in missed if view["claim"].kind == THEOREM]
+    findings = [view for view in missed if view not in theorems]
+    groups = {name: [view for view in findings if view["claim"].owner == owner] for owner, name in OF_OWNERS.items()}
+    groups["that a paper calls a theorem"] = theorems
+    return {name: views for name, views in groups.items() if views}
 
 
-def _tell_headline(paper: Paper, claims: Sequence[Judged], studies: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def _tell_headline(paper: Paper, claims: Sequence[Judged], studies: Mapping[str, Any]) -> tuple[list[View], list[str]]:
     """Each sentence of the paper's headline from the first study that has its values; and those studies."""
-    told: list[str] = []
+    told: list[View] = []
     used: list[str] = []
     for sentence in paper.headline:
         for study in studies:
-            if text := tell([sentence], [claim for claim in claims if claim.study == study]):
-                told += text
+            of_study = [claim for claim in claims if claim.study == study]
+            if text := tell([sentence], of_study):
+                told.append({"text": text[0], "doubt": doubt_of(sentence, of_study)})
                 used.append(study)
                 break
     return told, list(dict.fromkeys(used))
@@ -194,16 +203,10 @@ def _view_found(paper: Paper, views: list[View], studies: Mapping[str, Mapping[s
 
 def _view_sources(sentence: Sentence, views: list[View]) -> View:
     """The claims that a sentence's values are from, and the worst of their verdicts if it casts doubt on it."""
-    told: list[tuple[View, Case]] = [
-        (view, case)
-        for place in sentence.values.values()
-        for view in views
-        for case in cases_at(place, [view["claim"]])
-    ]
-    worst = min((case.verdict for _, case in told), key=VERDICTS.index)
+    told = [view for place in sentence.values.values() for view in views if cases_at(place, [view["claim"]])]
     return {
-        "sources": {view["title"]: view["anchor"] for view, _ in told},
-        "doubt": worst if worst in DOUBTFUL else "",
+        "sources": {view["title"]: view["anchor"] for view in told},
+        "doubt": doubt_of(sentence, [view["claim"] for view in views]),
     }
 
 
@@ -227,9 +230,9 @@ def _view_claims(
                 "title": paper.title_of(claim.figure),
                 "figures": [each["anchor"] for each in figures if each["study"] == claim.study and each["id"] in names],
                 "told": "" if claim.verdict == NOT_RUN else _tell_values(claim),
-                "missed": claim.kind not in (THEOREM, CHECK) and claim.verdict == FAILED,
+                "missed": claim.kind != CHECK and claim.verdict == FAILED,
                 "why": [text for text in why if not any(text.rstrip(".") in other for other in why if other != text)],
-                "kept": kept.get(claim.claim, {}) if claim.verdict == NOT_RUN else {},
+                "kept": kept.get(claim.claim, {}),
             }
         )
     order = [*known, *(claim.claim for claim in own if claim.claim not in known)]

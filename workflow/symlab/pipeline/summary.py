@@ -5,7 +5,6 @@ The Snakefile imports this module on every start, so pandas is imported where it
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
 
@@ -28,16 +27,15 @@ def announce(project: Project) -> str:
 def summarise(ledger: Path, page: Path) -> str:
     """What each paper says and what was found of it, then the totals and the address of the report."""
     from symlab.artifacts import read_table
-    from symlab.pipeline.ledger import count_findings, describe_counts, group_claims, tell
+    from symlab.pipeline.ledger import count_findings, describe_counts, group_claims, tell_headline
 
     claims = group_claims(read_table(ledger))
     lines = []
     for paper in PAPERS:
-        if told := tell(paper.headline, [claim for claim in claims if claim.paper == paper.slug]):
-            text = re.sub(r"\*\*", "", " ".join(told))
+        if told := tell_headline(paper, [claim for claim in claims if claim.paper == paper.slug]):
             lines += [
                 f"{paper.heading} ({paper.short}):",
-                textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  "),
+                textwrap.fill(told.replace("**", ""), WIDTH, initial_indent="  ", subsequent_indent="  "),
             ]
     lines.append(f"The papers' own claims: {describe_counts(count_findings(claims, owners=('paper',)))}.")
     lines.append(f"The report: {page.resolve().as_uri()}")

@@ -52,7 +52,7 @@ class Sentence:
 
     text: str
     """With {names} in the places of the values: {name:%} for a share in percent, {name:~} and {name:~%} for two digits
-    without the error, {name:^} for ten to the power of the value. Markdown."""
+    without the error, {name:^} for ten to the power of the value, {name:^2} for two to it. Markdown."""
     values: Mapping[str, At | tuple[str, str]]
     """What each name stands for; or a claim with the name of a case. Of several cases all are listed, by name."""
     otherwise: str = ""

@@ -6,12 +6,12 @@ HEADING = "Noise and symmetry together switch parameters off"
 HEADLINE = (
     Sentence(
         "If each weight is trained as a product of two, the noise of SGD drives weights to zero: half of them vanish "
-        "at **{half} times** the learning rate that theory predicts.",
+        "at **{half} times** the learning rate that we derive from the paper's theory for runs of this length.",
         {"half": at("mirror-3a-half", sigma=2.0)},
     ),
     Sentence(
-        "In networks that learn one task after another, {dead:~%} more of the parameters are dead when the last task "
-        "comes than in networks without this symmetry.",
+        "Linear regressions of such products that learn one task after another have more parameters without gradient "
+        "(dead) when the last task comes than plain ones: by {dead:~%} of all.",
         {"dead": at("mirror-4-symmetry")},
     ),
     Sentence(

@@ -6,12 +6,12 @@ _DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"
 HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
-        "In residual networks with weight decay, ten times as many blocks multiply the spread within a class, "
-        "relative to that between classes, by **{nc1:^}** (1 would be no change).",
+        "In residual networks with weight decay, trained on digits, twice as many blocks multiply the spread within a "
+        "class, relative to that between classes, by **{nc1:^2}** (1 would be no change).",
         {"nc1": at("collapse-1-falls", value="NC1", network="rn1", dataset="digits")},
     ),
     Sentence(
-        "With two layers in each block, and weight decay as the theorems ask for, by {split:^}.",
+        "With two layers in each block, and weight decay as the theorems ask for, by {split:^2}.",
         {
             "split": at(
                 "collapse-1-falls-theorems",
@@ -22,8 +22,8 @@ HEADLINE = (
                 loss="cross_entropy",
             ),
         },
-        "With two layers in each block, and weight decay as the theorems ask for, by {split:^}; this run does not show "
-        "that it falls at all.",
+        "With two layers in each block, and weight decay as the theorems ask for, by {split:^2}; that it falls is "
+        "not confirmed.",
     ),
 )
 THUMBNAIL = ("collapse-1", 0)

@@ -26,23 +26,26 @@ _NEURONS = {name: _at(f"neurons-{name}") for name in ("kept", "partner", "contro
 HEADING = "Give every neuron a name tag, and networks can be averaged"
 HEADLINE = (
     Sentence(
-        "Averaging two networks trained from different seeds loses **{standard:~} points** of train accuracy. If a few "
-        "weights of each neuron are fixed at the same random values in both (its name tag), the average loses "
-        "{fixed:~} points.",
+        "Averaging two networks trained from different seeds loses **{standard:~} points** of train accuracy. If some "
+        "weights of each neuron are fixed at the same random values in both (its name tag; standard deviation 1), the "
+        "average loses {fixed:~} points.",
         {"standard": _at("4a-barrier", **STANDARD), "fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
-        "Neurons whose exchange with another raises the loss most keep their place: of a neuron that stayed and one "
-        "that moved, the one that stayed is the costlier to exchange in {kept:~%} of cases (by chance, half).",
+        "Beyond the paper: where two neurons could change places only with larger weights, they tend to stay. Of a "
+        "neuron that stayed and one that moved, the one that stayed is the costlier to exchange in {kept:~%} of cases "
+        "(by chance, half).",
         {"kept": _at("neurons-kept", **_fixed(0.5))},
-        "But neurons whose exchange with another raises the loss most need not keep their place: of a neuron that "
+        "Beyond the paper: neurons that could change places only with larger weights need not stay. Of a neuron that "
         "stayed and one that moved, the one that stayed is the costlier to exchange in {kept:~%} of cases (by chance, "
         "half).",
     ),
     Sentence(
-        "The price: the strongest tags cost {price:~} points of validation accuracy.",
+        "The price: with the largest fixed values that were tried, validation accuracy is {price:~} points below that "
+        "with the best ones.",
         {"price": _at("sec4.5-trade-off")},
-        "The strongest tags cost {price:~} points of validation accuracy.",
+        "With the largest fixed values that were tried, validation accuracy is {price:~} points below that with the "
+        "best ones.",
     ),
 )
 THUMBNAIL = ("identifiability-thesis", 0)

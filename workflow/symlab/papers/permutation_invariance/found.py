@@ -18,19 +18,24 @@ _ALGORITHM, _ASSIGNMENT = "Algorithm 1", "linear assignment"
 HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
-        "Small networks learn to copy a known one of 6 neurons. Putting the neurons of two of them in the same order "
-        "divides the loss of their average by **{assigned:~} or more**, whatever their width above 6.",
+        "Networks with one hidden layer learn to copy a known one of 6 neurons. Putting the neurons of two of them in "
+        "the same order divides the loss of their average by **{assigned}** at the width above 6 where it helps "
+        "least.",
         {"assigned": _trained("below-direct", _ASSIGNMENT)},
     ),
     Sentence(
-        "Reordered, their averages are worst at {peak:~} times the known network's width; the paper says 2.",
-        {"peak": _trained("peak-at-2M", _ASSIGNMENT)},
+        "Reordered, their averages are worst at {peak:~} times the known network's width, those of random solutions at "
+        "{random:~} times; the paper says 2.",
+        {
+            "peak": _trained("peak-at-2M", _ASSIGNMENT),
+            "random": at("permutation-2-peak-at-2M", M=6, source="uniform"),
+        },
     ),
     Sentence(
         "Wide trained networks average better than random solutions because they are sparser, as the paper says (their "
         "sparsity index less that of random solutions: {excess:~}).",
         {"excess": at("permutation-2-sparser", M=6, source="gd")},
-        "The paper explains by sparsity why wide trained networks average better than random solutions, but they are "
+        "The paper explains by sparsity why wide trained networks average better than random solutions, but these are "
         "not sparser (their sparsity index less that of random solutions: {excess:~}).",
     ),
 )
