@@ -146,7 +146,7 @@ def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeyp
     monkeypatch.setattr(docs, "REFERENCE", tmp_path)
     monkeypatch.setattr(docs, "PAPERS", [paper])
     assert list(generate("found test-paper demo")) == [
-        "- Ones have 0.50 ± 0.10.", "", "Here: s: 4 pairs. The paper: eight pairs.",
+        "- Ones have 0.50 ± 0.10. *(study s)*", "", "Here: s: 4 pairs. The paper: eight pairs.",
     ]  # fmt: skip
     text = "\n".join(generate("verdicts test-paper demo"))
     assert "Findings, the paper's: 1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text

@@ -138,7 +138,8 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     first = between(page, '<h2 id="paper-', "</article>")
     assert "Ones are small" in first and "One has 0.25 of σ F ." in first
     first = " ".join(first.split())
-    assert "Here: nothing at all, 2 pairs. The paper: eight pairs." in first
+    assert "Here: nothing at all; 2 pairs. The paper: eight pairs." in first
+    assert "Larger runs, the paper's own: large 1 held." in first
     assert "Failed, of the paper's own: two holds ." in first and "2 not run" in first
     # Rows, not cases, of findings, by whose they are.
     bars = [label for label in Parsed(page).values("aria-label") if label.startswith(("the paper's:", "ours:"))]

@@ -99,7 +99,7 @@ def findings_table() -> Iterator[str]:
     yield "|---|---|---|"
     for paper in PAPERS:
         claims = _claims_of(paper, "demo")
-        larger = "; ".join(f"{run}: {words}" for run, words in count_kept(claims, kept).items() if run != "demo")
+        larger = "; ".join(f"{run}: {words}" for run, words in count_kept(claims, kept).items())
         link = f"**{paper.heading}.** [{paper.short}](docs/explanation/papers/{paper.slug}.md)"
         yield f"| {link} | {escape(tell_headline(paper, claims))} | {larger} |"
     yield ""
@@ -168,11 +168,11 @@ def run_table() -> Iterator[str]:
 
 
 def found_sentences(paper: Paper, run: str) -> Iterator[str]:
-    """What a run found, in sentences, and its scale beside the paper's."""
+    """What a run found, in sentences, each with its study, and its scale beside the paper's."""
     claims = _claims_of(paper, run)
     for study in dict.fromkeys(claim.study for claim in claims if claim.study):
         for sentence in tell(paper.found, [claim for claim in claims if claim.study == study]):
-            yield f"- {sentence}"
+            yield f"- {sentence} *(study {study})*"
     yield ""
     yield f"Here: {_scales(claims)}." + (f" The paper: {paper.scale}." if paper.scale else "")
 

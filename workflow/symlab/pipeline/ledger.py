@@ -355,13 +355,13 @@ def kept_verdicts(reference: Path) -> dict[str, dict[str, str]]:
 
 
 def count_kept(claims: Sequence[Judged], kept: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """In words, how many of the papers' own findings among the claims each kept run (``kept_verdicts``) judged how."""
+    """In words, how many of the papers' own findings among the claims each kept run but the demo judged how."""
     own = {claim.claim for claim in claims if (claim.owner, claim.kind) == ("paper", FINDING)}
     counts: dict[str, Counter[str]] = {}
     for claim in own:
         for run, verdict in kept.get(claim, {}).items():
             counts.setdefault(run, Counter())[verdict] += 1
-    return {run: describe_counts(counts[run], all_of_them=False) for run in sorted(counts)}
+    return {run: describe_counts(counts[run], all_of_them=False) for run in sorted(counts) if run != "demo"}
 
 
 def describe_counts(counts: Mapping[str, int], all_of_them: bool = True) -> str:

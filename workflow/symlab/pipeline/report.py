@@ -53,6 +53,8 @@ SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "•", "he
 OF_OWNERS = {"paper": "of the papers' own", "derived": "that we derived from a paper", "ours": "of ours"}
 """Whose claims there are, after their number."""
 THUMBNAIL_MARGIN = 2
+FACTS = ("about", "scale")
+"""What is told of a study on its paper's card."""
 View = dict[str, Any]
 
 
@@ -150,7 +152,9 @@ def _view_paper(
         "slug": paper.slug,
         "docs": docs,
         "headline": headline,
-        "scale": "; ".join(", ".join(filter(None, map(studies[study].get, ("about", "scale")))) for study in told_of),
+        "scale": "; ".join(
+            filter(None, [paper.subjects, *(studies[study].get(fact) for study in told_of for fact in FACTS)])
+        ),
         "missed": [view for view in views if view["missed"] and view["claim"].owner == "paper"],
         "counts": {name: counts for name, counts in _count_by_owner(claims).items() if set(counts) - {NOT_RUN}},
         "others": ", ".join(f"{n} {word}" for word, n in others.items() if n),

@@ -97,6 +97,8 @@ class Paper:
     """Words and symbols that the sentences use, each with its meaning in a line."""
     scale: str = ""
     """The paper's own sizes, to be set beside those of a study."""
+    subjects: str = ""
+    """What its experiments are made with, in a phrase, where a study's networks and data do not say it."""
     heading: str = ""
     """What the paper says, in a line for those who know nothing of it."""
     headline: tuple[Sentence, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from symlab.measures import Measure
-from symlab.papers.mirror_symmetry.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
+from symlab.papers.mirror_symmetry.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.papers.mirror_symmetry.settings import (
     AdamSparsity,
     Attention,
@@ -58,6 +58,7 @@ MIRROR_SYMMETRY = Paper(
     where="ICML 2024",
     link="https://arxiv.org/abs/2309.16932",
     scale=SCALE,
+    subjects=SUBJECTS,
     found=FOUND,
     terms=TERMS,
     heading=HEADING,

@@ -89,3 +89,6 @@ SCALE = (
     "ResNet-18 on CIFAR-10 (Figs. 3 right, 6, 7), 200 inputs (Fig. 3), 50 × 50 factors (Fig. 8), 500 points of 50 × "
     "101 (Figs. 9, 10)"
 )
+SUBJECTS = (
+    "linear regressions whose weights are products of two factors, products of two matrices, one layer of attention"
+)

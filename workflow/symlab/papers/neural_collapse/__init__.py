@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symlab.papers.neural_collapse.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
+from symlab.papers.neural_collapse.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.papers.neural_collapse.settings import CriticalPenalty, Lemmas, PerturbedClasses, Runs
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
@@ -19,6 +19,7 @@ NEURAL_COLLAPSE = Paper(
     where="2025",
     link="https://arxiv.org/abs/2505.15239",
     scale=SCALE,
+    subjects=SUBJECTS,
     found=FOUND,
     terms=TERMS,
     heading=HEADING,

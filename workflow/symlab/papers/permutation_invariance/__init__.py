@@ -2,7 +2,7 @@
 
 from symlab.measures import Table
 from symlab.papers.permutation_invariance import settings
-from symlab.papers.permutation_invariance.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
+from symlab.papers.permutation_invariance.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
@@ -98,6 +98,7 @@ PERMUTATION_INVARIANCE = Paper(
     found=FOUND,
     terms=TERMS,
     scale=SCALE,
+    subjects=SUBJECTS,
     heading=HEADING,
     headline=HEADLINE,
     thumbnail=THUMBNAIL,

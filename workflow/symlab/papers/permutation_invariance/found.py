@@ -121,3 +121,4 @@ TERMS = (
 )
 
 SCALE = "teachers of 6, 12 and 30 neurons, 20 pairs a width, 10,000 draws; MNIST, 4 layers, 10 pairs, 10,000 epochs"
+SUBJECTS = "networks with one hidden layer that learn to copy another (students and their teacher)"

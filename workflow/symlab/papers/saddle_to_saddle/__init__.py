@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symlab.papers.saddle_to_saddle.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
+from symlab.papers.saddle_to_saddle.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, NearRankOne, Polygons
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
@@ -22,6 +22,7 @@ SADDLE_TO_SADDLE = Paper(
     where="2025",
     link="https://arxiv.org/abs/2505.21722",
     scale=SCALE,
+    subjects=SUBJECTS,
     found=FOUND,
     terms=TERMS,
     heading=HEADING,

@@ -25,16 +25,17 @@ THUMBNAIL = ("saddle-2", 1)
 
 FOUND = (
     Sentence(
-        "From weights of standard deviation 0.0001, networks of depth 6 leave the origin along an escape direction, "
-        "up to {residual} of its length, at {speed:%} of the fastest neuron's speed.",
+        "Networks of depth 6 that start from weights of standard deviation 0.0001 leave the origin along a direction "
+        "that the theory predicts, but for {residual} of its length, at {speed:%} of the speed of the fastest network "
+        "with one neuron a layer.",
         {
             "residual": at("saddle-ladder-direction", L=6, std=1e-4),
             "speed": at("saddle-speeds-one-neuron", L=6, std=1e-4),
         },
     ),
     Sentence(
-        "That escape has rank one in every layer, the first too: the second singular value is {four} of the first at "
-        "most at depth 4, {six} at depth 6.",
+        "When they leave, the weights of every layer, the first too, are nearly of rank one: the second singular value "
+        "is at most {four} of the first at depth 4, {six} at depth 6.",
         {"four": at("saddle-ladder-rank", L=4, std=1e-4), "six": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
@@ -69,3 +70,4 @@ TERMS = (
     ("A, B, D", "shares of weights (A) and activations (B) beyond rank one, and of what relu cuts off (D)"),
 )
 SCALE = "MNIST, six layers of 1000 neurons, 1000 epochs; the circle of eight points"
+SUBJECTS = "ReLU networks without biases that descend from tiny weights, on images and on eight points of a circle"
