@@ -16,7 +16,7 @@ from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.mirror_symmetry.convex.sparse_networks import Constraint, Trained, train
 from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_products
 from symlab.papers.mirror_symmetry.settings import ENTRIES, FACTORS, PROXIMAL, PRUNED, SparseNetworks, Sparsity
-from symlab.papers.neural_collapse.trained_runs import Descent, objective_of
+from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.papers.permutation_invariance.minima import uniform_minima
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient
 from symlab.papers.permutation_invariance.settings import Widths
@@ -133,7 +133,6 @@ def _collapse(depth: int) -> Ways:
 
     def ends(of: Recipe) -> None:
         state, _ = descent.run(Job("b"), of)
-        losses = [objective_of(descent, {n: t[s : s + 1] for n, t in state.items()}) for s in range(2)]
-        print(f"loss {losses[0]:.5f}, {losses[1]:.5f}")
+        print("losses {:.5f}, {:.5f}".format(*objectives(descent, state)))
 
     return {"Adam, L-BFGS": partial(ends, descent.recipe()), "Adam": partial(ends, recipe)}

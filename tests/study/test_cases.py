@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case, Measurement, difference_of, mean_of, minus, worst_of_each
+from symlab.study.claim import Case, Measurement, difference_of, mean_of, minus, slope, worst_of_each
 
 
 @pytest.fixture
@@ -50,6 +50,15 @@ def test_of_several_rows_of_a_unit_the_largest_or_the_sum_may_be_taken(rows):
     for several, expected in (("max", by_seed.max()), ("sum", by_seed.sum())):
         values = next(iter(cases(rows, "cost", by=("scheme",), name="{scheme}", several=several))).values
         assert np.isnan(values[0]) and values[1:].tolist() == pytest.approx(expected[1:].tolist())
+
+
+def test_several_rows_of_a_unit_may_be_one_value_by_their_index():
+    depths = [2, 4, 8]
+    rows = pd.DataFrame(
+        {"L": L, "seed": seed, "loss": 3 * L**-power} for seed, power in ((0, 1), (1, 2)) for L in depths
+    )
+    (found,) = cases(rows.set_index("L"), "loss", several=slope)
+    assert found.values.to_dict() == pytest.approx({0: -1, 1: -2})
 
 
 def test_pairs_that_share_a_mask_are_one_unit():

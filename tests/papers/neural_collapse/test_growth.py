@@ -59,6 +59,20 @@ def test_a_split_of_small_blocks_leaves_the_function_and_the_penalty_or_half_of_
     assert 50 < missed[0] / missed[1] < 200
 
 
+@pytest.mark.parametrize("make", [resnet, transformer])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_less_of_a_large_branch_is_split_off_the_less_the_map_changes(make, layers):
+    build = make(layers)
+    state = {name: 3 * tensor for name, tensor in state_of(build, 2).items()}
+    missed = [
+        (outputs(build, 4, grow(state, 4, share)) - outputs(build, 2, state)).norm().item()
+        for share in (1 / 2, 1e-4, 1e-6)
+    ]
+    assert missed[0] > 100 * missed[1]
+    # In proportion to the share, or to its root where bias and one of two maps have it.
+    assert 5 < missed[1] / missed[2] < 200
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 def test_halves_of_attention_look_where_the_whole_looked(layers):
     build = transformer(layers)

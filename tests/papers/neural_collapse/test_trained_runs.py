@@ -12,11 +12,12 @@ from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet
+from symlab.papers.neural_collapse.growth import grow
 from symlab.papers.neural_collapse.networks import EveryToken, WithoutBranches, build_network, penalties_by_path
 from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
 from symlab.papers.neural_collapse.run_tables import mixed_labels
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import Samples
+from symlab.papers.neural_collapse.trained_runs import SHARES, Descent, Samples, grown_lowest, objectives
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
@@ -131,6 +132,28 @@ def test_a_network_without_branches_is_a_residual_one_with_weights_of_zero(layer
     blocks = {n: torch.zeros_like(t) for n, t in full.state_dict().items() if n.startswith("blocks")}
     blocks[f"blocks.0.{layers - 1}.bias"] = bare.shift.weight[:, 0]
     torch.testing.assert_close(functional_call(full, shared | blocks, (X,)), bare(X))
+
+
+def test_each_network_grows_by_the_split_of_the_least_objective():
+    data = TrainingData(X, Y, X[:0], Y[:0], "classification")
+    descent = Descent(lambda: network(2, depth=5), data, (0.3, 0.2), ("s", "v"), 0, 1, 0.1, 3)
+    torch.manual_seed(0)
+    # Branches next to nothing, of the usual size, and large ones.
+    sizes = torch.tensor([0.01, 1.0, 10.0]).double()
+    state = {
+        name: torch.randn(3, *tensor.shape).double() / 3 * sizes.reshape(3, *[1] * tensor.dim())
+        for name, tensor in network(2, depth=3).named_parameters()
+    }
+    grown = grown_lowest(descent, state, 4)
+    for seed in range(3):
+        by_hand = []
+        for share in SHARES:
+            way = {name: tensor[seed] for name, tensor in grow(state, 4, share).items()}
+            fit = loss_by_hand(functional_call(network(2, depth=5).double(), way, (X.double(),)), "classification")
+            squares = {n: t.square().sum() for n, t in way.items() if "weight" in n and "embedding" not in n}
+            last = squares.pop("readout.weight")
+            by_hand.append(float(fit + 0.3 / 2 * sum(squares.values()) + 0.2 / 2 * last))
+        assert objectives(descent, grown)[seed] == pytest.approx(min(by_hand), rel=1e-9)
 
 
 @pytest.fixture(scope="module")

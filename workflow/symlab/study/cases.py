@@ -239,7 +239,7 @@ def cases(
     by: Sequence[str] = (),
     unit: str | Sequence[str] = "seed",
     name: str | Callable[[Mapping[str, Any]], str] = "",
-    several: Literal["mean", "max", "sum"] = "mean",
+    several: Literal["mean", "max", "sum"] | Callable[[pd.Series], float] = "mean",
 ) -> Cases:
     """The values of a column by case and unit; of several rows of a unit their mean, undefined where one is.
 
@@ -247,13 +247,16 @@ def cases(
         by: columns whose values are a case's key, in the order in which cases come.
         unit: the column, or columns, that tell independent units of a case apart.
         name: a case's name from its key, as a format (``"σ = {sigma:g}"``) or a function.
-        several: what is taken of several rows of a unit: their mean, the largest, or their sum.
+        several: what is taken of several rows of a unit: their mean, the largest, their sum, or a function of them by
+            the rows' index (``slope``).
     """
     columns = [unit] if isinstance(unit, str) else list(unit)
-    found = [
-        Values(case, getattr(part.groupby(columns, dropna=False)[value], several)(skipna=False))
-        for case, part in cases_of(rows, by, name)
-    ]
+
+    def of_units(part: pd.DataFrame) -> pd.Series:
+        units = part.groupby(columns, dropna=False)[value]
+        return units.apply(several) if callable(several) else getattr(units, several)(skipna=False)
+
+    found = [Values(case, of_units(part)) for case, part in cases_of(rows, by, name)]
     return Cases(tuple(found), UNITS.get(columns[-1], columns[-1]))
 
 

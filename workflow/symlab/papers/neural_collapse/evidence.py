@@ -88,22 +88,13 @@ def slopes(rows: pd.DataFrame, values: Mapping[str, float], least: int = 0, with
         least: the first depth that counts.
         within: whether only networks at an optimum count.
     """
-    found = []
-    for (setting, seed), of_lineage in rows.groupby(["setting", "seed"], sort=False):
-        chosen = of_lineage[(of_lineage["L"] >= least) & (of_lineage["within"] | (not within))]
-        key = {name: of_lineage[name].iloc[0] for name in SETTING if name in of_lineage}
-        if chosen["L"].nunique() < DEPTHS:
-            continue
-        for value, over in values.items():
-            if chosen[value].isna().all():
-                continue
-            ends = {**key, "setting": setting, "seed": seed, "value": value}
-            found.append({**ends, "slope": slope(chosen.set_index("L")[value]) / over})
-    if not found:
-        return Cases((), "lineages")
-    by = [name for name in ("value", "setting", *SETTING) if name in found[0]]
-    each = cases(pd.DataFrame(found), "slope", by=by, name=lambda key: f"{key['value']}, {key['setting']}")
-    return replace(each, unit="lineages")
+    rows = rows[(rows["L"] >= least) & (rows["within"] | (not within))]
+    rows = rows[rows.groupby(["setting", "seed"])["L"].transform("nunique") >= DEPTHS]
+    key = ["setting", *(name for name in SETTING if name in rows)]
+    long = rows.melt([*key, "seed", "L"], list(values), "value", "measured", ignore_index=False)
+    long = long.sort_index(kind="stable").dropna(subset="measured").set_index("L")
+    each = cases(long, "measured", ["value", *key], name="{value}, {setting}", several=slope)
+    return Cases(tuple(replace(one, values=one.values / values[one.case.key["value"]]) for one in each), "lineages")
 
 
 def slopes_of(
@@ -130,7 +121,7 @@ def slopes_of(
         at_optimum = best.get(every.case)
         enough = at_optimum is not None and len(at_optimum.values) >= min(LINEAGES, len(every.values))
         chosen_values = at_optimum if enough and at_optimum is not None else every
-        (measured,) = replace(Cases((chosen_values,)), unit="lineages").means()
+        (measured,) = Cases((chosen_values,), "lineages").means()
         told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
         late = of_setting["open"].iloc[0] or ("" if enough else f"not at an optimum: {told}")
         assert isinstance(measured, Measurement)

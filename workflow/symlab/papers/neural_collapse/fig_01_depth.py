@@ -114,16 +114,16 @@ def better_in_log_depth(tables: Tables) -> list[Found]:
     rows = rows[rows["loss"].isin(SIMPLE) & ~rows["every_token"]]
     rows = rows[(rows["L"] >= LARGE) & rows["network"].str.startswith("rn") & (rows["kind"] != "control")]
     rows = rows[rows.groupby("setting")["L"].transform("nunique") >= DEPTHS]
-    gains = []
-    for (setting, seed), of_lineage in rows.groupby(["setting", "seed"], sort=False):
-        for metric in METRICS:
-            y, L = np.log10(of_lineage[metric].to_numpy()), of_lineage["L"].to_numpy(dtype=float)
-            in_log, in_depth = (np.corrcoef(x, y)[0, 1] for x in (np.log10(L), L))
-            gain = in_log**2 - in_depth**2 if in_log < 0 else np.nan
-            gains.append({"metric": metric, "setting": setting, "seed": seed, "gain": gain})
-    if not gains:
-        return [f"needs residual networks of {DEPTHS} depths from {LARGE} on"]
-    return cases(pd.DataFrame(gains), "gain", by=["metric", "setting"], name="{metric}, {setting}").means()
+    long = rows.melt(["setting", "seed", "L"], list(METRICS), "metric", "value", ignore_index=False)
+    long = long.sort_index(kind="stable").set_index("L")
+    gains = cases(long, "value", ["metric", "setting"], name="{metric}, {setting}", several=_gain).means()
+    return gains or [f"needs residual networks of {DEPTHS} depths from {LARGE} on"]
+
+
+def _gain(metric: pd.Series) -> float:
+    y, L = np.log10(metric.to_numpy()), metric.index.to_numpy(dtype=float)
+    in_log, in_depth = (np.corrcoef(x, y)[0, 1] for x in (np.log10(L), L))
+    return in_log**2 - in_depth**2 if in_log < 0 else np.nan
 
 
 def rate_of_optima(tables: Tables) -> list[Found]:

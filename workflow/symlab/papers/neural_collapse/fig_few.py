@@ -11,7 +11,8 @@ from symlab.errors import UserError
 from symlab.papers.neural_collapse.evidence import ENOUGH, METRICS, RUNS, SAMPLES, lineages, slopes
 from symlab.plotting.style import PAGE, Style
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Case, Claim, Found, Tables, between, value_of_all
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
 
@@ -67,12 +68,8 @@ def excess_where_few(tables: Tables) -> list[Found]:
     """Loss over free features over that loss, where samples are as few as the rank: the largest of all networks."""
     rows = by_samples(tables)
     rows = rows[rows["ratio"] <= 1]
-    share = float(np.max(rows["excess"] / rows["free"])) if len(rows) else np.nan
-    return (
-        [value_of_all(share, rows["seed"].nunique(), Case("all depths"), unit="networks")]
-        if len(rows)
-        else ["needs rn1 on as few samples as the rank"]
-    )
+    shares = cases(rows.assign(share=rows["excess"] / rows["free"]), "share", name="all depths", several="max")
+    return Cases(shares.of, "networks").of_all(np.max) if len(rows) else ["needs rn1 on as few samples as the rank"]
 
 
 FIGURES = (

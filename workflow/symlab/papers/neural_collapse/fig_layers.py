@@ -21,7 +21,7 @@ from symlab.papers.neural_collapse.evidence import (
 )
 from symlab.plotting.style import PAGE, Style
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Claim, Found, Measurement, Tables, below
+from symlab.study.claim import Case, Claim, Found, Measurement, Tables, below
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
 
@@ -69,12 +69,13 @@ def falls_before_the_last(tables: Tables) -> list[Found]:
     found: list[Found] = []
     for before in BEFORE:
         place = "one layer" if before == 1 else f"{before} layers"
-        for each in slopes(table[table["before"] == before], {"NC1": 1.0}):
-            late = missing_evidence(tables, each.case.key["dataset"], each.case.key["N"])
-            (measured,) = replace(slopes(table.head(0), {}), of=(each,)).means()
+        each = slopes(table[table["before"] == before], {"NC1": 1.0})
+        for one, measured in zip(each, each.means(), strict=True):
             assert isinstance(measured, Measurement)
-            name = f"{place} before the last, {each.case.key['setting']}"
-            found.append(replace(measured, case=type(each.case)(name, **each.case.key, before=before), open=late))
+            key = one.case.key
+            case = Case(f"{place} before the last, {key['setting']}", **key, before=before)
+            late = missing_evidence(tables, key["dataset"], key["N"])
+            found.append(replace(measured, case=case, open=late))
     return found or [f"needs networks of {DEPTHS} depths"]
 
 

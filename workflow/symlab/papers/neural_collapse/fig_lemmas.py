@@ -78,13 +78,8 @@ def collapsed_at_optimum(tables: Tables) -> list[Found]:
 def slope_of_example(tables: Tables, layers: int) -> list[Found]:
     """Slope of log squared weights on log L over all depths, mean over starts."""
     table = tables[SCALAR]
-    rows = [
-        {"seed": seed, "slope": slope(of_seed.set_index("L")["trained"])}
-        for seed, of_seed in table[table["layers"] == layers].groupby("seed")
-    ]
-    if not rows:
-        return ["needs the example"]
-    return cases(pd.DataFrame(rows), "slope", name=LAYERS[layers]).means()
+    rows = table[table["layers"] == layers].set_index("L")
+    return cases(rows, "trained", name=LAYERS[layers], several=slope).means() if len(rows) else ["needs the example"]
 
 
 FIGURES = (

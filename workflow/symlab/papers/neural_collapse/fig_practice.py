@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from symlab.papers.neural_collapse.evidence import RUNS, SAMPLES, networks, slop
 from symlab.plotting.style import PAGE, Style
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
-from symlab.study.claim import Claim, Found, Tables, below
+from symlab.study.claim import Case, Claim, Found, Tables, below
 from symlab.study.facets import Panel, assign_looks, draw_grid
 
 if TYPE_CHECKING:
@@ -53,12 +54,9 @@ def slopes_in_practice(tables: Tables, value: str, optimizers: tuple[str, ...]) 
     rows = trained(tables)
     found: list[Found] = []
     for optimizer in optimizers:
-        of_one = rows[rows["optimizer"] == optimizer]
-        each = slopes(of_one.assign(network=of_one["optimizer"]), {value: 1.0}, within=False).keyed("network", "value")
-        named = tuple(
-            type(one)(type(one.case)(OPTIMIZERS[optimizer], optimizer=optimizer), one.values, one.told) for one in each
-        )
-        found += Cases(named, "seeds").means()
+        each = slopes(rows[rows["optimizer"] == optimizer], {value: 1.0}, within=False)
+        case = Case(OPTIMIZERS[optimizer], optimizer=optimizer)
+        found += Cases(tuple(replace(one, case=case) for one in each), "seeds").means()
     return found or ["needs networks of four depths trained so"]
 
 

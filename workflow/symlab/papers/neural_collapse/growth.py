@@ -1,12 +1,13 @@
-"""Deeper networks from shallower ones: blocks split into two of half the branch, or blocks of zeros put behind them.
+"""Deeper networks from shallower ones: blocks split into two that share the branch, or blocks of zeros behind them.
 
-A split spends less penalty on the same map: |W / 2|^2 + |W / 2|^2 is half of |W|^2; that is the paper's proof. With two
-linear layers a block half a branch has both matrices over sqrt(2), and the penalty stays. Zeros change nothing.
+Two halves spend less penalty: |W / 2|^2 + |W / 2|^2 is half of |W|^2; that is the paper's proof. With two linear layers
+a block half a branch has both matrices over sqrt(2), and the penalty stays. Halves of a branch that is as large as the
+stream are another map, though, whose loss may be thirty times as high; the less the second block has of the branch, the
+less the map changes. Zeros change nothing, and stay zeros.
 """
 
 from __future__ import annotations
 
-import math
 import re
 
 import torch
@@ -14,8 +15,6 @@ import torch
 from symlab.schemes.fixed_parts import State
 
 BLOCK = re.compile(r"blocks\.(\d+)\.(.+)")
-
-
 TWO = re.compile(r"(linears\.)?1\.weight")
 
 
@@ -34,32 +33,32 @@ def with_blocks(state: State, blocks: list[State]) -> State:
     return kept | {f"blocks.{b}.{name}": t for b, block in enumerate(blocks) for name, t in block.items()}
 
 
-def grow(state: State, blocks: int) -> State:
+def grow(state: State, blocks: int, share: float = 0.5) -> State:
     """A network of so many blocks: spread evenly, as many as needed are split, again and again.
 
-    Both halves of attention look where the whole looked.
+    Args:
+        share: of the branch of a block that is split, for the second of the two; both attend where the whole did.
     """
     found = blocks_of(state)
     while len(found) < blocks:
         more = min(blocks - len(found), len(found))
         chosen = {round((number + 0.5) * len(found) / more - 0.5) for number in range(more)}
-        found = [half for place, block in enumerate(found) for half in (halves(block) if place in chosen else [block])]
+        shares = [(1 - share, share) if place in chosen else (1.0,) for place in range(len(found))]
+        found = [part_of(block, each) for block, parts in zip(found, shares, strict=True) for each in parts]
     return with_blocks(state, found)
 
 
-def halves(block: State) -> tuple[State, State]:
-    """Two blocks, each of half the branch."""
+def part_of(block: State, share: float) -> State:
+    """A block with a share of the branch."""
     products = [r"(linears\.)?[01]\.weight", r"(linears\.)?0\.bias"] if any(TWO.fullmatch(n) for n in block) else []
-    shares = {"attention.value": math.sqrt(2), "attention.output": math.sqrt(2)}
+    products += [r"attention\.(value|output)\.weight"]
 
-    def share(name: str) -> float:
+    def power(name: str) -> float:
         if re.search("query|key", name):
-            return 1
-        root = any(re.fullmatch(pattern, name) for pattern in products)
-        return math.sqrt(2) if root else shares.get(name.removesuffix(".weight"), 2)
+            return 0
+        return 0.5 if any(re.fullmatch(pattern, name) for pattern in products) else 1
 
-    half = {name: tensor / share(name) for name, tensor in block.items()}
-    return half, half
+    return {name: tensor * share ** power(name) for name, tensor in block.items()}
 
 
 def pad(state: State, blocks: int) -> State:

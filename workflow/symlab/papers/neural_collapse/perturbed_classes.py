@@ -24,7 +24,7 @@ from symlab.papers.neural_collapse.collapse import within_over_between
 from symlab.papers.neural_collapse.networks import GivenFeatures
 from symlab.papers.neural_collapse.objectives import OwnInputs
 from symlab.papers.neural_collapse.settings import PerturbedClasses
-from symlab.papers.neural_collapse.trained_runs import Descent, objective_of
+from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
 from symlab.training.stacks import TrainingData
@@ -78,7 +78,7 @@ def train_perturbed_classes(settings: PerturbedClasses, job: Job, scheme: str, L
     for r, (placement, eps, seed) in enumerate(cells):
         key: dict[str, Any] = {"scheme": scheme, "placement": placement, "eps": eps, "L": L, "seed": seed}
         alone = replace(descent, data=TrainingData(features[r], y, features[r, :0], y[:0], "one_hot"))
-        losses = [objective_of(alone, {n: t[r : r + 1].double() for n, t in each.items()}) for each in (state, bare)]
+        losses = [objectives(alone, {n: t[r : r + 1] for n, t in each.items()})[0] for each in (state, bare)]
         rows.append({**key, **_measure(alone, state, r), "total": losses[0], "without": losses[1]})
     return {"perturbed_classes.csv": pd.DataFrame(rows)}
 

@@ -151,20 +151,19 @@ def _describe(grid: Runs, point: dict[str, Any], samples: Samples) -> dict[str, 
 
 def _describe_samples(grid: Runs, dataset: Dataset, samples: Samples, name: str) -> dict[str, Any]:
     x, N = samples.x, len(samples.y)
-    key = {"dataset": name, "pool": grid.pool, "patch": grid.patch or 0, "every_token": grid.every_token}
+    inputs, rank, floor = samples.classes, 0, math.nan
     if grid.every_token:
-        N = len(mixed_labels(samples)[0])
-        rank = len(torch.unique(x)) + x.shape[1] - 1
-        return {**key, "N": N, "inputs": samples.classes, "rank": rank, "linear_floor": math.nan}
-    if grid.transformer and dataset.image is None:
-        words = len(torch.unique(x[:, -1]))
-        return {**key, "N": N, "inputs": int(dataset.x_train.max()) + 1, "rank": words, "linear_floor": math.nan}
-    if grid.transformer and grid.patch is not None:
-        channels = dataset.image[0] if dataset.image else 1
-        side = math.isqrt(x.shape[1] // channels)
-        x = x.unflatten(1, (channels, side, side))[:, :, -grid.patch :, -grid.patch :].flatten(1)
-    rank, floor = linear_floor(x, samples.y, samples.classes)
-    return {**key, "N": N, "inputs": x.shape[1], "rank": rank, "linear_floor": floor}
+        N, rank = len(mixed_labels(samples)[0]), len(torch.unique(x)) + x.shape[1] - 1
+    elif grid.transformer and dataset.image is None:
+        inputs, rank = int(dataset.x_train.max()) + 1, len(torch.unique(x[:, -1]))
+    else:
+        if grid.transformer and grid.patch is not None:
+            channels = dataset.image[0] if dataset.image else 1
+            side = math.isqrt(x.shape[1] // channels)
+            x = x.unflatten(1, (channels, side, side))[:, :, -grid.patch :, -grid.patch :].flatten(1)
+        inputs, (rank, floor) = x.shape[1], linear_floor(x, samples.y, samples.classes)
+    key = {"dataset": name, "pool": grid.pool, "patch": grid.patch or 0, "every_token": grid.every_token}
+    return {**key, "N": N, "inputs": inputs, "rank": rank, "linear_floor": floor}
 
 
 def _measured(

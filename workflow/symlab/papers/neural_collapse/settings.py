@@ -15,6 +15,7 @@ from symlab.study.experiment import Point, PointSettings
 class OnSamples(PointSettings):
     """What networks are trained on, and how long."""
 
+    counts: ClassVar = {"samples a class": "per_class", "seeds": "seeds"}
     width: Positive = Field(64, description="d.")
     per_class: Positive = Field(description="Training samples of each class; of texts by token, of all texts.")
     pool: Positive = Field(1, description="Pixels of each side that are averaged into one.")
@@ -24,9 +25,6 @@ class OnSamples(PointSettings):
         4000, description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2."
     )
     seeds: Positive = Field(3, description="Networks of each point; their samples are the same.")
-
-    def scale(self) -> dict[str, int]:
-        return {"samples a class": self.per_class, "seeds": self.seeds}
 
 
 class Runs(OnSamples):
@@ -144,6 +142,7 @@ class PerturbedClasses(PointSettings):
 
     revision: ClassVar = 1
     by: ClassVar = {"scheme": "schemes", "L": "L"}
+    counts: ClassVar = {"perturbations of each size": "seeds"}
     schemes: ClassVar = ("rn1", "rn2 constant", "rn2 uniform", "rn2 split")
     eps: Annotated[list[Amount], Field(min_length=1)] = Field(
         [0.02, 0.05, 0.1, 0.2, 0.4], description="Norm of each sample's perturbation."
@@ -164,14 +163,12 @@ class PerturbedClasses(PointSettings):
             raise ValueError("width is at least 2 classes + 1: class space, as many further dimensions, and their mean")
         return self
 
-    def scale(self) -> dict[str, int]:
-        return {"perturbations of each size": self.seeds}
-
 
 class Lemmas(PointSettings):
     """Lemma 4.2 with its converse, and Section 4.3's example of one dimension."""
 
     by: ClassVar = {"loss": "losses", "seed": "seeds"}
+    counts: ClassVar = {"random starts": "seeds"}
     losses: ClassVar = ("cross_entropy", "squared_error", "squared_error with bias")
     classes: Several = Field(10, description="K.")
     per_class: Positive = Field(5, description="Samples of each class.")
@@ -181,6 +178,3 @@ class Lemmas(PointSettings):
     L: Annotated[list[Positive], Field(min_length=2)] = Field([2, 5, 13, 34, 89], description="Depths of the example.")
     exponent: Amount = Field(1.0, description="a of the example, which has to give exp(a).")
     seeds: Positive = Field(5, description="Random starts.")
-
-    def scale(self) -> dict[str, int]:
-        return {"random starts": self.seeds}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -35,6 +36,8 @@ TESTED = 1000
 """Samples of the test part, at most."""
 BATCH, MOMENTUM = 32, 0.9
 """Of the controls by minibatches."""
+SHARES = (1 / 2, 1 / 8, 1 / 32, 1 / 128, 1 / 512)
+"""What the second of two blocks has of the branch that they were: tried of each network when it grows."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +152,15 @@ def minimise_depth(
 
     name = "_".join(map(str, (dataset, grid.network, grid.pre_norm, grid.loss, grid.by_depth, L)))
     earlier = {} if before is None else {n: torch.from_numpy(a) for n, a in _states(before).items()}
-    start = grow({n: t[: grid.seeds] for n, t in earlier.items()}, blocks) if earlier else None
     steps = 0 if earlier else grid.steps
     iterations = max(grid.effort // L, 1)
     key = (job.study, name)
     lineages = Descent(
-        build, objective_on(grid, samples), grid.penalties(L), key, steps, iterations, grid.lr, grid.seeds, start
+        build, objective_on(grid, samples), grid.penalties(L), key, steps, iterations, grid.lr, grid.seeds
     )
+    if earlier:
+        start = grown_lowest(lineages, {n: t[: grid.seeds] for n, t in earlier.items()}, blocks)
+        lineages = replace(lineages, start=start)
     if grid.optimizer != "lbfgs":
         return _controls(grid, job, lineages)
     state, found = lineages.run(job, checkpoints=True)
@@ -182,25 +187,30 @@ def _reference(
     """The best of these networks, or the one of the depth before with blocks of zeros, minimised further."""
     seed = int(np.argmin(found["objective"]))
     best = {name: tensor[seed : seed + 1] for name, tensor in state.items()}
-    if padded is not None and objective_of(descent, padded) < found["objective"][seed]:
+    if padded is not None and objectives(descent, padded)[0] < found["objective"][seed]:
         best = padded
     longer = replace(descent, start=best, steps=0, seeds=1, iterations=int(grid.reference * descent.iterations))
     return longer.run(job)
 
 
+def grown_lowest(descent: Descent, state: State, blocks: int) -> State:
+    """Of each network the deeper one, of splits into unequal and equal shares, whose objective is the least."""
+    ways = [grow(state, blocks, share) for share in SHARES]
+    best = np.argmin([objectives(descent, way) for way in ways], axis=0)
+    return {name: torch.stack([ways[way][name][seed] for seed, way in enumerate(best)]) for name in ways[0]}
+
+
 @torch.no_grad()
-def objective_of(descent: Descent, state: State) -> float:
-    """Loss and penalties of the only network of a state."""
-    network = descent.build().double()
-    data = descent.data.widened()
-    one = {name: tensor[0] for name, tensor in state.items()}
-    outputs = functional_call(network, one, (data.x_train,))
-    hidden, last = descent.penalties
-    penalised = sum(float(t.square().sum()) for n, t in one.items() if n.startswith("blocks.") and "bias" not in n)
-    return (
-        float(data.losses(outputs, data.y_train))
-        + (hidden * penalised + last * float(one["readout.weight"].square().sum())) / 2
-    )
+def objectives(descent: Descent, state: State) -> Float[np.ndarray, " seeds"]:
+    """Loss and penalties of each network of a state [seeds, ...]."""
+    network, data, (hidden, last) = descent.build().double(), descent.data.widened(), descent.penalties
+    found = []
+    for values in zip(*state.values(), strict=True):
+        one = {name: tensor.double() for name, tensor in zip(state, values, strict=True)}
+        fit = data.losses(functional_call(network, one, (data.x_train,)), data.y_train)
+        blocks = sum(t.square().sum() for n, t in one.items() if n.startswith("blocks.") and "bias" not in n)
+        found.append(float(fit + (hidden * blocks + last * one["readout.weight"].square().sum()) / 2))
+    return np.array(found)
 
 
 def _without_branches(grid: Runs, job: Job, descent: Descent, samples: Samples) -> float:
@@ -231,7 +241,6 @@ def _controls(grid: Runs, job: Job, descent: Descent) -> Tensors:
         schedule=Cosine(name="cosine") if adamw else Constant(name="constant"),
     )
     state, _ = descent.run(job, recipe, checkpoints=True)
-    each = [objective_of(descent, {n: t[s : s + 1] for n, t in state.items()}) for s in range(grid.seeds)]
-    nothing = np.full(grid.seeds, np.nan)
+    nan = np.full(grid.seeds, np.nan)
     kept = {f"state/{name}": tensor.numpy() for name, tensor in state.items()}
-    return {**kept, "objective": np.array(each), "gradient": nothing, "work": nothing, "without": np.array([np.nan])}
+    return {**kept, "objective": objectives(descent, state), "gradient": nan, "work": nan, "without": nan[:1]}

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 TABLE = "near_rank_one.csv"
 FLOOR = 1e-16
 """Where zeros but for rounding are drawn."""
-
-
 NAMES = {"A": "A, weights", "B": "B, hidden activations", "D": "D, what relu cuts"}
 BOUND = "bound of Prop. 3.3"
 
@@ -30,8 +28,10 @@ def ratios_against_noise(tables: Tables, style: Style) -> Figure:
     """The largest A_l, B_l with l >= 1, and D_l against the norm of the noise, with the bound on all of them."""
     rows = need(tables, TABLE).groupby("noise", as_index=False).max()
     lines = [rows.assign(label=name, value=largest(rows, letter).clip(lower=FLOOR)) for letter, name in NAMES.items()]
-    lines.append(rows.assign(label=BOUND, value=rows["bound"].replace(np.inf, np.nan)))
-    looks = assign_looks(list(NAMES.values()), style) | {BOUND: Look("black", "--", "")}  # type: ignore[arg-type]
+    looks = assign_looks(list(NAMES.values()), style)
+    if len(finite := rows[np.isfinite(rows["bound"])]):
+        lines.append(finite.assign(label=BOUND, value=finite["bound"]))
+        looks[BOUND] = Look("black", "--", "")  # type: ignore[arg-type]
     axes = {"xscale": "log", "yscale": "log", "xlabel": "norm of the noise / norm of $uv^T$"}
     panel = Panel(
         pd.concat(lines), "noise", "value", axes | {"ylabel": "largest over layers"}, draw_rows, {"join": True}

@@ -32,6 +32,7 @@ class Polygons(PointSettings):
     """
 
     by: ClassVar = {"N": "N", "L": "L", "width": "widths"}
+    counts: ClassVar = {"starts a width": "runs"}
     N: Corners = Field([8], description="Corners of the polygon; 8 is the paper's circle.")
     L: Depths = Field([3], description="Depths of the networks.")
     widths: Sizes = Field([1, 2, 4, 8, 16, 32, 64], description="Neurons of every hidden layer.")
@@ -40,9 +41,6 @@ class Polygons(PointSettings):
         2500, description="Steps of projected gradient descent; doubled where more than 5 % of the runs still move."
     )
     doublings: Annotated[int, Field(ge=0)] = Field(3, description="How often at most.")
-
-    def scale(self) -> dict[str, int]:
-        return {"starts a width": self.runs}
 
 
 class NearRankOne(PointSettings):
@@ -110,6 +108,7 @@ class DataSpeeds(PointSettings):
     """Escape directions of a study's data set, from random starts on the sphere, beside what trained networks reach."""
 
     by: ClassVar = {"L": "L", "width": "width"}
+    counts: ClassVar = {"starts on the sphere a depth": "runs"}
     L: Depths = Field([3, 4, 5, 6], description="Depths of the networks; one neuron at depth 2 comes besides.")
     width: Positive = Field(8, description="Neurons of every hidden layer.")
     runs: Several = Field(10, description="Random starts at each depth.")
@@ -122,6 +121,3 @@ class DataSpeeds(PointSettings):
     def points(self, datasets: Sequence[str] = ()) -> list[Point]:
         sizes = [(2, 1), *((L, self.width) for L in self.L)]
         return [{"dataset": name, "L": L, "width": width} for name in datasets for L, width in sizes]
-
-    def scale(self) -> dict[str, int]:
-        return {"starts on the sphere a depth": self.runs}
