@@ -74,6 +74,23 @@ def _add_align(align: argparse.ArgumentParser) -> None:
     )
     _add_needed(align)
     _add_matching(align)
+    learning = align.add_argument_group("learning")
+    learning.add_argument(
+        "--learn",
+        type=int,
+        nargs="?",
+        const=300,
+        default=0,
+        metavar="STEPS",
+        help="with --group orthogonal or full: descent over the maps, from the closed form, down the loss of the "
+        "midpoint on y (default: none; without a number 300 steps); the same with an untrained network in B's place "
+        "is printed beside it",
+    )
+    learning.add_argument(
+        "--untrained",
+        metavar="FILE",
+        help="file or folder: weights of that network (default: as --model builds it)",
+    )
     path = align.add_argument_group("the line from A to B")
     path.add_argument(
         "--lambdas", type=int, default=25, metavar="N", help="points on the line, an odd number (default: %(default)s)"

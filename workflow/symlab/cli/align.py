@@ -17,8 +17,9 @@ from symlab.cli.figure import path_figure
 from symlab.cli.files import CONFIG, all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
 from symlab.connectivity.barrier import barriers
 from symlab.errors import UserError
-from symlab.own.align import align_models
+from symlab.own.align import align_models, check_group
 from symlab.own.aligned import MOST_POINTS, Aligned
+from symlab.own.learning import UNTRAINED, untrained_weights
 from symlab.own.report import of_alignment
 from symlab.own.weights import Weights, unshared
 from symlab.plotting.style import Style, apply_style, save
@@ -30,6 +31,7 @@ RESULTS = (
     "signs.safetensors",
     "reference.safetensors",
     "transforms.safetensors",
+    "learned.csv",
     "spec.json",
     "matching.csv",
     "curve.csv",
@@ -53,8 +55,14 @@ def align(options: Namespace) -> None:
             "on it."
         )
     check_folder(options, RESULTS)
-    models = models_of(options, [options.A, options.B])
-    aligned = align_models(models, options.method, options.restarts, options.seed, group=options.group)
+    check_group(options.group, options.method, options.learn)
+    control = {}
+    if options.learn:
+        control = {UNTRAINED: options.untrained or untrained_weights(options.model, options.A, options.seed)}
+    models = models_of(options, [options.A, options.B], control)
+    aligned = align_models(
+        models, options.method, options.restarts, options.seed, group=options.group, learn=options.learn
+    )
     path = None if models.y is None else aligned.curve(options.lambdas, repair=options.repair)
     of_path = None if path is None else barriers(path, ["aligned"])
     told = of_alignment(aligned, of_path, options.repair)
@@ -85,6 +93,8 @@ def _write(options: Namespace, aligned: Aligned, folder: Path) -> None:
     if aligned.reference is not None:
         save_file(unshared(aligned.reference), folder / "reference.safetensors", metadata=files[0].metadata or None)
         write_tensors(folder / "transforms.safetensors", aligned.transforms, "transforms", header)
+    if aligned.learned is not None:
+        write_table(folder / "learned.csv", aligned.learned.scores)
     write_text(folder / "spec.json", spec_as_json(aligned.spec))
     write_text(folder / "run.json", run_as_json(options))
     write_table(folder / "matching.csv", aligned.matching)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from symlab.symmetries.symmetry_spec import SymmetrySpec
 CONFIG = "config.json"
 
 
-def models_of(options: Namespace, paths: Sequence[str] = ()) -> Models:
+def models_of(options: Namespace, paths: Sequence[str] = (), others: Mapping[str, Any] | None = None) -> Models:
     """The networks in some files (or of the option ``checkpoint``, or as the module is built) and the data.
 
     Args:
         options: with what ``symlab.cli.add_model`` or ``add_computing`` add.
+        others: weights beside those in files, by what messages call them.
 
     Raises:
         UserError: something does not fit.
@@ -42,7 +43,8 @@ def models_of(options: Namespace, paths: Sequence[str] = ()) -> Models:
     chosen = {name: getattr(options, name) for name in names}
     paths = paths or [path for path in (getattr(options, "checkpoint", None),) if path]
     folder = getattr(options, "folder", None)
-    return load_models(options.model, {path: path for path in paths}, options.data, folder=folder, **chosen)
+    weights = {path: path for path in paths} | dict(others or {})
+    return load_models(options.model, weights, options.data, folder=folder, **chosen)
 
 
 def check_folder(options: Namespace, results: Sequence[str]) -> None:

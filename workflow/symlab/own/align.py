@@ -23,6 +23,8 @@ from symlab.alignment.universe import METHODS
 from symlab.alignment.weight_matching import weight_matching
 from symlab.errors import UserError
 from symlab.own.aligned import Aligned
+from symlab.own.learning import UNTRAINED, check_learning, untrained_weights
+from symlab.own.learning import learn as learned_alignment
 from symlab.own.maps import free_maps
 from symlab.own.models import Models, load_models, traced_symmetries
 from symlab.own.network import Network
@@ -51,6 +53,8 @@ def align(
     method: str = "activation",
     *,
     group: str = "permutation",
+    learn: int = 0,
+    untrained: Any = None,
     restarts: int = 3,
     seed: int = 0,
     traced: Traced | None = None,
@@ -69,6 +73,9 @@ def align(
             gated layers and streams normalised by their mean square) these are matched too, by activations;
             "orthogonal": also rotations of streams and within heads; "full": all that ``symlab trace`` names, scales
             and invertible maps too. With these A changes too, in its weights but not in its function (``reference``).
+        learn: with the groups "orthogonal" and "full", so many steps of descent over the maps, from the closed form
+            down the loss of the midpoint on targets, with the same of an untrained network as a control (``learned``).
+        untrained: that network, as A and B; by default the module with weights drawn anew.
         restarts: starts of the method "weight", of which the best is kept, see ``weight_matching``.
         seed: of the order of steps and starts.
         traced: ``trace(module, data)``, if it is known already.
@@ -79,8 +86,12 @@ def align(
     """
     weights = {name: weights_of(given, name) for name, given in (("A", A), ("B", B))}
     check_method(method, data, traced)
+    check_group(group, method, learn)
+    if learn:
+        given = untrained_weights(module, weights["A"].path, seed) if untrained is None else untrained
+        weights[UNTRAINED] = weights_of(given, UNTRAINED)
     models = load_models(module, weights, data, seed=seed, **options)
-    return align_models(models, method, restarts, seed, traced, group)
+    return align_models(models, method, restarts, seed, traced, group, learn)
 
 
 @fast_products()
@@ -91,14 +102,15 @@ def align_models(
     seed: int = 0,
     traced: Traced | None = None,
     group: str = "permutation",
+    learn: int = 0,
 ) -> Aligned:
-    """As ``align``, of two networks that are loaded."""
-    check_group(group, method)
+    """As ``align``, of two networks that are loaded; a third one, untrained, if alignment is learned."""
+    check_group(group, method, learn)
     traced = traced_symmetries(models) if traced is None else traced
     network, spec = models.network, known_axes(traced.spec, models.network)
     traced = replace(traced, spec=spec)
     if group in CONTINUOUS:
-        return _by_maps(models, traced, method, restarts, seed, group)
+        return _by_maps(models, traced, method, restarts, seed, group, learn)
     flips = []
     if group == "signed":
         flips = signs_of(models.module, traced, models.inputs()[:2], network.by_all_names(models.states[0]), seed)
@@ -117,14 +129,22 @@ def align_models(
     return Aligned(permutations, permuted, table, tuple(remarks), spec, method, models, tuple(flips), signs)
 
 
-def _by_maps(models: Models, traced: Traced, method: str, restarts: int, seed: int, group: str) -> Aligned:
+def _by_maps(models: Models, traced: Traced, method: str, restarts: int, seed: int, group: str, learn: int) -> Aligned:
     """Two networks brought to one basis: both change, A by folding its gains (and balancing) alone."""
     network, x = models.network, models.inputs()
-    A, B = (network.by_all_names(state.converted()) for state in models.states)
+    A, B, *control = (network.by_all_names(state.converted()) for state in models.states)
+    models = replace(models, files=models.files[:2], states=models.states[:2])
     maps = free_maps(models, traced, [A, B], group, method, seed)
+    if learn:
+        check_learning(models, maps, *control)
     reference = maps.prepared(A)
     rng = numpy_rng("align", seed, "restarts")
-    found = maps.align(models, traced, [reference], maps.prepared(B), method, restarts, rng)
+    found, *of_control = (
+        maps.align(models, traced, [reference], maps.prepared(state), method, restarts, rng) for state in (B, *control)
+    )
+    learned = None
+    if learn:
+        found, learned = learned_alignment(models, maps, reference, [found, *of_control], learn, seed)
     made = [
         network.as_given(narrow(state, network.dtype), file.tensors)
         for state, file in zip((reference, found.state), models.files, strict=True)
@@ -152,6 +172,7 @@ def _by_maps(models: Models, traced: Traced, method: str, restarts: int, seed: i
         found.signs,
         made[0],
         transforms,
+        learned,
     )
 
 
@@ -168,12 +189,17 @@ def check_method(method: str, data: Any, traced: Traced | None) -> None:
         raise UserError(f"{why}: give them as data (or the method 'weight' and traced = trace(module, example)).")
 
 
-def check_group(group: str, method: str) -> None:
-    """Check that there is such a group, and that the method can match it.
+def check_group(group: str, method: str, learn: int = 0) -> None:
+    """Check that there is such a group, that the method can match it, and that descent has maps to move if it is asked.
 
     Raises:
-        UserError: there is not, or it cannot.
+        UserError: there is not, or it cannot, or has not.
     """
+    if learn < 0 or (learn and group not in CONTINUOUS):
+        raise UserError(
+            f"learn is {learn} with the group {group}; it must be a number of steps, and the group orthogonal or full: "
+            "permutations and signs do not move by descent."
+        )
     if group not in GROUPS or (group == "signed" and method != "activation"):
         raise UserError(
             f"group is {group!r} by {method}s; it must be permutation, orthogonal or full, or signed with activation."

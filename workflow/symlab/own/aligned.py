@@ -20,6 +20,7 @@ from symlab.connectivity.merge import average_network, scores
 from symlab.connectivity.path import curve
 from symlab.errors import UserError
 from symlab.own import report
+from symlab.own.learning import Learned
 from symlab.own.models import Models
 from symlab.own.modules import foreign
 from symlab.own.network import State
@@ -51,6 +52,7 @@ class Aligned:
         reference: with the ``group`` "orthogonal" or "full" A as it is to be averaged with ``permuted``: the same
             function, gains folded and sides of equal size; by A's names and in A's types.
         transforms: with those, by number and group of neurons the matrices that map B's, when they stand in A's order.
+        learned: if alignment was learned what descent gained, and what it gained with an untrained network.
     """
 
     permutations: Permutations
@@ -64,6 +66,7 @@ class Aligned:
     signs: Signs = field(default_factory=dict)
     reference: dict[str, Tensor] | None = None
     transforms: dict[str, np.ndarray] = field(default_factory=dict)
+    learned: Learned | None = None
 
     @cached_property
     def start(self) -> State:

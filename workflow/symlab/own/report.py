@@ -55,6 +55,7 @@ def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair:
         parts.append("The permuted network computes what B does (checked on the data).")
     parts += [_barriers(barriers, len(models.inputs()), repair)] if barriers is not None else []
     parts += _judged(aligned.scores, ALIGNED, 2, 0 if models.x is None else len(models.x))
+    parts += [] if aligned.learned is None else [str(aligned.learned)]
     if aligned.reference is not None:
         parts.append("A changes too, in its weights and not in its function: its reference is what to average B with.")
     option = "" if aligned.reference is None else ", with the same group"

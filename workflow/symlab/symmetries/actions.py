@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Complex128, Float
 from torch import Tensor
 
-from symlab.symmetries.relations import Matrices, Powers, Relations, drawn, map_block
+from symlab.symmetries.relations import KINDS, Matrices, Powers, Relations, drawn, map_block
 from symlab.symmetries.signs import Evaluated, Occurrence, is_gain, occurrences
 from symlab.symmetries.symmetry_spec import (
     Axes,
@@ -123,6 +123,23 @@ def random_element(action: Action, generator: torch.Generator) -> Matrices:
         return turning(torch.polar((size / 2).exp(), angle), action.planes)
     parts = [0.5 * drawn(kind, action.size, generator) for kind in GENERATORS[action.kind]]
     return torch.matrix_exp(torch.stack(parts).sum(0))
+
+
+def exponential(action: Action, X: Float[Tensor, "*within d d"], scales: bool = True) -> Matrices:
+    """The element of an action's group, or of the rotations in it, that a matrix stands for.
+
+    0 stands for the identity, and every element near it is reached. Gradients flow through it.
+
+    Args:
+        X: any matrices, of which that part counts which is an infinitesimal map of the kind.
+        scales: whether elements change lengths; without, maps are rotations.
+    """
+    if action.planes:
+        i, j = torch.tensor(action.planes).T
+        angle, size = X[..., j, i], X[..., i, i]
+        return turning(torch.polar(size.exp() if scales else torch.ones_like(size), angle), action.planes)
+    kinds = [kind for kind in GENERATORS[action.kind] if scales or kind.startswith("skew")]
+    return torch.matrix_exp(torch.stack([KINDS[kind].draw(X) for kind in kinds]).sum(0))
 
 
 GENERATORS = {

@@ -69,7 +69,8 @@ def map_block(tensor: Tensor, labels: Any, dim: int, group: str, groups: Mapping
     outer = [dim_of(name, labels[dim][1], labels) for name in groups[group].within]
     rest = [n for n in range(tensor.dim()) if n not in (*outer, dim)]
     order = [*outer, *rest, dim]
-    rows = tensor.permute(*order)
+    # A copy, for gradients with respect to M are computed from what the tensor held.
+    rows = tensor.permute(*order).clone()
     flat = rows.reshape(*rows.shape[: len(outer)], -1, rows.shape[-1])
     tensor.copy_((flat @ M.to(flat).mT).reshape(rows.shape).permute(*np.argsort(order).tolist()))
 

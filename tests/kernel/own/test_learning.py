@@ -1,0 +1,133 @@
+"""Alignment learned by descent over maps, and its control."""
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from symlab import UserError, align, trace
+from symlab.alignment.actions import actions_of
+from symlab.alignment.averaging import average
+from symlab.alignment.forward import outputs
+from symlab.connectivity.learning import learned_maps, moved
+from symlab.own.learning import CLOSED_FORM, CONTROL, LEARNED, Learned, untrained_weights
+from symlab.symmetries.actions import act, exponential
+
+
+def network(seed, activation=nn.ReLU):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, 8), activation(), nn.Linear(8, 4, bias=False), nn.Linear(4, 5), nn.Linear(5, 3))
+
+
+def batch(n=200):
+    x = torch.randn(n, 6, generator=torch.Generator().manual_seed(5))
+    return x, (x[:, :3] * x[:, 3:]).argmax(1)
+
+
+def actions_at(module, x):
+    return actions_of(module, trace(module, x[:4]), x[:4], module.state_dict())
+
+
+def test_a_planted_map_near_the_optimum_is_recovered():
+    module, (x, _) = network(0).requires_grad_(False).double(), batch()
+    x, A = x.double(), {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    y, actions = module(x), [action for action in actions_at(module, x) if action.kind == "invertible"]
+    assert len(actions) == 2
+    generator, B = torch.Generator().manual_seed(1), A
+    for action in actions:
+        X = 0.1 * torch.randn(*action.size, action.size[-1], generator=generator, dtype=torch.float64)
+        B = act(B, action, exponential(action, X, False))
+    found = learned_maps(module, list(A), A, B, actions, x, y, "regression", 200, False)
+    apart = sum((B[name] - tensor).norm() for name, tensor in A.items())
+    left = sum((moved(B, actions, found)[name] - tensor).norm() for name, tensor in A.items())
+    # Scales are not asked: the midpoint of s and 1 / s is good already.
+    assert left < 0.3 * apart
+    midpoints = [average([A, state]) for state in (B, moved(B, actions, found))]
+    before, after = ((outputs(module, state, x) - y).square().mean() for state in midpoints)
+    assert after < 1e-3 * before
+
+
+@pytest.mark.parametrize("rate", [0.01, 3.0])
+@pytest.mark.parametrize("scales", [True, False])
+def test_descent_never_worsens_what_it_starts_from_and_changes_no_function(rate, scales):
+    module, (x, y) = network(0).requires_grad_(False), batch()
+    A, B = (network(seed).state_dict() for seed in (0, 1))
+    actions = [action for action in actions_at(module, x) if scales or action.kind != "scaled"]
+    found = learned_maps(module, list(A), A, B, actions, x, y, "classification", 20, scales, rate=rate)
+    after = moved(B, actions, found)
+    loss = [nn.functional.cross_entropy(outputs(module, average([A, state]), x), y) for state in (B, after)]
+    assert loss[1] <= loss[0]
+    if rate == 0.01:
+        assert loss[1] < loss[0]
+        torch.testing.assert_close(outputs(module, after, x), outputs(module, B, x), atol=1e-4, rtol=1e-4)
+    if not scales:
+        for M in found.values():
+            torch.testing.assert_close(M @ M.mT, torch.eye(M.shape[-1], dtype=M.dtype).expand_as(M))
+
+
+def test_learning_prints_what_an_untrained_network_reaches():
+    module, data = network(7), batch()
+    aligned = align(module, network(0), network(1), data, group="full", learn=30, seed=3)
+    learned = aligned.learned
+    assert learned is not None and str(learned) in str(aligned)
+    assert learned.scores["network"].tolist()[:3] == [CLOSED_FORM, LEARNED, CONTROL] and learned.samples == 40
+    x = data[0]
+    torch.testing.assert_close(
+        outputs(module, learned.control, x),
+        outputs(module, untrained_weights(module, seed=3), x),
+        atol=1e-4,
+        rtol=1e-4,
+    )
+    torch.testing.assert_close(outputs(module, aligned.permuted, x), network(1)(x), atol=1e-4, rtol=1e-4)
+    given = align(module, network(0), network(1), data, group="full", learn=30, untrained=network(9), seed=3)
+    torch.testing.assert_close(outputs(module, given.learned.control, x), network(9)(x), atol=1e-4, rtol=1e-4)
+    assert all(torch.equal(given.permuted[name], tensor) for name, tensor in aligned.permuted.items())
+
+
+def test_an_untrained_network_has_other_weights_and_the_module_keeps_its_own():
+    module = network(0)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    drawn = untrained_weights(module, seed=0)
+    assert not any(torch.equal(drawn[name], tensor) for name, tensor in before.items())
+    assert all(torch.equal(module.state_dict()[name], tensor) for name, tensor in before.items())
+
+
+@pytest.mark.parametrize(
+    ("learned", "control", "judged"),
+    [(0.61, 0.58, "little about B"), (0.61, 0.45, "24 % of what is gained"), (0.4, 0.5, "gains nothing")],
+)
+def test_the_control_is_held_against_the_gain(learned, control, judged):
+    rows = [(CLOSED_FORM, 0.4), (LEARNED, learned), (CONTROL, control)]
+    scores = pd.DataFrame([{"network": name, "loss": 1.0, "accuracy": accuracy} for name, accuracy in rows])
+    told = str(Learned(scores, 100, {}))
+    assert judged in told and f"{100 * control:.1f} %" in told
+
+
+class Bare(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Parameter(torch.randn(6, 8)), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(torch.relu(x @ self.first))
+
+
+@pytest.mark.parametrize(
+    ("build", "group", "data", "message"),
+    [
+        (lambda: network(0), "permutation", batch(), "do not move by descent"),
+        (lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)), "full", batch(), "nothing to move"),
+        (lambda: network(0), "full", batch()[0], "needs targets"),
+        (
+            lambda: nn.Sequential(*network(0)[:3], nn.BatchNorm1d(4), nn.Linear(4, 3)),
+            "full",
+            batch(),
+            "has batch norms",
+        ),
+        (Bare, "full", batch(), "give one as untrained"),
+    ],
+    ids=["permutation", "no maps", "no targets", "batch norms", "nothing draws anew"],
+)
+def test_what_cannot_be_learned_is_refused_in_a_sentence(build, group, data, message):
+    with pytest.raises(UserError, match=message):
+        align(build(), build(), build(), data, group=group, learn=5)
