@@ -298,3 +298,17 @@ def test_the_example_runs_as_its_readme_says(tmp_path):
         with torch.no_grad():
             outputs.append(network(x))
     torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-4, atol=1e-4)
+
+
+def test_alignment_is_learned_beside_an_untrained_network(mlps, capsys):
+    for seed, name in enumerate(("A", "B", "fresh")):
+        mlps.save(f"{name}.safetensors", mlps.state("rectified", seed))
+    mlps.align("rectified", "--group", "full", "--learn", "5", "--lambdas", "3")
+    scores = pd.read_csv(mlps.folder / "out/learned.csv").set_index("network")
+    assert {"closed form", "learned", "learned, untrained B"} < {*scores.index}
+    assert f"{100 * scores.loc['learned, untrained B', 'accuracy']:.1f} %" in capsys.readouterr().out
+    mlps.align("rectified", "--group", "full", "--learn", "5", "--untrained", "fresh.safetensors", out="given")
+    assert not pd.read_csv(mlps.folder / "given/learned.csv").equals(scores.reset_index())
+    for options, message in ((["--learn", "5"], "do not move by descent"), (["--untrained", "x"], "without --learn")):
+        with pytest.raises(SystemExit, match=message):
+            mlps.align("rectified", *options, out="refused")

@@ -57,6 +57,8 @@ def align(options: Namespace) -> None:
     check_folder(options, RESULTS)
     check_group(options.group, options.method, options.learn)
     control = {}
+    if options.untrained and not options.learn:
+        raise UserError("--untrained is given without --learn, whose control it is.")
     if options.learn:
         control = {UNTRAINED: options.untrained or untrained_weights(options.model, options.A, options.seed)}
     models = models_of(options, [options.A, options.B], control)
