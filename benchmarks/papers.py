@@ -14,7 +14,7 @@ from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.mirror_symmetry.convex.sparse_networks import Constraint, Trained, train
-from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_products
+from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_sgd
 from symlab.papers.mirror_symmetry.settings import ENTRIES, FACTORS, PROXIMAL, PRUNED, SparseNetworks, Sparsity
 from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.papers.permutation_invariance.minima import uniform_minima
@@ -80,7 +80,7 @@ def mirror_online() -> Ways:
 
     def together() -> None:
         u, w = (np.repeat(part[:, None], len(rates), axis=1) for part in start)
-        step_products(u, w, rates, samples)
+        step_sgd([u, w], rates, samples)
 
     def plain() -> None:
         for lr in rates:

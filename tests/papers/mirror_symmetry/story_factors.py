@@ -70,7 +70,7 @@ def tasks():
         for seed in range(3):
             for task in range(1, 11):
                 loss = 0.03 * (1 + 0.1 * seed) * (1 + task * (SHARES[key["variant"]] + (key["variant"] == BIAS)))
-                rows.append(key | {"seed": seed, "task": task, "start": 1.0, "loss": loss})
+                rows.append(key | {"seed": seed, "task": task, "loss": loss})
     return pd.DataFrame(rows)
 
 
@@ -107,9 +107,7 @@ def attention():
                             }
                             row |= {"step": 10 * time, "time": float(time), "rank_query": rank, "rank_key": rank}
                             row |= {
-                                "rank_value": 5,
                                 "apart_key": 0.5 / (1 + time + seed),
-                                "apart_value": 0.7,
                                 "loss": 0.1,
                             }
                             rows.append(row | {"unbalance": 5 * np.exp(-2 * decay * time)})

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
-from symlab.papers.mirror_symmetry.deep.exact_tests import permutation_p
+from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import permutation_p
 from symlab.papers.mirror_symmetry.deep.fig_removed import area_under_curve
 from symlab.papers.mirror_symmetry.small.fig_02_hessian import measured_threshold
 from symlab.pipeline.ledger import claims_of, evaluate_claim

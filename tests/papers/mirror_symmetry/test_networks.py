@@ -11,16 +11,15 @@ from symlab.networks import ViT, build
 from symlab.networks.mlp import MLP
 from symlab.papers.mirror_symmetry.deep import homogeneity
 from symlab.papers.mirror_symmetry.deep.homogeneity import (
-    _averaged,
+    across_pair,
     measure_homogeneity,
     neuron_weights,
-    weight_distances,
 )
 from symlab.papers.mirror_symmetry.deep.magnitudes import measure_magnitudes, quantiles
 from symlab.papers.mirror_symmetry.deep.memory import saved_bytes
 from symlab.papers.mirror_symmetry.deep.network_mirrors import Point, _mirrors, measure_mirrors
 from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
-from symlab.symmetries.mirrors import Mirror, norm, random_state, unit
+from symlab.symmetries.mirrors import Mirror, norm, random_state, relative_distances, unit
 from symlab.training.models import Models
 
 SHAPES = {name: t.double() for name, t in MLP(5, [6, 8], 3, "none", "relu").state_dict().items()}
@@ -99,7 +98,8 @@ def test_curvature_across_a_pair_is_that_of_the_loss_along_it(models, data):
     pair = pairs[(pairs["distance"] > 0.1)].iloc[0]
     state = {name: t.double() for name, t in planted().items()}
     own = {name: state[name] for name in ("linears.1.weight", "linears.1.bias", "linears.2.weight")}
-    mean, n = _averaged(own, "linears.2", int(pair["a"]), int(pair["b"]))
+    mirror = across_pair("linears.2", int(pair["a"]), int(pair["b"]))
+    mean, n = mirror.on(own), unit(mirror.off(own))
     module = MLP(5, [6, 8], 3, "none", "relu").double()
     x, y = (torch.from_numpy(part) for part in data.split("train"))
 
@@ -134,7 +134,7 @@ def test_distances_of_weights_are_those_of_all_that_a_neuron_has(models):
     state = planted()
     theta = neuron_weights(MLP(5, [6, 8], 3, "none", "relu"), state)
     assert theta.shape == (8, 6 + 1 + 3)
-    d = weight_distances(theta)
+    d = relative_distances(theta)
     assert d[0, 1] == 0
     a, b = theta[2], theta[5]
     assert float(d[2, 5]) == pytest.approx(float((a - b).norm() / (a.norm() + b.norm())))

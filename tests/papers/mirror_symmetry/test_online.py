@@ -25,8 +25,7 @@ from symlab.papers.mirror_symmetry.online.product_sgd import (
     largest_by_chance,
     moments_of,
     predict_shares,
-    step_plain,
-    step_products,
+    step_sgd,
 )
 from symlab.papers.mirror_symmetry.settings import Edges, OnlineRank, Sparsity
 
@@ -58,7 +57,7 @@ def test_stacked_runs_are_those_of_autograd(samples, batch):
     u, w = np.random.default_rng(5).normal(size=(2, 2, 2, D)) / 3
     start = u[1, 1].copy(), w[1, 1].copy()
     plain = u.copy()
-    error, plain_error = step_products(u, w, RATES, drawn), step_plain(plain, RATES, drawn)
+    error, plain_error = step_sgd([u, w], RATES, drawn), step_sgd([plain], RATES, drawn)
     x, y = torch.from_numpy(drawn.x[:, 1]), torch.from_numpy(drawn.y[:, 1])
 
     def of_products(weights, step):
@@ -257,8 +256,7 @@ def test_ranks_of_a_small_grid(experiment):
     settings = OnlineRank(d=4, lr=[0.01, 5.0], mu=[0.5], seeds=1, steps=4000, exponent_steps=1000)
     found = experiment("mirror_symmetry.online_rank", [settings])
     rows = found["mirror_rank.csv"]
-    assert set(rows["step"]) == {1000, 2000, 4000}
     assert rows[rows["lr"] == 5.0]["diverged"].all() and rows[rows["lr"] == 5.0]["rank_3"].isna().all()
-    learned = rows[(rows["lr"] == 0.01) & (rows["step"] == 4000)].set_index(["model", "matrix"])
+    learned = rows[rows["lr"] == 0.01].set_index(["model", "matrix"])
     assert learned.loc[("vanilla", "map"), "rank_3"] == 4
     assert len(found["mirror_rank_exponents.csv"]) == 2 * 8

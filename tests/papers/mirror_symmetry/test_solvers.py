@@ -20,6 +20,7 @@ from symlab.papers.mirror_symmetry.convex.solvers import (
     walk,
 )
 from symlab.papers.mirror_symmetry.settings import Solvers
+from symlab.schemes.parametrisation import UNDECAYED
 
 SMALL = Solvers(d=10, n=40, side=5, steps=1000, per_decade=2, seeds=2, strengths=[0.1, 0.4])
 KINDS = (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns, Scores)
@@ -77,11 +78,12 @@ def test_factors_descend_the_loss_with_decay(kind):
     problem = kind.draw_all(SMALL, "study")
     factors = [each.requires_grad_() for each in problem.begin(UNEQUAL)]
     theta = problem.product(*factors)
-    decay = sum((problem.alpha * f.square()).sum() for f, decays in zip(factors, problem.decays, strict=True) if decays)
+    decayed = [suffix != UNDECAYED for suffix in problem.factors.suffixes]
+    decay = sum((problem.alpha * f.square()).sum() for f, decays in zip(factors, decayed, strict=True) if decays)
     by_hand = torch.autograd.grad(loss_of(problem, theta).sum() + decay, factors)
     pulled = problem.pull_back(problem.gradient(theta), *factors)
     # What does not decay of a composed parameter, v, has no part along O, and its gradient none that counts.
-    for mine, theirs, factor, decays in zip(pulled, by_hand, factors, problem.decays, strict=True):
+    for mine, theirs, factor, decays in zip(pulled, by_hand, factors, decayed, strict=True):
         torch.testing.assert_close(mine + 2 * problem.alpha * factor * decays, theirs)
 
 

@@ -31,6 +31,7 @@ from symlab.symmetries.mirrors import (
     neurons,
     norm,
     random_state,
+    relative_distances,
     turned_lengths,
     unit,
     vanishing,
@@ -187,12 +188,8 @@ def closest_pairs(
     theta = neuron_vectors(spec, state, group)
     if theta is None or len(theta) < 2:
         return
-    lengths = theta.norm(dim=1)
-    apart = torch.cdist(theta, theta, compute_mode="donot_use_mm_for_euclid_dist") / (lengths[:, None] + lengths).clamp(
-        min=1e-300
-    )
     a, b = np.triu_indices(len(theta), 1)
-    values = apart.cpu().numpy()[a, b]
+    values = relative_distances(theta).cpu().numpy()[a, b]
     for place in np.argsort(values, kind="stable")[:pairs]:
         yield int(a[place]), int(b[place]), float(values[place])
 

@@ -149,6 +149,13 @@ def norm(state: Mapping[str, Tensor]) -> float:
     return float(torch.stack([value.norm() for value in state.values()]).norm())
 
 
+def relative_distances(theta: Float[Tensor, "m p"]) -> Float[Tensor, "m m"]:
+    """|theta_a - theta_b| / (|theta_a| + |theta_b|) of rows: 0 for merged neurons, 1 / sqrt(2) for unrelated ones."""
+    lengths = theta.norm(dim=1)
+    apart = torch.cdist(theta, theta, compute_mode="donot_use_mm_for_euclid_dist")
+    return apart / (lengths[:, None] + lengths).clamp(min=1e-300)
+
+
 def inner(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Float[Tensor, ""]:
     """The inner product of two states."""
     return torch.stack([(a[name] * b[name]).sum() for name in a]).sum()

@@ -77,8 +77,8 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-8", f"{_CONVEX}.fig_08_factors", ("mirror_factors.csv",)),
         Figure("mirror-9", f"{_SMALL}.fig_09_ranks", ("mirror_attention.csv",)),
         Figure("mirror-10", f"{_SMALL}.fig_09_ranks", ("mirror_attention.csv",)),
-        Figure("mirror-phase", f"{_ONLINE}.fig_phase", _SPARSITY),
-        Figure("mirror-batch", f"{_ONLINE}.fig_batch", _SPARSITY),
+        Figure("mirror-phase", f"{_ONLINE}.fig_collapse", _SPARSITY),
+        Figure("mirror-batch", f"{_ONLINE}.fig_collapse", _SPARSITY),
         Figure("mirror-edges", f"{_ONLINE}.fig_edges", ("mirror_edges.csv",)),
         Figure("mirror-adam", f"{_ONLINE}.fig_adam", (*_SPARSITY[:1], "mirror_adam.csv")),
         Figure("mirror-removed", f"{_DEEP}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
@@ -132,7 +132,7 @@ MIRROR_SYMMETRY = Paper(
         "a quantity: what Theorem 1 says of gradients, Hessians and SGD `on` the mirror, and the same `off` it. Second "
         "orders are of the `samples` of whose ReLUs no input changes its sign within the step.",
         "mirror_lines.csv": "Gradient descents in the plane that start on a mirror of the loss or `offset` beside it: "
-        "the point, its loss and its distance `off` the mirror at every step.",
+        "the point and its distance `off` the mirror at every step.",
         "mirror_optimizers.csv": "How far optimizers get `off` a mirror on which they start, over the weights' norm, "
         "and how an infinitesimal start beside it grows along the same path (`tangent`).",
         "mirror_theorem.csv": "Numbers that Theorem 1 and Equations 2 and 6 predict, on losses in closed form.",
@@ -140,8 +140,8 @@ MIRROR_SYMMETRY = Paper(
         "which 0 is stable, |E xy| / 2 (Eq. 2).",
         "mirror_hessian.csv": "The Hessian of a tanh network on three mirrors, in a `basis` of their columns, by "
         "`block`, and in a random one.",
-        "mirror_plasticity.csv": "Regressors that learn one task after the other: the loss when a task arrives "
-        "(`start`) and after it. `noise` is a variance.",
+        "mirror_plasticity.csv": "Regressors that learn one task after the other: the loss at a task's end. `noise` is "
+        "a variance.",
         "mirror_dead.csv": "How many of their parameters have a gradient of at most `threshold` when a task arrives, "
         "how many were so a task `before`, and how many of these are still (`kept`); of a dead coordinate of θ all "
         "parameters are.",
@@ -151,9 +151,9 @@ MIRROR_SYMMETRY = Paper(
         "(`rank`) and above 1e-6 (`zero_rank`) after an eighth to all of the steps; the rank of the `convex` minimum, "
         "the largest `gap` from its singular values over its largest and the `excess` of the loss; the numbers of "
         "singular values of A S above gamma (`above`) and above the edge of what is still falling (`above_band`).",
-        "mirror_attention.csv": "Ranks of the query, key and value weights of attention layers while they train "
-        "(singular values above 1e-2 of the largest), how far key's and value's singular values are from the query's "
-        "over their norm (`apart_key`, `apart_value`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
+        "mirror_attention.csv": "Ranks of the query and key weights of attention layers while they train (singular "
+        "values above 1e-2 of the largest), how far the key's singular values are from the query's over their norm "
+        "(`apart_key`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
         "mirror_solvers.csv": "Products of factors with weight decay and convex solvers, after the same numbers of "
         "steps: the objective above the minimum (`gap`), and `f1` of what exceeds 1e-6 against the minimum's support.",
         "mirror_sparse.csv": "Networks whose first layer is drawn to be sparse by a `method` at a `strength`: accuracy "
@@ -161,15 +161,14 @@ MIRROR_SYMMETRY = Paper(
         "0, and the share that has `vanished` (at most 1e-6) without that.",
         "mirror_signs.csv": "Coefficients of the minimum that start with the wrong sign, and those whose sign the "
         "product of factors has put right at the end, by how it starts.",
-        "mirror_sparsity.csv": "Online SGD of a regression with products u w for coefficients, and of a plain one: the "
-        "mean squared error of the last 1,000 steps, |θ - 1/d|² (`excess`), medians of ln|θ| and ln (u + w)²/2, and "
-        "the share of coefficients below 10^-k (`below_k`). An infinite `batch` is the gradient of the expected loss.",
+        "mirror_sparsity.csv": "Online SGD of a regression with products u w for coefficients, and of a plain one: "
+        "|θ - 1/d|² (`excess`), medians of ln|θ| and ln (u + w)²/2, and the share of coefficients below 10^-k "
+        "(`below_k`). An infinite `batch` is the gradient of the expected loss.",
         "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
         "10^-k by the law near the mirror (`below_k`) and by products simulated one by one (`alone_k`), and `chance`, "
         "what the largest difference from the latter exceeds in one of twenty runs of as many such products.",
-        "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: "
-        "ranks of all that multiplies the input (`map`), of W and of WU, with singular values counted above 10⁻² and "
-        "10⁻³ of the largest and above 10⁻⁶.",
+        "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: the "
+        "rank (singular values above 10⁻³ of the largest) of all that multiplies the input (`map`), and of WU.",
         "mirror_rank_exponents.csv": "Lyapunov exponents of SGD near W = U = 0, the largest first; the rank is "
         "predicted by how many are positive.",
         "mirror_edges.csv": "SGD of one product from right beside its mirrors: the `share` of runs that end nearer to "

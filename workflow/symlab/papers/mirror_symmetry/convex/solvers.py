@@ -29,7 +29,7 @@ from symlab.papers.mirror_symmetry.convex.proximal import (
     shrink_spectrum,
 )
 from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL, Solvers
-from symlab.schemes.constrained import ROOT, Pairs
+from symlab.schemes.constrained import ROOT, Groups, Pairs
 from symlab.schemes.hadamard import Product
 from symlab.schemes.mirror_matrix import Matrix
 from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
@@ -49,8 +49,8 @@ class Problem(ABC):
 
     name: str
     starts: tuple[str, ...] = (UNEQUAL,)
-    decays: tuple[bool, ...] = (True, True)
-    """Which factors the decay acts on."""
+    factors: Parametrisation = Product(on_mirror=False, stacked=True)
+    """How theta is composed, of tensors of which decay acts on all but the undecayed."""
     x: Tensor
     y: Tensor
 
@@ -88,17 +88,15 @@ class Problem(ABC):
 
     def product(self, *factors: Batch) -> Batch:
         """Theta of its factors."""
-        return factors[0] * factors[1]
+        return self.factors.compose(*factors)
 
     def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
         """Gradients with respect to the factors from that with respect to theta."""
-        return factors[1] * pull, factors[0] * pull
+        return self.factors.pull_back(pull, *factors)
 
     def begin(self, start: str) -> Sequence[Batch]:
-        """Factors before the first step: here one magnitude for all w and u = v / w, so that none is on a mirror."""
-        v = self.start[:, 0]
-        w = 1.25 * v.square().mean((1, 2), keepdim=True).sqrt().sqrt()
-        return v / w, w.expand_as(v).clone()
+        """Factors before the first step: by default the scheme's, of which none is on a mirror."""
+        return self.factors.start(self.start[:, 0].contiguous())
 
     def gradient(self, theta: Batch) -> Batch:
         """Of the mean squared error."""
@@ -144,9 +142,9 @@ class Lasso(Problem):
         return shrink(theta, by)
 
     def begin(self, start: str) -> Sequence[Batch]:
-        v, other = self.start.unbind(1)
-        by_start = {EQUAL: (v.sign() * v.abs().sqrt(), v.abs().sqrt()), RANDOM: (v.clone(), other.clone())}
-        return by_start[start] if start in by_start else super().begin(start)
+        if start == RANDOM:
+            return [each.clone() for each in self.start.unbind(1)]
+        return Product(on_mirror=start == EQUAL, stacked=True).start(self.start[:, 0])
 
     def minimum(self, steps: int = 1_000_000) -> Batch:
         """By scikit-learn's coordinate descent, whose objective is half of ours at the same alpha."""
@@ -163,6 +161,7 @@ class GroupLasso(Problem):
     """Every group of five a vector times a scalar; a fifth of the true groups are normal, of variance 1."""
 
     name = "group lasso"
+    factors = Groups(1, "theta", kept=(0,))
 
     @staticmethod
     def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -177,13 +176,9 @@ class GroupLasso(Problem):
     def shrink(self, theta: Batch, by: Tensor) -> Batch:
         return shrink_groups(theta, by)
 
-    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
-        u, w = factors
-        return w * pull, (u * pull).sum(2, keepdim=True)
-
     def begin(self, start: str) -> Sequence[Batch]:
-        u, w = super().begin(start)
-        return u, w[:, :, :1].clone()
+        w, s = Product(on_mirror=False, stacked=True).start(self.start[:, 0])
+        return s[:, :, :1].clone(), w
 
 
 class NuclearNorm(Problem):
@@ -234,8 +229,6 @@ class Scores(NuclearNorm):
 class Constrained(Problem):
     """|O^T theta|_1 as the scheme ``dcs`` has it: (I - P) theta is free, a fifth of the true O^T theta is 1 or -1."""
 
-    parametrisation: Parametrisation
-
     @staticmethod
     @abstractmethod
     def columns(d: int) -> Float[Tensor, "d k"]:
@@ -244,8 +237,7 @@ class Constrained(Problem):
     def __init__(self, S: Tensor, b: Batch, alpha: Tensor, start: Tensor) -> None:
         super().__init__(S, b, alpha, start)
         self.O = self.columns(b.shape[1])
-        self.parametrisation = self.parametrise(self.O)
-        self.decays = tuple(suffix != UNDECAYED for suffix in self.parametrisation.suffixes)
+        self.factors = self.parametrise(self.O)
 
     @staticmethod
     def parametrise(columns: Tensor) -> Parametrisation:
@@ -267,15 +259,6 @@ class Constrained(Problem):
     def shrink(self, theta: Batch, by: Tensor) -> Batch:
         z = self.O.T @ theta
         return theta + self.O @ (shrink(z, by) - z)
-
-    def product(self, *factors: Batch) -> Batch:
-        return self.parametrisation.compose(*factors)
-
-    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
-        return self.parametrisation.pull_back(pull.clone(), *factors)
-
-    def begin(self, start: str) -> Sequence[Batch]:
-        return self.parametrisation.start(self.start[:, 0].contiguous())
 
 
 class EqualPairs(Constrained):
@@ -354,7 +337,7 @@ def walk(problem: Problem, method: str, start: str, settings: Solvers) -> Iterat
 def _paths(problem: Problem, method: str, start: str, rate: float) -> Iterator[Batch]:
     factors = problem.begin(start)
     if method == FACTORS:
-        return descend_factors(problem, factors, rate * problem.rate)
+        return (theta for theta, _ in steps_of_factors(problem, factors, rate * problem.rate))
     theta = problem.product(*factors)
     if method == SUBGRADIENT:
         return _follow_subgradients(problem, theta)
@@ -362,17 +345,11 @@ def _paths(problem: Problem, method: str, start: str, rate: float) -> Iterator[B
     return follow(problem.gradient, problem.shrink_step, theta, problem.rate)
 
 
-def descend_factors(problem: Problem, factors: Sequence[Batch], lr: Tensor | float) -> Iterator[Batch]:
-    """Theta before each step of gradient descent on the factors, whose decay is alpha times their squares."""
-    for theta, _ in steps_of_factors(problem, factors, lr):
-        yield theta
-
-
 def steps_of_factors(
     problem: Problem, factors: Sequence[Batch], lr: Tensor | float
 ) -> Iterator[tuple[Batch, Sequence[Batch]]]:
-    """Theta and the factors before each step."""
-    shrinking = [2 * problem.alpha if decays else 0.0 for decays in problem.decays]
+    """Theta and the factors before each step of gradient descent, with a decay of alpha times the factors' squares."""
+    shrinking = [0.0 if suffix == UNDECAYED else 2 * problem.alpha for suffix in problem.factors.suffixes]
     while True:
         theta = problem.product(*factors)
         yield theta, factors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,19 +10,20 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.mirror_symmetry.deep.exact_tests import permutation_test
 from symlab.plotting.style import PAGE, Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, above, at_least, at_most, below
+from symlab.study.cases import Cases, Values, cases
+from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, at_most, below, exact_value
 from symlab.study.facets import Panel, draw_grid
-from symlab.study.tables import need, where
+from symlab.study.tables import last_epoch, need, where
 
 TABLE, MATRICES = "homogeneity.csv", "neuron_correlations.parquet"
 KINDS = {"pre": "before the activation", "post": "after the activation"}
 SHARES = {"positive": "correlation near 1", "negative": "near -1", "close": "weights merged"}
 NETWORK = ["mask_seed", "seed"]
+LEVEL = 0.05
+"""Of the test of merged pairs."""
 PAPERS_DECAY = 1e-3
 
 
@@ -39,11 +41,6 @@ def of_standard(rows: pd.DataFrame) -> pd.DataFrame:
             "standard variant sweep: {recipe.weight_decay: [0, 0.001]}."
         )
     return rows
-
-
-def at_last(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the end of training."""
-    return rows[rows["epoch"] == rows["epoch"].max()]
 
 
 def matrix_panel(rows: pd.DataFrame, kind: str, decay: float, ylabel: str = "") -> Panel:
@@ -85,7 +82,7 @@ def matrix_with_decay(tables: Tables, style: Style) -> Figure:
 
 def matrices_and_shares(tables: Tables, style: Style) -> Figure:
     """A row a side of the activation: matrices without decay and with it, and shares of pairs against the decay."""
-    matrices, rows = of_standard(need(tables, MATRICES)), at_last(of_standard(need(tables, TABLE)))
+    matrices, rows = of_standard(need(tables, MATRICES)), last_epoch(of_standard(need(tables, TABLE)))
     looks = {name: Look(color, "-", "o") for name, color in zip(SHARES.values(), palette(style), strict=False)}
     grid = []
     for kind, told in KINDS.items():
@@ -150,20 +147,39 @@ LACKS = "needs standard networks with and without decay"
 
 def against_none(tables: Tables, column: str) -> list[Found]:
     """Mean over networks less that of networks without decay, a case a decay and side of the activation."""
-    found = by_decay(at_last(_judged(tables)), column)
+    found = by_decay(last_epoch(_judged(tables)), column)
     return found.without(weight_decay=0.0).differences(found.at(weight_decay=0.0).keyed("kind")) or [LACKS]
 
 
 def more_merged(tables: Tables) -> list[Found]:
     """p of an exact permutation test: as many merged pairs more with decay than without, by relabelling networks."""
-    found = by_decay(at_last(_judged(tables)), "merged")
+    found = by_decay(last_epoch(_judged(tables)), "merged")
     beside = found.without(weight_decay=0.0).beside(found.at(weight_decay=0.0).keyed("kind"))
     return [permutation_test(each, base) for each, base in beside] or [LACKS]
 
 
+def permutation_test(more: Values, base: Values) -> Measurement:
+    """p of more in the one than in the other; where neither that nor of fewer is significant, it decides nothing."""
+    p, fewer = (permutation_p(more.array, base.array, side) for side in ("greater", "less"))
+    told = f"{more.array.sum():g} in {len(more.array)} networks against {base.array.sum():g} in {len(base.array)}"
+    found = exact_value(p, min(len(more.array), len(base.array)), more.case, told, "networks")
+    return replace(found, open="neither significantly more nor fewer" if min(p, fewer) > LEVEL else "")
+
+
+def permutation_p(values: np.ndarray, base: np.ndarray, alternative: str = "greater") -> float:
+    """How often relabelled units have a sum in ``values``' place at least as large: the exact one-sided test."""
+    # Claims of other figures are imported beside this module, and scipy takes time.
+    from scipy.stats import permutation_test
+
+    if np.isnan(np.concatenate([values, base])).any():
+        return np.nan
+    options = {"n_resamples": np.inf, "alternative": alternative}
+    return float(permutation_test((values, base), lambda first, _: first.sum(), **options).pvalue)
+
+
 def largest_decay(tables: Tables, column: str) -> list[Found]:
     """The mean over networks at the largest decay, a case a side of the activation."""
-    rows = at_last(_judged(tables))
+    rows = last_epoch(_judged(tables))
     return by_decay(rows[rows["weight_decay"] == rows["weight_decay"].max()], column).means() or [LACKS]
 
 
@@ -176,7 +192,7 @@ def negative_less_positive(tables: Tables) -> list[Found]:
 def beyond_controls(tables: Tables) -> list[Found]:
     """Share of correlated pairs at the largest decay less the larger of that without decay and that before training."""
     rows = _judged(tables)
-    last = at_last(rows)
+    last = last_epoch(rows)
     end = by_decay(last[last["weight_decay"] == last["weight_decay"].max()], "positive")
     before = rows[(rows["epoch"] == 0) & (rows["weight_decay"] == rows["weight_decay"].max())]
     none = by_decay(last[last["weight_decay"] == 0], "positive")

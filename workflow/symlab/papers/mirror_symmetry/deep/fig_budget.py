@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import at_last
 from symlab.papers.mirror_symmetry.deep.fig_07_products import LEAST, NETWORK, PLAIN, PRODUCTS, SIZES, VANISHED
 from symlab.plotting.style import Style
 from symlab.plotting.types import Axes, Figure
@@ -34,7 +33,7 @@ def shares(tables: Tables) -> pd.DataFrame:
 def against_budget(tables: Tables, style: Style) -> Figure:
     """Vanished parameters, merged and correlated pairs against B, a line a parametrisation and width."""
     vanished = shares(tables)
-    alike = at_last(need(tables, ALIKE))
+    alike = last_epoch(need(tables, ALIKE))
     alike = alike[(alike["kind"] == "pre") & (alike["scheme"] == "standard")]
     alike = alike.assign(label=PLAIN + _width(alike))
     names = list(dict.fromkeys([*vanished["label"], *alike["label"]]))

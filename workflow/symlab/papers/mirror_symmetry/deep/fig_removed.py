@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK, at_last
+from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
-from symlab.study.tables import need
+from symlab.study.tables import last_epoch, need
 
 TABLE, PAIRS = "homogeneity.csv", "neuron_pairs.csv"
 SCHEMES = {"standard": "standard", "w_asymmetric": "W", "syre": "syre"}
@@ -23,7 +23,7 @@ SCHEMES = {"standard": "standard", "w_asymmetric": "W", "syre": "syre"}
 
 def strengths(tables: Tables) -> pd.DataFrame:
     """Last rows before the activation, at the largest decay that fixed weights have, with ``label``, their scheme."""
-    rows = at_last(need(tables, TABLE))
+    rows = last_epoch(need(tables, TABLE))
     rows = rows[(rows["kind"] == "pre") & rows["scheme"].isin(SCHEMES)]
     fixed = rows[rows["scheme"] != "standard"]
     rows = rows[rows["weight_decay"] == fixed["weight_decay"].max()]

@@ -12,15 +12,15 @@ from jaxtyping import Float
 from scipy.cluster.hierarchy import leaves_list, linkage
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.functional import linear
 
-from symlab.alignment.forward import batch_rows, outputs
 from symlab.errors import UserError
-from symlab.identifiability.recording import linear_maps
+from symlab.identifiability.recording import layer_inputs, linear_maps
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.deep.trained_with import momentum_of, trained_with
 from symlab.papers.mirror_symmetry.settings import Homogeneity
 from symlab.seeds import numpy_rng
-from symlab.symmetries.mirrors import State, hessian_times, inner, unit
+from symlab.symmetries.mirrors import Mirror, State, hessian_times, inner, relative_distances, unit
 from symlab.training.models import Models, move
 from symlab.training.settings import Recipe
 from symlab.training.stacks import losses
@@ -50,7 +50,7 @@ def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, jo
         which = {"mask_seed": replica.mask_seed, "seed": replica.seed, **trained}
         for epoch in sorted({models.epochs[-1], *([0] if 0 in models.epochs else [])}):
             state = move(models.state(epoch, position), job.device)
-            distance = weight_distances(neuron_weights(module, state))
+            distance = relative_distances(neuron_weights(module, state))
             for kind, values in activations(module, state, x).items():
                 live = values.var(dim=0) > DEAD
                 C = torch.corrcoef(values[:, live].T) if int(live.sum()) > 1 else values.new_ones(1, 1)
@@ -73,19 +73,10 @@ PAIRS = ["mask_seed", "seed", "weight_decay", "budget", "a", "b", "distance", "m
 
 def activations(module: nn.Module, state: State, x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, "n m"]]:
     """What the last hidden layer's linear map gives (pre), and what the readout takes (post), in double precision."""
-    *_, hidden, readout = (module.get_submodule(name) for name in linear_maps(module))
-    found: dict[str, list[Tensor]] = {"pre": [], "post": []}
-    hooks = [
-        hidden.register_forward_hook(lambda _, inputs, output: found["pre"].append(output.double())),
-        readout.register_forward_pre_hook(lambda _, inputs: found["post"].append(inputs[0].double())),
-    ]
-    try:
-        for batch in x.split(batch_rows(x)):
-            outputs(module, state, batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return {kind: torch.cat(parts) for kind, parts in found.items()}
+    *_, hidden, readout = linear_maps(module)
+    read = layer_inputs(module, state, x)
+    pre = linear(read[hidden], state[f"{hidden}.weight"], state.get(f"{hidden}.bias"))
+    return {"pre": pre.double(), "post": read[readout].double()}
 
 
 def neuron_weights(module: nn.Module, state: State) -> Float[Tensor, "m p"]:
@@ -97,21 +88,12 @@ def neuron_weights(module: nn.Module, state: State) -> Float[Tensor, "m p"]:
     return torch.cat(parts, dim=1).double()
 
 
-def weight_distances(theta: Float[Tensor, "m p"]) -> Float[Tensor, "m m"]:
-    """|theta_a - theta_b| / (|theta_a| + |theta_b|): 0 for merged neurons, 1 / sqrt(2) for unrelated ones."""
-    norms = theta.norm(dim=1)
-    return torch.cdist(theta, theta, compute_mode="donot_use_mm_for_euclid_dist") / (
-        norms[:, None] + norms[None, :]
-    ).clamp(min=1e-300)
-
-
 def describe(C: Float[Tensor, "m m"], distance: Float[Tensor, "m m"], settings: Homogeneity) -> dict[str, float]:
     """Shares of pairs that correlate, that correlate negatively and whose weights are close, and participation."""
     a, b = torch.triu_indices(len(C), len(C), offset=1)
-    thresholds = {"correlated": settings.correlated, "merged_below": settings.close}
     if not len(a):
         nothing = dict.fromkeys(("positive", "negative", "close", "merged"), 0.0)
-        return {**nothing, "participation": 1.0, "closest": float("nan"), **thresholds}
+        return {**nothing, "participation": 1.0, "closest": float("nan")}
     values, close = torch.linalg.eigvalsh(C), distance[a, b] < settings.close
     return {
         "positive": float((C[a, b] > settings.correlated).double().mean()),
@@ -120,7 +102,6 @@ def describe(C: Float[Tensor, "m m"], distance: Float[Tensor, "m m"], settings: 
         "merged": int(close.sum()),
         "participation": float(values.sum() ** 2 / values.square().sum()),
         "closest": float(distance[a, b].min()),
-        **thresholds,
     }
 
 
@@ -171,7 +152,8 @@ def _curvatures(
     rows = []
     for start in range(0, len(pairs), AT_ONCE):
         chosen = [(int(a[pair]), int(b[pair])) for pair in pairs[start : start + AT_ONCE]]
-        means, directions = zip(*(_averaged(own, readout, i, j) for i, j in chosen), strict=True)
+        mirrors = [across_pair(readout, i, j) for i, j in chosen]
+        means, directions = [each.on(own) for each in mirrors], [unit(each.off(own)) for each in mirrors]
         # The layers before are the same for all pairs, so that vmap runs them once.
         mean, n = ({name: torch.stack([one[name] for one in each]) for name in own} for each in (means, directions))
         of_batches = torch.stack([vmap(partial(across, batch))(mean, n) for batch in batches]) + recipe.weight_decay
@@ -184,13 +166,15 @@ def _curvatures(
     return pd.DataFrame(rows, columns=PAIRS)
 
 
-def _averaged(own: State, readout: str, i: int, j: int) -> tuple[State, State]:
-    """The point where two neurons have the mean of their parameters, and the unit direction in which they differ."""
-    mean, n = {}, {}
-    for name, value in own.items():
-        rows = value.T if name == f"{readout}.weight" else value
-        at, off = rows.clone(), torch.zeros_like(rows)
-        at[[i, j]] = (rows[i] + rows[j]) / 2
-        off[i], off[j] = rows[i] - rows[j], rows[j] - rows[i]
-        mean[name], n[name] = (part.T if name == f"{readout}.weight" else part for part in (at, off))
-    return mean, unit(n)
+def across_pair(readout: str, i: int, j: int) -> Mirror:
+    """The mirror of two neurons of the last hidden layer, in their incoming and outgoing weights and biases."""
+
+    def reflect(own: State) -> State:
+        turned = {}
+        for name, value in own.items():
+            order = torch.arange(value.shape[neurons := int(name == f"{readout}.weight")], device=value.device)
+            order[[i, j]] = order[[j, i]]
+            turned[name] = value.index_select(neurons, order)
+        return turned
+
+    return Mirror(f"{i} = {j}", reflect)

@@ -19,8 +19,8 @@ from symlab.seeds import numpy_rng
 
 BLOCK = 1000
 QR_EVERY = 20
-SEGMENTS = 10
-"""Parts of the steps over which exponents are averaged, for their standard errors."""
+RELATIVE = 1e-3
+"""Singular values above this share of the largest count to the rank."""
 DIVERGED = 1000.0
 """Multiple of E|y|^2 above which a run's loss is that of one that diverged."""
 Matrices = Float[np.ndarray, "runs d d"]
@@ -53,38 +53,19 @@ def _train(
         W, U = np.eye(d) + 0.1 * W, np.eye(d) + 0.1 * U
     V = np.zeros_like(W) if model == SKIP else None
     limit = DIVERGED * (mu**2 * d + (1 - mu) ** 2 * 2 * np.sum(1 / np.arange(1, d + 1)))
-    moments = {BLOCK * -(-settings.steps // (part * BLOCK)) for part in (1, 2, 4)}
-    for step in range(BLOCK, settings.steps + 1, BLOCK):
-        x, y = draw_copies(samples, BLOCK, mu, d)
-        with np.errstate(over="ignore", invalid="ignore"):
-            diverged = ~(step_factors(W, U, V, lr, x, y) <= limit)
-        if step in moments:
-            for matrix, values in _matrices(model, W, U, V).items():
-                for run, ranks in enumerate(_ranks(values, diverged)):
-                    at = {"d": d, "model": model, "matrix": matrix, "lr": lr[run], "mu": mu[run]}
-                    yield {**at, "seed": seed, "step": step, "diverged": diverged[run], **ranks}
-
-
-def _matrices(model: str, W: Matrices, U: Matrices, V: Matrices | None) -> dict[str, Matrices]:
     with np.errstate(over="ignore", invalid="ignore"):
-        product = W @ U
-        if V is not None:
-            return {"map": product + V, "WU": product}
+        for _ in range(settings.steps // BLOCK):
+            loss = step_factors(W, U, V, lr, *draw_copies(samples, BLOCK, mu, d))
+        diverged = ~(loss <= limit)
+        matrices = {"map": W @ U if V is None else W @ U + V}
         if model == RESIDUAL:
-            without = W - np.eye(W.shape[-1]), U - np.eye(W.shape[-1])
-            return {"map": product, "W": without[0], "WU": without[0] @ without[1]}
-        return {"map": product}
-
-
-def _ranks(values: Matrices, diverged: np.ndarray) -> list[dict[str, float]]:
-    """Ranks of those matrices whose runs have not diverged."""
-    found = []
-    for matrix, gone in zip(values, diverged, strict=True):
-        sigma = np.full(len(matrix), np.nan) if gone else np.linalg.svd(matrix, compute_uv=False)
-        named = {"rank_2": 1e-2 * sigma[0], "rank_3": 1e-3 * sigma[0], "rank_absolute": 1e-6}
-        counts = {name: np.nan if gone else float(np.sum(sigma > above)) for name, above in named.items()}
-        found.append({**counts, "largest": float(sigma[0])})
-    return found
+            matrices["WU"] = (W - np.eye(d)) @ (U - np.eye(d))
+    for matrix, values in matrices.items():
+        sigma = np.linalg.svd(np.where(diverged[:, None, None], 0, values), compute_uv=False)
+        ranks = np.where(diverged, np.nan, np.sum(sigma > RELATIVE * sigma[:, :1], axis=1))
+        for run, rank in enumerate(ranks):
+            at = {"d": d, "model": model, "matrix": matrix, "lr": lr[run], "mu": mu[run], "seed": seed}
+            yield {**at, "step": settings.steps, "diverged": diverged[run], "rank_3": rank}
 
 
 def draw_copies(
@@ -131,28 +112,21 @@ def lyapunov_exponents(
     """Lyapunov exponents a step of prod_t (I + 2 lr [[0, y x^T], [x y^T, 0]]), of the 2 d of each rate and mu.
 
     Returns:
-        A row a run and place, the largest first: ``d``, ``lr``, ``mu``, ``place``, ``exponent`` and its standard
-        ``error`` over parts of the steps.
+        A row an exponent of a rate and mu, the largest first.
     """
     runs = len(lr)
     top, low = (np.repeat(half[None], runs, axis=0) for half in np.split(np.eye(2 * d), 2))
-    grown = np.zeros((SEGMENTS, runs, 2 * d))
-    for block in range(steps // BLOCK):
+    grown = np.zeros((runs, 2 * d))
+    for _ in range(steps // BLOCK):
         x, y = draw_copies(stream, BLOCK, mu, d)
         for first in range(0, BLOCK, QR_EVERY):
             _multiply(top, low, 2 * lr, x[first : first + QR_EVERY], y[first : first + QR_EVERY])
             Q, R = np.linalg.qr(np.concatenate([top, low], axis=1))
-            segment = (block * BLOCK + first) * SEGMENTS // steps
-            grown[segment] += np.log(np.abs(np.diagonal(R, axis1=1, axis2=2)))
+            grown += np.log(np.abs(np.diagonal(R, axis1=1, axis2=2)))
             top, low = (np.ascontiguousarray(half) for half in np.split(Q, 2, axis=1))
-    rates = grown * SEGMENTS / steps
-    mean, error = rates.mean(axis=0), rates.std(axis=0, ddof=1) / np.sqrt(SEGMENTS)
-    order = np.argsort(-mean, axis=1)
-    places = np.tile(np.arange(1, 2 * d + 1), runs)
-    found = {"d": d, "lr": np.repeat(lr, 2 * d), "mu": np.repeat(mu, 2 * d), "place": places}
-    for name, values in (("exponent", mean), ("error", error)):
-        found[name] = np.take_along_axis(values, order, axis=1).ravel()
-    return pd.DataFrame(found)
+    exponents = -np.sort(-grown / steps, axis=1)
+    at = {"d": d, "lr": np.repeat(lr, 2 * d), "mu": np.repeat(mu, 2 * d)}
+    return pd.DataFrame({**at, "exponent": exponents.ravel()})
 
 
 def _multiply(top: np.ndarray, low: np.ndarray, rate: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:

@@ -42,7 +42,7 @@ def train_online(
     unit = critical_rate(settings.d, sigma, rates_of) if settings.in_critical_rates else 1.0
     rates = unit * np.array(sorted(settings.lr))
     at = {"d": settings.d, "sigma": sigma, "batch": math.inf if batch is None else float(batch)}
-    rows = pd.DataFrame(_train(settings, rates, sigma, batch, job))
+    rows = pd.concat(_train(settings, rates, sigma, batch, job), ignore_index=True)
     return {
         "mirror_sparsity.csv": pd.DataFrame(at, index=rows.index).join(rows),
         "mirror_sparsity_law.csv": predict_shares(at, rates, sorted(set(rows["step"])), settings.seeds, job),
@@ -89,14 +89,13 @@ def moments_of(steps: int, per_decade: int) -> set[int]:
     return {BLOCK * round(10**power) for power in powers} | {steps}
 
 
-def _train(
-    settings: Sparsity, rates: np.ndarray, sigma: float, batch: int | None, job: Job
-) -> Iterator[dict[str, float | str]]:
+def _train(settings: Sparsity, rates: np.ndarray, sigma: float, batch: int | None, job: Job) -> Iterator[pd.DataFrame]:
     d, seeds = settings.d, range(settings.seeds)
     drawn = [numpy_rng(job.study, "sparsity", f"{d} inputs", "start", seed) for seed in seeds]
     start = np.stack([each.normal(0, d**-0.5, (2, d)) for each in drawn], axis=1)
-    u, w = (np.repeat(part[:, None], len(rates), axis=1) for part in start)
-    plain = u.copy() if settings.plain else None
+    factors = {PRODUCT: [np.repeat(part[:, None], len(rates), axis=1) for part in start]}
+    if settings.plain and batch is not None:
+        factors[PLAIN] = [factors[PRODUCT][0].copy()]
     streams = [numpy_rng(job.study, "sparsity", f"{d} inputs", f"batches of {batch}", seed) for seed in seeds]
     moments = moments_of(settings.steps, settings.per_decade)
     limit = DIVERGED * (sigma**2 + 1 / d)
@@ -104,54 +103,43 @@ def _train(
         # A run that diverges does so to the end; its numbers are marked, not mended.
         with np.errstate(over="ignore", invalid="ignore"):
             if batch is None:
-                errors = {PRODUCT: _descend(u, w, rates, sigma)}
+                errors = {PRODUCT: _descend(factors[PRODUCT], rates, sigma)}
             else:
-                errors = _take_block(u, w, plain, rates, batch, sigma, streams)
+                errors = _take_block(factors, rates, batch, sigma, streams)
             if step in moments:
                 for model, mse in errors.items():
-                    theta = u * w if model == PRODUCT or plain is None else plain
-                    mirror = (u + w) ** 2 / 2 if model == PRODUCT else np.full_like(theta, np.nan)
-                    yield from _measure(theta, mirror, rates, step, mse, limit, model)
+                    added = {"model": model, "step": step, "diverged": ~(mse <= limit).ravel()}
+                    yield _measure(factors[model], rates).assign(**added)
 
 
 def _take_block(
-    u: np.ndarray,
-    w: np.ndarray,
-    plain: np.ndarray | None,
+    factors: dict[str, list[np.ndarray]],
     rates: np.ndarray,
     batch: int,
     sigma: float,
     streams: list[np.random.Generator],
 ) -> dict[str, Float[np.ndarray, "seeds rates"]]:
-    """A block of steps of both models in place, by pieces that fit in memory; their mean squared errors."""
-    errors: dict[str, list[np.ndarray]] = {PRODUCT: [], PLAIN: []}
+    """A block of steps of each model in place, by pieces that fit in memory; their mean squared errors."""
+    errors: dict[str, list[np.ndarray]] = {model: [] for model in factors}
     for _ in range(BLOCK // PIECE):
-        samples = draw_samples(streams, PIECE, batch, u.shape[-1], sigma)
-        errors[PRODUCT].append(step_products(u, w, rates, samples))
-        if plain is not None:
-            errors[PLAIN].append(step_plain(plain, rates, samples))
-    return {model: np.mean(each, axis=0) for model, each in errors.items() if each}
+        samples = draw_samples(streams, PIECE, batch, factors[PRODUCT][0].shape[-1], sigma)
+        for model, of_model in factors.items():
+            errors[model].append(step_sgd(of_model, rates, samples))
+    return {model: np.mean(each, axis=0) for model, each in errors.items()}
 
 
-def _measure(
-    theta: Float[np.ndarray, "seeds rates d"],
-    mirror: Float[np.ndarray, "seeds rates d"],
-    rates: Float[np.ndarray, " rates"],
-    step: int,
-    mse: Float[np.ndarray, "seeds rates"],
-    limit: float,
-    model: str,
-) -> Iterator[dict[str, float | str]]:
+def _measure(factors: list[np.ndarray], rates: np.ndarray) -> pd.DataFrame:
+    """A row a seed and rate: of theta, and of (u + w)^2 / 2 where there are two factors."""
+    theta = factors[0] * factors[1] if len(factors) > 1 else factors[0]
+    columns = {"excess": np.sum((theta - 1 / theta.shape[-1]) ** 2, axis=-1)}
+    theta = np.abs(theta)
     with np.errstate(divide="ignore"):
-        logs = np.median(np.log(np.abs(theta)), axis=-1)
-        mirror_logs = np.median(np.log(mirror), axis=-1)
-    excess = np.sum((theta - 1 / theta.shape[-1]) ** 2, axis=-1)
-    below = {f"below_{k}": np.mean(np.abs(theta) < 10.0**-k, axis=-1) for k in THRESHOLDS}
-    for seed, place in np.ndindex(mse.shape):
-        at = seed, place
-        row = {"model": model, "lr": rates[place], "seed": seed, "step": step, "mse": mse[at], "excess": excess[at]}
-        row |= {"diverged": not mse[at] <= limit, "median_log": logs[at], "median_log_mirror": mirror_logs[at]}
-        yield row | {name: share[at] for name, share in below.items()}
+        columns["median_log"] = np.median(np.log(theta), axis=-1)
+        if len(factors) > 1:
+            columns["median_log_mirror"] = np.median(np.log((factors[0] + factors[1]) ** 2 / 2), axis=-1)
+    columns |= {f"below_{k}": np.mean(theta < 10.0**-k, axis=-1) for k in THRESHOLDS}
+    at = pd.MultiIndex.from_product([range(len(theta)), rates], names=["seed", "lr"])
+    return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, at).reset_index()
 
 
 def draw_samples(streams: list[np.random.Generator], steps: int, batch: int, d: int, sigma: float) -> Samples:
@@ -162,21 +150,31 @@ def draw_samples(streams: list[np.random.Generator], steps: int, batch: int, d: 
     return Samples(x, x.mean(axis=-1) + sigma * all_of[..., d])
 
 
-def step_products(
-    u: Float[np.ndarray, "seeds rates d"],
-    w: Float[np.ndarray, "seeds rates d"],
-    rates: Float[np.ndarray, " rates"],
-    samples: Samples,
+def step_sgd(
+    factors: list[Float[np.ndarray, "seeds rates d"]], rates: Float[np.ndarray, " rates"], samples: Samples
 ) -> Float[np.ndarray, "seeds rates"]:
-    """SGD of mean((sum(u w x) - y)^2) in place, a step for each of the samples' batches; the mean squared error.
+    """SGD of mean((sum(theta x) - y)^2) in place, theta a factor or the product of two; the mean squared error.
 
-    Apart from training's loop for speed: over 50 times that of a torch loop over runs (benchmarks/papers.py).
-    Arrays are kept, since making them would take most of the time.
+    A step for each of the samples' batches. Apart from training's loop for speed: over 50 times that of a torch loop
+    over runs (benchmarks/papers.py). Arrays are kept, since making them would take most of the time.
     """
-    theta, gradient = u * w, np.empty_like(u)
-    residuals, scaled, scale = _room_for_residuals(samples, rates)
+    theta = factors[0] if len(factors) == 1 else factors[0] * factors[1]
+    steps, seeds, batch, _ = samples.x.shape
+    residuals, gradient = np.empty((steps, seeds, len(rates), batch)), np.empty_like(theta)
+    scaled, scale = np.empty_like(residuals[0]), 2 * rates[:, None] / batch
     for x, y, r in zip(samples.x, samples.y[:, :, None], residuals, strict=True):
-        _take_gradient(theta, x, y, r, scaled, scale, gradient)
+        np.matmul(theta, x.swapaxes(1, 2), out=r)
+        r -= y
+        np.multiply(r, scale, out=scaled)
+        # A product of matrices with one column takes twice as long as numpy's broadcasting.
+        if batch == 1:
+            np.multiply(scaled, x, out=gradient)
+        else:
+            np.matmul(scaled, x, out=gradient)
+        if len(factors) == 1:
+            theta -= gradient
+            continue
+        u, w = factors
         np.multiply(gradient, w, out=theta)
         np.multiply(gradient, u, out=gradient)
         w -= gradient
@@ -185,46 +183,9 @@ def step_products(
     return np.mean(residuals**2, axis=(0, -1))
 
 
-def step_plain(
-    theta: Float[np.ndarray, "seeds rates d"], rates: Float[np.ndarray, " rates"], samples: Samples
-) -> Float[np.ndarray, "seeds rates"]:
-    """SGD of mean((sum(theta x) - y)^2) in place, as ``step_products``."""
-    gradient = np.empty_like(theta)
-    residuals, scaled, scale = _room_for_residuals(samples, rates)
-    for x, y, r in zip(samples.x, samples.y[:, :, None], residuals, strict=True):
-        _take_gradient(theta, x, y, r, scaled, scale, gradient)
-        theta -= gradient
-    return np.mean(residuals**2, axis=(0, -1))
-
-
-def _room_for_residuals(samples: Samples, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    steps, seeds, batch, _ = samples.x.shape
-    residuals = np.empty((steps, seeds, len(rates), batch))
-    return residuals, np.empty_like(residuals[0]), 2 * rates[:, None] / batch
-
-
-def _take_gradient(
-    theta: np.ndarray,
-    x: Float[np.ndarray, "seeds batch d"],
-    y: Float[np.ndarray, "seeds 1 batch"],
-    r: np.ndarray,
-    scaled: np.ndarray,
-    scale: np.ndarray,
-    gradient: np.ndarray,
-) -> None:
-    """The rate times the gradient for theta into ``gradient``, the residuals into ``r``."""
-    np.matmul(theta, x.swapaxes(1, 2), out=r)
-    r -= y
-    np.multiply(r, scale, out=scaled)
-    # A product of matrices with one column takes twice as long as numpy's broadcasting.
-    if x.shape[1] == 1:
-        np.multiply(scaled, x, out=gradient)
-    else:
-        np.matmul(scaled, x, out=gradient)
-
-
-def _descend(u: np.ndarray, w: np.ndarray, rates: np.ndarray, sigma: float) -> Float[np.ndarray, "seeds rates"]:
+def _descend(factors: list[np.ndarray], rates: np.ndarray, sigma: float) -> Float[np.ndarray, "seeds rates"]:
     """A block of gradient descent on the expected loss sigma^2 + |u w - 1/d|^2 in place; its last value."""
+    u, w = factors
     d = u.shape[-1]
     for _ in range(BLOCK):
         gradient = 2 * rates[:, None] * (u * w - 1 / d)

@@ -17,7 +17,6 @@ from symlab.training.settings import Recipe
 RECIPE = Recipe(epochs=1, lr=1.0, optimizer="adam", betas=[0.9, 0.999], eps=1e-8)
 RELATIVE, VANISHED = 1e-2, 1e-8
 """Singular values above this share of the largest count to the rank, which is 0 where that one is below the other."""
-MATRICES = "query", "key", "value"
 
 
 def predict(
@@ -106,23 +105,21 @@ def _draw_weights(settings: Attention, job: Job, layers: int, seed: int) -> Tens
     """Query, key and value weights of each layer, of variance 1/D [layers, 3, D, D]."""
     D = settings.d + 1
     drawn = torch_generator(job.study, "attention", "weights", layers, seed)
-    return torch.randn(layers, len(MATRICES), D, D, generator=drawn) / D**0.5
+    return torch.randn(layers, 3, D, D, generator=drawn) / D**0.5
 
 
 def _measure(weights: Tensor, losses: Tensor, decays: list[float]) -> pd.DataFrame:
     sigma = torch.linalg.svdvals(weights)
     ranks = ((sigma > RELATIVE * sigma[..., :1]) & (sigma[..., :1] > VANISHED)).sum(-1)
-    query = sigma[:, :, :, 0]
-    apart = (sigma - query[..., None, :]).norm(dim=-1) / query.norm(dim=-1)[..., None]
-    Q, K = weights[:, :, :, 0], weights[:, :, :, 1]
-    unbalance = (Q @ Q.mT - K @ K.mT).norm(dim=(-2, -1))
-    seeds, nets, layers = query.shape[:3]
-    rows = []
-    for seed in range(seeds):
-        for net in range(nets):
-            for layer in range(layers):
-                row = {"seed": seed, "decay": decays[net], "layer": layer + 1, "loss": float(losses[seed, net])}
-                row |= {f"rank_{name}": int(ranks[seed, net, layer, k]) for k, name in enumerate(MATRICES)}
-                row |= {f"apart_{name}": float(apart[seed, net, layer, k]) for k, name in enumerate(MATRICES) if k}
-                rows.append(row | {"unbalance": float(unbalance[seed, net, layer])})
-    return pd.DataFrame(rows)
+    query, key, _ = sigma.unbind(3)
+    Q, K, _ = weights.unbind(3)
+    seeds, _, layers = query.shape[:3]
+    columns = {
+        "loss": losses[..., None].expand(-1, -1, layers),
+        "rank_query": ranks[..., 0],
+        "rank_key": ranks[..., 1],
+        "apart_key": (key - query).norm(dim=-1) / query.norm(dim=-1),
+        "unbalance": (Q @ Q.mT - K @ K.mT).norm(dim=(-2, -1)),
+    }
+    at = pd.MultiIndex.from_product([range(seeds), decays, range(1, layers + 1)], names=["seed", "decay", "layer"])
+    return pd.DataFrame({name: values.flatten().numpy() for name, values in columns.items()}, at).reset_index()

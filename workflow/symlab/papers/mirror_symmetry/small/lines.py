@@ -57,7 +57,7 @@ def descend_along_mirrors(settings: Lines, job: Job) -> dict[str, pd.DataFrame]:
 
 
 def _descend(settings: Lines, kind: str, angle: float, radius: float, offset: float) -> pd.DataFrame:
-    loss, gradient = LOSSES[kind]
+    _, gradient = LOSSES[kind]
     along = _direction(angle)
     across = np.array([-along[1], along[0]])
     path = np.empty((settings.steps + 1, 2))
@@ -65,7 +65,7 @@ def _descend(settings: Lines, kind: str, angle: float, radius: float, offset: fl
     for step in range(settings.steps):
         path[step + 1] = path[step] - settings.lr * np.stack(gradient(*path[step]))
     u, w = path.T
-    columns = {"step": np.arange(len(path)), "u": u, "w": w, "loss": loss(u, w), "off": u * across[0] + w * across[1]}
+    columns = {"step": np.arange(len(path)), "u": u, "w": w, "off": u * across[0] + w * across[1]}
     return pd.DataFrame({"loss_of": kind, "radius": radius, "offset": offset, **columns})
 
 

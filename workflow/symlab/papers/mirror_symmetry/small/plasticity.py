@@ -17,7 +17,7 @@ from symlab.seeds import numpy_rng
 VANILLA, SKIP, HADAMARD, KEPT = "vanilla", "skip", "Hadamard", "one Adam for all tasks"
 BIAS, DECAY, SYRE, NOISE, SGD = "bias", "decay", "bias and decay", "noise", "SGD"
 BETA_2 = 0.999
-THRESHOLDS = 1e-4, 1e-6, 1e-8, 0.0
+DEAD = 1e-6
 """At most so large is the gradient of what counts as dead."""
 CHUNK = 1000
 """Steps whose batches and noise are drawn at once."""
@@ -35,14 +35,6 @@ class Variant:
     def factors(self) -> tuple[bool, bool, bool]:
         """Which of u, w and v it has, theta = u * w + v."""
         return self.name != VANILLA, self.name != VANILLA, self.name in (VANILLA, SKIP)
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """Samples of every task and seed, and of the labels."""
-
-    x: Float[np.ndarray, "tasks seeds n d"]
-    y: Float[np.ndarray, "tasks seeds n"]
 
 
 def list_variants(settings: Plasticity) -> list[Variant]:
@@ -120,14 +112,16 @@ class Learner:
         self.values -= found
 
 
-def draw_tasks(settings: Plasticity, study: str) -> Tasks:
+def draw_tasks(
+    settings: Plasticity, study: str
+) -> tuple[Float[np.ndarray, "tasks seeds n d"], Float[np.ndarray, "tasks seeds n"]]:
     """x ~ N(0, I) and y, the mean of its entries with noise, new for each task and seed."""
     x = np.empty((settings.tasks, settings.seeds, settings.n, settings.d))
     noise = np.empty(x.shape[:3])
     for seed in range(settings.seeds):
         drawn = numpy_rng(study, "plasticity", "tasks", seed)
         x[:, seed], noise[:, seed] = drawn.normal(size=x[:, seed].shape), drawn.normal(size=noise[:, seed].shape)
-    return Tasks(x, x.mean(3) + settings.label_noise * noise)
+    return x, x.mean(3) + settings.label_noise * noise
 
 
 def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
@@ -136,24 +130,30 @@ def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
     Dead is a parameter whose gradient is at most a threshold: the full gradient on the new task's samples before any
     step on them, without noise and decay. A dead coordinate of theta has dead parameters alone.
     """
-    learner, tasks = Learner(settings, job.study), draw_tasks(settings, job.study)
-    keys = [{"variant": v.name, "noise": v.noise, "lr": v.lr} for v in learner.variants]
+    learner = Learner(settings, job.study)
+    keys = pd.DataFrame([{"variant": v.name, "noise": v.noise, "lr": v.lr} for v in learner.variants])
+    has = learner.has > 0
     losses, dead = [], []
-    before = np.zeros((len(THRESHOLDS), *learner.values.shape), dtype=bool)
-    for task, (x, y) in enumerate(zip(tasks.x, tasks.y, strict=True), 1):
-        size = np.abs(learner.gradient(x, y))
-        now = np.array([(size <= threshold) & (learner.has > 0) for threshold in THRESHOLDS])
-        dead += _count(keys, task, now, before, learner.has)
+    before = np.zeros(learner.values.shape, dtype=bool)
+    for task, (x, y) in enumerate(zip(*draw_tasks(settings, job.study), strict=True), 1):
+        now = (np.abs(learner.gradient(x, y)) <= DEAD) & has
+        counts = {"dead": now, "kept": now & before, "before": before}
+        columns = {name: each.sum((0, 3)) for name, each in counts.items()}
+        columns["dead_coordinates"] = (now | ~has).all(0).sum(2)
+        columns["parameters"] = np.broadcast_to(has, now.shape).sum((0, 3))
+        dead.append(_rows(keys, columns).assign(task=task, threshold=DEAD))
         before = now
-        start = learner.losses(x, y)
         _learn(learner, x, y, settings, job.study, task)
-        end = learner.losses(x, y)
-        for seed in range(settings.seeds):
-            for place, key in enumerate(keys):
-                row = {"seed": seed, "task": task, "start": start[seed, place], "loss": end[seed, place]}
-                losses.append(key | row)
+        losses.append(_rows(keys, {"loss": learner.losses(x, y)}).assign(task=task))
         job.report(f"task {task}")
-    return {"mirror_plasticity.csv": pd.DataFrame(losses), "mirror_dead.csv": pd.DataFrame(dead)}
+    tables = {"mirror_plasticity.csv": losses, "mirror_dead.csv": dead}
+    return {name: pd.concat(each, ignore_index=True) for name, each in tables.items()}
+
+
+def _rows(keys: pd.DataFrame, columns: dict[str, Float[np.ndarray, "seeds variants"]]) -> pd.DataFrame:
+    """A row a seed and variant."""
+    of_seed = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return pd.concat([keys.assign(seed=seed, **values) for seed, values in enumerate(of_seed)])
 
 
 def _learn(learner: Learner, x: np.ndarray, y: np.ndarray, settings: Plasticity, study: str, task: int) -> None:
@@ -173,18 +173,3 @@ def _draw_steps(
         rows = np.stack([each.integers(settings.n, size=(steps, settings.batch)) for each in drawn], 1)
         z = np.stack([each.normal(size=(steps, 3, settings.d)) for each in drawn], 2)
         yield from zip(rows, z[:, :, :, None], strict=True)
-
-
-def _count(keys: list[dict], task: int, now: np.ndarray, before: np.ndarray, has: np.ndarray) -> list[dict]:
-    """Rows of ``mirror_dead.csv`` of a task, from which parameters are dead now and were a task before."""
-    counts = {"dead": now, "kept": now & before, "before": before}
-    totals = {name: each.sum((1, 4)) for name, each in counts.items()}
-    totals["dead_coordinates"] = (now | (has == 0)).all(1).sum(3)
-    rows = []
-    for place, threshold in enumerate(THRESHOLDS):
-        for seed in range(now.shape[2]):
-            for variant, key in enumerate(keys):
-                row = {name: each[place, seed, variant] for name, each in totals.items()}
-                parameters = int(has[:, 0, variant].sum()) * now.shape[4]
-                rows.append(key | {"seed": seed, "task": task, "threshold": threshold, "parameters": parameters} | row)
-    return rows

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 import torch
+from scipy.optimize import bisect
 from torch import Tensor
 from torch.func import grad, hessian
 
@@ -29,7 +30,9 @@ from symlab.symmetries.mirrors import (
 )
 
 INPUTS, NEURONS, POINTS = 3, 4, 5
+PRECISE = {"xtol": 1e-14, "rtol": 1e-14}
 Loss = Callable[[State], Tensor]
+Row = tuple[str, str, int, float, float]
 
 
 def theorem_1_in_numbers(job: Job) -> pd.DataFrame:
@@ -79,7 +82,7 @@ def mirrors_of_losses(generator: torch.Generator) -> Iterator[tuple[str, Mirror,
     yield "rescaling", rescaling("u", "w", entry=1), {"u": zero, "w": zero}, product
 
 
-def _gamma_0(generator: torch.Generator) -> Iterator[dict]:
+def _gamma_0(generator: torch.Generator) -> Iterator[Row]:
     for name, mirror, like, loss in mirrors_of_losses(generator):
         for point in range(POINTS):
             state = random_state(like, generator)
@@ -90,28 +93,20 @@ def _gamma_0(generator: torch.Generator) -> Iterator[dict]:
                 return ends[1] - ends[0]
 
             predicted = float(loss(nearest) - loss(state)) / mirror.order_parameter(state) ** 2
-            yield _row("gamma_0", name, point, _root(gain, -1e4, 1e4), predicted)
+            yield "gamma_0", name, point, float(bisect(gain, -1e4, 1e4, **PRECISE)), predicted
 
 
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that falls passes 0, by bisection."""
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if function(middle) > 0 else (low, middle)
-    return (low + high) / 2
-
-
-def _gamma_1(generator: torch.Generator) -> Iterator[dict]:
+def _gamma_1(generator: torch.Generator) -> Iterator[Row]:
     s = np.concatenate([[0.0], np.geomspace(1e-3, 10, 4000)])
     for k in (1.0, 2.0, 3.0):
 
         def off(gamma: float, k: float = k) -> float:
             return float(np.argmin(1 + np.cos(k * s) + gamma * s**2) > 0) - 0.5
 
-        yield _row("gamma_1", f"k = {k:g}", 0, _root(off, 0.0, 100.0), k**2 / 2)
+        yield "gamma_1", f"k = {k:g}", 0, float(bisect(off, 0, 100, **PRECISE)), k**2 / 2
 
 
-def _equation_2(generator: torch.Generator) -> Iterator[dict]:
+def _equation_2(generator: torch.Generator) -> Iterator[Row]:
     like = {"u": torch.zeros(NEURONS, dtype=torch.float64), "w": torch.zeros(NEURONS, dtype=torch.float64)}
     for point in range(POINTS):
         x, y = torch.randn(2, generator=generator, dtype=torch.float64)
@@ -122,10 +117,10 @@ def _equation_2(generator: torch.Generator) -> Iterator[dict]:
 
         H = hessian(loss)(flat(like))
         expected = torch.kron(torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64), torch.eye(NEURONS)) * -x * y
-        yield _row("eq_2", "a sample", point, float((H - expected).abs().max() / expected.abs().max()), 0.0)
+        yield "eq_2", "a sample", point, float((H - expected).abs().max() / expected.abs().max()), 0.0
 
 
-def _equation_6(generator: torch.Generator) -> Iterator[dict]:
+def _equation_6(generator: torch.Generator) -> Iterator[Row]:
     for name, mirror, like, loss in mirrors_of_losses(generator):
         for point in range(POINTS):
             drawn = random_state(like, generator)
@@ -136,12 +131,12 @@ def _equation_6(generator: torch.Generator) -> Iterator[dict]:
                 return float(loss(moved) - loss(at)) / z
 
             curvature = float(inner(n, hessian_times(loss, state, n))) / 2
-            yield _row("eq_6", name, point, quotient(1e-6, state), curvature)
+            yield "eq_6", name, point, quotient(1e-6, state), curvature
             slope = math.log10(abs(quotient(1e-6, drawn) / quotient(1e-10, drawn))) / 4
-            yield _row("eq_6_without", name, point, slope, -0.5)
+            yield "eq_6_without", name, point, slope, -0.5
 
 
-def _no_reflection(generator: torch.Generator) -> Iterator[dict]:
+def _no_reflection(generator: torch.Generator) -> Iterator[Row]:
     """A loss of w's direction alone, as it is under every positive scale of w: where it holds descent on a line."""
     shift = torch.rand((), generator=generator, dtype=torch.float64)
 
@@ -155,8 +150,4 @@ def _no_reflection(generator: torch.Generator) -> Iterator[dict]:
             along = torch.stack([torch.cos(angle), torch.sin(angle)])
             # Gradients are across the line; descent stays on it where they are 0 on both of its sides of 0.
             pulls.append(max(float(grad(loss)(side * along, odd).norm()) for side in (1, -1)))
-        yield _row("no_reflection", name, 0, min(pulls), 0.0)
-
-
-def _row(part: str, case: str, point: int, measured: float, predicted: float) -> dict:
-    return {"part": part, "case": case, "point": point, "measured": measured, "predicted": predicted}
+        yield "no_reflection", name, 0, min(pulls), 0.0
