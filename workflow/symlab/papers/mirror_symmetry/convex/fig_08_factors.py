@@ -19,8 +19,7 @@ from symlab.study.tables import need
 FACTORS = "mirror_factors.csv"
 
 
-def rank_against_decay(tables: Tables, style: Style) -> Figure:
-    """Ranks over gamma for both kinds of labels; right, those of falling singular values and their band."""
+def _rank_against_decay(tables: Tables, style: Style) -> Figure:
     rows = need(tables, FACTORS)
     blue, orange = palette(style, 2)
     looks = {
@@ -100,8 +99,7 @@ def from_convex(tables: Tables, values: bool) -> list[Found]:
     return worst(rows, rows["gap"] if values else (rows["rank"] - rows["convex"]).abs())
 
 
-def outside_band(tables: Tables) -> list[Found]:
-    """By how much the rank above 1e-6 leaves what critical slowing allows at most, over all moments."""
+def _outside_band(tables: Tables) -> list[Found]:
     rows = tables[FACTORS]
     out = (rows["above"] - rows["zero_rank"]).combine(rows["zero_rank"] - rows["above_band"], np.maximum)
     return worst(rows, out.clip(lower=0))
@@ -116,7 +114,7 @@ FIGURES = (
         "problem with a nuclear norm (rings), and with the number of directions that grow from 0 (bars). Right, "
         "singular values above 1e-6 at four moments; shaded, between σ(AS) > γ and what is still falling at the rate "
         "4 lr (γ - σ). Means over seeds.",
-        rank_against_decay,
+        _rank_against_decay,
         seen=Sentence(
             "The rank is at most {apart} from the convex minimum's, its singular values at most {gap} of the largest.",
             {"apart": at("mirror-8-rank"), "gap": at("mirror-8-values")},
@@ -176,6 +174,6 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="A mode of size 1 falls as exp(-4 lr (γ - σ) T); a count within the range is at distance 0.",
-        measure=outside_band,
+        measure=_outside_band,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -32,8 +32,7 @@ RUNS: dict[tuple[str, str], tuple[int, Any, str]] = {
 """Of each method and start the place of its colour in the palette, its line and its name."""
 
 
-def gap_against_steps(tables: Tables, style: Style) -> Figure:
-    """A panel a problem: geometric mean over seeds of the gap at the middle strength."""
+def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     rows = need(tables, COURSE)
     strengths = sorted(rows["strength"].unique())
     rows = rows[rows["strength"] == strengths[len(strengths) // 2]]
@@ -62,19 +61,11 @@ def gap_against_steps(tables: Tables, style: Style) -> Figure:
     )
 
 
-def _ends(tables: Tables) -> pd.DataFrame:
+def at_end(tables: Tables, column: str, several: Literal["mean", "max"]) -> list[Found]:
+    """The mean or largest value over strengths after the factors' last step, by problem."""
     rows = tables[COURSE]
-    return rows[(rows["step"] == rows["step"].max()) & (rows["method"] == FACTORS) & (rows["start"] == UNEQUAL)]
-
-
-def last_gap(tables: Tables) -> list[Found]:
-    """The largest gap of the strengths after the last step, by problem."""
-    return cases(_ends(tables), "gap", ["problem"], "seed", "{problem}", several="max").means()
-
-
-def last_support(tables: Tables) -> list[Found]:
-    """The mean F1 of the strengths after the last step, by problem."""
-    return cases(_ends(tables), "f1", ["problem"], "seed", "{problem}").means()
+    rows = rows[(rows["step"] == rows["step"].max()) & (rows["method"] == FACTORS) & (rows["start"] == UNEQUAL)]
+    return cases(rows, column, ["problem"], "seed", "{problem}", several=several).means()
 
 
 def steps_to_gap(rows: pd.DataFrame) -> pd.DataFrame:
@@ -85,8 +76,7 @@ def steps_to_gap(rows: pd.DataFrame) -> pd.DataFrame:
     return least.rename("log").reset_index()
 
 
-def slower_than_ista(tables: Tables) -> list[Found]:
-    """log10 of the factors' steps to a gap of 1e-4 over ISTA's, its mean over a seed's strengths."""
+def _slower_than_ista(tables: Tables) -> list[Found]:
     rows = tables[COURSE]
     rows = rows[(rows["start"] == UNEQUAL) & (rows["step"] > 0)]
     factors, ista = (
@@ -115,7 +105,7 @@ FIGURES = (
         "penalized problem. The last two problems are Eq. 7 in its general form, as the scheme dcs composes it: "
         "differences of pairs of coefficients, and directions from a matrix, vanish. Geometric means over seeds at the "
         "middle strength; the line is a gap of 1e-4. On mirrors (|u| = |w|) no coefficient can change its sign.",
-        gap_against_steps,
+        _gap_against_steps,
         seen=Sentence(
             "Factors take {steps} decades more steps than ISTA to a gap of 1e-4.", {"steps": at("mirror-solvers-steps")}
         ),
@@ -139,7 +129,7 @@ CLAIMS = (
         origin="ours",
         reason="Sec. 2.6: the losses have the same minimum; 1e-6 of objectives of order 1 is what single precision "
         "resolves.",
-        measure=last_gap,
+        measure=partial(at_end, column="gap", several="max"),
         why={
             "": "A product near 0 changes by exp(-2 rate (penalty - |gradient|)) a step: coefficients whose gradient "
             "is next to the penalty are still on their way, which the figure's gap shows."
@@ -153,7 +143,7 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="A hundredth is left to parts that are about to vanish.",
-        measure=last_support,
+        measure=partial(at_end, column="f1", several="mean"),
     ),
     _claim(
         id="mirror-solvers-steps",
@@ -163,7 +153,7 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="The paper recommends it as a way to enforce constraints and says nothing of its speed.",
-        measure=slower_than_ista,
+        measure=_slower_than_ista,
         why={"": "What vanishes falls to 0 exponentially; a proximal step sets it to 0."},
     ),
     _signs(

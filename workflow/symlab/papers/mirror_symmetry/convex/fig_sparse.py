@@ -29,8 +29,7 @@ def at_best_strength(tables: Tables) -> pd.DataFrame:
     return rows.drop_duplicates(CELL).sort_values(CELL)
 
 
-def accuracy_against_share(tables: Tables, style: Style) -> Figure:
-    """A panel a structure, a line a method."""
+def _accuracy_against_share(tables: Tables, style: Style) -> Figure:
     rows = at_best_strength(tables)
     rows = rows.assign(label=rows["method"], zero=100 * rows["share"])
     looks = assign_looks([FACTORS, PROXIMAL, PRUNED], style)
@@ -45,8 +44,7 @@ def _accuracy(tables: Tables, method: str) -> Cases:
     return cases(rows, "test", ["structure"], "seed", "{structure}")
 
 
-def better_than(tables: Tables, method: str) -> list[Found]:
-    """Test accuracy of factors less another method's at nine tenths set to 0, a seed at a time, by structure."""
+def _better_than(tables: Tables, method: str) -> list[Found]:
     return (_accuracy(tables, FACTORS) - _accuracy(tables, method)).means() or [f"needs {JUDGED} among the shares"]
 
 
@@ -60,7 +58,7 @@ FIGURES = (
         "(Eq. 7), with the proximal map of the same penalty (lasso, and group lasso of neurons), and with the smallest "
         "set to 0 after half of the steps and the rest trained on. Penalties are chosen by training accuracy at each "
         "share. Mean and standard deviation over seeds.",
-        accuracy_against_share,
+        _accuracy_against_share,
         seen=Sentence(
             "With nine tenths set to 0 factors are {proximal} percentage points more accurate than proximal SGD, and "
             "{pruned} than pruning.",
@@ -82,13 +80,13 @@ CLAIMS = (
         statement="Factors with decay are as accurate as proximal SGD of the same penalty, as sparse and as long",
         owner="derived",
         reason="Sec. 2.6: both have the same minimum; a point is left for what steps have not reached.",
-        measure=partial(better_than, method=PROXIMAL),
+        measure=partial(_better_than, method=PROXIMAL),
     ),
     _claim(
         id="mirror-sparse-pruned",
         statement="They are as accurate as networks that are pruned by magnitude and trained on, as sparse and as long",
         owner="ours",
         reason="A point, as for proximal SGD: who adds a symmetry should not lose by it.",
-        measure=partial(better_than, method=PRUNED),
+        measure=partial(_better_than, method=PRUNED),
     ),
 )

@@ -73,15 +73,13 @@ def decays_to_show(rows: pd.DataFrame) -> tuple[float, float]:
     return 0.0, float(decays[np.argmin(np.abs(np.log(decays / PAPERS_DECAY)))])
 
 
-def matrix_with_decay(tables: Tables, style: Style) -> Figure:
-    """With the largest decay, and without."""
+def _matrix_with_decay(tables: Tables, style: Style) -> Figure:
     rows = of_standard(need(tables, MATRICES))
     grid = [[matrix_panel(rows, "pre", decay) for decay in (0.0, rows["weight_decay"].max())]]
     return draw_grid(grid, {}, width=0.75 * PAGE, sharex=False, sharey=False)
 
 
-def matrices_and_shares(tables: Tables, style: Style) -> Figure:
-    """A row a side of the activation: matrices without decay and with it, and shares of pairs against the decay."""
+def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
     matrices, rows = of_standard(need(tables, MATRICES)), last_epoch(of_standard(need(tables, TABLE)))
     looks = {name: Look(color, "-", "o") for name, color in zip(SHARES.values(), palette(style), strict=False)}
     grid = []
@@ -104,7 +102,7 @@ FIGURES = (
         "Neurons grow alike with decay",
         "Correlations of the last hidden layer's live neurons over test samples, before the activation, like neurons "
         "beside each other (average linkage); one network without decay, and one with the study's largest.",
-        matrix_with_decay,
+        _matrix_with_decay,
         differs="The paper's is ResNet-18 on CIFAR-10, and does not say its decay.",
     ),
     Drawing(
@@ -115,7 +113,7 @@ FIGURES = (
         "that are correlated above `homogeneity.correlated` and below its negative, and of those whose incoming and "
         "outgoing weights and biases are closer than `homogeneity.close` of the sum of their norms; mean and standard "
         "deviation over networks.",
-        matrices_and_shares,
+        _matrices_and_shares,
         seen=Sentence(
             "With the largest decay {alike:%} more of the pairs are perfectly correlated than without decay or before "
             "training.",
@@ -145,14 +143,12 @@ def _judged(tables: Tables) -> pd.DataFrame:
 LACKS = "needs standard networks with and without decay"
 
 
-def against_none(tables: Tables, column: str) -> list[Found]:
-    """Mean over networks less that of networks without decay, a case a decay and side of the activation."""
+def _against_none(tables: Tables, column: str) -> list[Found]:
     found = by_decay(last_epoch(_judged(tables)), column)
     return found.without(weight_decay=0.0).differences(found.at(weight_decay=0.0).keyed("kind")) or [LACKS]
 
 
-def more_merged(tables: Tables) -> list[Found]:
-    """p of an exact permutation test: as many merged pairs more with decay than without, by relabelling networks."""
+def _more_merged(tables: Tables) -> list[Found]:
     found = by_decay(last_epoch(_judged(tables)), "merged")
     beside = found.without(weight_decay=0.0).beside(found.at(weight_decay=0.0).keyed("kind"))
     return [permutation_test(each, base) for each, base in beside] or [LACKS]
@@ -177,16 +173,10 @@ def permutation_p(values: np.ndarray, base: np.ndarray, alternative: str = "grea
     return float(permutation_test((values, base), lambda first, _: first.sum(), **options).pvalue)
 
 
-def largest_decay(tables: Tables, column: str) -> list[Found]:
-    """The mean over networks at the largest decay, a case a side of the activation."""
+def _negative_less_positive(tables: Tables) -> list[Found]:
     rows = last_epoch(_judged(tables))
-    return by_decay(rows[rows["weight_decay"] == rows["weight_decay"].max()], column).means() or [LACKS]
-
-
-def negative_less_positive(tables: Tables) -> list[Found]:
-    """Share of pairs near -1 less a tenth of that near 1, at the largest decay."""
-    table = tables[TABLE]
-    return largest_decay({TABLE: table.assign(excess=table["negative"] - table["positive"] / 10)}, "excess")
+    rows = rows[rows["weight_decay"] == rows["weight_decay"].max()]
+    return by_decay(rows.assign(excess=rows["negative"] - rows["positive"] / 10), "excess").means() or [LACKS]
 
 
 def beyond_controls(tables: Tables) -> list[Found]:
@@ -215,7 +205,7 @@ CLAIMS = (
         quantity="share of correlated pairs, less that without decay",
         bound=above(0),
         reason="Figs. 3 and 6 show blocks with decay and few without.",
-        measure=lambda tables: against_none(tables, "positive"),
+        measure=lambda tables: _against_none(tables, "positive"),
         owner="paper",
         origin="paper",
     ),
@@ -226,7 +216,7 @@ CLAIMS = (
         bound=at_most(0.05),
         reason="Theorem 4 is about weights: correlations alone also come from a low rank. Few pairs merge, so that the "
         "test is of counts.",
-        measure=more_merged,
+        measure=_more_merged,
         owner="derived",
         origin="derived",
     ),
@@ -236,7 +226,7 @@ CLAIMS = (
         quantity="participation of the correlation matrix, less that without decay",
         bound=below(0),
         reason="Blocks of equal neurons leave fewer directions.",
-        measure=lambda tables: against_none(tables, "participation"),
+        measure=lambda tables: _against_none(tables, "participation"),
         owner="derived",
         origin="paper",
     ),
@@ -246,7 +236,7 @@ CLAIMS = (
         quantity="share of pairs near -1 less a tenth of that near 1",
         bound=at_most(0),
         reason="On the mirror θ_a = θ_b correlations are +1; a tenth as many near -1 are allowed for.",
-        measure=negative_less_positive,
+        measure=_negative_less_positive,
         owner="derived",
         origin="ours",
     ),

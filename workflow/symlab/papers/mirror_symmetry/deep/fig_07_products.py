@@ -73,8 +73,7 @@ def shown_decay(tables: Tables) -> float:
     return next((decay for decay in decays if shares[decay] >= SPARSE), decays[-1])
 
 
-def training_and_vanishing(tables: Tables, style: Style) -> Figure:
-    """Accuracy and the share of vanished parameters against the epoch, and accuracy against the share pruned."""
+def _training_and_vanishing(tables: Tables, style: Style) -> Figure:
     decay = shown_decay(tables)
     colors = dict(zip((PLAIN, PRODUCTS), palette(style), strict=False))
     looks = {NAMES[kind]: Look(color, "-", "") for kind, color in colors.items()}
@@ -109,7 +108,7 @@ FIGURES = (
         "accuracy on held-out (solid) and training samples, share of parameters below 1e-6, and test accuracy when the "
         "smallest parameters are set to 0. Mean and standard deviation over networks, at the smallest decay at which a "
         "tenth of the products vanish.",
-        training_and_vanishing,
+        _training_and_vanishing,
         seen=Sentence(
             "At a decay of 0 products are {gap} percentage points more accurate than vanilla networks.",
             {"gap": at("mirror-7-accurate", weight_decay=0)},
@@ -141,8 +140,7 @@ def vanished_share(tables: Tables) -> list[Found]:
     return found or [f"no networks of products with a budget of decay of {LEAST:.2g} or more"]
 
 
-def accuracy_gap(tables: Tables) -> list[Found]:
-    """Products' test accuracy less vanilla's, a case a decay."""
+def _accuracy_gap(tables: Tables) -> list[Found]:
     found = _accuracies(tables)
     vanilla = found.at(trained_as=PLAIN).keyed("weight_decay")
     return found.at(trained_as=PRODUCTS).differences(vanilla) or [
@@ -150,8 +148,7 @@ def accuracy_gap(tables: Tables) -> list[Found]:
     ]
 
 
-def other_starts(tables: Tables) -> list[Found]:
-    """Test accuracy of products from other starts less that from ours, at the same decay."""
+def _other_starts(tables: Tables) -> list[Found]:
     ours = _accuracies(tables, PRODUCTS).keyed("weight_decay")
     return _accuracies(tables, *STARTS).differences(ours) or ["needs hadamard variants with other values of start"]
 
@@ -257,7 +254,7 @@ CLAIMS = (
         origin="ours",
         reason="The paper: both about 93 %, products higher by a small margin; a point is left for the difference. At "
         "a decay of 0 the parametrisation alone differs.",
-        measure=accuracy_gap,
+        measure=_accuracy_gap,
     ),
     _claim(
         id="mirror-7-starts",
@@ -268,7 +265,7 @@ CLAIMS = (
         origin="ours",
         reason="A point, as for products against vanilla. On mirrors (|u| = |w|) no sign can change; independent "
         "factors are how the authors of spred start.",
-        measure=other_starts,
+        measure=_other_starts,
     ),
     _claim(
         id="mirror-7-pruned",

@@ -30,8 +30,7 @@ def shares(tables: Tables) -> pd.DataFrame:
     return rows[rows["scheme"].isin(("standard", "hadamard"))].assign(label=lambda of: of["trained_as"] + _width(of))
 
 
-def against_budget(tables: Tables, style: Style) -> Figure:
-    """Vanished parameters, merged and correlated pairs against B, a line a parametrisation and width."""
+def _against_budget(tables: Tables, style: Style) -> Figure:
     vanished = shares(tables)
     alike = last_epoch(need(tables, ALIKE))
     alike = alike[(alike["kind"] == "pre") & (alike["scheme"] == "standard")]
@@ -51,8 +50,7 @@ def against_budget(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], assign_looks(names, style), sharey=False)
 
 
-def vanished_too_early(tables: Tables) -> list[Found]:
-    """Share of vanished products at budgets too small for it."""
+def _vanished_too_early(tables: Tables) -> list[Found]:
     rows = shares(tables)
     rows = rows[(rows["trained_as"] == PRODUCTS) & (rows["budget"] < LEAST)].sort_values("budget")
 
@@ -70,7 +68,7 @@ FIGURES = (
         "products by exp(-2B). Share of parameters below 1e-6, of perfectly correlated and of merged pairs of neurons "
         "of the last hidden layer at the end, against B; mean and standard deviation over networks. Dashed: the budget "
         "below which no product of size 1 can fall below 1e-6 by decay alone.",
-        against_budget,
+        _against_budget,
         seen=Sentence("At budgets below that, {early:%} of products vanish.", {"early": at("mirror-budget-least")}),
         differs="Not in the paper.",
     ),
@@ -85,6 +83,6 @@ CLAIMS = (
         origin="ours",
         reason="exp(-2B) is above 1e-6; a twentieth is left for products that start small or that gradients push to 0.",
         tables=(SIZES,),
-        measure=vanished_too_early,
+        measure=_vanished_too_early,
     ),
 )

@@ -31,8 +31,7 @@ def strengths(tables: Tables) -> pd.DataFrame:
     return rows.assign(label=rows["scheme"].map(SCHEMES), sigma_F=rows["sigma_F"].mask(standard, 0.0))
 
 
-def merging_and_symmetry(tables: Tables, style: Style) -> Figure:
-    """Shares of correlated pairs and the closest pair against sigma_F; distances of pairs against both criteria."""
+def _merging_and_symmetry(tables: Tables, style: Style) -> Figure:
     rows, pairs = strengths(tables), need(tables, PAIRS)
     pairs = pairs[pairs["weight_decay"] > 0]
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
@@ -74,8 +73,7 @@ def _by_strength(tables: Tables, column: str) -> tuple[Cases, Cases]:
     return found.without(scheme="standard"), found.at(scheme="standard").keyed()
 
 
-def fewer_without_symmetry(tables: Tables) -> list[Found]:
-    """Share of correlated pairs as a part of that of standard networks, a case a scheme and sigma_F."""
+def _fewer_without_symmetry(tables: Tables) -> list[Found]:
     fixed, standard = _by_strength(tables, "positive")
     return fixed.ratios(standard) or ["needs W-asymmetric or syre networks with the standard ones' decay"]
 
@@ -89,8 +87,7 @@ def area_under_curve(pairs: pd.DataFrame, column: str) -> float:
     return float(np.mean((wins > 0) + (wins == 0) / 2))
 
 
-def tells_merged(tables: Tables, column: str, sign: int) -> list[Found]:
-    """Area under the curve, of networks that have merged pairs, a case a decay."""
+def _tells_merged(tables: Tables, column: str, sign: int) -> list[Found]:
     pairs = tables[PAIRS].assign(score=sign * tables[PAIRS][column])
     of_network = pairs.groupby([*NETWORK, "weight_decay"])
     both = of_network["merged"].transform("nunique") == 2
@@ -114,7 +111,7 @@ FIGURES = (
         "networks, the curvature of loss and decay at a pair's mean, in the direction in which both neurons differ, "
         "and the exponent by which SGD's batches take them apart, for the closest pairs and as many others. The mirror "
         "attracts where the curvature is positive in the mean loss, and where the exponent is negative under SGD.",
-        merging_and_symmetry,
+        _merging_and_symmetry,
         seen=Sentence(
             "Of the standard networks' correlated pairs fixed weights leave {left:%}.",
             {"left": at("mirror-removed-fewer")},
@@ -134,7 +131,7 @@ CLAIMS = (
         reason="Without the symmetry there is no mirror to be drawn to; half is our word for fewer. How strong the "
         "fixed weights must be is what the sweep of σ_F asks.",
         tables=(TABLE,),
-        measure=fewer_without_symmetry,
+        measure=_fewer_without_symmetry,
     ),
     _claim(
         id="mirror-removed-curvature",
@@ -144,7 +141,7 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="Section 2.4 calls a mirror attractive where this is positive; 0.5 would be chance.",
-        measure=lambda tables: tells_merged(tables, "curvature", 1),
+        measure=lambda tables: _tells_merged(tables, "curvature", 1),
     ),
     _claim(
         id="mirror-removed-exponent",
@@ -155,6 +152,6 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
-        measure=lambda tables: tells_merged(tables, "exponent", -1),
+        measure=lambda tables: _tells_merged(tables, "exponent", -1),
     ),
 )

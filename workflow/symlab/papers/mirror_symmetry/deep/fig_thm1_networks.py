@@ -20,8 +20,7 @@ NAMES = {"gradient": "gradient", "hessian": "Hessian × within", "left": "after 
 ON, OFF = "on mirrors", "off mirrors"
 
 
-def on_and_off_mirrors(tables: Tables, style: Style) -> Figure:
-    """A column a quantity, a dot a mirror, on it and off it; measured and predicted growth."""
+def _on_and_off_mirrors(tables: Tables, style: Style) -> Figure:
     rows = need(tables, TABLE)
     looks = {ON: Look(palette(style, 4)[0], "", "o"), OFF: Look(palette(style, 4)[3], "", "o")}
     shown = []
@@ -63,7 +62,7 @@ FIGURES = (
         "s² |Hn| / 2, in a direction n off the mirror and in one within. Zeros are at the grey line. Right: growth of "
         "the distance from a mirror in SGD that starts beside it, and as Hessians along the mirror's own descent "
         "predict it.",
-        on_and_off_mirrors,
+        _on_and_off_mirrors,
         seen=Sentence(
             "On mirrors at most {on} of a batch's gradient points off them, at the networks at least {off}.",
             {"on": at("mirror-thm1-gradient"), "off": at("mirror-thm1-gradient-off")},

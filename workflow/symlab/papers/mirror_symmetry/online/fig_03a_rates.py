@@ -45,8 +45,7 @@ def _runs(tables: Tables) -> pd.DataFrame:
     return with_law(tables, rows[rows["batch"] == 1])
 
 
-def sparsity_against_rate(tables: Tables, style: Style) -> Figure:
-    """A row a noise: final sparsity against the rate, and medians along the steps."""
+def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
     runs = _runs(tables)
     blue, orange, green, red = palette(style, 4)
     looks = {
@@ -127,14 +126,7 @@ def _by_rate(rows: pd.DataFrame, column: str) -> Cases:
     return cases(rows.sort_values(["sigma", "lr"]), column, ["sigma", "lr"], "seed", "σ = {sigma:g}, rate {lr:g}")
 
 
-def shares_off_single_products(tables: Tables) -> list[Found]:
-    """The largest difference from single products over what chance allows, by noise."""
-    rows = _runs(tables)
-    return farthest_over_chance(rows[rows["model"] == PRODUCT])
-
-
-def half_over_law(tables: Tables) -> list[Found]:
-    """The rate at which half of the products are below 1e-6 over the predicted one, by noise."""
+def _half_over_law(tables: Tables) -> list[Found]:
     rows = at_end(_runs(tables))
     halves = midpoints(rows[~rows["diverged"]]).sort_values("sigma")
     halves = halves[halves.groupby("sigma")["half"].transform(lambda half: half.notna().all())]
@@ -148,8 +140,7 @@ def half_over_law(tables: Tables) -> list[Found]:
     return (measured / law).means()
 
 
-def slopes_over_law(tables: Tables, model: str, value: str) -> list[Found]:
-    """Slopes of medians along the second half of the steps over 2 Lambda, where that is negative, by noise and rate."""
+def _slopes_over_law(tables: Tables, model: str, value: str) -> list[Found]:
     rows = _runs(tables)
     rows = rows[(rows["model"] == model) & (rows["growth"] < 0)]
     rows = rows[~rows.groupby(["sigma", "lr"])["diverged"].transform("any")]
@@ -178,7 +169,7 @@ FIGURES = (
         "that it leaves, 1/d - u w. Dashed: from where mirrors attract, where half of the coefficients should be gone "
         "after these steps, and from where plain regressions diverge. Right, medians over coefficients of "
         "ln (u + w)²/2 at four rates; where mirrors attract, with lines of slope 2Λ.",
-        sparsity_against_rate,
+        _sparsity_against_rate,
         seen=Sentence(
             "Half of the products are gone at {half} times the predicted rate.", {"half": at("mirror-3a-half")}
         ),
@@ -213,7 +204,7 @@ CLAIMS = (
         origin="derived",
         reason="As many single products, drawn anew, are farther off in one of twenty runs. Over all rates, thresholds "
         "from 1e-3 to 1e-12 and the last nine tenths of the steps.",
-        measure=shares_off_single_products,
+        measure=lambda tables: farthest_over_chance(_runs(tables)),
     ),
     _claim(
         id="mirror-3a-half",
@@ -224,7 +215,7 @@ CLAIMS = (
         origin="ours",
         reason="What is critical after infinitely many steps is 2.2 times lower at σ = 2 than what is predicted after "
         "100,000.",
-        measure=half_over_law,
+        measure=_half_over_law,
     ),
     _claim(
         id="mirror-3a-slope",
@@ -234,7 +225,7 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="Λ is exact for infinitely many steps, a tenth is left for finitely many.",
-        measure=lambda tables: slopes_over_law(tables, PRODUCT, "median_log"),
+        measure=lambda tables: _slopes_over_law(tables, PRODUCT, "median_log"),
         why=WHY,
     ),
     _claim(
@@ -245,7 +236,7 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="As for the product, of which u + w is the part that falls more slowly.",
-        measure=lambda tables: slopes_over_law(tables, PRODUCT, "median_log_mirror"),
+        measure=lambda tables: _slopes_over_law(tables, PRODUCT, "median_log_mirror"),
         why=WHY,
     ),
     _claim(
@@ -256,6 +247,6 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="Below the rate at which they diverge they have no mirror; Λ is the products'.",
-        measure=lambda tables: slopes_over_law(tables, PLAIN, "median_log"),
+        measure=lambda tables: _slopes_over_law(tables, PLAIN, "median_log"),
     ),
 )

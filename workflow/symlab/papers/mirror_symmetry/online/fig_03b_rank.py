@@ -45,8 +45,7 @@ def final_ranks(tables: Tables) -> pd.DataFrame:
     return merged.assign(predicted=np.minimum(merged["predicted"], merged["d"]))
 
 
-def ranks_against_rate(tables: Tables, style: Style) -> Figure:
-    """A row a size; the rank of what each model multiplies the input with against the rate, a colour a mu."""
+def _ranks_against_rate(tables: Tables, style: Style) -> Figure:
     rows = final_ranks(tables)
     mus = sorted(rows["mu"].unique())
     # Equal ranks of several mu are drawn beside each other.
@@ -82,8 +81,7 @@ def ranks_of(rows: pd.DataFrame, model: str, value: str = SHOWN) -> Cases:
     )
 
 
-def rank_off_exponents(tables: Tables, model: str) -> list[Found]:
-    """The difference of a rank from the number of positive exponents, over d, at each size, rate and mu > 0."""
+def _rank_off_exponents(tables: Tables, model: str) -> list[Found]:
     rows = final_ranks(tables)
     rows = rows.assign(off=(rows[SHOWN] - rows["predicted"]).abs() / rows["d"])
     return ranks_of(rows, model, "off").means() or ["no runs with μ > 0"]
@@ -126,7 +124,7 @@ FIGURES = (
         "at the end, against the rate (mean and standard deviation over seeds). Dashed, the number of positive "
         "Lyapunov exponents near W = U = 0, which predicts it without a fit. The residual form is shown by all that it "
         "multiplies the input with, and by the product of its W and U alone; last, a product with a linear skip V.",
-        ranks_against_rate,
+        _ranks_against_rate,
         seen=Sentence(
             "The residual form is left with as little as {least:%} of full rank (the smallest for each d).",
             {"least": at("mirror-3b-residual")},
@@ -146,7 +144,7 @@ CLAIMS = (
         origin="pilot",
         reason="Exponents next to 0 decide after more steps than there are. Two rates of another program at d = 20 "
         "were known; at μ = 0 nothing is left that a relative rank could be taken of.",
-        measure=lambda tables: rank_off_exponents(tables, VANILLA),
+        measure=lambda tables: _rank_off_exponents(tables, VANILLA),
     ),
     _claim(
         id="mirror-3b-monotone",
@@ -182,7 +180,7 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="It is the product's own descent from another start.",
-        measure=lambda tables: rank_off_exponents(tables, RESIDUAL),
+        measure=lambda tables: _rank_off_exponents(tables, RESIDUAL),
     ),
     _claim(
         id="mirror-3b-skip",

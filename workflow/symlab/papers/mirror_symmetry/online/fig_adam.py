@@ -32,8 +32,7 @@ def by_optimizer(tables: Tables) -> pd.DataFrame:
     return pd.concat([sgd[sgd["grid"] == sgd["grid"].min()].assign(label=SGD), named], ignore_index=True)
 
 
-def sparsity_against_error(tables: Tables, style: Style) -> Figure:
-    """Left, sparsity against the error of the coefficients, a point a rate; right, against the rate."""
+def _sparsity_against_error(tables: Tables, style: Style) -> Figure:
     rows = by_optimizer(tables)
     means = rows.groupby(["label", "lr"], sort=False)[["excess", SHOWN]].mean().reset_index()
     looks = assign_looks(list(rows["label"].unique()), style)
@@ -52,8 +51,7 @@ def sparsity_against_error(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], looks, sharex=False, entries=[line_entry("all 0", color="0.3", linestyle="--")])
 
 
-def most_sparse(tables: Tables) -> list[Found]:
-    """The share of products below 1e-6 at the largest rate, by beta1."""
+def _most_sparse(tables: Tables) -> list[Found]:
     rows = tables[ADAM]
     rows = rows[rows["lr"] == rows["lr"].max()]
     return cases(rows, SHOWN, ["beta1"], "seed", "β1 = {beta1:g}").means()
@@ -66,7 +64,7 @@ FIGURES = (
         "The regression of products under Adam with and without momentum, and under SGD with the same noise (σ as "
         "study `{study}` has it): the share of products below 1e-6 against the error of the coefficients (left, "
         "dashed: that of all zeros) and against the rate (right). Each point is a rate, mean over seeds.",
-        sparsity_against_error,
+        _sparsity_against_error,
         seen=Sentence(
             "At its largest rate Adam leaves {share:%} of the products below 1e-6.", {"share": at("mirror-adam-sparse")}
         ),
@@ -84,6 +82,6 @@ CLAIMS = (
         reason="Sec. 2.4: it happens for Adam-type dynamics as well; the paper gives no share, half is our word for "
         "it.",
         tables=(ADAM,),
-        measure=most_sparse,
+        measure=_most_sparse,
     ),
 )

@@ -61,8 +61,7 @@ def below_critical(tables: Tables) -> pd.DataFrame:
     return rows[rows["grid"] == rows.groupby("grid")["times"].median().idxmax()] if len(rows) else rows
 
 
-def collapse_over_parameters(tables: Tables, style: Style) -> Figure:
-    """Sparsity over rates and noises; below the critical rate beside the stationary law; measured against predicted."""
+def _collapse_over_parameters(tables: Tables, style: Style) -> Figure:
     runs = _runs(tables)
     colors = ordered_colors(len(POWERS))
     looks = {f"below 1e-{k}": Look(color, "", "o") for k, color in zip(POWERS, colors, strict=True)}
@@ -121,8 +120,7 @@ def _limit(rows: pd.DataFrame) -> Panel:
     return Panel(shown, "relative", "share", axes, options=UNIT, more=law)
 
 
-def shares_off_stationary(tables: Tables) -> list[Found]:
-    """Share after the last step less the stationary law's, a case a rate and threshold, where runs have relaxed."""
+def _shares_off_stationary(tables: Tables) -> list[Found]:
     rows = below_critical(tables)
     rows = rows[rows["times"] >= RELAXED].sort_values("lr")
     if rows.empty:
@@ -148,8 +146,7 @@ def _batches(tables: Tables) -> pd.DataFrame:
     return rows.assign(label=["all" if math.isinf(size) else f"{size:g}" for size in rows["batch"]])
 
 
-def sparsity_over_batches(tables: Tables, style: Style) -> Figure:
-    """Sparsity against the rate, a colour a batch size; the rate at which half are gone against the size."""
+def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     runs = _batches(tables).sort_values("batch")
     names = list(runs["label"].unique())
     looks = {name: Look(color, "", "o") for name, color in zip(names, ordered_colors(len(names)), strict=True)}
@@ -184,15 +181,13 @@ def _halves(runs: pd.DataFrame) -> pd.DataFrame:
     return midpoints(runs[np.isfinite(runs["batch"])]).dropna()
 
 
-def half_over_alone(tables: Tables) -> list[Found]:
-    """The rate at which half of the products are gone over that of single products, by batch size."""
+def _half_over_alone(tables: Tables) -> list[Found]:
     halves = _halves(_batches(tables))
     measured, alone = (cases(halves, name, ["batch"], "seed", "{batch:g} samples") for name in ("half", "alone"))
     return (measured / alone).means() or ["half are gone at no batch size"]
 
 
-def sparsity_without_noise(tables: Tables) -> list[Found]:
-    """The largest sparsity that gradient descent on the expected loss ends with, at the rates of the largest batch."""
+def _sparsity_without_noise(tables: Tables) -> list[Found]:
     rows = _batches(tables)
     rows = rows[np.isinf(rows["batch"])]
     return cases(rows, SHOWN, (), ["seed", "lr"]).of_all(np.max) if len(rows) else ["needs batch: null"]
@@ -207,7 +202,7 @@ FIGURES = (
         "the last step at rates below the critical one, with the stationary law: u w of one product that learns from "
         "the signal it leaves tends to a Gamma law of shape (λ_c/λ - 1)/2, so that the critical rate is a crossover. "
         "Right, last shares against those predicted by the law near the mirror and by products simulated one by one.",
-        collapse_over_parameters,
+        _collapse_over_parameters,
         seen=Sentence(
             "At 0.7 of the critical rate the share below 1e-6 is {off} from the stationary law's.",
             {"off": at("mirror-phase-stationary", power=6, rate=0.7)},
@@ -221,7 +216,7 @@ FIGURES = (
         "each step (all: the gradient of the expected loss), with products simulated one by one as lines. Right, the "
         "rate at which half are gone against the number of samples, with that of single products and, dashed, the "
         "critical rate, from which mirrors attract.",
-        sparsity_over_batches,
+        _sparsity_over_batches,
         seen=Sentence(
             "With 16 samples a step half of the products are gone at {many} times the rate of single ones.",
             {"many": at("mirror-batch-alone", batch=16.0)},
@@ -240,7 +235,7 @@ CLAIMS = (
         origin="ours",
         reason=f"The law is exact for one product in small steps after infinite time; {RELAXED:g} relaxation times "
         f"leave 2 % of the start, a twentieth is left for that and for what products do to each other.",
-        measure=shares_off_stationary,
+        measure=_shares_off_stationary,
     ),
     _claim(
         id="mirror-phase-alone",
@@ -260,7 +255,7 @@ CLAIMS = (
         owner="ours",
         origin="pilot",
         reason="A tenth is left for the grid of rates; these runs had been compared with the law near the mirror.",
-        measure=half_over_alone,
+        measure=_half_over_alone,
     ),
     _claim(
         id="mirror-batch-noise",
@@ -270,6 +265,6 @@ CLAIMS = (
         owner="derived",
         origin="derived",
         reason="The expected curvature along one of the two mirrors is negative, so that it repels at every rate.",
-        measure=sparsity_without_noise,
+        measure=_sparsity_without_noise,
     ),
 )

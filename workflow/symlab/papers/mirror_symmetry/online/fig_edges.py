@@ -28,8 +28,7 @@ def decided(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[clear & (rows["growth"].abs() > CERTAIN * rows["error"])]
 
 
-def collapse_between_edges(tables: Tables, style: Style) -> Figure:
-    """The share of runs that collapse over rate and batch size, a panel a batch size, with both criteria's windows."""
+def _collapse_between_edges(tables: Tables, style: Style) -> Figure:
     rows = need(tables, EDGES).sort_values("lr").assign(label="measured")
     measured, second, exact = palette(style, 3)
 
@@ -55,8 +54,7 @@ def collapse_between_edges(tables: Tables, style: Style) -> Figure:
     return draw_grid(grid, {"measured": Look(measured, "-", "o")}, height=1.5, entries=entries)
 
 
-def cells_as_said(tables: Tables, by: str) -> list[Found]:
-    """The share of decided cells, by batch size, in which most runs collapse just where a growth rate is below 0."""
+def _cells_as_said(tables: Tables, by: str) -> list[Found]:
     rows = decided(tables[EDGES])
     right = np.where(rows["share"].isna() | rows[by].isna(), np.nan, (rows["share"] > 0.5) == (rows[by] < 0))
     found = cases(rows.assign(right=right.astype(float)), "right", ["batch"], "lr", "{batch:g} samples")
@@ -70,7 +68,7 @@ FIGURES = (
         "SGD of one product u w that starts right beside its mirrors: the share of runs that end nearer to them than "
         "they began, against the rate. Shaded below, where Λ = E log|1 - λh| < 0 on both mirrors; shaded above, where "
         "the second-order criterion (Eq. 5) says collapse.",
-        collapse_between_edges,
+        _collapse_between_edges,
         seen=Sentence(
             "With one sample a step the sign of Λ is right at {exact:%} of the rates, Eq. 5 at {second:%}.",
             {"exact": at("mirror-edges-sign", batch=1), "second": at("mirror-edges-second", batch=1)},
@@ -89,7 +87,7 @@ CLAIMS = (
         origin="pilot",
         reason="The criterion is exact near the mirror for infinitely many steps; rates are decided where the drift "
         "exceeds three standard deviations of the steps' noise. One run was seen before the threshold was written.",
-        measure=lambda tables: cells_as_said(tables, EXACT),
+        measure=lambda tables: _cells_as_said(tables, EXACT),
     ),
     _claim(
         id="mirror-edges-second",
@@ -99,7 +97,7 @@ CLAIMS = (
         owner="paper",
         origin="pilot",
         reason="The paper: the second-order criterion is negative for any large rate. One run was seen before.",
-        measure=lambda tables: cells_as_said(tables, SECOND),
+        measure=lambda tables: _cells_as_said(tables, SECOND),
         why={
             "": "Eq. 5 expands log|1 - λh| to second order, which is wrong once λh is of order 1: the logarithm's mean "
             "rises again, and beyond its second root runs are thrown off. For large batches it never is negative."

@@ -78,6 +78,7 @@ def farthest_over_chance(rows: pd.DataFrame) -> list[Found]:
     95 % quantile, so that the ratio needs no error of its own.
     """
     found: list[Found] = []
+    rows = rows[rows["model"] == PRODUCT]
     late = rows[rows["step"] >= LATE * rows.groupby("grid")["step"].transform("max")]
     for (_, d, sigma, batch), of in late.groupby(GRID):
         cells = of.groupby(["lr", "step"])

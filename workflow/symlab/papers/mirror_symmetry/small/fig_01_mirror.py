@@ -14,8 +14,7 @@ EDGE = 1.8
 """Half of each panel's side."""
 
 
-def mirror_in_the_plane(tables: Tables, style: Style) -> Figure:
-    """A point A, its reflection B and its projection C on the mirror u = w of (wu - 1)^2, and gradients there."""
+def _mirror_in_the_plane(tables: Tables, style: Style) -> Figure:
     figure, axes = panels(1, 1, 1.1 * COLUMN, 3.4)
     axis, color = axes[0, 0], palette(style)[0]
     draw_contours(axis, RESCALING, -0.6)
@@ -48,7 +47,7 @@ FIGURES = (
         "A mirror of a loss",
         "Contours of (wu - 1)² and its mirror u = w. A and B have the same loss; C, the point of the mirror between "
         "them, is nearer to 0, so that decay prefers it. On the mirror gradients (arrows: descent) point along it.",
-        mirror_in_the_plane,
+        _mirror_in_the_plane,
         differs="The paper's is a sketch.",
     ),
 )

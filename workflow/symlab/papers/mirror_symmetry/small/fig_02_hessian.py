@@ -19,8 +19,7 @@ FLOOR = 1e-18
 """Where zeros are drawn."""
 
 
-def blocks_and_wells(tables: Tables, style: Style) -> Figure:
-    """The Hessian on three mirrors; the loss across the mirror for weak and strong decay; where 0 wins as measured."""
+def _blocks_and_wells(tables: Tables, style: Style) -> Figure:
     figure, axes = panels(1, 4, PAGE, 2.1, sharex=False, sharey=False)
     blue, edge_color = palette(style, 4)[0], palette(style, 4)[3]
     matrix, blocks = in_basis(need(tables, HESSIAN), "mirrors")
@@ -67,7 +66,7 @@ FIGURES = (
         "blocks. Middle: (uw - 1)² + γ(u² + w²) along u = w = s/√2, for a decay below and above γ = 1, where s = 0 "
         "turns from a maximum into a minimum. Right: norm of a tanh network's parameters at the end of descent "
         "against the decay, a line a draw of data; 0 is predicted to be stable from γ_c = |E xy|/2 on.",
-        blocks_and_wells,
+        _blocks_and_wells,
         seen=Sentence(
             "Between blocks the largest entry is {blocks} of the largest of all, in a random basis {random}; the norm "
             "comes to 0 at {decay} times the predicted decay.",
@@ -78,15 +77,13 @@ FIGURES = (
 )
 
 
-def largest_between_blocks(tables: Tables, basis: str) -> list[Found]:
-    """The largest entry between two blocks over the largest of all."""
+def _largest_between_blocks(tables: Tables, basis: str) -> list[Found]:
     matrix, blocks = in_basis(tables[HESSIAN], basis)
     apart = np.abs(matrix[blocks[:, None] != blocks[None, :]])
     return [exact_value(float(apart.max() / np.abs(matrix).max()), unit="networks")]
 
 
-def threshold_of_decay(tables: Tables) -> list[Found]:
-    """In units of the predicted one, a draw of data each."""
+def _threshold_of_decay(tables: Tables) -> list[Found]:
     ends = tables[DECAY].groupby("seed")[["gamma_over_critical", "norm"]].apply(measured_threshold)
     return cases(ends.rename("threshold").reset_index(), "threshold").means()
 
@@ -98,8 +95,7 @@ def numbers_off(tables: Tables, part: str, relative: bool = True) -> list[Found]
     return cases(rows.assign(off=off), "off", ["case"], "case", "{case}", several="max").exact()
 
 
-def least_pull(tables: Tables) -> list[Found]:
-    """Of the loss without a reflection."""
+def _least_pull(tables: Tables) -> list[Found]:
     rows = tables[THEOREM][tables[THEOREM]["part"] == "no_reflection"]
     return cases(rows[rows["case"] == "no line is a mirror"], "measured", unit="case").exact()
 
@@ -114,7 +110,7 @@ CLAIMS = (
         bound=at_most(1e-10),
         owner="paper",
         reason="Theorem 1 says 0; double precision leaves 1e-16.",
-        measure=partial(largest_between_blocks, basis="mirrors"),
+        measure=partial(_largest_between_blocks, basis="mirrors"),
     ),
     _hessian(
         id="mirror-2-control",
@@ -123,7 +119,7 @@ CLAIMS = (
         bound=above(0.01),
         owner="ours",
         reason="A random rotation spreads the Hessian over all entries.",
-        measure=partial(largest_between_blocks, basis="random"),
+        measure=partial(_largest_between_blocks, basis="random"),
     ),
     Claim(
         id="mirror-2-threshold",
@@ -135,7 +131,7 @@ CLAIMS = (
         reason="The Hessian at 0 has eigenvalues ± E xy (Eq. 2), to which decay adds 2 γ; 2 % is left for the line "
         "that extrapolates.",
         tables=(DECAY,),
-        measure=threshold_of_decay,
+        measure=_threshold_of_decay,
     ),
     _theorem(
         id="mirror-2-gamma-0",
@@ -191,6 +187,6 @@ CLAIMS = (
         reason="Footnote 3's control: a loss of the direction alone, invariant under every positive scale, that is not "
         "even.",
         owner="derived",
-        measure=least_pull,
+        measure=_least_pull,
     ),
 )

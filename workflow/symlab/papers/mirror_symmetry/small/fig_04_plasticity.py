@@ -60,8 +60,7 @@ def on_last_arrival(tables: Tables, *variants: str, name: str = "{variant}") -> 
     return cases(rows[rows["task"] == rows["task"].max()], "share", ["variant"], "seed", name)
 
 
-def dead_against_task(tables: Tables, style: Style) -> Figure:
-    """Dead share over tasks, and the loss that each task ends with."""
+def _dead_against_task(tables: Tables, style: Style) -> Figure:
     losses = need(tables, LOSSES)
     dead = dead_rows(tables)
     ended = pd.concat([of_variant(losses, name) for name in NAMES])
@@ -103,8 +102,7 @@ def told_together(last: pd.Series, room: float = 0.09) -> list[tuple[str, float]
     return told
 
 
-def steadiness(tables: Tables) -> list[Found]:
-    """Spearman correlation of task and dead share from the second task on, a seed at a time."""
+def _steady(tables: Tables) -> list[Found]:
     rows = dead_rows(tables, HADAMARD, KEPT)
     if rows["task"].nunique() < PAPER_TASKS:
         return [f"needs the paper's {PAPER_TASKS} tasks"]
@@ -120,8 +118,7 @@ def _steadiness(path: pd.DataFrame) -> float:
     return path["task"].corr(path["share"], method="spearman") if path["share"].nunique() > 1 else 0.0
 
 
-def more_than_vanilla(tables: Tables) -> list[Found]:
-    """Dead share on the last arrival, Hadamard minus vanilla, a seed at a time."""
+def _more_than_vanilla(tables: Tables) -> list[Found]:
     products, vanilla = (on_last_arrival(tables, variant, name="").keyed() for variant in (HADAMARD, VANILLA))
     return (products - vanilla).means()
 
@@ -140,8 +137,7 @@ def containment(tables: Tables) -> list[Found]:
     return share.means() or ["none is dead before the last task"]
 
 
-def loss_of_plasticity(tables: Tables) -> list[Found]:
-    """log10 of the loss reached on the last task over that on the first, minus vanilla's, a seed at a time."""
+def _loss_of_plasticity(tables: Tables) -> list[Found]:
     losses = tables[LOSSES]
     rows = pd.concat([of_variant(losses, name) for name in (VANILLA, HADAMARD, KEPT, BIAS, SGD)])
     first, last = (
@@ -152,15 +148,13 @@ def loss_of_plasticity(tables: Tables) -> list[Found]:
     return (growth.without(variant=VANILLA) - growth.at(variant=VANILLA).keyed()).means()
 
 
-def skip_coordinates(tables: Tables) -> list[Found]:
-    """The share of dead coordinates of theta = u * w + v on the last arrival."""
+def _skip_coordinates(tables: Tables) -> list[Found]:
     rows = dead_rows(tables, SKIP)
     rows = rows[rows["task"] == rows["task"].max()]
     return cases(rows.assign(share=3 * rows["dead_coordinates"] / rows["parameters"]), "share").means()
 
 
-def least_noise(tables: Tables) -> list[Found]:
-    """log10 of the least variance from which on at most a hundredth is dead on the last arrival, a seed at a time."""
+def _least_noise(tables: Tables) -> list[Found]:
     rows = tables[DEAD]
     of = rows[(rows["variant"] == NOISE) & (rows["threshold"] == THRESHOLD) & (rows["task"] == rows["task"].max())]
     # The weakest noise comes first: from the least that suffices on, up to the paper's, all must.
@@ -179,7 +173,7 @@ FIGURES = (
         "Left, share of parameters whose gradient on a newly arrived task is at most 1e-6, before any step on it; "
         "right, the mean squared error that each task ends with. Adam without momentum, a new one for each task unless "
         "said; Hadamard is θ = u ∘ w, the skip θ = u ∘ w + v. Means over seeds with their standard deviation.",
-        dead_against_task,
+        _dead_against_task,
         seen=Sentence(
             "The least noise that leaves at most a hundredth dead has a variance of {noise:^}; the paper's is 1e-4.",
             {"noise": at("mirror-4-least-noise")},
@@ -198,7 +192,7 @@ CLAIMS = (
         owner="paper",
         origin="paper",
         reason="Fig. 4: having symmetries leads to the loss of plasticity.",
-        measure=more_than_vanilla,
+        measure=_more_than_vanilla,
     ),
     _claim(
         id="mirror-4-steady",
@@ -209,7 +203,7 @@ CLAIMS = (
         origin="paper",
         reason="App. B.3: it increases steadily as one trains on more and more tasks. The first task arrives at random "
         "weights and is left out.",
-        measure=steadiness,
+        measure=_steady,
         why={
             "": "Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back."
         },
@@ -230,7 +224,7 @@ CLAIMS = (
         owner="ours",
         origin="ours",
         reason="A tenth of the paper's variance, 1e-4, which is the only one it tries.",
-        measure=least_noise,
+        measure=_least_noise,
     ),
     _dead(
         id="mirror-4-bias",
@@ -274,7 +268,7 @@ CLAIMS = (
         owner="derived",
         origin="paper",
         reason="Loss of plasticity is to learn new tasks less well; Fig. 4 shows counts alone.",
-        measure=loss_of_plasticity,
+        measure=_loss_of_plasticity,
     ),
     _claim(
         id="mirror-4-skip",
@@ -284,6 +278,6 @@ CLAIMS = (
         owner="ours",
         origin="derived",
         reason="The coefficient moves with v wherever u and w are.",
-        measure=skip_coordinates,
+        measure=_skip_coordinates,
     ),
 )

@@ -28,8 +28,7 @@ FLOOR = 1e-18
 """Where distances of 0 are drawn."""
 
 
-def descents_on_mirrors(tables: Tables, style: Style) -> Figure:
-    """Two losses with the descents on and beside their mirrors, their distances, and those of optimizers."""
+def _descents_on_mirrors(tables: Tables, style: Style) -> Figure:
     rows = need(tables, LINES)
     blue, red = palette(style)[0], palette(style)[3]
     beside = f"from {rows['offset'].max():g} beside it"
@@ -109,7 +108,7 @@ FIGURES = (
         "0 of rotations on which they start. Adam divides every entry by its own scale, which rotations do not leave "
         "as it is; the others leave it because rounding grows where the Hessian across it is negative. Zeros are at "
         "1e-18.",
-        descents_on_mirrors,
+        _descents_on_mirrors,
         seen=Sentence(
             "Rounding grows {growth} times as fast as Hessians along the path predict.",
             {"growth": at("mirror-5-rounding")},

@@ -26,8 +26,7 @@ RESOLVED = 1e-3
 """Of its start, to which single precision resolves the difference of QQ^T and KK^T."""
 
 
-def ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
-    """A panel each layer and matrix: rank over steps for every decay, solid Adam's and dotted gradient descent's."""
+def _ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
 
     def draw(tables: Tables, style: Style) -> Figure:
         rows = _of(need(tables, TABLE), layers)
@@ -122,8 +121,7 @@ def balancing(tables: Tables, layers: int) -> list[Found]:
     return _told(found.at(optimizer=DESCENT).means(), layers)
 
 
-def layers_apart(tables: Tables) -> list[Found]:
-    """Mean |rank Q - rank K| within layers over mean |rank Q_1 - rank Q_2|, over steps and decays."""
+def _layers_apart(tables: Tables) -> list[Found]:
     rows = _of(tables[TABLE], 2)
     within = rows.assign(apart=(rows["rank_query"] - rows["rank_key"]).abs())
     across = rows.pivot_table(
@@ -148,7 +146,7 @@ FIGURES = tuple(
         f"mirror-{figure}",
         f"Ranks in {number} attention layer{'s' if layers > 1 else ''}",
         _CAPTION,
-        ranks_over_steps(layers),
+        _ranks_over_steps(layers),
         seen=Sentence(
             "Query and key have ranks {apart} apart while these fall.", {"apart": at(f"mirror-{figure}-together")}
         ),
@@ -224,6 +222,6 @@ CLAIMS = (
         owner="paper",
         origin="ours",
         reason="Fig. 10: this similarity is lacking between different layers; half is our word for lacking.",
-        measure=layers_apart,
+        measure=_layers_apart,
     ),
 )

@@ -21,8 +21,7 @@ TABLE = "mirror_network_tasks.csv"
 REMEDIES = NOISE, BIAS, DECAY, SYRE, SKIP
 
 
-def learned_and_dead(tables: Tables, style: Style) -> Figure:
-    """Accuracy after each task, and the share of dead parameters when it arrives."""
+def _learned_and_dead(tables: Tables, style: Style) -> Figure:
     rows = need(tables, TABLE).assign(label=lambda of: of["variant"].map(NAMES))
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
     options = {"unit": ("seed",)}
@@ -37,15 +36,13 @@ def _at(rows: pd.DataFrame, task: int, column: str) -> Cases:
     return cases(rows[rows["task"] == task], column, ["variant"], "seed", "{variant}")
 
 
-def loss_against_vanilla(tables: Tables) -> list[Found]:
-    """log10 of the loss reached on the last task over that on the first, minus vanilla's, a seed at a time."""
+def _loss_against_vanilla(tables: Tables) -> list[Found]:
     rows = tables[TABLE]
     growth = (_at(rows, rows["task"].max(), "loss") / _at(rows, 1, "loss")).map(np.log10)
     return (growth.at(variant=HADAMARD) - growth.at(variant=VANILLA).keyed()).means()
 
 
-def dead_against_vanilla(tables: Tables) -> list[Found]:
-    """Share of dead parameters when the last task arrives, products' minus vanilla's, a seed at a time."""
+def _dead_against_vanilla(tables: Tables) -> list[Found]:
     last = _at(tables[TABLE], tables[TABLE]["task"].max(), "dead")
     return (last.at(variant=HADAMARD) - last.at(variant=VANILLA).keyed()).means()
 
@@ -64,7 +61,7 @@ FIGURES = (
         "task's images at its end, and the share of parameters with a gradient of at most 1e-6 when a task arrives. "
         "Hadamard has a product for every parameter, the skip one added to a plain parameter; noise, bias and decay as "
         "in Figure 4. Mean and standard deviation over seeds.",
-        learned_and_dead,
+        _learned_and_dead,
         seen=Sentence(
             "When the last task arrives {dead:%} more of the products are dead than of plain parameters.",
             {"dead": at("mirror-tasks-dead")},
@@ -82,7 +79,7 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="The paper says it of symmetries in general and shows a linear regressor.",
-        measure=loss_against_vanilla,
+        measure=_loss_against_vanilla,
     ),
     _claim(
         id="mirror-tasks-dead",
@@ -92,7 +89,7 @@ CLAIMS = (
         owner="derived",
         origin="ours",
         reason="As in Figure 4; of vanilla networks those of constant pixels and of dead neurons are.",
-        measure=dead_against_vanilla,
+        measure=_dead_against_vanilla,
     ),
     _claim(
         id="mirror-tasks-remedies",
