@@ -40,6 +40,7 @@ def _on_and_off_mirrors(tables: Tables, style: Style) -> Figure:
     def diagonal(axis: Axes) -> None:
         ends = [growth[["on", "off"]].min().min(), growth[["on", "off"]].max().max()]
         axis.plot(ends, ends, color="0.6", linestyle=":", marker="")
+        axis.locator_params(nbins=4)
 
     share = {"yscale": "log", "ylabel": "share off the mirror"}
     square = {"xlabel": "predicted ln growth", "ylabel": "measured", "box_aspect": 1}
