@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from symlab.plotting.style import Style, apply_style
-from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, facets
+from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, facets, labelled
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def rows():
 
 def test_each_panel_has_the_mean_line_of_each_label_there(rows):
     figure = facets(
-        rows, "x", "y", assign_looks(["a", "b"], Style()), row="L", column="data", axes={"xlabel": "x", "ylabel": "y"},
+        rows, "x", "y", assign_looks(["a", "b"], Style()), row="L", column="data", axes=labelled("x", "y", "y"),
         options={"unit": ["seed"]}, note="four seeds",
     )  # fmt: skip
     third, fourth = figure.axes[2:]
@@ -39,6 +39,10 @@ def test_each_panel_has_the_mean_line_of_each_label_there(rows):
     assert [axis.get_title() for axis in figure.axes] == ["digits", "mnist", "", ""]
     assert [axis.xaxis.label.get_visible() for axis in figure.axes] == [False, False, True, True]
     assert [axis.yaxis.label.get_visible() for axis in figure.axes] == [True, False, True, False]
+    assert {axis.get_yscale() for axis in figure.axes} == {"log"} and {axis.get_xscale() for axis in figure.axes} == {
+        "linear"
+    }
+    assert [text.get_text() for axis in figure.axes for text in axis.texts] == ["2", "4"]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
     assert legend.get_title().get_text() == "four seeds"

@@ -4,12 +4,19 @@ import pandas as pd
 import pytest
 
 from symlab.errors import UserError
-from symlab.study.tables import chance, independent, last_epoch, need, one_matching
+from symlab.study.tables import chance, independent, last_epoch, need, need_several, one_matching
 
 
 def test_a_table_is_needed_with_rows():
     with pytest.raises(UserError, match="needs a"):
         need({"a.csv": pd.DataFrame()}, "a.csv")
+
+
+def test_a_column_needs_several_values():
+    table = pd.DataFrame({"k": [1, 1, 2, float("nan")]})
+    need_several(table, "k", "studies.s.ridge.beta")
+    with pytest.raises(UserError, match=r"three values of k or more, so change studies\.s\.ridge\.beta"):
+        need_several(table, "k", "studies.s.ridge.beta", 3)
 
 
 def test_each_variant_has_its_own_last_epoch():

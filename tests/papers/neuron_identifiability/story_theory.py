@@ -91,7 +91,16 @@ def trade_off(sigma_F, pair):
 
 @rows_for(k=(2, 8, 32), fixed_fraction=(0.125, 1.0), m=(16, 64, 256, 1024, 2048), draw=range(4))
 def centre_gaps(k, m, draw, fixed_fraction):
-    row = {"dataset": f"gmm_k{k}", "k": k, "d": 128, "m": m, "draw": draw, "sigma_F": 1.0, "row_gap": 0.1}
+    row = {
+        "study": "study",
+        "dataset": f"gmm_k{k}",
+        "k": k,
+        "d": 128,
+        "m": m,
+        "draw": draw,
+        "sigma_F": 1.0,
+        "row_gap": 0.1,
+    }
     row |= {"fixed_fraction": fixed_fraction, "gamma_out": (1 + 0.1 * draw) * m ** (-2 / k)}
     # Widths that are not large beside log d have far smaller gaps than the rate says.
     return row | {"gamma_in": (1 + 0.1 * draw) * (m**0.5 if m >= 256 else 0.01)}

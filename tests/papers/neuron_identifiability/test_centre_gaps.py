@@ -12,7 +12,6 @@ from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability import centre_gaps
 from symlab.papers.neuron_identifiability.centre_gaps import (
     centre_gap,
-    centre_gap_table,
     input_gap,
     row_gap,
     sample_fixed,
@@ -60,11 +59,6 @@ def test_inputs_that_the_subspace_does_not_tell_apart_have_no_gap() -> None:
     assert row_gap(U) == input_gap(torch.ones(3, 4).cumsum(dim=1), U) == 0.0
 
 
-def test_one_input_has_no_gap() -> None:
-    with pytest.raises(UserError, match="at least two inputs"):
-        row_gap(torch.ones(1, 1))
-
-
 def test_the_gap_of_nearly_coincident_centres_far_from_the_origin_keeps_its_digits() -> None:
     V = torch.tensor([[1e4, 0.0], [1e4 + 1e-6, 0.0], [0.0, 0.0]], dtype=torch.float64)
     assert centre_gap(V) == pytest.approx(np.sqrt(2) * 1e-6, rel=1e-5)
@@ -74,9 +68,10 @@ def test_coincident_centres_have_no_gap() -> None:
     assert centre_gap(torch.ones(3, 2)) == 0.0
 
 
-def test_one_neuron_has_no_gap() -> None:
-    with pytest.raises(UserError, match="at least two neurons"):
-        centre_gap(torch.ones(1, 2))
+@pytest.mark.parametrize("gap", [centre_gap, row_gap])
+def test_one_neuron_or_input_has_no_gap(gap) -> None:
+    with pytest.raises(UserError, match="needs two of them"):
+        gap(torch.ones(1, 2))
 
 
 @pytest.mark.parametrize(("fixed_fraction", "n_fixed"), [(1.0, 40), (0.125, 5), (0.5, 20)])
@@ -98,23 +93,29 @@ def test_the_gap_scales_with_sigma_F() -> None:
     assert five == pytest.approx(5 * one)
 
 
-def test_the_table_is_complete_and_repeats_itself() -> None:
-    U = orthonormal(16, 2)
-    table = centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "table")
-    assert list(table.columns) == ["k", "d", "m", "draw", "sigma_F", "fixed_fraction", *GAPS]
+def drawn(experiment, U: torch.Tensor, study: str = "study", **settings) -> pd.DataFrame:
+    data = SimpleNamespace(extras={"U": U.numpy().astype("float32")}, provenance={})
+    return experiment("centre_gaps", CentreGaps(**settings), Job(study, datasets={"a": data}))["centre_gaps.csv"]
+
+
+def test_the_table_is_complete_and_repeats_itself(experiment) -> None:
+    U, settings = orthonormal(16, 2), {"widths": [4, 8], "draws": 3, "fixed_fraction": [0.75]}
+    table = drawn(experiment, U, **settings)
+    assert list(table.columns) == ["k", "d", "m", "draw", "sigma_F", "fixed_fraction", *GAPS, "dataset"]
     assert table.groupby("m").size().to_dict() == {4: 3, 8: 3}
     assert table["gamma_out"].nunique() == table["gamma_in"].nunique() == 6
     assert table["row_gap"].nunique() == 1
-    F = sample_fixed(16, 8, 1.0, 0.75, "table", "centres", 8, 2)
-    assert table["gamma_out"].iloc[-1] == centre_gap(F @ U)
-    assert table["gamma_in"].iloc[-1] == input_gap(F, U)
-    assert table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "table"))
-    assert not table.equals(centre_gap_table(U, [4, 8], 3, 1.0, 0.75, "another seed"))
+    F, of_data = sample_fixed(16, 8, 1.0, 0.75, ("study", "centres", "a"), "centres", 8, 2), U.float().double()
+    assert table["gamma_out"].iloc[-1] == centre_gap(F @ of_data)
+    assert table["gamma_in"].iloc[-1] == input_gap(F, of_data)
+    assert table.equals(drawn(experiment, U, **settings))
+    assert not table.equals(drawn(experiment, U, "another seed", **settings))
 
 
 @pytest.mark.parametrize("fixed_fraction", [0.125, 1.0])
-def test_the_slope_for_few_dimensions_is_the_predicted_one(fixed_fraction: float) -> None:
-    table = centre_gap_table(orthonormal(128, 2), [16, 64, 256, 1024], 12, 1.0, fixed_fraction, "slope")
+def test_the_slope_for_few_dimensions_is_the_predicted_one(fixed_fraction: float, experiment) -> None:
+    widths = [16, 64, 256, 1024]
+    table = drawn(experiment, orthonormal(128, 2), widths=widths, draws=12, fixed_fraction=[fixed_fraction])
     assert slope(table.groupby("m")["gamma_out"].mean()) == pytest.approx(-1.0, abs=0.15)
 
 

@@ -5,7 +5,6 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from symlab.connectivity.barrier import barriers
-from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.loss_bounds import bound_losses
 
@@ -104,13 +103,3 @@ def test_curves_are_grouped_by_the_given_columns():
         "assumption",
     ]
     assert len(found) == 4 and not found["barrier_max"].any()
-
-
-def test_curves_that_cannot_be_judged_are_refused():
-    with pytest.raises(UserError, match="no column chord"):
-        loss_bounds(table(LAMBDAS, LAMBDAS, pair=0).drop(columns="chord"))
-    with pytest.raises(UserError, match="more than once"):
-        loss_bounds(pd.concat([table(LAMBDAS, LAMBDAS, pair=0)] * 2))
-    for lambdas in ([0.0, 1.0], [0.0, 0.5], [0.25, 0.5, 1.0]):
-        with pytest.raises(UserError, match="pair 3 needs points"):
-            loss_bounds(table(lambdas, lambdas, lambdas, pair=3))

@@ -282,23 +282,9 @@ def test_float32_inputs_cost_little_accuracy() -> None:
     torch.testing.assert_close(rounded.cost, exact.cost, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"beta": 0.0}, "ridge.beta is 0.0"),
-        ({"beta": float("nan")}, "ridge.beta is nan"),
-        ({"solver": "sgd"}, "ridge.solver is 'sgd'; set it to one of lbfgs, adamw"),
-        ({"X": torch.zeros(4, 3)}, r"samples of shape \[n, 6\], got \[4, 3\]"),
-        ({"X": torch.full((4, 6), torch.inf)}, "not finite"),
-        ({"targets": torch.tensor([5])}, "count from 0 to 4"),
-        ({"realizers": torch.tensor([-1])}, "count from 0 to 4"),
-        ({"targets": torch.tensor([1, 2])}, "1 realizers and 2 targets"),
-    ],
-)
-def test_mistakes_are_told(change: dict, sentence: str) -> None:
-    asked = {"X": inputs(4, 6), "realizers": torch.tensor([0]), "targets": torch.tensor([1]), "beta": 0.01} | change
-    with pytest.raises(UserError, match=sentence):
-        ridge_costs(a_layer("gelu"), **asked)
+def test_inputs_of_a_diverged_network_are_told() -> None:
+    with pytest.raises(UserError, match="not finite"):
+        ridge_costs(a_layer("gelu"), torch.full((4, 6), torch.inf), torch.tensor([0]), torch.tensor([1]), 0.01)
 
 
 # The smallest beta takes L-BFGS thousands of steps.

@@ -9,9 +9,8 @@ import torch
 from symlab.errors import Interrupted
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient, population_loss
 from symlab.papers.permutation_invariance.settings import Widths
-from symlab.papers.permutation_invariance.student import Student
 from symlab.papers.permutation_invariance.student_points import Point
-from symlab.papers.permutation_invariance.student_training import on_sphere, train_students
+from symlab.papers.permutation_invariance.student_training import Student, on_sphere, train_students
 from symlab.seeds import torch_generator
 from symlab.training.resume import Checkpoints
 

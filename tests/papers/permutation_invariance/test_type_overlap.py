@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from symlab.measures.job import Job
+from symlab.papers.permutation_invariance.settings import Overlap
 from symlab.papers.permutation_invariance.type_overlap import (
     expected_overlap,
     gaussian_limit,
+    measure_overlap,
     overlap_lower_bound,
     poisson_limit,
     sampled_overlap,
-    tabulate_overlap,
 )
 from symlab.seeds import numpy_rng
 
@@ -93,7 +95,7 @@ def test_the_two_limits():
 
 
 def test_the_table_begins_at_one_and_its_draws_agree_with_the_exact_curve():
-    table = tabulate_overlap(4, 3, 2000, ("study", "overlap"))
+    (table,) = measure_overlap(Overlap(M=4, up_to=3, draws=2000), Job("study"), 4).values()
     assert table["m"].tolist() == list(range(4, 13)) and table["overlap"][0] == 1
     z = ((table["overlap_mean"] - table["overlap"]) / table["overlap_se"]).iloc[1:]
     assert z.abs().max() < 4

@@ -75,7 +75,7 @@ def facets(
         title: what is written above a panel of a value of ``column`` (without columns, of ``row``); the value itself
             if None.
         more: given each panel's axes and rows, draws what is no line.
-        of_grid: keywords of ``draw_grid``.
+        of_grid: keywords of ``draw_grid``; rows are named by their values where there are several, and columns too.
     """
     of_row, of_column = (list(dict.fromkeys(rows[by])) if by else [None] for by in (row, column))
     named, name = column or row, title or str
@@ -88,7 +88,14 @@ def facets(
         added = (lambda axis: more(axis, part)) if more else None
         return Panel(part, x, y, {**axes, **above}, draw, options or {}, added)
 
+    if column and len(of_row) > 1:
+        of_grid.setdefault("rows_named", [str(at) for at in of_row])
     return draw_grid([[panel(at, across) for across in of_column] for at in of_row], looks, line=line, **of_grid)
+
+
+def labelled(x: str, y: str, log: str = "", **more: Any) -> dict[str, Any]:
+    """The axes of a ``Panel``: their labels, which of them are logarithmic ("x", "y" or "xy"), and more."""
+    return {"xlabel": x, "ylabel": y, **{f"{which}scale": "log" for which in log}, **more}
 
 
 def draw_grid(

@@ -12,6 +12,8 @@ import pandas as pd
 
 from symlab.errors import UserError
 
+NUMBERS = {2: "two", 3: "three"}
+
 
 def need(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
     """The table of a name.
@@ -23,6 +25,16 @@ def need(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
     if table is None or table.empty:
         raise UserError(f"it needs {name} with at least one row, so switch on in its study what gives that table.")
     return table
+
+
+def need_several(table: pd.DataFrame, column: str, key: str, least: int = 2) -> None:
+    """Nothing, where the column has as many values.
+
+    Raises:
+        UserError: it has fewer; ``key`` says what of the config to change.
+    """
+    if table[column].nunique() < least:
+        raise UserError(f"it needs {NUMBERS[least]} values of {column} or more, so change {key}.")
 
 
 def where(table: pd.DataFrame) -> str:

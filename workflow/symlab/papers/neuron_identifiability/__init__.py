@@ -6,6 +6,8 @@ says how it follows from the paper, and its origin whether it was set before any
 
 from __future__ import annotations
 
+from typing import Any
+
 from symlab.measures import Measure, Table
 from symlab.papers.neuron_identifiability.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
 from symlab.papers.neuron_identifiability.settings import (
@@ -16,6 +18,7 @@ from symlab.papers.neuron_identifiability.settings import (
     Ridge,
     Theory,
 )
+from symlab.settings import Settings
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
 
@@ -25,6 +28,14 @@ _ROOM = "symlab.papers.neuron_identifiability"
 def _figure(number: str, file: str, *tables: str) -> Figure:
     return Figure(f"identifiability-{number}", f"{_ROOM}.{file}", tables)
 
+
+def _measure(name: str, key: str, settings: type[Settings], function: str, *tables: str, **more: Any) -> Measure:
+    return Measure(name, key, settings, f"{_ROOM}.{function}", tables, gpu=True, chain=True, **more)
+
+
+_OF_THEOREMS = ("gram_deviation.csv", "sensitivity.csv", "network_gaps.csv", "tail_energy.csv")
+RIDGE, PLACES = "ridge_swap_costs.parquet", "neuron_places.parquet"
+_OF_NEURONS = ("moments.safetensors", "permutations.safetensors")
 
 NEURON_IDENTIFIABILITY = Paper(
     slug="neuron-identifiability",
@@ -53,7 +64,7 @@ NEURON_IDENTIFIABILITY = Paper(
         _figure("11", "fig_11_centre_gaps", "centre_gaps.csv"),
         _figure("12", "fig_12_swap_boxes", "swap_costs.parquet"),
         _figure("13", "fig_13_boxes_by_k", "swap_costs.parquet"),
-        _figure("15", "fig_15_ridge_maps", "ridge_swap_costs.parquet"),
+        _figure("15", "fig_05_swap_maps", "ridge_swap_costs.parquet"),
         _figure("16", "fig_16_layer_maps", "swap_costs.parquet"),
         _figure("20", "fig_20_transformers", "curves.csv"),
         _figure("21", "fig_21_subspaces", "subspaces.csv"),
@@ -78,38 +89,10 @@ NEURON_IDENTIFIABILITY = Paper(
     headline=HEADLINE,
     thumbnail=THUMBNAIL,
     measures=(
-        Measure(
-            "theory",
-            "theory",
-            Theory,
-            f"{_ROOM}.theory:measure_theorems",
-            ("gram_deviation.csv", "sensitivity.csv", "network_gaps.csv", "tail_energy.csv"),
-            gpu=True,
-            chain=True,
-        ),
-        Measure(
-            "chords", "theory", Theory, f"{_ROOM}.chords:measure_chords", ("chord_deviation.csv",), gpu=True, chain=True
-        ),
-        Measure(
-            "ridge",
-            "ridge",
-            Ridge,
-            f"{_ROOM}.ridge_costs:measure_ridge_costs",
-            ("ridge_swap_costs.parquet", "ridge_costs.csv"),
-            gpu=True,
-            minutes=240,
-            chain=True,
-        ),
-        Measure(
-            "places",
-            "neuron_places",
-            NeuronPlaces,
-            f"{_ROOM}.neuron_places:measure_places",
-            ("neuron_places.parquet",),
-            needs=("moments.safetensors", "permutations.safetensors"),
-            gpu=True,
-            chain=True,
-        ),
+        _measure("theory", "theory", Theory, "theory:measure_theorems", *_OF_THEOREMS),
+        _measure("chords", "theory", Theory, "chords:measure_chords", "chord_deviation.csv"),
+        _measure("ridge", "ridge", Ridge, "ridge_costs:measure_ridge_costs", RIDGE, "ridge_costs.csv", minutes=240),
+        _measure("places", "neuron_places", NeuronPlaces, "neuron_places:measure_places", PLACES, needs=_OF_NEURONS),
     ),
     experiments=(
         Experiment(
@@ -127,11 +110,7 @@ NEURON_IDENTIFIABILITY = Paper(
     tables=(
         Table("trade_off.csv", f"{_ROOM}.trade_off:tabulate_trade_off", ("matching.csv", "history.csv")),
         Table("loss_bounds.csv", f"{_ROOM}.loss_bounds:bound_losses", ("curves.csv",)),
-        Table(
-            "estimators.csv",
-            f"{_ROOM}.estimators:compare_estimators",
-            ("swap_costs.parquet", "ridge_swap_costs.parquet"),
-        ),
+        Table("estimators.csv", f"{_ROOM}.estimators:compare_estimators", ("swap_costs.parquet", RIDGE)),
     ),
     captions={
         "trade_off.csv": "Accuracy and identifiability of every pair (Section 4.5). `identity_ratio` is how far the "

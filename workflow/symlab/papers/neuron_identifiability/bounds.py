@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from symlab.errors import UserError
 from symlab.schemes import Residual, Scheme, Sparse, Standard, Syre, WAsymmetric
 from symlab.schemes.fixed_counts import fixed_counts
 
@@ -23,12 +22,7 @@ def gram_deviation_bound(moments: SquaredMoments, nu: float, k: int, delta: floa
 
     sqrt(2 sigma_D^2 nu L) + (2/3) b_D nu L with L = log(2k/delta): Eq. (12) with the constants of its proof (Eq. 64).
     For all m neurons at once, pass delta / m.
-
-    Raises:
-        UserError: ``delta`` is not in (0, 1).
     """
-    if not 0 < delta < 1:
-        raise UserError(f"delta is {delta}; it is a failure probability, give it in (0, 1).")
     L = math.log(2 * k / delta)
     return math.sqrt(2 * moments.sigma_D2 * nu * L) + 2 / 3 * moments.b_D * nu * L
 
@@ -56,9 +50,6 @@ def layer_scheme(scheme: Scheme, fan_ins: dict[str, int], name: str) -> Scheme:
         scheme: the network's.
         fan_ins: inputs of every linear map of the network, by name in order (as ``fixed_counts`` takes them).
         name: one of them.
-
-    Raises:
-        UserError: the counts do not fit the network.
     """
     if not isinstance(scheme, WAsymmetric):
         return scheme
@@ -67,9 +58,6 @@ def layer_scheme(scheme: Scheme, fan_ins: dict[str, int], name: str) -> Scheme:
 
 def count_fixed(scheme: WAsymmetric, fan_in: int) -> int:
     """Fixed entries in each row of one layer, whose count (or fraction) the scheme holds."""
-    amount = scheme.fixed_fraction if scheme.n_fixed is None else scheme.n_fixed
-    if not isinstance(amount, int | float):
-        raise UserError("The moments of one layer need its own count of fixed weights, not the counts of all layers.")
     return fixed_counts(scheme, {"the layer": fan_in})["the layer"]
 
 
@@ -80,20 +68,18 @@ def squared_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
     same mean, but they are not independent as Thm. 4.4 assumes; for its bound take ``bernstein_moments``.
 
     Raises:
-        UserError: the moments of the scheme's D are not known.
+        NotImplementedError: the moments of the scheme's D are not known; its config is refused.
     """
-    if not scheme.moments_known:
-        raise UserError(f"The theorems know no moments of D under the scheme {scheme.name}; leave theory out.")
     match scheme:
         case Standard() | Residual():
             return SquaredMoments(1.0, 0.0, 0.0)
         case Sparse():
             return _bernoulli(scheme.density)
-        case WAsymmetric():
+        case WAsymmetric() if scheme.moments_known:
             return _bernoulli(1 - count_fixed(scheme, fan_in) / fan_in)
         case Syre():
             return _inverse_uniform(scheme.epsilon)
-    raise NotImplementedError(f"{scheme.name} says that its moments are known, but they are not written here")
+    raise NotImplementedError(f"the moments of D under {scheme.name} are not written here")
 
 
 def bernstein_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
@@ -105,9 +91,6 @@ def bernstein_moments(scheme: Scheme, fan_in: int) -> SquaredMoments:
     their trace moment generating functions dominate), which are min(n, d - n) |E X^2|_op <= min(mu_D, 1 - mu_D) nu and
     |X|_op <= nu for X = u_l u_l^T - I / d: those of Eq. (64) with sigma_D^2 = min(mu_D, 1 - mu_D) and b_D = 1. They
     are at most twice the true moments, so Thm. 4.4 holds for these masks too, with C twice as large.
-
-    Raises:
-        UserError: the moments of the scheme's D are not known.
     """
     moments = squared_moments(scheme, fan_in)
     if not isinstance(scheme, WAsymmetric) or moments.sigma_D2 == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,9 @@ CHUNK_ROWS = 512
 def draw_centre_gaps(
     settings: CentreGaps, job: Job, dataset: str, fixed_fraction: float, m: int
 ) -> dict[str, pd.DataFrame]:
-    """Gaps of randomly drawn fixed weights of a layer of m neurons, on the true subspace of a data set.
+    """Gaps of randomly drawn fixed weights of a layer of m neurons, on the true subspace of a data set (Fig. 11).
+
+    The same F gives both gaps.
 
     Raises:
         UserError: the data set has no known subspace, or fixed_fraction leaves no entry of its inputs.
@@ -31,16 +33,17 @@ def draw_centre_gaps(
         raise UserError(
             f"centre_gaps needs synthetic data with a known subspace, which {dataset} is not; set it to null."
         )
-    table = centre_gap_table(
-        torch.from_numpy(extras["U"]).double(),
-        [m],
-        settings.draws,
-        settings.sigma_F,
-        fixed_fraction,
-        # The generators' names hold this tuple as it is written.
-        (job.study, "centres", dataset),  # type: ignore[arg-type]
-    )
-    return {"centre_gaps.csv": table.assign(dataset=dataset)}
+    U = torch.from_numpy(extras["U"]).double()
+    rows = []
+    for draw in range(settings.draws):
+        # The tuple is in the generators' names as it is written.
+        seed = ((job.study, "centres", dataset), "centres", m, draw)
+        F = sample_fixed(len(U), m, settings.sigma_F, fixed_fraction, *seed)  # type: ignore[arg-type]
+        rows.append(
+            {"k": U.shape[1], "d": len(U), "m": m, "draw": draw, "sigma_F": settings.sigma_F}
+            | {"fixed_fraction": fixed_fraction, "gamma_out": centre_gap(F @ U), "gamma_in": input_gap(F, U)}
+        )
+    return {"centre_gaps.csv": pd.DataFrame(rows).assign(row_gap=row_gap(U), dataset=dataset)}
 
 
 def centre_gap(V: Float[Tensor, "m k"]) -> float:
@@ -49,30 +52,18 @@ def centre_gap(V: Float[Tensor, "m k"]) -> float:
     Raises:
         UserError: there are fewer than two centres.
     """
-    if len(V) < 2:
-        raise UserError(
-            f"The gap between projected centres needs at least two neurons, got {len(V)}; give the layer more."
-        )
     centres = V.double()
     return float(np.sqrt(2)) * _least_over_pairs(lambda start, stop: _distances(centres, start, stop), centres)
 
 
 def input_gap(F: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> float:
-    """gamma_in = min_{a != b} |F_:b - F_:a| |U_b: - U_a:| (Eq. 27): the least |delta_in|_F of a swap of two inputs.
-
-    Raises:
-        UserError: there are fewer than two inputs.
-    """
+    """gamma_in = min_{a != b} |F_:b - F_:a| |U_b: - U_a:| (Eq. 27): the least |delta_in|_F of a swap of two inputs."""
     columns, rows = F.double().T.contiguous(), U.double()
     return _least_over_pairs(lambda start, stop: _distances(columns, start, stop) * _distances(rows, start, stop), rows)
 
 
 def row_gap(U: Float[Tensor, "d k"]) -> float:
-    """min_{a != b} |U_a: - U_b:|_2, the distance of the two inputs that are hardest to tell apart on the subspace.
-
-    Raises:
-        UserError: there are fewer than two inputs.
-    """
+    """min_{a != b} |U_a: - U_b:|_2, the distance of the two inputs that are hardest to tell apart on the subspace."""
     rows = U.double()
     return _least_over_pairs(lambda start, stop: _distances(rows, start, stop), rows)
 
@@ -96,36 +87,11 @@ def sample_fixed(d: int, m: int, sigma_F: float, fixed_fraction: float, *seed: s
     return F
 
 
-def centre_gap_table(
-    U: Float[Tensor, "d k"], widths: Sequence[int], draws: int, sigma_F: float, fixed_fraction: float, *seed: str | int
-) -> pd.DataFrame:
-    """Gaps of ``draws`` independent samples of F at every width (Fig. 11; Thms. 4.6 and 4.8).
-
-    Columns k, d, m, draw, sigma_F, fixed_fraction, gamma_out, gamma_in, row_gap; one row a width and draw. The same F
-    gives both gaps.
-
-    Raises:
-        UserError: a width is below 2, or ``fixed_fraction`` leaves no entry or is above 1.
-    """
-    d, k = U.shape
-    basis = U.double().cpu()
-    of_rows = row_gap(basis)
-    rows = []
-    for m in widths:
-        for draw in range(draws):
-            F = sample_fixed(d, m, sigma_F, fixed_fraction, *seed, "centres", m, draw)
-            rows.append(
-                {"k": k, "d": d, "m": m, "draw": draw, "sigma_F": sigma_F, "fixed_fraction": fixed_fraction}
-                | {"gamma_out": centre_gap(F @ basis), "gamma_in": input_gap(F, basis), "row_gap": of_rows}
-            )
-    return pd.DataFrame(rows)
-
-
 def _least_over_pairs(distances: Callable[[int, int], Tensor], points: Tensor) -> float:
     """The least entry i < j of the matrix whose rows ``start`` to ``stop`` and columns from ``start`` are given."""
     n = len(points)
     if n < 2:
-        raise UserError(f"A gap between a layer's inputs needs at least two inputs, got {n}; give the layer more.")
+        raise UserError(f"A gap between neurons or inputs needs two of them, got {n}; give the layer more.")
     smallest = torch.inf
     for start in range(0, n - 1, CHUNK_ROWS):
         block = distances(start, min(start + CHUNK_ROWS, n))

@@ -80,10 +80,9 @@ def chord_table(
         scales: factors of the trainable parts; 1 gives the trained networks.
 
     Returns:
-        One row a scale, inputs (``gaussian``: x ~ N(0, Sigma), exact for relu; ``data``: X) and nonlinearity (relu,
-        gelu). Columns inputs, nonlinearity, scale, beta (the largest |r_i|_Sigma / |f_i|_Sigma of both networks),
-        chord, norm_F (|F Sigma^1/2|_F), bound, assumption ("" where those of the theorem hold). The bound is Eq. (226)
-        for relu, NaN unless beta < 1, and Eq. (244) for gelu, whose proof holds for every finite beta.
+        One row a scale, inputs (``gaussian``: x ~ N(0, Sigma), exact for relu; ``data``: X) and nonlinearity: beta, the
+        largest |r_i|_Sigma / |f_i|_Sigma of both networks; chord; norm_F, |F Sigma^1/2|_F; bound, by Eq. (226) or
+        (244); assumption, empty where those of the theorem hold.
 
     Raises:
         UserError: the weights or inputs are not finite.

@@ -43,9 +43,6 @@ def train_coherence_students(settings: CoherenceStudents, job: Job, embedding: A
 
     Returns:
         ``losses`` [pairs, lambdas]: mean squared error on the test samples on the line between the students of a pair.
-
-    Raises:
-        Interrupted: a signal asked to stop, and a checkpoint was written.
     """
     source = Coherence(
         source="coherence", embedding=embedding, t=t, d=settings.d, n_train=settings.n_train, n_test=settings.n_test

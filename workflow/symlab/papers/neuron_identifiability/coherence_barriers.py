@@ -17,18 +17,12 @@ from symlab.study.points import Result
 def tabulate_barriers(
     results: Sequence[Result], settings: Sequence[CoherenceStudents], job: Job
 ) -> dict[str, pd.DataFrame]:
-    """Barriers of all pairs on the test samples.
-
-    Returns:
-        ``coherence_barriers.csv``: one row a pair, with ``embedding``, ``t``, ``mask_seed``, ``pair``, ``split``,
-        ``aligned`` (False), and ``barrier_max`` and ``barrier_mid`` of the mean squared error.
-    """
+    """Barriers of the mean squared error of all pairs on the test samples, one row a pair."""
     tables = []
     for each in results:
         gaps = above_line(np.linspace(0, 1, each.settings.lambdas), each.found["losses"])
-        pairs = list(product(range(each.settings.mask_seeds), range(each.settings.seeds // 2)))
-        rows = pd.DataFrame({**each.point, "pairs": pairs})
-        rows[["mask_seed", "pair"]] = pairs
-        measured = {"barrier_max": gaps.max(axis=1), "barrier_mid": gaps[:, each.settings.lambdas // 2]}
-        tables.append(rows.drop(columns="pairs").assign(split="test", aligned=False, **measured))
+        pairs = np.array(list(product(range(each.settings.mask_seeds), range(each.settings.seeds // 2))))
+        rows = {**each.point, "mask_seed": pairs[:, 0], "pair": pairs[:, 1], "split": "test", "aligned": False}
+        rows |= {"barrier_max": gaps.max(axis=1), "barrier_mid": gaps[:, each.settings.lambdas // 2]}
+        tables.append(pd.DataFrame(rows))
     return {"coherence_barriers.csv": pd.concat(tables, ignore_index=True)}

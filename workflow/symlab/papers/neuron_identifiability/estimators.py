@@ -20,19 +20,11 @@ ROUNDING = 1e-6
 def compare_estimators(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> pd.DataFrame:
     """Agreement of both estimators on the pairs of neurons that both have, for each network, layer and beta.
 
-    Args:
-        inputs: ``swap_costs.parquet``, Mahalanobis costs: columns variant, mask_seed, seed, layer, i, j (i < j),
-            swap_cost. ``ridge_swap_costs.parquet``: the same with columns beta and reported, and the variants'
-            descriptions.
-        settings: of no use here.
-        job: whose log is told how many correlations are undefined.
-
     Returns:
-        Columns: the descriptions, then mask_seed, seed, layer, beta, reported, ``pairs``, n_pairs, spearman and
-        sign_agreement. ``pairs`` is "consecutive" for the disjoint (0, 1), (2, 3), ..., and "block", at a beta that has
-        other pairs too, for all pairs of the first neurons that these cover. ``spearman`` is the rank correlation, NaN
-        where the costs of one estimator are constant up to rounding or not all finite; ``sign_agreement`` the share of
-        pairs whose costs have the same sign, NaN where costs are constant up to rounding or not a number.
+        The descriptions of variants, then mask_seed, seed, layer, beta, reported, ``pairs``, n_pairs, ``spearman`` and
+        ``sign_agreement``. ``pairs`` is "consecutive" for the disjoint (0, 1), (2, 3), ..., and "block", at a beta that
+        has others too, for all pairs of the first neurons. Both figures are NaN where the costs of one estimator are
+        constant up to rounding or not a number, the correlation also where they are not all finite.
     """
     swap_costs, ridge_swap_costs = inputs["swap_costs.parquet"], inputs["ridge_swap_costs.parquet"]
     measured = ["layer", "i", "j", "beta", "reported", "swap_cost"]

@@ -10,30 +10,21 @@ from symlab.plotting import style as plot
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Tables
-from symlab.study.tables import need
+from symlab.study.tables import last_epoch, need
 
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     """Figs. 3a, 3b: objectives averaged over layers against sigma_F after the last epoch, a panel a data set."""
-    rows = average_layers(objectives.sweep_rows(need(tables, "matching.csv"))).assign(row="")
-    datasets = rows["dataset"].unique()
-    return objectives.draw_objectives(
-        rows,
-        "sigma_F",
-        objectives.SIGMA_F,
-        style,
-        "row",
-        column="dataset",
-        title=lambda name: name if len(datasets) > 1 else "",
-        draw=draw_over_sigma,
-        width=max(plot.COLUMN, 2.3 * len(datasets)),
-        height=1.7,
-    )
+    rows = average_layers(last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))).assign(row="")
+    n = rows["dataset"].nunique()
+    options = {"column": "dataset", "draw": draw_over_sigma, "width": max(plot.COLUMN, 2.3 * n), "height": 1.7}
+    title = str if n > 1 else lambda _: ""
+    return objectives.draw_objectives(rows, "sigma_F", objectives.SIGMA_F, style, "row", title=title, **options)
 
 
 def against_epoch(tables: Tables, style: plot.Style) -> Figure:
     """Fig. 3c: objectives averaged over layers against the epoch, W-asymmetric, sigma_F = 0 and the smallest >= 1."""
-    matching = objectives.need_epochs(need(tables, "matching.csv"))
+    matching = objectives.need_epochs(tables)
     sweep, scales = sigma_regimes(matching)
     rows = average_layers(label_rows(matching, sweep[sweep["sigma_F"].isin(scales)]))
     return objectives.draw_objectives(rows, "epoch", "epoch", style, column="label", width=5.2, height=1.7)
@@ -46,12 +37,6 @@ def _seen(figure: str) -> Sentence:
         {"masks": at(f"identifiability-{figure}-unbroken"), "fixed": at(f"identifiability-{figure}-identifiable")},
     )
 
-
-SEEN_3C = Sentence(
-    "With σ_F of 1 and more the identity comes {untrained:%} of the way from random permutations to the optimal one "
-    "before any training.",
-    {"untrained": at("identifiability-3c-untrained", scheme="w_asymmetric")},
-)
 
 FIGURES = (
     Drawing(
@@ -85,7 +70,11 @@ Matching objective against the training epoch, averaged over hidden layers, stud
 without fixed weights (σ_F = 0) and with large ones (the smallest σ_F ≥ 1 of the study). {objectives.DEFINITION}
 """,
         against_epoch,
-        SEEN_3C,
+        Sentence(
+            "With σ_F of 1 and more the identity comes {untrained:%} of the way from random permutations to the "
+            "optimal one before any training.",
+            {"untrained": at("identifiability-3c-untrained", scheme="w_asymmetric")},
+        ),
         "The paper shows MLPs and ResNets side by side; here one kind a study.",
     ),
 )

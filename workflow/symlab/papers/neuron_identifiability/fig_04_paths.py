@@ -31,7 +31,7 @@ from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, below, between, minus, without_phrases
-from symlab.study.facets import facets
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import chance, need, one_matching, where
 
 UNDER_TRAINED = 60
@@ -61,27 +61,13 @@ def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> Fi
     note = f"{over_pairs(rows)}; λ = 0: network A, λ = 1: network B"
     if ends.min() < UNDER_TRAINED:
         note += f"\nunder-trained: the networks reach {ends.min():.0f} to {ends.max():.0f} %"
-    datasets = list(rows["dataset"].unique())
+    ylim = (max(0, 10 * ((lowest - 5) // 10)), 101)
     return facets(
-        rows,
-        "lambda",
-        "percent",
-        variant_looks(variants, style),
-        row="dataset",
-        column="aligned",
+        rows, "lambda", "percent", variant_looks(variants, style), row="dataset", column="aligned",
         title=titles.__getitem__,
-        axes={
-            "xlabel": r"position $\lambda$",
-            "ylabel": "train accuracy (%)",
-            "ylim": (max(0, 10 * ((lowest - 5) // 10)), 101),
-            "xticks": (0, 0.5, 1),
-        },
-        options={"marker": False},
-        rows_named=datasets if len(datasets) > 1 else (),
-        width=max(plot.COLUMN, 0.375 * plot.PAGE * len(titles)),
-        height=2.2,
-        note=note,
-    )
+        axes=labelled(r"position $\lambda$", "train accuracy (%)", ylim=ylim, xticks=(0, 0.5, 1)),
+        options={"marker": False}, width=max(plot.COLUMN, 0.375 * plot.PAGE * len(titles)), height=2.2, note=note,
+    )  # fmt: skip
 
 
 FIGURES = (
@@ -133,9 +119,8 @@ def over_chance(tables: Tables, which: Mask = every_row, aligned: bool = False) 
     curves = one_path(tables["curves.csv"], "train", aligned)
     guessed = chance(tables["curves.csv"])
     ends = curves[curves["lambda"].isin([0, 1])]
-    return by_variant(
-        ends.assign(over=100 * (ends["accuracy"] - (float("nan") if guessed is None else guessed))), "over", which
-    )
+    over = 100 * (ends["accuracy"] - (float("nan") if guessed is None else guessed))
+    return by_variant(ends.assign(over=over), "over", which)
 
 
 def accuracy_drop(tables: Tables, which: Mask, aligned: bool) -> list[Found]:
@@ -183,16 +168,23 @@ ALIKE_CLAIM = partial(
 DROP_CLAIM = partial(
     Claim,
     quantity="largest drop of train accuracy on the line between them, mean over pairs",
+    owner="paper",
+    origin="pilot",
     tables=("barriers.csv",),
     also=("identifiability-4",),
+)
+OTHERS_CLAIM = partial(DROP_CLAIM, owner="derived", origin="derived")
+SHARE_CLAIM = partial(
+    Claim,
+    quantity="largest drop of train accuracy on the line between them as a share of what they have over chance",
+    owner="paper",
+    tables=("barriers.csv", "curves.csv"),
 )
 FIG_4 = (
     DROP_CLAIM(
         id="identifiability-4a-barrier",
         statement="Unaligned, two standard networks or two with σ_F = 0 cannot be averaged",
         bound=at_least(10, "pp"),
-        owner="paper",
-        origin="pilot",
         reason="The paper calls these barriers high; ten percentage points are far more than networks of one kind "
         "differ by. A sketch on digits had been seen.",
         measure=partial(accuracy_drop, which=any_of(STANDARD, W_0), aligned=False),
@@ -201,8 +193,6 @@ FIG_4 = (
         id="identifiability-4a-connected",
         statement="Unaligned, two networks with σ_F of 1 and more can be averaged",
         bound=at_most(3, "pp"),
-        owner="paper",
-        origin="pilot",
         reason="The paper says unaligned connectivity is achieved for large σ_F; connected is read as less than a "
         "third of a high barrier. A sketch on digits had been seen.",
         measure=partial(accuracy_drop, which=any_of(W_FROM_1, SYRE_FROM_1), aligned=False),
@@ -211,8 +201,6 @@ FIG_4 = (
         id="identifiability-4c-aligned",
         statement="Aligned, two standard, two W-asymmetric (whatever σ_F) and two syre networks can be averaged",
         bound=at_most(3, "pp"),
-        owner="paper",
-        origin="pilot",
         reason="The paper says that all models, which are of these three kinds, have reasonably low barriers once "
         "aligned; the same few points as for the identifiable ones. A sketch on digits had been seen.",
         measure=partial(accuracy_drop, which=any_of(STANDARD, W, SYRE), aligned=True),
@@ -222,7 +210,6 @@ FIG_4 = (
         statement="Aligned, two σ-MLPs can be averaged too",
         bound=at_most(3, "pp"),
         owner="ours",
-        origin="pilot",
         reason="The paper does not say so: its Fig. 4 has no σ-MLPs, whose neurons it finds as little identifiable as "
         "random ones (Fig. 7). The same few points as for the other kinds.",
         measure=partial(accuracy_drop, which=sigma_mlp, aligned=True),
@@ -231,22 +218,18 @@ FIG_4 = (
             "permuting them permutes C as well, and the two networks on the line then differ in it."
         },
     ),
-    DROP_CLAIM(
+    OTHERS_CLAIM(
         id="identifiability-4a-others",
         statement="Unaligned, two sparse or two residual networks cannot be averaged either",
         bound=at_least(10, "pp"),
-        owner="derived",
-        origin="derived",
         reason="Table 1's other schemes have no fixed part that tells neurons apart: F is 0, or I, which stays as it "
         "is when all layers are renumbered alike. What counts as high for the paper's networks does here.",
         measure=partial(accuracy_drop, which=any_of(SPARSE, RESIDUAL), aligned=False),
     ),
-    DROP_CLAIM(
+    OTHERS_CLAIM(
         id="identifiability-4c-others",
         statement="Aligned, they can",
         bound=at_most(3, "pp"),
-        owner="derived",
-        origin="derived",
         reason="Effective weights are matched, in which nothing is left of a scheme; the same few points as for the "
         "paper's networks.",
         measure=partial(accuracy_drop, which=any_of(SPARSE, RESIDUAL), aligned=True),
@@ -269,23 +252,19 @@ ALIGNED_CLAIM = partial(
     also=("identifiability-4b",),
 )
 FIG_4_RESNETS = (
-    Claim(
+    SHARE_CLAIM(
         id="identifiability-4b-barrier",
         statement="Unaligned, two standard ResNets or two with σ_F = 0 cannot be averaged",
-        quantity="largest drop of train accuracy on the line between them as a share of what they have over chance",
         bound=at_least(HIGH),
-        owner="paper",
         origin="pilot",
         reason="The paper calls these barriers high; a third is three times what counts as low in Fig. 4d. For large "
         "σ_F the paper claims connectivity only to some degree, so no bound is set there.",
-        tables=("barriers.csv", "curves.csv"),
         measure=partial(share_lost, which=any_of(STANDARD, W_0), aligned=False),
     ),
     Claim(
         id="identifiability-4b-lowered",
-        statement=(
-            "Unaligned, W-asymmetric ResNets with σ_F of 2 and more have a clearly lower barrier than standard ones"
-        ),
+        statement="Unaligned, W-asymmetric ResNets with σ_F of 2 and more have a clearly lower barrier than standard "
+        "ones",
         quantity="largest drop of train accuracy as a fraction of theirs",
         bound=at_most(0.5),
         owner="paper",
@@ -295,15 +274,12 @@ FIG_4_RESNETS = (
         tables=("barriers.csv",),
         measure=partial(drop_over_baseline, which=W_FROM_2, baseline=STANDARD),
     ),
-    Claim(
+    SHARE_CLAIM(
         id="identifiability-4d-aligned",
         statement="Aligned, two ResNets can be averaged: standard ones, with σ_F of 0 or of 2 and more, and syre ones",
-        quantity="largest drop of train accuracy on the line between them as a share of what they have over chance",
         bound=at_most(LOW),
-        owner="paper",
         origin="derived",
         reason=f"The paper calls the aligned barriers reasonably low: {TRAINED}.",
-        tables=("barriers.csv", "curves.csv"),
         measure=partial(share_lost, which=any_of(STANDARD, W_0, W_FROM_2, SYRE), aligned=True),
         also=("identifiability-4b",),
         why={"": "Of under-trained networks (the figure says how far they are), a few points are a large part."},

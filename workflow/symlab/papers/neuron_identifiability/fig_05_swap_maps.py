@@ -1,11 +1,10 @@
-"""Fig. 5 (the data of 14): swap costs on Gaussian mixtures by intrinsic dimension k and sigma_F."""
+"""Figs. 5 (the data of 14) and 15: swap costs on Gaussian mixtures by intrinsic dimension k and sigma_F."""
 
 from __future__ import annotations
 
 import operator
+from functools import partial
 from itertools import pairwise
-
-import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.rows import one_path
@@ -16,27 +15,22 @@ from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_most, minus, without_phrases, worst_of_each
 from symlab.study.tables import need
 
-ONE_NETWORK = "each map: layer 1 of one network"
 
-
-def maps_by_k(tables: Tables, style: Style) -> Figure:
-    """m x m heat maps of the first layer of the first network, a row a sigma_F, a column a k."""
-    return swap_panels.draw_maps(maps_of(need(tables, swap_costs.MAHALANOBIS)), style, ONE_NETWORK)
-
-
-def maps_of(costs: pd.DataFrame) -> dict[str, swap_panels.Maps]:
-    """Maps of the first layer of the first network by the names of sigma_F and k, a group a sigma_F."""
-    table = swap_panels.need_k(costs)
+def maps_by_k(tables: Tables, style: Style, estimator: str) -> Figure:
+    """m x m heat maps of the first layer of the first network, a row (with a colour scale) a sigma_F, a column a k."""
+    need(tables, estimator)
+    table = swap_panels.need_k(swap_costs.reported(tables, estimator))
     sweep, scales = sigma_regimes(table)
     first = table[(table["layer"] == 1) & table["variant"].isin(sweep.index)]
     maps: dict[str, swap_panels.Maps] = {}
     for (sigma_F, k), rows in first[first["sigma_F"].isin(scales)].groupby(["sigma_F", "k"]):
         row, network = rf"$\sigma_F$ = {sigma_F:g}", swap_panels.choose_network(rows)
         maps.setdefault(row, {})[row, f"$k$ = {k:g}"] = swap_panels.cost_matrix(network)
-    return maps
+    beta = f",  {swap_panels.name_beta(table)}" if estimator == swap_costs.RIDGE else ""
+    return swap_panels.draw_maps(maps, style, f"each map: layer 1 of one network{beta}")
 
 
-def seen(figure: str) -> Sentence:
+def _seen(figure: str) -> Sentence:
     """The near-zero swaps without fixed weights, and the cheap ones with them."""
     return Sentence(
         "At σ_F = 0 {near:%} of the swaps cost less than a tenth of the median at σ_F = 1; there the share of swaps "
@@ -63,8 +57,16 @@ FIGURES = (
         "identifiability-5",
         "Swap costs by k and σ_F (also Fig. 14)",
         CAPTION,
-        maps_by_k,
-        seen("identifiability-5"),
+        partial(maps_by_k, estimator=swap_costs.MAHALANOBIS),
+        _seen("identifiability-5"),
+        DIFFERS,
+    ),
+    Drawing(
+        "identifiability-15",
+        "Ridge swap costs by k and σ_F",
+        CAPTION + "\nCosts are estimated by ridge regression (Definition E.3), at the β above the maps.\n",
+        partial(maps_by_k, estimator=swap_costs.RIDGE),
+        _seen("identifiability-15"),
         DIFFERS,
     ),
 )
@@ -91,58 +93,48 @@ def drop_beside_control(tables: Tables) -> list[Found]:
 
 def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> tuple[Claim, ...]:
     """Swap costs of all pairs on Gaussian mixtures (Fig. 5 = 14; by ridge regression Fig. 15)."""
+    claim = partial(Claim, owner="paper", tables=(table,), also=also)
+    measured = partial(swap_costs.measure_costs, table=table)
     return (
-        Claim(
+        claim(
             id=f"{figure}-near-zero",
             statement=f"Without fixed weights (σ_F = 0) near-zero and negative swap costs dominate{estimate}",
             quantity=f"share of layer-1 swaps that cost less than a tenth of the median at σ_F = 1{estimate}",
             bound=above(0.5),
-            owner="paper",
             origin="derived",
             reason="Q3: “near zero and even negative pairwise neuron swap costs dominate” at σ_F = 0. To dominate is "
             "to be more than half; near zero is read as an order of magnitude below σ_F = 1.",
-            tables=(table,),
-            measure=swap_costs.measure_costs(swap_costs.near_zero_by_k, table, small=W_0, large=W_1),
+            measure=measured(swap_costs.near_zero_by_k, small=W_0, large=W_1),
             why={"": swap_costs.RIDGE_COUNTS_ERRORS} if table == swap_costs.RIDGE else {},
-            also=also,
         ),
-        Claim(
+        claim(
             id=f"{figure}-growth",
             statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is{estimate}",
             quantity=f"smaller step between the median layer-1 costs at k = 2, 8, 32{estimate}",
             bound=above(0),
-            owner="paper",
             origin="paper",
             reason="Q3: “a strong dependence on the intrinsic dimension k”, in this order; no size is stated.",
-            tables=(table,),
-            measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=every_row, layers=(1,)),
-            also=also,
+            measure=measured(swap_costs.growth_with_k, which=W_1, pairs=every_row, layers=(1,)),
         ),
-        Claim(
+        claim(
             id=f"{figure}-cheap-swaps",
             statement=f"At σ_F = 1 cheap swaps are more common at k = 2 than at k = 32{estimate}",
             quantity=f"share of layer-1 swaps below a tenth of the layer's median: at k = 2 less at k = 32{estimate}",
             bound=above(0),
-            owner="paper",
             origin="paper",
             reason="Q3: “for k = 2, many low-cost swaps exist”. Low is read as a tenth of the layer's own median, so "
             "that no scale enters.",
-            tables=(table,),
-            measure=swap_costs.measure_costs(swap_costs.cheap_share_fall, table, which=W_1),
-            also=also,
+            measure=measured(swap_costs.cheap_share_fall, which=W_1),
         ),
-        Claim(
+        claim(
             id=f"{figure}-diagonal",
             statement=f"At σ_F = 1 and k = 32 no swap is cheap{estimate}",
             quantity=f"share of layer-1 swaps below a tenth of the layer's median{estimate}",
             bound=at_most(0.01),
-            owner="paper",
             origin="pilot",
             reason="Q3: “only the diagonal remains at low cost for k = 32”; one pair in a hundred is left for chance. "
             "A sketch had been seen.",
-            tables=(table,),
-            measure=swap_costs.measure_costs(swap_costs.cheap_share_at, table, which=W_1, k=32),
-            also=also,
+            measure=measured(swap_costs.cheap_share_at, which=W_1, k=32),
         ),
     )
 
@@ -163,4 +155,8 @@ FIG_5_DROP = Claim(
 )
 
 
-CLAIMS = (*claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)), FIG_5_DROP)
+CLAIMS = (
+    *claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
+    FIG_5_DROP,
+    *claims_by_k("identifiability-15", ", ridge estimate", swap_costs.RIDGE, also=()),
+)

@@ -2,58 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.plotting.style import COLUMN, PAGE, Look, Style, line_entry
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_most, below, statistic_of
-from symlab.study.facets import facets
-from symlab.study.tables import need
+from symlab.study.facets import draw_rows, facets, labelled
+from symlab.study.tables import need, need_several, where
 
-COLOR = "#0173b2"
+COLOR = (0.004, 0.451, 0.698)
 
 
 def barrier_against_nu(tables: Tables, style: Style) -> Figure:
     """Unaligned midpoint barrier of the test loss against nu = 1/t, a panel an embedding, a point a mask."""
     barriers = need(tables, "coherence_barriers.csv")
-    if barriers["t"].nunique() < 2:
-        raise UserError("it needs students at two values of t or more; list them in the study's coherence.t.")
-    of_masks = (
-        barriers.groupby(["embedding", "t", "mask_seed"], sort=False)["barrier_mid"].agg(["mean", "size"]).reset_index()
-    )
-    of_masks = of_masks.assign(nu=1 / of_masks["t"], label="mask")
+    need_several(barriers, "t", f"{where(barriers)}.coherence.t")
+    of_masks = barriers.groupby(["embedding", "t", "mask_seed"], sort=False)["barrier_mid"].agg(["mean", "size"])
+    of_masks = of_masks.reset_index().assign(nu=lambda rows: 1 / rows["t"], label="mask")
 
     def draw_mean(axis: Axes, part: pd.DataFrame) -> None:
         means = part.groupby("nu")["mean"].mean()
         axis.plot(means.index, means, color=COLOR, label="mean over masks")
 
+    ylim = (0, 1.05 * of_masks["mean"].max())
+    masks, pairs = of_masks["mask_seed"].nunique(), of_masks["size"].max()
     return facets(
-        of_masks,
-        "nu",
-        "mean",
-        {"mask": Look(COLOR, "", "o")},  # type: ignore[arg-type]
-        column="embedding",
-        title=_name,
-        axes={
-            "xlabel": r"coherence $\nu(U)$, logarithmic",
-            "ylabel": "midpoint barrier (test MSE)",
-            "xscale": "log",
-            "ylim": (0, 1.05 * of_masks["mean"].max()),
-        },
-        draw=_draw_masks,
-        more=draw_mean,
+        of_masks, "nu", "mean", {"mask": Look(COLOR, "", "o")}, column="embedding", title=_name,
+        axes=labelled(r"coherence $\nu(U)$, logarithmic", "midpoint barrier (test MSE)", "x", ylim=ylim),
+        draw=draw_rows, options={"alpha": 0.5, "markeredgewidth": 0}, more=draw_mean,
         width=PAGE if of_masks["embedding"].nunique() > 1 else COLUMN,
         entries=[line_entry("mean over masks", color=COLOR)],
-        note=f"n = {of_masks['mask_seed'].nunique()} masks at each point, {of_masks['size'].max()} pairs of each mask",
-    )
-
-
-def _draw_masks(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
-    axis.plot(rows[x], rows[y], color=look.color, linestyle="", marker="o", alpha=0.5, markeredgewidth=0, label=label)
+        note=f"n = {masks} masks at each point, {pairs} pairs of each mask",
+    )  # fmt: skip
 
 
 def _name(embedding: str) -> str:
@@ -113,29 +98,24 @@ def barrier_against_coherence(tables: Tables) -> list[Found]:
     return found
 
 
+_claim = partial(Claim, owner="paper", origin="pilot", tables=("coherence_barriers.csv",))
 CLAIMS = (
-    Claim(
+    _claim(
         id="identifiability-6-ends",
         statement="Masks alone connect networks where the data lie along the input axes (coherence ν = 1)",
         quantity="midpoint test-loss barrier at ν = 1 as a fraction of that at ν = 0.1",
         bound=below(0.2),
-        owner="paper",
-        origin="pilot",
         reason="The paper calls the barrier high at low and low at high coherence; a factor of five tells high from "
         "low. A sketch of these barriers had been seen.",
-        tables=("coherence_barriers.csv",),
         measure=coherent_over_incoherent,
     ),
-    Claim(
+    _claim(
         id="identifiability-6-trend",
         statement="With masks alone, the barrier falls as the coherence ν of the data rises",
         quantity="Spearman correlation of the mean midpoint barrier with ν, over the levels of ν",
         bound=at_most(-0.9),
-        owner="paper",
-        origin="pilot",
         reason="The paper says that connectivity depends on coherence in this direction, for both embeddings; -0.9 "
         "lets neighbouring levels change places.",
-        tables=("coherence_barriers.csv",),
         measure=barrier_against_coherence,
     ),
 )

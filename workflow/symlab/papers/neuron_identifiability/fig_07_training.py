@@ -18,24 +18,17 @@ from symlab.plotting import style as plot
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, at_least, at_most, between
-from symlab.study.tables import need
 
 
 def against_epoch(tables: Tables, style: plot.Style) -> Figure:
     """Objectives averaged over layers against the epoch, a panel a variant."""
-    matching = objectives.need_epochs(need(tables, "matching.csv"))
+    matching = objectives.need_epochs(tables)
     variants = telling_variants(matching)
     rows = average_layers(label_rows(matching, variants))
     order = {label: place for place, label in enumerate(variants["label"])}
     rows = rows.sort_values("label", key=lambda labels: labels.map(order), kind="stable")
     return objectives.draw_objectives(rows, "epoch", "epoch", style, column="label", height=1.5)
 
-
-SEEN = Sentence(
-    "On the way from random permutations to the optimal one the identity comes {apart:%} further with σ_F of 1 or more "
-    "than with σ_F = 0, in the worst layer and epoch.",
-    {"apart": at("identifiability-7-apart")},
-)
 
 FIGURES = (
     Drawing(
@@ -47,26 +40,31 @@ layers. {objectives.DEFINITION} Of several W-asymmetric and syre networks, those
 σ_F = 0 and the smallest σ_F ≥ 1 are shown.
 """,
         against_epoch,
-        SEEN,
+        Sentence(
+            "On the way from random permutations to the optimal one the identity comes {apart:%} further with σ_F of 1 "
+            "or more than with σ_F = 0, in the worst layer and epoch.",
+            {"apart": at("identifiability-7-apart")},
+        ),
         "The paper shows each layer too; the claims are about the worst of them.",
     ),
 )
 NO_BETTER_CLAIM = partial(
-    Claim,
+    objectives.CLAIM,
     quantity="largest difference of the objectives in any layer",
     bound=between(-0.05, 0.05),
     origin="ours",
-    tables=("matching.csv",),
 )
+END_CLAIM = partial(objectives.CLAIM, quantity=f"{objectives.WAY}, in the worst layer")
+AT_THE_END = partial(objectives.at_the_end, value="way", layerwise=True)
+ALL_ALONG = partial(objectives.through_training, value="above", score=abs, layerwise=True)
 CLAIMS: tuple[Claim, ...] = (
     *objectives.claims_against_epoch("identifiability-7", layerwise=True),
     NO_BETTER_CLAIM(
         id="identifiability-7-sigma",
         statement="In σ-MLPs the identity is no better than random permutations after the first few epochs",
-        owner="paper",
         reason="The paper finds the identity's objective no higher than that of random permutations; 0.05 is the room "
         "given to noise.",
-        measure=partial(objectives.through_training, which=sigma_mlp, value="above", score=abs, layerwise=True),
+        measure=partial(ALL_ALONG, which=sigma_mlp),
     ),
     NO_BETTER_CLAIM(
         id="identifiability-7-residual",
@@ -74,31 +72,21 @@ CLAIMS: tuple[Claim, ...] = (
         owner="derived",
         reason="F = I (Table 1) stays what it is when all layers are renumbered alike, so the identity is as good as "
         "any renumbering; the same room for noise as for σ-MLPs.",
-        measure=partial(objectives.through_training, which=RESIDUAL, value="above", score=abs, layerwise=True),
+        measure=partial(ALL_ALONG, which=RESIDUAL),
     ),
-    Claim(
+    END_CLAIM(
         id="identifiability-7-sparse",
         statement="In sparse networks, which have masks alone, the identity ends far from the optimal matching",
-        quantity=f"{objectives.WAY}, in the worst layer",
         bound=at_most(objectives.FAR),
-        owner="paper",
-        origin="pilot",
         reason="The paper says so of masks with σ_F = 0 (Figs. 3a, 8, 10), of which this scheme of Table 1 differs by "
         "rows of unequal numbers alone. A sketch of those on digits had been seen.",
-        tables=("matching.csv",),
-        measure=partial(objectives.at_the_end, which=SPARSE, value="way", score=objectives.LARGEST, layerwise=True),
+        measure=partial(AT_THE_END, which=SPARSE, score=objectives.LARGEST),
     ),
-    Claim(
+    END_CLAIM(
         id="identifiability-7-syre",
         statement="In syre networks with σ_F of 1 and more the identity ends nearly optimal",
-        quantity=f"{objectives.WAY}, in the worst layer",
         bound=at_least(objectives.NEAR),
-        owner="paper",
-        origin="pilot",
         reason=objectives.NEARLY_OPTIMAL,
-        tables=("matching.csv",),
-        measure=partial(
-            objectives.at_the_end, which=SYRE_FROM_1, value="way", score=objectives.SMALLEST, layerwise=True
-        ),
+        measure=partial(AT_THE_END, which=SYRE_FROM_1, score=objectives.SMALLEST),
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks
 from symlab.papers.neuron_identifiability.recording_points import break_text, in_lines, name_point, sort_points
@@ -10,8 +12,8 @@ from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables
-from symlab.study.facets import Panel, draw_grid
-from symlab.study.tables import need
+from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.tables import last_epoch, need
 
 NARROWEST = 1.6
 """Least width of a panel in inches, so that the name of its x axis fits."""
@@ -19,7 +21,7 @@ NARROWEST = 1.6
 
 def layers_against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     """Objectives against sigma_F after the last epoch, a panel a layer, a block group's in a line."""
-    rows = objectives.sweep_rows(need(tables, "matching.csv"))
+    rows = last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))
     lines = in_lines(sort_points(rows["point"]))
     columns = max(map(len, lines))
     width = max(plot.PAGE, NARROWEST * columns) if columns > 2 else 2.6 * columns
@@ -28,29 +30,16 @@ def layers_against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     def panel(dataset: str, point: str) -> Panel:
         part = rows[(rows["dataset"] == dataset) & (rows["point"] == point)]
         title = break_text(name_point(point), width / columns, style)
-        axes = {"xlabel": objectives.SIGMA_F, "ylabel": objectives.OBJECTIVE, "title": title}
-        return Panel(
-            part,
-            "sigma_F",
-            "objective",
-            axes,
-            draw_over_sigma,
-            {},
-            lambda axis: objectives.mark_zero(axis, part, "sigma_F"),
-        )
+        axes = labelled(objectives.SIGMA_F, objectives.OBJECTIVE, title=title)
+        finish = partial(objectives.mark_zero, rows=part, x="sigma_F")
+        return Panel(part, "sigma_F", "objective", axes, draw_over_sigma, more=finish)
 
     grid = [[panel(dataset, point) for point in line] for dataset in datasets for line in lines]
     rows_named = [dataset for dataset in datasets for _ in lines] if len(datasets) > 1 else ()
     return draw_grid(
-        grid,
-        permutation_looks(style),
-        line="permutation",
-        width=width,
-        height=1.7,
-        sharey=True,
-        rows_named=rows_named,
-        note=over_pairs(rows),
-    )
+        grid, permutation_looks(style), line="permutation", width=width, height=1.7, sharey=True,
+        rows_named=rows_named, note=over_pairs(rows),
+    )  # fmt: skip
 
 
 def _seen(figure: str) -> Sentence:

@@ -7,11 +7,18 @@ from functools import partial
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.recording_points import name_point
-from symlab.papers.neuron_identifiability.variants import add_labels, label_rows, of_scheme, variants_of, w_asymmetric
+from symlab.papers.neuron_identifiability.variants import (
+    Mask,
+    add_labels,
+    label_rows,
+    of_scheme,
+    variants_of,
+    w_asymmetric,
+)
 from symlab.plotting import style as plot
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Claim, Tables, at_least, at_most
+from symlab.study.claim import Tables, at_least, at_most
 from symlab.study.tables import last_epoch, need, where
 
 
@@ -54,43 +61,32 @@ are zeros: the networks are merely sparse.
     ),
 )
 
-EVERY_W_0 = of_scheme("w_asymmetric", 0, 0)
-EVERY_W_1 = of_scheme("w_asymmetric", 1, 1)
+
+def _of_fractions(sigma_F: float, least: float) -> Mask:
+    """W-asymmetric networks with that sigma_F and a share of fixed weights of at least ``least``."""
+    chosen = of_scheme("w_asymmetric", sigma_F, sigma_F)
+    return lambda table: chosen(table) & (table["fixed_fraction"] >= least)
+
+
+_at_the_end = partial(objectives.at_the_end, value="way", layerwise=True)
 CLAIMS = (
-    Claim(
+    objectives.CLAIM(
         id="identifiability-10-sparse",
         statement="Sparsity without fixed weights does not give identifiability",
         quantity=f"{objectives.WAY}, in the worst layer at σ_F = 0",
         bound=at_most(objectives.FAR),
-        owner="paper",
-        origin="pilot",
         reason="The paper says that sparsity alone without fixed weights does not yield strong neuron identifiability; "
         "what counts as far from optimal in Fig. 3a is not strong.",
-        tables=("matching.csv",),
-        measure=partial(
-            objectives.at_the_end,
-            which=lambda table: EVERY_W_0(table) & table["fixed_fraction"].notna(),
-            value="way",
-            score=objectives.LARGEST,
-            layerwise=True,
-        ),
+        measure=partial(_at_the_end, which=_of_fractions(0, 0), score=objectives.LARGEST),
     ),
-    Claim(
+    objectives.CLAIM(
         id="identifiability-10-fixed",
         statement="At σ_F = 1, fixing 5 % of the weights or more does",
         quantity=f"{objectives.WAY}, in the worst layer",
         bound=at_least(0.75),
-        owner="paper",
         origin="ours",
         reason="The paper finds that it takes fixed weights of large scale; looser than in Fig. 3, because few of "
         "them are fixed here.",
-        tables=("matching.csv",),
-        measure=partial(
-            objectives.at_the_end,
-            which=lambda table: EVERY_W_1(table) & (table["fixed_fraction"] >= 0.05),
-            value="way",
-            score=objectives.SMALLEST,
-            layerwise=True,
-        ),
+        measure=partial(_at_the_end, which=_of_fractions(1, 0.05), score=objectives.SMALLEST),
     ),
 )

@@ -8,53 +8,34 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import mean_std
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Tables, between, slope, statistic_of
-from symlab.study.facets import Panel, draw_grid
-from symlab.study.tables import need
+from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.tables import need, need_several, where
 
 
 def against_width(tables: Tables, style: plot.Style) -> Figure:
     """gamma_out against m for each k, of the densest F, and c_k m^(-2/k) from the smallest width's mean."""
     gaps = need(tables, "centre_gaps.csv")
     gaps = gaps[gaps["fixed_fraction"] == gaps["fixed_fraction"].max()]
-    if gaps["m"].nunique() < 2:
-        raise UserError("it needs centre gaps at two widths or more, so list them in the study's centre_gaps.widths.")
+    need_several(gaps, "m", f"{where(gaps)}.centre_gaps.widths")
     dimensions = sorted(gaps["k"].unique())
-    axes = {
-        "xlabel": "width $m$ (neurons)",
-        "ylabel": r"centre gap $\gamma_{\mathrm{out}}$ (weight norm)",
-        "xscale": "log",
-        "yscale": "log",
-    }
+    axes = labelled("width $m$ (neurons)", r"centre gap $\gamma_{\mathrm{out}}$ (weight norm)", "xy")
     entries = [
         plot.line_entry(f"$k$ = {k:g}", color=color, marker="o")
         for k, color in zip(dimensions, plot.ordered_colors(len(dimensions)), strict=True)
     ]
     fraction, draws = gaps["fixed_fraction"].iloc[0], gaps["draw"].nunique()
+    rates = partial(draw_rates, gaps=gaps, gap="gamma_out", exponent=lambda k: -2 / k)
     return draw_grid(
-        [
-            [
-                Panel(
-                    gaps,
-                    "m",
-                    "gamma_out",
-                    axes,
-                    more=lambda axis: draw_rates(axis, gaps, "gamma_out", lambda k: -2 / k),
-                )
-            ]
-        ],
-        {},
-        width=1.35 * plot.COLUMN,
-        height=2.3,
+        [[Panel(gaps, "m", "gamma_out", axes, more=rates)]], {}, width=1.35 * plot.COLUMN, height=2.3,
         entries=[*entries, plot.line_entry(r"$c_k\,m^{-2/k}$", linestyle=":")],
         note=f"mean ± std over n = {draws} draws of $F$, {100 * fraction:g} % of the weights fixed",
-    )
+    )  # fmt: skip
 
 
 def draw_rates(axis: Axes, gaps: pd.DataFrame, gap: str, exponent: Callable[[float], float]) -> None:

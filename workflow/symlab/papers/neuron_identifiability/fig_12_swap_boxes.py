@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
@@ -12,7 +14,7 @@ from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, at_least, at_most
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, draw_grid, labelled
 
 
 def boxes_by_variant(tables: Tables, style: Style) -> Figure:
@@ -30,21 +32,12 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
     datasets, layers = list(rows["dataset"].unique()), sorted(rows["layer"].unique())
 
     def panel(part: pd.DataFrame, layer: int) -> Panel:
-        return Panel(
-            part[part["layer"] == layer],
-            "place",
-            "swap_cost",
-            {
-                "title": f"layer {layer}",
-                # One label for all: those of neighbours would run into each other.
-                "xlabel": swap_panels.COST if layer == layers[(len(layers) - 1) // 2] else "",
-                "yticks": (),
-                "ylim": (len(looks) - 0.4, -0.6),
-            },
-            swap_panels.draw_boxes,
-            {"shift": shift, "width": 0.6, "orientation": "horizontal"},
-            lambda axis: swap_panels.scale_roots(axis, "x", signed_sqrt(part["swap_cost"])),
-        )
+        # One label for all: those of neighbours would run into each other.
+        label = swap_panels.COST if layer == layers[(len(layers) - 1) // 2] else ""
+        axes = labelled(label, "", title=f"layer {layer}", yticks=(), ylim=(len(looks) - 0.4, -0.6))
+        options = {"shift": shift, "width": 0.6, "orientation": "horizontal"}
+        finish = partial(swap_panels.scale_roots, which="x", roots=signed_sqrt(part["swap_cost"]))
+        return Panel(part[part["layer"] == layer], "place", "swap_cost", axes, swap_panels.draw_boxes, options, finish)
 
     lines = {
         (dataset, name): rows[(rows["dataset"] == dataset) & (rows["estimator"] == name)]
@@ -56,13 +49,10 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
         for dataset, name in lines
     ]
     return draw_grid(
-        [[panel(part, layer) for layer in layers] for part in lines.values()],
-        looks,
-        sharex="row",
-        height=0.5 + 0.27 * len(looks),
-        rows_named=named,
+        [[panel(part, layer) for layer in layers] for part in lines.values()], looks, sharex="row",
+        height=0.5 + 0.27 * len(looks), rows_named=named,
         note=swap_panels.join_lines(swap_panels.count_networks(rows), swap_panels.BOXES),
-    )
+    )  # fmt: skip
 
 
 RIDGE_ROW = """
@@ -91,16 +81,17 @@ definition.
 )
 
 
+_claim = partial(Claim, owner="paper", origin="ours", also=("identifiability-16",))
+
+
 def _around_zero(name: str, estimate: str, table: str, networks: str, which: Mask, why_so: str) -> Claim:
-    return Claim(
+    return _claim(
         id=f"identifiability-12-{name}around-zero",
         statement=f"Beside those of networks with fixed weights, swap costs of those without ({networks}) are around "
         f"zero{estimate}",
         quantity="how far from 0 their interquartile range reaches on either side, in units of the median at σ_F = 1 "
         f"(the lower of W and syre), consecutive pairs{estimate}",
         bound=at_most(0.1),
-        owner="paper",
-        origin="ours",
         reason=f"{why_so}Around zero is read as an order of magnitude below the costs that the same plot shows at W 1 "
         "and syre 1.",
         tables=(table,),
@@ -112,20 +103,17 @@ def _around_zero(name: str, estimate: str, table: str, networks: str, which: Mas
             reference=any_of(W_1, SYRE_1),
             pairs=consecutive,
         ),
-        also=("identifiability-16",),
         why={"": swap_costs.RIDGE_COUNTS_ERRORS} if table == swap_costs.RIDGE else {},
     )
 
 
 CLAIMS = (
     *(
-        Claim(
+        _claim(
             id=f"identifiability-12-{name}positive",
             statement=f"In networks with fixed weights (σ_F = 1) swapping two neurons costs something{estimate}",
             quantity=f"share of positive swap costs, consecutive pairs{estimate}",
             bound=at_least(0.95),
-            owner="paper",
-            origin="ours",
             reason="The figure's point is positive costs at W 1 and syre 1; one pair in twenty is left for outliers.",
             tables=(table,),
             measure=swap_costs.measure_costs(
@@ -135,7 +123,6 @@ CLAIMS = (
                 pairs=consecutive,
                 statistic=swap_costs.positive_share,
             ),
-            also=("identifiability-16",),
         )
         for name, estimate, table in swap_costs.ESTIMATORS
     ),

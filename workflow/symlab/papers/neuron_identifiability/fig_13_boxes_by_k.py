@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
@@ -13,7 +15,7 @@ from symlab.plotting.style import COLUMN, PAGE, Style
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, above
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, draw_grid, labelled
 
 
 def boxes_by_k(tables: Tables, style: Style) -> Figure:
@@ -39,23 +41,16 @@ def boxes_by_k(tables: Tables, style: Style) -> Figure:
             axis.set_xticks(range(len(dimensions)), [f"{k:g}" for k in dimensions])
             swap_panels.scale_roots(axis, "y", signed_sqrt(part["swap_cost"]))
 
-        axes = {
-            "title": f"layer {layer}",
-            "xlabel": "intrinsic dimension $k$",
-            "ylabel": swap_panels.COST.replace(" (", "\n("),
-        }
+        axes = labelled("intrinsic dimension $k$", swap_panels.COST.replace(" (", "\n("), title=f"layer {layer}")
         options = {"shift": shift, "width": 0.85 * width}
         return Panel(part[part["layer"] == layer], "place", "swap_cost", axes, swap_panels.draw_boxes, options, finish)
 
     layers = sorted(rows["layer"].unique())
     return draw_grid(
-        [[panel(rows[rows["estimator"] == name], layer) for layer in layers] for name in costs],
-        looks,
-        width=PAGE if len(layers) > 1 else COLUMN,
-        height=1.7,
-        rows_named=list(costs) if len(costs) > 1 else (),
+        [[panel(rows[rows["estimator"] == name], layer) for layer in layers] for name in costs], looks,
+        width=PAGE if len(layers) > 1 else COLUMN, height=1.7, rows_named=list(costs) if len(costs) > 1 else (),
         note=swap_panels.join_lines(swap_panels.count_networks(rows), swap_panels.BOXES),
-    )
+    )  # fmt: skip
 
 
 FIGURES = (
@@ -76,28 +71,23 @@ norm; a share of infinite costs is written above its box.
     ),
 )
 
+_claim = partial(Claim, bound=above(0), owner="paper", origin="paper")
 CLAIMS = tuple(
     claim
     for name, estimate, table in swap_costs.ESTIMATORS
     for claim in (
-        Claim(
+        _claim(
             id=f"identifiability-13-{name}sigma",
             statement=f"Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer{estimate}",
             quantity=f"difference of the median costs, consecutive pairs{estimate}",
-            bound=above(0),
-            owner="paper",
-            origin="paper",
             reason="Q3 tells the regimes σ_F = 0 and 1 apart by their costs; no size is stated.",
             tables=(table,),
             measure=swap_costs.measure_costs(swap_costs.excess_by_k, table, small=W_0, large=W_1, pairs=consecutive),
         ),
-        Claim(
+        _claim(
             id=f"identifiability-13-{name}growth",
             statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer{estimate}",
             quantity=f"smaller step between the median costs at k = 2, 8, 32, consecutive pairs{estimate}",
-            bound=above(0),
-            owner="paper",
-            origin="paper",
             reason="Q3 finds this dependence on k, without a size; the figure shows all layers.",
             tables=(table,),
             measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=consecutive),

@@ -52,11 +52,11 @@ def midpoint_gain(
     return worst_of_each(gains, score)
 
 
+_claim = partial(Claim, owner="paper", origin="derived", tables=("curves.csv",))
 MIDPOINT_CLAIM = partial(
-    Claim,
+    _claim,
     quantity="midpoint drop of train accuracy as a share of what the networks have over chance",
     bound=at_least(HIGH),
-    owner="paper",
     origin="pilot",
     tables=("barriers.csv", "curves.csv"),
 )
@@ -67,29 +67,23 @@ CLAIMS = (
         reason="The paper calls the barrier pronounced and finds masks alone to match it; a third, as in Fig. 4b.",
         measure=partial(share_lost, which=any_of(STANDARD, W_0), aligned=False, column="drop_mid_pp"),
     ),
-    Claim(
+    _claim(
         id="identifiability-20-alike",
         statement="Unaligned, vision transformers with σ_F = 0 are like standard ones",
         quantity="difference of the train accuracies at the midpoint as a share of what standard networks have over "
         "chance",
         bound=between(-LOW / 2, LOW / 2),
-        owner="paper",
-        origin="derived",
         reason=f"The paper says that they closely match; close is read as half of what counts as low: {TRAINED}.",
-        tables=("curves.csv",),
         measure=partial(midpoint_gain, which=W_0, baselines=(STANDARD,), score=abs),
     ),
-    Claim(
+    _claim(
         id="identifiability-20-higher",
         statement="Unaligned, vision transformers with σ_F = 1 are better at the midpoint than standard ones and "
         "those with σ_F = 0",
         quantity="gain in train accuracy over the higher of the two as a share of what that one's networks have over "
         "chance",
         bound=at_least(LOW),
-        owner="paper",
-        origin="derived",
         reason=f"The paper says substantially higher midpoint accuracy: at least {TRAINED}.",
-        tables=("curves.csv",),
         measure=partial(midpoint_gain, which=W_1, baselines=(STANDARD, W_0), score=operator.neg),
         why={"": "In short training, transformers with σ_F = 1 reach less themselves; so does the middle between two."},
     ),

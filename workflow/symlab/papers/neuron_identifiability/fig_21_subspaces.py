@@ -27,7 +27,7 @@ from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above
-from symlab.study.facets import facets
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import last_epoch, need
 
 
@@ -40,24 +40,16 @@ def nu_by_layer(tables: Tables, style: plot.Style) -> Figure:
     points = sort_points(rows["point"])
     rows["place"] = rows["point"].map(points.index)
     rows["place"] = dodge(rows, "place", list(looks))
-    datasets = rows["dataset"].unique()
+    several = rows["dataset"].nunique() > 1
 
     def tick(axis: Axes, _: pd.DataFrame) -> None:
         axis.set_xticks(range(len(points)), [_name(point) for point in points])
 
     return facets(
-        rows,
-        "place",
-        "nu",
-        looks,
-        column="dataset",
-        title=lambda name: name if len(datasets) > 1 else "",
-        axes={"xlabel": "layer that reads them", "ylabel": r"coherence $\nu(U)$ of inputs", "ylim": (0, 1.02)},
-        more=tick,
-        options={"band": False},
-        width=plot.PAGE if len(datasets) > 1 else 1.35 * plot.COLUMN,
-        note=over_pairs(rows),
-    )
+        rows, "place", "nu", looks, column="dataset", title=str if several else lambda _: "",
+        axes=labelled("layer that reads them", r"coherence $\nu(U)$ of inputs", ylim=(0, 1.02)), more=tick,
+        options={"band": False}, width=plot.PAGE if several else 1.35 * plot.COLUMN, note=over_pairs(rows),
+    )  # fmt: skip
 
 
 def _of_hidden(rows: pd.DataFrame) -> pd.Series:

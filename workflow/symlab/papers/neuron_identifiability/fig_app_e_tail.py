@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.variants import compared_variants, label_rows
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, find_worst
+from symlab.papers.neuron_identifiability.worst_rows import bound_claim, worst_of
 from symlab.plotting import style as plot
 from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Tables
-from symlab.study.facets import facets
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import need
 
 TABLE = "tail_energy.csv"
@@ -22,20 +24,12 @@ def shares_of_bounds(tables: Tables, style: plot.Style) -> Figure:
     variants = compared_variants(table)
     rows = label_rows(table[table["cost_share"].notna()], variants)
     return facets(
-        rows.sort_values("layer", kind="stable"),
-        "beta",
-        "cost_share",
-        variant_looks(variants, style),
-        row="dataset",
-        column="layer",
-        title="layer {}".format,
-        axes={"xlabel": r"ridge parameter $\beta$", "ylabel": "relaxed cost / bound", "xscale": "log", "yscale": "log"},
-        options={"band": False},
-        more=lambda axis, _: axis.axhline(1, color="0.6", linewidth=0.7, linestyle=":"),
-        sharey=True,
-        height=1.6,
+        rows.sort_values("layer", kind="stable"), "beta", "cost_share", variant_looks(variants, style), row="dataset",
+        column="layer", title="layer {}".format,
+        axes=labelled(r"ridge parameter $\beta$", "relaxed cost / bound", "xy"), options={"band": False},
+        more=lambda axis, _: axis.axhline(1, color="0.6", linewidth=0.7, linestyle=":"), sharey=True, height=1.6,
         note=over_pairs(rows),
-    )
+    )  # fmt: skip
 
 
 FIGURES = (
@@ -64,13 +58,13 @@ CLAIMS = (
         "(Proposition E.2)",
         quantity="mean square of their difference over 2 (|u_1|² + |u_2|²) τ, largest of all pairs",
         tables=(TABLE,),
-        measure=lambda tables: find_worst(tables[TABLE], tables[TABLE]["error_share"]),
+        measure=worst_of(TABLE, operator.itemgetter("error_share")),
     ),
     bound_claim(
         id="identifiability-E.6-cost",
         statement="What can be realized on the subspace has a relaxed cost within the bound of Corollary E.6",
         quantity="relaxed cost over the bound, largest of all pairs",
         tables=(TABLE,),
-        measure=lambda tables: find_worst(tables[TABLE], tables[TABLE]["cost_share"]),
+        measure=worst_of(TABLE, operator.itemgetter("cost_share")),
     ),
 )

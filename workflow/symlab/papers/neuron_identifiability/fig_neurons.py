@@ -17,7 +17,7 @@ from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, below, between
-from symlab.study.facets import facets
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, where
 
 PLACES = "neuron_places.parquet"
@@ -28,10 +28,7 @@ FEW = 0.05
 
 
 def kept_by_cost(tables: Tables, style: plot.Style) -> Figure:
-    """Share of neurons that are matched to themselves against the decile of their cheapest swap's cost, by sigma_F.
-
-    A column a layer, a row a data set.
-    """
+    """Share of neurons that are matched to themselves against the decile of their cheapest swap's cost, by sigma_F."""
     table = need(tables, PLACES)
     sweep = sigma_sweep(table)
     rows = label_rows(table, sweep[sweep["sigma_F"] > 0])
@@ -41,25 +38,12 @@ def kept_by_cost(tables: Tables, style: plot.Style) -> Figure:
     rows = rows.assign(decile=(ranks * PARTS).apply(np.ceil), kept=100.0 * rows["itself"])
     shares = rows.groupby(["variant", "label", "dataset", *PAIR, "layer", "decile"], sort=False)["kept"].mean()
     shares = shares.reset_index().sort_values("layer", kind="stable")
-    datasets = list(shares["dataset"].unique())
+    axes = labelled("decile of swap cost", "neurons at their own\nplace in both runs (%)")
     return facets(
-        shares,
-        "decile",
-        "kept",
-        variant_looks(sweep, style),
-        row="dataset",
-        column="layer",
-        title="layer {}".format,
-        axes={
-            "xlabel": "decile of swap cost",
-            "ylabel": "neurons at their own\nplace in both runs (%)",
-            "ylim": (-3, 103),
-            "xticks": (1, 4, 7, 10),
-        },
-        rows_named=datasets if len(datasets) > 1 else (),
-        sharey=True,
+        shares, "decile", "kept", variant_looks(sweep, style), row="dataset", column="layer",
+        title="layer {}".format, axes={**axes, "ylim": (-3, 103), "xticks": (1, 4, 7, 10)}, sharey=True,
         note=over_pairs(shares),
-    )
+    )  # fmt: skip
 
 
 FIGURES = (
@@ -125,7 +109,7 @@ def with_fixed_weights(table: pd.DataFrame) -> pd.Series:
     return W(table) & (table["sigma_F"] > 0)
 
 
-NEURONS = partial(Claim, tables=(PLACES,))
+NEURONS = partial(Claim, owner="derived", origin="pilot", tables=(PLACES,))
 CLAIMS = (
     NEURONS(
         id="identifiability-neurons-kept",
@@ -133,8 +117,6 @@ CLAIMS = (
         quantity="probability that of a neuron matched to itself and one that is not, in the same layer, the first has "
         "the costlier cheapest swap",
         bound=above(0.5),
-        owner="derived",
-        origin="pilot",
         reason="The paper explains by the cost of realizing another neuron's function which networks are identifiable; "
         "if that is the cause, it tells neurons apart too, and better than chance (0.5). An analysis of the demo had "
         "been seen.",
@@ -145,8 +127,6 @@ CLAIMS = (
         statement="Within one σ_F, a neuron that leaves its place goes where that costs little",
         quantity="share of its swaps that cost less than that with the neuron whose place it takes",
         bound=below(0.5),
-        owner="derived",
-        origin="pilot",
         reason="If costs did not matter, half of them would cost less. An analysis of the demo had been seen.",
         measure=partial(rank_of_partner, which=with_fixed_weights),
     ),
@@ -156,7 +136,6 @@ CLAIMS = (
         quantity="share of its swaps that cost less than that with the neuron whose place it takes, at σ_F = 0",
         bound=between(0.45, 0.55),
         owner="ours",
-        origin="pilot",
         reason="A control: at σ_F = 0 numberings are unrelated, so the share is about one half; a twentieth is left "
         "for what masks do. An analysis of the demo had been seen.",
         measure=partial(rank_of_partner, which=W_0),

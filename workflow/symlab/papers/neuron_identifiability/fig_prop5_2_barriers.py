@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.worst_rows import find_worst
+from symlab.papers.neuron_identifiability.worst_rows import bound_claim, worst_of
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Look, Style, line_entry, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Claim, Found, Tables, at_most
-from symlab.study.facets import draw_rows, facets
+from symlab.study.claim import Tables, at_most
+from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need, one_matching, where
 
 ROUNDING = at_most(1e-6)
@@ -45,41 +45,25 @@ def barrier_against_bound(tables: Tables, style: Style) -> Figure:
         axis.plot(ends, ends, color="0.4", linestyle="--", linewidth=0.9, label="bound", zorder=0)
         if none.any():
             axis.axhspan(strip / 2, strip * 2, color="0.93", linewidth=0, zorder=0)
-            place: dict[str, Any] = {
-                "textcoords": "offset points",
-                "ha": "right",
-                "va": "center",
-                "fontsize": "small",
-                "color": "0.4",
-            }
-            axis.annotate("no barrier", (1, strip), (-3, 0), axis.get_yaxis_transform(), **place)
+            place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "center"}
+            at_edge = axis.get_yaxis_transform()
+            axis.annotate("no barrier", (1, strip), (-3, 0), at_edge, **place, fontsize="small", color="0.4")
 
     first, second, *_ = palette(style)
     splits = [split for split in ("train", "val", "test") if split in set(rows["split"])]
     filled = rows.groupby("split")["filled"].max()
     counts = rows.groupby(["variant", "aligned", "split"]).size()
+    ylim = (strip / 2 if none.any() else low_y / 1.6, ends[1])
+    bound = r"bound $\sqrt{2}\,|\xi_f|_{L^2}$ at the midpoint"
     return facets(
-        rows.sort_values("split", key=lambda names: names.map(splits.index), kind="stable"),
-        "bound",
-        "gap",
-        {"unaligned": Look(first, "", "o"), "aligned": Look(second, "", "^", "white")},
-        column="split",
+        rows.sort_values("split", key=lambda names: names.map(splits.index), kind="stable"), "bound", "gap",
+        {"unaligned": Look(first, "", "o"), "aligned": Look(second, "", "^", "white")}, column="split",
         title=lambda split: f"{split}: at most {100 * filled[split]:.2g} % of the bound",
-        axes={
-            "xlabel": r"bound $\sqrt{2}\,|\xi_f|_{L^2}$ at the midpoint",
-            "ylabel": "loss barrier at the midpoint",
-            "xlim": ends,
-            "ylim": (strip / 2 if none.any() else low_y / 1.6, ends[1]),
-            "xscale": "log",
-            "yscale": "log",
-        },
-        draw=draw_rows,
-        more=draw_bound,
-        width=PAGE if len(splits) > 1 else 0.6 * PAGE,
-        height=2.7,
+        axes=labelled(bound, "loss barrier at the midpoint", "xy", xlim=ends, ylim=ylim),
+        draw=draw_rows, more=draw_bound, width=PAGE if len(splits) > 1 else 0.6 * PAGE, height=2.7,
         entries=[line_entry("barrier = bound", linestyle="--")],
         note=f"a point a pair, n = {counts.max()} pairs a kind of networks",
-    )
+    )  # fmt: skip
 
 
 FIGURES = (
@@ -103,26 +87,21 @@ most: the bound is loose.
 )
 
 
-def excess_over_chord(tables: Tables) -> list[Found]:
-    """Largest excess of a path's loss gap over Prop. 5.2's bound, in units of the bound there, or of 1 if smaller."""
-    table = tables["loss_bounds.csv"]
-    # An infinite bound shows nothing.
-    return find_worst(table, table["excess_max"].where(np.isfinite(table["bound_at_max"])))
+def excess_over_chord(table: pd.DataFrame) -> pd.Series:
+    """Excess of a path's loss over Prop. 5.2's bound, in units of that or of 1; an infinite bound shows nothing."""
+    return table["excess_max"].where(np.isfinite(table["bound_at_max"]))
 
 
 CLAIMS = (
-    Claim(
+    bound_claim(
         id="identifiability-prop5.2-bound",
         statement="Between two networks the loss exceeds the straight line by no more than √2 times the chord "
         "deviation of the outputs",
         quantity="largest excess over that bound anywhere on a path, in units of the larger of the bound and 1",
         bound=ROUNDING,
-        owner="paper",
-        origin="paper",
         reason="The proposition has no exception, and cross-entropy is √2-Lipschitz; outputs and losses are summed in "
         "single precision, which 1e-6 of the natural unit of the loss leaves room for.",
         tables=("loss_bounds.csv",),
-        measure=excess_over_chord,
-        kind="theorem",
+        measure=worst_of("loss_bounds.csv", excess_over_chord),
     ),
 )

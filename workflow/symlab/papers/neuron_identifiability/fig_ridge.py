@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.points import say_left_out
 from symlab.papers.neuron_identifiability.rows import MODEL, consecutive
@@ -29,42 +28,26 @@ from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_least, without_phrases, worst_of_each
-from symlab.study.facets import facets
-from symlab.study.tables import need, where
+from symlab.study.facets import facets, labelled
+from symlab.study.tables import need, need_several, where
 
 
 def rank_correlation(tables: Tables, style: plot.Style) -> Figure:
-    """Spearman correlation of the two estimators' costs against beta, a line a variant, a panel a layer.
-
-    The pairs are the disjoint consecutive ones, which every beta has. Undefined correlations are named.
-    """
+    """Spearman correlation of the two estimators' costs of consecutive pairs, which every beta has, against beta."""
     every = need(tables, "estimators.csv")
     table = every[every["pairs"] == "consecutive"]
-    if table["beta"].nunique() < 2:
-        raise UserError(
-            f"it needs consecutive pairs at two values of beta or more: list them in {where(every)}.ridge.beta."
-        )
+    need_several(table, "beta", f"{where(every)}.ridge.beta")
     variants = compared_variants(table)
     rows = label_rows(table, variants)
     defined = rows["spearman"].notna()
-    datasets = list(rows["dataset"].unique())
     sentences = [over_pairs(rows), say_left_out(rows[~defined], "Mahalanobis costs constant or infinite in some layer")]
     return facets(
-        rows[defined].sort_values("layer", kind="stable"),
-        "beta",
-        "spearman",
-        variant_looks(variants, style),
-        row="dataset",
-        column="layer",
-        title="layer {}".format,
-        axes={"xlabel": r"ridge parameter $\beta$", "ylabel": "Spearman correlation", "xscale": "log"},
-        options={"band": False},
-        more=lambda axis, _: axis.axhline(0, color="0.85", linewidth=0.7, zorder=0),
-        rows_named=datasets if len(datasets) > 1 else (),
-        sharey=True,
-        height=1.6,
+        rows[defined].sort_values("layer", kind="stable"), "beta", "spearman", variant_looks(variants, style),
+        row="dataset", column="layer", title="layer {}".format,
+        axes=labelled(r"ridge parameter $\beta$", "Spearman correlation", "x"), options={"band": False},
+        more=lambda axis, _: axis.axhline(0, color="0.85", linewidth=0.7, zorder=0), sharey=True, height=1.6,
         note=plot.wrap_sentences(sentences, plot.PAGE, style),
-    )
+    )  # fmt: skip
 
 
 FIGURES = (

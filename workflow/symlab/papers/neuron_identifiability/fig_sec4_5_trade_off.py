@@ -10,14 +10,14 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks, tick_sigma
-from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F, WAY
-from symlab.papers.neuron_identifiability.variants import STANDARD, Mask, W, label_rows, sigma_sweep
+from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F, WAY, sweep_rows
+from symlab.papers.neuron_identifiability.variants import STANDARD, Mask, W
 from symlab.plotting import style as plot
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import CONFIDENCE, Case, Claim, Found, Measurement, Tables, above
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, where
 
 ACCURACIES = {
@@ -27,20 +27,11 @@ ACCURACIES = {
 
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
-    """How far the identity comes above, train and validation accuracy below, a column a data set.
-
-    W-asymmetric networks after the last epoch; dotted lines are the standard networks' mean accuracy.
-    """
+    """How far the identity comes above, train and validation accuracy below, a column a data set."""
     table = need(tables, "trade_off.csv")
-    sweep = sigma_sweep(table)
-    if sweep["sigma_F"].nunique() < 2:
-        raise UserError(
-            f"{where(table)}.variants needs a W-asymmetric variant with at least two values of sigma_F; "
-            "give it sweep: {scheme.sigma_F: [0, 1]}."
-        )
+    rows = sweep_rows(table)
     if table["train_accuracy"].isna().all():
         raise UserError(f"{where(table)}.dataset has no classes, so there is no accuracy to trade; use another.")
-    rows = label_rows(table, sweep)
     looks = {"identity": permutation_looks(style)["identity"], **{name: look for name, (_, look) in ACCURACIES.items()}}
     values = {"identity": rows["identity_ratio"], **{name: 100 * rows[of] for name, (of, _) in ACCURACIES.items()}}
     rows = pd.concat(rows.assign(value=each, label=name) for name, each in values.items())
@@ -57,18 +48,16 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
             for accuracy, look in () if identity or plain.empty else ACCURACIES.values():
                 axis.axhline(100 * plain[accuracy].mean(), color=look.color, linestyle=":")
 
-        axes = {"xlabel": SIGMA_F, "ylabel": "way from random to\noptimal (objective)" if identity else "accuracy (%)"}
-        axes |= {"title": dataset} if identity and len(datasets) > 1 else {}
+        title = dataset if identity and len(datasets) > 1 else ""
+        label = "way from random to\noptimal (objective)" if identity else "accuracy (%)"
+        axes = labelled(SIGMA_F, label, title=title)
         return Panel(part, "sigma_F", "value", axes, draw_over_sigma, more=finish)
 
     return draw_grid(
-        [[panel(dataset, identity) for dataset in datasets] for identity in (True, False)],
-        looks,
-        width=max(1.35 * plot.COLUMN, 2.4 * len(datasets)),
-        height=1.75,
-        entries=[plot.line_entry("standard network", linestyle=":")],
-        note=over_pairs(rows),
-    )
+        [[panel(dataset, identity) for dataset in datasets] for identity in (True, False)], looks,
+        width=max(1.35 * plot.COLUMN, 2.4 * len(datasets)), height=1.75,
+        entries=[plot.line_entry("standard network", linestyle=":")], note=over_pairs(rows),
+    )  # fmt: skip
 
 
 FIGURES = (

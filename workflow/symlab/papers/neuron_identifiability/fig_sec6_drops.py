@@ -16,9 +16,10 @@ from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Tables, below, between, statistic_of
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need, where
 
+DROP = "midpoint drop of\ntrain accuracy (points)"
 PAPER_DROPS = {2: 46.4, 8: 15.7, 32: 6.1}
 """What the paper tells of the drops at sigma_F = 1 by k, in percentage points."""
 
@@ -28,12 +29,8 @@ def drops_by_k(tables: Tables, style: plot.Style) -> Figure:
     rows = one_path(need_k(need(tables, "barriers.csv")), "train", aligned=False)
     sweep, scales = sigma_regimes(rows)
     shown = label_rows(rows, sweep[sweep["sigma_F"].isin(scales)])
-    axes = {
-        "xticks": sorted(shown["k"].unique()),
-        "xlabel": "intrinsic dimension $k$",
-        "ylabel": "midpoint drop of\ntrain accuracy (points)",
-        "ylim": (min(0.0, 1.1 * shown["drop_mid_pp"].min()), 1.1 * shown["drop_mid_pp"].max()),
-    }
+    ylim = min(0.0, 1.1 * shown["drop_mid_pp"].min()), 1.1 * shown["drop_mid_pp"].max()
+    axes = labelled("intrinsic dimension $k$", DROP, xticks=sorted(shown["k"].unique()), ylim=ylim)
     return draw_grid(
         [[Panel(shown, "k", "drop_mid_pp", axes, options={"band": False}, more=lambda axis: axis.set_xscale("log"))]],
         variant_looks(sweep, style),
@@ -48,12 +45,10 @@ def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
     if rows.empty:
         raise UserError(
             f"{where(tables['barriers.csv'])}.variants needs a W-asymmetric variant of sigma_F 1 with several values "
-            f"of "
-            "fixed_fraction; add one with sweep: {scheme.fixed_fraction: [0.125, 0.5]}."
+            "of fixed_fraction; add one with sweep: {scheme.fixed_fraction: [0.125, 0.5]}."
         )
     rows = rows.assign(label=rows["k"].map("$k$ = {:g}".format))
     looks = assign_looks(list(dict.fromkeys(rows.sort_values("k")["label"])), style, ordered=True)
-
     shares = sorted(rows["fixed_fraction"].unique())
 
     def draw_paper(axis: Axes) -> None:
@@ -62,11 +57,9 @@ def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
         for k, drop in PAPER_DROPS.items():
             axis.axhline(drop, color=looks[f"$k$ = {k}"].color, linestyle=":", linewidth=0.9)
 
-    axes = {
-        "xlabel": "share of fixed weights",
-        "ylabel": "midpoint drop of\ntrain accuracy (points)",
-        "ylim": (0, 1.1 * max(rows["drop_mid_pp"].max(), *PAPER_DROPS.values())),
-    }
+    axes = labelled(
+        "share of fixed weights", DROP, ylim=(0, 1.1 * max(rows["drop_mid_pp"].max(), *PAPER_DROPS.values()))
+    )
     return draw_grid(
         [[Panel(rows, "fixed_fraction", "drop_mid_pp", axes, options={"band": False}, more=draw_paper)]],
         looks,

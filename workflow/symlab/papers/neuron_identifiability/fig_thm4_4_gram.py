@@ -15,17 +15,14 @@ from symlab.plotting import style as plot
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_most, worst_of_each
-from symlab.study.facets import facets
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, where
 
 MASKS = {"own": "masks of the networks", "fresh": "masks drawn afresh"}
 
 
 def against_nu(tables: Tables, style: plot.Style) -> Figure:
-    """|S_i - mu_D I|_op / mu_D of a layer's worst neuron against nu(U), and the bound for all of them.
-
-    A panel the networks' own masks and one masks drawn afresh; a line joins what belongs to a layer.
-    """
+    """|S_i - mu_D I|_op / mu_D of a layer's worst neuron against nu(U), and the bound for all of them."""
     rows, variants = label_all(need(tables, "gram_deviation.csv"))
     constant = (rows["sigma_D2"] == 0) & (rows["b_D"] == 0)
     shown = mark_hollow(rows[~constant])
@@ -40,30 +37,15 @@ def against_nu(tables: Tables, style: plot.Style) -> Figure:
         rf"bounds hold with probability $1 - \delta$ for all neurons of a layer, $\delta$ = {delta}",
         say_left_out(rows[constant], "all of D alike, so deviation and bound are 0"),
     ]
+    entries = [plot.mark_entry("worst neuron of a layer", "o"), plot.mark_entry("bound", "_", markersize=7)]
+    entries += [plot.line_entry(r"below: $S_i$ is invertible", linestyle=":"), *hollow_entry(shown)]
     return facets(
         shown.sort_values("masks", key=lambda names: names.map(list(MASKS).index), kind="stable"),
-        "nu",
-        "deviation_max",
-        point_looks(variants, style),
-        column="masks",
-        title=MASKS.__getitem__,
-        axes={
-            "xlabel": r"coherence $\nu(U)$ of inputs",
-            "ylabel": r"$\|S_i - \mu_D I\|_{\mathrm{op}}\,/\,\mu_D$",
-            "xscale": "log",
-            "yscale": "log",
-        },
-        draw=_draw_with_bound,
-        more=lambda axis, _: axis.axhline(1, color="0.4", linestyle=":", linewidth=0.9),
-        entries=[
-            plot.mark_entry("worst neuron of a layer", "o"),
-            plot.mark_entry("bound", "_", markersize=7),
-            plot.line_entry(r"below: $S_i$ is invertible", linestyle=":"),
-            *hollow_entry(shown),
-        ],
-        height=2.3,
-        note=plot.wrap_sentences(sentences, plot.PAGE, style),
-    )
+        "nu", "deviation_max", point_looks(variants, style), column="masks", title=MASKS.__getitem__,
+        axes=labelled(r"coherence $\nu(U)$ of inputs", r"$\|S_i - \mu_D I\|_{\mathrm{op}}\,/\,\mu_D$", "xy"),
+        draw=_draw_with_bound, more=lambda axis, _: axis.axhline(1, color="0.4", linestyle=":", linewidth=0.9),
+        entries=entries, height=2.3, note=plot.wrap_sentences(sentences, plot.PAGE, style),
+    )  # fmt: skip
 
 
 def _draw_with_bound(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
@@ -94,10 +76,7 @@ as a subspace U that depends on the masks.
 
 
 def exceedance(tables: Tables) -> list[Found]:
-    """Largest share of neurons above Thm. 4.4's bound for one neuron, over delta, of any variant, layer, kind of masks.
-
-    Own and fresh masks count apart; shares are means over networks. Layers with constant masks sample nothing.
-    """
+    """Largest share of neurons above Thm. 4.4's bound for one neuron, over delta, of all places and kinds of masks."""
     table = _sampled(tables["gram_deviation.csv"])
     rows = table[assumptions_hold(table)]
     if rows.empty:

@@ -8,23 +8,16 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.points import (
-    count_left_out,
-    draw_cases,
-    hollow_entry,
-    mark_hollow,
-    point_looks,
-    say_left_out,
-)
+from symlab.papers.neuron_identifiability import points
 from symlab.papers.neuron_identifiability.rows import MODEL, describe
 from symlab.papers.neuron_identifiability.variants import by_variant, label_all
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst
+from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, worst_of
 from symlab.plotting import style as plot
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, between
-from symlab.study.facets import facets
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, where
 
 PERMUTATIONS = {"transposition": "transpositions", "random": "random permutations"}
@@ -33,10 +26,7 @@ LARGEST_RHO = 10.0
 
 
 def draw_shares(tables: Tables, style: plot.Style, side: str) -> Figure:
-    """|cost / leading term - 1| over its bound against rho, a row a kind of permutation, a column a layer.
-
-    At most 1 where the theorem holds.
-    """
+    """|cost / leading term - 1| over its bound against rho, a row a kind of permutation, a column a layer."""
     table = need(tables, "sensitivity.csv")
     rows, variants = label_all(table[table["side"] == side])
     rows = rows.assign(share=_share_of_bound(rows))
@@ -48,39 +38,26 @@ def draw_shares(tables: Tables, style: plot.Style, side: str) -> Figure:
             f"{where(table)}.variants has no variant whose fixed weights give the costs of {side} permutations a "
             "leading term and a bound; add one with scheme.sigma_F above 0."
         )
-    shown = mark_hollow(shown.assign(share=shown["share"].clip(floor_of(shown["share"]))))
+    shown = points.mark_hollow(shown.assign(share=shown["share"].clip(floor_of(shown["share"]))))
     shown = shown.sort_values(["permutation", "layer"], key=_order, kind="stable")
     # Variants with a leading term somewhere.
     some = rows["label"].isin(rows.loc[~without, "label"])
     sentences = [
         "a point a permutation",
-        say_left_out(rows[without & ~some], "F = 0 and with it the leading term"),
-        count_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
-        count_left_out(rows[~without & ~bounded], rows[some], "without a bound or of infinite cost"),
-        count_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[some], rf"$\rho$ > {LARGEST_RHO:g}"),
+        points.say_left_out(rows[without & ~some], "F = 0 and with it the leading term"),
+        points.count_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
+        points.count_left_out(rows[~without & ~bounded], rows[some], "without a bound or of infinite cost"),
+        points.count_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[some], rf"$\rho$ > {LARGEST_RHO:g}"),
     ]
     return facets(
-        shown,
-        "rho",
-        "share",
-        point_looks(variants, style),
-        row="permutation",
-        column="layer",
+        shown, "rho", "share", points.point_looks(variants, style), row="permutation", column="layer",
         title="layer {}".format,
-        axes={
-            "xlabel": r"$\rho$ (trainable over fixed)",
-            "ylabel": "|cost / leading term − 1|\nover its bound",
-            "xscale": "log",
-            "yscale": "log",
-        },
-        draw=draw_cases,
-        more=lambda axis, _: axis.axhline(1, color="0.4", linewidth=0.8, zorder=0),
+        axes=labelled(r"$\rho$ (trainable over fixed)", "|cost / leading term − 1|\nover its bound", "xy"),
+        draw=points.draw_cases, more=lambda axis, _: axis.axhline(1, color="0.4", linewidth=0.8, zorder=0),
         rows_named=[PERMUTATIONS[kind] for kind in dict.fromkeys(shown["permutation"])],
-        entries=[plot.line_entry("bound", linewidth=0.8), *hollow_entry(shown)],
-        sharey=True,
-        height=1.6,
+        entries=[plot.line_entry("bound", linewidth=0.8), *points.hollow_entry(shown)], sharey=True, height=1.6,
         note=plot.wrap_sentences(sentences, plot.PAGE, style),
-    )
+    )  # fmt: skip
 
 
 def _order(column: pd.Series) -> pd.Series:
@@ -116,13 +93,6 @@ FIGURES = (
 )
 
 
-def deviation_from_leading(tables: Tables, side: str) -> list[Found]:
-    """Largest |cost / leading term - 1| of a permutation in units of its bound (Thms. 4.5 and 4.7)."""
-    table = tables["sensitivity.csv"]
-    table = table[table["side"] == side]
-    return find_worst(table, _share_of_bound(table))
-
-
 def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list[Found]:
     """Median cost of a network's permutations in units of the leading term, mean over networks, where rho is small.
 
@@ -147,7 +117,7 @@ def _sensitivity(theorem: str, side: str, what: str) -> tuple[Claim, ...]:
             statement=f"What {what} costs follows the leading term ‖δ‖² / μ_D within the bound of Theorem {theorem}",
             quantity="largest |cost / leading term − 1| in units of the bound",
             tables=("sensitivity.csv",),
-            measure=partial(deviation_from_leading, side=side),
+            measure=worst_of("sensitivity.csv", _share_of_bound, side=side),
         ),
         Claim(
             id=f"identifiability-thm{theorem}-leading",

@@ -8,13 +8,13 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, SMALL, costs_by_network, is_below
-from symlab.papers.neuron_identifiability.swap_panels import name_dataset, need_k
+from symlab.papers.neuron_identifiability.swap_panels import need_k
 from symlab.papers.neuron_identifiability.variants import W_1
 from symlab.plotting import style as plot
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above
-from symlab.study.facets import assign_looks, draw_each, facets
+from symlab.study.facets import assign_looks, draw_each, facets, labelled
 from symlab.study.tables import need, where
 
 
@@ -29,26 +29,18 @@ def cheapest_by_width(tables: Tables, style: plot.Style) -> Figure:
         )
     rows = cheapest.assign(root=signed_sqrt(cheapest["swap_cost"]), label=cheapest["m"].map("$m$ = {}".format))
     rows["share"] = rows.groupby(MODEL)["root"].rank(method="first", pct=True)
-    rows["panel"] = [name_dataset(rows.loc[[at]]) for at in rows.index]
+    mixtures = rows["k"].map("Gaussian mixture, $k$ = {:g}".format)
+    rows["panel"] = rows["dataset"].mask(rows["source"] == "gmm", mixtures)
     looks = assign_looks([f"$m$ = {m}" for m in widths], style, ordered=True, marked=False)
     networks = rows[MODEL].drop_duplicates().groupby("variant").size().max()
+    label = "cost of a neuron's cheapest swap,\nsigned square root (weight norm)"
     return facets(
-        rows,
-        "root",
-        "share",
-        looks,
-        column="panel",
-        axes={
-            "xlabel": "cost of a neuron's cheapest swap,\nsigned square root (weight norm)",
-            "ylabel": "share of neurons",
-            "ylim": (0, 1),
-        },
-        draw=draw_each,
-        options={"unit": MODEL, "marker": "", "drawstyle": "steps-post", "alpha": 0.7},
+        rows, "root", "share", looks, column="panel", axes=labelled(label, "share of neurons", ylim=(0, 1)),
+        draw=draw_each, options={"unit": MODEL, "marker": "", "drawstyle": "steps-post", "alpha": 0.7},
         more=lambda axis, _: axis.axvline(0, color="0.7", linewidth=0.6, zorder=0),
         width=plot.PAGE if rows["dataset"].nunique() > 1 else 1.3 * plot.COLUMN,
         note=f"a line a network, n = {networks}",
-    )
+    )  # fmt: skip
 
 
 def _cheapest(costs: pd.DataFrame) -> pd.DataFrame:

@@ -6,23 +6,15 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability import points
 from symlab.papers.neuron_identifiability.fig_11_centre_gaps import draw_rates, slope_over_draws
-from symlab.papers.neuron_identifiability.points import (
-    count_left_out,
-    dodge,
-    draw_cases,
-    hollow_entry,
-    mark_hollow,
-    point_looks,
-    say_left_out,
-)
 from symlab.papers.neuron_identifiability.variants import label_all
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, find_worst
+from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, worst_of
 from symlab.plotting import style as plot
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, between
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, where
 
 GAPS = {"out": r"$\gamma_{\mathrm{out}}$ (Thm. 4.6)", "in": r"$\gamma_{\mathrm{in}}$ (Thm. 4.8)"}
@@ -37,54 +29,47 @@ def against_bounds(tables: Tables, style: plot.Style) -> Figure:
     none = (rows["gamma"] == 0) & (rows["sigma_F"].isna() | (rows["sigma_F"] == 0))
     # A gap of 0 (two inputs that are the same on all data) has no place on a logarithmic axis.
     ratio = divide(rows["gamma"], rows["lower"].where(rows["lower"] > 0))
-    shown = mark_hollow(rows.assign(ratio=ratio, reach=divide(rows["upper"], rows["lower"]))[ratio > 0])
+    shown = points.mark_hollow(rows.assign(ratio=ratio, reach=divide(rows["upper"], rows["lower"]))[ratio > 0])
     if shown.empty:
         raise UserError(
             f"{where(rows)}.variants has no variant with fixed weights, whose gaps are above 0; add one with "
             "scheme.sigma_F above 0."
         )
-    looks = point_looks(variants, style)
-    shown = shown.assign(place=dodge(shown, "layer", list(looks)))
+    looks = points.point_looks(variants, style)
+    shown = shown.assign(place=points.dodge(shown, "layer", list(looks)))
     datasets, layers = list(shown["dataset"].unique()), sorted(shown["layer"].unique())
-    axes = {"xlabel": "layer", "ylabel": "gap / lower bound", "yscale": "log", "xticks": layers}
+    axes = labelled("layer", "gap / lower bound", "y", xticks=layers)
+
+    def bound(axis: Axes) -> None:
+        axis.axhline(1, color="0.4", linewidth=0.8, zorder=0)
 
     def panel(dataset: str, gap: str) -> Panel:
         part = shown[(shown["dataset"] == dataset) & (shown["gap"] == gap)]
-        return Panel(part, "place", "ratio", {**axes, "title": GAPS[gap]}, _draw_gaps, {}, _draw_bound)
+        return Panel(part, "place", "ratio", {**axes, "title": GAPS[gap]}, _draw_gaps, {}, bound)
 
     grid = [[panel(dataset, gap) for gap in GAPS if gap in set(shown["gap"])] for dataset in datasets]
     widths, slopes = _widths(tables), {}
     if widths is not None:
-        slopes = {f"$k$ = {k:g}": color for k, color in zip(*_dimensions(widths), strict=True)}
+        dimensions = sorted(widths["k"].unique())
+        colors = plot.ordered_colors(len(dimensions))
+        slopes = {f"$k$ = {k:g}": color for k, color in zip(dimensions, colors, strict=True)}
         grid[0].append(_against_width(widths))
     left = ~none & ~rows.index.isin(shown.index)
     sentences = [
-        say_left_out(rows[none], "F = 0 and with it the gaps"),
-        count_left_out(rows[left], rows[~none], "where gap or bound is 0 or undefined"),
+        points.say_left_out(rows[none], "F = 0 and with it the gaps"),
+        points.count_left_out(rows[left], rows[~none], "where gap or bound is 0 or undefined"),
     ]
+    entries = [plot.line_entry("lower bound", linewidth=0.8), plot.mark_entry("upper bound", "_", markersize=7)]
+    entries += points.hollow_entry(shown) + [plot.line_entry(name, color=color) for name, color in slopes.items()]
     return draw_grid(
-        grid,
-        looks,
-        sharex=False,
-        sharey=False,
-        rows_named=datasets if len(datasets) > 1 else (),
-        entries=[
-            plot.line_entry("lower bound", linewidth=0.8),
-            plot.mark_entry("upper bound", "_", markersize=7),
-            *hollow_entry(shown),
-            *(plot.line_entry(name, color=color) for name, color in slopes.items()),
-        ],
+        grid, looks, sharex=False, sharey=False, rows_named=datasets if len(datasets) > 1 else (), entries=entries,
         note=plot.wrap_sentences(sentences, plot.PAGE, style),
-    )
+    )  # fmt: skip
 
 
 def _draw_gaps(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
-    draw_cases(axis, rows, x, y, look, label)
+    points.draw_cases(axis, rows, x, y, look, label)
     axis.plot(rows[x], rows["reach"], color=look.color, linestyle="", marker="_", markersize=6)
-
-
-def _draw_bound(axis: Axes) -> None:
-    axis.axhline(1, color="0.4", linewidth=0.8, zorder=0)
 
 
 def _widths(tables: Tables) -> pd.DataFrame | None:
@@ -95,21 +80,14 @@ def _widths(tables: Tables) -> pd.DataFrame | None:
     return table if table["m"].nunique() > 1 else None
 
 
-def _dimensions(gaps: pd.DataFrame) -> tuple[list[float], list[plot.Color]]:
-    dimensions = sorted(gaps["k"].unique())
-    return dimensions, plot.ordered_colors(len(dimensions))
-
-
 def _against_width(gaps: pd.DataFrame) -> Panel:
     """gamma_in against m for each k, and the line of slope 1/2 from the smallest width's mean."""
     widths = sorted(gaps["m"].unique())
-    axes = {
-        "title": r"$\gamma_{\mathrm{in}}$ of sampled $F$",
-        "xlabel": "width $m$ (neurons)",
-        "ylabel": r"$\gamma_{\mathrm{in}}$ (weight norm)",
-        "xticks": widths[:: -(-len(widths) // 3)],
-        "yscale": "log",
-    }
+    axes = labelled(
+        *("width $m$ (neurons)", r"$\gamma_{\mathrm{in}}$ (weight norm)", "y"),
+        title=r"$\gamma_{\mathrm{in}}$ of sampled $F$",
+        xticks=widths[:: -(-len(widths) // 3)],
+    )
 
     def draw(axis: Axes) -> None:
         axis.set_xscale("log", base=2)
@@ -140,21 +118,10 @@ fixed weights against the width m (mean ± std over draws), which should grow as
 )
 
 
-def gap_of_neurons(tables: Tables) -> list[Found]:
-    """Largest ratio of Thm. 4.6's lower bound to gamma_out."""
-    table = tables["network_gaps.csv"]
-    table = table[table["gap"] == "out"]
-    return find_worst(table, divide(table["lower"], table["gamma"]))
-
-
-def gap_of_inputs(tables: Tables) -> list[Found]:
-    """Largest ratio of Thm. 4.8's lower bound to gamma_in, or of gamma_in to its upper bound."""
-    table = tables["network_gaps.csv"]
-    table = table[table["gap"] == "in"]
-    ratios = pd.DataFrame(
-        {"low": divide(table["lower"], table["gamma"]), "high": divide(table["gamma"], table["upper"])}
-    )
-    return find_worst(table, ratios.max(axis="columns", skipna=False))
+def of_either_bound(table: pd.DataFrame) -> pd.Series:
+    """Thm. 4.8's lower bound over gamma_in, or gamma_in over its upper bound, whichever is larger."""
+    ratios = {"low": divide(table["lower"], table["gamma"]), "high": divide(table["gamma"], table["upper"])}
+    return pd.DataFrame(ratios).max(axis="columns", skipna=False)
 
 
 def growth_of_gamma_in(tables: Tables) -> list[Found]:
@@ -176,14 +143,14 @@ CLAIMS = (
         statement="The gap γ_out between a layer's projected centres is above the lower bound of Theorem 4.6",
         quantity="largest ratio of the bound to the gap",
         tables=("network_gaps.csv",),
-        measure=gap_of_neurons,
+        measure=worst_of("network_gaps.csv", lambda rows: divide(rows["lower"], rows["gamma"]), gap="out"),
     ),
     bound_claim(
         id="identifiability-thm4.8-in",
         statement="The gap γ_in of a layer's inputs lies between the bounds of Theorem 4.8",
         quantity="largest ratio of the lower bound to the gap, or of the gap to the upper bound",
         tables=("network_gaps.csv",),
-        measure=gap_of_inputs,
+        measure=worst_of("network_gaps.csv", of_either_bound, gap="in"),
     ),
     Claim(
         id="identifiability-thm4.8-growth",

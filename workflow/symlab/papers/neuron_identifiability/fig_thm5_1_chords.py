@@ -8,28 +8,26 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability import worst_rows
 from symlab.papers.neuron_identifiability.points import dodge, draw_cases, hollow_entry, point_looks, say_left_out
 from symlab.papers.neuron_identifiability.rows import assumptions_hold
 from symlab.papers.neuron_identifiability.variants import label_all
-from symlab.papers.neuron_identifiability.worst_rows import EXACT, NO_ALLOWANCE, QUADRATURE, divide, find_worst
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
-from symlab.study.claim import Claim, Found, Tables, between, slope
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.claim import Bound, Claim, Found, Tables, between, slope
+from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, where
 
 THEOREMS = {"relu": ("ReLU (Thm. 5.1)", 1.5, 0.1), "gelu": ("GELU (Thm. D.1)", 2.0, 0.01)}
 """Of each nonlinearity the name, the power of beta, and up to which beta it is small."""
+BOUND = "power, bound of the theorem"
 
 
 def draw_exponents(tables: Tables, style: plot.Style) -> Figure:
-    """Fitted powers of beta above, largest share of the bound below, by layer, a column a nonlinearity.
-
-    A point is a layer of a pair of networks, whose trainable part is scaled down step by step.
-    """
+    """Fitted powers of beta above, largest share of the bound below, by layer, a column a nonlinearity."""
     rows, variants = label_all(need(tables, "chord_deviation.csv"))
     fixed = (rows["norm_F"] > 0) & np.isfinite(rows["beta"])
     kept = rows[fixed & (rows["beta"] > 0) & (rows["chord"] > 0)]
@@ -46,30 +44,23 @@ def draw_exponents(tables: Tables, style: plot.Style) -> Figure:
 
     def panel(kind: str, value: str) -> Panel:
         name, power, _ = THEOREMS[kind]
-        level, label = (
-            (power, "fitted power of $\\beta$") if value == "slope" else (1.0, "largest deviation\nover its bound")
-        )
-        axes = {"xlabel": "layer", "ylabel": label, "xticks": sorted(shown["layer"].unique())}
-        axes |= {"title": name} if value == "slope" else {"yscale": "log"}
-        part = shown[shown["nonlinearity"] == kind]
-        return Panel(part, "place", value, axes, draw_cases, more=partial(_draw_level, level=level))
+        layers, level = sorted(shown["layer"].unique()), power if value == "slope" else 1.0
+        if value == "slope":
+            axes = labelled("layer", "fitted power of $\\beta$", title=name, xticks=layers)
+        else:
+            axes = labelled("layer", "largest deviation\nover its bound", "y", xticks=layers)
+
+        def draw_level(axis: Axes) -> None:
+            axis.axhline(level, color="0.4", linewidth=0.8, zorder=0)
+
+        return Panel(shown[shown["nonlinearity"] == kind], "place", value, axes, draw_cases, more=draw_level)
 
     sentences = ["a point a layer of a pair", say_left_out(rows[~fixed], r"F = 0, or $\beta$ infinite")]
+    entries = [*hollow_entry(shown, "hollow: inputs not Gaussian"), plot.line_entry(BOUND, linewidth=0.8)]
     return draw_grid(
-        [[panel(kind, value) for kind in kinds] for value in ("slope", "share")],
-        looks,
-        width=plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE,
-        height=1.8,
-        entries=[
-            *hollow_entry(shown, "hollow: inputs not Gaussian"),
-            plot.line_entry("power, bound of the theorem", linewidth=0.8),
-        ],
-        note=plot.wrap_sentences(sentences, plot.PAGE, style),
-    )
-
-
-def _draw_level(axis: Axes, level: float) -> None:
-    axis.axhline(level, color="0.4", linewidth=0.8, zorder=0)
+        [[panel(kind, value) for kind in kinds] for value in ("slope", "share")], looks, height=1.8, entries=entries,
+        width=plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE, note=plot.wrap_sentences(sentences, plot.PAGE, style),
+    )  # fmt: skip
 
 
 def fit(rows: pd.DataFrame, largest_beta: float) -> pd.DataFrame:
@@ -107,13 +98,6 @@ Inputs are Gaussian with the covariance of the layer's, as the theorems ask, or 
 )
 
 
-def chord_over_bound(tables: Tables, nonlinearity: str) -> list[Found]:
-    """Largest chord deviation of a layer in units of its bound (Thms. 5.1 and D.1)."""
-    table = tables["chord_deviation.csv"]
-    table = table[table["nonlinearity"] == nonlinearity]
-    return find_worst(table, divide(table["chord"], table["bound"]))
-
-
 def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> list[Found]:
     """Least-squares slope of log chord deviation against log beta, mean over the layers of a pair and over pairs.
 
@@ -126,55 +110,44 @@ def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> li
     return [] if fitted.empty else cases(fitted, "slope", unit=["variant", *PAIR]).detailed(lambda _: told).means()
 
 
-CLAIMS = (
-    *(
-        Claim(
+def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
+    return worst_rows.divide(rows["chord"], rows["bound"])
+
+
+def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, margin: float, why: str) -> list[Claim]:
+    name, power, small = THEOREMS[nonlinearity]
+    name = name.split()[0]
+    return [
+        worst_rows.bound_claim(
             id=f"identifiability-thm5.1-{nonlinearity}-bound",
             statement=f"The chord deviation of a {name} layer on Gaussian inputs is within the bound of Theorem "
             f"{theorem}",
             quantity="largest deviation in units of the bound",
             bound=bound,
-            owner="paper",
-            origin="paper",
-            reason=reason,
+            reason=f"{worst_rows.NO_ALLOWANCE}{quadrature}",
             tables=("chord_deviation.csv",),
-            measure=partial(chord_over_bound, nonlinearity=nonlinearity),
-            kind="theorem",
-        )
-        for nonlinearity, name, theorem, bound, reason in (
-            ("relu", "ReLU", "5.1", EXACT, NO_ALLOWANCE),
-            ("gelu", "GELU", "D.1", QUADRATURE, f"{NO_ALLOWANCE} Deviations of GELU come from a quadrature."),
-        )
-    ),
-    *(
+            measure=worst_rows.worst_of("chord_deviation.csv", _share_of_bound, nonlinearity=nonlinearity),
+        ),
         Claim(
             id=f"identifiability-thm5.1-{nonlinearity}-slope",
-            statement=f"The chord deviation of a {name} layer on Gaussian inputs grows as "
-            f"β^{THEOREMS[nonlinearity][1]:g}",
-            quantity=f"slope of log deviation against log β for β up to {THEOREMS[nonlinearity][2]:g}, mean over "
-            "layers and pairs",
-            bound=between(THEOREMS[nonlinearity][1] - margin, THEOREMS[nonlinearity][1] + margin),
+            statement=f"The chord deviation of a {name} layer on Gaussian inputs grows as β^{power:g}",
+            quantity=f"slope of log deviation against log β for β up to {small:g}, mean over layers and pairs",
+            bound=between(power - margin, power + margin),
             owner="derived",
             origin="ours",
-            reason=reason,
+            reason=why,
             tables=("chord_deviation.csv",),
-            measure=partial(chord_exponent, nonlinearity=nonlinearity, largest_beta=THEOREMS[nonlinearity][2]),
-        )
-        for nonlinearity, name, margin, reason in (
-            (
-                "relu",
-                "ReLU",
-                0.1,
-                "Theorem 5.1 has β^(3/2) (1 + β), whose second factor adds less than 0.1 to the slope at these β.",
-            ),
-            (
-                "gelu",
-                "GELU",
-                0.2,
-                "Theorem D.1 has β². GELU bends over about one unit of the pre-activation, and fixed parts alone move "
-                "it by several: only a hundredth of that is small beside the bend, so β is to be smaller than for "
-                "ReLU, and the margin wider.",
-            ),
-        )
-    ),
+            measure=partial(chord_exponent, nonlinearity=nonlinearity, largest_beta=small),
+        ),
+    ]
+
+
+RELU = "Theorem 5.1 has β^(3/2) (1 + β), whose second factor adds less than 0.1 to the slope at these β."
+GELU = (
+    "Theorem D.1 has β². GELU bends over about one unit of the pre-activation, and fixed parts alone move it by "
+    "several: only a hundredth of that is small beside the bend, so β is to be smaller than for ReLU, and the margin "
+    "wider."
 )
+_of_relu = _claims("relu", "5.1", worst_rows.EXACT, "", 0.1, RELU)
+_of_gelu = _claims("gelu", "D.1", worst_rows.QUADRATURE, " Deviations of GELU come from a quadrature.", 0.2, GELU)
+CLAIMS = tuple(claim for pair in zip(_of_relu, _of_gelu, strict=True) for claim in pair)

@@ -14,7 +14,7 @@ from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, exact_value
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need
 
 TABLE = "hardness.csv"
@@ -31,7 +31,7 @@ def error_by_width(tables: Tables, style: plot.Style) -> Figure:
     def logarithmic(axis: Axes) -> None:
         axis.set_xscale("log", base=2)
 
-    axes = {"xlabel": "width $m$ (neurons)", "ylabel": "least error / norm of the target", "ylim": (0, 1)}
+    axes = labelled("width $m$ (neurons)", "least error / norm of the target", ylim=(0, 1))
     return draw_grid(
         [[Panel(rows, "m", "share", axes, options={"band": False, "unit": ["draw"]}, more=logarithmic)]],
         looks,

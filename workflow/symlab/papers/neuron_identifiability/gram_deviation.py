@@ -40,12 +40,8 @@ def gram_deviation_table(
         seed: names the draw of the fresh masks.
 
     Returns:
-        Two rows, ``masks`` own and fresh. Columns masks, k_subspace, nu, mu_D, sigma_D2, b_D, deviation_median,
-        deviation_max, delta, bound (one neuron), bound_all (all neurons: delta / m), share_above (of the neurons above
-        ``bound``), assumption ("" where it holds).
-
-    Raises:
-        UserError: the moments of the scheme's D are not known, or ``delta`` is not in (0, 1).
+        Two rows, ``masks`` own and fresh: moments of d^2, the median and largest deviation, ``bound`` for one neuron
+        and ``bound_all`` for all, ``share_above`` of the neurons above the first, ``assumption`` where one fails.
     """
     d, k = U.shape
     nu = coherence(U)
@@ -56,15 +52,12 @@ def gram_deviation_table(
     rows = []
     for masks, diagonals in (("own", D), ("fresh", fresh)):
         deviations = gram_deviations(diagonals, U, moments.mu_D, m).numpy()
-        given = {"masks": masks, "k_subspace": k, "nu": nu} | moments._asdict()
-        found = {"deviation_median": float(pd.Series(deviations).median()), "deviation_max": float(deviations.max())}
-        bounds = {"delta": delta, "bound": bound, "bound_all": gram_deviation_bound(proxies, nu, k, delta / m)}
         # Without randomness there is nothing that U could depend on.
         depends = masks == "own" and not independent and moments.sigma_D2 > 0
         rows.append(
-            given
-            | found
-            | bounds
+            {"masks": masks, "k_subspace": k, "nu": nu, **moments._asdict()}
+            | {"deviation_median": float(pd.Series(deviations).median()), "deviation_max": float(deviations.max())}
+            | {"delta": delta, "bound": bound, "bound_all": gram_deviation_bound(proxies, nu, k, delta / m)}
             | {"share_above": float((deviations > bound).mean()), "assumption": "U depends on D" if depends else ""}
         )
     return pd.DataFrame(rows)

@@ -77,7 +77,7 @@ def variant_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
         # Two values that are not a number would be two keys.
         alike.setdefault((key, -1.0 if math.isnan(sigma_F) else sigma_F), []).append(str(variant.label))
     for members in alike.values():
-        for label, shade in zip(members, _shades(len(members)), strict=True):
+        for label, shade in zip(members, np.linspace(-0.5, 0.45, len(members)) if members[1:] else [0.0], strict=True):
             looks[label] = replace(looks[label], color=_shaded(looks[label].color, shade))
     return looks
 
@@ -90,10 +90,6 @@ def sigma_color(sigma_F: float) -> Color:
     parts = np.transpose([to_rgb(color) for color in SIGMA_COLORS.values()])
     red, green, blue = (float(np.interp(np.log10(sigma_F), places, part)) for part in parts)
     return red, green, blue
-
-
-def _shades(n: int) -> list[float]:
-    return [0.0] if n == 1 else [float(shade) for shade in np.linspace(-0.5, 0.45, n)]
 
 
 def _shaded(color: Color, shade: float) -> Color:

@@ -38,20 +38,11 @@ def gap_table(
     are made for it: see ``mask_failure`` and ``neurons_needed``. Thm. 4.6 wants F independent of the subspace, which
     holds for the data, not for a deeper layer's inputs; Thm. 4.8 is about F alone and holds for every subspace at once.
 
-    Args:
-        F: the fixed weights; None stands for 0.
-        U: an orthonormal basis of the layer's input subspace.
-        m: the layer's neurons.
-        scheme: with this layer's count (``layer_scheme``).
-        delta: the failure probability of each theorem.
-        independent: whether U is independent of F, that is, whether this is the first layer.
+    Arguments are those of ``gram_deviation_table``, with the fixed weights F (None stands for 0) in the place of masks.
 
     Returns:
-        Two rows, ``gap`` out and in. Columns gap, m, d_in, k_subspace, nu, gamma, lower, upper (NaN for out; both NaN
-        where F has another law), assumption ("" where those of the theorem hold).
-
-    Raises:
-        UserError: the layer has fewer than two neurons or inputs.
+        Two rows, ``gap`` out and in: gamma with its lower and upper bound (NaN for out; both NaN where F has another
+        law), and ``assumption``, empty where those of the theorem hold.
     """
     d, k = U.shape
     nu = coherence(U)
@@ -154,6 +145,5 @@ def _law(scheme: Scheme, d: int) -> tuple[float, int] | None:
 
 
 def _without_bounds(shape: dict[str, Any], gamma_out: float, gamma_in: float, assumption: str) -> pd.DataFrame:
-    unknown = {"lower": math.nan, "upper": math.nan, "assumption": assumption}
-    gaps = (("out", gamma_out), ("in", gamma_in))
-    return pd.DataFrame([{"gap": gap, **shape, "gamma": gamma, **unknown} for gap, gamma in gaps])
+    gaps = pd.DataFrame({"gap": ["out", "in"], **shape, "gamma": [gamma_out, gamma_in]})
+    return gaps.assign(lower=math.nan, upper=math.nan, assumption=assumption)

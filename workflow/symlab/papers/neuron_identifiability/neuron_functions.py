@@ -55,14 +55,8 @@ def layer_functions(
     neither, such as a readout, is followed by the identity. ``None`` stands for F = 0 and for D = 1.
 
     Raises:
-        UserError: there is no such linear map, the norm or the activation does not act on each neuron by itself, or
-            the weights are not finite.
+        UserError: the norm or the activation does not act on each neuron by itself, or the weights are not finite.
     """
-    if not isinstance(dict(module.named_modules()).get(layer_name), nn.Linear) or not layer_name.startswith("linears."):
-        raise UserError(
-            f"The network has no linear map {layer_name!r} in a list `linears`; neuron functions are those of an mlp's "
-            "layers linears.0, linears.1, ..."
-        )
     W_eff = state[f"{layer_name}.weight"].double()
     if not bool(torch.isfinite(W_eff).all()):
         raise UserError(

@@ -9,11 +9,11 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import permutation_looks, tick_epochs, tick_sigma
 from symlab.papers.neuron_identifiability.rows import PLACE, objectives
 from symlab.papers.neuron_identifiability.variants import (
@@ -37,8 +37,8 @@ from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.cases import Cases, Values
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, at_most, below, worst_of_each
-from symlab.study.facets import facets
-from symlab.study.tables import last_epoch, where
+from symlab.study.facets import facets, labelled
+from symlab.study.tables import last_epoch, need, need_several, where
 
 Score = Callable[[float], float]
 """The worst of several layers or epochs is the one with the largest score."""
@@ -71,29 +71,25 @@ NEARLY_OPTIMAL = (
 # What is drawn
 
 
-def sweep_rows(matching: pd.DataFrame) -> pd.DataFrame:
-    """The last epoch's rows of the W-asymmetric sweep over sigma_F, with their labels.
+def sweep_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the W-asymmetric sweep over sigma_F, with their labels.
 
     Raises:
         UserError: it has a single value of sigma_F.
     """
-    sweep = sigma_sweep(matching)
-    if sweep["sigma_F"].nunique() < 2:
-        raise UserError(
-            f"{where(matching)}.variants needs a W-asymmetric variant with at least two values of sigma_F; "
-            "give it sweep: {scheme.sigma_F: [0, 1]}."
-        )
-    return last_epoch(label_rows(matching, sweep))
+    sweep = sigma_sweep(table)
+    need_several(sweep, "sigma_F", f"{where(table)}.variants: give one sweep: {{scheme.sigma_F: [0, 1]}}")
+    return label_rows(table, sweep)
 
 
-def need_epochs(matching: pd.DataFrame) -> pd.DataFrame:
-    """The table as it is.
+def need_epochs(tables: Tables) -> pd.DataFrame:
+    """The objectives of networks of several epochs.
 
     Raises:
-        UserError: it has networks of a single epoch.
+        UserError: there are those of a single epoch.
     """
-    if matching["epoch"].nunique() < 2:
-        raise UserError(f"it needs networks of several epochs, so list some in {where(matching)}.snapshots.")
+    matching = need(tables, "matching.csv")
+    need_several(matching, "epoch", f"{where(matching)}.snapshots")
     return matching
 
 
@@ -110,16 +106,9 @@ def draw_objectives(
     rows: pd.DataFrame, x: str, x_label: str, style: Style, row: str = "dataset", **options: object
 ) -> Figure:
     """A panel for each value of the columns ``row`` and ``column``, in it a line for each kind of permutation."""
-    names = list(dict.fromkeys(rows[row]))
-    settings: dict[str, object] = {
-        "row": row,
-        "rows_named": names if len(names) > 1 else (),
-        "axes": {"xlabel": x_label, "ylabel": OBJECTIVE},
-        "more": partial(mark_zero, x=x),
-        "note": over_pairs(rows),
-        **options,
-    }
-    return facets(rows, x, "objective", permutation_looks(style), line="permutation", **settings)  # type: ignore[arg-type]
+    looks, axes = permutation_looks(style), labelled(x_label, OBJECTIVE)
+    given: dict[str, Any] = {"row": row, "axes": axes, "more": partial(mark_zero, x=x), "note": over_pairs(rows)}
+    return facets(rows, x, "objective", looks, line="permutation", **(given | options))
 
 
 # What is measured
@@ -207,45 +196,38 @@ def largest_fall(curves: pd.DataFrame) -> pd.Series:
 # What is claimed of several figures
 
 
+CLAIM = partial(Claim, owner="paper", origin="pilot", tables=("matching.csv",))
+
+
 def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[Claim, ...]:
     """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9)."""
     where = "in the worst layer" if layerwise else "averaged over layers"
     measure = partial(at_the_end, layerwise=layerwise)
     from_large = apart_from_fractions(of_scheme("w_asymmetric", large, math.inf))
-    tables = ("matching.csv",)
     claims = (
-        Claim(
+        CLAIM(
             id=f"{figure}-unbroken",
             statement="At σ_F = 0 the identity is far from the optimal matching",
             quantity=f"{WAY}, {where}",
             bound=at_most(FAR),
-            owner="paper",
-            origin="pilot",
             reason=FAR_FROM_OPTIMAL,
-            tables=tables,
             measure=partial(measure, which=W_0, value="way", score=LARGEST),
         ),
-        Claim(
+        CLAIM(
             id=f"{figure}-identifiable",
             statement=f"At σ_F of {large:g} and more the identity is nearly optimal",
             quantity=f"{WAY}, {where}",
             bound=at_least(NEAR),
-            owner="paper",
-            origin="pilot",
             reason=NEARLY_OPTIMAL,
-            tables=tables,
             measure=partial(measure, which=from_large, value="way", score=SMALLEST),
         ),
-        Claim(
+        CLAIM(
             id=f"{figure}-random",
             statement="Random permutations stay far below the optimal matching at every σ_F",
             quantity=f"ratio of their objectives {where}",
             bound=at_most(0.5),
-            owner="paper",
-            origin="pilot",
             reason="The paper (Section 6, Q2): random permutations remain significantly lower; no size is stated, so "
             "half of the optimum is asked for.",
-            tables=tables,
             measure=partial(measure, which=W, value="random_share", score=LARGEST),
         ),
     )
@@ -253,7 +235,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
         return claims
     return (
         *claims,
-        Claim(
+        CLAIM(
             id=f"{figure}-above-random",
             statement="Masks alone (σ_F = 0) make neurons a little identifiable: the identity is above random "
             "permutations",
@@ -263,10 +245,9 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             origin="derived",
             reason="Masks make no two neurons alike on data that is not spread over all inputs alike (Theorem 4.4); "
             "the paper gives no size, so only the sign is asked for.",
-            tables=tables,
             measure=partial(measure, which=W_0, value="above", score=SMALLEST),
         ),
-        Claim(
+        CLAIM(
             id=f"{figure}-transition",
             statement=f"Neurons become identifiable at a σ_F below {large:g}",
             quantity="σ_F at which the identity comes half of the way from random permutations to the optimal one",
@@ -275,19 +256,16 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             origin="derived",
             reason=f"The paper counts σ_F = {large:g} to the regime in which fixed weights dominate (Section 6, Q1), "
             "so the change lies below.",
-            tables=tables,
             measure=partial(along_sweep, statistic=half_way),
         ),
-        Claim(
+        CLAIM(
             id=f"{figure}-rise",
             statement="Identifiability rises with σ_F",
             quantity=f"{WAY}: largest fall from one σ_F to the next (below 0: it rises everywhere)",
             bound=at_most(0.05),
             owner="derived",
-            origin="pilot",
             reason="The swap cost of two neurons grows with the square of σ_F (Theorem 4.5); a twentieth of the "
             "way is left for noise where it is already gone.",
-            tables=tables,
             measure=partial(along_sweep, statistic=largest_fall),
         ),
     )
@@ -296,33 +274,28 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
 def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
     """Objectives against the epoch (Figs. 3c, 7)."""
     where = "in the worst layer" if layerwise else "averaged over layers"
-    apart = Claim(
+    apart = CLAIM(
         id=f"{figure}-apart",
         statement="At all stages of training the identity is nearer to the optimum with σ_F of 1 or more than with "
         "σ_F = 0",
         quantity=f"{WAY}: least difference after the first few epochs, {where}",
         bound=at_least(NEAR - FAR),
-        owner="paper",
-        origin="pilot",
         reason="The paper says that the trend of Fig. 3a holds for all stages of training; the difference between what "
         "counts as nearly optimal there and what as far from it.",
-        tables=("matching.csv",),
         measure=partial(apart_through_training, which=smallest_sigma(W_FROM_1), baseline=W_0, layerwise=layerwise),
     )
     if layerwise:
         return (apart,)
     return (
         apart,
-        Claim(
+        CLAIM(
             id=f"{figure}-untrained",
             statement="Fixed weights of σ_F = 1 and more make neurons identifiable before any training",
             quantity=f"{WAY}, at epoch 0, {where}",
             bound=at_least(NEAR),
             owner="ours",
-            origin="pilot",
             reason="A control: what is there before training is the fixed part that both networks share, not what they "
             f"learned. {NEARLY_OPTIMAL}",
-            tables=("matching.csv",),
             measure=partial(before_training, which=any_of(W_FROM_1, SYRE_FROM_1)),
         ),
     )

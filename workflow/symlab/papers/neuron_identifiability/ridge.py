@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -14,8 +15,6 @@ from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunction
 from symlab.papers.neuron_identifiability.ridge_problems import RidgeProblems, nonlinear, times_derivative
 from symlab.papers.neuron_identifiability.ridge_solvers import adamw, lbfgs
 from symlab.papers.neuron_identifiability.ridge_surrogate import Moments, input_moments, preconditioner, surrogate
-
-SOLVERS = ("lbfgs", "adamw")
 
 # Problems solved at once. Their arrays [problems, n] should stay in the cache, their matrix products should be large.
 CHUNK = 128
@@ -65,9 +64,10 @@ def ridge_costs(
     beside other pairs, with other threads or in another precision; of GELU layers the costs agree to about 1e-5.
 
     Raises:
-        UserError: beta is not positive, the solver is unknown, or inputs or neurons do not fit the layer.
+        UserError: the inputs are not finite.
     """
-    _check(functions, X, realizers, targets, beta, solver)
+    if not bool(torch.isfinite(X).all()):
+        raise UserError("The inputs of a layer are not finite; its network has diverged, train it again.")
     layer = _on(X.device, functions)
     i, j = realizers.to(X.device), targets.to(X.device)
     neurons, position = torch.unique(j, return_inverse=True)
@@ -87,19 +87,12 @@ def ridge_costs(
 
 
 def ridge_swap_costs(
-    functions: NeuronFunctions,
-    X: Float[Tensor, "n d"],
-    pairs: Int[Tensor, "p 2"],
-    beta: float,
-    solver: str = "lbfgs",
+    functions: NeuronFunctions, X: Float[Tensor, "n d"], pairs: Int[Tensor, "p 2"], beta: float, solver: str = "lbfgs"
 ) -> tuple[Float[Tensor, " p"], RidgeCosts]:
     """c(i,j)^2 + c(j,i)^2 - c(i,i)^2 - c(j,j)^2 of pairs (Eq. 14 with Def. E.3), and the costs that they are made of.
 
     Each cost is computed once however many pairs need it, in the order of (realizer, target). A swap cost may be
     negative; it is always finite. Float64, in units of squared weight norm.
-
-    Raises:
-        UserError: as for ``ridge_costs``.
     """
     m = len(functions.W_eff)
     i, j = pairs.to(X.device).unbind(dim=1)
@@ -109,33 +102,9 @@ def ridge_swap_costs(
     return (there + back) - (own_i + own_j), costs
 
 
-def _check(functions: NeuronFunctions, X: Tensor, realizers: Tensor, targets: Tensor, beta: float, solver: str) -> None:
-    if not beta > 0:
-        raise UserError(f"ridge.beta is {beta}; it divides the error of the approximation, give a positive number.")
-    if solver not in SOLVERS:
-        raise UserError(f"ridge.solver is {solver!r}; set it to one of {', '.join(SOLVERS)}.")
-    m, d = functions.W_eff.shape
-    if len(X) == 0 or X.shape[1] != d:
-        raise UserError(f"Ridge costs of neurons with {d} inputs need samples of shape [n, {d}], got {list(X.shape)}.")
-    if not bool(torch.isfinite(X).all()):
-        raise UserError("The inputs of a layer are not finite; its network has diverged, train it again.")
-    if len(realizers) != len(targets) or len(realizers) == 0:
-        raise UserError(
-            f"There are {len(realizers)} realizers and {len(targets)} targets; give at least one, and one for each."
-        )
-    for neurons in (realizers, targets):
-        first, last = int(neurons.min()), int(neurons.max())
-        if first < 0 or last >= m:
-            raise UserError(
-                f"Neurons {first} to {last} were asked for, but the layer's {m} neurons count from 0 to {m - 1}."
-            )
-
-
 def _on(device: torch.device, functions: NeuronFunctions) -> NeuronFunctions:
     parts = ("W_eff", "F", "D", "alpha", "kappa", "bias")
-    return NeuronFunctions(
-        **{name: getattr(functions, name).to(device) for name in parts}, nonlinearity=functions.nonlinearity
-    )
+    return replace(functions, **{name: getattr(functions, name).to(device) for name in parts})
 
 
 def _preactivations(layer: NeuronFunctions, X: Tensor, neurons: Int[Tensor, " t"]) -> Float[Tensor, "t n"]:

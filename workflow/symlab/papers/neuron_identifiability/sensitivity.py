@@ -46,10 +46,10 @@ def sensitivity_table(
         seed: names the draw.
 
     Returns:
-        One row a side (output, input), permutation (transposition, random) and draw. Columns side, permutation, draw,
-        cost, leading (|delta|_F^2 / mu_D), rho (infinite or NaN where delta = 0), eps (the largest |S_i - mu_D I|_op;
-        for inputs also of S_i^tau), mu_D, bound (on |cost / leading - 1|, Eqs. 87 and 147, NaN unless delta != 0 and
-        eps < mu_D), assumption ("" where those of the theorem hold).
+        One row a side (output, input), permutation (transposition, random) and draw: cost, leading (|delta|_F^2 /
+        mu_D), rho (infinite or NaN where delta = 0), eps (the largest |S_i - mu_D I|_op; for inputs also of S_i^tau),
+        bound (on |cost / leading - 1|, Eqs. 87 and 147, NaN unless delta != 0 and eps < mu_D), assumption (empty where
+        those of the theorem hold).
 
     Raises:
         UserError: the layer has fewer than two neurons or inputs, or its weights are not finite or not F + D * W.

@@ -72,12 +72,6 @@ def need_k(table: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def name_dataset(table: pd.DataFrame) -> str:
-    """The name for people of the data set of the rows."""
-    row = table.iloc[0]
-    return f"Gaussian mixture, $k$ = {row['k']:g}" if row["source"] == "gmm" else str(row["dataset"])
-
-
 def paper_variants(table: pd.DataFrame) -> pd.DataFrame:
     """The kinds of networks of the paper's Figs. 12 and 16-19 that the study has, in this order, with labels: standard,
     W-asymmetric with sigma_F = 0 and the smallest >= 1, syre with the smallest >= 1; a variant a data set of each."""
@@ -188,15 +182,10 @@ def draw_maps(groups: Mapping[str, Maps], style: Style, title: str = "", linear:
     return figure
 
 
-def pair_costs(matrix: np.ndarray) -> np.ndarray:
-    """The costs of all pairs of a map of signed square roots."""
-    roots = matrix[np.triu_indices(len(matrix), 1)]
-    return roots * np.abs(roots)
-
-
 def describe(matrix: np.ndarray) -> str:
     """Median and share of negative costs of a map, for people."""
-    costs = pair_costs(matrix)
+    roots = matrix[np.triu_indices(len(matrix), 1)]
+    costs = roots * np.abs(roots)
     negative = 100 * float(np.mean(costs < 0))
     return typeset(f"median Δ = {np.median(costs):.2g}\n{negative:.0f} % below 0")
 

@@ -98,8 +98,8 @@ def tail_energy_table(
     hard, u = realize(W_eff, F, D, U)
     apart = W_eff - u
     room = 2 * (W_eff.square().sum(dim=1) + u.square().sum(dim=2)) * tau
-    others = ~torch.eye(len(W_eff), dtype=torch.bool) & hard.isfinite()
     possible = hard.isfinite()
+    others = possible & ~torch.eye(len(W_eff), dtype=torch.bool)
     rows = []
     for beta in betas:
         relaxed = relaxed_costs(W_eff, F, D, Sigma, beta)

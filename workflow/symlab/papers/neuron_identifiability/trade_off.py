@@ -15,17 +15,10 @@ OF_NETWORKS = ["train_accuracy", "val_accuracy", "train_loss"]
 def tabulate_trade_off(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> pd.DataFrame:
     """How close the identity is to the optimal matching, and how well the two networks do, after the last epoch.
 
-    Args:
-        inputs: ``matching.csv``: columns variant, mask_seed, pair, epoch, point, permutation, objective, and variants'
-            descriptions. ``history.csv``: columns variant, mask_seed, seed, epoch, train_accuracy, val_accuracy
-            (fractions) and train_loss. Seeds 2p and 2p + 1 of a mask seed form its pair p.
-        settings, job: of no use here.
-
-    Returns:
-        Columns: the descriptions, then mask_seed, pair, ``identity_ratio`` (how far the identity comes from random
-        permutations, 0, to the optimal one, 1, by objectives averaged over layers), ``train_accuracy``,
-        ``val_accuracy`` and ``train_loss`` (means of the two networks; NaN where the history lacks one; as in the
-        history, training figures are means over the last epoch, while the network changes). One row a pair.
+    Seeds 2p and 2p + 1 of a mask seed form its pair p. One row a pair: the variant's descriptions; ``identity_ratio``,
+    how far the identity comes from random permutations, 0, to the optimal one, 1, by objectives averaged over layers;
+    means of the two networks' accuracies and loss, NaN where the history lacks one. As in the history, training figures
+    are means over the last epoch, while the network changes.
     """
     matching, history = inputs["matching.csv"], inputs["history.csv"]
     pair = ["variant", *PAIR]

@@ -7,6 +7,7 @@ proofs bound it by unions over neurons, directions and pairs, so generously that
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 
 from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
 from symlab.papers.neuron_identifiability.variants import names_of
-from symlab.study.claim import Claim, Found, at_most, exact_value
+from symlab.study.claim import Claim, Found, Tables, at_most, exact_value
 
 # The room that double precision needs beside a bound that can be attained.
 EXACT = at_most(1 + 1e-9)
@@ -26,6 +27,18 @@ bound_claim = partial(Claim, bound=EXACT, owner="paper", origin="paper", reason=
 
 # Rows of a theory table that belong to one place in one network or pair, for people.
 _PLACES = ("layer", "side", "permutation", "inputs", "nonlinearity", "pair", "split", "aligned", "matching", "beta")
+
+
+def worst_of(table: str, values: Callable[[pd.DataFrame], pd.Series], **where: str) -> Callable[[Tables], list[Found]]:
+    """The measurement of the largest of one value a row of a table, of the rows whose columns hold what is given."""
+
+    def measure(tables: Tables) -> list[Found]:
+        rows = tables[table]
+        for column, value in where.items():
+            rows = rows[rows[column] == value]
+        return find_worst(rows, values(rows))
+
+    return measure
 
 
 def find_worst(table: pd.DataFrame, values: pd.Series) -> list[Found]:

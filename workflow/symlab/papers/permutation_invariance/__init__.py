@@ -1,10 +1,12 @@
 """The paper's card: two-layer ReLU students of a teacher with orthonormal neurons."""
 
+from typing import Any
+
 from symlab.measures import Table
 from symlab.papers.permutation_invariance import settings
 from symlab.papers.permutation_invariance.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment
+from symlab.study.experiment import Experiment, PointSettings
 
 _ROOM = "symlab.papers.permutation_invariance"
 _TABLES = {
@@ -21,28 +23,28 @@ _GRIDS: tuple[tuple[type[settings.Grid], tuple[str, ...]], ...] = (
     (settings.Dimensions, ("barriers",)),
     (settings.Teachers, ("barriers",)),
 )
+
+
+def _experiment(name: str, kind: type[PointSettings], function: str, output: str, **more: Any) -> Experiment:
+    return Experiment(f"teacher_student.{name}", kind, f"{_ROOM}.{function}", (output,), **more)
+
+
 _EXPERIMENTS = (
-    Experiment("teacher_student.overlap", settings.Overlap, f"{_ROOM}.type_overlap:measure_overlap", ("overlap.csv",)),
-    Experiment(
-        "teacher_student.ratios",
-        settings.Ratios,
-        f"{_ROOM}.student_tables:draw_ratios",
-        ("ratios_barriers.csv",),
-        several=True,
-    ),
-    Experiment(
-        "teacher_student.all_permutations",
+    _experiment("overlap", settings.Overlap, "type_overlap:measure_overlap", "overlap.csv"),
+    _experiment("ratios", settings.Ratios, "student_tables:draw_ratios", "ratios_barriers.csv", several=True),
+    _experiment(
+        "all_permutations",
         settings.AllPermutations,
-        f"{_ROOM}.student_tables:try_all_permutations",
-        ("all_permutations_barriers.csv",),
+        "student_tables:try_all_permutations",
+        "all_permutations_barriers.csv",
     ),
     *(
-        Experiment(
-            f"teacher_student.{grid.role}",
+        _experiment(
+            grid.role,
             grid,
-            f"{_ROOM}.grid_training:train_point",
-            (f"{grid.role}.safetensors",),
-            f"{_ROOM}.student_tables:collect_students",
+            "grid_training:train_point",
+            f"{grid.role}.safetensors",
+            tables=f"{_ROOM}.student_tables:collect_students",
             several=True,
             unused=("uniform_pairs", "lambdas"),
         )
@@ -87,7 +89,7 @@ PERMUTATION_INVARIANCE = Paper(
         Figure("permutation-7", f"{_ROOM}.fig_07_network_widths", ("barriers.csv",)),
         Figure("permutation-8", f"{_ROOM}.fig_08_network_paths", ("curves.csv",)),
         Figure("permutation-9", f"{_ROOM}.fig_09_minima", ("doubled_types_runs.csv", "column_entries.csv")),
-        Figure("permutation-10", f"{_ROOM}.fig_10_teachers", ("widths_barriers.csv",)),
+        Figure("permutation-10", f"{_ROOM}.fig_02_widths", ("widths_barriers.csv",)),
         Figure("permutation-11", f"{_ROOM}.fig_11_dimensions", ("dimensions_barriers.csv",)),
         Figure("permutation-12", f"{_ROOM}.fig_12_teachers", ("teachers_barriers.csv",)),
         Figure("permutation-13", f"{_ROOM}.fig_13_barriers_by_rate", ("learning_rates_barriers.csv",)),

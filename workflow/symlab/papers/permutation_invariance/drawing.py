@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance.network_rows import METHODS
-from symlab.papers.permutation_invariance.student_rows import DIRECT, MATCHINGS, UNIFORM, barriers, keep
+from symlab.papers.permutation_invariance.networks import METHODS
+from symlab.papers.permutation_invariance.students import DIRECT, MATCHINGS, UNIFORM, barriers, keep
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Look, Shared, Style, line_entry, mark_entry, palette, wrap_sentences
 from symlab.plotting.types import Artist, Axes, Figure, LineStyleType
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import where
 
 SHORT = {"gd": "GD", "sgd": "SGD", UNIFORM: "samples"}
@@ -34,7 +34,6 @@ LR = "learning rate"
 MARKS: dict[int, tuple[str, LineStyleType]] = {1: ("$m = M$", (0, (3, 1, 1, 1))), 2: ("$m = 2M$", (0, (1, 1.2)))}
 MARK_COLOR = "0.45"
 ZERO = "0 up to rounding"
-PATH_AXES = {"xlabel": r"position $\lambda$", "ylabel": "train loss (NLL)"}
 
 
 def key_of(table: pd.DataFrame, role: str) -> str:
@@ -75,18 +74,15 @@ def draw_means(
         )  # fmt: skip
 
 
-def mark_widths(M: float, factors: Sequence[int], axis: Axes) -> None:
-    """Vertical lines at m = M or m = 2M; with M = 1 against m / M."""
+def mark_widths(M: float, factors: Sequence[int], axis: Axes, integers: bool = False) -> None:
+    """Vertical lines at m = M or m = 2M, with M = 1 against m / M; tick labels at ``integers`` alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    if integers:
+        axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     for factor in factors:
         label, dashes = MARKS[factor]
         axis.axvline(factor * M, color=MARK_COLOR, linestyle=dashes, linewidth=1.0, zorder=0, label=f"_{label}")
-
-
-def tick_integers(axis: Axes) -> None:
-    """Tick labels of the x axis at integers alone."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def width_marks(factors: Sequence[int] = (2,)) -> list[Artist]:
@@ -134,8 +130,8 @@ def draw_barriers(
     grid = []
     for values, part in rows.groupby(list(by), sort=False):
         title = ", ".join(f"${name}$ = {value:g}" for name, value in zip(by, values, strict=True))
-        given = {"xlabel": WIDTH, "ylabel": BARRIER, "title": title, "yscale": "log", **(axes or {})}
-        mark = partial(_mark, x == "m", 1 if x == "ratio" else part["M"].iloc[0], marks)
+        given = {**labelled(WIDTH, BARRIER, "y", title=title), **(axes or {})}
+        mark = partial(mark_widths, 1 if x == "ratio" else part["M"].iloc[0], marks, integers=x == "m")
         grid.append(Panel(part, x, "barrier", given, draw_means, {"floor": floor}, mark))
     grid += more
     entries = [*entries, *width_marks(marks)]
@@ -145,12 +141,6 @@ def draw_barriers(
         sharey=sharey, width=PAGE, height=2.6 if len(grid) < 3 else 2.3,
         note=wrap_sentences([say_pairs(table)], PAGE, style),
     )  # fmt: skip
-
-
-def _mark(integers: bool, M: float, factors: Sequence[int], axis: Axes) -> None:
-    if integers:
-        tick_integers(axis)
-    mark_widths(M, factors, axis)
 
 
 def wrap(panels: Sequence[Panel], columns: int = 3) -> list[list[Panel]]:
@@ -178,6 +168,12 @@ def width_axis(widths: pd.Series) -> dict[str, Any]:
     values = sorted(widths.unique())
     scale = {"xscale": "log", "xticks": values[:: -(-len(values) // 6)]} if values[-1] >= 10 * values[0] else {}
     return {"xlabel": "width", **scale}
+
+
+def path_panel(rows: pd.DataFrame, title: str) -> Panel:
+    """The train loss of networks along their path."""
+    axes = labelled(r"position $\lambda$", "train loss (NLL)", title=title)
+    return Panel(rows, "lambda", "loss", axes, options={"marker": False})
 
 
 def method_looks(style: Style) -> dict[str, Look]:

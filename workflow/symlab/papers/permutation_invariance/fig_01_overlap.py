@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import WIDTH, key_of, mark_widths, width_marks
-from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.style import PAGE, Color, Look, Style, palette
 from symlab.plotting.types import Axes, Figure, LineStyleType
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases_of
 from symlab.study.claim import Bound, Claim, Found, Tables, exact_value
-from symlab.study.facets import draw_rows, facets
+from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from symlab.plotting.style import Color
 
 TABLE = "overlap.csv"
 LINES: dict[str, tuple[str, int, LineStyleType]] = {
@@ -35,10 +31,7 @@ DRAWN = 12
 
 
 def against_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 1: mean overlap P against m, exact and (at some widths) by draws, with its limits and lower bound.
-
-    A panel an M. A star is the smallest of the exact values, the vertical line m = 2M.
-    """
+    """Fig. 1: mean overlap P against m, exact and (at some widths) by draws, its limits and bound; a panel an M."""
     table = need(tables, TABLE).sort_values(["M", "m"])
     if table.groupby("M")["m"].nunique().max() < 3:
         raise UserError(f"{key_of(table, 'overlap')} gives fewer than three widths m of each M; raise up_to.")
@@ -51,9 +44,9 @@ def against_width(tables: Tables, style: Style) -> Figure:
     draws = " or ".join(f"{value:,}" for value in sorted(table["draws"].unique()))
     return facets(
         rows, "m", "value", looks, column="M", draw=_draw_line, width=PAGE, height=2.5, sharex=False, sharey=True,
-        axes={"xlabel": WIDTH, "ylabel": "mean overlap $P$ of types"}, title="$M$ = {}".format,
-        more=partial(_mark_minimum, colors[3]),
-        entries=width_marks(), note=f"{draws} pairs of students drawn at each $m$; star: exact minimum",
+        axes=labelled(WIDTH, "mean overlap $P$ of types"), title="$M$ = {}".format,
+        more=partial(_mark_minimum, colors[3]), entries=width_marks(),
+        note=f"{draws} pairs of students drawn at each $m$; star: exact minimum",
     )  # fmt: skip
 
 

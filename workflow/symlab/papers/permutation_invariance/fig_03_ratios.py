@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.student_rows import (
-    in_units_of_M,
-    matched,
-    measure_each,
-    student_curves,
-    uniform,
-)
+from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import COLUMN, Style, wrap_sentences
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.curves import Curve, neighbours
-from symlab.study.facets import assign_looks, facets
+from symlab.study.facets import assign_looks, facets, labelled
 from symlab.study.tables import need
 
 TABLE = "ratios_barriers.csv"
@@ -27,23 +22,21 @@ LOW, HIGH = 1.75, 2.75
 
 
 def ratio_against_relative_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 3: mean permuted over mean direct barrier of uniform samples against m / M > 1, a line an M.
-
-    Bars are the standard error of a ratio of means to first order, from the residuals permuted - ratio * direct.
-    """
-    table = uniform(need(tables, TABLE)).query("m > M")
+    """Fig. 3: mean permuted over mean direct barrier of uniform samples against m / M > 1, a line an M."""
+    table = students.uniform(need(tables, TABLE)).query("m > M")
     if table.empty or table.groupby("M")["m"].nunique().max() < 3:
         raise UserError("teacher_student.ratios needs uniform pairs at three values of ratio above 1 at least.")
-    rows = matched(table)
+    rows = students.matched(table)
     means = rows.groupby(["M", "m"])[["barrier", "direct"]].transform("mean")
     ratio = means["barrier"] / means["direct"]
+    # The scatter of these is that of a ratio of means, to first order.
     fraction = ratio + (rows["barrier"] - ratio * rows["direct"]) / means["direct"]
     names = {M: f"$M$ = {M}" for M in sorted(rows["M"].unique())}
     width = 1.5 * COLUMN
     return facets(
         rows.assign(label=rows["M"].map(names), fraction=fraction), "ratio", "fraction",
         assign_looks(list(names.values()), style, ordered=True), draw=drawing.draw_means, width=width, height=2.6,
-        axes={"xlabel": "student over teacher width $m / M$", "ylabel": "permuted / direct barrier", "yscale": "log"},
+        axes=labelled("student over teacher width $m / M$", "permuted / direct barrier", "y"),
         more=lambda axis, _: drawing.mark_widths(1, (2,), axis), entries=drawing.width_marks(),
         note=wrap_sentences([drawing.say_pairs(table).replace("mean", "ratio of means", 1)], width, style),
     )  # fmt: skip
@@ -73,7 +66,7 @@ def place_of_peak(tables: Tables) -> list[Found]:
         low, high = neighbours(curve.places, fraction.idxmax(), 1)
         return curve.measure(lambda means: _fraction(means).idxmax() / M, detail, (low / M, high / M))
 
-    return measure_each(student_curves(_samples(tables), by=["M"]), measure, "needs uniform samples of the minima")
+    return students.measure_barriers(_samples(tables), measure, "needs uniform samples of the minima", by=["M"])
 
 
 def fall_of_peak(tables: Tables) -> list[Found]:
@@ -90,12 +83,12 @@ def fall_of_peak(tables: Tables) -> list[Found]:
         detail = ", ".join(f"M = {M}: {top:.3g}" for M, top in tops(curve.means).items())
         return curve.measure(lambda means: -np.diff(tops(means)).max(), detail)
 
-    return measure_each(student_curves(rows, ["M", "m"], by=(), name=""), measure)
+    return students.measure_barriers(rows, measure, along=["M", "m"], by=(), name="")
 
 
 def _samples(tables: Tables) -> pd.DataFrame:
     """Barriers times d, so that all d count together; at m = M there are none, direct or not."""
-    rows = uniform(matched(tables[TABLE])).query("ratio > 1")
+    rows = students.uniform(students.matched(tables[TABLE])).query("ratio > 1")
     columns = ["barrier", "direct"]
     return rows.assign(**{name: rows[name] * rows["d"] for name in columns})
 
@@ -109,29 +102,26 @@ def _wide_enough(ratio: pd.Series | pd.Index) -> bool:
     return bool(len(inside) >= 2 and (ratio < LOW).any() and (ratio > HIGH).any())
 
 
+_claim = partial(Claim, owner="paper", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-3-peak",
         statement="In units of the direct barrier, the matched one peaks at a width near 2M whatever M",
         quantity="m/M at which mean matched over mean direct barrier of samples is largest",
-        bound=in_units_of_M(LOW, HIGH, f"between {LOW} and {HIGH}"),
-        owner="paper",
+        bound=students.in_units_of_M(LOW, HIGH, f"between {LOW} and {HIGH}"),
         origin="pilot",
         reason="The paper: 'the barrier reaching its maximum when m = 2M becomes more evident as the number M "
         "increases'. The direct barrier falls with m, which moves the peak of the fraction a little to the right: a "
         "pilot had 2.0 to 2.5 for M = 4 to 500, and the room is for that.",
-        tables=(TABLE,),
         measure=place_of_peak,
     ),
-    Claim(
+    _claim(
         id="permutation-3-height",
         statement="Matching helps more the wider the teacher: the peak of the fraction is lower",
         quantity="smallest fall of the largest matched over direct barrier from one M to the next",
         bound=above(0),
-        owner="paper",
         origin="paper",
         reason="'Permutation also brings more benefits when M is larger', the order of its curves.",
-        tables=(TABLE,),
         measure=fall_of_peak,
     ),
 )

@@ -5,15 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance import drawing
+from symlab.papers.permutation_invariance import drawing, students
 from symlab.papers.permutation_invariance.fig_02_widths import left_of_peak
-from symlab.papers.permutation_invariance.student_rows import (
-    last_over_top,
-    matched,
-    measure_each,
-    student_curves,
-    trained,
-)
 from symlab.plotting.settings import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -25,12 +18,9 @@ TABLE = "widths_barriers.csv"
 
 
 def below_and_above(tables: Tables, style: Style) -> Figure:
-    """Fig. 4: matched barrier of trained students against m, below and above M, by both matchings.
-
-    Of the first (M, d) with students on both sides.
-    """
+    """Fig. 4: matched barrier of trained students against m, of the first (M, d) with students on both sides of M."""
     table = need(tables, TABLE)
-    rows = trained(table)
+    rows = students.trained(table)
     sides = rows.assign(below=rows["m"] < rows["M"], above=rows["m"] > rows["M"])
     sides = sides.groupby(["M", "d"], sort=False)[["below", "above"]].any().all(axis=1)
     if not sides.any():
@@ -66,35 +56,28 @@ def left_below_M(tables: Tables) -> list[Found]:
     """Mean matched barrier at the last width below M as a fraction of the largest below M, by (M, d) and matching."""
 
     def measure(curve: Curve) -> Found:
-        return last_over_top(curve) if len(curve.places) >= 3 else f"{curve.case}: needs three widths below M"
+        return students.last_over_top(curve) if len(curve.places) >= 3 else f"{curve.case}: needs three widths below M"
 
-    rows = trained(matched(tables[TABLE])).query("ratio < 1")
-    return measure_each(student_curves(rows), measure, "needs trained students narrower than their teacher")
+    rows = students.trained(students.matched(tables[TABLE])).query("ratio < 1")
+    return students.measure_barriers(rows, measure, "needs trained students narrower than their teacher")
 
 
+_claim = partial(Claim, bound=at_most(0.5), owner="paper", origin="pilot", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-4-below-M",
         statement="As m rises to M, the matched barrier of trained students falls",
         quantity="mean matched barrier at the last width below M as a fraction of the largest below M",
-        bound=at_most(0.5),
-        owner="paper",
-        origin="pilot",
         reason="The paper: 'as m approaches M, the extent of unmatched teacher neurons decreases, thereby lowering "
         "the barrier', without a number; half was chosen when a pilot had 0.12 for M = 6.",
-        tables=(TABLE,),
         measure=left_below_M,
     ),
-    Claim(
+    _claim(
         id="permutation-4-second-descent",
         statement="After its peak above M the matched barrier of trained students falls again",
         quantity="mean matched barrier at the largest width as a fraction of the peak over m > M",
-        bound=at_most(0.5),
-        owner="paper",
-        origin="pilot",
         reason="The paper: 'the second descent occurs once m exceeds approximately 2M', without a number; half at 3M "
         "or more was chosen when a pilot had 0.05 at m = 36 for M = 6.",
-        tables=(TABLE,),
         measure=partial(left_of_peak, samples=False, from_ratio=3),
         also=("permutation-10",),
     ),

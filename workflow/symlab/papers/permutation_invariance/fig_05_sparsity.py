@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.student_rows import (
-    UNIFORM,
-    beside_samples,
-    keep,
-    measure_each,
-    name_students,
-    over,
-    trained,
-)
+from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import PAGE, Look, Style, palette, wrap_sentences
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_most
-from symlab.study.curves import Curve, curves
-from symlab.study.facets import assign_looks, facets
+from symlab.study.curves import Curve
+from symlab.study.facets import assign_looks, facets, labelled
 from symlab.study.tables import need
 
 TABLE = "sparsity_runs.csv"
-SETTING = ("source", "M", "d")
+SETTING = ["source", "M", "d"]
 
 
 def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
     """Fig. 5: PQ index of the row norms against m, by learning rate and of uniform samples, a panel an (M, d)."""
     table = need(tables, TABLE)
-    runs = trained(table)
+    runs = students.trained(table)
     if runs["c"].round(6).nunique() < 2 or table["m"].nunique() < 2:
         raise UserError(
             f"{drawing.key_of(table, 'sparsity')} needs trained runs of at least two values of c and two of m."
         )
-    rows = keep(table)
+    rows = students.keep(table)
     rate = rows["c"].round(6).map("c = {:g}".format)
     rows = rows.assign(
-        label=np.where(rows["source"] == UNIFORM, "samples", rows["source"].map(drawing.SHORT) + ", " + rate),
+        label=np.where(rows["source"] == students.UNIFORM, "samples", rows["source"].map(drawing.SHORT) + ", " + rate),
         title=[f"$M$ = {M}, $d$ = {d}" for M, d in zip(rows["M"], rows["d"], strict=True)],
     )
     names = [name for name in dict.fromkeys(rows["label"]) if name != "samples"]
     looks = assign_looks(names, style, ordered=True)
-    looks["samples"] = Look(palette(style)[drawing.COLORS[UNIFORM]], (0, (4, 1.5)), "*")
+    looks["samples"] = Look(palette(style)[drawing.COLORS[students.UNIFORM]], (0, (4, 1.5)), "*")
     return facets(
         rows, "m", "pq_rows", looks, column="title", draw=drawing.draw_means, height=2.6,
-        axes={"xlabel": drawing.WIDTH, "ylabel": "PQ index of row norms"},
+        axes=labelled(drawing.WIDTH, "PQ index of row norms"),
         more=lambda axis, part: drawing.mark_widths(part["M"].iloc[0], (2,), axis), entries=drawing.width_marks(),
         note=wrap_sentences([drawing.say_pairs(table, "students")], PAGE, style),
     )  # fmt: skip
@@ -102,7 +94,7 @@ def growth_at_smallest_rate(tables: Tables) -> list[Found]:
         detail = f"{low:.3g} at c = {rates[0]:g}, {high:.3g} at c = {rates[1]:g}"
         if high <= 0:
             return f"{curve.case}: needs a growth at the largest learning rate to compare with ({detail})"
-        return curve.measure(lambda means: over(*_growths(means)), detail)
+        return curve.measure(lambda means: students.over(*_growths(means)), detail)
 
     return _of_extremes(tables, measure)
 
@@ -123,25 +115,25 @@ def excess_over_uniform(tables: Tables) -> list[Found]:
 
         return curve.measure(excess, detail)
 
-    rows = keep(tables[TABLE])
-    both = beside_samples(rows.assign(rate=rows["c"].round(6)))
+    rows = students.keep(tables[TABLE])
+    both = students.beside_samples(rows.assign(rate=rows["c"].round(6)))
     both.loc[both["side"] == "samples", "rate"] = 0.0
-    found = curves(both, ("pq_rows",), ["side", "rate", "m"], SETTING, name_students, "students")
-    return measure_each(found, measure, "needs uniform samples at a width of trained students")
+    lacking = "needs uniform samples at a width of trained students"
+    return students.measure_runs(both, "pq_rows", measure, lacking, ["side", "rate", "m"])
 
 
 def _of_extremes(tables: Tables, measure: Callable[[Curve], Found]) -> list[Found]:
     """A measurement on the runs of the smallest and the largest rate with two widths, at the widths that both have."""
-    rows = trained(keep(tables[TABLE]))
+    rows = students.trained(students.keep(tables[TABLE]))
     # The rate times m / d is not the same number at every width.
     rows = rows.assign(rate=rows["c"].round(6))
     rows = rows[rows.groupby([*SETTING, "rate"])["m"].transform("nunique") > 1]
-    rate = rows.groupby([*SETTING])["rate"]
+    rate = rows.groupby(SETTING)["rate"]
     rows = rows[(rows["rate"] == rate.transform("min")) | (rows["rate"] == rate.transform("max"))]
     rows = rows[rows.groupby([*SETTING, "m"])["rate"].transform("nunique") == 2]
-    rows = rows[rows.groupby([*SETTING])["m"].transform("nunique") > 1]
-    found = curves(rows, ("pq_rows",), ["rate", "m"], SETTING, name_students, "students")
-    return measure_each(found, measure, "needs two learning rates with two widths that both have")
+    rows = rows[rows.groupby(SETTING)["m"].transform("nunique") > 1]
+    lacking = "needs two learning rates with two widths that both have"
+    return students.measure_runs(rows, "pq_rows", measure, lacking, ["rate", "m"])
 
 
 def _rates(curve: Curve) -> list[float]:
@@ -157,54 +149,41 @@ def _growths(means: pd.DataFrame) -> tuple[float, float]:
 
 DECAYING = "The learning rates decay with the width as c d/m, in which the stability limit is nearly constant."
 
+_claim = partial(Claim, bound=above(0), owner="paper", origin="paper", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-5-rate",
         statement="Larger learning rates give sparser students",
         quantity="smallest excess over the widths of the mean PQ index by neuron at the largest learning rate over "
         "that at the smallest",
-        bound=above(0),
-        owner="paper",
-        origin="paper",
         reason=f"'With a smaller learning rate the PQI of minima is smaller': the extreme rates alone. {DECAYING}",
-        tables=(TABLE,),
         measure=rise_with_rate,
     ),
-    Claim(
+    _claim(
         id="permutation-5-growth",
         statement="At a large learning rate students are sparser the wider they are",
         quantity="growth of the mean PQ index by neuron from the smallest to the largest width",
-        bound=above(0),
-        owner="paper",
-        origin="paper",
         reason=f"'When the learning rate is large, the PQI also increases with the increase in width'. {DECAYING}",
-        tables=(TABLE,),
         measure=growth_at_largest_rate,
         why={
             "M = 6, d = 8": "The largest rate at which students are kept is past the sparsity threshold at every "
             "width, and one zero row of 8 counts more than three of 36."
         },
     ),
-    Claim(
+    _claim(
         id="permutation-5-no-growth",
         statement="At a small learning rate wider students are not sparser",
         quantity="growth of the mean PQ index by neuron with width as a fraction of that at the largest rate",
         bound=at_most(0.5),
-        owner="paper",
         origin="ours",
         reason="'This phenomenon is not evident when the learning rate is low': less than half is read as not evident.",
-        tables=(TABLE,),
         measure=growth_at_smallest_rate,
     ),
-    Claim(
+    _claim(
         id="permutation-5-uniform-smallest",
         statement="Uniform samples of the minima are less sparse than any trained student",
         quantity="smallest excess of the mean PQ index by neuron of trained students over that of uniform samples",
-        bound=above(0),
-        owner="paper",
-        origin="paper",
         reason="'The uniformly sampled minima have the smallest PQI or sparsity.'",
-        tables=(TABLE,),
         measure=excess_over_uniform,
         why={
             "M = 6, d = 8": "Below the sparsity threshold gradient descent makes the rows of a type nearly equal, "

@@ -8,17 +8,16 @@ from functools import partial
 
 import pandas as pd
 
-from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.rate_threshold import BELOW, LACKING, SETTING, THRESHOLD, select_setting
-from symlab.papers.permutation_invariance.student_rows import keep, measure_each, over, trained
+from symlab.papers.permutation_invariance.students import keep, measure_each, over, trained
 from symlab.plotting.style import PAGE, Look, Style, line_entry, palette, wrap_sentences
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_most, between
 from symlab.study.curves import Curve, curves
-from symlab.study.facets import Panel, draw_grid
-from symlab.study.tables import need
+from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.tables import need, need_several
 
 TABLE = "learning_rates_runs.csv"
 STABILITY = r"$2/\lambda_{\max}$, no zero rows"
@@ -34,11 +33,10 @@ LINES = {
 def against_learning_rate(tables: Tables, style: Style) -> Figure:
     """Fig. 6: PQ index of all entries (and of those above 1e-3), that of row norms, and the number of zero rows, by lr.
 
-    A row an (M, d, m). The vertical line is 2 / lambda_max of the Hessian, mean over runs that ended without zero rows.
+    A row an (M, d, m).
     """
     table = trained(need(tables, TABLE))
-    if table["lr"].nunique() < 3:
-        raise UserError("teacher_student.learning_rates needs trained runs of at least three values of lr.")
+    need_several(table, "lr", drawing.key_of(tables[TABLE], "learning_rates"), 3)
     rows = pd.concat(
         keep(table).assign(panel=panel, label=name, value=lambda rows, column=column: rows[column])
         for column, (panel, name) in LINES.items()
@@ -46,22 +44,17 @@ def against_learning_rate(tables: Tables, style: Style) -> Figure:
     colors = palette(style)
     styles = Look(colors[0]), Look(colors[2], "--", "s"), Look(colors[4], "-", "D"), Look(colors[3], "-", "^")
     looks = {name: look for (_, name), look in zip(LINES.values(), styles, strict=True)}
-    students = list(rows.groupby(["M", "d", "m"], sort=False))
-    grid = [
-        [
-            Panel(
-                part,
-                "lr",
-                "value",
-                {"xlabel": drawing.LR, "ylabel": panel},
-                drawing.draw_means,
-                more=partial(_draw_limit, of_student),
-            )
-            for panel, part in of_student.groupby("panel", sort=False)
-        ]
-        for _, of_student in students
-    ]
-    names = [f"$M$ = {M}, $d$ = {d}, $m$ = {m}" for (M, d, m), _ in students]
+    kinds = list(rows.groupby(["M", "d", "m"], sort=False))
+    grid = []
+    for _, of_kind in kinds:
+        limit, panels = partial(_draw_limit, of_kind), of_kind.groupby("panel", sort=False)
+        grid.append(
+            [
+                Panel(part, "lr", "value", labelled(drawing.LR, str(name)), drawing.draw_means, more=limit)
+                for name, part in panels
+            ]
+        )
+    names = [f"$M$ = {M}, $d$ = {d}, $m$ = {m}" for (M, d, m), _ in kinds]
     entry = line_entry(STABILITY, color=drawing.MARK_COLOR, linestyle=(0, (1, 1.2)), linewidth=1.0)
     return draw_grid(
         grid, looks, sharex=True, sharey=False, height=2.2, rows_named=names if len(names) > 1 else (),
@@ -108,14 +101,12 @@ def zero_rows_below(tables: Tables) -> list[Found]:
 
 
 def first_with_zero_rows(tables: Tables) -> list[Found]:
-    """The smallest learning rate at which every other student or more has a zero row; infinite if none has.
-
-    The threshold itself is between the rate before it and this one.
-    """
+    """The smallest learning rate at which every other student or more has a zero row; infinite if none has."""
 
     def measure(curve: Curve) -> Found:
         first = _threshold(curve.means)
         detail = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve.means["zero_rows"].items() if lr >= BELOW)
+        # The threshold itself is between the rate before and this one.
         before = max((lr for lr in curve.places if lr < first), default=0.0)
         between = (math.nextafter(before, first), first) if math.isfinite(first) else None
         return curve.measure(_threshold, f"zero rows: {detail}; {_range(curve)}", between)
@@ -166,45 +157,37 @@ def _range(curve: Curve) -> str:
     return f"learning rates {curve.places[0]:g} to {curve.places[-1]:g}"
 
 
+_claim = partial(Claim, owner="paper", origin="pilot", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-6-dense-below",
         statement="Below the threshold gradient descent switches no neuron off",
         quantity=f"largest mean number of zero rows of a student over the learning rates up to {BELOW}",
         bound=at_most(0),
-        owner="paper",
-        origin="pilot",
         reason=f"'Having no zero rows', the paper says. {SETTING} It had no zero row at rates up to {BELOW}.",
-        tables=(TABLE,),
         measure=zero_rows_below,
         why={
             "": f"Students have a row shorter than 0.01 just below a rate of {THRESHOLD}: the threshold is at the "
             "stability limit, which differs between students (the dotted line is its mean)."
         },
     ),
-    Claim(
+    _claim(
         id="permutation-6-threshold",
         statement="At a learning rate near 2 whole neurons become exactly zero",
         quantity="smallest learning rate at which the mean number of zero rows of a student is 0.5 or more",
         bound=between(1.9, 2.1),
-        owner="paper",
-        origin="pilot",
         reason=f"The paper: 'for example, learning rate = 2'. {SETTING} One step of 0.1 is left on either side.",
-        tables=(TABLE,),
         measure=first_with_zero_rows,
     ),
-    Claim(
+    _claim(
         id="permutation-6-jump",
         statement="Sparsity is flat below the threshold and jumps at it",
         quantity=f"range of the mean PQ index by neuron over the learning rates up to {BELOW} as a fraction of the "
         "jump at the first rate with zero rows",
         bound=at_most(0.5),
-        owner="paper",
-        origin="pilot",
         reason=f"{SETTING} Half was chosen when it had 0.05 to 0.065 below and 0.13 at 2, so 0.23. At a minimum the "
         "paper's index of all entries follows from this one, 1 − (1 − I)/d; of unconverged students it measures what "
         "is left off the axes.",
-        tables=(TABLE,),
         measure=spread_below_over_jump,
     ),
 )

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
+from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import method_looks, width_axis
-from symlab.papers.permutation_invariance.network_rows import (
-    DIRECT,
-    LACKING,
-    MIDDLE_OVER_ENDS,
-    UP_AND_DOWN,
-    as_in_fig_7,
-    drawn_networks,
-    kinds,
-    middle_over_ends,
-    network_curves,
-    networks,
-)
-from symlab.papers.permutation_invariance.student_rows import measure_each, over
+from symlab.papers.permutation_invariance.students import measure_each, over
 from symlab.plotting.style import ERROR_ALPHA, Look, Style
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -35,8 +26,8 @@ STEPS = (
 
 def barrier_against_width(tables: Tables, style: Style) -> Figure:
     """Fig. 7: barrier of the train loss against width, direct and permuted by each matching, mean and 10-90 % band."""
-    rows = drawn_networks(need(tables, TABLE), 3)
-    n = rows.groupby(["width", "method", *kinds(rows)], dropna=False).size().min()
+    rows = networks.drawn(need(tables, TABLE), 3)
+    n = rows.groupby(["width", "method", *networks.kinds(rows)], dropna=False).size().min()
     return facets(
         rows, "width", "barrier_max", method_looks(style), column="kind", line="method", draw=_percentiles, height=2.6,
         axes={**width_axis(rows["width"]), "ylabel": "barrier of the train loss (NLL)"},
@@ -78,36 +69,34 @@ def direct_stays(tables: Tables) -> list[Found]:
         detail = f"{barrier.min():.3g} to {barrier.max():.3g}"
         return curve.measure(lambda means: over(means["barrier_max"].min(), means["barrier_max"].max()), detail)
 
-    rows = networks(as_in_fig_7(tables[TABLE]))
-    return measure_each(network_curves(rows[rows["matching"] == DIRECT], by=kinds(rows)), measure, LACKING)
+    rows = networks.train_rows(networks.as_in_fig_7(tables[TABLE]))
+    found = networks.mean_curves(rows[rows["matching"] == networks.DIRECT], by=networks.kinds(rows))
+    return measure_each(found, measure, networks.LACKING)
 
 
+_claim = partial(Claim, owner="paper", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-7-peak",
-        statement=UP_AND_DOWN,
-        quantity=MIDDLE_OVER_ENDS,
+        statement=networks.UP_AND_DOWN,
+        quantity=networks.MIDDLE_OVER_ENDS,
         bound=above(1),
-        owner="paper",
         origin="paper",
         reason="'The barrier goes up and then goes down as the width increases', with its peak near a width of 25.",
-        tables=(TABLE,),
-        measure=lambda tables: middle_over_ends(as_in_fig_7(tables[TABLE])),
+        measure=lambda tables: networks.middle_over_ends(networks.as_in_fig_7(tables[TABLE])),
         why={
             "mnist, depth 4, activation matching": "The barrier is largest at the narrowest width of the paper and "
             f"falls from there. {STEPS}",
             "mnist, depth 4, weight matching": f"The barrier changes little with the width, without a peak. {STEPS}",
         },
     ),
-    Claim(
+    _claim(
         id="permutation-7-direct",
         statement="Without matching the barrier stays large at all widths",
         quantity="smallest mean direct loss barrier (training set) over the widths as a fraction of the largest",
         bound=at_least(1 / 3),
-        owner="paper",
         origin="ours",
         reason="'The NLL is constantly large for all widths': a third of the largest is read as not vanishing.",
-        tables=(TABLE,),
         measure=direct_stays,
     ),
 )

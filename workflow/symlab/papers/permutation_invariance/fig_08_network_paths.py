@@ -6,26 +6,16 @@ from functools import partial
 
 import pandas as pd
 
-from symlab.papers.permutation_invariance.drawing import PATH_AXES, method_looks
-from symlab.papers.permutation_invariance.network_rows import (
-    DIRECT,
-    LACKING,
-    as_in_fig_7,
-    drawn_networks,
-    kinds,
-    matched_networks,
-    name_networks,
-    network_curves,
-    networks,
-)
-from symlab.papers.permutation_invariance.student_rows import measure_each, over
+from symlab.papers.permutation_invariance import networks
+from symlab.papers.permutation_invariance.drawing import method_looks, path_panel
+from symlab.papers.permutation_invariance.students import measure_each, over
 from symlab.plotting.settings import Style
 from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.curves import Curve, curves
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import draw_grid
 from symlab.study.tables import need
 
 BARRIERS, CURVES = "barriers.csv", "curves.csv"
@@ -35,23 +25,12 @@ PEAK = 25
 
 def paths_at_three_widths(tables: Tables, style: Style) -> Figure:
     """Fig. 8: train loss along lambda at the smallest width, at the one nearest to the paper's 25, and the largest."""
-    rows = drawn_networks(need(tables, CURVES), 3)
+    rows = networks.drawn(need(tables, CURVES), 3)
     grid, names = [], []
     for name, part in rows.groupby("kind", sort=False):
         first, *between, last = sorted(part["width"].unique())
         shown = [first, min(between, key=lambda width: abs(width - PEAK)), last]
-        grid.append(
-            [
-                Panel(
-                    part[part["width"] == width],
-                    "lambda",
-                    "loss",
-                    {**PATH_AXES, "title": f"width {width:g}"},
-                    options={"marker": False},
-                )
-                for width in shown
-            ]
-        )
+        grid.append([path_panel(part[part["width"] == width], f"width {width:g}") for width in shown])
         names.append(str(name))
     return draw_grid(grid, method_looks(style), line="method", rows_named=names, note=over_pairs(rows))
 
@@ -80,8 +59,8 @@ def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
         detail = f"{permuted:.3g} against {direct:.3g} at width {width:g}"
         return curve.measure(lambda means: over(*means.loc[width]), detail)
 
-    rows = matched_networks(as_in_fig_7(tables[BARRIERS]))
-    return measure_each(network_curves(rows, ("barrier_max", "direct")), measure, LACKING)
+    rows = networks.matched(networks.as_in_fig_7(tables[BARRIERS]))
+    return measure_each(networks.mean_curves(rows, ("barrier_max", "direct")), measure, networks.LACKING)
 
 
 def ends_of_path(tables: Tables) -> list[Found]:
@@ -94,55 +73,46 @@ def ends_of_path(tables: Tables) -> list[Found]:
         detail = f"largest at width {fractions(curve.means).idxmax():g}; {len(curve.places)} widths"
         return curve.measure(lambda means: fractions(means).max(), detail)
 
-    rows = networks(as_in_fig_7(tables[CURVES]), 1)
-    direct = rows[rows["matching"] == DIRECT]
+    rows = networks.train_rows(networks.as_in_fig_7(tables[CURVES]), 1)
+    direct = rows[rows["matching"] == networks.DIRECT]
     # A pair is a row, and a place on its path a column.
-    paths = direct.pivot(index=[*kinds(rows), "width", "mask_seed", "pair"], columns="lambda", values="loss")
-    found = curves(paths.reset_index(), list(paths.columns), "width", kinds(rows), name_networks)
-    return measure_each(found, measure, LACKING)
+    paths = direct.pivot(index=[*networks.kinds(rows), "width", "mask_seed", "pair"], columns="lambda", values="loss")
+    found = curves(paths.reset_index(), list(paths.columns), "width", networks.kinds(rows), networks.name_networks)
+    return measure_each(found, measure, networks.LACKING)
 
 
+_claim = partial(Claim, owner="paper", origin="ours", tables=(BARRIERS,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-8-peak",
         statement="Where the matched barrier peaks, matching helps little",
         quantity="permuted as a fraction of direct mean loss barrier at that width",
         bound=at_least(0.5),
-        owner="paper",
-        origin="ours",
         reason="'When the model width is m = 25, the effect of permutation is pretty limited': half is read as that.",
-        tables=(BARRIERS,),
         measure=partial(permuted_over_direct, at_peak=True),
         why={
             "mnist, depth 4, activation matching": "Matching by activations removes most of the barrier at every "
             "width, also at the narrowest, where most is left."
         },
     ),
-    Claim(
+    _claim(
         id="permutation-8-wide",
         statement="At the largest width matching removes most of the barrier",
         quantity="permuted as a fraction of direct mean loss barrier",
         bound=at_most(0.25),
-        owner="paper",
-        origin="ours",
         reason="The paper's permuted curve is far below the direct one in that panel; less than a quarter is read as "
         "far below.",
-        tables=(BARRIERS,),
         measure=partial(permuted_over_direct, at_peak=False),
         why={
             "mnist, depth 4, weight matching": "Matching by weights leaves more of the barrier than matching by "
             "activations at every width."
         },
     ),
-    Claim(
+    _claim(
         id="permutation-8-ends",
         statement="The trained networks themselves fit the data",
-        quantity=(
-            "their mean loss as a fraction of the largest on the direct path, at the width where that is largest"
-        ),
+        quantity="their mean loss as a fraction of the largest on the direct path, at the width where that is largest",
         bound=at_most(0.1),
-        owner="paper",
-        origin="ours",
         reason="The paper's curves end near 0; a tenth of their height is read as near.",
         tables=(CURVES,),
         measure=ends_of_path,

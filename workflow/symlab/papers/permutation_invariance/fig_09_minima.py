@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import key_of
-from symlab.papers.permutation_invariance.student_rows import keep, name_students, trained
-from symlab.plotting.style import ERROR_ALPHA, Look, Style, line_entry, palette
+from symlab.papers.permutation_invariance.students import keep, name_students, trained
+from symlab.plotting.style import ERROR_ALPHA, Color, Look, Style, line_entry, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases_of
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, labelled
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from symlab.plotting.style import Color
 
 RUNS, ENTRIES = "doubled_types_runs.csv", "column_entries.csv"
 # Below five expected runs a type the distribution of the statistic is not chi-squared.
@@ -31,11 +27,7 @@ COUNTS = "a: runs"
 
 
 def doubled_types_and_entries(tables: Tables, style: Style) -> Figure:
-    """Fig. 9: a, how often each type is the one with most rows; b, sorted entries of a column beside those expected.
-
-    Expected are equal shares with their binomial standard deviation in a, the ordered uniform distribution on the
-    simplex in b.
-    """
+    """Fig. 9: a, how often each type is the one with most rows; b, sorted entries of a column beside those expected."""
     runs, entries = trained(need(tables, RUNS)), need(tables, ENTRIES)
     counted = keep(runs[runs["doubled_type"] > 0])
     if counted.empty:
@@ -50,16 +42,14 @@ def doubled_types_and_entries(tables: Tables, style: Style) -> Figure:
     grid = [
         Panel(
             by_type, "type", "runs",
-            {"title": f"$M$ = {M}, $d$ = {d}, $m$ = {m}; {len(counted)} of {len(runs)} runs",
-             "xticks": list(by_type["type"]),
-             "xlabel": "type (teacher neuron) with most rows", "ylabel": "number of runs"},
+            labelled("type (teacher neuron) with most rows", "number of runs", xticks=list(by_type["type"]),
+                     title=f"$M$ = {M}, $d$ = {d}, $m$ = {m}; {len(counted)} of {len(runs)} runs"),
             _draw_bars, more=partial(_draw_equal, len(counted), M, color),
         ),
         Panel(
             entries, "rank", "mean",
-            {"title": f"$M$ = {first['M']}, $d$ = {first['d']}, $m$ = {first['m']}; {first['runs']} runs",
-             "xticks": sorted(set(entries["rank"])), "xlabel": "rank of the entry (1: largest)",
-             "ylabel": "entry of column 1 of $W$"},
+            labelled("rank of the entry (1: largest)", "entry of column 1 of $W$", xticks=sorted(set(entries["rank"])),
+                     title=f"$M$ = {first['M']}, $d$ = {first['d']}, $m$ = {first['m']}; {first['runs']} runs"),
             _draw_entries, more=partial(_draw_simplex, entries, color),
         ),
     ]  # fmt: skip
@@ -159,28 +149,25 @@ def distance_from_simplex(tables: Tables) -> list[Found]:
     return found
 
 
+_claim = partial(Claim, owner="paper", origin="ours")
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-9-doubled-types",
         statement="Each of the teacher's neurons is as likely as any other to be the one that a student of M + 1 "
         "neurons has twice (Fig. 9a)",
         quantity="p value of Pearson's χ² test",
         bound=above(0.01),
-        owner="paper",
-        origin="ours",
         reason="'Each neuron indeed gets assigned to different classes with equal probability': a true statement "
         "fails at this level once in a hundred.",
         tables=(RUNS,),
         measure=p_of_doubled_types,
     ),
-    Claim(
+    _claim(
         id="permutation-9-column",
         statement="The shares of one teacher neuron that a student's neurons take, sorted, are those of a uniform "
         "point of the simplex (Fig. 9b)",
         quantity="largest difference of a mean share from the expected one over the ranks, in its standard error",
         bound=at_most(3.3),
-        owner="paper",
-        origin="ours",
         reason="'Consistent with sampling from an exponential distribution': of ten true means the largest is off by "
         "more than 3.3 standard errors less than once in a hundred. The paper initialises with 1/(md) (appendix B.1).",
         tables=(ENTRIES,),

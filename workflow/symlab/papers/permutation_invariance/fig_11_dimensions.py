@@ -8,23 +8,15 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
-from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.student_rows import (
-    barriers,
-    decades,
-    measure_each,
-    student_curves,
-    trained,
-)
+from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.settings import Style
 from symlab.plotting.style import line_entry
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, below, between, slope
 from symlab.study.curves import Curve
-from symlab.study.facets import Panel
-from symlab.study.tables import need
+from symlab.study.facets import Panel, labelled
+from symlab.study.tables import need, need_several
 
 TABLE = "dimensions_barriers.csv"
 PANELS = (4, 16, 64, 128)
@@ -33,23 +25,18 @@ SLOPE = "slope −1"
 
 
 def by_dimension(tables: Tables, style: Style) -> Figure:
-    """Fig. 11: barriers of the first M against m, a panel a d, and in the last panel against d at the m nearest 2M.
+    """Fig. 11: barriers of the first M against m, a panel a d of the paper's (of all where there are not two of these).
 
-    The panels before the last are of the paper's d, of which two must be there; else of all.
+    In the last panel against d at the m nearest 2M.
     """
     table = need(tables, TABLE)
     M = table["M"].iloc[0]
     rows = table[(table["M"] == M) & (table["m"] > M)]
-    if rows["d"].nunique() < 2:
-        raise UserError(f"{drawing.key_of(table, 'dimensions')} needs at least two values of d.")
+    need_several(rows, "d", drawing.key_of(table, "dimensions"))
     width = min(sorted(rows["m"].unique()), key=lambda m: abs(m - 2 * M))
-    across = drawing.label(barriers(rows[rows["m"] == width]))
-    last = Panel(
-        across, "d", "barrier",
-        {"title": f"$m$ = {width}", "xlabel": "input dimension $d$", "xscale": "log", "yscale": "log",
-         "xticks": _some(across["d"])},
-        drawing.draw_means, more=partial(_draw_slope, across),
-    )  # fmt: skip
+    across = drawing.label(students.barriers(rows[rows["m"] == width]))
+    axes = labelled("input dimension $d$", "", "xy", title=f"$m$ = {width}", xticks=_some(across["d"]))
+    last = Panel(across, "d", "barrier", axes, drawing.draw_means, more=partial(_draw_slope, across))
     named = rows[rows["d"].isin(PANELS)]
     shown = named if named["d"].nunique() > 1 else rows
     entries = [line_entry(SLOPE, color="0.6", linewidth=1.2)]
@@ -90,13 +77,13 @@ FIGURES = (
 
 def fall_with_d(tables: Tables) -> list[Found]:
     """Slope of log mean barrier over the widths above M against log d, of trained students, direct and matched."""
-    return _slopes(trained(barriers(tables[TABLE])), lambda means: means["barrier"])
+    return _slopes(students.trained(students.barriers(tables[TABLE])), lambda means: means["barrier"])
 
 
 def change_of_gap(tables: Tables) -> list[Found]:
     """Slope of log(direct / matched), of mean barriers over the widths above M, against log d, of trained students."""
-    rows = trained(barriers(tables[TABLE]))
-    return _slopes(rows[rows["matching"] != "direct"], lambda means: 10.0 ** decades(means))
+    rows = students.trained(students.barriers(tables[TABLE]))
+    return _slopes(rows[rows["matching"] != "direct"], lambda means: 10.0 ** students.decades(means))
 
 
 def _slopes(rows: pd.DataFrame, quantity: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
@@ -114,32 +101,29 @@ def _slopes(rows: pd.DataFrame, quantity: Callable[[pd.DataFrame], pd.Series]) -
         widths = curve.places.unique("m").size
         return curve.measure(lambda means: slope(levels(means)), f"{detail}; {widths} widths")
 
-    found = student_curves(rows, ["d", "m"], key)
-    return measure_each(found, measure, "needs trained students at a width above M at three dimensions")
+    lacking = "needs trained students at a width above M at three dimensions"
+    return students.measure_barriers(rows, measure, lacking, ["d", "m"], key)
 
 
+_claim = partial(Claim, owner="paper", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-11-fall",
         statement="The barrier between trained students falls as the inputs' dimension grows",
         quantity="slope of log barrier, mean over the widths above M, against log d",
         bound=below(0),
-        owner="paper",
         origin="paper",
         reason="'The barrier is decreasing when d is going up.' That of samples is proportional to 1/d by its formula.",
-        tables=(TABLE,),
         measure=fall_with_d,
     ),
-    Claim(
+    _claim(
         id="permutation-11-gap",
         statement="Matching lowers the barrier of trained students by the same factor at every dimension",
         quantity="slope of log of direct over matched barrier, means over the widths above M, against log d",
         bound=between(-0.1, 0.1),
-        owner="paper",
         origin="ours",
         reason="'The gap remains almost the same': a change by a tenth of a decade, which is a quarter, at ten times "
         "the dimension is read as almost none. That of samples does not depend on d by its formula.",
-        tables=(TABLE,),
         measure=change_of_gap,
     ),
 )

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from symlab.errors import UserError
-from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.student_rows import (
-    DIRECT,
-    barriers,
-    decades,
-    measure_each,
-    student_curves,
-    without_barrier,
-)
+from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.settings import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.curves import Curve
-from symlab.study.tables import need
+from symlab.study.tables import need, need_several
 
 TABLE = "teachers_barriers.csv"
 
@@ -31,10 +23,7 @@ def by_teacher_width(tables: Tables, style: Style) -> Figure:
     """Fig. 12: barriers against m / M > 1 at the first d, a panel an M."""
     table = need(tables, TABLE)
     rows = table[(table["d"] == table["d"].iloc[0]) & (table["m"] > table["M"])]
-    if rows["M"].nunique() < 2:
-        raise UserError(
-            f"{drawing.key_of(table, 'teachers')} needs at least two values of M, with widths m above each."
-        )
+    need_several(rows, "M", drawing.key_of(table, "teachers"))
     axes = {"xlabel": "relative width $m / M$"}
     return drawing.draw_barriers(rows, "ratio", ["M"], "teachers", style, axes=axes, sharex=True)
 
@@ -67,9 +56,9 @@ def growth_with_M(tables: Tables) -> list[Found]:
 
     def measure(curve: Curve) -> Found:
         detail = ", ".join(f"M = {M:g}: {level:.3g}" for M, level in curve.means["barrier"].items())
-        return without_barrier(curve) or curve.measure(smallest_step, detail)
+        return students.without_barrier(curve) or curve.measure(smallest_step, detail)
 
-    return _at_2M(barriers(tables[TABLE]), measure)
+    return _at_2M(students.barriers(tables[TABLE]), measure)
 
 
 def growth_of_gap(tables: Tables) -> list[Found]:
@@ -77,14 +66,14 @@ def growth_of_gap(tables: Tables) -> list[Found]:
 
     def smallest_rise(means: pd.DataFrame) -> float:
         with np.errstate(invalid="ignore"):
-            return float(np.diff(decades(means)).min())
+            return float(np.diff(students.decades(means)).min())
 
     def measure(curve: Curve) -> Found:
-        detail = ", ".join(f"M = {M:g}: {gap:.3g}" for M, gap in decades(curve.means).items())
+        detail = ", ".join(f"M = {M:g}: {gap:.3g}" for M, gap in students.decades(curve.means).items())
         return curve.measure(smallest_rise, detail)
 
-    rows = barriers(tables[TABLE])
-    return _at_2M(rows[rows["matching"] != DIRECT], measure)
+    rows = students.barriers(tables[TABLE])
+    return _at_2M(rows[rows["matching"] != students.DIRECT], measure)
 
 
 def _at_2M(rows: pd.DataFrame, measure: Callable[[Curve], Found]) -> list[Found]:
@@ -92,30 +81,25 @@ def _at_2M(rows: pd.DataFrame, measure: Callable[[Curve], Found]) -> list[Found]
     key = ["source", "d", "matching"]
     rows = rows[rows["m"] == 2 * rows["M"]]
     rows = rows[rows.groupby(key)["M"].transform("nunique") > 1]
-    return measure_each(student_curves(rows, "M", key), measure, "needs students of m = 2M for two teachers")
+    return students.measure_barriers(rows, measure, "needs students of m = 2M for two teachers", "M", key)
 
 
+_claim = partial(Claim, owner="paper", origin="paper", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-12-growth",
         statement="Both barriers, direct and matched, grow with the teacher's width",
         quantity="smallest ratio of the mean barrier at m = 2M to that at the next smaller M",
         bound=above(1),
-        owner="paper",
-        origin="paper",
         reason="The order of the paper's panels: 'the barrier is increasing when d is going up', where d means M.",
-        tables=(TABLE,),
         measure=growth_with_M,
     ),
-    Claim(
+    _claim(
         id="permutation-12-gap",
         statement="Matching lowers the barrier by a larger factor the wider the teacher",
         quantity="smallest rise of log10 of direct over matched barrier at m = 2M from one M to the next",
         bound=above(0),
-        owner="paper",
-        origin="paper",
         reason="'The gap between the permuted barrier and direct barrier also becomes larger.'",
-        tables=(TABLE,),
         measure=growth_of_gap,
     ),
 )

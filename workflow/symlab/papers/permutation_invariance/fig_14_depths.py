@@ -7,16 +7,16 @@ from functools import partial
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import width_axis
-from symlab.papers.permutation_invariance.network_rows import EXPLORATORY, drawn_networks, network_curves, networks
-from symlab.papers.permutation_invariance.student_rows import measure_each
+from symlab.papers.permutation_invariance.students import measure_each
 from symlab.plotting.style import MARKERS, Look, Style, mark_entry, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_most
 from symlab.study.curves import Curve
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need, one_matching, where
 
 TABLE = "barriers.csv"
@@ -24,12 +24,8 @@ EDGE = "at an end of the widths: no peak"
 
 
 def peak_against_depth(tables: Tables, style: Style) -> Figure:
-    """Fig. 14: the width at which the mean permuted barrier is largest, against depth, after the curves.
-
-    The barrier is that of the train loss under the first matching. A hollow mark is a largest barrier at the smallest
-    or largest width, which is no peak.
-    """
-    rows = one_matching(drawn_networks(need(tables, TABLE), 3))
+    """Fig. 14: barriers of the train loss under the first matching, and the width of the largest against depth."""
+    rows = one_matching(networks.drawn(need(tables, TABLE), 3))
     rows = rows[rows["aligned"] & rows["depth"].notna()]
     depths = sorted(rows["depth"].unique())
     if len(depths) < 2:
@@ -48,10 +44,10 @@ def peak_against_depth(tables: Tables, style: Style) -> Figure:
     names = list(peaks["dataset"].unique())
     hues = [palette(style)[number] for number in (3, 4, 8, 9)]
     looks = {name: Look(hue, "-", mark) for name, hue, mark in zip(names, hues, MARKERS, strict=False)}
-    last_axes = {
-        "xlabel": "depth (weight layers)", "ylabel": "width of the largest mean barrier", "xticks": depths,
-        "xlim": (depths[0] - 0.4, depths[-1] + 0.4), "ylim": (0, 1.25 * peaks["peak"].max()),
-    }  # fmt: skip
+    last_axes = labelled(
+        "depth (weight layers)", "width of the largest mean barrier", xticks=depths,
+        xlim=(depths[0] - 0.4, depths[-1] + 0.4), ylim=(0, 1.25 * peaks["peak"].max()),
+    )  # fmt: skip
     grid.append(Panel(peaks.assign(label=peaks["dataset"]), "depth", "peak", last_axes, _draw_peaks))
     entries = [mark_entry(EDGE, "o", markerfacecolor="white", markeredgecolor="0.4")] if peaks["at_end"].any() else []
     return draw_grid(
@@ -93,7 +89,7 @@ FIGURES = (
 
 def steps_between_depths(tables: Tables) -> list[Found]:
     """How many widths apart the peaks of the mean permuted barrier are at most over depths, for each data set."""
-    rows = _permuted(tables[TABLE])
+    rows = networks.matched(tables[TABLE])
 
     def steps(curve: Curve, means: pd.DataFrame) -> float:
         widths = sorted(rows.loc[rows["dataset"] == curve.case.key["dataset"], "width"].unique())
@@ -110,7 +106,7 @@ def steps_between_depths(tables: Tables) -> list[Found]:
 
 def peak_of_cifar_over_mnist(tables: Tables) -> list[Found]:
     """Peak width of the mean permuted barrier on CIFAR-10 as a multiple of that on MNIST, for each depth."""
-    rows = _permuted(tables[TABLE])
+    rows = networks.matched(tables[TABLE])
     # CIFAR-10 comes from its archive or from JPEG images.
     rows = rows.assign(source=rows["source"].replace({"cifar10_jpeg": "cifar10"}))
 
@@ -126,15 +122,10 @@ def peak_of_cifar_over_mnist(tables: Tables) -> list[Found]:
     return measure_each(found, measure, "needs networks of one depth and three widths on both MNIST and CIFAR-10")
 
 
-def _permuted(table: pd.DataFrame) -> pd.DataFrame:
-    rows = networks(table)
-    return rows[rows["aligned"].astype(bool)]
-
-
 def _of_several(rows: pd.DataFrame, by: list[str], over: str) -> list[Curve]:
     """Curves against width over several depths or data sets, where there are two of these."""
     rows = rows[rows.groupby(by)[over].transform("nunique") > 1]
-    return network_curves(rows, along=[over, "width"], by=by)
+    return networks.mean_curves(rows, along=[over, "width"], by=by)
 
 
 def _peaks(means: pd.DataFrame) -> pd.Series:
@@ -149,35 +140,30 @@ def _without_peak(curve: Curve) -> str:
     return f"{curve.case}: needs networks of several depths or data sets with a peak within them" if ends.any() else ""
 
 
+_claim = partial(Claim, owner="paper", origin="ours", tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="permutation-14-depth",
         statement="The width at which the matched barrier peaks does not move with depth",
         quantity="distance of the peaks over the depths, in steps of the grid of widths",
         bound=at_most(1),
-        owner="paper",
-        origin="ours",
-        reason=("The paper says about constant; one step of the grid is within what the peak of a noisy mean moves."),
-        tables=(TABLE,),
+        reason="The paper says about constant; one step of the grid is within what the peak of a noisy mean moves.",
         measure=steps_between_depths,
         why={
             "": "The peak of a mean over few pairs moves by a step or two of so coarse a grid of widths by chance, "
-            f"and short training moves it too. {EXPLORATORY}; this run is exploratory."
+            f"and short training moves it too. {networks.EXPLORATORY}; this run is exploratory."
         },
     ),
-    Claim(
+    _claim(
         id="permutation-14-dataset",
         statement="The width at which the matched barrier peaks is larger on CIFAR-10 than on MNIST",
         quantity="ratio of the peak widths",
         bound=above(1),
-        owner="paper",
-        origin="ours",
         reason="The paper's curve of CIFAR-10 lies above that of MNIST; it states no number.",
-        tables=(TABLE,),
         measure=peak_of_cifar_over_mnist,
         why={
             "": "Small subsets and short training leave networks far from the fits that the paper compares, and a "
-            f"coarse grid of widths need not tell two peaks apart. {EXPLORATORY}; this run is exploratory."
+            f"coarse grid of widths need not tell two peaks apart. {networks.EXPLORATORY}; this run is exploratory."
         },
     ),
 )

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance.drawing import PATH_AXES, method_looks, wrap
-from symlab.papers.permutation_invariance.network_rows import (
-    EXPLORATORY,
-    MIDDLE_OVER_ENDS,
-    UP_AND_DOWN,
-    drawn_networks,
-    middle_over_ends,
-)
+from symlab.papers.permutation_invariance import networks
+from symlab.papers.permutation_invariance.drawing import method_looks, path_panel, wrap
 from symlab.plotting.settings import Style
 from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables, above
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import draw_grid
 from symlab.study.tables import need, where
 
 TABLE = "barriers.csv"
@@ -25,15 +19,9 @@ MOST_PANELS = 9
 
 def paths_by_width(tables: Tables, style: Style) -> Figure:
     """Fig. 15: train loss along lambda, direct and permuted, a panel a width (multiplier), data set and depth."""
-    rows = drawn_networks(need(tables, "curves.csv"), 1)
+    rows = networks.drawn(need(tables, "curves.csv"), 1)
     grid = [
-        Panel(
-            part,
-            "lambda",
-            "loss",
-            {**PATH_AXES, "title": ", ".join(filter(None, [kind, f"width {width:g}"]))},
-            options={"marker": False},
-        )
+        path_panel(part, ", ".join(filter(None, [kind, f"width {width:g}"])))
         for (kind, width), part in rows.groupby(["kind", "width"])
     ]
     if len(grid) > MOST_PANELS:
@@ -64,17 +52,17 @@ FIGURES = (
 CLAIMS = (
     Claim(
         id="permutation-15-peak",
-        statement=UP_AND_DOWN,
-        quantity=MIDDLE_OVER_ENDS,
+        statement=networks.UP_AND_DOWN,
+        quantity=networks.MIDDLE_OVER_ENDS,
         bound=above(1),
         owner="paper",
         origin="paper",
         reason="'The barrier goes up and then goes down as the width increases', over three widths.",
         tables=(TABLE,),
-        measure=lambda tables: middle_over_ends(tables[TABLE]),
+        measure=lambda tables: networks.middle_over_ends(tables[TABLE]),
         why={
-            "": f"{EXPLORATORY} for this figure, so three widths need not lie on both sides of the peak; networks and "
-            "training here are far smaller than its own, so this is no faithful rerun."
+            "": f"{networks.EXPLORATORY} for this figure, so three widths need not lie on both sides of the peak; "
+            "networks and training here are far smaller than its own, so this is no faithful rerun."
         },
     ),
 )

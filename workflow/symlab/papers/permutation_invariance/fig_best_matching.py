@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.student_rows import MATCHINGS, matched
+from symlab.papers.permutation_invariance.students import MATCHINGS, matched
 from symlab.plotting.settings import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at

@@ -26,10 +26,7 @@ HEADLINE = (
     Sentence(
         "Reordered, their averages are worst at {peak:~} times the known network's width, those of random solutions at "
         "{random:~} times; the paper says 2.",
-        {
-            "peak": _trained("peak-at-2M", _ASSIGNMENT),
-            "random": at("permutation-2-peak-at-2M", M=6, source="uniform"),
-        },
+        {"peak": _trained("peak-at-2M", _ASSIGNMENT), "random": at("permutation-2-peak-at-2M", M=6, source="uniform")},
     ),
     Sentence(
         "Wide trained networks average better than random solutions because they are sparser, as the paper says (their "
@@ -90,10 +87,7 @@ FOUND = (
     Sentence(
         "How trained students share a teacher's neuron among theirs is {paper} standard errors from uniform with the "
         "paper's initialisation, {larger} with a larger one.",
-        {
-            "paper": at("permutation-9-column", init="1/(md)"),
-            "larger": at("permutation-9-column", init="1/√d"),
-        },
+        {"paper": at("permutation-9-column", init="1/(md)"), "larger": at("permutation-9-column", init="1/√d")},
     ),
     Sentence(
         "On MNIST, the matched barrier at widths in between is {activation} (matched by activations) or {weight} (by "
@@ -110,10 +104,7 @@ TERMS = (
     ("teacher, student", "networks f(x) = Σ relu(w·x) of M and of m neurons; the student learns to equal the teacher"),
     ("random minima, samples", "students drawn uniformly from those that equal the teacher, instead of trained"),
     ("barrier", "by how much the loss halfway between two students, or elsewhere on the line, exceeds theirs"),
-    (
-        "direct, matched",
-        "the barrier with neurons as they are, or after one student's are reordered to fit the other",
-    ),
+    ("direct, matched", "the barrier with neurons as they are, or after one student's are reordered to fit the other"),
     ("Algorithm 1", "the paper's matching: neurons of the same teacher neuron, in the order of their size"),
     ("linear assignment", "the matching with the largest sum of inner products of neurons"),
     ("sparsity index (PQ)", "0 if all neurons are equally large, near 1 if few are not zero"),

@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 
 def train_point(grid: Grid, job: Job, **point: Any) -> Tensors:
-    """The students of one size, learning rate and scale of first weights.
-
-    Returns:
-        ``W`` [r, m, d] (float64) and ``steps`` [r].
-
-    Raises:
-        Interrupted: a signal asked to stop, and a checkpoint was written.
-    """
+    """What ``train_students`` gives of one size, learning rate and scale of first weights."""
     from symlab.papers.permutation_invariance.student_training import train_students
 
     key = (job.study, grid.role)

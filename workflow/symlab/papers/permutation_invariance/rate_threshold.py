@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from symlab.papers.permutation_invariance.student_rows import trained
+from symlab.papers.permutation_invariance.students import trained
 
 M, D, WIDTH = 6, 8, 12
 BELOW, THRESHOLD = 1.9, 2.0

@@ -30,30 +30,27 @@ def _rising(values: list[float]) -> list[float]:
 
 
 Sizes = Annotated[
-    Distinct[Positive],
-    Field(min_length=1),
-    BeforeValidator(_listed, json_schema_input_type=Positive | list[Positive]),
+    Distinct[Positive], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Positive | list[Positive])
 ]
 """A whole number from 1 on, or a list of such."""
 Amounts = Annotated[
-    Distinct[Amount],
-    Field(min_length=1),
-    BeforeValidator(_listed, json_schema_input_type=Amount | list[Amount]),
+    Distinct[Amount], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Amount | list[Amount])
 ]
 """A number above 0, or a list of such."""
+
+
+RANDOM = "pairs of random solutions a setting"
 
 
 class Overlap(PointSettings):
     """Overlap P of two random splits of m neurons over M types, exact and by draws (permutation-1)."""
 
     by: ClassVar = {"M": "M"}
+    counts: ClassVar = {RANDOM: "draws"}
 
     M: Sizes = Field(description="Teacher neurons, one number or several.")
     up_to: Annotated[float, Field(gt=1)] = Field(6, description="Largest m in units of M.")
     draws: Annotated[int, Field(ge=100)] = Field(10000, description="Pairs of splits drawn at every m.")
-
-    def scale(self) -> dict[str, int]:
-        return {"draws of the overlap": self.draws}
 
 
 class Samples(PointSettings):
@@ -115,7 +112,7 @@ class Samples(PointSettings):
         return None
 
     def scale(self) -> dict[str, int]:
-        return {"uniform pairs": self.uniform_pairs} if self.uniform_pairs else {}
+        return {RANDOM: self.uniform_pairs} if self.uniform_pairs else {}
 
     def points(self, datasets: Sequence[str] = ()) -> list[Point]:
         return [asdict(size) for size in self.sizes() if size.m >= size.M]
@@ -175,7 +172,7 @@ class Grid(Samples):
         return super().misfit(*with_what)
 
     def scale(self) -> dict[str, int]:
-        return ({"students": self.runs} if self.runs else {}) | super().scale()
+        return ({"trained networks a setting": self.runs} if self.runs else {}) | super().scale()
 
     @property
     def source(self) -> str:

@@ -7,13 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float64
-from torch import Tensor
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
 
 from symlab.networks import Normal
 from symlab.papers.permutation_invariance.population_loss import batch_loss_and_gradient, loss_and_gradient
 from symlab.papers.permutation_invariance.settings import Grid
-from symlab.papers.permutation_invariance.student import Student
 from symlab.papers.permutation_invariance.student_points import STEPS_PER_EPOCH, Point
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
@@ -27,12 +26,21 @@ if TYPE_CHECKING:
 # In units of the loss of the student without neurons: whatever grows beyond it never came back.
 DIVERGED = 1e6
 
-Trained = dict[str, Tensor]
+
+class Student(nn.Module):
+    """f_W(x) = sum_i relu(w_i . x), in float64; the rows of ``linear.weight`` [m, d] are its neurons (Section 2)."""
+
+    def __init__(self, d: int, m: int):
+        super().__init__()
+        self.linear = nn.Linear(d, m, bias=False, dtype=torch.float64)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n 1"]:
+        return torch.relu(self.linear(x)).sum(dim=-1, keepdim=True)
 
 
 def train_students(
     point: Point, seeds: Sequence[int], grid: Grid, key: tuple[str, str], checkpoints: Checkpoints | None = None
-) -> Trained:
+) -> dict[str, Tensor]:
     """Train one student a seed from W ~ N(0, init_std^2) until its population loss is below ``grid.stop_below``.
 
     Args:

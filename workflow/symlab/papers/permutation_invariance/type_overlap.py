@@ -21,25 +21,16 @@ if TYPE_CHECKING:
 
 
 def measure_overlap(settings: Overlap, job: Job, M: int) -> dict[str, pd.DataFrame]:
-    """Overlap of types of two random splits at every width; ``overlap.csv``."""
-    return {"overlap.csv": tabulate_overlap(M, settings.up_to, settings.draws, (job.study, "overlap"))}
-
-
-def tabulate_overlap(M: int, up_to: float, draws: int, seed: tuple[str, ...]) -> pd.DataFrame:
-    """Overlap P at every width m from M to ``up_to`` M: exact T(m, M), its bound and limits (Theorem 5), and by draws.
-
-    Args:
-        seed: names that the draws' generators are derived from, with M and m.
-    """
+    """Overlap P at every width m from M on: exact T(m, M), its bound and limits (Theorem 5), and by draws."""
     rows = []
-    for m in range(M, round(up_to * M) + 1):
-        drawn, error = sampled_overlap(m, M, draws, numpy_rng(*seed, M, m))
+    for m in range(M, round(settings.up_to * M) + 1):
+        drawn, error = sampled_overlap(m, M, settings.draws, numpy_rng(job.study, "overlap", M, m))
         rows.append(
-            {"M": M, "m": m, "draws": draws, "overlap_mean": drawn, "overlap_se": error}
+            {"M": M, "m": m, "draws": settings.draws, "overlap_mean": drawn, "overlap_se": error}
             | {"overlap": expected_overlap(m, M), "lower_bound": overlap_lower_bound(m, M)}
             | {"poisson_limit": poisson_limit(m / M), "gaussian_limit": gaussian_limit(M / m)}
         )
-    return pd.DataFrame(rows)
+    return {"overlap.csv": pd.DataFrame(rows)}
 
 
 def expected_overlap(m: int, M: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance.student_rows import measure_each, over
+from symlab.papers.permutation_invariance.students import measure_each, over
 from symlab.study.claim import Found
 from symlab.study.curves import Curve, curves
 from symlab.study.tables import where
@@ -27,7 +27,7 @@ MIDDLE_OVER_ENDS = (
 EXPLORATORY = "The paper does not give its widths, epochs and architecture"
 
 
-def networks(table: pd.DataFrame, least: int = 3) -> pd.DataFrame:
+def train_rows(table: pd.DataFrame, least: int = 3) -> pd.DataFrame:
     """The train rows of networks with a width whose kind has ``least`` widths; ``method`` and ``kind`` name them.
 
     A kind is a data set and a depth, and a family where there are several; what all have in common is not in its name.
@@ -48,13 +48,13 @@ def kinds(rows: pd.DataFrame) -> list[str]:
     return ["dataset", "depth", *(["family"] if several else [])]
 
 
-def drawn_networks(table: pd.DataFrame, least: int) -> pd.DataFrame:
-    """``networks`` for a figure.
+def drawn(table: pd.DataFrame, least: int) -> pd.DataFrame:
+    """``train_rows`` for a figure.
 
     Raises:
         UserError: there are none, or no permuted paths.
     """
-    rows = networks(table, least)
+    rows = train_rows(table, least)
     if rows.empty:
         number = {1: "one width", 3: "three widths"}[least]
         raise UserError(
@@ -76,9 +76,9 @@ def as_in_fig_7(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def matched_networks(table: pd.DataFrame) -> pd.DataFrame:
-    """``networks`` along permuted paths, with the barrier of the same pair's ``direct`` path beside theirs."""
-    rows = networks(table)
+def matched(table: pd.DataFrame) -> pd.DataFrame:
+    """``train_rows`` along permuted paths, with the barrier of the same pair's ``direct`` path beside theirs."""
+    rows = train_rows(table)
     direct = rows["matching"] == DIRECT
     pair = ["dataset", "depth", "family", "width", "mask_seed", "pair"]
     beside = rows[direct].set_index(pair)["barrier_max"].rename("direct")
@@ -92,7 +92,7 @@ def name_networks(key: Mapping[str, Any]) -> str:
     return ", ".join(str(word) for word in [*words, f"{key['matching']} matching" if "matching" in key else ""] if word)
 
 
-def network_curves(
+def mean_curves(
     rows: pd.DataFrame, columns: Sequence[str] = ("barrier_max",), along: str | Sequence[str] = "width",
     by: Sequence[str] | None = None,
 ) -> list[Curve]:  # fmt: skip
@@ -112,4 +112,4 @@ def middle_over_ends(table: pd.DataFrame) -> list[Found]:
         shown = dict.fromkeys([barrier.index[0], barrier.idxmax(), barrier.index[-1]])
         return curve.measure(statistic, ", ".join(f"{barrier[width]:.3g} at width {width:g}" for width in shown))
 
-    return measure_each(network_curves(matched_networks(table)), measure, LACKING)
+    return measure_each(mean_curves(matched(table)), measure, LACKING)

@@ -27,8 +27,8 @@ MATCHINGS = {
 }
 """The columns of barriers by how neurons were matched. Between minima on the axes Algorithm 1 and linear assignment
 leave the same barrier, up to rows without a partner; between trained students they need not."""
-STUDENTS = ("source", "M", "d", "matching")
-"""The key of a case."""
+CASE = ("source", "M", "d", "matching")
+"""The key of a case of barriers; of single students it has no matching."""
 NO_BARRIER = 1e-4
 """Part of the direct barrier up to which a matched one is none: it has no peak, and what is left of it no place."""
 NO_STUDENTS = "needs students, trained or sampled, of whom two reached a minimum"
@@ -80,14 +80,29 @@ def name_students(key: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def student_curves(
-    rows: pd.DataFrame, along: str | Sequence[str] = "m", by: Sequence[str] = STUDENTS, **names: Any
-) -> list[Curve]:
-    """Mean barriers, matched and direct, against the width (or another quantity) of each case."""
-    return curves(rows, ("barrier", "direct"), along, by, **{"name": name_students, "number": "pairs", **names})
+Measure = Callable[[Curve], Found]
 
 
-def measure_each(found: Sequence[Curve], measure: Callable[[Curve], Found], lacking: str = NO_STUDENTS) -> list[Found]:
+def measure_barriers(
+    rows: pd.DataFrame,
+    measure: Measure,
+    lacking: str = NO_STUDENTS,
+    along: str | Sequence[str] = "m",
+    by: Sequence[str] = CASE,
+    name: str | Callable[[Mapping[str, Any]], str] = name_students,
+) -> list[Found]:
+    """A measurement of each case's mean barriers, matched and direct, against the width (or another quantity)."""
+    return measure_each(curves(rows, ("barrier", "direct"), along, by, name, number="pairs"), measure, lacking)
+
+
+def measure_runs(
+    rows: pd.DataFrame, column: str, measure: Measure, lacking: str, along: str | Sequence[str]
+) -> list[Found]:
+    """A measurement of each case's mean of a column of the tables of single students."""
+    return measure_each(curves(rows, (column,), along, CASE[:3], name_students, "students"), measure, lacking)
+
+
+def measure_each(found: Sequence[Curve], measure: Measure, lacking: str) -> list[Found]:
     """One measurement a curve, undefined where the curve is; ``lacking`` where there is none."""
     return [measure(curve) if curve.defined else curve.measure(lambda means: math.nan) for curve in found] or [lacking]
 
@@ -117,7 +132,7 @@ def beside_samples(rows: pd.DataFrame) -> pd.DataFrame:
 
 def at_last_width(rows: pd.DataFrame) -> pd.DataFrame:
     """Of each case the rows of its largest width."""
-    by = [name for name in STUDENTS if name in rows]
+    by = [name for name in CASE if name in rows]
     return rows[rows["m"] == rows.groupby(by)["m"].transform("max")]
 
 
