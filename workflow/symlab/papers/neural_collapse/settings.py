@@ -167,6 +167,7 @@ class PerturbedClasses(PointSettings):
 class Lemmas(PointSettings):
     """Lemma 4.2 with its converse, and Section 4.3's example of one dimension."""
 
+    revision: ClassVar = 1
     by: ClassVar = {"loss": "losses", "seed": "seeds"}
     counts: ClassVar = {"random starts": "seeds"}
     losses: ClassVar = ("cross_entropy", "squared_error", "squared_error with bias")
@@ -174,7 +175,9 @@ class Lemmas(PointSettings):
     per_class: Positive = Field(5, description="Samples of each class.")
     width: Positive = Field(64, description="d, more than K.")
     penalty: Amount = Field(0.1, description="λ of the last layer; the smaller, the slower scatter goes.")
-    iterations: Positive = Field(4000, description="Of L-BFGS at most.")
+    iterations: Positive = Field(
+        10_000, description="Of L-BFGS at most; under squared error of the order of 8000 are needed."
+    )
     L: Annotated[list[Positive], Field(min_length=2)] = Field([2, 5, 13, 34, 89], description="Depths of the example.")
     exponent: Amount = Field(1.0, description="a of the example, which has to give exp(a).")
     seeds: Positive = Field(5, description="Random starts.")
