@@ -142,9 +142,11 @@ class SumsOfRelu:
         self._compose()
 
     def _views(self, joined: Tensor) -> State:
+        """The weights and the biases of an array that holds both, by their names in the network."""
         return {WEIGHT: joined[:, :, :-1], BIAS: joined[:, :, -1]}
 
     def _compose(self) -> None:
+        """Write the effective weights of the trained ones into ``weights``, in place."""
         for name, target in self._views(self.weights).items():
             factors = [self.trained[each] for each in self.names[name]]
             if name in self.composed:

@@ -45,6 +45,7 @@ def compare_estimators(inputs: dict[str, pd.DataFrame], settings: None, job: Job
 
 
 def _kinds_of_pairs(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The disjoint consecutive pairs, and where there are others too those of the first neurons."""
     disjoint = consecutive(rows)
     kinds = {"consecutive": rows[disjoint]}
     if not disjoint.all():

@@ -88,6 +88,7 @@ def _norms(rows: pd.DataFrame) -> np.ndarray:
 
 
 def _draw_neuron(axis: Axes, rows: pd.DataFrame, radius: float, color: tuple[float, float, float]) -> None:
+    """The ellipse that weights of a norm reach, its centre, and what the two runs learned."""
     values, directions = np.linalg.eigh(_grams(rows)[0])
     angles = np.linspace(0, 2 * np.pi, 120)
     circle = np.stack([np.cos(angles), np.sin(angles)])

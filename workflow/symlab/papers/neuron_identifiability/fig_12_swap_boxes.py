@@ -85,6 +85,7 @@ _claim = partial(Claim, owner="paper", origin="ours", also=("identifiability-16"
 
 
 def _around_zero(name: str, estimate: str, table: str, networks: str, which: Mask, why_so: str) -> Claim:
+    """The claim by one estimator that swaps of networks without fixed weights are nearly free."""
     return _claim(
         id=f"identifiability-12-{name}around-zero",
         statement=f"Beside those of networks with fixed weights, swap costs of those without ({networks}) are around "

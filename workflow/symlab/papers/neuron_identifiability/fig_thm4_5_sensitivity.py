@@ -111,6 +111,7 @@ def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list
 
 
 def _sensitivity(theorem: str, side: str, what: str) -> tuple[Claim, ...]:
+    """The claims about permutations on one side: within the bound, and about the leading term."""
     return (
         bound_claim(
             id=f"identifiability-thm{theorem}-bound",

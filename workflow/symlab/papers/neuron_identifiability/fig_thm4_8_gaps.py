@@ -73,6 +73,7 @@ def _draw_gaps(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, 
 
 
 def _widths(tables: Tables) -> pd.DataFrame | None:
+    """Gaps of the densest sampled F over several widths, if the study has them."""
     table = tables.get("centre_gaps.csv")
     if table is None or "gamma_in" not in table:
         return None

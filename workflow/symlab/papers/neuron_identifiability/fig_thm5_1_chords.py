@@ -115,6 +115,7 @@ def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
 
 
 def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, margin: float, why: str) -> list[Claim]:
+    """The claims about a nonlinearity: within the bound, and its power of beta."""
     name, power, small = THEOREMS[nonlinearity]
     name = name.split()[0]
     return [

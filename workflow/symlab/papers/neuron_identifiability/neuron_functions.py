@@ -98,6 +98,7 @@ def _frozen_norm(
 
 
 def _nonlinearity(module: nn.Module, layer_name: str) -> str:
+    """The name of the activation that follows."""
     name = layer_name.replace("linears.", "activations.")
     activation = _follower(module, name)
     exact = not isinstance(activation, nn.GELU) or activation.approximate == "none"

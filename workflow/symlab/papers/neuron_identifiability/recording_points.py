@@ -32,6 +32,7 @@ def sort_points(names: Iterable[str]) -> list[str]:
 
 
 def _place(name: str) -> tuple[float, ...] | None:
+    """Where a point lies from input to output; None for the name of a traced one."""
     ends = {"input": -1.0, "output": math.inf}
     if name in ends:
         return (ends[name],)

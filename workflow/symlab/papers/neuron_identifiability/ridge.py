@@ -210,6 +210,7 @@ def _values(problems: RidgeProblems, w: Tensor) -> Float[Tensor, " p"]:
 
 
 def _end(problems: RidgeProblems, w: Tensor, steps: Tensor) -> End:
+    """Cost and relative gradient at the last iterates, in float64, beside the steps that were taken."""
     Z = problems.preactivations(w)
     residuals = problems.residuals(Z)
     data, decay = problems.data_gradient(residuals, Z), 2 * w

@@ -80,6 +80,7 @@ def lbfgs(
 
 
 def _pair(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What L-BFGS remembers of a step; a curvature that is rounding is not used."""
     curvature = (s * y).sum(dim=1)
     enough = CURVATURE_TOLERANCE * torch.linalg.vector_norm(s, dim=1) * torch.linalg.vector_norm(y, dim=1)
     return s, y, torch.where(curvature > enough, 1 / curvature, 0.0)

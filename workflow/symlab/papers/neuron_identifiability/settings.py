@@ -104,6 +104,7 @@ class Hardness(PointSettings):
     """What random, fixed first weights can do of a single neuron on Gaussian inputs (Theorem C.10)."""
 
     by: ClassVar = {"d": "d", "m": "widths"}
+    counts: ClassVar = {"draws of random features": "draws"}
     d: Distinct[Annotated[int, Field(gt=40)]] = Field(
         [50, 100, 200], min_length=1, description="Input dimensions, above 40 as in the theorem."
     )
@@ -116,9 +117,6 @@ class Hardness(PointSettings):
         min_length=1,
         description="Biases of the neuron to be done, in standard deviations of its pre-activation.",
     )
-
-    def scale(self) -> dict[str, int]:
-        return {"draws of random features": self.draws}
 
 
 class CoherenceStudents(PointSettings):

@@ -146,6 +146,7 @@ def names_of(table: pd.DataFrame) -> dict[str, str]:
 
 
 def _short(value: object) -> str:
+    """A value of a description as a name has it."""
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 

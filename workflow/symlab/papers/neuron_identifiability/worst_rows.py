@@ -63,6 +63,7 @@ def divide(value: pd.Series, bound: pd.Series) -> pd.Series:
 
 
 def _place(rows: pd.DataFrame, at: int) -> str:
+    """The variant and the place of a row, for people."""
     row = rows.loc[at]
     named = [f"{name} {_short(row[name])}" for name in _PLACES if name in rows]
     return ", ".join([names_of(rows)[str(row["variant"])], *named])

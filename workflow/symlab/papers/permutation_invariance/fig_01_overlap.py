@@ -51,6 +51,7 @@ def against_width(tables: Tables, style: Style) -> Figure:
 
 
 def _draw_line(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    """A curve, or some of the means of draws with their errors."""
     if look.marker:
         some = rows.iloc[:: -(-len(rows) // DRAWN)]
         axis.errorbar(some[x], some[y], some["overlap_se"], fmt="none", ecolor=look.color, capsize=1.5, elinewidth=0.8)

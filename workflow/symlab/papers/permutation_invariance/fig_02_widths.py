@@ -221,6 +221,8 @@ def evenness(tables: Tables) -> list[Found]:
 
 
 def _compare_sides(compare: Callable[[float, float], float], curve: Curve) -> Found:
+    """Trained students beside samples, by a difference or a ratio of their means."""
+
     def sides(means: pd.DataFrame) -> pd.Series:
         return means.iloc[:, 0][["trained", "samples"]]
 

@@ -63,6 +63,7 @@ def against_learning_rate(tables: Tables, style: Style) -> Figure:
 
 
 def _draw_limit(rows: pd.DataFrame, axis: Axes) -> None:
+    """The mean stability limit of runs without zero rows, as a vertical line."""
     limit = rows.loc[rows["zero_rows"] == 0, "stability_limit"].mean()
     if math.isfinite(limit):
         axis.axvline(
@@ -138,12 +139,14 @@ def spread_below_over_jump(tables: Tables) -> list[Found]:
 
 
 def _curves(tables: Tables, chosen: Callable[[pd.Series], pd.Series]) -> list[Curve]:
+    """Sparsity and zero rows of the setting against the learning rates that are chosen."""
     rows = keep(select_setting(tables[TABLE]))
     rows = rows[chosen(rows["lr"])]
     return curves(rows, ("pq_rows", "zero_rows"), "lr", unit="students") if len(rows) else []
 
 
 def _on_both_sides(tables: Tables) -> list[Curve]:
+    """The same over all rates, where there are some below the threshold and some from it on."""
     found = _curves(tables, lambda lr: lr > 0)
     return [curve for curve in found if curve.places[0] <= BELOW and curve.places[-1] >= THRESHOLD]
 

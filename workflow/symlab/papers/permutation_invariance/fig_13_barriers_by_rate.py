@@ -100,6 +100,7 @@ def _measure_matchings(rows: pd.DataFrame, measure: Callable[[Curve], Found], la
 
 
 def _rank_correlation(curve: pd.Series) -> float:
+    """Spearman correlation of the barriers with their learning rates."""
     # Equal barriers have no correlation with anything.
     ranks = pd.DataFrame({"barrier": curve, "lr": curve.index}).rank()
     return float(ranks["barrier"].corr(ranks["lr"])) if curve.nunique() > 1 else math.nan

@@ -27,6 +27,7 @@ class Minima:
     values: Float[np.ndarray, "n m"]
 
     def dense(self) -> Float[Tensor, "n m d"]:
+        """All weights, written out."""
         W = np.zeros((*self.types.shape, self.d))
         np.put_along_axis(W, self.types[..., None], self.values[..., None], axis=-1)
         return torch.from_numpy(W)

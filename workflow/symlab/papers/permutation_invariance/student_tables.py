@@ -231,11 +231,13 @@ def _kept(loss: np.ndarray, size: Size) -> np.ndarray:
 
 
 def _diverged(loss: np.ndarray, size: Size) -> np.ndarray:
+    """Runs that ended with a loss above that of no neurons at all."""
     without_neurons = float(population_loss(torch.zeros(1, size.d, dtype=torch.float64), size.M))
     return ~(loss <= without_neurons)
 
 
 def _measured(W: Float64[Tensor, "r m d"], size: Size) -> dict[str, Any]:
+    """Of each student the columns that do not depend on how it came about."""
     loss = population_loss(W, size.M).numpy()
     diverged = _diverged(loss, size)
     types, _ = types_of(W, size.M)
