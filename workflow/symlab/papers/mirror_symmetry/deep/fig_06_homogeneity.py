@@ -67,12 +67,6 @@ def scale_decay(axis: Axes, decays: pd.Series) -> None:
     axis.minorticks_off()
 
 
-def decays_to_show(rows: pd.DataFrame) -> tuple[float, float]:
-    """None, and the one nearest to the paper's 0.001."""
-    decays = np.sort(rows["weight_decay"].unique())[1:]
-    return 0.0, float(decays[np.argmin(np.abs(np.log(decays / PAPERS_DECAY)))])
-
-
 def _matrix_with_decay(tables: Tables, style: Style) -> Figure:
     rows = of_standard(need(tables, MATRICES))
     grid = [[matrix_panel(rows, "pre", decay) for decay in (0.0, rows["weight_decay"].max())]]
@@ -82,6 +76,8 @@ def _matrix_with_decay(tables: Tables, style: Style) -> Figure:
 def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
     matrices, rows = of_standard(need(tables, MATRICES)), last_epoch(of_standard(need(tables, TABLE)))
     looks = {name: Look(color, "-", "o") for name, color in zip(SHARES.values(), palette(style), strict=False)}
+    decays = np.sort(rows["weight_decay"].unique())[1:]
+    nearest = float(decays[np.argmin(np.abs(np.log(decays / PAPERS_DECAY)))])
     grid = []
     for kind, told in KINDS.items():
         of_kind = rows[rows["kind"] == kind]
@@ -91,8 +87,7 @@ def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
         last = Panel(
             shares, "weight_decay", "share", axes, options=options, more=lambda a: scale_decay(a, rows["weight_decay"])
         )
-        none, some = decays_to_show(rows)
-        grid.append([matrix_panel(matrices, kind, none, told), matrix_panel(matrices, kind, some), last])
+        grid.append([matrix_panel(matrices, kind, 0.0, told), matrix_panel(matrices, kind, nearest), last])
     return draw_grid(grid, looks, sharex=False, sharey=False, note="pairs of neurons")
 
 

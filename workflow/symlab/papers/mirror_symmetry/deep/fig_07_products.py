@@ -1,4 +1,4 @@
-"""Figure 7: a network whose every parameter is a product of two trains as well, and most of its parameters vanish."""
+"""Figure 7: networks of products train as well, and most of their parameters vanish, by the budget of decay."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.plotting.style import PAGE, Look, Style, palette
-from symlab.plotting.types import Figure
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above, at_least, below, between, exact_value
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.claim import (
+    Case,
+    Claim,
+    Found,
+    Measurement,
+    Tables,
+    above,
+    at_least,
+    at_most,
+    below,
+    between,
+    exact_value,
+)
+from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import chance, last_epoch, need
 
 SIZES, PRUNED, HISTORY, MEMORY = "magnitudes.csv", "pruned.csv", "history.csv", "mirror_memory.csv"
@@ -52,22 +64,15 @@ def vanished(tables: Tables, *kinds: str) -> pd.DataFrame:
     return rows[np.isclose(rows["threshold"], VANISHED)]
 
 
-def shared_decays(tables: Tables) -> list[float]:
-    """Those that vanilla networks and products both have."""
-    rows = of_kind(tables, SIZES)
-    return sorted(
-        set.intersection(*(set(rows.loc[rows["trained_as"] == kind, "weight_decay"]) for kind in (PLAIN, PRODUCTS)))
-    )
-
-
 def shown_decay(tables: Tables) -> float:
     """The smallest decay that both kinds of network have at which a tenth of the products' parameters vanish.
 
     Raises:
         UserError: both kinds share no decay.
     """
-    decays = shared_decays(tables)
-    if not decays:
+    rows = of_kind(tables, SIZES)
+    plain, products = (set(rows.loc[rows["trained_as"] == kind, "weight_decay"]) for kind in (PLAIN, PRODUCTS))
+    if not (decays := sorted(plain & products)):
         raise UserError("it needs a standard and a hadamard variant with the same recipe.weight_decay.")
     shares = vanished(tables, PRODUCTS).groupby("weight_decay")["share"].mean()
     return next((decay for decay in decays if shares[decay] >= SPARSE), decays[-1])
@@ -100,6 +105,50 @@ def _training_and_vanishing(tables: Tables, style: Style) -> Figure:
     return draw_grid([panels], looks, sharex=False, sharey=False, width=PAGE, height=2.0, note=f"decay {decay:g}")
 
 
+ALIKE = "homogeneity.csv"
+
+
+def _width(rows: pd.DataFrame) -> pd.Series:
+    return rows["width"].map(lambda width: "" if pd.isna(width) else f", width {width:g}")
+
+
+def vanished_of_all(tables: Tables) -> pd.DataFrame:
+    """Share of parameters below 1e-6 at the end, of standard networks and products of every width."""
+    rows = last_epoch(need(tables, SIZES))
+    rows = rows[np.isclose(rows["threshold"], VANISHED) & rows["trained_as"].isin((PLAIN, PRODUCTS))]
+    return rows[rows["scheme"].isin(("standard", "hadamard"))].assign(label=lambda of: of["trained_as"] + _width(of))
+
+
+def _against_budget(tables: Tables, style: Style) -> Figure:
+    sizes = vanished_of_all(tables)
+    alike = last_epoch(need(tables, ALIKE))
+    alike = alike[(alike["kind"] == "pre") & (alike["scheme"] == "standard")]
+    alike = alike.assign(label=PLAIN + _width(alike))
+    names = list(dict.fromkeys([*sizes["label"], *alike["label"]]))
+
+    def least(axis: Axes) -> None:
+        axis.axvline(LEAST, color="0.5", linestyle="--", linewidth=0.7)
+
+    options = {"unit": NETWORK, "band": False}
+    axes = {"xlabel": "budget of decay B"}
+    grid = [
+        Panel(sizes, "budget", "share", {**axes, "ylabel": "share of |θ| < 1e-6"}, options=options, more=least),
+        Panel(alike, "budget", "positive", {**axes, "ylabel": "share of correlated pairs"}, options=options),
+        Panel(alike, "budget", "close", {**axes, "ylabel": "share of merged pairs"}, options=options),
+    ]
+    return draw_grid([grid], assign_looks(names, style), sharey=False)
+
+
+def _vanished_too_early(tables: Tables) -> list[Found]:
+    rows = vanished_of_all(tables)
+    rows = rows[(rows["trained_as"] == PRODUCTS) & (rows["budget"] < LEAST)].sort_values("budget")
+
+    def name(key: Any) -> str:
+        return f"{key['label']}, B = {key['budget']:.3g}"
+
+    return cases(rows, "share", ["label", "budget"], NETWORK, name).means() or ["needs products at a budget below 7"]
+
+
 FIGURES = (
     Drawing(
         "mirror-7",
@@ -116,6 +165,17 @@ FIGURES = (
         ),
         differs="The paper's is ResNet-18 on CIFAR-10 with a cosine schedule; it shows no pruning. Other networks, "
         "data and schedules here are a study of their own.",
+    ),
+    Drawing(
+        "mirror-budget",
+        "What a budget of decay does",
+        "B = sum of the rates times decay over (1 - momentum): decay alone takes parameters down by exp(-B) and "
+        "products by exp(-2B). Share of parameters below 1e-6, of perfectly correlated and of merged pairs of neurons "
+        "of the last hidden layer at the end, against B; mean and standard deviation over networks. Dashed: the budget "
+        "below which no product of size 1 can fall below 1e-6 by decay alone.",
+        _against_budget,
+        seen=Sentence("At budgets below that, {early:%} of products vanish.", {"early": at("mirror-budget-least")}),
+        differs="Not in the paper.",
     ),
 )
 
@@ -276,5 +336,16 @@ CLAIMS = (
         origin="ours",
         reason="A constraint that training knows of must cost less than one imposed afterwards.",
         measure=pruned_vanilla,
+    ),
+    Claim(
+        id="mirror-budget-least",
+        statement="Below a budget of ln(1e6)/2 hardly any product vanishes",
+        quantity="share of parameters of products below 1e-6 at the end",
+        bound=at_most(0.05),
+        owner="derived",
+        origin="ours",
+        reason="exp(-2B) is above 1e-6; a twentieth is left for products that start small or that gradients push to 0.",
+        tables=(SIZES,),
+        measure=_vanished_too_early,
     ),
 )

@@ -12,7 +12,7 @@ from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.cases import Cases, cases
+from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import last_epoch, need
@@ -63,19 +63,13 @@ def _merging_and_symmetry(tables: Tables, style: Style) -> Figure:
     return draw_grid(grid, looks, sharex=False, sharey=False, height=2.1)
 
 
-def _by_strength(tables: Tables, column: str) -> tuple[Cases, Cases]:
-    """Networks with fixed weights, a case a scheme and sigma_F, and the standard ones."""
-
+def _fewer_without_symmetry(tables: Tables) -> list[Found]:
     def name(key: Any) -> str:
         return f"{SCHEMES[key['scheme']]}, σ_F = {key['sigma_F']:g}"
 
-    found = cases(strengths(tables).sort_values("sigma_F"), column, ["scheme", "sigma_F"], NETWORK, name)
-    return found.without(scheme="standard"), found.at(scheme="standard").keyed()
-
-
-def _fewer_without_symmetry(tables: Tables) -> list[Found]:
-    fixed, standard = _by_strength(tables, "positive")
-    return fixed.ratios(standard) or ["needs W-asymmetric or syre networks with the standard ones' decay"]
+    found = cases(strengths(tables).sort_values("sigma_F"), "positive", ["scheme", "sigma_F"], NETWORK, name)
+    ratios = found.without(scheme="standard").ratios(found.at(scheme="standard").keyed())
+    return ratios or ["needs W-asymmetric or syre networks with the standard ones' decay"]
 
 
 def area_under_curve(pairs: pd.DataFrame, column: str) -> float:
