@@ -46,6 +46,18 @@ class Norms(nn.Module):
         return self.head(x if self.after else self.norms[2](x))
 
 
+class Lora(nn.Module):
+    """A linear map with a correction of low rank, as LoRA adds it."""
+
+    def __init__(self):
+        super().__init__()
+        self.base, self.down, self.up = nn.Linear(64, 8), nn.Linear(64, 3, bias=False), nn.Linear(3, 8, bias=False)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.base(x) + self.up(self.down(x)) / 2))
+
+
 class Pixels(nn.Module):
     """Four pixels, whose channels become those of one."""
 
@@ -81,6 +93,7 @@ KINDS = {
     "tanh": (lambda: mlp(nn.Tanh()), {}),
     "relu": (lambda: mlp(nn.ReLU()), {"0": "scaled", "2": "scaled"}),
     "gelu": (lambda: mlp(nn.GELU()), {}),
+    "lora": (Lora, {"base": "scaled", "down": "invertible"}),
     "pixels": (Pixels, {"pixel": "scaled"}),
     "nothing between": (
         lambda: nn.Sequential(*mlp(nn.ReLU())[:2], nn.Linear(8, 4, bias=False), nn.Linear(4, 8), *mlp(nn.ReLU())[1:]),

@@ -17,9 +17,10 @@ from symlab.papers.mirror_symmetry.deep.homogeneity import (
 )
 from symlab.papers.mirror_symmetry.deep.magnitudes import measure_magnitudes, quantiles
 from symlab.papers.mirror_symmetry.deep.memory import saved_bytes
-from symlab.papers.mirror_symmetry.deep.network_mirrors import Point, _mirrors, measure_mirrors
+from symlab.papers.mirror_symmetry.deep.network_mirrors import Point, _mirrors, measure_mirrors, rotations_within
 from symlab.papers.mirror_symmetry.settings import Homogeneity, Magnitudes, Memory, Mirrors
 from symlab.symmetries.mirrors import Mirror, norm, random_state, relative_distances, unit
+from symlab.symmetries.trace import trace
 from symlab.training.models import Models
 
 SHAPES = {name: t.double() for name, t in MLP(5, [6, 8], 3, "none", "relu").state_dict().items()}
@@ -245,12 +246,27 @@ def test_rotations_within_a_head_are_mirrors_of_a_vision_transformer():
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(parameter.numel()))
     state = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    spec = SimpleNamespace(free=[], groups={})
-    found = list(_mirrors(network, spec, Mirrors(), np.random.default_rng(0)))
+    rotations = rotations_within(network, x, trace(network, x[:2]).spec)
+    found = list(_mirrors(SimpleNamespace(free=[]), rotations, Mirrors(), np.random.default_rng(0)))
     assert [place["group"] for _, place in found] == [
         "blocks.0.attention: query, key",
         "blocks.0.attention: value, output",
     ]
+    # The reflections by hand: I - 2 n n^T on rows 4 h to 4 h + 4 of three maps, and columns of the fourth.
+    rng = np.random.default_rng(0)
+    head, n = int(rng.integers(2)), torch.from_numpy(rng.normal(size=4))
+    assert [place["a"] for _, place in found] == [head, head]
+    R = torch.eye(8, dtype=torch.float64)
+    rows = slice(4 * head, 4 * head + 4)
+    R[rows, rows] -= 2 * torch.outer(n, n) / n.square().sum()
+    by_hand = [{}, {}]
+    for part, of_pair in zip(("query", "key", "value"), (0, 0, 1), strict=True):
+        for kind in ("weight", "bias"):
+            name = f"blocks.0.attention.{part}.{kind}"
+            by_hand[of_pair][name] = R @ state[name]
+    by_hand[1]["blocks.0.attention.output.weight"] = state["blocks.0.attention.output.weight"] @ R
+    for (mirror, _), expected in zip(found, by_hand, strict=True):
+        torch.testing.assert_close(mirror.reflect(state), state | expected)
     for mirror, _ in found:
         turned = mirror.reflect(state)
         both = [torch.func.functional_call(network, each, (x,)) for each in (state, turned)]

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.func import grad, jacrev
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from symlab.symmetries.actions import Action, act
 from symlab.symmetries.signs import Flip, apply_flips, flipped
 from symlab.symmetries.symmetry_spec import SymmetrySpec, permuted, shape
 
@@ -126,22 +127,17 @@ def rotation(W: str, n: Float[Tensor, " rows"], U: str | None = None) -> Mirror:
     return Mirror(f"n^T {W} = 0" + (f", {U} n = 0" if U else ""), reflect)
 
 
-def within_head(name: str, axes: Mapping[str, int], rows: slice, n: Float[Tensor, " size"]) -> Mirror:
-    """A reflection I - 2 n n^T of some entries along one axis of each tensor: of an attention head's dimensions.
+def turned(action: Action, n: Float[Tensor, " size"], outer: int = 0) -> Mirror:
+    """The mirror of a group's neurons of which all rotations are free: n^T W = 0 wherever they occur (Theorem 3).
 
-    Scores q^T k do not see it in query and key, outputs not in value and output weights.
+    Args:
+        action: of the kind "orthogonal" or "invertible".
+        n: of length 1.
+        outer: the neuron of the groups that the group lies within, such as a head.
     """
-
-    def reflect(state: State) -> State:
-        turned = dict(state)
-        for key, axis in axes.items():
-            value = state[key].movedim(axis, 0).clone()
-            part = value[rows].reshape(len(n), -1)
-            value[rows] = (part - 2 * torch.outer(n.to(part), n.to(part) @ part)).view_as(value[rows])
-            turned[key] = value.movedim(0, axis)
-        return turned
-
-    return Mirror(name, reflect)
+    R = torch.eye(len(n), dtype=n.dtype).repeat(*action.size[:-1], 1, 1)
+    R.view(-1, len(n), len(n))[outer] -= 2 * torch.outer(n, n)
+    return Mirror(f"{action.group}: n^T W = 0", lambda state: act(state, action, R))
 
 
 def norm(state: Mapping[str, Tensor]) -> float:

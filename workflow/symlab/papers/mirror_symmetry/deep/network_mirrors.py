@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from symlab.alignment.actions import actions_of
 from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
 from symlab.papers.mirror_symmetry.settings import Mirrors
@@ -27,14 +28,16 @@ from symlab.symmetries.mirrors import (
     neurons,
     norm,
     random_state,
+    turned,
     unit,
-    within_head,
 )
+from symlab.symmetries.trace import trace
 from symlab.training.models import Models, move
 from symlab.training.stacks import losses
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset
+    from symlab.symmetries.actions import Action
     from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 STEP = 1e-5
@@ -62,6 +65,7 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
     x, y = x.to(job.device).double(), y.to(job.device)
     module = models.module().double().to(job.device)
     spec = symmetries_of(models, x.float(), job).spec
+    rotations = rotations_within(module, x, spec)
     rows = []
     for position, replica in list(enumerate(models.replicas))[: settings.models]:
         state = move(models.state(models.epochs[-1], position), job.device)
@@ -70,7 +74,7 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
         state = {name: state[name].double() for name in parameters}
         which = {"mask_seed": replica.mask_seed, "seed": replica.seed}
         drawn = numpy_rng(job.study, job.variant, "mirrors", replica.mask_seed, replica.seed)
-        for mirror, place in _mirrors(module, spec, settings, drawn):
+        for mirror, place in _mirrors(spec, rotations, settings, drawn):
             seed = (job.study, job.variant, "mirrors", replica.mask_seed, replica.seed, *place.values())
             # On the mirror running statistics of both neurons are alike too.
             fixed = {name: tensor.double() for name, tensor in buffers.items()}
@@ -81,27 +85,34 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
     return {"network_mirrors.csv": pd.DataFrame(rows)}
 
 
+def rotations_within(module: nn.Module, x: Tensor, spec: SymmetrySpec) -> list[Action]:
+    """The traced groups within others, as heads, whose rotations are all free: of queries and keys, of values."""
+    if not any(group.within for group in spec.groups.values()):
+        return []
+    found = actions_of(module, trace(module, x[:2]), x[:2], module.state_dict())
+    return [action for action in found if len(action.size) > 1 and action.kind in ("orthogonal", "invertible")]
+
+
 def _mirrors(
-    module: nn.Module, spec: SymmetrySpec, settings: Mirrors, drawn: np.random.Generator
+    spec: SymmetrySpec, rotations: Sequence[Action], settings: Mirrors, drawn: np.random.Generator
 ) -> Iterator[tuple[Mirror, dict[str, Any]]]:
     """Pairs of neurons of traced groups; of each attention layer a rotation in a head, of Q, K and of V, O."""
     for group in sorted(drawn.permutation(spec.free)[: settings.groups]):
         for _ in range(settings.pairs):
             a, b = map(int, sorted(drawn.choice(spec.groups[group].size, 2, replace=False)))
             yield neurons(spec, group, a, b), {"mirror": "neurons", "group": group, "a": a, "b": b}
-    for name, layer in module.named_modules():
-        if not all(hasattr(layer, part) for part in ("query", "key", "value", "output", "heads")):
-            continue
-        size = layer.query.out_features // layer.heads
-        head = int(drawn.integers(layer.heads))
+    of_layers: dict[tuple[str, ...], list[Action]] = {}
+    for action in rotations:
+        of_layers.setdefault(action.spec.groups[action.group].within, []).append(action)
+    for of_layer in of_layers.values():
+        *heads, size = of_layer[0].size
+        head = int(drawn.integers(math.prod(heads)))
         n = torch.from_numpy(drawn.normal(size=size))
-        rows = slice(head * size, (head + 1) * size)
-        for first, second in (("query", "key"), ("value", "output")):
-            axes, others = ({f"{name}.{part}.{kind}": 0 for kind in ("weight", "bias")} for part in (first, second))
-            axes |= {f"{name}.output.weight": 1} if second == "output" else others
-            group = f"{name}: {first}, {second}"
-            place = {"mirror": "rotation", "group": group, "a": head, "b": 0}
-            yield within_head(group, axes, rows, n / n.norm()), place
+        for action in of_layer:
+            maps = dict.fromkeys(name.rpartition(".")[0] for name in action.powers)
+            layer = next(iter(maps)).rpartition(".")[0]
+            group = f"{layer}: {', '.join(name.rpartition('.')[2] for name in maps)}"
+            yield turned(action, n / n.norm(), head), {"mirror": "rotation", "group": group, "a": head, "b": 0}
 
 
 @dataclass(frozen=True)
