@@ -111,5 +111,8 @@ TERMS = (
     ("c", "the learning rate in units of d/m, d being the dimension of the inputs"),
 )
 
-SCALE = "teachers of 6, 12 and 30 neurons, 20 pairs a width, 10,000 draws; MNIST, 4 layers, 10 pairs, 10,000 epochs"
+SCALE = (
+    "teachers of 6, 12 and 30 neurons, 20 pairs of trained networks a width, overlaps from 10,000 random pairs; MNIST, "
+    "4 layers, 10 pairs, 10,000 epochs"
+)
 SUBJECTS = "networks with one hidden layer that learn to copy another (students and their teacher)"
