@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from torch import nn
-from tqdm import tqdm
 
 from symlab.alignment.activation_matching import activation_matching
 from symlab.alignment.matching import Permutations, objectives
 from symlab.alignment.moments import record_pair_moments
-from symlab.alignment.permute import check_alignment, permute
+from symlab.alignment.permute import permute
 from symlab.alignment.rotations import narrow
 from symlab.alignment.signs import Signs, signed_matching, signs_of
 from symlab.alignment.universe import METHODS
@@ -26,7 +25,7 @@ from symlab.own.aligned import Aligned
 from symlab.own.learning import UNTRAINED, check_learning, untrained_weights
 from symlab.own.learning import learn as learned_alignment
 from symlab.own.maps import free_maps
-from symlab.own.models import Models, load_models, traced_symmetries
+from symlab.own.models import Models, checked, load_models, shown, traced_symmetries
 from symlab.own.network import Network
 from symlab.own.weights import Weights, weights_of
 from symlab.products import fast_products
@@ -37,7 +36,6 @@ from symlab.symmetries.trace import Traced
 
 CONTINUOUS = ("orthogonal", "full")
 GROUPS = ("permutation", "signed", *CONTINUOUS)
-CHECKED_SAMPLES = 256
 RANDOM_PERMUTATIONS = 16
 # Moments of activations take 8 d^2 bytes a group of d neurons; where all take more, there are several passes.
 MOMENTS_AT_ONCE = 2**31
@@ -120,18 +118,14 @@ def align_models(
     of_file = spec_of_file(spec, network, B)
     permuted = permute(B.tensors, of_file, permutations)
     permuted = apply_flips(permuted, of_file, [_of_file(flip, network, B) for flip in flips], signs)
-    if models.x is not None:
-        x = models.x[: min(models.rows, CHECKED_SAMPLES)]
-        told = check_alignment(models.module, models.states[1], network.state(permuted), x, traced.jumps())
-        remarks += [told] if told else []
     table = _matching(worth, spec)
-    remarks = [*models.remarks, *remarks]
+    remarks = [*models.remarks, *remarks, *checked(models, traced, [(models.states[1], network.state(permuted))])]
     return Aligned(permutations, permuted, table, tuple(remarks), spec, method, models, tuple(flips), signs)
 
 
 def _by_maps(models: Models, traced: Traced, method: str, restarts: int, seed: int, group: str, learn: int) -> Aligned:
     """Two networks brought to one basis: both change, A by folding its gains (and balancing) alone."""
-    network, x = models.network, models.inputs()
+    network = models.network
     A, B, *control = (network.by_all_names(state.converted()) for state in models.states)
     models = replace(models, files=models.files[:2], states=models.states[:2])
     maps = free_maps(models, traced, [A, B], group, method, seed)
@@ -149,16 +143,11 @@ def _by_maps(models: Models, traced: Traced, method: str, restarts: int, seed: i
         network.as_given(narrow(state, network.dtype), file.tensors)
         for state, file in zip((reference, found.state), models.files, strict=True)
     ]
-    told = {
-        check_alignment(
-            models.module, before, network.state(after), x[: min(models.rows, CHECKED_SAMPLES)], traced.jumps()
-        )
-        for before, after in zip(models.states, made, strict=True)
-    }
+    remarks_on_check = checked(models, traced, zip(models.states, map(network.state, made), strict=True))
     matching = found.matching
     worth = {} if matching is None else _worth(matching.correlations, matching.permutations, traced.spec, seed)
     remarks = [] if matching is None else remarks_on(matching.by_weights, matching.in_place)
-    remarks = [*models.remarks, *maps.remarks, *remarks, *sorted(told - {""})]
+    remarks = [*models.remarks, *maps.remarks, *remarks, *remarks_on_check]
     transforms = {f"{n}.{maps.actions[n].group}": M.numpy() for n, M in found.maps.items()}
     return Aligned(
         found.permutations,
@@ -256,11 +245,6 @@ def _of_file(flip: Flip, network: Network, weights: Weights) -> Flip:
     by_twin = {network.twins.get(name, name): where for name, where in flip.turned.items()}
     turned = {name: by_twin[network.twins[name]] for name in weights.tensors if network.twins[name] in by_twin}
     return replace(flip, turned=turned)
-
-
-def shown(batches: Any) -> Any:
-    """The batches of a pass over the data, with a progress bar."""
-    return tqdm(batches, desc="comparing neurons", unit="batch", leave=False, disable=None)
 
 
 def _portions(spec: SymmetrySpec) -> list[list[str]]:

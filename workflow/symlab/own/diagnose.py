@@ -17,9 +17,9 @@ from symlab.errors import UserError
 from symlab.identifiability.neuron_table import neuron_table
 from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.subspace import Covariance, principal_subspace
-from symlab.own.align import align_models, known_axes, shown
+from symlab.own.align import align_models, known_axes
 from symlab.own.aligned import Aligned
-from symlab.own.models import Models, load_models, traced_symmetries
+from symlab.own.models import Models, load_models, shown, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
 from symlab.own.weights import weights_of

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
-from tqdm import tqdm
 
 from symlab.alignment.actions import actions_of
 from symlab.alignment.averaging import average
@@ -23,7 +22,7 @@ from symlab.alignment.rotations import (
 )
 from symlab.alignment.signs import signs_of
 from symlab.alignment.universe import Universe
-from symlab.own.models import Models
+from symlab.own.models import Models, shown
 from symlab.own.report import KINDS_TOLD
 from symlab.symmetries.actions import Action
 from symlab.symmetries.signs import Flip
@@ -71,12 +70,8 @@ class Maps:
             return map_by_weights(traced, references, state, self.actions, rng, restarts)
         x, rows = models.inputs(), models.rows
         return map_by_activations(
-            traced, references, state, self.actions, self.flips, x, rows, rng, models.network.dtype, _shown
+            traced, references, state, self.actions, self.flips, x, rows, rng, models.network.dtype, shown
         )
-
-
-def _shown(batches: Sequence[Tensor]) -> tqdm:
-    return tqdm(batches, desc="comparing neurons", unit="batch", leave=False, disable=None)
 
 
 def free_maps(models: Models, traced: Traced, states: Sequence[State], group: str, method: str, seed: int) -> Maps:
@@ -91,9 +86,7 @@ def free_maps(models: Models, traced: Traced, states: Sequence[State], group: st
     actions = [action for action in wanted if all(foldable(state, action) for state in states)]
     mapped = {action.group for action in actions if action.kind != "scaled"}
     flips = [] if method == "weight" else signs_of(models.module, traced, x, states[0], seed)
-    inner = {
-        name for action in actions if action.group in mapped for name in traced.spec.groups if name in _outer(action)
-    }
+    around = {name for action in actions if action.group in mapped for name in action.spec.groups[action.group].within}
     remarks = [
         f"{action.group}: not mapped, for some gain of its norms is next to 0."
         for action in wanted
@@ -105,12 +98,8 @@ def free_maps(models: Models, traced: Traced, states: Sequence[State], group: st
     remarks += [f"Mapped by {kind}: {', '.join(names)}." for kind, names in kinds.items()]
     if not actions:
         remarks.append("No maps but renumbering are free in this network.")
-    kept = tuple(flip for flip in flips if flip.group not in mapped | inner)
+    kept = tuple(flip for flip in flips if flip.group not in mapped | around)
     return Maps(tuple(actions), kept, group == "full", tuple(remarks))
-
-
-def _outer(action: Action) -> tuple[str, ...]:
-    return action.spec.groups[action.group].within
 
 
 def in_one_basis(

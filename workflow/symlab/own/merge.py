@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from symlab.alignment.matching import compose
-from symlab.alignment.permute import check_alignment, permute
+from symlab.alignment.permute import permute
 from symlab.alignment.signs import signed_matching, signs_of
 from symlab.alignment.universe import Universe, match_to_universe
 from symlab.connectivity.combine import Averaging, check_layers
@@ -21,9 +21,9 @@ from symlab.connectivity.least_squares import unfitted
 from symlab.connectivity.merge import combined_network, scores
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.own import report
-from symlab.own.align import CHECKED_SAMPLES, CONTINUOUS, check_group, check_method, known_axes, remarks_on, shown
+from symlab.own.align import CONTINUOUS, check_group, check_method, known_axes, remarks_on
 from symlab.own.maps import in_one_basis
-from symlab.own.models import Models, load_models, traced_symmetries
+from symlab.own.models import Models, checked, load_models, shown, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.weights import unshared
 from symlab.products import fast_products
@@ -179,11 +179,7 @@ def merge_models(
         trunk = frozenset(models.network.twins[name] for name in traced.names_up_to(averaging.until))
     given = [models.network.by_all_names(state.converted()) for state in models.states]
     universe = _in_one_order(models, traced, given, method, restarts, seed, group)
-    told = set()
-    if models.x is not None:
-        x = models.x[: min(models.rows, CHECKED_SAMPLES)]
-        for state, permuted in zip(given, universe.permuted, strict=True):
-            told.add(check_alignment(models.module, state, permuted, x, traced.jumps()))
+    told = checked(models, traced, zip(given, universe.permuted, strict=True))
     merged = _combined(models, universe.permuted, averaging, trunk, based)
     names = [str(each.path) for each in models.files]
     kinds = (
@@ -191,8 +187,8 @@ def merge_models(
         for groups in (universe.by_weights, universe.in_place)
     )
     left = unfitted(models.module, given[0]) if averaging.rule == "least-squares" else []
-    told |= {f"Least squares leave these their mean: {', '.join(left)}."} if left else set()
-    remarks = (*models.remarks, *remarks_on(*kinds), *sorted(told - {""}))
+    told += [f"Least squares leave these their mean: {', '.join(left)}."] if left else []
+    remarks = (*models.remarks, *remarks_on(*kinds), *told)
     return Merged(merged, universe, remarks, traced.spec, method, averaging, trunk, based, models)
 
 

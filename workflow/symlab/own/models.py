@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from symlab.alignment.forward import batch_rows, outputs
-from symlab.alignment.permute import differences
+from symlab.alignment.permute import check_alignment, differences
 from symlab.batches import Inputs, leaves, prediction
 from symlab.connectivity.objective import IGNORED, Metric, Task, by_class, check_task, losses
 from symlab.device import resolve_device
@@ -29,6 +30,7 @@ from symlab.symmetries.trace import Traced, trace
 
 # A batch of logits of this many numbers takes 64 MB; a language model reaches that with few sequences.
 LARGEST_OUTPUT = 2**24
+CHECKED_SAMPLES = 256
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,25 @@ def traced_symmetries(models: Models) -> Traced:
         reasons = " ".join(traced.spec.unsupported)
         raise UserError(f"no neurons of {models.name} can be renumbered without changing its function. {reasons}")
     return traced
+
+
+def checked(
+    models: Models, traced: Traced, pairs: Iterable[tuple[Mapping[str, Tensor], Mapping[str, Tensor]]]
+) -> list[str]:
+    """Sentences on networks that are, as far as the data show, the same in another order or basis; none without data.
+
+    Raises:
+        AlignmentError: one is not.
+    """
+    if models.x is None:
+        return []
+    x = models.x[: min(models.rows, CHECKED_SAMPLES)]
+    return sorted({check_alignment(models.module, *pair, x, traced.jumps()) for pair in pairs} - {""})
+
+
+def shown(batches: Any) -> Any:
+    """The batches of a pass over the data, with a progress bar."""
+    return tqdm(batches, desc="comparing neurons", unit="batch", leave=False, disable=None)
 
 
 def trace_quietly(module: nn.Module, x: Tensor | Inputs | tuple[Tensor, ...]) -> Traced:

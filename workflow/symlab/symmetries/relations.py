@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, fx
 
-from symlab.symmetries.signs import Evaluated, Occurrence, between, hidden_nodes, occurrences, read_by
-from symlab.symmetries.symmetry_spec import Group, blocks, dim_of, groups_of
+from symlab.symmetries.signs import Evaluated, Occurrence, between, read_by, unknowns_of
+from symlab.symmetries.symmetry_spec import Group, blocks, dim_of
 
 # Central differences in float64: their step, and what of an operation's result a relation may miss.
 STEP, MISSED = 1e-4, 1e-5
@@ -92,22 +92,7 @@ class Relations:
 
     def __init__(self, forward: Evaluated, group: str):
         self.forward, self.group, self.groups = forward, group, forward.spec.groups
-        self.places: dict[fx.Node, list[Occurrence]] = {}
-        self.columns: dict[tuple[Any, Occurrence], int] = {}
-        for node, value in forward.values.items():
-            axes = forward.axes.get(node)
-            if not (isinstance(value, Tensor) and axes and any(group in groups_of(axis) for axis in axes)):
-                continue
-            if not {name for axis in axes for name in groups_of(axis)}.issuperset(self.groups[group].within):
-                # Tokens that choose their experts meet what lies within these without the experts' axis.
-                self.columns.clear()
-                break
-            self.places[node] = occurrences(axes, group, self.groups, value.shape)
-            for occurrence in self.places[node]:
-                self.columns.setdefault((forward.names.get(node, node), occurrence), len(self.columns))
-        self.hidden = hidden_nodes(forward, self.places)
-        if any(user.op == "output" for node in self.hidden for user in node.users):
-            self.columns.clear()
+        self.places, self.hidden, self.columns = unknowns_of(forward, group)
         self.stored = [place for place in self.columns if isinstance(place[0], str)]
 
     def of_state(self, row: Float[np.ndarray, " columns"]) -> Float[np.ndarray, " stored"]:

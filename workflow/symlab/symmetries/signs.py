@@ -25,15 +25,13 @@ from torch.utils._pytree import tree_map
 from symlab.symmetries.forward_graph import operation
 from symlab.symmetries.symmetry_spec import (
     Axes,
-    Axis,
-    Concat,
     Group,
     Point,
-    Product,
     SymmetrySpec,
     blocks,
     dim_of,
     groups_of,
+    length,
     shape,
 )
 
@@ -66,16 +64,8 @@ class Flip:
 
     def turns(self, point: Point, group: str, groups: Mapping[str, Group]) -> bool:
         """Whether it turns activations round that are recorded for a group at a point."""
-        sizes = [_size(axis, groups) for axis in point.axes]
+        sizes = [length(axis, groups) or 1 for axis in point.axes]
         return any((point.value, block) in self.points for block, _ in occurrences(point.axes, group, groups, sizes))
-
-
-def _size(axis: Axis, groups: Mapping[str, Group]) -> int:
-    """Entries of an axis, with 1 for what is not known, as the batch."""
-    if isinstance(axis, Product | Concat):
-        parts = [_size(part, groups) for part in axis.parts]
-        return math.prod(parts) if isinstance(axis, Product) else sum(parts)
-    return groups[axis].size if isinstance(axis, str) else axis or 1
 
 
 def occurrences(axes: Axes, group: str, groups: Mapping[str, Group], sizes: Sequence[int]) -> list[Occurrence]:
@@ -186,25 +176,9 @@ def find_flips(forward: Evaluated, seed: int = 0, others: Sequence[Evaluated] = 
 
 def _of_group(forward: Evaluated, group: str, rng: np.random.Generator, others: Sequence[Evaluated]) -> list[Flip]:
     """The independent flips of one group; none if an operation cannot be asked."""
-    spec = forward.spec
-    places: dict[fx.Node, list[Occurrence]] = {}
-    for node, value in forward.values.items():
-        axes = forward.axes.get(node)
-        if isinstance(value, Tensor) and axes is not None and any(group in groups_of(axis) for axis in axes):
-            present = {name for axis in axes for name in groups_of(axis)}
-            if not present.issuperset(spec.groups[group].within):
-                # Tokens that choose their experts meet what lies within these without the experts' axis.
-                return []
-            places[node] = occurrences(axes, group, spec.groups, value.shape)
-    unknowns: dict[tuple[Any, Occurrence], int] = {}
-    for node, where in places.items():
-        for occurrence in where:
-            unknowns.setdefault((forward.names.get(node, node), occurrence), len(unknowns))
+    places, hidden, unknowns = unknowns_of(forward, group)
     constraints: set[int] = set()
-    hidden = hidden_nodes(forward, places)
-    if any(user.op == "output" for node in hidden for user in node.users):
-        return []
-    for node in forward.nodes:
+    for node in forward.nodes if unknowns else ():
         inputs = [(each, occurrence) for each in read_by(node, hidden, places) for occurrence in places[each]]
         own = [(node, each) for each in places.get(node, ())]
         # What is hidden is asked when something known is made of it.
@@ -222,6 +196,28 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator, others: 
                     row ^= ((functional >> n) & 1) << column
                 constraints.add(row)
     return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
+
+
+def unknowns_of(
+    forward: Evaluated, group: str
+) -> tuple[dict[fx.Node, list[Occurrence]], dict[fx.Node, None], dict[tuple[Any, Occurrence], int]]:
+    """The values in which a group occurs, and where; the operations between them that are not understood; and a number
+    for each occurrence by the entry of the state (its first name) or operation: none if the group cannot be followed.
+    """
+    groups, places = forward.spec.groups, dict[fx.Node, list[Occurrence]]()
+    for node, value in forward.values.items():
+        axes = forward.axes.get(node)
+        if not (isinstance(value, Tensor) and axes and any(group in groups_of(axis) for axis in axes)):
+            continue
+        if not {name for axis in axes for name in groups_of(axis)}.issuperset(groups[group].within):
+            # Tokens that choose their experts meet what lies within these without the experts' axis.
+            return {}, {}, {}
+        places[node] = occurrences(axes, group, groups, value.shape)
+    hidden = hidden_nodes(forward, places)
+    if any(user.op == "output" for node in hidden for user in node.users):
+        return {}, {}, {}
+    keys = dict.fromkeys((forward.names.get(node, node), each) for node, where in places.items() for each in where)
+    return places, hidden, {key: number for number, key in enumerate(keys)}
 
 
 def is_gain(forward: Evaluated, place: tuple[str, Occurrence], size: Sequence[int]) -> bool:
