@@ -113,6 +113,14 @@ def test_on_the_mirrors_not_a_bit_is_off_and_no_sign_changes(experiment):
     assert of.loc[EQUAL, "righted"] == 0 and of.loc[EQUAL, "wrong"] > 0
 
 
+def test_problems_without_signs_give_both_tables(experiment):
+    """As the preset mirror_sparse asks for query and key alone."""
+    settings = SMALL.model_copy(update={"problems": ["query and key"], "steps": 100})
+    tables = experiment("mirror_symmetry.solvers", settings, Job("study"))
+    assert set(tables["mirror_signs.csv"]["problem"]) == {"query and key"}
+    assert not tables["mirror_signs.csv"][["wrong", "righted"]].any(axis=None)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_methods_come_down_to_the_minimum(kind):
     problem = kind.draw_all(SMALL, "study")

@@ -159,8 +159,8 @@ MIRROR_SYMMETRY = Paper(
         "mirror_sparse.csv": "Networks whose first layer is drawn to be sparse by a `method` at a `strength`: accuracy "
         "in percent on `train` and `test` samples with the smallest `share` of what is to vanish (`structure`) set to "
         "0, and the share that has `vanished` (at most 1e-6) without that.",
-        "mirror_signs.csv": "Coefficients of the minimum that start with the wrong sign, and those whose sign the "
-        "product of factors has put right at the end, by how it starts.",
+        "mirror_signs.csv": "Coefficients of a lasso's minimum that start with the wrong sign, and those whose sign "
+        "products of factors have put right at the end, by how they start.",
         "mirror_sparsity.csv": "Online SGD of a regression with products u w for coefficients, and of a plain one: "
         "|θ - 1/d|² (`excess`), medians of ln|θ| and ln (u + w)²/2, and the share of coefficients below 10^-k "
         "(`below_k`). An infinite `batch` is the gradient of the expected loss.",

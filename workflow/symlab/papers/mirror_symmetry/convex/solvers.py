@@ -312,15 +312,16 @@ def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.D
     for method, start in [(FACTORS, start) for start in of.starts] + [(each, UNEQUAL) for each in CONVEX]:
         frame = frame.assign(method=method, start=start)
         path = walk(of, method, start, settings)
-        wrong = best.sign() * next(path)[1].sign() < 0
+        # Of what is no lasso no coefficient vanishes, or has a sign, by itself.
+        wrong = (best.sign() * next(path)[1].sign() < 0) & isinstance(of, Lasso)
         for step, theta in path:
             tables.append(frame.assign(step=step, **_measure(of, theta, best)))
-        if isinstance(of, Lasso) and method == FACTORS:
+        if method == FACTORS:
             righted = wrong & (theta * best.sign() > NONZERO)
             counts = {"wrong": wrong.sum((1, 2)).numpy(), "righted": righted.sum((1, 2)).numpy()}
             signs.append(frame.assign(**counts))
-    of_signs = {"mirror_signs.csv": pd.concat(signs, ignore_index=True)} if signs else {}
-    return {"mirror_solvers.csv": pd.concat(tables, ignore_index=True), **of_signs}
+    found = {"mirror_solvers.csv": tables, "mirror_signs.csv": signs}
+    return {name: pd.concat(rows, ignore_index=True) for name, rows in found.items()}
 
 
 def walk(problem: Problem, method: str, start: str, settings: Solvers) -> Iterator[tuple[int, Batch]]:
