@@ -10,12 +10,20 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
 - ``simulate(name, generator)`` and ``SIMULATED``, where theory can make the data: tables drawn from the theory itself
   for each of these claims, with the numbers of units, the noise and the sizes of a run;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
+
+What they measure on it is worked out in planted.py, and to the last digit kept in ``values.json`` of each room.
+Claims are judged on the story with each measured number changed by up to a thousandth, so that no two units, layers or
+moments are alike. Where they are to measure something else, write their values down anew with
+``python -m tests.papers.test_contract --store``, and say why they changed.
 """
 
 import functools
 import importlib
+import json
 import math
+import sys
 import warnings
+import zlib
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -32,6 +40,9 @@ from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.plotting.style import Style, apply_style
 from symlab.study.card import At, Sentence
 from symlab.study.claim import bootstrap_error, statistic_of
+
+from .planted import PLANTED, ROUGHLY
+from .planted import SPOILED as WHERE_SPOILED
 
 CLAIMS = [(paper, claim) for paper in PAPERS for claim in claims_of(paper)]
 HERE = Path(__file__).parent
@@ -75,6 +86,59 @@ def roughly(paper, monkeypatch):
         monkeypatch.setattr(module, name, value)
 
 
+# Columns that say where something was measured, or how: names of places, settings and closed forms.
+PLACES = {
+    *(
+        "sigma_F",
+        "fixed_fraction",
+        "lambda",
+        "beta",
+        "scale",
+        "bias",
+        "lr",
+        "c",
+        "sigma",
+        "batch",
+        "mu",
+        "noise",
+        "eps",
+    ),
+    *("penalty", "hidden_penalty", "last_penalty", "h", "ends", "std", "event", "width", "gamma", "decay", "budget"),
+    *("weight_decay", "threshold", "strength", "gamma_over_critical", "init_std", "time", "beta1", "depth", "share"),
+    *(
+        "mean",
+        "expected",
+        "distance",
+        "drop",
+        "plateau_drop",
+        "free",
+        "without",
+        "total",
+        "s",
+        "plateau_s",
+        "measured",
+        "predicted",
+        "certified",
+        "d",
+        "k",
+        "t",
+    ),
+}
+
+
+@functools.cache
+def story_of(slug, name):
+    """The tables of a claim's story, no two measured numbers of which are alike."""
+    tables = {}
+    for table, rows in room(CARDS[slug]).story(name).items():
+        generator, measured = np.random.default_rng(zlib.crc32(table.encode())), rows.select_dtypes(float).columns
+        factors = 1 + 1e-3 * generator.uniform(-1, 1, (len(rows), len(measured)))
+        tables[table] = rows.assign(
+            **{each: rows[each] * factors[:, at] for at, each in enumerate(measured) if each not in PLACES}
+        )
+    return tables
+
+
 CARDS = {paper.slug: paper for paper in PAPERS}
 BY_ID = {claim.id: claim for _, claim in CLAIMS}
 
@@ -87,7 +151,7 @@ def judged(paper, claim):
 @functools.cache
 def judged_by_id(slug, claim_id):
     paper, claim = CARDS[slug], BY_ID[claim_id]
-    given = room(paper).story(paper.number(claim.id))
+    given = story_of(slug, paper.number(claim.id))
     missing = [name for name in claim.tables if name not in given]
     assert not missing, f"The story of {claim.id} lacks {missing}: let story({paper.number(claim.id)!r}) give them."
     return evaluate_claim(claim, {name: given[name] for name in claim.tables})
@@ -104,7 +168,7 @@ def spoiled(paper, claim):
     assert name in place.SPOILED, f"{claim.id} has nothing to fail on: add {name!r} to SPOILED in {place.__file__}."
     change = place.SPOILED[name]
     table, change = change if isinstance(change, tuple) else (claim.tables[0], change)
-    tables = {each: place.story(name)[each] for each in claim.tables}
+    tables = {each: story_of(paper.slug, name)[each] for each in claim.tables}
     changed = tables[table].copy()
     returned = change(changed)
     return tables | {table: returned if isinstance(returned, pd.DataFrame) else changed}, table
@@ -125,6 +189,46 @@ def test_a_claim_holds_on_its_story(paper, claim):
         assert measured.interval is not None or measured.n == 1, (
             "Give the value an error, an interval, or make it exact."
         )
+
+
+def kept_values(paper):
+    return HERE / paper.slug.replace("-", "_") / "values.json"
+
+
+def as_kept(paper, claim):
+    """Of each case value, standard error, number of units, and the value where spoiled, as JSON holds them."""
+    after = {measured.case: measured.value for measured, _ in judged_where_spoiled(paper.slug, claim.id)}
+    return {
+        str(each.case): [
+            None if number is None else float(f"{number:.9g}")
+            for number in (each.value, each.error, each.n, after[each.case])
+        ]
+        for each, _ in judged(paper, claim)
+    }
+
+
+@functools.cache
+def values_kept(slug):
+    return json.loads(kept_values(CARDS[slug]).read_text())
+
+
+@each_claim
+def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
+    """To three standard errors and a hundredth; and exactly what it measured when its values were written down."""
+    name, after = paper.number(claim.id), judged_where_spoiled(paper.slug, claim.id)
+    for found, planted in ((judged(paper, claim), PLANTED), (after, WHERE_SPOILED)):
+        values = planted[paper.prefix].get(name, [measured.value for measured, _ in found])
+        values = values if isinstance(values, (list, tuple)) else [values] * len(found)
+        assert len(values) == len(found), [measured.case for measured, _ in found]
+        for (measured, _), value in zip(found, values, strict=True):
+            reach = 3 * (measured.error or 0) + (ROUGHLY.get(paper.prefix, 0.01) * abs(value) or 2e-3)
+            assert measured.value == pytest.approx(value, abs=reach, nan_ok=True), (measured, value)
+    kept, now = values_kept(paper.slug).get(name), as_kept(paper, claim)
+    assert kept is not None and list(kept) == list(now), "Write the values down: see above."
+    for case, numbers in now.items():
+        for before, number in zip(kept[case], numbers, strict=True):
+            same = number is before is None or number == pytest.approx(before, rel=1e-5, abs=1e-13, nan_ok=True)
+            assert same, (case, "value, error, number of units, value where spoiled", numbers, kept[case])
 
 
 # Columns that tell networks (or draws) apart which are independent though they have the same number.
@@ -189,10 +293,11 @@ def errors_by_leaving_out(claim, tables, values, unit, apart):
 @each_claim
 def test_the_error_of_a_claim_is_what_leaving_out_units_tells(paper, claim, monkeypatch):
     """To less than a factor of √2, by one of the ways in which units may be independent: variants apart, or paired."""
-    measured = {each.case: each for each, _ in judged(paper, claim) if (each.error or 0) > 1e-9}
-    monkeypatch.setattr("symlab.study.claim.bootstrap_error", lambda *_, **__: None)
     given = room(paper).story(paper.number(claim.id))
-    tables, values = {name: given[name] for name in claim.tables}, {case: each.value for case, each in measured.items()}
+    tables = {name: given[name] for name in claim.tables}
+    measured = {each.case: each for each, _ in evaluate_claim(claim, tables) if (each.error or 0) > 1e-9}
+    monkeypatch.setattr("symlab.study.claim.bootstrap_error", lambda *_, **__: None)
+    values = {case: each.value for case, each in measured.items()}
     found = {case: [] for case in measured if claim.id not in OTHERWISE}
     for unit in UNITS:
         for apart in ((), APART):
@@ -244,7 +349,7 @@ def test_a_claim_never_holds_on_undefined_values(paper, claim):
     tables, name = spoiled(paper, claim)
     failed = {measured.case for measured, verdict in judged_where_spoiled(paper.slug, claim.id) if verdict == "failed"}
     before = {measured.case: measured.value for measured, _ in judged(paper, claim)}
-    whole = room(paper).story(paper.number(claim.id))[name]
+    whole = story_of(paper.slug, paper.number(claim.id))[name]
     all_undefined, one_undefined = whole.copy(), whole.copy()
     if not (changed := list(changed_numbers(whole, tables[name]))):
         return  # What is spoiled is a word: an outcome.
@@ -290,8 +395,9 @@ def test_what_is_drawn_is_on_the_card(paper):
     files = dict.fromkeys(figure.module for figure in paper.figures)
     drawn = [drawing.id for name in files for drawing in importlib.import_module(name).FIGURES]
     assert sorted(drawn) == sorted(figure.id for figure in paper.figures)
-    unknown = set(room(paper).SPOILED) - {paper.number(claim.id) for claim in claims_of(paper)}
-    assert not unknown, f"SPOILED in {room(paper).__file__} names claims that there are not: {unknown}."
+    named = {*room(paper).SPOILED, *PLANTED[paper.prefix], *WHERE_SPOILED[paper.prefix]}
+    unknown = named - {paper.number(claim.id) for claim in claims_of(paper)}
+    assert not unknown, f"planted.py, or SPOILED in {room(paper).__file__}, names claims that there are not: {unknown}."
 
 
 @functools.cache
@@ -314,3 +420,16 @@ def test_a_sentence_finds_each_of_its_cases(paper, sentence):
         told[name] = Told(found[:1])
     for text in (sentence.text, sentence.otherwise):
         assert "{" not in text.format(**told)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--store"]:
+        sys.exit("Give --store, which writes down what every claim measures.")
+    for function in (bootstrap_error, statistic_of):
+        function.__kwdefaults__["resamples"] = 40
+    for paper in PAPERS:
+        for module, name, value in getattr(room(paper), "ROUGHLY", ()):
+            setattr(module, name, value)
+        values = {paper.number(claim.id): as_kept(paper, claim) for claim in claims_of(paper)}
+        lines = (f"{json.dumps(name)}: {json.dumps(kept, ensure_ascii=False)}" for name, kept in values.items())
+        kept_values(paper).write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -65,13 +65,6 @@ def test_near_zero_and_negative_costs_dominate_where_they_are_more_than_half(tab
     assert found["detail"] == "below 0.4; 42 % are negative"
 
 
-def test_neurons_with_a_cheap_swap_are_counted(tables_for):
-    row = only_value("thm4.6-width", tables_for("thm4.6"))
-    narrow, wide = np.array([2, 2, 4, 2]) / 8, np.array([24, 24, 26, 24]) / 32
-    assert (row["value"], row["n"], row["unit"]) == (pytest.approx(wide.mean() - narrow.mean()), 4, "draws of masks")
-    assert row["error"] == pytest.approx(np.hypot(np.std(wide, ddof=1), np.std(narrow, ddof=1)) / np.sqrt(4))
-
-
 def test_ridge_costs_are_judged_at_the_reported_beta_and_the_ledger_names_it(tables_for):
     tables = tables_for("15")
     assert list(verdicts("15-growth", tables)["detail"].str[-8:]) == ["β = 0.01"]
@@ -121,8 +114,6 @@ def test_an_order_that_one_estimator_turns_round_does_not_hold(tables_for):
 
 def test_correlations_are_those_of_the_block_at_the_reported_beta(tables_for):
     tables = tables_for("ridge")
-    found = verdicts("ridge-rank", tables)
-    assert found["value"].to_numpy() == pytest.approx(0.8) and (found["n"] == 4).all()
     table = tables["estimators.csv"]
     tables["estimators.csv"] = table[table["pairs"] == "consecutive"]
     assert set(verdicts("ridge-rank", tables)["value"]) == {-0.5}
@@ -173,13 +164,6 @@ def test_one_neuron_above_the_bound_of_all_is_enough(tables_for):
     assert (row["value"], row["verdict"]) == (pytest.approx(1.6 / 1.5), "failed")
 
 
-def test_growth_of_gamma_in_takes_wide_layers_alone(tables_for):
-    found = verdicts("thm4.8-growth", tables_for("thm4.8"))
-    assert list(found["case"]) == [f"gmm_k{k}, 100 % fixed" for k in (2, 8, 32)]
-    assert found["value"].to_numpy() == pytest.approx(0.5)
-    assert (found["detail"] == "m = 256 to 2048").all()
-
-
 def test_the_least_of_many_sums_is_above_half_its_mean_at_the_widths_taken():
     generator = np.random.default_rng(0)
     d = 128
@@ -193,8 +177,6 @@ def test_the_least_of_many_sums_is_above_half_its_mean_at_the_widths_taken():
 
 def test_slopes_of_chords_are_means_over_layers_and_pairs(tables_for):
     tables = tables_for("thm5.1")
-    row = only_value("thm5.1-relu-slope", tables)
-    assert (row["value"], row["n"]) == (pytest.approx(1.5), 4)
     table = tables["chord_deviation.csv"]
     steeper = (table["variant"] == "w_3") & (table["layer"] == 2) & (table["pair"] == 0)
     table.loc[steeper, "chord"] *= (table.loc[steeper, "beta"]) ** 0.4

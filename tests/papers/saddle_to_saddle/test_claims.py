@@ -74,18 +74,6 @@ def test_a_network_that_has_not_come_so_far_leaves_its_case_undecided(story):
     assert by_case[6, 1e-4] == "undecided" and by_case[4, 1e-4] == by_case[6, 1e-5] == "held"
 
 
-def test_exponents_are_those_planted(story):
-    for each in measured("ladder-falling", story):
-        assert each.value == pytest.approx(0.7, abs=0.05) and each.n == SEEDS
-    assert all(each.value == pytest.approx(1, abs=0.05) for each in measured("ladder-exponent", story))
-
-
-def test_the_delay_by_smaller_weights_is_compared_between_scales_ten_times_apart(story):
-    found = measured("time-scale", story)
-    assert {(each.case.key["L"], each.case.key["std"]) for each in found} == {(L, 1e-4) for L in (3, 4, 6)}
-    assert all(each.value == pytest.approx(1, abs=0.02) for each in found)
-
-
 def test_sgd_is_set_beside_the_flow_from_the_same_weights(story):
     events = story["escape_events.csv"].copy()
     sgd = events["rule"] == "sgd"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -110,9 +111,11 @@ def _neighbours(rows: Cases, along: str, other: str) -> list[tuple]:
 def least(tables: Tables, model: str) -> list[Found]:
     """The rank over d at the rate and mu > 0 at which its mean is least, a case a size."""
     rows = final_ranks(tables)
-    found = list(ranks_of(rows.assign(share=rows[SHOWN] / rows["d"]), model, "share"))
-    smallest = {of.case.key["d"]: of for of in sorted(found, key=lambda of: -of.mean)}
-    shown = (replace(of, case=Case(f"d = {d}", d=d), told=str(of.case)) for d, of in sorted(smallest.items()))
+    smallest = ranks_of(rows.assign(share=rows[SHOWN] / rows["d"]), model, "share").extreme(operator.neg, "d")
+    shown = (
+        replace(each, case=Case("d = {d}".format(**each.case.key), **each.case.key), told=str(each.case))
+        for each in smallest
+    )
     return Cases(tuple(shown), "seeds").means() or [f"no {model} runs with μ > 0"]
 
 
