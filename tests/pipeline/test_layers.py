@@ -16,12 +16,6 @@ PUBLIC = {
     "symlab.study.claim",
     "symlab.study.curves",
     "symlab.study.points.join_grids",
-    # What an objective of training and a probe may be, for experiments to come; tests alone use these now.
-    "symlab.training.probes.AtEpochs",
-    "symlab.training.probes.AtSteps",
-    "symlab.training.probes.OnceWhere",
-    "symlab.training.probes.log_spaced",
-    "symlab.training.stacks.TaskSequence",
     # The plain form of what activation moments do without a copy, which tests compare with.
     "symlab.symmetries.symmetry_spec.columns",
     # These wait: one paper alone uses them, and they are to be moved into its room or taken up by others.

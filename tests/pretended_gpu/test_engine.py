@@ -17,7 +17,7 @@ from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints, training_key
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TaskSequence, TrainingData
+from symlab.training.stacks import TrainingData
 
 pytestmark = pytest.mark.slow
 
@@ -59,15 +59,11 @@ class Convolutions(nn.Module):
         return self.readout(torch.relu(self.second(x)).mean(dim=(2, 3)))
 
 
-def samples(tasks=0):
-    """168 images of 3 x 4 x 4, so that the last of the batches of 16 has 8; as several tasks if asked for."""
-    generator = torch.Generator().manual_seed(2)
-    parts = []
-    for _ in range(max(tasks, 1)):
-        x = torch.randn(168, 48, generator=generator)
-        y = x[:, :10].argmax(dim=1)
-        parts.append(TrainingData(x, y, x[:32], y[:32], "classification", image=(3, 4, 4), black=(-1.0, 0.0, 1.0)))
-    return TaskSequence.of(parts, epochs_each=1) if tasks else parts[0]
+def samples():
+    """168 images of 3 x 4 x 4, so that the last of the batches of 16 has 8."""
+    x = torch.randn(168, 48, generator=torch.Generator().manual_seed(2))
+    y = x[:, :10].argmax(dim=1)
+    return TrainingData(x, y, x[:32], y[:32], "classification", image=(3, 4, 4), black=(-1.0, 0.0, 1.0))
 
 
 def described(network, scheme, options, data):
@@ -119,12 +115,6 @@ def test_every_full_step_after_the_warm_up_is_replayed(device, replays):
     train_block(replace(run, device=device), REPLICAS[:4])
     of_training = replays[-22:]
     assert of_training == [False] * WARM_UP + [True] * 7 + [False] + [True] * 10 + [False]
-
-
-def test_tasks_follow_each_other_on_the_same_graph(device, replays):
-    run = described(MLP, W, SGD, samples(tasks=2))
-    assert_near(train_block(replace(run, device=device), REPLICAS), train_block(run, REPLICAS), 1e-4)
-    assert sum(replays) > 0
 
 
 def test_training_goes_on_where_it_was_left(device, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from symlab.schemes import SCHEMES, Standard
 from symlab.settings import choose
 from symlab.training.lbfgs import LBFGS
 from symlab.training.objective import Replica
-from symlab.training.replicas import POLISH, Run, train_block
+from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
 from symlab.training.settings import Polish, Recipe
 from symlab.training.stacks import TrainingData
@@ -89,7 +89,7 @@ def test_it_passes_over_values_that_are_not_finite():
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
 def test_training_ends_at_a_minimum_of_loss_and_penalties(seeds):
     block = trained(seeds, Polish(iterations=500, gradient=1e-6))
-    rows = block.probed[block.probed["probe"] == POLISH].pivot(index="seed", columns="quantity", values="value")
+    rows = block.polished.set_index("seed")
     for place, seed in enumerate(seeds):
         value, module = objective(block.snapshots[5], place)
         gradients = torch.autograd.grad(value, list(module.parameters()))

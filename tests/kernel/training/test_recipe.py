@@ -11,18 +11,27 @@ from torch import nn
 from symlab.errors import UserError
 from symlab.networks import MLP, Lecun, build
 from symlab.networks.initialise import sample_parameters
+from symlab.schemes import SCHEMES as ALL
 from symlab.schemes import Constrained, Hadamard, Residual, Standard
+from symlab.schemes.fixed_parts import effective
 from symlab.seeds import torch_generator
+from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.objective import Replica
-from symlab.training.probes import AtEpochs, AtSteps, OnceWhere, Probe, log_spaced
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TaskSequence, TrainingData
+from symlab.training.stacks import TrainingData
 
 KEY = ("study", "variant")
 BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])
+SCHEMES = (
+    {"name": "standard"},
+    {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25},
+    {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01},
+    {"name": "sparse", "density": 0.5},
+    {"name": "residual"},
+)
 DEEP = MLP(name="mlp", widths=[16, 16, 16], norm="none", activation="relu")
 SGD = {"optimizer": "sgd", "momentum": 0, "weight_decay": 0, "lr": 0.05}
 RECIPES = {
@@ -33,6 +42,7 @@ RECIPES = {
     "rate by the norm": {**SGD, "lr": 5.0, "lr_by": {"name": "weight_norm", "power": 2.5}},
     "relative steps": {**SGD, "lr": 0.01, "lr_by": {"name": "relative"}},
     "relative steps up to a rate": {**SGD, "lr": 0.02, "lr_by": {"name": "relative", "largest": 0.1}},
+    "biases without decay": {"decay_bias": False, "weight_decay": 5.0, "lr": 0.02},
     "gradient noise": {**SGD, "gradient_noise": 0.1},
     "gradient noise in adam": {"optimizer": "adam", "betas": [0, 0.999], "weight_decay": 0, "gradient_noise": 0.01},
     "penalties": {**SGD, "penalties": {"linears.1.*": 0.3, "linears.*.weight": 0.1}},
@@ -53,13 +63,11 @@ def make_data(n=90, seed=1):
     return TrainingData(x, y, x[:20], y[:20], "classification")
 
 
-def make_run(changes, objective=None, network=DEEP, scheme=None, probes=()):
+def make_run(changes, objective=None, network=DEEP, scheme=None):
     recipe = Recipe(**{"epochs": 3, "batch_size": 32, **changes})
     make = lambda: build(network, 12, 5)  # noqa: E731
     scheme = scheme or Standard(name="standard")
-    return Run(
-        make, objective or make_data(), scheme, Lecun(name="lecun"), recipe, (0, recipe.epochs), KEY, probes=probes
-    )
+    return Run(make, objective or make_data(), scheme, Lecun(name="lecun"), recipe, (0, recipe.epochs), KEY)
 
 
 @pytest.fixture
@@ -81,23 +89,24 @@ def norm(tensors):
     return math.sqrt(sum(tensor.double().square().sum().item() for tensor in tensors))
 
 
-def plain_steps(run, theta, seed, compose=lambda theta: theta, rows_of=None):
+def plain_steps(run, theta, seed, compose=lambda theta: theta):
     """Train ``theta`` by the book; yields the loss before each step and theta after it."""
     recipe, data = run.recipe, run.objective
     module, values = run.build(), list(theta.values())
     x, y = (data.x_train.double() if recipe.precision == "float64" else data.x_train), data.y_train
     options = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
+    vectors = {"params": [v for v in values if v.dim() < 2], "weight_decay": recipe.decay_bias * recipe.weight_decay}
+    groups = [{"params": [v for v in values if v.dim() > 1]}, vectors]
     if recipe.optimizer == "sgd":
-        optimizer = torch.optim.SGD(values, momentum=recipe.momentum, **options)
+        optimizer = torch.optim.SGD(groups, momentum=recipe.momentum, **options)
     else:
         kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[recipe.optimizer]
-        optimizer = kind(values, betas=tuple(recipe.betas), eps=recipe.eps, **options)
+        optimizer = kind(groups, betas=tuple(recipe.betas), eps=recipe.eps, **options)
     step = 0
     for epoch in range(1, recipe.epochs + 1):
         rows = torch.arange(data.n)
         if recipe.batch_size:
             rows = torch.randperm(data.n, generator=torch_generator(*KEY, "order", 0, seed, epoch))
-        rows = rows if rows_of is None else rows_of(epoch, rows)
         for batch in rows.split(recipe.batch_size or data.n):
             optimizer.zero_grad()
             outputs = torch.func.functional_call(module.to(x.dtype), compose(theta), (x[batch],))
@@ -123,7 +132,8 @@ def plain_steps(run, theta, seed, compose=lambda theta: theta, rows_of=None):
             elif recipe.lr_by is not None:
                 rate = recipe.lr * norm(values) / norm([tensor.grad for tensor in values])
                 rate = min(rate, recipe.lr_by.largest or rate)
-            optimizer.param_groups[0]["lr"] = rate
+            for group in optimizer.param_groups:
+                group["lr"] = rate
             optimizer.step()
             if recipe.sphere:
                 scale = recipe.sphere / norm(values)
@@ -147,6 +157,29 @@ def test_the_engine_takes_the_steps_of_a_plain_loop(train, changes, stacked):
             tolerances = {"rtol": 1e-9, "atol": 1e-12} if exact else {"rtol": 1e-3, "atol": 2e-5}
             torch.testing.assert_close(found, tensor.detach(), **tolerances)
             assert (found - block.snapshots[0][name][place]).abs().max() > 1e-4
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_of_a_scheme_the_weights_that_are_seen_take_the_steps_of_a_plain_loop(train, scheme, optimizer, stacked):
+    """W is what is trained, and F + D * W what the network computes with; W starts as if nothing were fixed."""
+    network = MLP(name="mlp", widths=[16, 16])
+    run = make_run(
+        {"optimizer": optimizer, "lr": 0.01, "weight_decay": 0.01}, network=network, scheme=choose(ALL, scheme)
+    )
+    block = train(run, stacked)
+
+    def compose(W):
+        return {name: effective(tensor, *block.fixed[0].get(name, (None, None))) for name, tensor in W.items()}
+
+    start = start_of(run, 3)
+    before = {name: tensor.detach().clone() for name, tensor in compose(start).items()}
+    *_, (_, W) = plain_steps(run, start, 3, compose)
+    for name, tensor in compose(W).items():
+        torch.testing.assert_close(block.snapshots[0][name][0], before[name], rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(block.snapshots[3][name][0], tensor.detach(), rtol=1e-3, atol=2e-5)
+    assert (block.snapshots[3]["linears.1.weight"] - block.snapshots[0]["linears.1.weight"]).abs().max() > 1e-3
 
 
 @BOTH_WAYS
@@ -325,82 +358,6 @@ def test_identity_plus_w_without_biases(train, stacked):
     *_, (_, theta) = plain_steps(run_of_plain, theta, 3, compose)
     for name, tensor in compose(theta).items():
         torch.testing.assert_close(block.snapshots[3][name][0], tensor.detach(), rtol=1e-3, atol=2e-5)
-
-
-@BOTH_WAYS
-def test_tasks_in_sequence_carry_weights_and_momenta_on(train, stacked):
-    tasks = [make_data(64, seed) for seed in (1, 2, 3)]
-    sequence = TaskSequence.of(tasks, epochs_each=2)
-    run = make_run({"optimizer": "adam", "weight_decay": 0, "lr": 0.01, "epochs": 6}, sequence)
-    block = train(run, stacked)
-
-    def rows_of(epoch, rows):
-        return rows + 64 * ((epoch - 1) // 2)
-
-    steps = list(plain_steps(run, start_of(run, 3), 3, rows_of=rows_of))
-    for name, tensor in steps[-1][1].items():
-        torch.testing.assert_close(block.snapshots[6][name][0], tensor.detach(), rtol=2e-3, atol=1e-4)
-    history = block.history.query("seed == 3")
-    expected = [sum(loss for loss, _ in steps[i : i + 2]) / 2 for i in range(0, 12, 2)]
-    assert history["train_loss"].to_numpy() == pytest.approx(expected, rel=1e-4)
-    module = run.build()
-    module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[6].items()})
-    last = nn.functional.cross_entropy(module(tasks[2].x_val), tasks[2].y_val).item()
-    assert history["val_loss"].iloc[-1] == pytest.approx(last, rel=1e-4)
-
-
-def test_tasks_of_different_sizes_are_refused():
-    with pytest.raises(UserError, match="equally many training samples"):
-        TaskSequence.of([make_data(64), make_data(65)], 1)
-
-
-PROBES = (
-    Probe("size", lambda state: {name: t.flatten(1).norm(dim=1) for name, t in state.items()}, AtEpochs([0, 2])),
-    Probe("first", lambda state: {"entry": state["linears.0.weight"][:, 0, 0]}, AtSteps(log_spaced(9, 3))),
-    Probe("learnt", lambda state: {"entry": state["linears.0.weight"][:, 0, 0]}, OnceWhere(lambda loss: loss < 1.6)),
-)
-
-
-@BOTH_WAYS
-def test_probes_see_the_networks_of_a_plain_loop(train, tmp_path, stacked):
-    run = make_run({**SGD, "lr": 0.3}, probes=PROBES)
-    block = train(run, stacked, [(0, 3), (0, 2), (0, 1)])
-    probed = block.probed
-    for seed in (3, 2, 1):
-        start = start_of(run, seed)
-        entries, losses, norms = [start["linears.0.weight"][0, 0].item()], [], {}
-        for step, (loss, theta) in enumerate(plain_steps(run, start, seed), 1):
-            entries.append(theta["linears.0.weight"][0, 0].item())
-            losses.append(loss)
-            if step == 6:
-                norms = {name: tensor.norm().item() for name, tensor in theta.items()}
-        mine = probed[probed["seed"] == seed]
-        first = mine[mine["probe"] == "first"]
-        assert first["step"].tolist() == [0, 1, 2, 5, 9] and first["epoch"].tolist() == [0, 1, 1, 2, 3]
-        assert first["value"].to_numpy() == pytest.approx([entries[step] for step in (0, 1, 2, 5, 9)], rel=1e-4)
-        assert first["loss"].to_numpy()[1:] == pytest.approx([losses[step - 1] for step in (1, 2, 5, 9)], rel=1e-4)
-        size = mine[(mine["probe"] == "size") & (mine["epoch"] == 2)]
-        assert dict(zip(size["quantity"], size["value"], strict=True)) == pytest.approx(norms, rel=1e-4)
-        learnt = mine[mine["probe"] == "learnt"]
-        below = [step for step, loss in enumerate(losses, 1) if loss < 1.6]
-        assert learnt["step"].tolist() == below[:1] and below
-        assert learnt["value"].to_numpy() == pytest.approx([entries[below[0]]], rel=1e-4)
-    stop = []
-
-    def report(line):
-        stop.append(line)
-        if len(stop) == 5:
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        train(run, stacked, [(0, 3), (0, 2), (0, 1)], Checkpoints(tmp_path / "checkpoint", {}, 0, report))
-    resumed = Checkpoints(tmp_path / "checkpoint", {}, 60, stop.append)
-    assert train(run, stacked, [(0, 3), (0, 2), (0, 1)], resumed).probed.equals(probed)
-
-
-def test_numbers_of_steps_are_spread_over_the_decades():
-    assert sorted(log_spaced(1000, 2)) == [0, 1, 3, 10, 32, 100, 316, 1000]
-    assert sorted(log_spaced(1, 5)) == [0, 1]
 
 
 def test_patterns_of_penalties_match_parameters(train):

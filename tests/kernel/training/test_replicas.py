@@ -1,6 +1,4 @@
-"""The replica engine against a plain loop, and a seed's independence of its company."""
-
-import math
+"""The replica engine: stacks against single networks, a seed's independence of its company, what the history says."""
 
 import pytest
 import torch
@@ -9,9 +7,7 @@ from torch import nn
 from symlab import schemes
 from symlab.errors import UserError
 from symlab.networks import NETWORKS, Lecun, build
-from symlab.schemes.fixed_parts import effective
 from symlab.settings import choose
-from symlab.training import replicas as engine
 from symlab.training import stack_size
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
@@ -68,62 +64,6 @@ def train(
 
 def run_stacked(monkeypatch, stacked):
     monkeypatch.setattr(stack_size, "STACK_BELOW_PARAMETERS", 10**9 if stacked else 0)
-
-
-class Plain(nn.Module):
-    """Usual research code: W is the parameter, W_eff is rebuilt in every forward pass."""
-
-    def __init__(self, start, fixed):
-        super().__init__()
-        self.names = list(start)
-        self.W = nn.ParameterList([nn.Parameter(start[name].clone()) for name in self.names])
-        self.fixed = fixed
-
-    def weights(self):
-        W = dict(zip(self.names, self.W, strict=True))
-        return {name: effective(tensor, *self.fixed.get(name, (None, None))) for name, tensor in W.items()}
-
-    def forward(self, x):
-        w = self.weights()
-        for layer in range(2):
-            x = x @ w[f"linears.{layer}.weight"].T + w[f"linears.{layer}.bias"]
-            x = nn.functional.layer_norm(x, (16,), w[f"norms.{layer}.weight"], w[f"norms.{layer}.bias"])
-            x = 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
-        return x @ w["linears.2.weight"].T + w["linears.2.bias"]
-
-
-@BOTH_WAYS
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme["name"])
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_engine_equals_a_plain_loop(monkeypatch, stacked, scheme, optimizer):
-    run_stacked(monkeypatch, stacked)
-    data = make_data()
-    block = train([(0, 3)], scheme, optimizer=optimizer, lr=1e-2 if optimizer == "sgd" else 1e-3)
-    start = {name: tensor[0] for name, tensor in block.snapshots[0].items()}
-    # W is recovered from the initial W_eff where D is not 0; elsewhere it has no effect on the function.
-    W = {}
-    for name, tensor in start.items():
-        F, D = block.fixed[0].get(name, (None, None))
-        tensor = tensor if F is None else tensor - F
-        W[name] = (
-            tensor if D is None else torch.where(D == 0, torch.zeros(()), tensor / D.where(D != 0, torch.ones(())))
-        )
-    plain = Plain(W, block.fixed[0])
-    if optimizer == "sgd":
-        steps = torch.optim.SGD(plain.parameters(), lr=1e-2, weight_decay=0.01, momentum=0.9)
-    else:
-        steps = torch.optim.AdamW(plain.parameters(), lr=1e-3, weight_decay=0.01)
-    for epoch in (1, 2):
-        order = torch.randperm(200, generator=engine.torch_generator(*KEY, "order", 0, 3, epoch))
-        for batch in order.split(32):
-            steps.zero_grad()
-            nn.functional.cross_entropy(plain(data.x_train[batch]), data.y_train[batch]).backward()
-            steps.step()
-    final = plain.weights()
-    for name, tensor in block.snapshots[2].items():
-        torch.testing.assert_close(tensor[0], final[name].detach(), rtol=1e-4, atol=2e-5)
-    moved = (block.snapshots[2]["linears.1.weight"] - block.snapshots[0]["linears.1.weight"]).abs().max()
-    assert moved > 1e-3
 
 
 @pytest.mark.parametrize("norm", ["layernorm", "batchnorm", "none"])
@@ -219,26 +159,6 @@ def test_schedules():
     assert [learning_rate(cosine, step, 10) for step in (0, 50, 100)] == pytest.approx([2.0, 1.0, 0.0])
     warm_cosine = schedule("cosine", warmup_epochs=5)
     assert [learning_rate(warm_cosine, step, 10) for step in (24, 50, 75)] == pytest.approx([1.0, 2.0, 1.0])
-
-
-@pytest.mark.parametrize("decay_bias", [True, False])
-def test_undecayed_biases_follow_the_gradient_alone(decay_bias):
-    """Steps are those of torch with weights and all else (biases, norms) in two groups, each with its decay."""
-    data = make_data()
-    changes = {"decay_bias": decay_bias, "weight_decay": 5.0, "lr": 0.02, "batch_size": None, "epochs": 5}
-    block = train([(0, 0)], data=data, snapshots=(0, 5), **changes)
-    module = build(choose(NETWORKS, {"name": "mlp", "widths": [16, 16]}), 12, 5)
-    module.load_state_dict({name: tensor[0] for name, tensor in block.snapshots[0].items()})
-    matrices = [tensor for tensor in module.parameters() if tensor.dim() == 2]
-    vectors = [tensor for tensor in module.parameters() if tensor.dim() == 1]
-    groups = [{"params": matrices}, {"params": vectors, "weight_decay": 5.0 if decay_bias else 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=0.02, weight_decay=5.0)
-    for _ in range(5):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(module(data.x_train), data.y_train).backward()
-        optimizer.step()
-    for name, tensor in module.state_dict().items():
-        torch.testing.assert_close(block.snapshots[5][name][0], tensor, rtol=1e-3, atol=1e-5)
 
 
 def test_without_validation_data_there_is_no_validation_loss():

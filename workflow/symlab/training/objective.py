@@ -64,7 +64,7 @@ class Stack(Protocol):
 
 
 class Objective(Protocol):
-    """Samples, a population's loss in closed form, a sequence of tasks: what is descended, batch by batch."""
+    """Samples, or a population's loss in closed form: what is descended, batch by batch."""
 
     @property
     def task(self) -> str:
@@ -110,7 +110,7 @@ class Objective(Protocol):
     ) -> Iterator[tuple[Tensor, ...]]:
         """What the steps of an epoch are given; each tensor has a replica axis and one of samples."""
 
-    def validate(self, stack: Stack, R: int, epoch: int) -> tuple[list[float], list[float]]:
+    def validate(self, stack: Stack, R: int) -> tuple[list[float], list[float]]:
         """Held-out loss and accuracy of each of R replicas; NaN where there is none."""
 
 

@@ -92,7 +92,7 @@ class Population:
         generators = [torch_generator(*key, "inputs", member.mask_seed, member.seed, epoch) for member in members]
         return iter([(torch.stack([self.draw(self.steps, generator) for generator in generators]),)])
 
-    def validate(self, stack: Stack, R: int, epoch: int) -> tuple[list[float], list[float]]:
+    def validate(self, stack: Stack, R: int) -> tuple[list[float], list[float]]:
         """NaN: there are no held-out samples."""
         return [float("nan")] * R, [float("nan")] * R
 

@@ -6,9 +6,8 @@ run a whole stack in each step, on a GPU as large as its memory allows. The choi
 device, never on how many replicas are asked for, so that on a CPU a seed gives the same bits alone and in a block (on a
 GPU, the same up to rounding).
 
-Training is an objective (what is descended: ``TrainingData``, ``TaskSequence``, ``Population``), a scheme (what the
-weights are composed of), an update and a schedule (``recipe``), and probes (what is measured on the way). The loop
-knows none of them by kind.
+Training is an objective (what is descended: ``TrainingData``, ``Population``), a scheme (what the weights are composed
+of), and an update and a schedule (``recipe``). The loop knows none of them by kind.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
@@ -43,14 +41,11 @@ from symlab.training.cuda_graph import captured_on_gpu
 from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies, flat_step, steps_of_epoch
 from symlab.training.polish import Polisher
 from symlab.training.precision import arithmetic
-from symlab.training.probes import COLUMNS, Moment, Probe, before_training, measure_due
 from symlab.training.resume import Checkpoints, Progress, restore
 from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
 
 HISTORY = ["mask_seed", "seed", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "time_s"]
-POLISH = "polish"
-"""The probe whose rows say where L-BFGS ended."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,6 @@ class Run:
     key: (study, variant), which every random generator is derived from, so that adding variants changes nothing. The
         mask generator leaves the variant out: a sweep over sigma_F shares masks and scaled values.
     device: of training; some objectives stay on the CPU.
-    probes: what is measured while networks train.
     start: weights to begin from instead of random ones, [seeds, ...] each.
     """
 
@@ -75,7 +69,6 @@ class Run:
     snapshots: Sequence[int]
     key: tuple[str, str]
     device: str = "cpu"
-    probes: Sequence[Probe] = ()
     start: State | None = None
 
     @property
@@ -86,13 +79,13 @@ class Run:
 
 @dataclass(frozen=True)
 class TrainedBlock:
-    """Effective states at the snapshot epochs (stacked over replicas, on the CPU), fixed parts, history and probes."""
+    """Effective states at the snapshot epochs (stacked, on the CPU), fixed parts, history, and where L-BFGS ended."""
 
     replicas: tuple[Replica, ...]
     snapshots: dict[int, State]
     fixed: dict[int, FixedParts]
     history: pd.DataFrame
-    probed: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COLUMNS)))
+    polished: pd.DataFrame
 
 
 def train_block(
@@ -111,7 +104,7 @@ def train_block(
         Stacked states in the order of ``replicas``, F and D for each mask seed, and a history with one row for each
         replica and epoch: training loss and accuracy averaged over the epoch's batches as they were trained on,
         validation loss and accuracy after the epoch, and ``time_s``, the epoch's seconds divided by the stack's size.
-        ``probed`` has one row for each quantity of a probe, replica and moment (columns ``probes.COLUMNS``).
+        ``polished`` has a row for each replica, if L-BFGS ended training, with what ``Polisher.end`` gives.
 
     Raises:
         UserError: a replica's loss stopped being finite (names study, variant, seed and epoch), or the recipe asks for
@@ -197,8 +190,7 @@ class _Training:
         }
         history = pd.DataFrame(progress.history, columns=HISTORY)
         history = history.sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
-        probed = pd.DataFrame(progress.probed, columns=list(COLUMNS))
-        return TrainedBlock(self.replicas, merged, self.fixed, history, probed)
+        return TrainedBlock(self.replicas, merged, self.fixed, history, pd.DataFrame(progress.polished))
 
     def _go_on(self, stack: Stack, members: Sequence[Replica]) -> None:
         """Put what a checkpoint holds into a stack."""
@@ -223,10 +215,10 @@ class _Training:
             if self.checkpoints is not None:
                 last = last_stack and self.polisher.ended
                 self.checkpoints.after_step(progress, progress.seconds, self.polisher.live, last)
-        for name, values in self.polisher.end().items():
-            for replica, value in zip(members[:kept], values.tolist(), strict=False):
-                of_replica = (POLISH, replica.mask_seed, replica.seed, progress.epoch, progress.batch, np.nan)
-                progress.probed.append(dict(zip(COLUMNS, (*of_replica, name, value), strict=True)))
+        ended = {name: values.tolist() for name, values in self.polisher.end().items()}
+        for r, replica in enumerate(members[:kept]):
+            of_replica = {"mask_seed": replica.mask_seed, "seed": replica.seed}
+            progress.polished.append(of_replica | {name: values[r] for name, values in ended.items()})
         self.polisher, progress.polishes = None, False
 
     def _train(self, stack: Stack, members: Sequence[Replica], kept: int, last_stack: bool) -> None:
@@ -238,10 +230,8 @@ class _Training:
             progress.hits = torch.zeros(len(members), dtype=torch.int64, device=device)
         if run.recipe.epochs == 0:
             self._polish(stack, members, kept, last_stack)
-        if begins or run.recipe.epochs == 0:
-            if 0 in progress.snapshots:
-                progress.snapshots[0].append(_kept(stack, kept))
-            measure_due(run.probes, stack, members[:kept], *before_training(len(members), device), progress.probed)
+        if (begins or run.recipe.epochs == 0) and 0 in progress.snapshots:
+            progress.snapshots[0].append(_kept(stack, kept))
         while (epoch := progress.epoch) <= run.recipe.epochs:
             began = time.perf_counter() - progress.seconds
             batches = self.objective.batches(members, run.recipe.batch_size, run.key, epoch)
@@ -252,12 +242,9 @@ class _Training:
                 progress.loss += loss * batch[0].shape[1]
                 progress.hits += correct
                 progress.batch += 1
-                ends_epoch = progress.batch == self.steps_per_epoch
-                if run.probes:
-                    now = Moment(step + 1, epoch, ends_epoch)
-                    measure_due(run.probes, stack, members[:kept], now, loss, progress.probed)
                 if self.checkpoints is not None:
-                    last = last_stack and epoch == run.recipe.epochs and ends_epoch and run.recipe.polish is None
+                    ends = epoch == run.recipe.epochs and progress.batch == self.steps_per_epoch
+                    last = last_stack and ends and run.recipe.polish is None
                     self.checkpoints.after_step(progress, time.perf_counter() - began, stack.live, last)
             if run.recipe.polish is not None and epoch == run.recipe.epochs:
                 self._polish(stack, members, kept, last_stack)
@@ -278,7 +265,7 @@ class _Training:
     def _end_epoch(self, stack: Stack, members: Sequence[Replica], kept: int, time_s: float) -> None:
         progress, epoch, key = self.progress, self.progress.epoch, self.run.key
         assert progress.loss is not None and progress.hits is not None
-        val_loss, val_accuracy = self.objective.validate(stack, len(members), epoch)
+        val_loss, val_accuracy = self.objective.validate(stack, len(members))
         # The training loss is taken before each step; the last step shows in the validation loss or in the weights.
         checked = progress.loss + progress.loss.new_tensor(val_loss) if self.objective.validates else progress.loss
         _check_finite(checked, members, key, epoch)

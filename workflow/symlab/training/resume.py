@@ -25,9 +25,7 @@ from symlab.schemes.fixed_parts import State
 # SIGTERM is what SLURM and Snakemake send before they kill, SIGINT what Ctrl-C sends to every job of a terminal.
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 # Lists of rows that a checkpoint holds.
-TABLES = ("history", "probed")
-# A column of one of them and, if it holds text, all its texts.
-Column = tuple[str, list[str] | None]
+TABLES = ("history", "polished")
 
 
 @dataclass
@@ -38,7 +36,7 @@ class Progress:
     epoch: counted from 1; batch: batches of it that were trained on; seconds: spent on them.
     loss, hits: sums over these batches for each replica of the stack, on the training device; None before a stack.
     snapshots: kept states of finished stacks and of this one, in the order of the replicas.
-    history: rows of the finished epochs of all stacks; probed: rows of all probes.
+    history: rows of the finished epochs of all stacks; polished: where L-BFGS ended.
     """
 
     size: int
@@ -51,7 +49,7 @@ class Progress:
     hits: Int64[Tensor, " r"] | None = None
     snapshots: dict[int, list[State]] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    probed: list[dict[str, Any]] = field(default_factory=list)
+    polished: list[dict[str, Any]] = field(default_factory=list)
     polishes: bool = False
     """Whether the stack's epochs are over and L-BFGS has begun."""
 
@@ -190,27 +188,17 @@ def _packed(progress: Progress, live: State) -> tuple[dict[str, np.ndarray], dic
         if parts:
             tensors |= {f"snapshots/{epoch}/{name}": torch.cat([part[name] for part in parts]) for name in parts[0]}
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-    columns: dict[str, list[Column]] = {}
+    columns: dict[str, list[str]] = {}
     for table in TABLES:
         rows = getattr(progress, table)
-        columns[table] = []
-        for column in rows[0] if rows else []:
-            values = [row[column] for row in rows]
-            # Text goes into the header once, and its number into the array.
-            texts = sorted(set(values)) if isinstance(values[0], str) else None
-            columns[table].append((column, texts))
-            arrays[f"{table}/{column}"] = np.array(
-                values if texts is None else [texts.index(value) for value in values]
-            )
+        columns[table] = list(rows[0]) if rows else []
+        arrays |= {f"{table}/{column}": np.array([row[column] for row in rows]) for column in columns[table]}
     names = ("size", "epochs", "start", "epoch", "batch", "seconds", "polishes")
     return arrays, {name: getattr(progress, name) for name in names} | {"columns": columns}
 
 
-def _rows(arrays: dict[str, np.ndarray], table: str, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    values = {
-        column: [each if texts is None else texts[each] for each in arrays[f"{table}/{column}"].tolist()]
-        for column, texts in columns
-    }
+def _rows(arrays: dict[str, np.ndarray], table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+    values = {column: arrays[f"{table}/{column}"].tolist() for column in columns}
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
@@ -222,7 +210,7 @@ def _unpacked(arrays: dict[str, np.ndarray], header: dict[str, Any], device: tor
         loss=found["loss"].to(device),
         hits=found["hits"].to(device),
         history=_rows(arrays, "history", header["columns"]["history"]),
-        probed=_rows(arrays, "probed", header["columns"]["probed"]),
+        polished=_rows(arrays, "polished", header["columns"]["polished"]),
     )
     for epoch in progress.epochs:
         if state := _below(found, f"snapshots/{epoch}/"):

@@ -126,14 +126,10 @@ class TrainingData:
         """Which samples are classified correctly."""
         return hits(self.task, outputs, targets)
 
-    def held_out(self, epoch: int) -> tuple[Tensor, Tensor]:
-        """Inputs and targets to validate on after an epoch."""
-        return self.x_val, self.y_val
-
-    def validate(self, stack: Any, R: int, epoch: int) -> tuple[list[float], list[float]]:
+    def validate(self, stack: Any, R: int) -> tuple[list[float], list[float]]:
         """Held-out loss and accuracy of each replica; NaN without held-out samples."""
-        x_val, y_val = self.held_out(epoch)
-        if len(x_val) == 0:
+        x_val, y_val = self.x_val, self.y_val
+        if not self.validates:
             return [float("nan")] * R, [float("nan")] * R
         total_loss = torch.zeros(R, dtype=torch.float64, device=self.device)
         total_hits = torch.zeros(R, dtype=torch.int64, device=self.device)
@@ -142,57 +138,6 @@ class TrainingData:
             total_loss += loss
             total_hits += correct
         return (total_loss / len(x_val)).tolist(), accuracies(self.task, total_hits, len(x_val))
-
-
-@dataclass(frozen=True)
-class TaskSequence(TrainingData):
-    """Tasks one after the other on the same weights and optimizer state: their samples one below the other.
-
-    An epoch trains and validates on the samples of one task alone; ``recipe.epochs`` counts the epochs of all tasks.
-    """
-
-    tasks: int = 1
-    epochs_each: int = 1
-
-    @classmethod
-    def of(cls, tasks: Sequence[TrainingData], epochs_each: int) -> TaskSequence:
-        """Tasks of equally many samples, each trained on for so many epochs.
-
-        Raises:
-            UserError: they differ in their numbers of samples.
-        """
-        if len({(len(task.x_train), len(task.x_val)) for task in tasks}) > 1:
-            raise UserError("Tasks in a sequence need equally many training samples, and equally many held-out ones.")
-        first = tasks[0]
-        return cls(
-            x_train=torch.cat([task.x_train for task in tasks]),
-            y_train=torch.cat([task.y_train for task in tasks]),
-            x_val=torch.cat([task.x_val for task in tasks]),
-            y_val=torch.cat([task.y_val for task in tasks]),
-            task=first.task,
-            image=first.image,
-            black=first.black,
-            tasks=len(tasks),
-            epochs_each=epochs_each,
-        )
-
-    @property
-    def n(self) -> int:
-        """Training samples of a task."""
-        return len(self.x_train) // self.tasks
-
-    def task_of(self, epoch: int) -> int:
-        """Number of the task of an epoch, from 0; the last one goes on for ever."""
-        return min((epoch - 1) // self.epochs_each, self.tasks - 1)
-
-    def _orders(self, members: Sequence[Replica], batch_size: int | None, key: tuple[str, str], epoch: int) -> Tensor:
-        return super()._orders(members, batch_size, key, epoch) + self.task_of(epoch) * self.n
-
-    def held_out(self, epoch: int) -> tuple[Tensor, Tensor]:
-        """Those of the epoch's task."""
-        v = len(self.x_val) // self.tasks
-        rows = slice(self.task_of(epoch) * v, (self.task_of(epoch) + 1) * v)
-        return self.x_val[rows], self.y_val[rows]
 
 
 def losses(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Float[Tensor, "*r"]:

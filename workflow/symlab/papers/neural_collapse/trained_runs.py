@@ -25,7 +25,7 @@ from symlab.papers.neural_collapse.settings import OnSamples, Runs
 from symlab.schemes import Standard
 from symlab.schemes.fixed_parts import State
 from symlab.training.objective import Replica
-from symlab.training.replicas import POLISH, Run, train_block
+from symlab.training.replicas import Run, train_block
 from symlab.training.settings import Constant, Cosine, Polish, Recipe
 from symlab.training.stacks import TrainingData
 
@@ -88,8 +88,8 @@ class Descent:
             run, members, _every(job, max(recipe.epochs // 5, 1)), job.checkpoints if checkpoints else None
         )
         state = {name: tensor.double() for name, tensor in block.snapshots[recipe.epochs].items()}
-        found = block.probed[block.probed["probe"] == POLISH].pivot(index="seed", columns="quantity", values="value")
-        return state, {name: values.to_numpy() for name, values in found.items()}
+        ended = block.polished.sort_values("seed").drop(columns=["mask_seed", "seed"])
+        return state, {name: values.to_numpy(float) for name, values in ended.items()}
 
 
 def _every(job: Job, epochs: int) -> Any:
