@@ -102,6 +102,7 @@ def test_of_registries_and_settings_count_functions_and_methods_that_are_importe
         changed(package, "networks/__init__.py", registry)
     for before, after, names in (
         ("lr: int = 1", "lr: int = 1\n    decay: float = 0", []),
+        ("lr: int = 1", "lr: int = 1\n    counts: ClassVar = {'rates': 'lr'}", []),
         ("self.lr / 2", "self.lr / 3", ["training/settings:Recipe"]),
         ("return 1", "return 2", []),
     ):

@@ -6,7 +6,6 @@ import torch.nn.functional as functional
 
 from symlab.errors import UserError
 from symlab.networks import NETWORKS, Lecun, build
-from symlab.networks.initialise import sample_parameters
 from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
 from symlab.settings import choose
@@ -118,24 +117,6 @@ def test_fixed_weights_of_table_3():
         assert counted.tolist() == [n_fixed] * len(counted)
 
 
-def test_initial_values_come_from_the_generator_alone():
-    first, second = (
-        sample_parameters(
-            build(choose(NETWORKS, NETWORK), 768, 10),
-            LECUN,
-            torch.Generator().manual_seed(4),
-        )
-        for _ in "ab"
-    )
-    other = sample_parameters(build(choose(NETWORKS, NETWORK), 768, 10), LECUN, torch.Generator().manual_seed(5))
-    for name, value in first.items():
-        assert torch.equal(value, second[name])
-        if "norm" in name:
-            assert (value == (1 if name.endswith("weight") else 0)).all()
-        else:
-            assert not torch.equal(value, other[name])
-
-
 @pytest.mark.parametrize(
     ("n_inputs", "options", "sentence"),
     [
@@ -147,15 +128,6 @@ def test_initial_values_come_from_the_generator_alone():
 def test_images_and_groups_that_do_not_fit_are_refused(n_inputs, options, sentence):
     with pytest.raises(UserError, match=sentence):
         build(choose(NETWORKS, NETWORK | options), n_inputs, 10)
-
-
-def test_replicas_run_side_by_side():
-    modules = [randomised(build(choose(NETWORKS, NETWORK), 192, 10), seed) for seed in (0, 1)]
-    stacked = {name: torch.stack([m.state_dict()[name] for m in modules]) for name in modules[0].state_dict()}
-    x = torch.randn(2, 3, 192, generator=torch.Generator().manual_seed(1))
-    outputs = torch.func.vmap(lambda state, x: torch.func.functional_call(modules[0], state, (x,)))(stacked, x)
-    for output, module, batch in zip(outputs, modules, x, strict=True):
-        torch.testing.assert_close(output, module(batch), rtol=1e-4, atol=1e-4)
 
 
 def test_resnet18_has_the_parameters_that_others_count():

@@ -7,7 +7,6 @@ from torch import nn
 
 from symlab.errors import UserError
 from symlab.networks import NETWORKS, Lecun, build
-from symlab.networks.initialise import sample_parameters
 from symlab.schemes.fixed_parts import weight_shapes
 from symlab.settings import choose
 
@@ -86,24 +85,6 @@ def test_sizes_and_names_are_those_of_the_paper():
     assert sum(parameter.numel() for parameter in module.parameters()) == weights + 66 * 384 + 2 * 384 * 17
 
 
-def test_initial_values_come_from_the_generator_alone():
-    network = SMALL | {"dim": 96}
-    first, second = (
-        sample_parameters(build(choose(NETWORKS, network), 108, 5), LECUN, torch.Generator().manual_seed(4))
-        for _ in "ab"
-    )
-    other = sample_parameters(build(choose(NETWORKS, network), 108, 5), LECUN, torch.Generator().manual_seed(5))
-    for name, value in first.items():
-        assert torch.equal(value, second[name])
-        if "norm" in name:
-            assert (value == (1 if name.endswith("weight") else 0)).all()
-        else:
-            assert not torch.equal(value, other[name])
-    assert first["positions"].std().item() == pytest.approx(0.02, rel=0.1)
-    assert first["class_token"].std().item() == pytest.approx(0.02, rel=0.25)
-    assert first["blocks.0.attention.query.weight"].std().item() == pytest.approx(96**-0.5, rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -115,16 +96,6 @@ def test_initial_values_come_from_the_generator_alone():
 def test_sizes_that_do_not_fit_are_refused(options, sentence):
     with pytest.raises(UserError, match=sentence):
         build(choose(NETWORKS, SMALL | options), 108, 5)
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop because we have not yet implemented the batching rule")
-def test_replicas_run_side_by_side():
-    modules = [small(seed) for seed in (0, 1)]
-    stacked = {name: torch.stack([m.state_dict()[name] for m in modules]) for name in modules[0].state_dict()}
-    x = torch.randn(2, 3, 108, generator=torch.Generator().manual_seed(1))
-    outputs = torch.func.vmap(lambda state, x: torch.func.functional_call(modules[0], state, (x,)))(stacked, x)
-    for output, module, batch in zip(outputs, modules, x, strict=True):
-        torch.testing.assert_close(output, module(batch), rtol=1e-4, atol=1e-4)
 
 
 def test_group_names():

@@ -26,8 +26,6 @@ class Source(Settings):
     """``module:function`` of (these settings, data_dir), which gives a Dataset."""
     files: ClassVar[tuple[int, int, int] | None] = None
     """(channels, height, width) of the images in its files; None where the inputs are no images."""
-    has_subspace: ClassVar[bool] = False
-    """Whether the subspace that its inputs span is known (``extras["U"]``)."""
 
     @property
     def image(self) -> tuple[int, int, int] | None:
@@ -73,7 +71,6 @@ class Gmm(Source):
     n_val: int = Field(5_000, ge=0, description="Validation samples.")
     n_test: Positive = Field(10_000, description="Test samples.")
     loader: ClassVar[str] = "symlab.data.gmm:load"
-    has_subspace: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -98,7 +95,6 @@ class Coherence(Source):
     n_train: Positive = Field(1024, description="Training samples.")
     n_test: Positive = Field(2048, description="Test samples.")
     loader: ClassVar[str] = "symlab.data.coherence:load"
-    has_subspace: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -27,11 +27,13 @@ class Network(Settings):
     module: ClassVar[str]
     """Where its nn.Module is, as ``module:Class``; it takes n_inputs, n_outputs and these keys but ``name``."""
     reads_images: ClassVar[bool] = False
+    chain: ClassVar[bool] = True
+    """Whether networks of this kind may be a chain of linear maps."""
 
     @property
     def chain_of_linear_maps(self) -> bool:
         """Whether realization and swap costs are defined for it: no convolutions, attention or residual branches."""
-        return True
+        return self.chain
 
     def about(self) -> str:
         """What it is, in a phrase."""
@@ -101,10 +103,7 @@ class ResNet20(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.resnet:ResNet20"
     reads_images: ClassVar[bool] = True
-
-    @property
-    def chain_of_linear_maps(self) -> bool:
-        return False
+    chain: ClassVar[bool] = False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width_multiplier}
@@ -127,10 +126,7 @@ class ResNet18(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.resnet:ResNet18"
     reads_images: ClassVar[bool] = True
-
-    @property
-    def chain_of_linear_maps(self) -> bool:
-        return False
+    chain: ClassVar[bool] = False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width}
@@ -145,10 +141,7 @@ class VGG(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.vgg:VGG"
     reads_images: ClassVar[bool] = True
-
-    @property
-    def chain_of_linear_maps(self) -> bool:
-        return False
+    chain: ClassVar[bool] = False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width, "depth": self.depth}
@@ -171,10 +164,7 @@ class ViT(Network):
     channels: Positive = Field(3, description="Colour channels of the images.")
     module: ClassVar[str] = "symlab.networks.vit:ViT"
     reads_images: ClassVar[bool] = True
-
-    @property
-    def chain_of_linear_maps(self) -> bool:
-        return False
+    chain: ClassVar[bool] = False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "depth": self.depth}
@@ -197,10 +187,7 @@ class LayerNormResNet(Network):
     pre_norm: bool = Field(False, description="Whether blocks read normalised inputs, or normalise their sums.")
     output_bias: bool = Field(True, description="Whether the readout has a bias.")
     module: ClassVar[str] = "symlab.networks.layernorm_resnet:LayerNormResNet"
-
-    @property
-    def chain_of_linear_maps(self) -> bool:
-        return False
+    chain: ClassVar[bool] = False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width, "depth": self.depth}
@@ -220,10 +207,7 @@ class CausalTransformer(Network):
     channels: Positive = Field(1, description="Colour channels of the images.")
     vocabulary: Positive | None = Field(None, description="Number of token ids; null for images.")
     module: ClassVar[str] = "symlab.networks.causal_transformer:CausalTransformer"
-
-    @property
-    def chain_of_linear_maps(self) -> bool:
-        return False
+    chain: ClassVar[bool] = False
 
     def columns(self) -> dict[str, Any]:
         return {**super().columns(), "width": self.width, "depth": self.depth}
@@ -239,8 +223,7 @@ class CausalTransformer(Network):
 
 
 NETWORKS: tuple[type[Network], ...] = (
-    *(MLP, CoherenceStudent, ResNet20, ResNet18, VGG, ViT),
-    *(LayerNormResNet, CausalTransformer),
+    *(MLP, CoherenceStudent, ResNet20, ResNet18, VGG, ViT, LayerNormResNet, CausalTransformer),
 )
 
 

@@ -26,7 +26,7 @@ PLUMBING = (
 # imported by name, so that another network or key, next to those that a job uses, changes nothing.
 REGISTRIES = ("data", "measures", "networks", "papers", "schemes")
 # What the Snakefile asks settings: jobs get the answers as parameters.
-ASKED_BEFORE = ("about", "columns", "common", "files", "misfit", "modules", "points", "scale")
+ASKED_BEFORE = {"about", "columns", "common", "counts", "files", "misfit", "modules", "points", "scale"}
 
 Place = tuple[Path, str]
 """A file and the name of a definition in it, or "" for the whole file."""
@@ -176,9 +176,10 @@ def _defined(statement: ast.stmt) -> list[str]:
 
 def _is_computed_with(statement: ast.stmt) -> bool:
     """Whether a statement of a class of settings is a method that jobs call, or a constant, and no field."""
+    if not ASKED_BEFORE.isdisjoint(_defined(statement)):
+        return False
     if isinstance(statement, ast.FunctionDef):
-        checks = any("validator" in ast.dump(decorator) for decorator in statement.decorator_list)
-        return not checks and statement.name not in ASKED_BEFORE
+        return not any("validator" in ast.dump(decorator) for decorator in statement.decorator_list)
     return isinstance(statement, ast.AnnAssign) and "ClassVar" in ast.dump(statement.annotation)
 
 

@@ -201,12 +201,5 @@ class Constrained(Scheme):
 
 
 SCHEMES: tuple[type[Scheme], ...] = (
-    Standard,
-    WAsymmetric,
-    WAsymmetricHeads,
-    Syre,
-    Sparse,
-    Residual,
-    Hadamard,
-    Constrained,
+    *(Standard, WAsymmetric, WAsymmetricHeads, Syre, Sparse, Residual, Hadamard, Constrained),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,15 +21,12 @@ from symlab.papers.neural_collapse.evidence import (
     slopes_of,
 )
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below
 from symlab.study.facets import draw_rows, facets
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 BY = {"constant": r"$\lambda$ constant", "uniform": r"$\lambda/L$", "split": r"$\lambda/L$, last $\lambda$"}
 ORDER = ("RN1", "T11", "pre-LN T11", "RN2")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neural_collapse.evidence import METRICS, RUNS, SAMPLES, lineages, networks, slopes
 from symlab.papers.neural_collapse.fig_01_depth import draw_metrics
 from symlab.plotting.style import Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, between
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NETWORKS = ("rn1", "t11", "rn2")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,14 +13,11 @@ from symlab.measures.collapse_bounds import certified_alignment, certified_colla
 from symlab.papers.neural_collapse.evidence import RUNS, networks
 from symlab.papers.neural_collapse.gufm import certified_scatter
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_most
 from symlab.study.facets import Panel, draw_grid, draw_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 CERTIFICATES: dict[str, tuple[str, str, Callable[[float, int, int, float], float]]] = {
     "NC1": ("cross_entropy", "NC1", certified_collapse),

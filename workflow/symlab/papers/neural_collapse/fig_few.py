@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neural_collapse.evidence import ENOUGH, METRICS, RUNS, SAMPLES, lineages, slopes
 from symlab.plotting.style import PAGE, Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 VALUES = {**dict.fromkeys(METRICS, ""), "excess": "loss over\nfree features"}
 

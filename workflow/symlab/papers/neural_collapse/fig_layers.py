@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,13 +19,11 @@ from symlab.papers.neural_collapse.evidence import (
     slopes,
 )
 from symlab.plotting.style import PAGE, Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Measurement, Tables, below
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ACROSS = 4
 UNIT = {"unit": ("seed",)}

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Bound, Claim, Found, Measurement, Tables, at_least, at_most, slope
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FREE, SCALAR = "free_features.csv", "scalar_depth.csv"
 LAYERS = {1: "one layer a block", 2: "two layers"}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.plotting.style import PAGE, Look, Style, ordered_colors
+from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
@@ -20,8 +21,6 @@ from symlab.study.tables import need
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TABLE = "perturbed_classes.csv"
 CLASS_SPACE = "class space"

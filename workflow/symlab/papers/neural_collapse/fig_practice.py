@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from symlab.papers.neural_collapse.evidence import RUNS, SAMPLES, networks, slopes
 from symlab.plotting.style import PAGE, Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
 from symlab.study.claim import Case, Claim, Found, Tables, below
 from symlab.study.facets import Panel, assign_looks, draw_grid
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OPTIMIZERS = {"lbfgs": "at an optimum", "sgd": "SGD, minibatches", "adamw": "AdamW, minibatches"}
 VALUES = {"NC1": "NC1, training", "NC1_test": "NC1, test", "accuracy_test": "test accuracy"}

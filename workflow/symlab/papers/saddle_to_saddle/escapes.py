@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from symlab.plotting.types import Axes
 from symlab.study.cases import Cases, cases
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from symlab.plotting.style import Look
 
 EVENTS, LAYERS = "escape_events.csv", "escape_layers.csv"

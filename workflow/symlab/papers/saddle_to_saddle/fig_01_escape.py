@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,13 +11,11 @@ from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.escapes import LAYERS, NETWORK, at_drop, by_network
 from symlab.papers.saddle_to_saddle.fig_next import NEXT
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, share_of
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COURSE, SPECTRA = "escape_course.csv", "escape_spectra.csv"
 VALUES = [f"s{place}" for place in range(1, 11)]

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, NETWORK, at_drop, by_network, descents, small
 from symlab.plotting.style import PAGE, Style, legend, palette, panels
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, below
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 POLYGON = "polygon_budget.csv"
 TERMS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,11 @@ from symlab.papers.saddle_to_saddle.escapes import (
     small,
 )
 from symlab.plotting.style import PAGE, Style
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 STD = {"yscale": "log", "xlabel": r"$\log_{10}$ initial std"}
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import ESCAPE, LAYERS, NETWORK, at_drop, by_network, descents, largest
 from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, draw_each, draw_grid
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEPTH = 6
 RATIOS = {"A_change": r"$A_l$ of $W_l - W_l(0)$", "B": r"$B_l$ of activations", "D": r"$D_l$, what relu cuts"}

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import EVENTS, at_drop, by_network, descents, small
 from symlab.plotting.style import COLUMN, Look, Style, line_entry, palette
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SPEEDS = "data_speeds.csv"
 TRAINED, SPHERE = "trained from small weights, at a drop of 1 %", "descent on the sphere"

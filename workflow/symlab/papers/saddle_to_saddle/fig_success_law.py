@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.fig_02_circle import successes
 from symlab.plotting.style import COLUMN, Style, legend, line_entry, palette, panels, set_ticks
+from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Measurement, Tables, above, share_of
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RUNS = "polygon_runs.csv"
 Law = Literal["exponential", "power"]

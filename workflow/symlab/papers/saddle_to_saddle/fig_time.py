@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import ESCAPE, EVENTS, NETWORK, at_drop, by_network, descents, small
 from symlab.plotting.style import PAGE, Style
+from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 WIDTH, RATE, STEPS = 1000, 10, 1_875_000
 """Of the paper's MNIST run: neurons of a layer, rate at |theta| = 1, steps."""
