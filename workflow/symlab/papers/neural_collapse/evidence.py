@@ -92,7 +92,9 @@ def slopes(rows: pd.DataFrame, values: Mapping[str, float], least: int = 0, with
     rows = rows[rows.groupby(["setting", "seed"])["L"].transform("nunique") >= DEPTHS]
     key = ["setting", *(name for name in SETTING if name in rows)]
     long = rows.melt([*key, "seed", "L"], list(values), "value", "measured", ignore_index=False)
-    long = long.sort_index(kind="stable").dropna(subset="measured").set_index("L")
+    long = long.sort_index(kind="stable").set_index("L")
+    # What a setting does not have is left out; one undefined value makes the slope of its lineage undefined.
+    long = long[long.groupby(["setting", "seed", "value"])["measured"].transform("count") > 0]
     each = cases(long, "measured", ["value", *key], name="{value}, {setting}", several=slope)
     return Cases(tuple(replace(one, values=one.values / values[one.case.key["value"]]) for one in each), "lineages")
 
