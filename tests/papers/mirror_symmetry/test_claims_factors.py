@@ -1,5 +1,6 @@
 """What claims on factors, tasks, attention and solvers measure; of what they say nothing."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -38,3 +39,10 @@ def test_the_least_noise_is_the_one_from_which_on_all_suffice(tables):
     tables[DEAD] = pd.concat([rows[rows["noise"] != 1e-6], *more])
     (found,) = CLAIMS["4-least-noise"].measure(tables)
     assert found.value == pytest.approx(-5)
+
+
+def test_one_unknown_count_leaves_the_least_noise_of_its_seed_unknown(tables):
+    rows = tables[DEAD] = tables[DEAD].astype({"dead": float})
+    rows.loc[(rows["noise"] == 1e-6) & (rows["seed"] == 1), "dead"] = np.nan
+    (found,) = CLAIMS["4-least-noise"].measure(tables)
+    assert np.isnan(found.value)
