@@ -190,7 +190,8 @@ class _Training:
         }
         history = pd.DataFrame(progress.history, columns=HISTORY)
         history = history.sort_values(["mask_seed", "seed", "epoch"], ignore_index=True)
-        return TrainedBlock(self.replicas, merged, self.fixed, history, pd.DataFrame(progress.polished))
+        polished = pd.DataFrame(progress.polished or {"mask_seed": [], "seed": []})
+        return TrainedBlock(self.replicas, merged, self.fixed, history, polished)
 
     def _go_on(self, stack: Stack, members: Sequence[Replica]) -> None:
         """Put what a checkpoint holds into a stack."""
