@@ -145,7 +145,7 @@ MIRROR = {
     **{"9-balance": 0, "10-balance": 0, "10-layers": 0, "phase-stationary": 0, "batch-alone": 1, "batch-noise": 0},
     **{"edges-sign": 1, "edges-second": 1, "adam-sparse": 0.9, "removed-fewer": 0.00125 / 0.10025},
     **{"removed-curvature": 1, "removed-exponent": 1, "budget-least": 0, "tasks-loss": log10(4 / 2), "tasks-dead": 0.3},
-    **{"tasks-remedies": 0, "sparse-proximal": -0.05, "sparse-pruned": 9 * 0.9**4},
+    **{"tasks-remedies": 0, "sparse-pruned": 9 * 0.9**4},
     **{"solvers-gap": 1e-10, "solvers-support": 1, "solvers-steps": 0, "solvers-signs": 1, "solvers-trap": 0},
     **{"thm1-gradient": 0, "thm1-gradient-off": 0.1, "thm1-hessian": 0, "thm1-stays": 0, "thm1-growth": 0},
     "thm1-second-order": 1e-8,

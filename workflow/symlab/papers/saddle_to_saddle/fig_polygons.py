@@ -124,9 +124,11 @@ def reach_lifted_speed(tables: Tables) -> list[Found]:
     for L, speeds in starts(tables).groupby("L")["speed"]:
         if L > 3 and L in lifted:  # type: ignore[operator]
             fast = int((speeds > REACHED * lifted[L]).sum())
-            told = f"{speeds.max():.4g} against {lifted[L]:.4g}; {fast} starts within a hundredth"
+            # Whether one of unknown speed is the fastest is not known.
+            fastest = float(speeds.max(skipna=False))
+            told = f"{fastest:.4g} against {lifted[L]:.4g}; {fast} starts within a hundredth"
             case = Case(f"depth {L}", L=int(str(L)))
-            found.append(value_of_all(float(speeds.max() / lifted[L]), len(speeds), case, told, "starts"))
+            found.append(value_of_all(fastest / lifted[L], len(speeds), case, told, "starts"))
     return [*found] or ["needs depths above 3 and one below, at width 8"]
 
 
@@ -138,7 +140,7 @@ def exceed_limit_of_depth_3(tables: Tables) -> list[Found]:
         return ["needs depths above 3 at width 8"]
     limit = tables[LIMITS].set_index("N").loc[8, "certified"]
     told = f"depths {', '.join(map(str, sorted(deep['L'].unique())))}"
-    return [value_of_all(float(deep["speed"].max() / limit), len(deep), detail=told, unit="starts")]
+    return [value_of_all(float(deep["speed"].max(skipna=False) / limit), len(deep), detail=told, unit="starts")]
 
 
 def largest_second_value(tables: Tables) -> list[Found]:
