@@ -15,6 +15,7 @@ from symlab.papers.mirror_symmetry.small.on_mirrors import (
     Rotation,
     descend_from_mirrors,
 )
+from symlab.papers.mirror_symmetry.small.theorem_1 import theorem_1_in_numbers
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,13 @@ def test_gradients_on_mirrors_are_those_of_autograd():
     found = neurons.gradient(neurons.start, kept)
     expected = torch.func.grad(of_network, argnums=(0, 1))(*neurons.start.values())
     torch.testing.assert_close((found["u"], found["w"]), expected)
+
+
+def test_theorem_1_and_equations_2_and_6_hold_in_numbers():
+    rows = theorem_1_in_numbers(Job("s")).set_index("part")
+    apart = (rows["measured"] - rows["predicted"]).abs()
+    share = apart / rows["predicted"].abs()
+    assert (share["gamma_0"] < 1e-6).all() and (share["gamma_1"] < 1e-4).all() and (share["eq_6"] < 1e-3).all()
+    assert (apart["eq_2"] < 1e-12).all() and (apart["eq_6_without"] < 0.01).all()
+    pulls = rows.loc["no_reflection"].set_index("case")["measured"]
+    assert pulls["no line is a mirror"] > 1e-3 and pulls["one line is"] < 1e-12
