@@ -16,7 +16,7 @@ from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, draw_each, draw_grid
 
 QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}
 SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
@@ -83,6 +83,9 @@ def _panel(rows: pd.DataFrame, quantity: str, first: bool) -> Panel:
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
     if label in (BARE, LIKE):
         axis.plot(rows[x], rows[y], color=look.color, linestyle=look.linestyle, marker="", linewidth=0.9)
+    elif y == "hidden":
+        # Of two layers a block some networks have branches and others none: there a mean is no network's.
+        draw_each(axis, rows, x, y, look, label)
     else:
         draw_units(axis, rows, x, y, look, label, unit=("seed",), band=label != SCRATCH)
 
@@ -115,7 +118,8 @@ FIGURES = (
         "Loss over the optimum, its penalty, and the scatter that is left",
         "Above: how far the loss is over the optimum of free features with the same last penalty, of grown networks, "
         "of networks trained from scratch with as many gradients (times depth), and of one whose hidden weights are 0. "
-        "Middle: the penalty of the blocks, with the order that the proof bounds it by, drawn through the last depth. "
+        "Middle: the penalty of the blocks, a line a network, with the order that the proof bounds it by, drawn "
+        "through the last depth. "
         "Below: NC1 split into scatter that the last layer sees (in its row space) and scatter that it does not. "
         "Study `{study}`; squared error is left out.",
         losses_against_depth,
