@@ -123,5 +123,6 @@ def test_what_is_found_is_what_was_counted_and_keeps_the_function(name):
         )
         with Path(path).open("a") as file:
             file.write(f"| {' | '.join(map(str, row))} |\n")
-    assert max(worst.values()) < 1e-10, worst
+    # Not max, which loses a NaN.
+    assert all(change < 1e-10 for change in worst.values()), worst
     assert found == family.matrix_axes - family.lost, spec.unsupported

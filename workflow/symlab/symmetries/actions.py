@@ -290,7 +290,8 @@ def _proven(forward: Evaluated, action: Action, generator: torch.Generator) -> A
 
     gains = tuple(replace(gain, powers=by_all_names(gain.powers)) for gain in action.gains)
     proven = replace(action, powers=by_all_names(action.powers), gains=gains, change=change)
-    return proven if change < PROVEN else None
+    # Without even an error of rounding the outputs do not see it, which proves nothing.
+    return proven if 0 < change < PROVEN else None
 
 
 def changed(before: Evaluated, after: Evaluated) -> float:
