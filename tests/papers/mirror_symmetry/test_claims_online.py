@@ -8,7 +8,7 @@ import pytest
 
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
 from symlab.papers.mirror_symmetry.online.fig_03b_rank import final_ranks
-from symlab.papers.mirror_symmetry.online.fig_edges import decided
+from symlab.papers.mirror_symmetry.online.fig_collapse import decided
 from symlab.papers.mirror_symmetry.online.runs import midpoint
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
