@@ -99,8 +99,8 @@ KINDS = {
         lambda: nn.Sequential(*mlp(nn.ReLU())[:2], nn.Linear(8, 4, bias=False), nn.Linear(4, 8), *mlp(nn.ReLU())[1:]),
         {"0": "scaled", "2": "invertible", "3": "scaled", "5": "scaled"},
     ),
-    # Its eps keeps scales from being exact.
-    "batch norm": (lambda: mlp(nn.Tanh(), nn.BatchNorm1d(8)), {}),
+    # Its mean and gain follow a scale; its eps keeps the variance from it.
+    "batch norm": (lambda: mlp(nn.Tanh(), nn.BatchNorm1d(8)), {"0": "scaled"}),
 }
 
 

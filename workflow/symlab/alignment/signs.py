@@ -26,6 +26,8 @@ from symlab.symmetries.trace import Traced
 
 # What random signs may change in an output of size 1, in float64: networks make float32 of some values themselves.
 PROVEN = 1e-6
+# Of a batch norm in general position.
+VARIANCE = 0.01
 PROOFS = 3
 
 # A softmax that is all but one-hot, or all but flat, tells nothing of the signs of its scores: signs are looked for at
@@ -103,6 +105,13 @@ def general_position(
                 value = value.to(like[name].dtype)
             drawn[key] = value.to(own.device)
         state[name] = drawn[key]
+    for name, part in module.named_modules():
+        if isinstance(getattr(part, "running_var", None), Tensor):
+            # So small that a norm's eps, which keeps variances from being scaled, is seen; outputs stay as large.
+            weight, variance = (f"{name}.{each}".lstrip(".") for each in ("weight", "running_var"))
+            state[variance] = VARIANCE * state[variance] / state[variance].mean()
+            if weight in state:
+                state[weight] = VARIANCE**0.5 * state[weight]
     return state
 
 

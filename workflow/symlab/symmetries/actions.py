@@ -282,16 +282,18 @@ def _proven(forward: Evaluated, action: Action, generator: torch.Generator) -> A
     if not action.powers or not (whole or action.kind == "scaled"):
         return None
     state = {name: forward.values[node] for node, name in forward.names.items()}
-    M = random_element(action, generator)
-    change = changed(forward, forward.at(act(fold(state, action), action, M)))
+    folded = fold(state, action)
+    moved = act(folded, action, random_element(action, generator))
+    change = changed(forward, forward.at(moved))
+    # What outputs do not see, even where one place alone is moved, proves nothing.
+    seen = any(changed(forward, forward.at({**folded, name: moved[name]})) > PROVEN for name in action.powers)
 
     def by_all_names(powers: Powers) -> Powers:
         return {name: powers[first] for name, first in forward.first_names.items() if first in powers}
 
     gains = tuple(replace(gain, powers=by_all_names(gain.powers)) for gain in action.gains)
     proven = replace(action, powers=by_all_names(action.powers), gains=gains, change=change)
-    # Without even an error of rounding the outputs do not see it, which proves nothing.
-    return proven if 0 < change < PROVEN else None
+    return proven if seen and change < PROVEN else None
 
 
 def changed(before: Evaluated, after: Evaluated) -> float:
