@@ -5,7 +5,7 @@ SOURCES := workflow tests benchmarks examples
 
 .PHONY: demo test test-slow lint format docs site bench clean
 demo: .venv/.installed
-	@echo "Five papers at a small scale: some hundred networks, in minutes on two cores, without a download of data."
+	@echo "Five papers at a small scale: some thousand networks, most of them tiny, in minutes on two cores, without a download of data."
 	@if [ -t 1 ]; then $(BIN)/snakemake all --logger rich; else $(BIN)/snakemake all --quiet rules reason host; fi
 
 # Where Python is told to keep no compiled modules, each of the tests' many processes compiles all of them again.

@@ -265,8 +265,9 @@ def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):
     ledger = judged(card, claim("one", [exact_value(1.0, case="a"), exact_value(2.0, case="b")]), claim("no", []))
     write_table(tmp_path / "mnist" / "claims.csv", ledger)
     write_table(tmp_path / "theory" / "claims.csv", ledger[ledger["verdict"] != "failed"])
+    write_table(tmp_path / "demo" / "claims.csv", ledger)
     kept = kept_verdicts(tmp_path)
-    assert kept == {"test-1-one": {"mnist": "failed", "theory": "held"}, "test-1-no": {}}
+    assert kept == {"test-1-one": {"demo": "failed", "mnist": "failed", "theory": "held"}, "test-1-no": {}}
     assert count_kept(group_claims(ledger), kept) == {"mnist": "1 failed", "theory": "1 held"}
 
 

@@ -46,6 +46,17 @@ class Norms(nn.Module):
         return self.head(x if self.after else self.norms[2](x))
 
 
+class Unseen(nn.Module):
+    """A hidden layer that outputs do not see: everything leaves them as they are, which proves nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.head = nn.Linear(64, 8), nn.Linear(8, 3), nn.Linear(64, 3)
+
+    def forward(self, x):
+        return self.head(x) + 1e-30 * self.last(torch.relu(self.first(x)))
+
+
 class Lora(nn.Module):
     """A linear map with a correction of low rank, as LoRA adds it."""
 
@@ -99,6 +110,7 @@ KINDS = {
         lambda: nn.Sequential(*mlp(nn.ReLU())[:2], nn.Linear(8, 4, bias=False), nn.Linear(4, 8), *mlp(nn.ReLU())[1:]),
         {"0": "scaled", "2": "invertible", "3": "scaled", "5": "scaled"},
     ),
+    "unseen": (Unseen, {}),
     # Its mean and gain follow a scale; its eps keeps the variance from it.
     "batch norm": (lambda: mlp(nn.Tanh(), nn.BatchNorm1d(8)), {"0": "scaled"}),
 }

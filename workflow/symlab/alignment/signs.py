@@ -105,7 +105,7 @@ def general_position(
                 value = value.to(like[name].dtype)
             drawn[key] = value.to(own.device)
         state[name] = drawn[key]
-    for name, part in module.named_modules():
+    for name, part in module.named_modules(remove_duplicate=False):
         if isinstance(getattr(part, "running_var", None), Tensor):
             # So small that a norm's eps, which keeps variances from being scaled, is seen; outputs stay as large.
             weight, variance = (f"{name}.{each}".lstrip(".") for each in ("weight", "running_var"))
