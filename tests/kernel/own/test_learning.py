@@ -79,6 +79,13 @@ def test_learning_prints_what_an_untrained_network_reaches():
         rtol=1e-4,
     )
     torch.testing.assert_close(outputs(module, aligned.permuted, x), network(1)(x), atol=1e-4, rtol=1e-4)
+    # On the fifth of the samples that descent, seeded alike, does not see.
+    held = torch.randperm(200, generator=torch.Generator().manual_seed(3))[160:]
+    loss = learned.scores.set_index("network")["loss"]
+    for row, other in ((LEARNED, aligned.permuted), (CONTROL, learned.control)):
+        mean = {name: (tensor + other[name]) / 2 for name, tensor in aligned.reference.items()}
+        by_hand = torch.nn.functional.cross_entropy(outputs(module, mean, x[held]), data[1][held])
+        assert loss[row] == pytest.approx(float(by_hand), rel=1e-4)
     given = align(module, network(0), network(1), data, group="full", learn=30, untrained=network(9), seed=3)
     torch.testing.assert_close(outputs(module, given.learned.control, x), network(9)(x), atol=1e-4, rtol=1e-4)
     assert all(torch.equal(given.permuted[name], tensor) for name, tensor in aligned.permuted.items())
