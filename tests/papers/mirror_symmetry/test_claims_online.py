@@ -1,6 +1,7 @@
 """What claims about online SGD measure, recomputed."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,18 @@ def test_three_seeds_cannot_judge_the_law():
     drawn = [story_online.simulate_law(np.random.default_rng(seed), seeds=3) for seed in range(20)]
     held = [{verdict for _, verdict in evaluate_claim(CLAIMS["3a-law"], tables)} == {"held"} for tables in drawn]
     assert sum(held) < 19
+
+
+def test_a_rise_is_told_from_where_it_starts_to_where_it_ends():
+    tables = rank_tables()
+    rows = final_ranks(tables)
+    rows = rows[(rows["model"] == "vanilla") & (rows["d"] == 50)].groupby(["lr", "mu"])["rank_3"].mean()
+    told = [measured for measured, _ in evaluate_claim(CLAIMS["3b-monotone"], tables)]
+    for measured in told:
+        lr, mu, symbol, other = re.search(r"rate (\S+), μ = (\S+) to (rate|μ) (\S+)$", str(measured.case)).groups()
+        start, end = (lr, mu), (other, mu) if symbol == "rate" else (lr, other)
+        assert measured.value == pytest.approx(rows[tuple(map(float, end))] - rows[tuple(map(float, start))])
+    assert len(told) == 4
 
 
 def test_midpoints_are_linear_in_the_logarithm_of_the_rate():

@@ -92,20 +92,21 @@ def rises(tables: Tables) -> list[Found]:
     """By how much the rank rises from a rate to the next at a mu, or from a mu to the next lower one."""
     rows = ranks_of(final_ranks(tables), VANILLA)
     found: list[Found] = []
-    for along, other, sign in (("lr", "mu", 1), ("mu", "lr", -1)):
-        for low, high in _neighbours(rows, along, other):
-            change = sign * (high.values - low.values)
-            name = f"{low.case} to {along.replace('lr', 'rate').replace('mu', 'μ')} {high.case.key[along]:g}"
-            found.append(mean_of(change.to_numpy(), name, f"from {low.mean:.3g} to {high.mean:.3g}", "seeds"))
+    for along, other, symbol, falling in (("lr", "mu", "rate", False), ("mu", "lr", "μ", True)):
+        for start, end in _neighbours(rows, along, other, falling):
+            name = f"{start.case} to {symbol} {end.case.key[along]:g}"
+            change = (end.values - start.values).to_numpy()
+            found.append(mean_of(change, name, f"from {start.mean:.3g} to {end.mean:.3g}", "seeds"))
     return found or ["needs several rates or μ > 0"]
 
 
-def _neighbours(rows: Cases, along: str, other: str) -> list[tuple]:
-    """Pairs of cases that differ in one value of their key alone, which is the next one."""
+def _neighbours(rows: Cases, along: str, other: str, falling: bool) -> list[tuple]:
+    """Pairs of cases that differ in one value of their key alone, the second of which is the next higher, or lower."""
     of_line: dict[tuple, list] = {}
     for each in rows:
         of_line.setdefault((each.case.key["d"], each.case.key[other]), []).append(each)
-    return [pair for line in of_line.values() for pair in pairwise(sorted(line, key=lambda v: v.case.key[along]))]
+    lines = (sorted(line, key=lambda each: each.case.key[along], reverse=falling) for line in of_line.values())
+    return [pair for line in lines for pair in pairwise(line)]
 
 
 def least(tables: Tables, model: str) -> list[Found]:
