@@ -23,8 +23,6 @@ import json
 import math
 import sys
 import warnings
-import zlib
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,9 +41,8 @@ from symlab.study.claim import bootstrap_error, statistic_of
 
 from .planted import PLANTED, ROUGHLY
 from .planted import SPOILED as WHERE_SPOILED
+from .stories import BY_ID, CARDS, CLAIMS, HERE, judged, judged_where_spoiled, room, spoiled, story_of
 
-CLAIMS = [(paper, claim) for paper in PAPERS for claim in claims_of(paper)]
-HERE = Path(__file__).parent
 # A room with a test_figures.py draws every figure of its card there, and reads more from them.
 FIGURES = [
     (paper, figure)
@@ -74,87 +71,12 @@ each_sentence = pytest.mark.parametrize(
 )
 
 
-def room(paper):
-    return importlib.import_module(f".{paper.slug.replace('-', '_')}.story", __package__)
-
-
 @pytest.fixture(autouse=True)
 def roughly(paper, monkeypatch):
     for function in (bootstrap_error, statistic_of):
         monkeypatch.setitem(function.__kwdefaults__, "resamples", 40)
     for module, name, value in getattr(room(paper), "ROUGHLY", ()):
         monkeypatch.setattr(module, name, value)
-
-
-# Columns that say where something was measured, or how: names of places, settings and closed forms.
-PLACES = [
-    *(
-        "sigma_F",
-        "fixed_fraction",
-        "lambda",
-        "beta",
-        "scale",
-        "bias",
-        "lr",
-        "c",
-        "sigma",
-        "batch",
-        "mu",
-        "noise",
-        "eps",
-    ),
-    *("penalty", "hidden_penalty", "last_penalty", "h", "ends", "std", "event", "width", "gamma", "decay", "budget"),
-    *("weight_decay", "threshold", "strength", "gamma_over_critical", "init_std", "time", "beta1", "depth", "share"),
-    *("mean", "expected", "distance", "drop", "plateau_drop", "s", "plateau_s", "measured", "predicted", "certified"),
-    *("free", "without", "total", "d", "k", "t"),
-]
-
-
-@functools.cache
-def story_of(slug, name):
-    """The tables of a claim's story, no two measured numbers of which are alike."""
-    tables = {}
-    for table, rows in room(CARDS[slug]).story(name).items():
-        tables[table] = rows.copy()
-        for column in rows.select_dtypes(float).columns.difference(PLACES):
-            generator = np.random.default_rng(zlib.crc32(f"{table}/{column}".encode()))
-            tables[table][column] *= 1 + 1e-3 * generator.uniform(-1, 1, len(rows))
-    return tables
-
-
-CARDS = {paper.slug: paper for paper in PAPERS}
-BY_ID = {claim.id: claim for _, claim in CLAIMS}
-
-
-def judged(paper, claim):
-    """The claim's cases on the story, with their verdicts; it is given the tables alone that it says it reads."""
-    return judged_by_id(paper.slug, claim.id)
-
-
-@functools.cache
-def judged_by_id(slug, claim_id):
-    paper, claim = CARDS[slug], BY_ID[claim_id]
-    given = story_of(slug, paper.number(claim.id))
-    missing = [name for name in claim.tables if name not in given]
-    assert not missing, f"The story of {claim.id} lacks {missing}: let story({paper.number(claim.id)!r}) give them."
-    return evaluate_claim(claim, {name: given[name] for name in claim.tables})
-
-
-@functools.cache
-def judged_where_spoiled(slug, claim_id):
-    return evaluate_claim(BY_ID[claim_id], spoiled(CARDS[slug], BY_ID[claim_id])[0])
-
-
-def spoiled(paper, claim):
-    """The tables that a claim reads with one changed, and that one's name."""
-    name, place = paper.number(claim.id), room(paper)
-    assert name in place.SPOILED, f"{claim.id} has nothing to fail on: add {name!r} to SPOILED in {place.__file__}."
-    change = place.SPOILED[name]
-    table, change = change if isinstance(change, tuple) else (claim.tables[0], change)
-    tables = {each: story_of(paper.slug, name)[each] for each in claim.tables}
-    changed = tables[table].copy()
-    returned = change(changed)
-    return tables | {table: returned if isinstance(returned, pd.DataFrame) else changed}, table
 
 
 def verdicts(found):

@@ -63,8 +63,7 @@ def curve(
             ignored), "regression" (squared error, y as the outputs), or a function, see ``objective.losses``.
         batch_size: inputs in one forward pass; by default ``forward.batch_rows``.
         statistics_x: training inputs, needed by networks with batch norm, and for ``repair``: running statistics are
-            estimated anew at every lambda, the ends included, because interpolated statistics are not those of the
-            interpolated network.
+            estimated anew at every lambda, ends included; interpolated ones are not the interpolated network's.
         repair: rescale every channel to the statistics interpolated from the ends (REPAIR, Jordan et al. 2023).
 
     Returns:
@@ -79,7 +78,6 @@ def curve(
     if repair and statistics_x is not None:
         module, (state_A, state_B) = with_goal_statistics(module, [state_A, state_B], statistics_x)
     statistics = [running_statistics(module, interpolate(state_A, state_B, lam), statistics_x) for lam in lambdas]
-
     names = _input_layers(module, state_A, x[:1])
     at_lambda: dict[str, Tensor] = {}
     module = _with_known_layers(module, names, at_lambda)
@@ -99,9 +97,14 @@ def curve(
             if task == "classification":
                 correct[index] += right(out, y_batch).sum()
         if has_ends:
-            A, B = on_path[0.0], on_path[1.0]
-            squares += torch.stack([(on_path[lam] - torch.lerp(A, B, lam)).square().sum() for lam in lambdas])
+            squares += _off_chord(on_path, lambdas)
     return _table(lambdas, counted(y, task), loss, correct, squares / len(x) if has_ends else None, task)
+
+
+def _off_chord(on_path: Mapping[float, Tensor], lambdas: Sequence[float]) -> Float[Tensor, " lambdas"]:
+    """At every lambda |xi_f(lambda)|^2, summed over inputs."""
+    A, B = on_path[0.0], on_path[1.0]
+    return torch.stack([(on_path[lam] - torch.lerp(A, B, lam)).square().sum() for lam in lambdas])
 
 
 def _with_known_layers(module: nn.Module, names: Sequence[str], known: dict[str, Tensor]) -> nn.Module:

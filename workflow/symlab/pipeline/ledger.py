@@ -22,7 +22,7 @@ import pandas as pd
 from symlab.artifacts import read_table
 from symlab.papers import PAPERS
 from symlab.pipeline.registry import switches
-from symlab.plotting.numbers import typeset
+from symlab.plotting.numbers import format_briefly, format_number, format_value, typeset
 from symlab.study.card import At, Paper, Sentence
 from symlab.study.claim import Case as Key
 from symlab.study.claim import Claim, Measurement, Tables
@@ -374,29 +374,3 @@ def describe_counts(counts: Mapping[str, int], all_of_them: bool = True) -> str:
     words = [f"{counts[verdict]} {verdict}" for verdict in told if counts[verdict] or verdict in always]
     errors = counts[ERROR]
     return ", ".join([f"{errors} error{'s' if errors > 1 else ''}", *words] if errors else words)
-
-
-def format_number(value: float) -> str:
-    """Three digits, thousands in full."""
-    if math.isnan(value):
-        return "undefined"
-    if math.isinf(value):
-        return "infinite" if value > 0 else "\N{MINUS SIGN}infinite"
-    return typeset(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
-
-
-def format_briefly(value: float) -> str:
-    """Two digits, or all before the point: 29, 0.49, 0.0087, 1,200."""
-    return typeset(f"{value:,.0f}") if 10 <= abs(value) < math.inf else format_number(float(f"{value:.2g}"))
-
-
-def format_value(value: float, error: float = math.nan) -> str:
-    """A value with its standard error, to the error's second digit: 29.1 ± 5.1, 0.0514 ± 0.0098; an exact one bare."""
-    if error == 0 or math.isnan(error) or math.isinf(error) or math.isinf(value):
-        return format_number(value)
-    digits = 1 - math.floor(math.log10(error))
-    # Small errors and large values are both readable in the notation of powers alone.
-    if digits > 6:
-        return typeset(f"{value:.3g} ± {error:.2g}")
-    decimals = max(digits, 0)
-    return typeset(f"{round(value, digits):,.{decimals}f} ± {round(error, digits):,.{decimals}f}")

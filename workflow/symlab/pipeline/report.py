@@ -80,13 +80,11 @@ def write_page(
         figures: SVG files (<id>.svg, with <id>.pdf and <id>.json beside each) of each study.
         tables: CSV and parquet files of each study.
         datasets: header of each prepared data set.
-        results: folder that all of them are in, with claims.csv and config.yaml, and that the page is to lie in.
+        results: folder of them all, with claims.csv and config.yaml, that the page is to lie in.
         papers: the cards to take names and captions from.
         project: the repository, whose docs are linked, with the verdicts of finished runs in results/reference.
         run: what the run is called: the name of its config.
-        made: when and where it ran; empty for now and here.
-
-    Everything but the time, the machine, the versions and the commit depends on these alone.
+        made: when and where it ran; empty for now and here. All but this, versions and commit depends on the others.
 
     Raises:
         ArtifactError: a figure is no drawing, or its texts are missing.
@@ -117,10 +115,14 @@ def write_page(
         tables={name: [_view_table(path, results, captions) for path in paths] for name, paths in tables.items()},
         datasets={name: _view_dataset(header) for name, header in datasets.items()},
         config=config,
-        made=made or f"written on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z} on {provenance.machine()}",
-        versions=provenance.versions(),
-        commit=provenance.commit(),
+        **_origin(made),
     )
+
+
+def _origin(made: str) -> View:
+    """When, where and with what the page was made."""
+    now = f"written on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z} on {provenance.machine()}"
+    return {"made": made or now, "versions": provenance.versions(), "commit": provenance.commit()}
 
 
 def _docs(paper: Paper, project: Path, results: Path) -> str:

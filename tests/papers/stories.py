@@ -1,0 +1,73 @@
+"""Each claim on its room's story, where it is right, and spoiled, where it is wrong: tables and verdicts, kept once."""
+
+import functools
+import importlib
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers import PAPERS
+from symlab.pipeline.ledger import claims_of, evaluate_claim
+
+HERE = Path(__file__).parent
+CARDS = {paper.slug: paper for paper in PAPERS}
+CLAIMS = [(paper, claim) for paper in PAPERS for claim in claims_of(paper)]
+BY_ID = {claim.id: claim for _, claim in CLAIMS}
+
+# Columns that say where something was measured, or how: names of places, settings and closed forms.
+PLACES = [
+    *("sigma_F", "fixed_fraction", "lambda", "beta", "scale", "bias", "lr", "c", "sigma", "batch", "mu", "noise"),
+    *("penalty", "hidden_penalty", "last_penalty", "h", "ends", "std", "event", "width", "gamma", "decay", "budget"),
+    *("weight_decay", "threshold", "strength", "gamma_over_critical", "init_std", "time", "beta1", "depth", "share"),
+    *("mean", "expected", "distance", "drop", "plateau_drop", "s", "plateau_s", "measured", "predicted", "certified"),
+    *("eps", "free", "without", "total", "d", "k", "t"),
+]
+
+
+def room(paper):
+    return importlib.import_module(f".{paper.slug.replace('-', '_')}.story", __package__)
+
+
+@functools.cache
+def story_of(slug, name):
+    """The tables of a claim's story, no two measured numbers of which are alike."""
+    tables = {}
+    for table, rows in room(CARDS[slug]).story(name).items():
+        tables[table] = rows.copy()
+        for column in rows.select_dtypes(float).columns.difference(PLACES):
+            generator = np.random.default_rng(zlib.crc32(f"{table}/{column}".encode()))
+            tables[table][column] *= 1 + 1e-3 * generator.uniform(-1, 1, len(rows))
+    return tables
+
+
+def judged(paper, claim):
+    """The claim's cases on the story, with their verdicts; it is given the tables alone that it says it reads."""
+    return judged_by_id(paper.slug, claim.id)
+
+
+@functools.cache
+def judged_by_id(slug, claim_id):
+    paper, claim = CARDS[slug], BY_ID[claim_id]
+    given = story_of(slug, paper.number(claim.id))
+    missing = [name for name in claim.tables if name not in given]
+    assert not missing, f"The story of {claim.id} lacks {missing}: let story({paper.number(claim.id)!r}) give them."
+    return evaluate_claim(claim, {name: given[name] for name in claim.tables})
+
+
+@functools.cache
+def judged_where_spoiled(slug, claim_id):
+    return evaluate_claim(BY_ID[claim_id], spoiled(CARDS[slug], BY_ID[claim_id])[0])
+
+
+def spoiled(paper, claim):
+    """The tables that a claim reads with one changed, and that one's name."""
+    name, place = paper.number(claim.id), room(paper)
+    assert name in place.SPOILED, f"{claim.id} has nothing to fail on: add {name!r} to SPOILED in {place.__file__}."
+    change = place.SPOILED[name]
+    table, change = change if isinstance(change, tuple) else (claim.tables[0], change)
+    tables = {each: story_of(paper.slug, name)[each] for each in claim.tables}
+    changed = tables[table].copy()
+    returned = change(changed)
+    return tables | {table: returned if isinstance(returned, pd.DataFrame) else changed}, table
