@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as functional
 from torch import Tensor
 
 from symlab.identifiability.realization import realization_costs, swap_costs
-from symlab.papers.neuron_identifiability import ridge_solvers
 from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions
 from symlab.papers.neuron_identifiability.ridge import ridge_costs
 
@@ -45,9 +45,15 @@ def ridge_costs_of_one_realizer() -> Ways:
     i, j = torch.zeros(m, dtype=torch.int64), torch.arange(m)
 
     def with_adamw() -> None:
-        before, ridge_solvers.ADAMW_ITERATIONS = ridge_solvers.ADAMW_ITERATIONS, 100
-        ridge_costs(layer, X, i, j, BETA, "adamw")
-        ridge_solvers.ADAMW_ITERATIONS = before
+        f, d_i, w = (part[:1].float() for part in (F, D, layer.own_weights))
+        scale, targets = layer.alpha.float(), functional.gelu(X @ (layer.alpha[:, None] * W_eff).float().T)
+        w = w.repeat(m, 1).requires_grad_()
+        optimizer = torch.optim.AdamW([w], lr=0.005, weight_decay=0, fused=True)
+        for _ in range(100):
+            errors = targets - functional.gelu(X @ (scale[0] * (f + d_i * w)).T)
+            (errors.square().mean(dim=0) / BETA + w.square().sum(dim=1)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
 
     return {"L-BFGS": lambda: ridge_costs(layer, X, i, j, BETA), "100 of 15,000 iterations of AdamW": with_adamw}
 

@@ -156,7 +156,7 @@ def test_an_error_is_a_row_of_its_own_hides_no_claim_and_is_named(card, caplog):
 def test_what_is_not_run_says_why_and_which_key_would_switch_it_on(card):
     good = [Measurement(1.0, 2)]
     claims = [
-        claim("ridge", good, tables=("a.csv", "ridge_costs.csv", "estimators.csv")),
+        claim("ridge", good, tables=("a.csv", "ridge_swap_costs.parquet", "estimators.csv")),
         claim("train", good, tables=("history.csv",)),
         claim("no-networks", ["there is one width alone"]),
         claim("nothing", []),
@@ -165,7 +165,8 @@ def test_what_is_not_run_says_why_and_which_key_would_switch_it_on(card):
     ledger = judged(card, *claims, figures=("1", "2"))
     assert set(ledger["verdict"]) == {"not run"}
     assert list(ledger["detail"]) == [
-        "the study does not ask for ridge and identification, so there is no ridge_costs.csv and no estimators.csv",
+        "the study does not ask for ridge and identification, so there is no ridge_swap_costs.parquet and no "
+        "estimators.csv",
         "the study trains no networks, so there is no history.csv",
         "there is one width alone",
         "the study has no such networks",

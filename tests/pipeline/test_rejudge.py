@@ -34,14 +34,12 @@ def told(ledger):
 @pytest.fixture
 def kept(card):
     found = [Measurement(2.0, 5, case="", error=0.1, detail="β = 1")]
-    return run_of(
-        card([claim("ridge", found, table="ridge_costs.csv"), claim("here", found)]), "a.csv", "ridge_costs.csv"
-    )
+    return run_of(card([claim("ridge", found, table="hardness.csv"), claim("here", found)]), "a.csv", "hardness.csv")
 
 
 def test_a_claim_whose_table_is_gone_keeps_its_value_and_says_so(card, kept):
     found = [Measurement(0.5, 5, error=0.1)]
-    paper = card([claim("ridge", found, table="ridge_costs.csv"), claim("here", found), claim("new", found)])
+    paper = card([claim("ridge", found, table="hardness.csv"), claim("here", found), claim("new", found)])
     tables = {"s": {"a.csv": pd.DataFrame({"x": [1.0]})}}
     ledger = rejudge(kept, tables, "1856119", (paper,))
     gone = "judged earlier (failed at 1856119), table not kept; β = 1"
@@ -52,8 +50,8 @@ def test_a_claim_whose_table_is_gone_keeps_its_value_and_says_so(card, kept):
 
 def test_rounding_changes_no_row_and_claims_that_were_not_run_add_none(card, kept):
     found = [Measurement(2.0 * (1 + 1e-14), 5, case="", error=0.1, detail="β = 1")]
-    paper = card([claim("ridge", found, table="ridge_costs.csv"), claim("here", found), claim("new", table="new.csv")])
-    tables = {"s": {name: pd.DataFrame({"x": [1.0]}) for name in ("a.csv", "ridge_costs.csv")}}
+    paper = card([claim("ridge", found, table="hardness.csv"), claim("here", found), claim("new", table="new.csv")])
+    tables = {"s": {name: pd.DataFrame({"x": [1.0]}) for name in ("a.csv", "hardness.csv")}}
     pd.testing.assert_frame_equal(rejudge(kept, tables, papers=(paper,)), kept, check_exact=True, check_dtype=False)
 
 
@@ -103,7 +101,7 @@ def test_a_table_of_a_form_that_is_not_read_any_more_is_as_good_as_gone(card, ke
 
 
 def test_the_command_writes_the_run_anew(card, kept, tmp_path, monkeypatch):
-    paper = card([claim("ridge", table="ridge_costs.csv"), claim("here", [exact_value(0.5)])])
+    paper = card([claim("ridge", table="hardness.csv"), claim("here", [exact_value(0.5)])])
     monkeypatch.setattr(module.rejudge, "__defaults__", (None, "", (paper,)))
     write_table(tmp_path / "run" / "claims.csv", kept)
     write_table(tmp_path / "results" / "s" / "tables" / "a.csv", pd.DataFrame({"x": [1.0]}))

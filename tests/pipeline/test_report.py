@@ -87,7 +87,7 @@ def finished(card, drawn, tmp_path):
         claim("near", "test-1", [Measurement(1.1, 8, error=0.1, unit="masks")], owner="ours"),
         claim("two", "test-2a", LAYERS, also=("test-2",), why={"": "it is too deep"}),
         claim("three", "test-3", [Measurement(1.0, 1)]),
-        claim("four", "test-2", [Measurement(1.0, 1)], tables=("ridge_costs.csv",)),
+        claim("four", "test-2", [Measurement(1.0, 1)], tables=("ridge_swap_costs.parquet",)),
     ]
     sentences = (
         Sentence("Ones have {x}.", {"x": ("test-1-one", "standard")}),
@@ -189,7 +189,7 @@ def test_claims_are_a_table_and_sentences_lead_to_it(finished):
         "it is too deep",
         "no study of this config draws the figure",
         "large held",
-        "the study does not ask for ridge, so there is no ridge_costs.csv",
+        "the study does not ask for ridge, so there is no ridge_swap_costs.parquet",
     ):
         assert part in told, part
     words = [attributes for tag, attributes in Parsed(page).tags if tag == "tr" and "data-verdict" in attributes]

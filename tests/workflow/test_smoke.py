@@ -50,7 +50,6 @@ def test_both_estimators_and_the_theorems_are_measured_on_the_same_networks(smok
         read_table(tables / "swap_costs.parquet"), on=["variant", "mask_seed", "seed", "layer", "i", "j"]
     )
     assert len(both) == len(ridge)
-    assert read_table(tables / "ridge_costs.csv")["bound_ratio_max"].le(1 + 1e-4).all()
     # 2 variants, 2 networks, 2 layers; own and fresh masks, 2 sides x 2 kinds x 2 draws; out and in.
     sizes = {"gram_deviation.csv": 8 * 2, "sensitivity.csv": 8 * 8, "network_gaps.csv": 8 * 2}
     # A pair a variant; 9 scales x gaussian and data x relu and gelu.

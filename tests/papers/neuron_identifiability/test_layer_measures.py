@@ -176,17 +176,15 @@ def test_theorems_are_about_the_subspace_of_what_each_layer_reads_at_the_end_of_
 def test_ridge_costs_say_which_beta_is_reported_and_swap_a_block_there(block):
     models, data = block
     chosen = Ridge(beta=[0.1, 1.0], reported=1.0, block=4, samples=30)
-    found = measure_ridge_costs(models, data, chosen, Job("study", "v", "0"))
-    costs, summaries = found["ridge_swap_costs.parquet"], found["ridge_costs.csv"]
+    costs = measure_ridge_costs(models, data, chosen, Job("study", "v", "0"))["ridge_swap_costs.parquet"]
     assert (costs["reported"] == (costs["beta"] == 1.0)).all()
     pairs = {key: [*zip(rows["i"], rows["j"], strict=True)] for key, rows in costs.groupby(["layer", "reported"])}
     consecutive, every = [(0, 1), (2, 3), (4, 5)], [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (4, 5)]
     assert pairs == {(layer, kind): every if kind else consecutive for layer in LAYERS for kind in (False, True)}
-    assert len(summaries) == 2 * len(LAYERS) and (summaries["bound_ratio_max"] <= 1 + 1e-4).all()
     module, state = models.module(), models.state(2, 0)
     functions = layer_functions(module, state, "linears.0", *models.fixed(0)["linears.0.weight"])
     inputs = layer_inputs(module, state, torch.from_numpy(data.split("train")[0][:30]))["linears.0"]
-    Delta, _ = ridge_swap_costs(functions, inputs, choose_pairs(6, 4), 1.0, "lbfgs")
+    Delta = ridge_swap_costs(functions, inputs, choose_pairs(6, 4), 1.0)
     np.testing.assert_array_equal(costs.loc[(costs["layer"] == 1) & costs["reported"], "swap_cost"], Delta.numpy())
 
 

@@ -171,7 +171,7 @@ def test_without_error_tolerance_the_costs_are_the_mahalanobis_costs(phi: str) -
     assert errors[1] < errors[0] / 30
     assert errors[1] < 1e-2
     pairs = torch.triu_indices(4, 4, offset=1)
-    swaps, _ = ridge_swap_costs(layer, X, pairs.T, 1e-7)
+    swaps = ridge_swap_costs(layer, X, pairs.T, 1e-7)
     torch.testing.assert_close(swaps, swap_costs(exact.reshape(4, 4))[pairs[0], pairs[1]], rtol=1e-3, atol=1e-4)
 
 
@@ -194,42 +194,41 @@ def trained() -> tuple[NeuronFunctions, torch.Tensor]:
 
 
 def test_on_a_trained_network_costs_are_below_bound_and_own_weights_and_all_but_one_below_those_of_adamw(
-    trained: tuple[NeuronFunctions, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+    trained: tuple[NeuronFunctions, torch.Tensor],
 ) -> None:
     functions, X = trained
-    monkeypatch.setattr(ridge_solvers, "ADAMW_ITERATIONS", 2000)
     i, j = all_pairs(6)
     costs = ridge_costs(functions, X, i, j, 0.01)
     assert bool((costs.cost <= costs.bound * (1 + 1e-5)).all())
-    assert bool((costs.gradient < 0.05).all())
     own = functions.own_weights.square().sum(dim=1)[:6]
     assert bool((costs.cost.reshape(6, 6).diagonal() <= own).all())
-    papers = ridge_costs(functions, X, i, j, 0.01, solver="adamw")
+    # The paper's solver (Appendix F.7), all pairs at once, from the realizer's weights.
+    z = lambda u: X.double() @ (functions.alpha[:, None] * u).T + functions.shift  # noqa: E731
+    targets, phi = nonlinear(functions.nonlinearity, z(functions.W_eff)), torch.nn.functional.gelu
+    w = functions.own_weights[i].clone().requires_grad_()
+    optimizer = torch.optim.AdamW([w], lr=0.005, weight_decay=0)
+    for _ in range(2000):
+        u = functions.alpha[i, None] * (functions.F[i] + functions.D[i] * w)
+        realized = phi(X.double() @ u.T + functions.shift[i])
+        papers = (targets[:, j] - realized).square().mean(dim=0) / 0.01 + w.square().sum(dim=1)
+        optimizer.zero_grad()
+        papers.sum().backward()
+        optimizer.step()
+    papers = papers.detach()
     # The objective is not convex, and each solver ends in a minimum that the other one misses.
-    assert int((costs.cost > papers.cost * (1 + 1e-3)).sum()) <= 1
-    assert float(costs.cost.sum()) < float(papers.cost.sum())
-    assert float(papers.cost.median() / costs.cost.median()) == pytest.approx(1, abs=0.02)
-    assert papers.iterations.tolist() == [2000] * 36
-    assert torch.equal(papers.bound, costs.bound)
+    assert int((costs.cost > papers * (1 + 1e-3)).sum()) <= 1
+    assert float(costs.cost.sum()) < float(papers.sum())
+    assert float(papers.median() / costs.cost.median()) == pytest.approx(1, abs=0.02)
 
 
-def test_both_solvers_agree_where_there_is_one_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, X = a_layer("identity", "syre", d=6), inputs(100, 6).float()
-    monkeypatch.setattr(ridge_solvers, "ADAMW_ITERATIONS", 3000)
-    ours, papers = (ridge_costs(layer, X, *all_pairs(5), 0.1, solver) for solver in ("lbfgs", "adamw"))
-    torch.testing.assert_close(papers.cost, ours.cost, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("solver", ["lbfgs", "adamw"])
-def test_hidden_inputs_change_nothing(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ridge_solvers, "ADAMW_ITERATIONS", 100)
+def test_hidden_inputs_change_nothing() -> None:
     layer, X = a_layer("gelu", m=3), inputs(50, 6)
     pad = lambda part: torch.cat([part, torch.zeros(3, 4, dtype=torch.float64)], dim=1)  # noqa: E731
     wider = NeuronFunctions(
         *(pad(part) for part in (layer.W_eff, layer.F, layer.D)), layer.alpha, layer.kappa, layer.bias, "gelu"
     )
-    expected = ridge_costs(layer, X, *all_pairs(3), 0.01, solver)
-    padded = ridge_costs(wider, torch.cat([X, inputs(50, 4, seed=9)], dim=1), *all_pairs(3), 0.01, solver)
+    expected = ridge_costs(layer, X, *all_pairs(3), 0.01)
+    padded = ridge_costs(wider, torch.cat([X, inputs(50, 4, seed=9)], dim=1), *all_pairs(3), 0.01)
     torch.testing.assert_close(padded.cost, expected.cost, rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(padded.bound, expected.bound)
 
@@ -241,7 +240,6 @@ def test_a_neuron_without_inputs_pays_for_the_whole_error() -> None:
     costs = ridge_costs(layer, X, torch.tensor([0, 0]), torch.tensor([0, 1]), beta)
     assert float(costs.cost[0]) == pytest.approx(0, abs=1e-12)
     assert float(costs.cost[1]) == pytest.approx(objective(layer, X, 0, 1, beta, np.zeros(6)), rel=1e-10)
-    assert costs.gradient.tolist() == [0, 0]
 
 
 def test_how_pairs_are_grouped_changes_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,17 +261,16 @@ def test_costs_that_vanish_stay_numbers() -> None:
     layer, X = a_layer("relu", "standard", m=3, d=3, seed=2), inputs(1, 3, 2).float()
     for beta in (1e-3, 0.01, 1.0):
         costs = ridge_costs(layer, X, *all_pairs(3), beta)
-        assert bool(torch.isfinite(costs.cost).all()) and bool(torch.isfinite(costs.gradient).all())
+        assert bool(torch.isfinite(costs.cost).all())
 
 
-def test_swap_costs_are_made_of_four_costs_each_computed_once() -> None:
+def test_swap_costs_are_made_of_four_costs() -> None:
     layer, X = a_layer("gelu", m=5), inputs(80, 6)
     pairs = torch.tensor([[0, 1], [2, 4], [0, 4]])
-    swaps, costs = ridge_swap_costs(layer, X, pairs, 0.01)
+    swaps = ridge_swap_costs(layer, X, pairs, 0.01)
     C2 = ridge_costs(layer, X, *all_pairs(5), 0.01).cost.reshape(5, 5)
     by_hand = [float(C2[i, j] + C2[j, i] - C2[i, i] - C2[j, j]) for i, j in pairs.tolist()]
     np.testing.assert_allclose(swaps, by_hand, rtol=1e-4, atol=1e-5)
-    assert len(costs.cost) == 6 + 4
 
 
 def test_float32_inputs_cost_little_accuracy() -> None:

@@ -91,7 +91,7 @@ NEURON_IDENTIFIABILITY = Paper(
     measures=(
         _measure("theory", "theory", Theory, "theory:measure_theorems", *_OF_THEOREMS),
         _measure("chords", "theory", Theory, "chords:measure_chords", "chord_deviation.csv"),
-        _measure("ridge", "ridge", Ridge, "ridge_costs:measure_ridge_costs", RIDGE, "ridge_costs.csv", minutes=240),
+        _measure("ridge", "ridge", Ridge, "ridge_costs:measure_ridge_costs", RIDGE, minutes=240),
         _measure("places", "neuron_places", NeuronPlaces, "neuron_places:measure_places", PLACES, needs=_OF_NEURONS),
     ),
     experiments=(
@@ -127,7 +127,6 @@ NEURON_IDENTIFIABILITY = Paper(
         "coherence ν = 1/t.",
         "ridge_swap_costs.parquet": "Cost of swapping each pair of neurons, by ridge regression. `reported` marks the "
         "β that figures and claims are about.",
-        "ridge_costs.csv": "Ridge realization costs of every layer against their quadratic bound (Theorem E.4).",
         "estimators.csv": "How far the two estimators of swap costs agree: rank correlation (Spearman) and share of "
         "equal signs between Mahalanobis and ridge costs of the same pairs of neurons, for each network, layer and β. "
         "No correlation is given where the Mahalanobis costs are all equal, as they are without fixed parts.",

@@ -13,7 +13,7 @@ from torch import Tensor
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions
 from symlab.papers.neuron_identifiability.ridge_problems import RidgeProblems, nonlinear, times_derivative
-from symlab.papers.neuron_identifiability.ridge_solvers import adamw, lbfgs
+from symlab.papers.neuron_identifiability.ridge_solvers import lbfgs
 from symlab.papers.neuron_identifiability.ridge_surrogate import Moments, input_moments, preconditioner, surrogate
 
 # Problems solved at once. Their arrays [problems, n] should stay in the cache, their matrix products should be large.
@@ -31,16 +31,11 @@ class RidgeCosts(NamedTuple):
     """Of p pairs (realizer i, target j), each [p].
 
     cost: c_beta(i, j)^2, the lowest value of the objective that was found. bound: that of the quadratic surrogate of
-    Thm. E.4, which is never below the cost's minimum. Both in units of squared weight norm, float64. gradient: the
-    objective's gradient at the end relative to its two parts, |g_data + 2 w| / (|g_data| + |2 w|), float64; where the
-    problem is ill-conditioned it stays visible although the cost has long converged.
-    iterations: the solver's steps, of all starts together.
+    Thm. E.4, which is never below the cost's minimum. Both in units of squared weight norm, float64.
     """
 
     cost: Float[Tensor, " p"]
     bound: Float[Tensor, " p"]
-    gradient: Float[Tensor, " p"]
-    iterations: Int[Tensor, " p"]
 
 
 def ridge_costs(
@@ -49,7 +44,6 @@ def ridge_costs(
     realizers: Int[Tensor, " p"],
     targets: Int[Tensor, " p"],
     beta: float,
-    solver: str = "lbfgs",
 ) -> RidgeCosts:
     """c_beta(i, j)^2 = min_w (1/beta) mean_x (h_j(x) - h_i(w; x))^2 + |w|^2 for pairs (i, j) (Def. E.3).
 
@@ -57,11 +51,11 @@ def ridge_costs(
         functions: the layer; h_j is neuron j as trained, h_i(w; .) neuron i with weights f_i + d_i * w.
         X: the layer's inputs. Minima are searched on their device and in their precision, and evaluated in float64.
         realizers, targets: i and j of each pair.
-        solver: "lbfgs" takes the lowest of the minima that it finds from three starts, so that no cost exceeds the
-            bound of Thm. E.4 or, for i = j, |w_i|^2, up to rounding; "adamw" is the paper's, from neuron i's weights.
 
-    The objective is not convex. Of a ReLU layer with few samples a pair may end in another minimum when it is solved
-    beside other pairs, with other threads or in another precision; of GELU layers the costs agree to about 1e-5.
+    Of the minima that L-BFGS finds from three starts the lowest is taken, so that no cost exceeds the bound of Thm. E.4
+    or, for i = j, |w_i|^2, up to rounding. The objective is not convex. Of a ReLU layer with few samples a pair may end
+    in another minimum when it is solved beside other pairs, with other threads or in another precision; of GELU layers
+    the costs agree to about 1e-5.
 
     Raises:
         UserError: the inputs are not finite.
@@ -80,16 +74,15 @@ def ridge_costs(
         at = order[rows]
         batch = Batch(layer, X, H[position[at]], moments, i[at], j[at])
         lowest, bound = surrogate(layer, moments.plain, i[at], j[at], beta)
-        cost, gradient, iterations = _by_adamw(batch, beta) if solver == "adamw" else _by_lbfgs(batch, beta, lowest)
-        parts.append(RidgeCosts(cost, bound, gradient, iterations))
+        parts.append(RidgeCosts(_lowest_cost(batch, beta, lowest), bound))
     back = torch.argsort(order)
     return RidgeCosts(*(torch.cat(field)[back] for field in zip(*parts, strict=True)))
 
 
 def ridge_swap_costs(
-    functions: NeuronFunctions, X: Float[Tensor, "n d"], pairs: Int[Tensor, "p 2"], beta: float, solver: str = "lbfgs"
-) -> tuple[Float[Tensor, " p"], RidgeCosts]:
-    """c(i,j)^2 + c(j,i)^2 - c(i,i)^2 - c(j,j)^2 of pairs (Eq. 14 with Def. E.3), and the costs that they are made of.
+    functions: NeuronFunctions, X: Float[Tensor, "n d"], pairs: Int[Tensor, "p 2"], beta: float
+) -> Float[Tensor, " p"]:
+    """c(i,j)^2 + c(j,i)^2 - c(i,i)^2 - c(j,j)^2 of pairs (Eq. 14 with Def. E.3).
 
     Each cost is computed once however many pairs need it, in the order of (realizer, target). A swap cost may be
     negative; it is always finite. Float64, in units of squared weight norm.
@@ -97,9 +90,8 @@ def ridge_swap_costs(
     m = len(functions.W_eff)
     i, j = pairs.to(X.device).unbind(dim=1)
     keys, position = torch.unique(torch.stack([i * m + j, j * m + i, i * m + i, j * m + j]), return_inverse=True)
-    costs = ridge_costs(functions, X, keys // m, keys % m, beta, solver)
-    there, back, own_i, own_j = costs.cost[position]
-    return (there + back) - (own_i + own_j), costs
+    there, back, own_i, own_j = ridge_costs(functions, X, keys // m, keys % m, beta).cost[position]
+    return (there + back) - (own_i + own_j)
 
 
 def _on(device: torch.device, functions: NeuronFunctions) -> NeuronFunctions:
@@ -157,16 +149,7 @@ class Batch(NamedTuple):
         return self.layer.own_weights[self.i].to(self.X.dtype)
 
 
-End = tuple[Tensor, Tensor, Tensor]
-"""Cost, relative gradient and steps at the end of a minimisation, [p] each."""
-
-
-def _by_adamw(batch: Batch, beta: float) -> End:
-    w, steps = adamw(batch.problems(beta), batch.own_weights())
-    return _end(batch.in_float64().problems(beta), w.double(), steps)
-
-
-def _by_lbfgs(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d"]) -> End:
+def _lowest_cost(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d"]) -> Float[Tensor, " p"]:
     """The lowest of three minima: below the own weights, and below the rough minima at a smaller and a larger beta.
 
     All three are found roughly, and only each pair's lowest in full.
@@ -174,25 +157,21 @@ def _by_lbfgs(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d"])
     problems = batch.problems(beta)
     precondition = preconditioner(batch.layer, batch.moments.curvature, batch.i, beta, batch.X.dtype)
     surrogate_start = lowest_quadratic.to(batch.X.dtype)
-    from_below, steps_below = _rough_minimum(batch, beta / BETA_DETOUR)
-    from_above, steps_above = _rough_minimum(batch, beta * BETA_DETOUR)
+    from_below = _rough_minimum(batch, beta / BETA_DETOUR)
+    from_above = _rough_minimum(batch, beta * BETA_DETOUR)
     # Starting no higher than at the surrogate's minimum keeps the cost below the bound of Thm. E.4.
     higher = _values(problems, surrogate_start) < _values(problems, from_below)
     from_below[higher] = surrogate_start[higher]
-    total = steps_below + steps_above
-    candidates = []
-    for start in (batch.own_weights(), from_below, from_above):
-        w, steps = lbfgs(problems, start, precondition, ROUGH_TOLERANCE)
-        total += steps
-        candidates.append(w)
-    w, steps = lbfgs(problems, _lowest(problems, candidates), precondition, TOLERANCE)
+    starts = (batch.own_weights(), from_below, from_above)
+    candidates = [lbfgs(problems, start, precondition, ROUGH_TOLERANCE) for start in starts]
+    w = lbfgs(problems, _lowest(problems, candidates), precondition, TOLERANCE)
     # Where residuals are small, float32 sees their rounding: a start may prove lower than what was found from it.
     batch = batch.in_float64()
     exact = batch.problems(beta)
-    return _end(exact, _lowest(exact, [w.double(), lowest_quadratic, batch.own_weights()]), total + steps)
+    return _values(exact, _lowest(exact, [w.double(), lowest_quadratic, batch.own_weights()]))
 
 
-def _rough_minimum(batch: Batch, beta: float) -> tuple[Float[Tensor, "p d"], Int[Tensor, " p"]]:
+def _rough_minimum(batch: Batch, beta: float) -> Float[Tensor, "p d"]:
     """Of the objective with another beta, from its surrogate's minimiser."""
     start, _ = surrogate(batch.layer, batch.moments.plain, batch.i, batch.j, beta)
     precondition = preconditioner(batch.layer, batch.moments.curvature, batch.i, beta, batch.X.dtype)
@@ -207,17 +186,3 @@ def _lowest(problems: RidgeProblems, candidates: list[Float[Tensor, "p d"]]) -> 
 
 def _values(problems: RidgeProblems, w: Tensor) -> Float[Tensor, " p"]:
     return problems.value(problems.residuals(problems.preactivations(w)), w)
-
-
-def _end(problems: RidgeProblems, w: Tensor, steps: Tensor) -> End:
-    """Cost and relative gradient at the last iterates, in float64, beside the steps that were taken."""
-    Z = problems.preactivations(w)
-    residuals = problems.residuals(Z)
-    data, decay = problems.data_gradient(residuals, Z), 2 * w
-    parts = _norms(data) + _norms(decay)
-    relative = torch.where(parts > 0, _norms(data + decay) / parts, 0.0)
-    return problems.value(residuals, w), relative, steps
-
-
-def _norms(v: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(v, dim=1, dtype=torch.float64)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def measure_ridge_costs(models: Models, data: Dataset, settings: Ridge, job: Job) -> dict[str, Any]:
-    """Swap costs of every hidden layer's neurons at every beta, and the realization costs behind them, summed up.
+    """Swap costs of every hidden layer's neurons at every beta.
 
     ``reported`` marks the rows of the beta that figures and claims are about: only there are all pairs of the first
     neurons swapped.
     """
     x = torch.from_numpy(data.split("train")[0][: settings.samples]).to(job.device)
     module = models.module().to(job.device)
-    swaps, summaries = [], []
+    swaps = []
     for position, replica in list(enumerate(models.replicas))[: settings.models]:
         state = move(models.state(models.epochs[-1], position), job.device)
         inputs = layer_inputs(module, state, x)
@@ -40,19 +40,13 @@ def measure_ridge_costs(models: Models, data: Dataset, settings: Ridge, job: Job
                 which = {"mask_seed": replica.mask_seed, "seed": replica.seed, "layer": layer, "beta": beta}
                 which |= {"reported": reported}
                 pairs = choose_pairs(len(functions.W_eff), settings.block if reported else 0)
-                Delta, costs = ridge_swap_costs(functions, inputs[name], pairs, beta, settings.solver)
+                Delta = ridge_swap_costs(functions, inputs[name], pairs, beta)
                 i, j = pairs.numpy().astype("int32").T
                 swaps.append(pd.DataFrame(which | {"i": i, "j": j, "swap_cost": Delta.cpu().numpy()}))
-                summaries.append(
-                    {**which, "n_costs": len(costs.cost), "cost_median": float(costs.cost.median())}
-                    | {"bound_ratio_max": float(torch.where(costs.cost == 0, 0.0, costs.cost / costs.bound).max())}
-                    | {"gradient_max": float(costs.gradient.max())}
-                )
                 job.report(
-                    f"mask {replica.mask_seed} seed {replica.seed} layer {layer} beta {beta}: {len(pairs)} swaps, "
-                    f"{len(costs.cost)} costs, at most {int(costs.iterations.max())} iterations"
+                    f"mask {replica.mask_seed} seed {replica.seed} layer {layer} beta {beta}: {len(pairs)} swaps"
                 )
-    return {"ridge_swap_costs.parquet": pd.concat(swaps, ignore_index=True), "ridge_costs.csv": pd.DataFrame(summaries)}
+    return {"ridge_swap_costs.parquet": pd.concat(swaps, ignore_index=True)}
 
 
 def choose_pairs(m: int, block: int) -> Int[Tensor, "p 2"]:

@@ -1,4 +1,4 @@
-"""Two minimisers of the relaxed realization cost's objective: preconditioned L-BFGS, and the paper's AdamW."""
+"""Preconditioned L-BFGS on the relaxed realization cost's objectives of many pairs of neurons at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from symlab.papers.neuron_identifiability.ridge_problems import RidgeProblems
-from symlab.training.settings import Recipe
-from symlab.training.updates import AdamW
 
 MEMORY = 8
 MAX_ITERATIONS = 300
@@ -23,9 +21,6 @@ CURVATURE_TOLERANCE = 1e-8
 # Problems that are done cost as much as others until they are taken out, and taking them out copies the others.
 COMPACT_BELOW = 0.75
 
-ADAMW_ITERATIONS = 15_000
-ADAMW_LEARNING_RATE = 0.005
-
 Preconditioner = Callable[[Float[Tensor, "q d"], Int[Tensor, " q"]], Float[Tensor, "q d"]]
 """Applies an approximate inverse of J's Hessian to the vectors of some problems: (vectors, which problems)."""
 
@@ -35,17 +30,14 @@ History = list[tuple[Tensor, Tensor, Tensor]]
 
 def lbfgs(
     problems: RidgeProblems, start: Float[Tensor, "p d"], precondition: Preconditioner, tolerance: float
-) -> tuple[Float[Tensor, "p d"], Int[Tensor, " p"]]:
+) -> Float[Tensor, "p d"]:
     """Minimises each J from ``start`` by L-BFGS whose initial inverse Hessian is ``precondition``.
 
     A step's length is tried at 1 and shortened until J decreases enough (Armijo). Preactivations are affine in w, so
     an iteration costs two matrix products however many lengths are tried. A problem is done, and leaves the batch,
     where a step promises to lower J by less than about ``tolerance`` / 2 of it.
-
-    Returns:
-        The minimisers and the number of steps that each took.
     """
-    found, iterations = start.clone(), torch.zeros(len(start), dtype=torch.int64, device=start.device)
+    found = start.clone()
     which = torch.arange(len(start), device=start.device)
     w, Z = start, problems.preactivations(start)
     residuals = problems.residuals(Z)
@@ -74,9 +66,8 @@ def lbfgs(
         Z = Z.addcmul_(change, length[:, None].to(w.dtype))
         before, gradient = gradient, problems.data_gradient(residuals, Z) + 2 * w
         history = [*history, _pair(step, gradient - before)][-MEMORY:]
-        iterations[which] += length > 0
     found[which] = w
-    return found, iterations
+    return found
 
 
 def _pair(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -130,19 +121,3 @@ def _line_search(
         residuals[rows] = part.residuals(torch.addcmul(Z[rows], change[rows], t))
         after[rows] = part.value(residuals[rows], torch.addcmul(w[rows], direction[rows], t))
     return length, after, residuals
-
-
-def adamw(problems: RidgeProblems, start: Float[Tensor, "p d"]) -> tuple[Float[Tensor, "p d"], Int[Tensor, " p"]]:
-    """The paper's optimizer (Appendix F.7): 15,000 iterations of AdamW on all samples, lr 0.005, betas 0.9
-    and 0.999, no weight decay.
-
-    Returns:
-        The last iterates and the number of steps.
-    """
-    w = start.clone()
-    update = AdamW(Recipe(epochs=1), [w], decay=0.0, fused=False)
-    for _ in range(ADAMW_ITERATIONS):
-        Z = problems.preactivations(w)
-        gradient = problems.data_gradient(problems.residuals(Z), Z).add_(w, alpha=2)
-        update.step([gradient], ADAMW_LEARNING_RATE)
-    return w, torch.full((len(w),), ADAMW_ITERATIONS, device=w.device)

@@ -49,11 +49,6 @@ class Ridge(Settings):
     reported: Amount = Field(
         0.01, description="The beta whose costs are computed for all pairs of the first neurons, and that figures show."
     )
-    solver: Literal["lbfgs", "adamw"] = Field(
-        "lbfgs",
-        description="lbfgs: preconditioned second-order steps until converged; adamw: the paper's 15,000 iterations, "
-        "for comparison.",
-    )
     samples: Several = Field(6000, description="Costs are fitted on the first that many training samples.")
     block: Annotated[int, Field(ge=3)] = Field(
         128,
