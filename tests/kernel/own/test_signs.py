@@ -46,18 +46,42 @@ class Images(nn.Module):
         return self.head(torch.tanh(self.norm(self.stem(x))).mean((2, 3)))
 
 
-class Heads(nn.Module):
-    """Attention without positions: signs of each dimension within each head are free, of queries with keys."""
+class Excited(nn.Module):
+    """Blocks whose norms make values small, where hard-swish is all but odd, and an excitation by a few ReLUs."""
 
     def __init__(self):
         super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(1 if n == 0 else 6, 6, 3, padding=1) for n in range(6))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(6) for _ in range(6))
+        self.reduce, self.expand, self.head = nn.Linear(6, 2), nn.Linear(2, 6), nn.Linear(6, 3)
+        for norm in self.norms:
+            nn.init.constant_(norm.weight, 0.05)
+
+    def forward(self, x):
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            x = functional.hardswish(norm(conv(x)))
+        scale = functional.hardsigmoid(self.expand(functional.relu(self.reduce(x.mean((2, 3))))))
+        return self.head((x * scale[..., None, None]).mean((2, 3)))
+
+
+class Heads(nn.Module):
+    """Attention without positions: signs of each dimension within each head are free, of queries with keys."""
+
+    def __init__(self, masked=False):
+        super().__init__()
+        self.masked = masked
         self.first, self.out, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
         self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))
 
     def forward(self, x):
         x = self.first(x)
         q, k, v = (of(x).unflatten(-1, (2, 4)).transpose(1, 2) for of in (self.q, self.k, self.v))
-        mixed = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        scores = q @ k.mT / 2
+        if self.masked:
+            # Not infinite, as in many networks of transformers.
+            later = torch.full((5, 5), torch.finfo(torch.float32).min).triu(1)
+            scores = torch.tanh(scores) + later
+        mixed = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
         return self.head(torch.relu(x + self.out(mixed))).mean(1)
 
 
@@ -99,8 +123,10 @@ FREE = {
         [{"both.weight", "down.weight"}, {"gain1", "both.weight"}, {"gain2", "head.weight"}],
     ),
     "batch norm": (Images, [{"stem.weight", "norm.weight"}, {"norm.weight", "head.weight"}]),
+    "excited": (Excited, [{f"convs.{n}.weight", f"norms.{n}.weight"} for n in range(6)]),
     "factors": (Factors, [{"a.weight", "b.weight"}]),
     "heads": (Heads, [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
+    "heads, masked": (lambda: Heads(True), [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
 }
 
 
@@ -110,7 +136,7 @@ def drawn(name, seed=0):
     for entry, tensor in module.state_dict().items():
         if tensor.is_floating_point() and tensor.dim() < 2:
             tensor.add_(0.5 * torch.rand_like(tensor) if "var" in entry else 0.3 * torch.randn_like(tensor))
-    shape = {"batch norm": (60, 1, 5, 5), "heads": (100, 5, 6)}.get(name, (400, 6))
+    shape = {Images: (60, 1, 5, 5), Excited: (60, 1, 5, 5), Heads: (100, 5, 6)}.get(type(module), (400, 6))
     return module, torch.randn(shape)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
-from symlab.alignment.signs import general_position
 from symlab.batches import Inputs
 from symlab.symmetries.actions import Action, find_actions, find_planes
 from symlab.symmetries.completeness import Dimensions, dimensions
+from symlab.symmetries.proof import general_passes
 from symlab.symmetries.propagation import alike_value
 from symlab.symmetries.trace import Traced
 
@@ -25,9 +25,8 @@ def actions_of(
         like: a state of it, by all names, near which the random weights are drawn.
         seed: of weights and maps that are drawn.
     """
-    state = general_position(module, like, seed)
-    found = find_actions(traced.evaluated(state, x, wide=True), seed)
-    return found + find_planes(traced.evaluated(state, x, wide=True, of_constant=alike_value), seed)
+    found = find_actions(general_passes(module, traced, x, like, seed), seed)
+    return found + find_planes(general_passes(module, traced, x, like, seed, alike_value), seed)
 
 
 def dimensions_of(
@@ -44,7 +43,7 @@ def dimensions_of(
         x: many inputs.
         module, traced, like, actions, seed: as of ``actions_of``, and what that gave.
     """
-    forward = traced.evaluated(general_position(module, like, seed), x, wide=True)
+    forward = general_passes(module, traced, x, like, seed)[0]
     outer = {name for group in forward.spec.groups.values() for name in group.within}
     found: dict[str, Dimensions] = {}
     for group in forward.spec.free:

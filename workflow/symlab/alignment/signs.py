@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,24 +14,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from symlab.alignment.activation_matching import ActivationMatching, Shown, activation_matching
-from symlab.alignment.forward import outputs
 from symlab.alignment.matching import compose, joint
 from symlab.alignment.moments import PairMoments, record_pair_moments
-from symlab.alignment.permute import differences, permute
+from symlab.alignment.permute import permute
 from symlab.batches import Inputs
-from symlab.symmetries.signs import Flip, Occurrence, apply_flips, find_flips, random_signs
-from symlab.symmetries.symmetry_spec import Point, SymmetrySpec, blocks, dim_of, identity, shape
+from symlab.symmetries.evaluated import Occurrence
+from symlab.symmetries.proof import general_passes, proven
+from symlab.symmetries.signs import Flip, apply_flips, find_flips, random_signs
+from symlab.symmetries.symmetry_spec import Point, SymmetrySpec, blocks, identity, neurons_last, shape
 from symlab.symmetries.trace import Traced
 
-# What random signs may change in an output of size 1, in float64: networks make float32 of some values themselves.
-PROVEN = 1e-6
-# Of a batch norm in general position.
-VARIANCE = 0.01
+# Draws of signs.
 PROOFS = 3
-
-# A softmax that is all but one-hot, or all but flat, tells nothing of the signs of its scores: signs are looked for at
-# two sizes of the weights, of which this is the smaller one.
-SMALLER = 0.4
 
 Signs = dict[int, Int[np.ndarray, "*within d"]]
 """By the number of a flip the signs of its group's neurons."""
@@ -41,78 +34,24 @@ Signs = dict[int, Int[np.ndarray, "*within d"]]
 def signs_of(
     module: nn.Module, traced: Traced, x: Tensor | Inputs, like: Mapping[str, Tensor], seed: int = 0
 ) -> list[Flip]:
-    """The signs of neurons that are free beside their order, each proven by random signs at random weights.
+    """The signs of neurons that are free beside their order, each proven by random signs at random weights in float64.
 
     Args:
         module: the network that was traced.
         x: a few inputs.
         like: a state of it, by all names, near which the random weights are drawn.
-        seed: of weights, signs and neurons that are drawn.
+        seed: of weights and signs that are drawn.
     """
-    state = general_position(module, like, seed)
+    passes = general_passes(module, traced, x, like, seed)
     rng = np.random.default_rng(seed)
-    forward = traced.evaluated(state, x, wide=True)
-    smaller = general_position(module, like, seed + 1, SMALLER)
-    flips = find_flips(forward, seed, [forward.at(smaller)])
-    exact = copy.deepcopy(module).double()
 
-    def changes(flip: Flip) -> bool:
+    def exact(flip: Flip) -> bool:
         signs = random_signs(traced.spec, [flip], rng)
         # Of two heads both signs are 1 once in four draws, which proves nothing.
         signs[0][tuple(rng.integers(size) for size in signs[0].shape)] = -1
-        turned = apply_flips(state, traced.spec, [flip], signs)
-        try:
-            pair = [outputs(exact, _wide(each), _wide_inputs(x)) for each in (state, turned)]
-        except RuntimeError:
-            # It makes float32 of something itself, which does not go with float64.
-            pair = [outputs(module, each, x) for each in (state, turned)]
-        scale, difference, _ = differences(*pair)
-        return difference > PROVEN * scale
+        return proven(passes, lambda state: apply_flips(state, traced.spec, [flip], signs)) is not None
 
-    return [flip for flip in flips if not any(changes(flip) for _ in range(PROOFS))]
-
-
-def _wide(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in state.items()}
-
-
-def _wide_inputs(x: Tensor | Inputs) -> Tensor | Inputs:
-    if isinstance(x, Inputs):
-        return Inputs(tuple(_wide(dict(enumerate(x.parts))).values()))  # type: ignore[arg-type]
-    return x.double() if x.is_floating_point() else x
-
-
-def general_position(
-    module: nn.Module, like: Mapping[str, Tensor], seed: int = 0, gain: float = 1.0
-) -> dict[str, Tensor]:
-    """A state like another, but with no entry 0 or alike, and matrices that make vectors ``gain`` times as long.
-
-    Variances stay positive, and tied weights tied.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    drawn: dict[tuple[int, torch.Size], Tensor] = {}
-    state = {}
-    for name, own in module.state_dict(keep_vars=True).items():
-        key = (own.untyped_storage()._cdata, own.shape)
-        if key not in drawn:
-            value = like[name].detach().cpu()
-            if value.is_floating_point() and value.isfinite().all():
-                factors = 0.5 + torch.rand(value.shape, generator=generator)
-                rest = 0.3 * torch.randn(value.shape, generator=generator)
-                value = torch.where(value == 0, rest, value * factors)
-                if value.dim() > 1 and value.numel() > 1:
-                    value = gain * value / (value.std() * (value.numel() / len(value)) ** 0.5 + 1e-12)
-                value = value.to(like[name].dtype)
-            drawn[key] = value.to(own.device)
-        state[name] = drawn[key]
-    for name, part in module.named_modules(remove_duplicate=False):
-        if isinstance(getattr(part, "running_var", None), Tensor):
-            # So small that a norm's eps, which keeps variances from being scaled, is seen; outputs stay as large.
-            weight, variance = (f"{name}.{each}".lstrip(".") for each in ("weight", "running_var"))
-            state[variance] = VARIANCE * state[variance] / state[variance].mean()
-            if weight in state:
-                state[weight] = VARIANCE**0.5 * state[weight]
-    return state
+    return [flip for flip in find_flips(passes) if all(exact(flip) for _ in range(PROOFS))]
 
 
 class _Unsigned(PairMoments):
@@ -350,13 +289,7 @@ def _inner_products(
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """By neuron of a group <A, B>, <A, A> and <B, B> of the entries at an occurrence."""
     number, dim = occurrence
-    a, b = (list(blocks(state[name].double(), spec.axes[name], spec.groups))[number] for state in (A, B))
-    last = [*(dim_of(outer, a.labels[dim][1], a.labels) for outer in spec.groups[group].within), dim]
-    rest = [n for n in range(a.tensor.dim()) if n not in last]
-
-    def summed(product_of: Tensor) -> np.ndarray:
-        return (
-            product_of.permute(*rest, *last).reshape(-1, int(np.prod(shape(group, spec.groups)))).sum(0).cpu().numpy()
-        )
-
-    return summed(a.tensor * b.tensor), summed(a.tensor**2), summed(b.tensor**2)
+    n = int(np.prod(shape(group, spec.groups)))
+    found = (list(blocks(state[name].double(), spec.axes[name], spec.groups))[number] for state in (A, B))
+    a, b = (neurons_last(block, dim, spec.groups).reshape(-1, n) for block in found)
+    return tuple((one * other).sum(0).cpu().numpy() for one, other in ((a, b), (a, a), (b, b)))  # type: ignore[return-value]

@@ -21,8 +21,10 @@ import torch
 from jaxtyping import Complex128, Float
 from torch import Tensor
 
+from symlab.symmetries.evaluated import Evaluated, Occurrence, occurrences
+from symlab.symmetries.proof import proven
 from symlab.symmetries.relations import KINDS, Matrices, Powers, Relations, drawn, map_block
-from symlab.symmetries.signs import Evaluated, Occurrence, is_gain, occurrences
+from symlab.symmetries.signs import is_gain
 from symlab.symmetries.symmetry_spec import (
     Axes,
     Axis,
@@ -34,9 +36,6 @@ from symlab.symmetries.symmetry_spec import (
     length,
     shape,
 )
-
-# What a random element may change in an output of size 1, in float64.
-PROVEN = 1e-10
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,14 @@ class Action:
 
 
 def mapped(
-    tensor: Tensor, axes: Axes, where: Mapping[Occurrence, float], group: str, groups: Mapping[str, Group], M: Matrices
+    tensor: Tensor, axes: Axes, where: Mapping[Occurrence, float], groups: Mapping[str, Group], M: Matrices
 ) -> Tensor:
     """A copy of a tensor with a group's neurons mapped by powers of M at some occurrences."""
     result = tensor.clone(memory_format=torch.contiguous_format)
-    for number, block in enumerate(blocks(result, axes, groups)):
-        for (at, dim), power in where.items():
-            if at == number and power:
-                map_block(block.tensor, block.labels, dim, group, groups, _power(M, power))
+    parts = list(blocks(result, axes, groups))
+    for (number, dim), power in where.items():
+        if power:
+            map_block(parts[number], dim, groups, _power(M, power))
     return result
 
 
@@ -100,7 +99,7 @@ def act(state: Mapping[str, Tensor], action: Action, M: Matrices, powers: Powers
     """The state of the same network with a group's neurons mapped by M."""
     spec = action.spec
     return dict(state) | {
-        name: mapped(state[name], spec.axes[name], where, action.group, spec.groups, M)
+        name: mapped(state[name], spec.axes[name], where, spec.groups, M)
         for name, where in (action.powers if powers is None else powers).items()
         if name in state
     }
@@ -158,36 +157,34 @@ def turning(z: Complex128[Tensor, "*within p"], planes: Sequence[tuple[int, int]
     return M
 
 
-def find_actions(forward: Evaluated, seed: int = 0) -> list[Action]:
+def find_actions(passes: Sequence[Evaluated], seed: int = 0) -> list[Action]:
     """The continuous symmetries of every free group, each proven by a random element.
 
     Args:
-        forward: a pass in float64 at random weights (``general_position``).
+        passes: in float64 at random weights (``general_passes``): found in the first, proven in all.
     """
     generator = torch.Generator().manual_seed(seed)
-    found: list[Action] = []
-    outer = {name for group in forward.spec.groups.values() for name in group.within}
+    spec = passes[0].spec
+    outer = {name for group in spec.groups.values() for name in group.within}
     with torch.no_grad():
         # Heads and experts are moved as a whole: what else is free lies in the groups within them.
-        for group in forward.spec.free:
-            found += [] if group in outer else _of_group(forward, group, generator)
-    return found
+        return [each for group in spec.free if group not in outer for each in _of_group(passes, group, generator)]
 
 
-def find_planes(forward: Evaluated, seed: int = 0) -> list[Action]:
+def find_planes(passes: Sequence[Evaluated], seed: int = 0) -> list[Action]:
     """Turns and scales of pairs of dimensions, in queries and inversely in keys, that rotary embeddings leave free.
 
     Args:
-        forward: as of ``find_actions``, with the axes that the network would have if all constants were alike: there
+        passes: as of ``find_actions``, with the axes that the network would have if all constants were alike: there
             the planes are a group, which occurs twice in the axis of dimensions, (P, P) or P x 2.
     """
     generator = torch.Generator().manual_seed(seed)
-    found: list[Action] = []
-    for group in forward.spec.free:
-        joined = {name: tuple(_joined(axis, group) for axis in axes) for name, axes in forward.spec.axes.items()}
-        if joined != forward.spec.axes:
+    spec, found = passes[0].spec, list[Action]()
+    for group in spec.free:
+        joined = {name: tuple(_joined(axis, group) for axis in axes) for name, axes in spec.axes.items()}
+        if joined != spec.axes:
             with torch.no_grad():
-                found += _of_planes(forward, group, joined, generator)
+                found += _of_planes(passes, group, joined, generator)
     return found
 
 
@@ -203,8 +200,11 @@ def _joined(axis: Axis, group: str) -> Axis:
     return parts[0] if len(parts) == 1 else type(axis)(tuple(parts))
 
 
-def _of_planes(forward: Evaluated, group: str, joined: dict[str, Axes], generator: torch.Generator) -> list[Action]:
+def _of_planes(
+    passes: Sequence[Evaluated], group: str, joined: dict[str, Axes], generator: torch.Generator
+) -> list[Action]:
     """The turns and scales of one group of planes, whose axes are joined."""
+    forward = passes[0]
     size = forward.spec.groups[group].size
     groups = forward.spec.groups | {group: replace(forward.spec.groups[group], size=2 * size)}
     spec = replace(forward.spec, axes=joined, groups=groups)
@@ -227,12 +227,13 @@ def _of_planes(forward: Evaluated, group: str, joined: dict[str, Axes], generato
             halves = len(where) == 2 * len(places)
             powers[name] = dict(zip(places, [*where.values()][:: 1 + halves], strict=False))
         planes = tuple((i, i + size) if halves else (2 * i, 2 * i + 1) for i in range(size))
-        action = _proven(forward, Action(group, "planes", powers, spec, planes=planes), generator)
+        action = _proven(passes, Action(group, "planes", powers, spec, planes=planes), generator)
         found += [] if action is None else [action]
     return found
 
 
-def _of_group(forward: Evaluated, group: str, generator: torch.Generator) -> list[Action]:
+def _of_group(passes: Sequence[Evaluated], group: str, generator: torch.Generator) -> list[Action]:
+    forward = passes[0]
     spec, size = forward.spec, shape(group, forward.spec.groups)
     relations = Relations(forward, group)
     gains = [place for place in relations.stored if is_gain(forward, place, size)]
@@ -240,11 +241,8 @@ def _of_group(forward: Evaluated, group: str, generator: torch.Generator) -> lis
     at_gain = {n: place for n, row in enumerate(scales) for place in gains if _alone(row, place, gains, relations)}
     folding = tuple(Gain(place[0], relations.powers(scales[n])) for n, place in at_gain.items())
     action = Action(group, "", {}, spec, folding)
-    state = {name: forward.values[node] for node, name in forward.names.items()}
-    folded = forward
     if action.gains:
-        folded = forward.at(fold(state, action))
-        relations = Relations(folded, group)
+        relations = Relations(forward.at(fold(forward.state, action)), group)
     candidates: list[Action] = []
     if size[-1] > 1:
         skew = relations.solutions(drawn("skew", size, generator))
@@ -257,14 +255,14 @@ def _of_group(forward: Evaluated, group: str, generator: torch.Generator) -> lis
         if not len(skew):
             ones = relations.solutions(drawn("skew fixing ones", size, generator)) if size[-1] > 2 else skew
             candidates += [replace(action, kind="orthogonal fixing ones", powers=relations.powers(row)) for row in ones]
-    found = [proven for each in candidates if (proven := _proven(forward, each, generator)) is not None]
+    found = [exact for each in candidates if (exact := _proven(passes, each, generator)) is not None]
     if not any(each.kind == "invertible" for each in found):
         others = [
             Action(group, "scaled", relations.powers(row), spec)
             for n, row in enumerate(scales)
             if not (found and n in at_gain)
         ]
-        found += [proven for each in others if (proven := _proven(forward, each, generator)) is not None]
+        found += [exact for each in others if (exact := _proven(passes, each, generator)) is not None]
     return found
 
 
@@ -273,7 +271,7 @@ def _alone(row: Float[np.ndarray, " columns"], place: Any, gains: Sequence[Any],
     return all(row[relations.columns[each]] == (each == place) for each in gains)
 
 
-def _proven(forward: Evaluated, action: Action, generator: torch.Generator) -> Action | None:
+def _proven(passes: Sequence[Evaluated], action: Action, generator: torch.Generator) -> Action | None:
     """The action with what a random element of it changes; None if that is more than rounding."""
     # Ones are mapped to ones.
     of_gains = {gain.name for gain in action.gains}
@@ -281,28 +279,11 @@ def _proven(forward: Evaluated, action: Action, generator: torch.Generator) -> A
     whole = all(power in (0, 1, -1) for where in action.powers.values() for power in where.values())
     if not action.powers or not (whole or action.kind == "scaled"):
         return None
-    state = {name: forward.values[node] for node, name in forward.names.items()}
-    folded = fold(state, action)
-    moved = act(folded, action, random_element(action, generator))
-    change = changed(forward, forward.at(moved))
-    # What outputs do not see, even where one place alone is moved, proves nothing.
-    seen = any(changed(forward, forward.at({**folded, name: moved[name]})) > PROVEN for name in action.powers)
+    M = random_element(action, generator)
+    change = proven(passes, lambda state: act(state, action, M), lambda state: fold(state, action))
 
     def by_all_names(powers: Powers) -> Powers:
-        return {name: powers[first] for name, first in forward.first_names.items() if first in powers}
+        return {name: powers[first] for name, first in passes[0].first_names.items() if first in powers}
 
     gains = tuple(replace(gain, powers=by_all_names(gain.powers)) for gain in action.gains)
-    proven = replace(action, powers=by_all_names(action.powers), gains=gains, change=change)
-    return proven if seen and change < PROVEN else None
-
-
-def changed(before: Evaluated, after: Evaluated) -> float:
-    """The largest difference of two passes' outputs, each tensor's beside its size."""
-    changes = [0.0]
-    for node in before.outputs:
-        one, other = before.values[node], after.values[node]
-        if isinstance(one, Tensor) and one.is_floating_point():
-            # Masked logits are infinite on both sides.
-            difference = torch.where(one == other, 0, one - other).abs().max()
-            changes.append(float(difference / one[one.isfinite()].abs().max().clamp(min=1e-300)))
-    return max(changes)
+    return None if change is None else replace(action, powers=by_all_names(action.powers), gains=gains, change=change)

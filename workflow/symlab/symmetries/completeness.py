@@ -7,6 +7,7 @@ those claimed are counted from the relations of the operations. Both are compute
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,10 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symlab.symmetries.actions import PROVEN, Action, act, changed, fold
+from symlab.symmetries.actions import Action, act, fold
+from symlab.symmetries.evaluated import Evaluated
+from symlab.symmetries.proof import PROVEN
 from symlab.symmetries.relations import KINDS, Relations, drawn
-from symlab.symmetries.signs import Evaluated
-from symlab.symmetries.symmetry_spec import blocks, dim_of, shape
+from symlab.symmetries.symmetry_spec import blocks, neurons_last, shape
 
 # Singular values below this share of the largest count as 0: a norm's eps of 1e-6 is seen.
 NULL = 1e-8
@@ -45,7 +47,7 @@ def dimensions(forward: Evaluated, group: str, actions: Sequence[Action], seed: 
         actions: of the group, by first names.
     """
     generator = torch.Generator().manual_seed(seed)
-    state = {name: forward.values[node] for node, name in forward.names.items()}
+    state = forward.state
     gains = actions[0].gains if actions else ()
     folded = forward
     if gains:
@@ -108,13 +110,12 @@ def _exact_scales(forward: Evaluated, relations: Relations, roles: Roles) -> int
     found = 0
     size = shape(relations.group, relations.groups)
     M = torch.eye(size[-1], dtype=torch.float64).expand(*size, -1) * 1.5
-    state = {name: forward.values[node] for node, name in forward.names.items()}
     for role in roles:
         powers: dict[str, dict[tuple[int, int], float]] = {}
         for name, occurrence in role:
             powers.setdefault(name, {})[occurrence] = 1.0
         action = Action(relations.group, "scaled", powers, forward.spec)
-        found += changed(forward, forward.at(act(state, action, M))) < PROVEN
+        found += forward.change(act(forward.state, action, M)) < PROVEN
     return found
 
 
@@ -122,7 +123,7 @@ def _measured(forward: Evaluated, relations: Relations, roles: Roles, generator:
     """The dimension of the null space of the outputs' derivative by the maps, one a role."""
     d = shape(relations.group, relations.groups)[-1]
     names = list(dict.fromkeys(name for role in roles for name, _ in role))
-    state = {name: forward.values[node].clone() for node, name in forward.names.items()}
+    state = {name: tensor.clone() for name, tensor in forward.state.items()}
     state |= {name: state[name].requires_grad_() for name in names}
     values = forward.at(state).values
     outputs = torch.cat([values[node].flatten() for node in forward.outputs if values[node].is_floating_point()])
@@ -149,14 +150,13 @@ def _by_map(
     state: dict[str, Tensor],
 ) -> Float[Tensor, "d d"]:
     """G' theta: a derivative by X, which acts on all places of a role inside the first neuron of the groups around."""
-    group, groups, axes = relations.group, relations.groups, relations.forward.spec.axes
+    groups, axes = relations.groups, relations.forward.spec.axes
+    size = shape(relations.group, groups)
     found = []
     for name, (number, dim) in role:
         pair = []
         for tensor in (gradients[name], state[name]):
-            block = list(blocks(tensor, axes[name], groups))[number]
-            outer = [dim_of(other, block.labels[dim][1], block.labels) for other in groups[group].within]
-            rest = [n for n in range(block.tensor.dim()) if n not in (*outer, dim)]
-            pair.append(block.tensor.permute(*outer, *rest, dim)[(0,) * len(outer)].reshape(-1, groups[group].size))
+            view = neurons_last(list(blocks(tensor, axes[name], groups))[number], dim, groups)
+            pair.append(view.reshape(-1, math.prod(size[:-1]), size[-1])[:, 0])
         found.append(pair[0].T @ pair[1])
     return torch.stack(found).sum(0)

@@ -80,7 +80,7 @@ def turned_lengths(spec: SymmetrySpec, flip: Flip, state: Mapping[str, Tensor]) 
     factors = torch.ones(shape(flip.group, spec.groups), dtype=torch.float64, requires_grad=True)
     parts = {name: where for name, where in flip.turned.items() if name in state}
     squares = [
-        flipped(state[name].double(), spec.axes[name], where, flip.group, spec.groups, factors).square().sum()
+        flipped(state[name].double(), spec.axes[name], where, spec.groups, factors).square().sum()
         for name, where in parts.items()
     ]
     # A factor's share of the sum is its square times the neuron's.

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, fx
 
-from symlab.symmetries.signs import Evaluated, Occurrence, between, read_by, unknowns_of
-from symlab.symmetries.symmetry_spec import Group, blocks, dim_of
+from symlab.symmetries.evaluated import Evaluated, Occurrence, between, read_by, unknowns_of, unmasked
+from symlab.symmetries.symmetry_spec import Block, Group, blocks, neurons_last
 
 # Central differences in float64: their step, and what of an operation's result a relation may miss.
 STEP, MISSED = 1e-4, 1e-5
@@ -64,15 +64,12 @@ def drawn(kind: str, size: Sequence[int], generator: torch.Generator) -> Matrice
     return X / (X.square().sum((-2, -1), keepdim=True) / size[-1]).sqrt()
 
 
-def map_block(tensor: Tensor, labels: Any, dim: int, group: str, groups: Mapping[str, Group], M: Matrices) -> None:
+def map_block(block: Block, dim: int, groups: Mapping[str, Group], M: Matrices) -> None:
     """Multiply a block along a dimension by a matrix for each neuron of the groups that contain it."""
-    outer = [dim_of(name, labels[dim][1], labels) for name in groups[group].within]
-    rest = [n for n in range(tensor.dim()) if n not in (*outer, dim)]
-    order = [*outer, *rest, dim]
+    view = neurons_last(block, dim, groups)
     # A copy, for gradients with respect to M are computed from what the tensor held.
-    rows = tensor.permute(*order).clone()
-    flat = rows.reshape(*rows.shape[: len(outer)], -1, rows.shape[-1])
-    tensor.copy_((flat @ M.to(flat).mT).reshape(rows.shape).permute(*np.argsort(order).tolist()))
+    rows = view.reshape(-1, *M.shape[:-1]).clone()
+    view.copy_(torch.einsum("r...d,...ed->r...e", rows, M.to(rows)).reshape(view.shape))
 
 
 def _pins(relation: Float[np.ndarray, "rank k"], n_own: int) -> bool:
@@ -181,22 +178,19 @@ class Relations:
         columns += [-self._moved(node, occurrence, X) for _, occurrence in own]
         D = torch.stack([each.double().nan_to_num(0, 0, 0).flatten() for each in columns], 1)
         _, sizes, right = np.linalg.svd(torch.linalg.qr(D, mode="r")[1].numpy())
-        size = float(result[result.isfinite()].double().norm())
+        size = float(unmasked(result).norm())
         return right[: int((sizes > MISSED * size).sum())]
 
     def _moved(self, node: fx.Node, occurrence: Occurrence, X: Matrices) -> Tensor:
         """X of a value at one occurrence, 0 elsewhere."""
         value, axes = self.forward.values[node], self.forward.axes[node]
         assert axes is not None
-        # Masked scores are infinite.
-        value = value.nan_to_num(0, 0, 0) if value.is_floating_point() else torch.zeros_like(value)
+        # Masked scores are infinite, or as good as that.
+        value = unmasked(value) if value.is_floating_point() else torch.zeros_like(value, dtype=torch.float64)
         moved = torch.zeros_like(value)
-        for number, (to, block) in enumerate(
-            zip(blocks(moved, axes, self.groups), blocks(value, axes, self.groups), strict=True)
-        ):
-            if number == occurrence[0]:
-                to.tensor.copy_(block.tensor)
-                map_block(to.tensor, to.labels, occurrence[1], self.group, self.groups, X)
+        of_value, of_moved = (list(blocks(each, axes, self.groups))[occurrence[0]] for each in (value, moved))
+        of_moved.tensor.copy_(of_value.tensor)
+        map_block(of_moved, occurrence[1], self.groups, X)
         return moved
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -20,30 +20,17 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor, fx
-from torch.utils._pytree import tree_map
 
+from symlab.symmetries.evaluated import Evaluated, Occurrence, between, occurrences, read_by, unknowns_of, unmasked
 from symlab.symmetries.forward_graph import operation
-from symlab.symmetries.symmetry_spec import (
-    Axes,
-    Group,
-    Point,
-    SymmetrySpec,
-    blocks,
-    dim_of,
-    groups_of,
-    length,
-    shape,
-)
+from symlab.symmetries.symmetry_spec import Axes, Group, Point, SymmetrySpec, blocks, length, neurons_last, shape
 
 # Operations that read a group in more places at once are not asked: its signs count as unknown.
 MOST_OCCURRENCES = 7
 # Of an operation's largest result; they are evaluated in float64.
 TOLERANCE = 1e-10
-# Neurons that are asked for each operation; one whose activation is 0 says nothing.
+# Neurons that are asked for each operation.
 NEURONS_ASKED = 3
-
-Occurrence = tuple[int, int]
-"""A block of a tensor, see ``symmetry_spec.blocks``, and the dimension of a group in it."""
 
 
 @dataclass(frozen=True)
@@ -68,39 +55,19 @@ class Flip:
         return any((point.value, block) in self.points for block, _ in occurrences(point.axes, group, groups, sizes))
 
 
-def occurrences(axes: Axes, group: str, groups: Mapping[str, Group], sizes: Sequence[int]) -> list[Occurrence]:
-    """Where a group occurs in a tensor of some shape."""
-    found = blocks(torch.empty(tuple(sizes), device="meta"), axes, groups)
-    return [
-        (number, dim)
-        for number, block in enumerate(found)
-        for dim, (name, _) in enumerate(block.labels)
-        if name == group
-    ]
-
-
 def flipped(
     tensor: Tensor,
     axes: Axes,
     where: Iterable[Occurrence],
-    group: str,
     groups: Mapping[str, Group],
     signs: Int[np.ndarray, "*within d"] | Tensor,
 ) -> Tensor:
     """A copy of a tensor with a group's neurons multiplied by signs, at some occurrences."""
-    where = set(where)
     result = tensor.clone(memory_format=torch.contiguous_format)
     factors = torch.as_tensor(signs, device=tensor.device).to(tensor.dtype)
-    for number, block in enumerate(blocks(result, axes, groups)):
-        for at, dim in where:
-            if at != number:
-                continue
-            outer = [dim_of(name, block.labels[dim][1], block.labels) for name in groups[group].within]
-            order = [*outer, dim]
-            # The factors' axes run over the outer groups and the group; the block's dimensions in their own order.
-            arranged = factors.permute(*np.argsort(order).tolist())
-            view = [block.tensor.shape[n] if n in order else 1 for n in range(block.tensor.dim())]
-            block.tensor.mul_(arranged.reshape(view))
+    parts = list(blocks(result, axes, groups))
+    for number, dim in set(where):
+        neurons_last(parts[number], dim, groups).mul_(factors)
     return result
 
 
@@ -117,7 +84,7 @@ def apply_flips(
             continue
         for name, where in flip.turned.items():
             if name in turned:
-                turned[name] = flipped(turned[name], spec.axes[name], where, flip.group, spec.groups, signs[number])
+                turned[name] = flipped(turned[name], spec.axes[name], where, spec.groups, signs[number])
     return turned
 
 
@@ -126,56 +93,15 @@ def random_signs(spec: SymmetrySpec, flips: Sequence[Flip], rng: np.random.Gener
     return {number: rng.choice([-1, 1], shape(flip.group, spec.groups)) for number, flip in enumerate(flips)}
 
 
-@dataclass
-class Evaluated:
-    """A forward pass with all its values, and their axes; None where these are not known.
-
-    Attributes:
-        spec: the symmetries.
-        nodes: the operations, in order.
-        values: what each placeholder and operation gives.
-        axes: of each value that is a tensor; of a placeholder for an entry of the state those of the entry.
-        names: for each placeholder of an entry of the state its name, the first one if it is tied.
-        first_names: for each name of the state the first one of the same tensor.
-        outputs: the values that the network returns.
-        wide: whether all real numbers are float64, those that the network itself would convert too.
-    """
-
-    spec: SymmetrySpec
-    nodes: list[fx.Node]
-    values: dict[fx.Node, Any]
-    axes: dict[fx.Node, Axes | None]
-    names: dict[fx.Node, str]
-    first_names: dict[str, str]
-    outputs: tuple[fx.Node, ...] = ()
-    wide: bool = False
-
-    def evaluate(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-        """What an operation gives, from the values of those before it, in the precision of this pass."""
-        return evaluate(node, values, self.wide)
-
-    def at(self, state: Mapping[str, Tensor]) -> Evaluated:
-        """The same pass at another state, by first names."""
-        values = dict(self.values)
-        for node, name in self.names.items():
-            values[node] = state[name]
-        for node in self.nodes:
-            values[node] = self.evaluate(node, values)
-        return replace(self, values=values)
-
-
-def find_flips(forward: Evaluated, seed: int = 0, others: Sequence[Evaluated] = ()) -> list[Flip]:
-    """The signs that every operation allows, by group, in a pass and in others of the same network at other states."""
-    rng = np.random.default_rng(seed)
-    found: list[Flip] = []
+def find_flips(passes: Sequence[Evaluated]) -> list[Flip]:
+    """The signs that every operation allows, by group, in some passes of the same network at several states."""
     with torch.no_grad():
-        for group in forward.spec.free:
-            found += _of_group(forward, group, rng, others)
-    return found
+        return [flip for group in passes[0].spec.free for flip in _of_group(passes, group)]
 
 
-def _of_group(forward: Evaluated, group: str, rng: np.random.Generator, others: Sequence[Evaluated]) -> list[Flip]:
+def _of_group(passes: Sequence[Evaluated], group: str) -> list[Flip]:
     """The independent flips of one group; none if an operation cannot be asked."""
+    forward = passes[0]
     places, hidden, unknowns = unknowns_of(forward, group)
     constraints: set[int] = set()
     for node in forward.nodes if unknowns else ():
@@ -187,8 +113,8 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator, others: 
         if len(inputs) > MOST_OCCURRENCES or not isinstance(forward.values[node], Tensor):
             return []
         columns = [unknowns[forward.names.get(each, each), occurrence] for each, occurrence in (*inputs, *own)]
-        for each in (forward, *others):
-            relation = _asked(each, node, inputs, own, group, hidden, rng)
+        for each in passes:
+            relation = _asked(each, node, inputs, own, group, hidden)
             for functional in nullspace(relation, len(columns)):
                 # A tensor that is read twice has one unknown for both.
                 row = 0
@@ -196,28 +122,6 @@ def _of_group(forward: Evaluated, group: str, rng: np.random.Generator, others: 
                     row ^= ((functional >> n) & 1) << column
                 constraints.add(row)
     return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
-
-
-def unknowns_of(
-    forward: Evaluated, group: str
-) -> tuple[dict[fx.Node, list[Occurrence]], dict[fx.Node, None], dict[tuple[Any, Occurrence], int]]:
-    """The values in which a group occurs, and where; the operations between them that are not understood; and a number
-    for each occurrence by the entry of the state (its first name) or operation: none if the group cannot be followed.
-    """
-    groups, places = forward.spec.groups, dict[fx.Node, list[Occurrence]]()
-    for node, value in forward.values.items():
-        axes = forward.axes.get(node)
-        if not (isinstance(value, Tensor) and axes and any(group in groups_of(axis) for axis in axes)):
-            continue
-        if not {name for axis in axes for name in groups_of(axis)}.issuperset(groups[group].within):
-            # Tokens that choose their experts meet what lies within these without the experts' axis.
-            return {}, {}, {}
-        places[node] = occurrences(axes, group, groups, value.shape)
-    hidden = hidden_nodes(forward, places)
-    if any(user.op == "output" for node in hidden for user in node.users):
-        return {}, {}, {}
-    keys = dict.fromkeys((forward.names.get(node, node), each) for node, where in places.items() for each in where)
-    return places, hidden, {key: number for number, key in enumerate(keys)}
 
 
 def is_gain(forward: Evaluated, place: tuple[str, Occurrence], size: Sequence[int]) -> bool:
@@ -235,33 +139,6 @@ def is_gain(forward: Evaluated, place: tuple[str, Occurrence], size: Sequence[in
             if operation(user) != "mul" and not ("weight" in named and "norm" in operation(user)):
                 return False
     return True
-
-
-def hidden_nodes(forward: Evaluated, places: Mapping[fx.Node, Any]) -> dict[fx.Node, None]:
-    """Operations that depend on a group and whose results have axes that are not known, or are lists; in order."""
-    hidden: dict[fx.Node, None] = {}
-    for node in forward.nodes:
-        known = isinstance(forward.values[node], Tensor) and forward.axes.get(node) is not None
-        if not known and any(each in places or each in hidden for each in node.all_input_nodes):
-            hidden[node] = None
-    return hidden
-
-
-def between(node: fx.Node, hidden: Collection[fx.Node]) -> list[fx.Node]:
-    """The hidden operations that an operation reads, directly or through others of them, in order."""
-    found: set[fx.Node] = set()
-    waiting = [node]
-    while waiting:
-        inner = [each for each in waiting.pop().all_input_nodes if each in hidden and each not in found]
-        found |= {*inner}
-        waiting += inner
-    return [each for each in hidden if each in found]
-
-
-def read_by(node: fx.Node, hidden: Collection[fx.Node], places: Mapping[fx.Node, Any]) -> list[fx.Node]:
-    """The known values of a group that an operation reads, directly or through hidden ones."""
-    through = (*between(node, hidden), node)
-    return [*dict.fromkeys(each for one in through for each in one.all_input_nodes if each in places)]
 
 
 def _as_flips(
@@ -323,16 +200,12 @@ def _asked(
     own: Sequence[tuple[fx.Node, Occurrence]],
     group: str,
     hidden: Collection[fx.Node],
-    rng: np.random.Generator,
 ) -> set[int]:
     """All ways to turn a neuron round in an operation's inputs, and in its result with them, that agree; as bits."""
     spec, result = forward.spec, forward.values[node]
     hidden_inputs = between(node, hidden)
-    sizes = shape(group, spec.groups)
     allowed: set[int] | None = None
-    for _ in range(min(NEURONS_ASKED, sizes[-1])):
-        signs = np.ones(sizes, dtype=np.int64)
-        signs[tuple(rng.integers(size) for size in sizes)] = -1
+    for signs in _loudest(forward, (*inputs, *own), shape(group, spec.groups)):
         agreeing = set()
         for bits in product((0, 1), repeat=len(inputs)):
             changed: ChainMap[fx.Node, Any] = ChainMap({}, forward.values)  # type: ignore[arg-type]
@@ -341,42 +214,40 @@ def _asked(
                 if where:
                     axes = forward.axes[each]
                     assert axes is not None
-                    changed[each] = flipped(forward.values[each], axes, where, group, spec.groups, signs)
+                    changed[each] = flipped(forward.values[each], axes, where, spec.groups, signs)
             for each in hidden_inputs:
                 changed[each] = forward.evaluate(each, changed)
             found = forward.evaluate(node, changed)
             for of_result in product((0, 1), repeat=len(own)):
                 where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
                 axes = forward.axes.get(node)
-                expected = flipped(result, axes, where, group, spec.groups, signs) if where and axes else result
+                expected = flipped(result, axes, where, spec.groups, signs) if where and axes else result
                 if _alike(found, expected):
                     agreeing.add(sum(bit << n for n, bit in enumerate((*bits, *of_result))))
         allowed = agreeing if allowed is None else allowed & agreeing
     return allowed or {0}
 
 
+def _loudest(
+    forward: Evaluated, places: Sequence[tuple[fx.Node, Occurrence]], sizes: tuple[int, ...]
+) -> list[Int[Tensor, "*within d"]]:
+    """Signs of a few neurons, one each, that are as far from 0 as can be at all places: a unit of 0 tells nothing."""
+    sound = torch.full(sizes, math.inf, dtype=torch.float64)
+    for node, (number, dim) in places:
+        value = unmasked(forward.values[node]).abs()
+        block = list(blocks(value, forward.axes[node] or (), forward.spec.groups))[number]
+        loud = neurons_last(block, dim, forward.spec.groups).reshape(-1, *sizes).amax(0)
+        sound = torch.minimum(sound, loud / loud.max().clamp(min=1e-300))
+    chosen = sound.flatten().topk(min(NEURONS_ASKED, sizes[-1])).indices
+    return [(1 - 2 * (torch.arange(sound.numel()) == each).long()).reshape(sizes) for each in chosen]
+
+
 def _alike(found: Tensor, expected: Tensor) -> bool:
     if not found.is_floating_point():
         return torch.equal(found, expected)
-    # Masked scores are infinite on both sides.
-    same = (found == expected) | ((found - expected).abs() <= TOLERANCE * expected[expected.isfinite()].abs().max())
-    return bool(same.all())
-
-
-def evaluate(node: fx.Node, values: Mapping[fx.Node, Any], wide: bool = False) -> Any:
-    """What an operation gives, from the values of those before it; with real numbers of float64 if ``wide``."""
-    arguments, options = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-    if wide:
-        arguments, options = tree_map(widened, (arguments, options))
-    result = node.target(*arguments, **options)  # type: ignore[operator]
-    return tree_map(widened, result) if wide else result
-
-
-def widened(value: Any) -> Any:
-    """Real tensors, and types of real numbers, in float64."""
-    if isinstance(value, Tensor):
-        return value.double() if value.is_floating_point() else value
-    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
+    # Masked scores are infinite on both sides, or as good as that: beside them all others would be alike.
+    sizes = expected.abs().clamp(min=unmasked(expected).abs().max())
+    return bool(((found == expected) | ((found - expected).abs() <= TOLERANCE * sizes)).all())
 
 
 def nullspace(rows: Iterable[int], n: int) -> list[int]:

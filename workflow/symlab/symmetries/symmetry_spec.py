@@ -315,6 +315,14 @@ def dim_of(group: str, axis_number: int, labels: Sequence[tuple[Axis, int]]) -> 
     return (same or dims)[0]
 
 
+def neurons_last(block: Block, dim: int, groups: Mapping[str, Group]) -> Tensor:
+    """A view of a block whose last dimensions are the group's at ``dim`` and, before it, those that it lies within."""
+    name, axis = block.labels[dim]
+    assert name is not None
+    last = [*(dim_of(outer, axis, block.labels) for outer in groups[name].within), dim]
+    return block.tensor.permute(*(n for n in range(block.tensor.dim()) if n not in last), *last)
+
+
 def random_permutations(spec: SymmetrySpec, rng: np.random.Generator) -> dict[str, Int[np.ndarray, "*within d"]]:
     """A uniformly random permutation for each group (and each position of the groups that it lies within)."""
     return {name: pi if spec.groups[name].fixed else rng.permuted(pi, axis=-1) for name, pi in identity(spec).items()}

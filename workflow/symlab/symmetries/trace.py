@@ -15,6 +15,7 @@ from symlab.batches import Inputs, parts_of
 from symlab.errors import UserError
 from symlab.symmetries.axis_atoms import Value
 from symlab.symmetries.derive_spec import axes_of, derive_spec, free_parts
+from symlab.symmetries.evaluated import Evaluated, widened
 from symlab.symmetries.forward_graph import (
     ForwardGraph,
     ancestors,
@@ -25,7 +26,6 @@ from symlab.symmetries.forward_graph import (
     subgraph,
 )
 from symlab.symmetries.propagation import Propagation, alike_value, constant_value
-from symlab.symmetries.signs import Evaluated, widened
 from symlab.symmetries.symmetry_spec import SymmetrySpec, validate
 
 # fmt: off
