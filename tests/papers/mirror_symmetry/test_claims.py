@@ -39,6 +39,31 @@ def test_pruning_is_not_judged_where_networks_guess(scheme, judged):
     assert found == [{"undecided"}, {judged}, {"undecided"}, {judged}, {judged}]
 
 
+@pytest.mark.parametrize(
+    ("name", "decay", "dead", "verdict", "value"),
+    [
+        ("7-sparse", 1e-3, 6, "undecided", 1.0),
+        ("7-sparse", 1e-3, 5, "undecided", 5 / 6),
+        ("7-sparse", 1e-3, 4, "failed", 0.0),
+        ("budget-least", 0.0, 6, "undecided", 1.0),
+        ("budget-least", 0.0, 4, "held", 0.0),
+    ],
+)
+def test_networks_that_guess_are_not_counted_as_sparse(name, decay, dead, verdict, value):
+    """Of six networks of products some are dead: all of their parameters have vanished, and 10 % are right."""
+    story = story_networks.tables()
+    sizes, pruned = story["magnitudes.csv"].copy(), story["pruned.csv"].copy()
+    for table in (sizes, pruned):
+        table["dead"] = (table["scheme"] == "hadamard") & (table["weight_decay"] == decay) & (table["seed"] < dead)
+    sizes["share"] = np.where(sizes["dead"], 1.0, 0.001 * sizes["seed"] * (sizes["scheme"] == "hadamard"))
+    pruned["accuracy"] = pruned["accuracy"].where(~pruned["dead"], 10 + 0.3 * pruned["seed"])
+    tables = {**story, "magnitudes.csv": sizes, "pruned.csv": pruned}
+    ((measured, judged),) = evaluate_claim(CLAIMS[name], tables)
+    assert judged == verdict and measured.value == pytest.approx(value, abs=0.02)
+    # Those that guess count as networks only where too few have learned.
+    assert measured.n == (6 if dead > 4 else 6 - dead)
+
+
 def test_the_area_under_the_curve_counts_ties_half():
     table = pd.DataFrame({"merged": [True, True, False, False], "curvature": [1.0, 0.0, 0.0, -1.0]})
     assert area_under_curve(table, "curvature") == pytest.approx((2 + 1.5) / 4)

@@ -82,7 +82,7 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-edges", f"{_ONLINE}.fig_collapse", ("mirror_edges.csv",)),
         Figure("mirror-adam", f"{_ONLINE}.fig_03a_rates", (*_SPARSITY[:1], "mirror_adam.csv")),
         Figure("mirror-removed", f"{_DEEP}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
-        Figure("mirror-budget", f"{_DEEP}.fig_07_products", ("magnitudes.csv", "homogeneity.csv")),
+        Figure("mirror-budget", f"{_DEEP}.fig_07_products", (*_SIZES, "homogeneity.csv")),
         Figure("mirror-tasks", f"{_SMALL}.fig_04_plasticity", _TASKS),
         Figure("mirror-sparse", f"{_CONVEX}.fig_solvers", _SPARSE),
         Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
