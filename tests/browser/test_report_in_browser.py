@@ -10,7 +10,8 @@ from selenium.webdriver.common.by import By
 
 from symlab.artifacts import read_table
 from symlab.papers import PAPERS
-from symlab.pipeline.ledger import NOT_RUN, OWNERS, count_findings, group_claims
+from symlab.pipeline.ledger import NOT_RUN, OWNERS, group_claims
+from symlab.pipeline.telling import count_findings
 
 pytestmark = pytest.mark.slow
 

@@ -33,8 +33,9 @@ from matplotlib import rcParams
 from symlab.artifacts import read_table
 from symlab.papers import PAPERS
 from symlab.pipeline.docs import REFERENCE
-from symlab.pipeline.ledger import COLUMNS, Told, cases_at, claims_of, evaluate_claim, group_claims, row_of
+from symlab.pipeline.ledger import COLUMNS, claims_of, evaluate_claim, group_claims, row_of
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
+from symlab.pipeline.telling import Told, cases_at
 from symlab.plotting.style import Style, apply_style
 from symlab.study.card import At, Sentence
 from symlab.study.claim import bootstrap_error, statistic_of

@@ -13,19 +13,24 @@ from symlab.pipeline.ledger import (
     COLUMNS,
     VERDICTS,
     claims_of,
-    count_findings,
-    count_kept,
-    describe_counts,
     errors_of,
     evaluate_claims,
     format_number,
     format_value,
     group_claims,
-    kept_verdicts,
-    tell,
-    tell_headline,
 )
 from symlab.pipeline.provenance import ROOT
+from symlab.pipeline.telling import (
+    count_findings,
+    describe_counts,
+    doubt_of,
+    kept_verdicts,
+    read_kept,
+    tell,
+    tell_elsewhere,
+    tell_headline,
+    tell_kept,
+)
 from symlab.study.card import Sentence
 from symlab.study.claim import (
     Claim,
@@ -235,7 +240,7 @@ def test_sentences_are_told_of_what_was_measured_alone(card):
         Sentence("Not told: {c}.", {"c": ("test-1-one", "syre")}),
     ]
     assert tell(sentences, group_claims(judged(card, claim("one", cases)))) == [
-        "They lose 29.1 ± 2.5 %, with masks 0.5."
+        "They lose 29.1 ± 2.5 %, with masks 0.5 (one unit)."
     ]
 
 
@@ -245,7 +250,7 @@ def test_values_in_a_sentence_have_the_form_that_it_asks_for_and_a_doubtful_one_
     values = {name: ("test-1-one", name) for name in "abcd"}
     text = "{a:~}, {a:~%}, {b:^}, {b:^2}, {c:~}, {d:~}"
     claims = group_claims(judged(card, claim("one", cases)))
-    assert tell([Sentence(text, values)], claims) == ["0.29, 29 %, 0.032, 0.35, 32, infinite"]
+    assert tell([Sentence(text, values)], claims) == ["0.29, 29 %, 0.032, 0.35, 32 (failed), infinite (failed)"]
     # All of a's and b's values held; c's did not.
     both = [Sentence(f"Held: {{{name}:~}}.", {name: values[name]}, "Not so.") for name in "bc"]
     assert tell(both, claims) == ["Held: \N{MINUS SIGN}1.5.", "Not so."]
@@ -267,9 +272,24 @@ def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):
     write_table(tmp_path / "mnist" / "claims.csv", ledger)
     write_table(tmp_path / "theory" / "claims.csv", ledger[ledger["verdict"] != "failed"])
     write_table(tmp_path / "demo" / "claims.csv", ledger)
-    kept = kept_verdicts(tmp_path)
-    assert kept == {"test-1-one": {"demo": "failed", "mnist": "failed", "theory": "held"}, "test-1-no": {}}
-    assert count_kept(group_claims(ledger), kept) == {"mnist": "1 failed", "theory": "1 held"}
+    kept = read_kept(tmp_path)
+    assert kept_verdicts(kept) == {"test-1-one": {"demo": "failed", "mnist": "failed", "theory": "held"}}
+    assert tell_kept(group_claims(ledger), kept) == {"mnist": "1 failed: one holds", "theory": "1 held"}
+
+
+def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_decided_else(card):
+    def run(*values):
+        return group_claims(judged(card, claim("one", [exact_value(value, case=name) for name, value in values])))
+
+    here, there = run(("a", 0.5), ("b", 31.0)), run(("a", 2.0), ("b", 32.0))
+    sentence = Sentence("{a} and {b:~}.", {name: ("test-1-one", name) for name in "ab"})
+    assert tell([sentence], here) == ["0.5 and 31 (failed)."]
+    assert doubt_of(sentence, here) == "" and doubt_of(sentence, there) == "failed"
+    elsewhere = "In other runs: 2 in mnist (a; failed)."
+    assert tell_elsewhere(sentence, here, {"mnist": there, "demo": there}) == elsewhere
+    paper = card([], headline=(sentence,))
+    assert tell_headline(paper, here, {"mnist": there}) == f"0.5 and 31 (failed). {elsewhere}"
+    assert tell_headline(paper, here, {"mnist": here}) == "0.5 and 31 (failed)."
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     assert "Ones are small" in first and "One has 0.25 of σ F ." in first
     first = " ".join(first.split())
     assert "Here: nothing at all; 2 pairs. The paper: eight pairs." in first
-    assert "Larger runs, the paper's own: large 1 held." in first
+    assert "The paper's own in larger runs large: 1 held" in first
     assert "Failed, of the paper's own: two holds ." in first and "2 not run" in first
     # Rows, not cases, of findings, by whose they are.
     bars = [label for label in Parsed(page).values("aria-label") if label.startswith(("the paper's:", "ours:"))]
@@ -198,7 +198,7 @@ def test_claims_are_a_table_and_sentences_lead_to_it(finished):
     found = between(page, '<h3 id="figures-', '<section class="figure"')
     assert "Ones have 0.250 ± 0.050. Figure 1" in found and "nothing at all; 2 pairs" in found
     # Doubt is about the cases that a sentence tells, and about nothing else.
-    assert "Twos have 0.20 ± 0.10 and 3.00 ± 0.10. failed Figure 2a" in found and "what there is once" in found
+    assert "Twos have 0.20 ± 0.10 and 3.00 ± 0.10 (failed). Figure 2a" in found and "what there is once" in found
 
 
 def test_it_is_one_well_formed_page_that_fetches_nothing_and_whose_links_all_lead_somewhere(finished):

@@ -21,26 +21,11 @@ from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.crate import FILE, crate_text
 from symlab.pipeline.drawing import drawing_of
-from symlab.pipeline.ledger import (
-    FAILED,
-    FINDING,
-    HELD,
-    NOT_RUN,
-    ONE_UNIT,
-    OWNERS,
-    UNDECIDED,
-    Judged,
-    count_findings,
-    count_kept,
-    describe_counts,
-    group_claims,
-    kept_verdicts,
-    tell,
-    tell_headline,
-)
+from symlab.pipeline.ledger import FAILED, FINDING, HELD, NOT_RUN, ONE_UNIT, OWNERS, UNDECIDED, Judged, group_claims
 from symlab.pipeline.reference import command_help, escape, figure_table, settings_tables
 from symlab.pipeline.registry import FIGURES
 from symlab.pipeline.schema import schema_text
+from symlab.pipeline.telling import count_findings, describe_counts, doubt_of, read_kept, tell, tell_headline, tell_kept
 from symlab.study.card import Paper
 
 ROOT = Path(__file__).parents[3]
@@ -94,14 +79,14 @@ def generate(what: str) -> Iterator[str]:
 
 def findings_table() -> Iterator[str]:
     """A row a paper: what it says, what the demo found (as on the report's first screen), how larger runs judged it."""
-    kept = kept_verdicts(REFERENCE)
+    kept = read_kept(REFERENCE)
     yield "| The paper says | The demo found | The paper's own claims in larger runs |"
     yield "|---|---|---|"
     for paper in PAPERS:
         claims = _claims_of(paper, "demo")
-        larger = "; ".join(f"{run}: {words}" for run, words in count_kept(claims, kept).items())
+        larger = "<br>".join(f"{run}: {escape(words)}" for run, words in tell_kept(claims, kept).items())
         link = f"**{paper.heading}.** [{paper.short}](docs/explanation/papers/{paper.slug}.md)"
-        yield f"| {link} | {escape(tell_headline(paper, claims))} | {larger} |"
+        yield f"| {link} | {escape(tell_headline(paper, claims, kept))} | {larger} |"
     yield ""
     yield f"`make demo`, {_provenance('demo')}."
 
@@ -122,8 +107,8 @@ def owners_table() -> Iterator[str]:
     origins = Counter(claim.origin for claim in measured)
     yield ""
     yield (
-        f"Thresholds are set before a run. Of those of the {len(measured)} measured claims that papers state, "
-        f"{origins['paper']} are the paper's, {origins['derived']} follow from it, {origins['ours']} are ours and "
+        f"Thresholds are set before a run. {len(measured)} claims of the papers were measured. Of their thresholds "
+        f"{origins['paper']} are the paper's, {origins['derived']} follow from it, {origins['ours']} are ours, and "
         f"{origins['pilot']} were set after a pilot, by someone who had seen similar numbers."
     )
 
@@ -153,7 +138,8 @@ def gallery() -> Iterator[str]:
 def headline(paper: Paper, run: str) -> Iterator[str]:
     """What the paper says and what a run found, for those who know nothing of it."""
     date = json.loads((REFERENCE / run / "provenance.json").read_text())["date"]
-    yield f"> **{paper.heading}.** {tell_headline(paper, _claims_of(paper, run))} *({run}, {date})*"
+    told = tell_headline(paper, _claims_of(paper, run), read_kept(REFERENCE))
+    yield f"> **{paper.heading}.** {told} *({run}, {date})*"
 
 
 def run_table() -> Iterator[str]:
@@ -171,8 +157,11 @@ def found_sentences(paper: Paper, run: str) -> Iterator[str]:
     """What a run found, in sentences, each with its study, and its scale beside the paper's."""
     claims = _claims_of(paper, run)
     for study in dict.fromkeys(claim.study for claim in claims if claim.study):
-        for sentence in tell(paper.found, [claim for claim in claims if claim.study == study]):
-            yield f"- {sentence} *(study {study})*"
+        of_study = [claim for claim in claims if claim.study == study]
+        for sentence in paper.found:
+            doubt = doubt_of(sentence, of_study)
+            for text in tell([sentence], of_study):
+                yield f"- {text} {f'({doubt}) ' if doubt else ''}*(study {study})*"
     yield ""
     yield f"Here: {_scales(claims)}." + (f" The paper: {paper.scale}." if paper.scale else "")
 

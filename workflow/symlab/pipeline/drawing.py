@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from symlab.artifacts import ArtifactError, write_text
 from symlab.errors import UserError
 from symlab.papers import PAPERS
-from symlab.pipeline.ledger import tell_seen
 from symlab.pipeline.registry import FIGURES
+from symlab.pipeline.telling import tell_seen
 from symlab.plotting.numbers import typeset
 from symlab.plotting.types import Figure as Drawn
 from symlab.study.card import Sentence

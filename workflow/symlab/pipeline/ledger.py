@@ -11,19 +11,16 @@ import importlib
 import json
 import logging
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from symlab.artifacts import read_table
 from symlab.papers import PAPERS
 from symlab.pipeline.registry import switches
-from symlab.plotting.numbers import format_briefly, format_number, format_value, typeset
-from symlab.study.card import At, Paper, Sentence
+from symlab.plotting.numbers import format_number, format_value, typeset
+from symlab.study.card import Paper
 from symlab.study.claim import Case as Key
 from symlab.study.claim import Claim, Measurement, Tables
 
@@ -259,118 +256,3 @@ def group_claims(ledger: pd.DataFrame) -> list[Judged]:
         shared = {key: records[0][key] for key in (*of_claim, "origin", "reason", "scale")}
         claims.append(Judged(**shared, cases=cases))
     return sorted(claims, key=lambda claim: VERDICTS.index(claim.verdict))
-
-
-class Told:
-    """Measured values in a sentence, in the forms that ``Sentence.text`` describes.
-
-    Several are listed with the names of their cases.
-    """
-
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self.cases = cases
-
-    def __format__(self, kind: str) -> str:
-        values = [self._format(case, kind) for case in self.cases]
-        if len(values) == 1:
-            return values[0]
-        return ", ".join(f"{value} ({case.name})" for value, case in zip(values, self.cases, strict=True))
-
-    @staticmethod
-    def _format(case: Case, kind: str) -> str:
-        scale, unit = (100, " %") if "%" in kind else (1, "")
-        if kind.startswith("^"):
-            return format_briefly(int(kind[1:] or 10) ** case.value)
-        if "~" in kind:
-            return format_briefly(scale * case.value) + unit
-        return format_value(scale * case.value, scale * case.error) + unit
-
-
-def cases_at(place: At | tuple[str, str], claims: Sequence[Judged]) -> list[Case]:
-    """The measured cases of the claim that a place names whose key holds the place's, or that have its name."""
-    claim = place.claim if isinstance(place, At) else place[0]
-    cases = [case for each in claims if each.claim == claim for case in each.cases if case.verdict != NOT_RUN]
-    if not isinstance(place, At):
-        return [case for case in cases if case.name == place[1]]
-    return [case for case in cases if place.key.items() <= case.key.items()]
-
-
-def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
-    """Those of the sentences for which one study's claims have every value, with the values in them."""
-    told = []
-    for sentence in sentences:
-        found = {name: cases_at(place, claims) for name, place in sentence.values.items()}
-        if all(found.values()):
-            text = sentence.otherwise if sentence.otherwise and doubt_of(sentence, claims) else sentence.text
-            told.append(text.format(**{name: Told(cases) for name, cases in found.items()}))
-    return told
-
-
-def doubt_of(sentence: Sentence, claims: Sequence[Judged]) -> str:
-    """The worst verdict of the claims whose values stand in a sentence; empty where all of them held."""
-    verdicts = [case.verdict for place in sentence.values.values() for case in cases_at(place, claims)]
-    worst = min(verdicts, key=VERDICTS.index, default=HELD)
-    return "" if worst == HELD else worst
-
-
-def tell_headline(paper: Paper, claims: Sequence[Judged]) -> str:
-    """What was found, in a paragraph; after each sentence the verdict of its claims, unless they held."""
-    told = []
-    for sentence in paper.headline:
-        doubt = doubt_of(sentence, claims)
-        told += [f"{text.rstrip('.')} ({doubt})." if doubt else text for text in tell([sentence], claims)]
-    return " ".join(told)
-
-
-def tell_seen(sentence: Sentence, paper: Paper, tables: Tables) -> str:
-    """A sentence with the values that the claims it names measure in a study's tables; empty where one is missing."""
-    named = {place.claim if isinstance(place, At) else place[0] for place in sentence.values.values()}
-    rows = [
-        row_of(paper, claim, "", "", measured, verdict)
-        for claim in claims_of(paper)
-        if claim.id in named
-        for measured, verdict in evaluate_claim(claim, tables)
-    ]
-    return "".join(tell([sentence], group_claims(pd.DataFrame(rows, columns=COLUMNS))))
-
-
-def count_findings(
-    claims: Sequence[Judged], kinds: Sequence[str] = (FINDING,), owners: Sequence[str] = tuple(OWNERS)
-) -> dict[str, int]:
-    """How many findings of some owners, a row a claim and study, have each verdict, in the order of ``VERDICTS``."""
-    counts = Counter(claim.verdict for claim in claims if claim.kind in kinds and claim.owner in owners)
-    return {verdict: counts[verdict] for verdict in VERDICTS}
-
-
-def kept_verdicts(reference: Path) -> dict[str, dict[str, str]]:
-    """Of each claim the verdicts that it had in finished runs: {run: verdict}, from <reference>/<run>/claims.csv."""
-    kept: dict[str, dict[str, str]] = {}
-    for path in sorted(reference.glob("*/claims.csv")):
-        for (claim, verdict), _ in read_table(path).groupby(["claim", "verdict"]):
-            before = kept.setdefault(str(claim), {}).get(path.parent.name, NOT_RUN)
-            kept[str(claim)][path.parent.name] = min(before, str(verdict), key=VERDICTS.index)
-    return {
-        claim: {run: verdict for run, verdict in runs.items() if verdict != NOT_RUN} for claim, runs in kept.items()
-    }
-
-
-def count_kept(claims: Sequence[Judged], kept: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """In words, how many of the papers' own findings among the claims each kept run but the demo judged how."""
-    own = {claim.claim for claim in claims if (claim.owner, claim.kind) == ("paper", FINDING)}
-    counts: dict[str, Counter[str]] = {}
-    for claim in own:
-        for run, verdict in kept.get(claim, {}).items():
-            counts.setdefault(run, Counter())[verdict] += 1
-    return {run: describe_counts(counts[run], all_of_them=False) for run in sorted(counts) if run != "demo"}
-
-
-def describe_counts(counts: Mapping[str, int], all_of_them: bool = True) -> str:
-    """The numbers in words: 40 held, 7 failed, 3 undecided, 12 not run; errors and one unit only if there are any.
-
-    Unless ``all_of_them``, nor the others.
-    """
-    told = [HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN]
-    always = (HELD, FAILED, UNDECIDED, NOT_RUN) if all_of_them else ()
-    words = [f"{counts[verdict]} {verdict}" for verdict in told if counts[verdict] or verdict in always]
-    errors = counts[ERROR]
-    return ", ".join([f"{errors} error{'s' if errors > 1 else ''}", *words] if errors else words)

@@ -25,6 +25,7 @@ from symlab.pipeline.ledger import (
     CHECK,
     ERROR,
     FAILED,
+    FINDING,
     HELD,
     NOT_RUN,
     ONE_UNIT,
@@ -33,15 +34,20 @@ from symlab.pipeline.ledger import (
     UNDECIDED,
     VERDICTS,
     Judged,
-    cases_at,
     claims_of,
+    group_claims,
+)
+from symlab.pipeline.telling import (
+    Kept,
+    cases_at,
     count_findings,
-    count_kept,
     describe_counts,
     doubt_of,
-    group_claims,
     kept_verdicts,
+    read_kept,
     tell,
+    tell_elsewhere,
+    tell_kept,
 )
 from symlab.study.card import Paper, Sentence
 
@@ -90,13 +96,13 @@ def write_page(
         ArtifactError: a figure is no drawing, or its texts are missing.
     """
     claims = group_claims(ledger)
-    kept = kept_verdicts(project / "results" / "reference")
+    kept = read_kept(project / "results" / "reference")
     captions = dict(KERNEL_CAPTIONS)
     sections, drawings = [], Drawings()
     for paper in papers:
         captions |= paper.captions or {}
         drawn = _view_figures(paper, figures, results, drawings)
-        views = _view_claims(paper, claims, drawn, kept)
+        views = _view_claims(paper, claims, drawn, kept_verdicts(kept))
         for figure in drawn:
             figure["claims"] = [view for view in views if figure["anchor"] in view["figures"]]
         if views:
@@ -143,12 +149,12 @@ def _view_paper(
     figures: list[View],
     studies: Mapping[str, Mapping[str, str]],
     docs: str,
-    kept: Mapping[str, Mapping[str, str]],
+    kept: Kept,
 ) -> View:
     """A paper's card on the first screen, its claims and its figures."""
     claims = [view["claim"] for view in views]
     others = count_findings(claims, (THEOREM, CHECK))
-    headline, told_of = _tell_headline(paper, claims, studies)
+    headline, told_of = _tell_headline(paper, claims, studies, kept)
     return {
         "card": paper,
         "slug": paper.slug,
@@ -157,13 +163,17 @@ def _view_paper(
         "scale": "; ".join(
             filter(None, [paper.subjects, *(studies[study].get(fact) for study in told_of for fact in FACTS)])
         ),
-        "missed": [view for view in views if view["missed"] and view["claim"].owner == "paper"],
+        "missed": {
+            name: missed
+            for kind, name in ((FINDING, "Failed, of the paper's own"), (THEOREM, "Failed theorem"))
+            if (missed := [view for view in views if view["missed"] and _is_own(view["claim"], kind)])
+        },
         "counts": {name: counts for name, counts in _count_by_owner(claims).items() if set(counts) - {NOT_RUN}},
         "others": ", ".join(f"{n} {word}" for word, n in others.items() if n),
         "thumbnail": _view_thumbnail(paper, figures),
         "found": list(_view_found(paper, views, studies)),
         "scales": {view["claim"].study: view["claim"].scale for view in views if view["verdict"] != NOT_RUN},
-        "kept": count_kept(claims, kept),
+        "kept": tell_kept(claims, kept),
         "n_not_run": sum(view["verdict"] == NOT_RUN for view in views),
         "claims": views,
         "figures": figures,
@@ -180,7 +190,13 @@ def _gather_missed(sections: Sequence[View]) -> dict[str, list[View]]:
     return {name: views for name, views in groups.items() if views}
 
 
-def _tell_headline(paper: Paper, claims: Sequence[Judged], studies: Mapping[str, Any]) -> tuple[list[View], list[str]]:
+def _is_own(claim: Judged, kind: str) -> bool:
+    return (claim.owner, claim.kind) == ("paper", kind)
+
+
+def _tell_headline(
+    paper: Paper, claims: Sequence[Judged], studies: Mapping[str, Any], kept: Kept
+) -> tuple[list[View], list[str]]:
     """Each sentence of the paper's headline from the first study that has its values; and those studies."""
     told: list[View] = []
     used: list[str] = []
@@ -188,7 +204,8 @@ def _tell_headline(paper: Paper, claims: Sequence[Judged], studies: Mapping[str,
         for study in studies:
             of_study = [claim for claim in claims if claim.study == study]
             if text := tell([sentence], of_study):
-                told.append({"text": text[0], "doubt": doubt_of(sentence, of_study)})
+                elsewhere = tell_elsewhere(sentence, of_study, kept)
+                told.append({"text": text[0], "doubt": doubt_of(sentence, of_study), "elsewhere": elsewhere})
                 used.append(study)
                 break
     return told, list(dict.fromkeys(used))
@@ -208,7 +225,7 @@ def _view_found(paper: Paper, views: list[View], studies: Mapping[str, Mapping[s
 
 
 def _view_sources(sentence: Sentence, views: list[View]) -> View:
-    """The claims that a sentence's values are from, and the worst of their verdicts if it casts doubt on it."""
+    """The claims that a sentence's values are from, and their verdict if it casts doubt on all of them."""
     told = [view for place in sentence.values.values() for view in views if cases_at(place, [view["claim"]])]
     return {
         "sources": {view["title"]: view["anchor"] for view in told},

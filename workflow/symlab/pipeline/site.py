@@ -19,9 +19,10 @@ from symlab.artifacts import read_table, write_text
 from symlab.papers import PAPERS
 from symlab.pipeline.docs import REFERENCE, ROOT
 from symlab.pipeline.drawing import Text, drawing_of
-from symlab.pipeline.ledger import NOT_RUN, claims_of, group_claims, tell
+from symlab.pipeline.ledger import NOT_RUN, claims_of, group_claims
 from symlab.pipeline.registry import FIGURES
 from symlab.pipeline.report import write_page
+from symlab.pipeline.telling import tell
 from symlab.plotting.numbers import typeset
 from symlab.study.card import Sentence
 

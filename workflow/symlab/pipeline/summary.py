@@ -27,7 +27,8 @@ def announce(project: Project) -> str:
 def summarise(ledger: Path, page: Path) -> str:
     """What each paper says and what was found of it, then the totals and the address of the report."""
     from symlab.artifacts import read_table
-    from symlab.pipeline.ledger import count_findings, describe_counts, group_claims, tell_headline
+    from symlab.pipeline.ledger import group_claims
+    from symlab.pipeline.telling import count_findings, describe_counts, tell_headline
 
     claims = group_claims(read_table(ledger))
     lines = []

@@ -15,8 +15,9 @@ HEADLINE = (
         {"dead": at("mirror-4-symmetry")},
     ),
     Sentence(
-        "Of the paper's two remedies, a little noise leaves {noise:~%} dead; a fixed bias leaves {bias:~%}.",
-        {"noise": at("mirror-4-noise"), "bias": at("mirror-4-bias")},
+        "Of the paper's two remedies, a little noise leaves {noise:~%} dead; a fixed bias leaves {bias:~%}, with "
+        "weight decay beside it {both:~%}.",
+        {"noise": at("mirror-4-noise"), "bias": at("mirror-4-bias"), "both": at("mirror-4-bias-and-decay")},
     ),
 )
 THUMBNAIL = ("mirror-3a", 0)

@@ -65,11 +65,11 @@ FOUND = (
     Sentence(
         "Within one σ_F a neuron keeps its place where its cheapest swap is costly: of one that does and one that does "
         "not, the first has the costlier swap in {kept:%} of cases. A neuron that moves goes where {partner:%} of its "
-        "swaps are cheaper; without fixed weights, {control:%}.",
+        "swaps are cheaper; with weights fixed at 0, {control:%}.",
         _NEURONS,
         "In pairs of a neuron that keeps its place and one that does not, the first has the costlier cheapest swap in "
         "{kept:%} of cases within one σ_F. A neuron that moves goes where {partner:%} of its swaps are cheaper; "
-        "without fixed weights, {control:%}.",
+        "with weights fixed at 0, {control:%}.",
     ),
     Sentence(
         "Over all kinds of networks, the barrier before alignment has a rank correlation of {identity} with how near "
@@ -78,8 +78,8 @@ FOUND = (
         {"identity": _at("thesis-identity"), "cost": _at("thesis-swap-cost")},
     ),
     Sentence(
-        "On the way from random permutations to the optimal matching the identity comes {masks:%} without fixed "
-        "weights and {fixed:%} with σ_F = 1. It passes one half at σ_F = {transition}.",
+        "On the way from random permutations to the optimal matching the identity comes {masks:%} with weights "
+        "fixed at 0 (σ_F = 0) and {fixed:%} with σ_F = 1. It passes one half at σ_F = {transition}.",
         {
             "masks": _at("3a-unbroken", **_fixed(0)),
             "fixed": _at("3a-identifiable", **_fixed(1)),
@@ -109,7 +109,7 @@ FOUND = (
 
 TERMS = (
     ("W_eff = F + D * W", "weights of every layer: F and D are fixed and shared by all runs, W is trained"),
-    ("F, σ_F", "fixed weights, drawn once with the standard deviation σ_F; 0 where there are none"),
+    ("F, σ_F", "fixed weights, drawn once with the standard deviation σ_F; σ_F = 0: weights fixed at 0"),
     ("D", "mask or scale of each trained weight, drawn once"),
     ("W-asymmetric", "a few weights of each neuron are fixed at F and never trained; the others are trained"),
     ("syre", "all weights are trained, each with a fixed part F added to it"),
@@ -121,7 +121,11 @@ TERMS = (
     ),
     ("identifiable", "a neuron that does the same in every run at the same place: the identity is optimal"),
     ("swap cost", "by how much the squared weight norm must grow for two neurons to exchange their functions"),
-    ("barrier, drop", "how much worse the network halfway between two trained networks is than those two"),
+    (
+        "barrier, drop",
+        "how much worse the worst network on the line between two trained networks is than they are; where it is so "
+        "said, the one halfway",
+    ),
     ("pp", "percentage points"),
     ("ν", "coherence of the subspace in which a layer's inputs lie: 1 along single inputs, k/d spread over all"),
     ("k", "dimension of that subspace: the directions that carry 90 % of the variance"),

@@ -29,11 +29,12 @@ HEADLINE = (
         {"peak": _trained("peak-at-2M", _ASSIGNMENT), "random": at("permutation-2-peak-at-2M", M=6, source="uniform")},
     ),
     Sentence(
-        "Wide trained networks average better than random solutions because they are sparser, as the paper says (their "
-        "sparsity index less that of random solutions: {excess:~}).",
-        {"excess": at("permutation-2-sparser", M=6, source="gd")},
-        "The paper explains by sparsity why wide trained networks average better than random solutions, but these are "
-        "not sparser (their sparsity index less that of random solutions: {excess:~}).",
+        "The paper explains in part by sparsity why wide trained networks average better than random solutions. The "
+        "sparsity index of trained ones less that of random solutions: {excess:~}.",
+        {"excess": at("permutation-2-sparser", source="gd")},
+        "The paper explains in part by sparsity, at high learning rates, why wide trained networks average better than "
+        "random solutions. But trained at a moderate rate, they are not sparser (their sparsity index less that of "
+        "random solutions: {excess:~}).",
     ),
 )
 THUMBNAIL = ("permutation-2", 0)
@@ -68,7 +69,8 @@ FOUND = (
     ),
     Sentence(
         "Wide trained students have {by_types:%} (Algorithm 1) or {assigned:%} (linear assignment) of the matched "
-        "barrier of random minima. The paper explains this by sparsity; their sparsity index differs by {excess}.",
+        "barrier of random minima. The paper explains this in part by sparsity; their sparsity index "
+        "differs by {excess}.",
         {
             "by_types": _trained("slightly-below-uniform", _ALGORITHM),
             "assigned": _trained("slightly-below-uniform", _ASSIGNMENT),

@@ -110,7 +110,7 @@ def speed_against_direction(tables: Tables, style: Style) -> Figure:
     axis = axes[0, 0]
     axis.plot(phi, rank_one_speed(8, torch.from_numpy(phi)).numpy(), color=palette(style)[0])
     _draw_limits(axis)
-    axis.annotate("any width: 1/2", (0, 0.5), (3, -3), textcoords="offset points", va="top")
+    axis.annotate("wider networks: 1/2", (0, 0.5), (3, -3), textcoords="offset points", va="top")
     axis.set(xlabel=r"direction $\varphi$", ylabel="speed $s$", ylim=(0, 0.53), xlim=(0, 2 * np.pi))
     axis.set_xticks(np.pi / 2 * np.arange(5), ["0", r"$\pi/2$", r"$\pi$", r"$3\pi/2$", r"$2\pi$"])
     return figure

@@ -53,7 +53,8 @@ FIGURES = (
             "Until the loss has dropped by 1 %, B falls to {B1} of its value at the start in layer 1, D to {D1}.",
             {"B1": at("saddle-ratios-first", ratio="B"), "D1": at("saddle-ratios-first", ratio="D")},
         ),
-        differs="Not in the paper, whose Theorem 3.1 bounds these ratios; the bound says nothing below 1000 layers.",
+        differs="Not in the paper, whose Theorem 3.1 bounds these ratios; on the circle the "
+        "bound says nothing below 1420 layers.",
     ),
 )
 

@@ -10,9 +10,10 @@ HEADLINE = (
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "They leave zero in a direction that the theory predicts.",
+        "They leave zero in a direction that the theory predicts, but for {direction:~%} of its length.",
         {"direction": at("saddle-ladder-direction", L=6, std=1e-4)},
-        "But the direction in which they leave zero is not one that the theory predicts.",
+        "But the direction in which they leave zero is off those that the theory predicts: by {direction:~%} of its "
+        "length.",
     ),
     Sentence(
         "Another experiment, with networks of three layers on eight points of a circle, asks whether anything leaves "

@@ -1,0 +1,207 @@
+"""What claims say in words: sentences with measured values in them, counts of verdicts, and what kept runs say else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+
+import pandas as pd
+
+from symlab.artifacts import read_table
+from symlab.pipeline.ledger import (
+    COLUMNS,
+    ERROR,
+    FAILED,
+    FINDING,
+    HELD,
+    NOT_RUN,
+    ONE_UNIT,
+    OWNERS,
+    UNDECIDED,
+    VERDICTS,
+    Case,
+    Judged,
+    claims_of,
+    evaluate_claim,
+    group_claims,
+    row_of,
+)
+from symlab.plotting.numbers import format_briefly, format_value
+from symlab.study.card import At, Paper, Sentence
+from symlab.study.claim import Tables
+
+NAMED = 3
+"""How many of the claims that failed in a kept run are named."""
+
+Kept = Mapping[str, Sequence[Judged]]
+"""The claims of each finished run, by its name."""
+
+
+class Told:
+    """Measured values in a sentence, in the forms that ``Sentence.text`` describes.
+
+    Several are listed with the names of their cases; ``judged`` ones are followed by their verdict, unless they held.
+    """
+
+    def __init__(self, cases: Sequence[Case], judged: bool = False) -> None:
+        self.cases = cases
+        self.judged = judged
+
+    def __format__(self, kind: str) -> str:
+        named = len(self.cases) > 1
+        told = []
+        for case in self.cases:
+            notes = [case.name] if named else []
+            notes += [case.verdict] if self.judged and case.verdict != HELD else []
+            told.append(_format_case(case, kind) + (f" ({', '.join(notes)})" if notes else ""))
+        return ", ".join(told)
+
+
+def _format_case(case: Case, kind: str) -> str:
+    scale, unit = (100, " %") if "%" in kind else (1, "")
+    if kind.startswith("^"):
+        return format_briefly(int(kind[1:] or 10) ** case.value)
+    if "~" in kind:
+        return format_briefly(scale * case.value) + unit
+    return format_value(scale * case.value, scale * case.error) + unit
+
+
+def cases_at(place: At | tuple[str, str], claims: Sequence[Judged]) -> list[Case]:
+    """The measured cases of the claim that a place names whose key holds the place's, or that have its name."""
+    claim = place.claim if isinstance(place, At) else place[0]
+    cases = [case for each in claims if each.claim == claim for case in each.cases if case.verdict != NOT_RUN]
+    if not isinstance(place, At):
+        return [case for case in cases if case.name == place[1]]
+    return [case for case in cases if place.key.items() <= case.key.items()]
+
+
+def tell(sentences: Sequence[Sentence], claims: Sequence[Judged]) -> list[str]:
+    """Those of the sentences for which one study's claims have every value, with the values in them.
+
+    Where its values have several verdicts, each that did not hold has its own after it.
+    """
+    told = []
+    for sentence in sentences:
+        found = {name: cases_at(place, claims) for name, place in sentence.values.items()}
+        if all(found.values()):
+            verdicts = _verdicts_of(sentence, claims)
+            text = sentence.otherwise if sentence.otherwise and verdicts != {HELD} else sentence.text
+            told.append(text.format(**{name: Told(cases, len(verdicts) > 1) for name, cases in found.items()}))
+    return told
+
+
+def doubt_of(sentence: Sentence, claims: Sequence[Judged]) -> str:
+    """The verdict of all values in a sentence; empty where all held, or where each has its own after it."""
+    verdicts = _verdicts_of(sentence, claims)
+    return "".join(verdicts - {HELD}) if len(verdicts) == 1 else ""
+
+
+def _verdicts_of(sentence: Sentence, claims: Sequence[Judged]) -> set[str]:
+    return {case.verdict for place in sentence.values.values() for case in cases_at(place, claims)}
+
+
+def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = None) -> str:
+    """What was found, in a paragraph; after each sentence the verdict of its values, and what kept runs say else."""
+    told = []
+    for sentence in paper.headline:
+        doubt = doubt_of(sentence, claims)
+        if doubt == UNDECIDED:
+            asked = dict.fromkeys(
+                each.threshold for place in sentence.values.values() for each in claims if cases_at(place, [each])
+            )
+            doubt = f"{doubt}; asked for: {', '.join(asked)}"
+        for text in tell([sentence], claims):
+            told += [f"{text.rstrip('.')} ({doubt})." if doubt else text, tell_elsewhere(sentence, claims, kept or {})]
+    return " ".join(filter(None, told))
+
+
+def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept) -> str:
+    """The values of a sentence that kept runs but the demo decided otherwise, or not at all; empty if there are none.
+
+    "In other runs: 6.4 in mnist_paper (standard; failed)."
+    """
+    kinds = {name: kind or "" for _, name, kind, _ in Formatter().parse(sentence.text) if name}
+    told = []
+    for name, place in sentence.values.items():
+        here = {case.verdict for case in cases_at(place, claims)}
+        told += [
+            f"{_format_case(case, kinds[name])} in {run} ({'; '.join(filter(None, [case.name, case.verdict]))})"
+            for run, judged in kept.items()
+            for case in cases_at(place, judged if run != "demo" else [])
+            if case.verdict not in {*here, ONE_UNIT, ERROR}
+        ]
+    return f"In other runs: {'; '.join(told)}." if told else ""
+
+
+def tell_seen(sentence: Sentence, paper: Paper, tables: Tables) -> str:
+    """A sentence with the values that the claims it names measure in a study's tables; empty where one is missing."""
+    named = {place.claim if isinstance(place, At) else place[0] for place in sentence.values.values()}
+    rows = [
+        row_of(paper, claim, "", "", measured, verdict)
+        for claim in claims_of(paper)
+        if claim.id in named
+        for measured, verdict in evaluate_claim(claim, tables)
+    ]
+    return "".join(tell([sentence], group_claims(pd.DataFrame(rows, columns=COLUMNS))))
+
+
+def count_findings(
+    claims: Sequence[Judged], kinds: Sequence[str] = (FINDING,), owners: Sequence[str] = tuple(OWNERS)
+) -> dict[str, int]:
+    """How many findings of some owners, a row a claim and study, have each verdict, in the order of ``VERDICTS``."""
+    counts = Counter(claim.verdict for claim in claims if claim.kind in kinds and claim.owner in owners)
+    return {verdict: counts[verdict] for verdict in VERDICTS}
+
+
+def read_kept(reference: Path) -> Kept:
+    """The claims of finished runs, from <reference>/<run>/claims.csv."""
+    return {path.parent.name: group_claims(read_table(path)) for path in sorted(reference.glob("*/claims.csv"))}
+
+
+def kept_verdicts(kept: Kept) -> dict[str, dict[str, str]]:
+    """Of each claim the worst of the verdicts that it had in each finished run: {claim: {run: verdict}}."""
+    verdicts: dict[str, dict[str, str]] = {}
+    for run, claims in kept.items():
+        for claim in sorted((each for each in claims if each.verdict != NOT_RUN), key=_severity, reverse=True):
+            verdicts.setdefault(claim.claim, {})[run] = claim.verdict
+    return verdicts
+
+
+def _severity(claim: Judged) -> int:
+    return VERDICTS.index(claim.verdict)
+
+
+def tell_kept(claims: Sequence[Judged], kept: Kept) -> dict[str, str]:
+    """In words, how each kept run but the demo judged the papers' own findings among the claims, and what failed.
+
+    Claims that these do not find failed are named first: they say where the runs contradict each other.
+    """
+    own = {claim.claim for claim in claims if (claim.owner, claim.kind) == ("paper", FINDING)}
+    failed = {claim.claim for claim in claims if claim.verdict == FAILED}
+    verdicts, told = kept_verdicts(kept), {}
+    for run in sorted(set(kept) - {"demo"}):
+        counts = Counter(runs[run] for claim, runs in verdicts.items() if claim in own and run in runs)
+        missed = [claim for claim in kept[run] if claim.claim in own and claim.verdict == FAILED]
+        missed.sort(key=lambda claim: claim.claim in failed)
+        names = list(dict.fromkeys(claim.statement for claim in missed))
+        more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+        failures = counts.pop(FAILED, 0)
+        words = [describe_counts(counts, all_of_them=False)] if counts else []
+        words += [f"{failures} failed: {'; '.join(names[:NAMED] + more)}"] if failures else []
+        if words:
+            told[run] = ", ".join(words)
+    return told
+
+
+def describe_counts(counts: Mapping[str, int], all_of_them: bool = True) -> str:
+    """The numbers in words: 40 held, 7 failed, 3 undecided, 12 not run; errors and one unit only if there are any.
+
+    Unless ``all_of_them``, nor the others.
+    """
+    told = [HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN]
+    always = (HELD, FAILED, UNDECIDED, NOT_RUN) if all_of_them else ()
+    words = [f"{counts[verdict]} {verdict}" for verdict in told if counts[verdict] or verdict in always]
+    errors = counts[ERROR]
+    return ", ".join([f"{errors} error{'s' if errors > 1 else ''}", *words] if errors else words)
