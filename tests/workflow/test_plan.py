@@ -4,6 +4,7 @@ import re
 import resource
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 PAPER = Path("workflow/presets/paper.yaml")
@@ -44,3 +45,19 @@ def test_points_are_shared_between_jobs(fresh, finished_run):
     fresh.run(target)
     fresh.assert_same_results(finished_run, "origin/tables/polygon_*")
     assert "point" not in (fresh.results / "logs/saddle_escape.polygons/origin.log").read_text()
+
+
+def test_a_changed_file_of_the_users_makes_its_data_set_anew(fresh, tmp_path):
+    def samples(n):
+        np.savez(tmp_path / "mine.npz", x=np.eye(n), y=np.arange(n) % 2)
+
+    samples(30)
+    fresh.edit_config(lambda config: config["datasets"].update(mine={"source": "file", "path": f"{tmp_path}/mine.npz"}))
+    target = "results/tiny/data/mine.safetensors"
+    fresh.run(target)
+    assert fresh.plan(target) == {}
+    samples(20)
+    assert fresh.plan(target) == {"data": 1}
+    (tmp_path / "mine.npz").unlink()
+    fresh.edit_config(lambda config: config["studies"]["digits"].update(dataset="mine"))
+    assert "mine.npz does not exist" in fresh.refuse("all")

@@ -1,4 +1,6 @@
 rule data:
+    input:
+        lambda wildcards: PROJECT.datasets[wildcards.dataset].reads,
     output:
         files.dataset(RESULTS, "{dataset}"),
     log:

@@ -5,6 +5,7 @@ The Snakefile reads this registry on every start, so the modules are named and n
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -36,6 +37,11 @@ class Source(Settings):
     def inputs(self) -> int | None:
         """Input dimension."""
         return None if self.image is None else self.image[0] * self.image[1] * self.image[2]
+
+    @property
+    def reads(self) -> list[str]:
+        """Files of the user's whose change makes the data set anew."""
+        return []
 
     def columns(self) -> dict[str, Any]:
         """What tables tell of it; ``classes`` from ``n_classes``, which only sources of labelled samples have."""
@@ -195,7 +201,61 @@ class Imdb(Source):
         return self.context
 
 
-SOURCES: tuple[type[Source], ...] = (Digits, Gmm, Coherence, Mnist, MnistCoherence, Cifar10, Cifar10Jpeg, Imdb)
+class File(Source):
+    """Samples of your own: an .npz file of x and y, or x_train, y_train, x_test, y_test and perhaps x_val, y_val.
+
+    x is [n, d], or images [n, height, width] or [n, channels, height, width], of uint8 pixels or real numbers; y is
+    [n], classes from 0 on or real numbers. x and y are split 80/10/10; without x_val, a tenth of x_train is taken.
+    Inputs are normalised by the training samples: images by channel, others by one mean and deviation of all columns.
+    """
+
+    source: Literal["file"]
+    path: str = Field(description="The file, from where snakemake is called; written with ``numpy.savez``.")
+    loader: ClassVar[str] = "symlab.data.file:load"
+
+    @property
+    def reads(self) -> list[str]:
+        return [self.path]
+
+    @property
+    def image(self) -> tuple[int, int, int] | None:
+        shape = self._shape()
+        if len(shape) not in (3, 4):
+            return None
+        return (1, *shape[1:]) if len(shape) == 3 else (shape[1], shape[2], shape[3])
+
+    @property
+    def inputs(self) -> int | None:
+        return math.prod(self._shape()[1:])
+
+    @property
+    def n_classes(self) -> int | None:
+        """One more than the largest label; None where targets are real numbers."""
+        from symlab.data.npz import read_npz
+
+        targets = read_npz(Path(self.path), "y").values()
+        labels = [int(y.max()) for y in targets if y.dtype.kind in "iu" and y.size]
+        return 1 + max(labels) if labels else None
+
+    def _shape(self) -> tuple[int, ...]:
+        # numpy is not needed where the registry alone is read
+        from symlab.data.npz import shapes_in
+
+        shapes = shapes_in(Path(self.path))
+        return shapes.get("x", shapes.get("x_train", (0, 0)))
+
+
+SOURCES: tuple[type[Source], ...] = (
+    Digits,
+    Gmm,
+    Coherence,
+    Mnist,
+    MnistCoherence,
+    Cifar10,
+    Cifar10Jpeg,
+    Imdb,
+    File,
+)
 
 
 def load(source: Source, data_dir: Path | None) -> Dataset:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from tqdm import tqdm
 
 from symlab.batches import Inputs
 from symlab.connectivity.objective import IGNORED
+from symlab.data.npz import read_npz
 from symlab.errors import UserError
 from symlab.own.modules import foreign, imported, is_of_transformers, names_of_inputs, needed_inputs
 from symlab.own.weights import weights_of
@@ -93,7 +92,7 @@ def _batches(source: Any, name: str) -> tuple[Iterable[Any], bool]:
     if isinstance(source, str | Path):
         path = Path(source)
         if path.suffix == ".npz":
-            return [_read_npz(path)], True
+            return [read_npz(path)], True
         if path.suffix in (".safetensors", ".pt", ".pth"):
             return [weights_of(path, str(path)).tensors], True
         if ":" not in str(source):
@@ -256,16 +255,3 @@ def _on_masks(inputs: Arrays, module: nn.Module) -> list[str]:
 
 def _shape(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
-
-
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with zipfile.ZipFile(path):
-            return dict(np.load(path, allow_pickle=False))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        raise UserError(
-            f"{path} cannot be read as an .npz file of plain arrays ({error}); "
-            "write it with numpy.savez, from arrays that are not of type object."
-        ) from None

@@ -1,0 +1,87 @@
+"""A data set of one's own, from one .npz file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+
+from symlab.artifacts import content_digest
+from symlab.data import File
+from symlab.data.dataset import Dataset, mean_and_std
+from symlab.data.npz import read_npz
+from symlab.data.splits import random_split, tenth
+from symlab.errors import UserError
+from symlab.seeds import numpy_rng
+
+PARTS = {"x_train", "y_train", "x_test", "y_test"}
+NAMES = ({"x", "y"}, PARTS, PARTS | {"x_val", "y_val"})
+
+
+def load(spec: File, data_dir: Path | None) -> Dataset:
+    """The samples of the file, in its own parts or in parts drawn by ``seed``, normalised by the train part.
+
+    Raises:
+        UserError: the file is missing, or its arrays are no samples and targets.
+    """
+    arrays = read_npz(Path(spec.path))
+    if set(arrays) not in NAMES:
+        raise UserError(
+            f"{spec.path} holds {', '.join(sorted(arrays)) or 'nothing'}; it has to hold x and y, or x_train, y_train, "
+            "x_test and y_test, with x_val and y_val if you like."
+        )
+    for name, array in arrays.items():
+        other = arrays[f"x{name[1:]}"]
+        if not array.shape or array.shape[:1] != other.shape[:1]:
+            raise UserError(
+                f"{spec.path} has {name} of shape {array.shape} beside x{name[1:]} of {other.shape}: "
+                "there is one target for each sample, along the first axis."
+            )
+    parts = _parts(arrays, spec)
+    samples: dict[str, Any] = {f"x_{name}": _inputs(x, spec.path) for name, (x, _) in parts.items()}
+    samples |= {f"y_{name}": y for name, y in _targets({name: y for name, (_, y) in parts.items()}, spec).items()}
+    mean, std = mean_and_std(samples["x_train"], channels=1 if spec.image is None else spec.image[0])
+    return Dataset(
+        **samples,
+        task="regression" if spec.n_classes is None else "classification",
+        n_classes=spec.n_classes or 1,
+        mean=mean,
+        std=std,
+        image=spec.image,
+        provenance={"source": "file", "path": spec.path, "seed": spec.seed, "inputs_sha256": content_digest(arrays)},
+    )
+
+
+def _parts(arrays: dict[str, np.ndarray], spec: File) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """(x, y) of "train", "val" and "test"."""
+    rng = numpy_rng("split", "file", spec.seed)
+    if "x" in arrays:
+        n = len(arrays["x"])
+        chosen = dict(zip(("train", "val", "test"), random_split(n, tenth(n), tenth(n), rng), strict=True))
+        return {name: (arrays["x"][rows], arrays["y"][rows]) for name, rows in chosen.items()}
+    parts = {name: (arrays[f"x_{name}"], arrays[f"y_{name}"]) for name in ("train", "test")}
+    if "x_val" in arrays:
+        return parts | {"val": (arrays["x_val"], arrays["y_val"])}
+    x, y = parts["train"]
+    train, val, _ = random_split(len(x), tenth(len(x)), 0, rng)
+    return parts | {"train": (x[train], y[train]), "val": (x[val], y[val])}
+
+
+def _inputs(x: np.ndarray, path: str) -> Shaped[np.ndarray, "n d"]:
+    if x.dtype.kind not in "fiu":
+        raise UserError(f"{path} has inputs of type {x.dtype}; write them as uint8 pixels or as real numbers.")
+    return np.ascontiguousarray(x.reshape(len(x), -1), None if x.dtype == np.uint8 else np.float32)
+
+
+def _targets(y: dict[str, np.ndarray], spec: File) -> dict[str, np.ndarray]:
+    """Labels as int64, or real numbers as float32."""
+    kinds = {part.dtype.kind for part in y.values()}
+    flat = {name: part.reshape(len(part), -1) for name, part in y.items()}
+    if (kinds != {"f"} and not kinds <= {"i", "u"}) or any(part.shape[1] != 1 for part in flat.values()):
+        raise UserError(
+            f"{spec.path} has targets of shape {y['train'].shape} and type {y['train'].dtype}; write one whole number "
+            "a sample, its class from 0 on, or one real number."
+        )
+    return {name: part[:, 0].astype(np.float32 if kinds == {"f"} else np.int64) for name, part in flat.items()}
