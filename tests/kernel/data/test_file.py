@@ -78,5 +78,5 @@ def test_a_file_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="does not exist"):
         _ = missing.image
     (tmp_path / "none.npz").write_text("no archive")
-    with pytest.raises(UserError, match="cannot be read as an .npz"):
+    with pytest.raises(UserError, match=r"cannot be read as an \.npz"):
         _ = missing.image
