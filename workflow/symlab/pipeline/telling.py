@@ -42,7 +42,8 @@ Kept = Mapping[str, Sequence[Judged]]
 class Told:
     """Measured values in a sentence, in the forms that ``Sentence.text`` describes.
 
-    Several are listed with the names of their cases; ``judged`` ones are followed by their verdict, unless they held.
+    Several are listed with the names of their cases, unless all are equal; ``judged`` ones are followed by their
+    verdict, unless they held.
     """
 
     def __init__(self, cases: Sequence[Case], judged: bool = False) -> None:
@@ -51,6 +52,9 @@ class Told:
 
     def __format__(self, kind: str) -> str:
         named = len(self.cases) > 1
+        alike = {_format_case(case, kind) for case in self.cases}
+        if named and len(alike) == 1 and not (self.judged and any(case.verdict != HELD for case in self.cases)):
+            return f"{alike.pop()} (all {len(self.cases)} cases)"
         told = []
         for case in self.cases:
             notes = [case.name] if named else []

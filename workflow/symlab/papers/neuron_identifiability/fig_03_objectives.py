@@ -67,7 +67,7 @@ and the insides of blocks alike.
         "Matching objective over training",
         f"""\
 Matching objective against the training epoch, averaged over hidden layers, study `{{study}}`: W-asymmetric networks
-without fixed weights (σ_F = 0) and with large ones (the smallest σ_F ≥ 1 of the study). {objectives.DEFINITION}
+with weights fixed at 0 (σ_F = 0) and at large values (the smallest σ_F ≥ 1 of the study). {objectives.DEFINITION}
 """,
         against_epoch,
         Sentence(

@@ -56,8 +56,8 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
 
 
 RIDGE_ROW = """
-The second row, where there is one, has costs estimated by ridge regression (Definition E.3) of the same networks and
-pairs, at the β above.
+Where the study estimates costs by ridge regression too (Definition E.3), a second row has these, of the same networks
+and pairs, at the β that the picture names.
 """
 FIGURES = (
     Drawing(
@@ -72,8 +72,8 @@ definition.
         + RIDGE_ROW,
         boxes_by_variant,
         Sentence(
-            "With σ_F = 1 {positive:%} of the swaps cost something; without fixed weights the middle half of the costs "
-            "reaches {around} times the median at σ_F = 1 from 0.",
+            "At σ_F = 1 {positive:%} of the swaps cost something. With weights fixed at 0 (σ_F = 0) the quartiles of "
+            "the costs are at most {around} from 0, in units of the median cost at σ_F = 1.",
             {"positive": at("identifiability-12-positive"), "around": at("identifiability-12-around-zero")},
         ),
         "Costs of all layers share one axis, linear around 0 and logarithmic far from it.",

@@ -103,7 +103,8 @@ CLAIMS = (
     Claim(
         id="permutation-1-minimum-at-2M",
         kind="theorem",
-        statement="Two random minima have the fewest neurons of a type in common at m = 2M (Theorem 5b)",
+        statement="In the limit of wide teachers and students, two random minima have the fewest neurons of a type in "
+        "common at m = 2M (Theorem 5b)",
         quantity="width at which the exact overlap T(m, M) is smallest, in units of M",
         bound=Bound("2 (m = 2M)", 2, 2),
         owner="paper",

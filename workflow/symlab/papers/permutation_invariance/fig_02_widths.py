@@ -309,13 +309,14 @@ CLAIMS = (
     ),
     _claim(
         id="permutation-2-sparser",
-        statement="Wide trained students are sparser than random minima, which is why their matched barrier is lower",
+        statement="Wide trained students are sparser than random minima, in part why their matched barrier is lower",
         quantity="mean PQ index of the neurons' norms of trained students less that of samples, at the largest width",
         bound=above(0),
         origin="paper",
         reason="The paper: 'in Figure 2 the barrier of permuted SGD solutions is lower than that of permuted "
-        "uniformly sampled solutions, and we attribute its reason to the sparsity of the SGD solutions', by the index "
-        "that it measures sparsity with (Fig. 5).",
+        "uniformly sampled solutions, and we attribute its reason to the sparsity of the SGD solutions'; elsewhere "
+        "'partly due to the sparsity of GD solutions when m is large and the learning rate is high'. By the index that "
+        "it measures sparsity with (Fig. 5).",
         tables=(RUNS,),
         measure=excess_sparsity,
         also=("permutation-5", "permutation-10"),

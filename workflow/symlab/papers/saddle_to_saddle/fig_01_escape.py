@@ -107,7 +107,9 @@ FIGURES = (
             "layer {first}.",
             {"first": at("saddle-1-one-value", L=6, layer=1), "last": at("saddle-1-one-value", L=6, layer=6)},
         ),
-        differs="The paper trains by SGD for 1000 epochs; here networks follow gradient flow.",
+        differs="The paper trains by SGD for 1000 epochs; here networks follow gradient flow. Singular values are of "
+        "the first network; the claim on a second one is of those networks, of depths 4 and 6, that left the second "
+        "plateau within their run.",
     ),
     Drawing(
         "saddle-3",
@@ -115,7 +117,8 @@ FIGURES = (
         "The ten largest singular values of each layer and the training loss of one network of depth 6 of the study "
         "`{study}`, along gradient flow.",
         partial(singular_values_over_training, L=6),
-        differs="As Figure 1; the axis counts steps of 3 % of |θ|, shorter ones where the path turns.",
+        differs="As Figure 1: the network drawn is the first, which need not be one that the claim is of. The axis "
+        "counts steps of 3 % of |θ|, shorter ones where the path turns.",
     ),
     Drawing(
         "saddle-4",

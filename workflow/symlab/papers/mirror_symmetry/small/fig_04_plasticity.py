@@ -196,7 +196,8 @@ FIGURES = (
         "Dead parameters over tasks",
         "Left, share of parameters whose gradient on a newly arrived task is at most 1e-6, before any step on it; "
         "right, the mean squared error that each task ends with. Adam without momentum, a new one for each task unless "
-        "said; Hadamard is θ = u ∘ w, the skip θ = u ∘ w + v. Means over seeds with their standard deviation.",
+        "said; Hadamard is θ = u ∘ w, the skip θ = u ∘ w + v, of which u and w may be dead while v is not: a dead "
+        "share of the parameters, of no coordinate of θ. Means over seeds with their standard deviation.",
         _dead_against_task,
         seen=Sentence(
             "The least noise that leaves at most a hundredth dead has a variance of {noise:^}; the paper's is 1e-4.",
