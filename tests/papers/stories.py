@@ -53,7 +53,12 @@ def judged_by_id(slug, claim_id):
     given = story_of(slug, paper.number(claim.id))
     missing = [name for name in claim.tables if name not in given]
     assert not missing, f"The story of {claim.id} lacks {missing}: let story({paper.number(claim.id)!r}) give them."
-    return evaluate_claim(claim, {name: given[name] for name in claim.tables})
+    tables = {name: given[name] for name in claim.tables}
+    copies = {name: rows.copy() for name, rows in tables.items()}
+    found = evaluate_claim(claim, tables)
+    for name, rows in tables.items():
+        pd.testing.assert_frame_equal(rows, copies[name])  # Other claims, and figures, read the same tables.
+    return found
 
 
 @functools.cache

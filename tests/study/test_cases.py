@@ -88,6 +88,7 @@ def test_arithmetic_is_unit_by_unit_and_leaves_out_cases_without_a_counterpart(r
 def test_cases_are_found_by_part_of_their_key(rows):
     found = cases(rows, "cost", ["scheme", "layer"], name="{scheme}, {layer}")
     assert [str(each.case) for each in found.at(scheme="standard")] == ["standard, 1", "standard, 2"]
+    assert [str(each.case) for each in found.at(layer=2, scheme="syre")] == ["syre, 2"]
     assert [str(each.case) for each in found.without(scheme="standard", layer=1)] == [
         "standard, 2",
         "syre, 1",

@@ -202,6 +202,7 @@ def test_one_product_collapses_between_its_edges_alone(experiment):
     assert found["share"].round().tolist() == [0, 1, 0]
     assert (found["growth"] < 0).tolist() == [False, True, False]
     assert (found["second_order"] < 0).tolist() == [False, True, True]
+    assert found["error"].to_numpy() == pytest.approx(found["deviation"] / 50_000**0.5)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

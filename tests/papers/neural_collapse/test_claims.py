@@ -6,6 +6,7 @@ import pytest
 
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE
 from symlab.papers.neural_collapse.evidence import GAP, slopes
+from symlab.papers.neural_collapse.fig_layers import grown_layers
 from symlab.papers.neural_collapse.run_tables import SETTING, least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
@@ -19,6 +20,13 @@ WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "1-log-linear", "2-control", "los
 @pytest.fixture(scope="module")
 def story():
     return tables()
+
+
+def test_a_layers_place_runs_from_0_to_1(story):
+    rows = grown_layers(story)
+    first, last = (rows[rows["layer"] == (1 if end == 0 else rows["L"])] for end in (0, 1))
+    assert len(first) and (first["place"] == 0).all() and len(last) and (last["place"] == 1).all()
+    assert np.allclose(rows["place"], 1 - rows["before"] / (rows["layer"] + rows["before"] - 1))
 
 
 def judged(claim_id, tables):

@@ -77,7 +77,7 @@ def _without_rounding(ledger: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     before = ledger[names].merge(kept.drop_duplicates(names), how="left", on=names)
     for name in [number for number in NUMBERS if number != "n"]:
         values, earlier = ledger[name].astype(float), before[name].astype(float).set_axis(ledger.index)
-        ledger[name] = earlier.where(np.isclose(values, earlier, rtol=1e-9, atol=1e-15, equal_nan=True), values)
+        ledger[name] = earlier.where(np.isclose(values, earlier, rtol=1e-9, atol=1e-15), values)
     return ledger
 
 

@@ -96,7 +96,7 @@ def curves(
         index = (
             pd.Index(places, name=along) if isinstance(along, str) else pd.MultiIndex.from_tuples(places, names=along)
         )
-        n = min((int(each[number].sum()) if number in each else len(each) for _, each in groups), default=0)
+        n = min(int(each[number].sum()) if number in each else len(each) for _, each in groups)
         found.append(Curve(case, index, samples, pd.Index(columns), n, unit))
     return found
 

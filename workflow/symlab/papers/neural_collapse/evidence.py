@@ -38,10 +38,12 @@ def networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     # The simplex; squared error without a bias makes rows orthogonal.
     orthogonal = (table["loss"] == "squared_error") & ~table["output_bias"]
     mixed = table["every_token"] | (table["loss"] == "margins")
-    table["NC2"] = table["NC2A"].where(~orthogonal, table["NC2B"]).mask(mixed)
-    table["NC3"] = table["NC3"].mask(mixed)
-    table["excess"] = table["total"] - table["free"]
-    table["within"] = table["gap"] <= GAP
+    table = table.assign(
+        NC2=table["NC2A"].where(~orthogonal, table["NC2B"]).mask(mixed),
+        NC3=table["NC3"].mask(mixed),
+        excess=table["total"] - table["free"],
+        within=table["gap"] <= GAP,
+    )
     rows = table.to_dict("records")
     reasons = {name: missing_evidence(tables, *name) for name in set(zip(table["dataset"], table["N"], strict=True))}
     texts = {

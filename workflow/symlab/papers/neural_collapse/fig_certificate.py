@@ -76,9 +76,9 @@ def _panel(rows: pd.DataFrame, quantity: str) -> Panel:
 def largest_ratio(tables: Tables) -> list[Found]:
     """What a loss bounds over its certificate, the largest of all networks, a case a quantity."""
     table = certified(tables).rename_axis("network_number").reset_index()
-    worst = table.loc[table.groupby("quantity")["ratio"].idxmax().dropna()] if len(table) else table
-    if table["ratio"].isna().any():
-        worst = table[table["ratio"].isna()].drop_duplicates("quantity")
+    # An undefined ratio is the largest, so that it is not passed over.
+    largest = table["ratio"].fillna(np.inf).groupby(table["quantity"]).idxmax()
+    worst = table.loc[largest] if len(table) else table
     return cases(worst, "ratio", by=["quantity"], unit="network_number", name="{quantity}").exact() or [
         "no loss of a network is low enough to say anything"
     ]

@@ -44,7 +44,8 @@ def hardest(tables: Tables) -> pd.DataFrame:
     """The rows at the bias with the largest share of the norm left, for each d, m and draw."""
     rows = need(tables, TABLE)
     rows = rows.assign(share=rows["error"] / rows["norm"])
-    return rows.loc[rows.groupby(["d", "m", "draw"])["share"].idxmax()]
+    # An undefined share is the largest, so that it is not passed over.
+    return rows.loc[rows.fillna({"share": np.inf}).groupby(["d", "m", "draw"])["share"].idxmax()]
 
 
 def bound_over_error(tables: Tables) -> list[Found]:

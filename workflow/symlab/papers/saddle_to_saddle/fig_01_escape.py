@@ -172,10 +172,11 @@ def wider_at_depth_6(tables: Tables) -> list[Found]:
     if both.empty:
         return ["needs runs of depths 6 and 4 beyond the first escape"]
     wider = both["decades_six"] > both["decades_four"]
-    known = np.where(wider, both["left_four"], both["left_six"]).astype(bool)
+    defined = both[["decades_six", "decades_four"]].notna().all(axis=1)
+    known = np.where(wider, both["left_four"], both["left_six"]).astype(bool) & defined
     told = ", ".join(f"{row.decades_six:.2g} against {row.decades_four:.2g}" for row in both.itertuples())
     if not known.all():
-        return [f"runs are too short to tell: decades of s {told}, of which some are not yet over"]
+        return [f"runs are too short to tell: decades of s {told}, of which some are undefined or not yet over"]
     return [share_of(int(wider.sum()), len(both), detail=f"decades of s: {told}", unit="seeds")]
 
 

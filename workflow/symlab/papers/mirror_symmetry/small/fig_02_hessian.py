@@ -51,8 +51,13 @@ def in_basis(entries: pd.DataFrame, basis: str) -> tuple[np.ndarray, np.ndarray]
 
 
 def measured_threshold(rows: pd.DataFrame) -> float:
-    """Where the squared norm, linear in the decay below it, comes to 0, in units of the predicted decay."""
+    """Where the squared norm, linear in the decay below it, comes to 0, in units of the predicted decay.
+
+    Undefined without two decays below.
+    """
     alive = rows[rows["gamma_over_critical"] < 1].tail(4)
+    if len(alive) < 2:
+        return np.nan
     slope, start = np.polyfit(alive["gamma_over_critical"], alive["norm"] ** 2, 1)
     return float(-start / slope)
 
