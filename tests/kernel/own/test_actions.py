@@ -46,6 +46,20 @@ class Norms(nn.Module):
         return self.head(x if self.after else self.norms[2](x))
 
 
+class Packed(nn.Module):
+    """Attention whose queries, keys and values are one matrix."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.qkv, self.out, self.head = nn.Linear(16, 8), nn.Linear(8, 24), nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.first(x.unflatten(1, (4, 16)))
+        q, k, v = (each.unflatten(-1, (2, 4)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        mixed = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return self.head(torch.relu(x + self.out(mixed))).mean(1)
+
+
 class Unseen(nn.Module):
     """A hidden layer that outputs do not see: everything leaves them as they are, which proves nothing."""
 
@@ -101,6 +115,7 @@ KINDS = {
         lambda: ViT(64, 10, 4, 8, 1, 2, 2, 1),
         {"stream": STREAM, "blocks.0.attention.query:1": "invertible", "blocks.0.attention.value:1": "invertible"},
     ),
+    "packed": (Packed, {"first": "scaled", "qkv:1": "invertible", "qkv:2": "invertible"}),
     "tanh": (lambda: mlp(nn.Tanh()), {}),
     "relu": (lambda: mlp(nn.ReLU()), {"0": "scaled", "2": "scaled"}),
     "gelu": (lambda: mlp(nn.GELU()), {}),

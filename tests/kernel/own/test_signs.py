@@ -67,15 +67,19 @@ class Excited(nn.Module):
 class Heads(nn.Module):
     """Attention without positions: signs of each dimension within each head are free, of queries with keys."""
 
-    def __init__(self, masked=False):
+    def __init__(self, masked=False, packed=False):
         super().__init__()
-        self.masked = masked
+        self.masked, self.packed = masked, packed
         self.first, self.out, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
-        self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))
+        if packed:
+            self.qkv = nn.Linear(8, 24)
+        else:
+            self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))
 
     def forward(self, x):
         x = self.first(x)
-        q, k, v = (of(x).unflatten(-1, (2, 4)).transpose(1, 2) for of in (self.q, self.k, self.v))
+        of_heads = self.qkv(x).chunk(3, -1) if self.packed else (of(x) for of in (self.q, self.k, self.v))
+        q, k, v = (each.unflatten(-1, (2, 4)).transpose(1, 2) for each in of_heads)
         scores = q @ k.mT / 2
         if self.masked:
             # Not infinite, as in many networks of transformers.
@@ -126,6 +130,8 @@ FREE = {
     "excited": (Excited, [{f"convs.{n}.weight", f"norms.{n}.weight"} for n in range(6)]),
     "factors": (Factors, [{"a.weight", "b.weight"}]),
     "heads": (Heads, [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
+    # Queries and keys, in one matrix, are turned round together: neither alone is a part of the state.
+    "heads, packed": (lambda: Heads(packed=True), [{"qkv.weight"}, {"qkv.weight", "out.weight"}] * 2),
     "heads, masked": (lambda: Heads(True), [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
 }
 
