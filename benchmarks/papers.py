@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,18 @@ from symlab.data.digits import load
 from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.mirror_symmetry.convex.sparse_networks import Constraint, Trained, train
+from symlab.papers.mirror_symmetry.convex.sparse_networks import Trained, constraint_of
 from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_sgd
-from symlab.papers.mirror_symmetry.settings import ENTRIES, FACTORS, PROXIMAL, PRUNED, SparseNetworks, Sparsity
+from symlab.papers.mirror_symmetry.settings import (
+    BLOCKS,
+    ENTRIES,
+    FACTORS,
+    PROXIMAL,
+    PRUNED,
+    RANK,
+    SparseNetworks,
+    Sparsity,
+)
 from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.papers.permutation_invariance.minima import uniform_minima
 from symlab.papers.permutation_invariance.population_loss import loss_and_gradient
@@ -97,18 +107,22 @@ def mirror_online() -> Ways:
 
 
 def mirror_sparse() -> Ways:
-    """200 steps of seven networks whose first layer's entries are to vanish, by factors, proximal SGD and pruning."""
+    """200 steps of seven networks of which parts are to vanish, by factors, proximal SGD and pruning."""
     settings = SparseNetworks(steps=200)
     x, y = map(torch.from_numpy, load(Digits(source="digits"), None).split("train"))
-    shapes = (settings.width, x.shape[1]), (settings.width,), (10, settings.width), (10,)
 
-    def steps(method: str) -> None:
+    def steps(method: str, structure: str) -> None:
         drawn = torch.Generator().manual_seed(0)
+        constraint = constraint_of(structure, settings.width, x.shape[1])
+        shapes = [constraint.shape, *(shape for shape, _ in constraint.rest(10))]
         start, *rest = (0.1 * torch.randn(shape, generator=drawn) for shape in shapes)
-        trained = Trained(method, Constraint(ENTRIES, *start.shape), start, settings.strengths, settings.lr)
-        train(trained, [each.expand(len(settings.strengths), *each.shape) for each in rest], x, y, settings, drawn)
+        trained = Trained(method, constraint, start, settings.strengths, settings.lr, rest)
+        for _ in range(settings.steps):
+            rows = torch.randint(len(x), (settings.batch,), generator=drawn)
+            trained.learn(x[rows], y[rows])
 
-    return {method: partial(steps, method) for method in (FACTORS, PROXIMAL, PRUNED)}
+    both = itertools.product((FACTORS, PROXIMAL, PRUNED), (ENTRIES, BLOCKS, RANK))
+    return {f"{method}, {structure}": partial(steps, method, structure) for method, structure in both}
 
 
 def collapse_depth_2() -> Ways:

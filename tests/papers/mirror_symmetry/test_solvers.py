@@ -77,11 +77,11 @@ def test_scores_are_those_of_query_and_key():
 def test_factors_descend_the_loss_with_decay(kind):
     problem = kind.draw_all(SMALL, "study")
     factors = [each.requires_grad_() for each in problem.begin(UNEQUAL)]
-    theta = problem.product(*factors)
+    theta = problem.factors.compose(*factors)
     decayed = [suffix != UNDECAYED for suffix in problem.factors.suffixes]
     decay = sum((problem.alpha * f.square()).sum() for f, decays in zip(factors, decayed, strict=True) if decays)
     by_hand = torch.autograd.grad(loss_of(problem, theta).sum() + decay, factors)
-    pulled = problem.pull_back(problem.gradient(theta), *factors)
+    pulled = problem.factors.pull_back(problem.gradient(theta), *factors)
     # What does not decay of a composed parameter, v, has no part along O, and its gradient none that counts.
     for mine, theirs, factor, decays in zip(pulled, by_hand, factors, decayed, strict=True):
         torch.testing.assert_close(mine + 2 * problem.alpha * factor * decays, theirs)
@@ -90,7 +90,7 @@ def test_factors_descend_the_loss_with_decay(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_objectives_differ_as_those_of_the_samples(kind):
     problem = kind.draw_all(SMALL, "study")
-    here, there = problem.minimum(), problem.product(*problem.begin(UNEQUAL))
+    here, there = problem.minimum(), problem.factors.compose(*problem.begin(UNEQUAL))
     strength = 2 * problem.alpha[:, 0, 0]
     full = [loss_of(problem, theta) + strength * penalty_of(kind, theta) for theta in (here, there)]
     torch.testing.assert_close(problem.objective(there) - problem.objective(here), full[1] - full[0])

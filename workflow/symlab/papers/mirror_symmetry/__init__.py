@@ -156,7 +156,7 @@ MIRROR_SYMMETRY = Paper(
         "(`apart_key`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
         "mirror_solvers.csv": "Products of factors with weight decay and convex solvers, after the same numbers of "
         "steps: the objective above the minimum (`gap`), and `f1` of what exceeds 1e-6 against the minimum's support.",
-        "mirror_sparse.csv": "Networks whose first layer is drawn to be sparse by a `method` at a `strength`: accuracy "
+        "mirror_sparse.csv": "Networks of which parts are drawn to vanish by a `method` at a `strength`: accuracy "
         "in percent on `train` and `test` samples with the smallest `share` of what is to vanish (`structure`) set to "
         "0, and the share that has `vanished` (at most 1e-6) without that.",
         "mirror_signs.csv": "Coefficients of a lasso's minimum that start with the wrong sign, and those whose sign "

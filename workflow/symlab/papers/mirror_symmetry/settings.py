@@ -194,15 +194,16 @@ class Solvers(PointSettings):
     seeds: Positive = Field(5, description="Draws of samples, truths and starts.")
 
 
-ENTRIES, ROWS, PAIRS, COSINES = "entries", "neurons", "pairs of neurons", "cosines from a file"
+ENTRIES, ROWS, BLOCKS, PAIRS = "entries", "neurons", "blocks of 4 x 4", "pairs of neurons"
+COSINES, RANK = "cosines from a file", "rank of QᵀK"
 PROXIMAL, PRUNED = "proximal SGD", "magnitude pruning"
 
 
 class SparseNetworks(PointSettings):
-    """Networks whose first layer is drawn to be sparse: factors with decay, proximal SGD and pruning (Sec. 2.6)."""
+    """Networks that are drawn to be sparse, by factors with decay, proximal SGD and pruning (Sec. 2.6)."""
 
     by: ClassVar = {"structure": "structures", "seed": "seeds"}
-    structures: ClassVar = (ENTRIES, ROWS, PAIRS, COSINES)
+    structures: ClassVar = (ENTRIES, ROWS, BLOCKS, PAIRS, COSINES, RANK)
     counts: ClassVar = {"steps": "steps", "strengths": "strengths", "seeds": "seeds"}
     width: Several = Field(64, description="Hidden neurons.")
     steps: Several = Field(4000, description="Steps of every method.")

@@ -24,7 +24,7 @@ from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
-from symlab.study.facets import assign_looks, draw_rows, facets
+from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets
 from symlab.study.tables import need
 
 COURSE, SIGNS = "mirror_solvers.csv", "mirror_signs.csv"
@@ -107,6 +107,8 @@ def righted(tables: Tables, starts: tuple[str, ...]) -> list[Found]:
 
 
 SPARSE = "mirror_sparse.csv"
+MOST = 4
+"""Panels beside each other."""
 JUDGED = 0.9
 """The share at which methods are compared."""
 CELL = ["structure", "seed", "method", "share"]
@@ -126,7 +128,12 @@ def _accuracy_against_share(tables: Tables, style: Style) -> Figure:
     looks = assign_looks([FACTORS, PROXIMAL, PRUNED], style)
     axes = {"xlabel": "set to 0 in %", "ylabel": "test accuracy in %"}
     options = {"unit": ("seed",), "band": False}
-    return facets(rows, "zero", "test", looks, column="structure", axes=axes, options=options, height=2.2)
+    grid = [
+        Panel(of, "zero", "test", {**axes, "title": structure}, options=options)
+        for structure, of in rows.groupby("structure", sort=False)
+    ]
+    half = len(grid) if len(grid) <= MOST else -(-len(grid) // 2)
+    return draw_grid([grid[at : at + half] for at in range(0, len(grid), half)], looks, sharey=False)
 
 
 def _accuracy(tables: Tables, method: str) -> Cases:
@@ -158,11 +165,12 @@ FIGURES = (
         "mirror-sparse",
         "Factors, proximal steps and pruning in networks",
         "Networks of one hidden layer of relu. Of the first layer's weights the smallest are set to 0: entries, whole "
-        "neurons, differences of pairs of neurons, or coordinates in two-dimensional cosines, which the scheme dcs "
-        "reads from a file. Test accuracy against their share, after equally many steps of SGD: on factors with decay "
-        "(Eq. 7), with the proximal map of the same penalty (lasso, and group lasso of neurons), and with the smallest "
-        "set to 0 after half of the steps and the rest trained on. Penalties are chosen by training accuracy at each "
-        "share. Mean and standard deviation over seeds.",
+        "neurons, blocks, differences of pairs of neurons, or coordinates in two-dimensional cosines, which the scheme "
+        "dcs reads from a file; of one attention head over an image's rows, singular values of QᵀK. Test accuracy "
+        "against their share, after equally many steps of SGD: on factors with decay (Eq. 7), with the proximal map of "
+        "the same penalty (lasso, group lasso, nuclear norm), and with the smallest set to 0 after half of the steps "
+        "and the rest trained on. Penalties are chosen by training accuracy at each share. Mean and standard deviation "
+        "over seeds.",
         _accuracy_against_share,
         seen=Sentence(
             "With nine tenths set to 0 factors are {proximal} percentage points more accurate than proximal SGD, and "

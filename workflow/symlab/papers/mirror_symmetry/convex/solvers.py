@@ -41,6 +41,33 @@ NONZERO = 1e-6
 """What exceeds it, of coefficients, groups' norms and singular values, counts to the support."""
 
 
+class Matrices(Parametrisation):
+    """theta = U W, two matrices, whose decay is the nuclear norm of theta."""
+
+    suffixes = ("u", "w")
+
+    def start(self, value: Float[Tensor, "batch 2 n n"]) -> list[Tensor]:
+        """Both matrices from both, since balanced ones of one theta would be on mirrors."""
+        return [each.clone() for each in value.unbind(1)]
+
+    def compose(self, *trained: Tensor) -> Tensor:
+        """The product."""
+        return trained[0] @ trained[1]
+
+    def pull_back(self, gradient: Tensor, *trained: Tensor) -> list[Tensor]:
+        """Gradients of both from the product's."""
+        u, w = trained
+        return [gradient @ w.mT, u.mT @ gradient]
+
+    def compose_into(self, target: Tensor, *trained: Tensor) -> None:
+        """The product, written into ``target``."""
+        torch.matmul(trained[0], trained[1], out=target)
+
+    def pinned(self) -> None:
+        """Nothing is."""
+        return None
+
+
 class Problem(ABC):
     """mean |X theta - y|^2 + 2 alpha penalty(theta) for a batch of draws and strengths, theta [batch, rows, columns].
 
@@ -85,14 +112,6 @@ class Problem(ABC):
     @abstractmethod
     def shrink(self, theta: Batch, by: Tensor) -> Batch:
         """Proximal map of ``by`` times the penalty."""
-
-    def product(self, *factors: Batch) -> Batch:
-        """Theta of its factors."""
-        return self.factors.compose(*factors)
-
-    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
-        """Gradients with respect to the factors from that with respect to theta."""
-        return self.factors.pull_back(pull, *factors)
 
     def begin(self, start: str) -> Sequence[Batch]:
         """Factors before the first step: by default the scheme's, of which none is on a mirror."""
@@ -185,6 +204,7 @@ class NuclearNorm(Problem):
     """A product of two matrices; the true one has a seventh of the full rank, and singular values of about 1."""
 
     name = "nuclear norm"
+    factors = Matrices()
 
     @staticmethod
     def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -199,15 +219,8 @@ class NuclearNorm(Problem):
     def shrink(self, theta: Batch, by: Tensor) -> Batch:
         return shrink_spectrum(theta, by[..., 0])
 
-    def product(self, *factors: Batch) -> Batch:
-        return factors[0] @ factors[1]
-
-    def pull_back(self, pull: Batch, *factors: Batch) -> Sequence[Batch]:
-        u, w = factors
-        return pull @ w.mT, u.mT @ pull
-
     def begin(self, start: str) -> Sequence[Batch]:
-        return [each.clone() for each in self.start.unbind(1)]
+        return self.factors.start(self.start)
 
 
 class Scores(NuclearNorm):
@@ -339,7 +352,7 @@ def _paths(problem: Problem, method: str, start: str, rate: float) -> Iterator[B
     factors = problem.begin(start)
     if method == FACTORS:
         return (theta for theta, _ in steps_of_factors(problem, factors, rate * problem.rate))
-    theta = problem.product(*factors)
+    theta = problem.factors.compose(*factors)
     if method == SUBGRADIENT:
         return _follow_subgradients(problem, theta)
     follow = descend if method == ISTA else accelerate
@@ -352,9 +365,9 @@ def steps_of_factors(
     """Theta and the factors before each step of gradient descent, with a decay of alpha times the factors' squares."""
     shrinking = [0.0 if suffix == UNDECAYED else 2 * problem.alpha for suffix in problem.factors.suffixes]
     while True:
-        theta = problem.product(*factors)
+        theta = problem.factors.compose(*factors)
         yield theta, factors
-        pulls = problem.pull_back(problem.gradient(theta), *factors)
+        pulls = problem.factors.pull_back(problem.gradient(theta), *factors)
         factors = [f - lr * (g + s * f) for f, g, s in zip(factors, pulls, shrinking, strict=True)]
 
 

@@ -1,13 +1,15 @@
-"""Networks whose first layer is drawn to be sparse: Eq. 7's factors beside proximal SGD and magnitude pruning.
+"""Networks whose weights are drawn to be sparse: Eq. 7's factors beside proximal SGD and magnitude pruning.
 
-Of the first layer's weights theta [width, inputs] as many coordinates of O^T theta are to vanish as possible, each by
-itself or a neuron's together. A penalty on them is added as the decay of factors, whose minimum is the same (Sec. 2.6),
-or taken by its proximal map after each step; or they are set to 0 after half of the steps, and the rest trained on.
+Of weights theta as many parts as possible are to vanish: of a first layer [width, inputs] coordinates of O^T theta,
+each by itself, a neuron's together or a block's; of an attention head's Q^T K its singular values. A penalty on them
+is added as the decay of factors, whose minimum is the same (Sec. 2.6), or taken by its proximal map after each step;
+or they are set to 0 after half of the steps, and the rest trained on.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,35 +22,59 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.convex.proximal import shrink, shrink_groups
-from symlab.papers.mirror_symmetry.convex.solvers import PAIR
-from symlab.papers.mirror_symmetry.settings import COSINES, ENTRIES, FACTORS, PAIRS, PROXIMAL, PRUNED, SparseNetworks
+from symlab.papers.mirror_symmetry.convex.proximal import shrink, shrink_groups, shrink_spectrum
+from symlab.papers.mirror_symmetry.convex.solvers import PAIR, Matrices
+from symlab.papers.mirror_symmetry.settings import (
+    BLOCKS,
+    COSINES,
+    ENTRIES,
+    FACTORS,
+    PAIRS,
+    PROXIMAL,
+    PRUNED,
+    RANK,
+    ROWS,
+    SparseNetworks,
+)
 from symlab.schemes import Constrained, Mirror
 from symlab.schemes.constrained import constrain
-from symlab.schemes.parametrisation import UNDECAYED
+from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
 from symlab.seeds import torch_generator
 
-Weights = Float[Tensor, "runs width inputs"]
+Weights = Float[Tensor, "runs rows columns"]
+BLOCK = 4
+"""Outputs and inputs of a block."""
+PIECE = 1000
+"""Samples whose classes are told at once."""
 
 
 class Constraint:
     """What of the first layer is to vanish: O^T theta, O along one axis; ``together`` a neuron's entries at once."""
 
+    scheme: Parametrisation
+
     def __init__(self, structure: str, width: int, inputs: int) -> None:
-        self.axis, self.together = (0 if structure == PAIRS else 1), structure not in (ENTRIES, PAIRS, COSINES)
-        kinds = {ENTRIES: Mirror(P="identity"), PAIRS: Mirror(P="pairs")}
+        self.shape: tuple[int, ...] = width, inputs
+        self.width = width
+        self.axis, self.together = (0 if structure == PAIRS else 1), structure in (ROWS, BLOCKS)
         self.columns = torch.eye(inputs)
         if structure == PAIRS:
             self.columns = torch.eye(width)[:, : width // 2 * 2].unflatten(1, (-1, 2)) @ PAIR.float()
+        kinds = {ENTRIES: Mirror(P="identity"), ROWS: Mirror(P="rows"), PAIRS: Mirror(P="pairs")}
+        kinds[BLOCKS] = Mirror(P="blocks", block=[BLOCK, BLOCK])
         with TemporaryDirectory() as folder:
             if structure == COSINES:
                 file = Path(folder) / "O.npy"
                 np.save(file, cosines(math.isqrt(inputs)))
                 kinds[COSINES] = Mirror(P="matrix", file=str(file), axis=1)
                 self.columns = torch.from_numpy(np.load(file)).float()
-            mirror = kinds.get(structure, Mirror(P="rows"))
-            scheme = Constrained(name="dcs", mirrors={"theta": mirror}, decay_rest=False)
+            scheme = Constrained(name="dcs", mirrors={"theta": kinds[structure]}, decay_rest=False)
             self.scheme = constrain(scheme, ["theta"], {}, stacked=True)["theta"]
+
+    def start(self, drawn: Tensor, runs: int) -> tuple[Weights, Sequence[Tensor]]:
+        """Theta of so many runs, and the factors that compose it."""
+        theta = drawn.expand(runs, *drawn.shape).contiguous()
+        return theta, self.scheme.start(theta)
 
     def off(self, theta: Weights) -> Float[Tensor, "runs others k"]:
         """The coordinates O^T theta."""
@@ -63,15 +89,85 @@ class Constraint:
         z = self.off(theta)
         return z.norm(dim=-1, keepdim=True) if self.together else z.abs()
 
-    def keep(self, theta: Weights, shares: Float[Tensor, " runs"]) -> Float[Tensor, "runs others parts"]:
+    def keep(self, theta: Weights, shares: Float[Tensor, " runs"]) -> Tensor:
         """1 for what is left when the smallest share is set to 0."""
         sizes = self.sizes(theta)
         rank = sizes.flatten(1).argsort(1).argsort(1)
         return (rank >= (shares * rank.shape[1]).round()[:, None]).float().view(sizes.shape)
 
+    def hold(self, theta: Weights, kept: Tensor) -> Weights:
+        """Theta with all but what is kept at 0."""
+        return self.put(theta, self.off(theta) * kept)
+
     def shrink(self, theta: Weights, by: Tensor) -> Weights:
         """Proximal map of ``by`` times the sum of ``sizes``."""
         return self.put(theta, (shrink_groups if self.together else shrink)(self.off(theta), by))
+
+    def rest(self, classes: int) -> list[tuple[tuple[int, ...], float]]:
+        """Shapes of the network's other parameters, and the deviation of their initial entries."""
+        return [((self.width,), 0.0), ((classes, self.width), self.width**-0.5), ((classes,), 0.0)]
+
+    def logits(
+        self, theta: Weights, rest: list[Tensor], x: Float[Tensor, "n inputs"]
+    ) -> Float[Tensor, "runs n classes"]:
+        """Of one hidden layer of relu, whose bias and readout are ``rest``."""
+        bias, readout, offset = rest
+        return (x @ theta.mT + bias[:, None]).relu() @ readout.mT + offset[:, None]
+
+
+class Blocks(Constraint):
+    """Blocks of 4 outputs and 4 inputs, each of which vanishes as a whole."""
+
+    def off(self, theta: Weights) -> Tensor:
+        """A row a block."""
+        tiles = theta.unflatten(2, (-1, BLOCK)).unflatten(1, (-1, BLOCK))
+        return tiles.transpose(2, 3).flatten(1, 2).flatten(2)
+
+    def put(self, theta: Weights, z: Tensor) -> Weights:
+        across = theta.shape[2] // BLOCK
+        tiles = z.unflatten(2, (BLOCK, BLOCK)).unflatten(1, (-1, across))
+        return tiles.transpose(2, 3).flatten(1, 2).flatten(2)
+
+
+class Rank(Constraint):
+    """Singular values of Q^T K, of one attention head over the rows of an image: pixels, and which row it is."""
+
+    def __init__(self, width: int, inputs: int) -> None:
+        self.side, self.width, self.scheme = math.isqrt(inputs), width, Matrices()
+        self.shape = 2, 2 * self.side, 2 * self.side
+
+    def start(self, drawn: Tensor, runs: int) -> tuple[Weights, Sequence[Tensor]]:
+        factors = self.scheme.start(drawn.expand(runs, -1, -1, -1))
+        return self.scheme.compose(*factors), factors
+
+    def sizes(self, theta: Weights) -> Tensor:
+        return torch.linalg.svdvals(theta)[:, None]
+
+    def hold(self, theta: Weights, kept: Tensor) -> Weights:
+        """The nearest matrices of the ranks that are kept."""
+        U, s, Vh = torch.linalg.svd(theta)
+        return (U * (s * kept[:, 0].sort(descending=True).values)[:, None]) @ Vh
+
+    def shrink(self, theta: Weights, by: Tensor) -> Weights:
+        return shrink_spectrum(theta, by[..., 0])
+
+    def rest(self, classes: int) -> list[tuple[tuple[int, ...], float]]:
+        return [((self.width, 2 * self.side), self.side**-0.5), *super().rest(classes)]
+
+    def logits(self, theta: Weights, rest: list[Tensor], x: Tensor) -> Tensor:
+        """Relu of what the head mixes, its mean over rows, a readout."""
+        value, bias, readout, offset = rest
+        rows = torch.cat([x.unflatten(1, (self.side, self.side)), torch.eye(self.side).expand(len(x), -1, -1)], 2)
+        scores = rows @ theta[:, None] @ rows.mT / (2 * self.side) ** 0.5
+        hidden = (scores.softmax(-1) @ rows @ value[:, None].mT + bias[:, None, None]).relu().mean(2)
+        return hidden @ readout.mT + offset[:, None]
+
+
+def constraint_of(structure: str, width: int, inputs: int) -> Constraint:
+    """The constraint of a structure's name."""
+    if structure == RANK:
+        return Rank(width, inputs)
+    return (Blocks if structure == BLOCKS else Constraint)(structure, width, inputs)
 
 
 def cosines(side: int) -> Float[np.ndarray, "pixels pixels"]:
@@ -81,18 +177,40 @@ def cosines(side: int) -> Float[np.ndarray, "pixels pixels"]:
 
 
 class Trained:
-    """The first layers of several runs on the same batches, by one method at a strength each."""
+    """Several runs on the same batches, by one method at a strength each."""
 
-    def __init__(self, method: str, constraint: Constraint, start: Weights, strengths: list[float], lr: float) -> None:
+    def __init__(
+        self,
+        method: str,
+        constraint: Constraint,
+        start: Tensor,
+        strengths: list[float],
+        lr: float,
+        rest: Sequence[Tensor] = (),
+    ) -> None:
         self.method, self.constraint, self.lr = method, constraint, lr
         self.strengths = torch.tensor(strengths)[:, None, None]
-        self.theta = start.expand(len(strengths), -1, -1).contiguous()
+        self.theta, factors = constraint.start(start, len(strengths))
+        self.rest = [each.expand(len(strengths), *each.shape).contiguous() for each in rest]
+        self.factors = list(factors) if method == FACTORS else []
+        suffixes = zip(self.factors, constraint.scheme.suffixes, strict=False)
+        self.decays = [
+            self.strengths.view(-1, *[1] * (each.dim() - 1)) * (name != UNDECAYED) for each, name in suffixes
+        ]
         self.kept: Tensor | None = None
-        self.factors = constraint.scheme.start(self.theta) if method == FACTORS else []
-        self.decays = [self.strengths * (suffix != UNDECAYED) for suffix in constraint.scheme.suffixes]
+
+    def learn(self, x: Tensor, y: Tensor) -> None:
+        """A step of all parameters on a batch."""
+        parameters = [each.detach().requires_grad_() for each in (self.theta, *self.rest)]
+        out = self.constraint.logits(parameters[0], parameters[1:], x)
+        loss = cross_entropy(out.flatten(0, 1), y.repeat(len(out)), reduction="sum") / len(y)
+        gradient, *of_rest = torch.autograd.grad(loss, parameters)
+        with torch.no_grad():
+            self.rest = [each - self.lr * g for each, g in zip(self.rest, of_rest, strict=True)]
+            self.step(gradient)
 
     def step(self, gradient: Weights) -> None:
-        """A step of SGD, and what the method adds to it."""
+        """Theta's step of SGD, and what the method adds to it."""
         if self.method == FACTORS:
             pulls = self.constraint.scheme.pull_back(gradient, *self.factors)
             triples = zip(self.factors, pulls, self.decays, strict=True)
@@ -103,35 +221,22 @@ class Trained:
         if self.method == PROXIMAL:
             self.theta = self.constraint.shrink(self.theta, self.lr * self.strengths)
         elif self.kept is not None:
-            self.theta = self.constraint.put(self.theta, self.constraint.off(self.theta) * self.kept)
+            self.theta = self.constraint.hold(self.theta, self.kept)
 
     def prune(self) -> None:
         """From here on the share that is a run's strength stays 0."""
         self.kept = self.constraint.keep(self.theta, self.strengths.flatten()) if self.method == PRUNED else None
 
+    def accuracies(self, share: float, splits: Sequence[tuple[Tensor, ...]]) -> list[np.ndarray]:
+        """In percent on each split, with the smallest share set to 0."""
+        theta = self.constraint.hold(
+            self.theta, self.constraint.keep(self.theta, torch.full((len(self.theta),), share))
+        )
+        return [100 * self._right(theta, x, y).double().mean(1).numpy() for x, y in splits]
 
-def logits(theta: Weights, rest: list[Tensor], x: Float[Tensor, "n inputs"]) -> Float[Tensor, "runs n classes"]:
-    """Of one hidden layer of relu, whose bias and readout are ``rest``."""
-    bias, readout, offset = rest
-    return (x @ theta.mT + bias[:, None]).relu() @ readout.mT + offset[:, None]
-
-
-def train(
-    trained: Trained, rest: list[Tensor], x: Tensor, y: Tensor, settings: SparseNetworks, drawn: torch.Generator
-) -> list[Tensor]:
-    """All steps on batches of the same samples; the rest of the networks after them."""
-    for step in range(settings.steps):
-        if step == settings.steps // 2:
-            trained.prune()
-        rows = torch.randint(len(x), (settings.batch,), generator=drawn)
-        parameters = [each.detach().requires_grad_() for each in (trained.theta, *rest)]
-        out = logits(parameters[0], parameters[1:], x[rows])
-        loss = cross_entropy(out.flatten(0, 1), y[rows].repeat(len(out)), reduction="sum") / settings.batch
-        gradient, *of_rest = torch.autograd.grad(loss, parameters)
-        with torch.no_grad():
-            rest = [each - trained.lr * g for each, g in zip(rest, of_rest, strict=True)]
-            trained.step(gradient)
-    return rest
+    def _right(self, theta: Weights, x: Tensor, y: Tensor) -> Tensor:
+        pieces = [self.constraint.logits(theta, self.rest, piece).argmax(-1) for piece in x.split(PIECE)]
+        return torch.cat(pieces, 1) == y
 
 
 def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, seed: int) -> dict[str, pd.DataFrame]:
@@ -142,34 +247,25 @@ def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, s
     """
     data = job.datasets[dataset]
     (x, y), test = (tuple(map(torch.from_numpy, data.split(name))) for name in ("train", "test"))
-    classes = int(y.max()) + 1
-    constraint = Constraint(structure, settings.width, x.shape[1])
+    constraint = constraint_of(structure, settings.width, x.shape[1])
+    drawn = torch_generator(job.study, "sparse networks", seed)
+    parameters = [(constraint.shape, (2 / constraint.shape[-1]) ** 0.5), *constraint.rest(int(y.max()) + 1)]
+    start, *rest = (scale * torch.randn(shape, generator=drawn) for shape, scale in parameters)
+    strengths = {FACTORS: settings.strengths, PROXIMAL: settings.strengths, PRUNED: settings.shares}
+    methods = [Trained(method, constraint, start, each, settings.lr, rest) for method, each in strengths.items()]
+    for step in range(settings.steps):
+        rows = torch.randint(len(x), (settings.batch,), generator=drawn)
+        for each in methods:
+            if step == settings.steps // 2:
+                each.prune()
+            each.learn(x[rows], y[rows])
     tables = []
-    for method in (FACTORS, PROXIMAL, PRUNED):
-        strengths = settings.shares if method == PRUNED else settings.strengths
-        drawn = torch_generator(job.study, "sparse networks", seed)
-        shapes = (settings.width, x.shape[1]), (settings.width,), (classes, settings.width), (classes,)
-        scales = (2 / x.shape[1]) ** 0.5, 0.0, settings.width**-0.5, 0.0
-        start, *others = (
-            scale * torch.randn(shape, generator=drawn) for shape, scale in zip(shapes, scales, strict=True)
-        )
-        rest = [each.expand(len(strengths), *each.shape).contiguous() for each in others]
-        trained = Trained(method, constraint, start, strengths, settings.lr)
-        rest = train(trained, rest, x, y, settings, drawn)
+    for each in methods:
+        vanished = (constraint.sizes(each.theta) <= 1e-6).flatten(1).double().mean(1).numpy()
+        of_runs = {"method": each.method, "strength": strengths[each.method], "vanished": vanished}
         for share in settings.shares:
-            cut = _accuracies(trained, rest, share, ((x, y), test))
-            vanished = (constraint.sizes(trained.theta) <= 1e-6).flatten(1).double().mean(1).numpy()
-            named = {"method": method, "strength": strengths, "vanished": vanished, "share": share}
-            tables.append(pd.DataFrame({**named, **cut}))
-        job.report(f"{structure}, {method}: {tables[-1]['vanished'].max():.3g} vanished at most")
+            on = dict(zip(("train", "test"), each.accuracies(share, ((x, y), test)), strict=True))
+            tables.append(pd.DataFrame({**of_runs, "share": share, **on}))
+        job.report(f"{structure}, {each.method}: {vanished.max():.3g} vanished at most")
     at = {"dataset": dataset, "structure": structure, "seed": seed}
     return {"mirror_sparse.csv": pd.concat(tables, ignore_index=True).assign(**at)}
-
-
-def _accuracies(trained: Trained, rest: list[Tensor], share: float, splits: tuple) -> dict[str, np.ndarray]:
-    """On training and test samples, with the smallest share set to 0."""
-    constraint, theta = trained.constraint, trained.theta
-    kept = constraint.keep(theta, torch.full((len(theta),), share))
-    theta = constraint.put(theta, constraint.off(theta) * kept)
-    right = [(logits(theta, rest, x).argmax(-1) == y).double().mean(1) for x, y in splits]
-    return {name: 100 * each.numpy() for name, each in zip(("train", "test"), right, strict=True)}
