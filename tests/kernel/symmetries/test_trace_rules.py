@@ -740,3 +740,24 @@ def test_a_table_of_positions_longer_than_the_sequence_keeps_its_rows_and_frees_
     spec = check(Positions(), torch.randint(0, 9, (3, 5), generator=torch.Generator().manual_seed(0)))
     assert spec.unsupported == ()
     assert spec.axes["places.weight"] == (None, "words") and spec.axes["words.weight"] == (None, "words")
+
+
+class Bags(nn.Module):
+    """Texts as the mean, sum or maximum of their words, and a residual layer on them."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.words, self.hidden = nn.EmbeddingBag(7, 4, mode=mode), nn.Linear(4, 4)
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.words(x)
+        return self.last(x + self.hidden(x).relu())
+
+
+@pytest.mark.parametrize("mode", ["mean", "sum", "max"])
+def test_bags_of_embeddings_keep_their_rows_in_place(mode):
+    spec = check(Bags(mode), torch.randint(7, (5, 3)))
+    (group,) = spec.groups
+    assert spec.axes["words.weight"] == (None, group)
+    assert spec.axes["hidden.weight"] == (group, group)

@@ -36,9 +36,10 @@ Key = TypeVar("Key", bound=Hashable)
 class PairMoments:
     """Running first and second moments of the activations of d neurons of each of two networks.
 
-    Products are taken in float32, a matrix product for each image or batch, and added up in float64. A batch in which
-    some neuron's mean is large beside its deviation is centred before: in float32 its variance would be lost to
-    cancellation otherwise. Other batches are read only, which keeps the moments much cheaper than the forward passes.
+    Products are taken in float32 (in float64 of activations in that), a matrix product for each image or batch, and
+    added up in float64. A batch in which some neuron's mean is large beside its deviation is centred before: in float32
+    its variance would be lost to cancellation otherwise. Other batches are read only, which keeps the moments much
+    cheaper than the forward passes.
     """
 
     def __init__(self, d: int):
@@ -69,8 +70,8 @@ class PairMoments:
         sum_a, square_a = _sums(a)
         sum_b, square_b = _sums(b)
         if bool(_needs_centring(n, sum_a, square_a) | _needs_centring(n, sum_b, square_b)):
-            # As float32, so that exactly what is subtracted here is added back below.
-            mean_a, mean_b = (sum_a / n).float(), (sum_b / n).float()
+            # In their type, so that exactly what is subtracted here is added back below.
+            mean_a, mean_b = (sum_a / n).to(a.dtype), (sum_b / n).to(b.dtype)
             a, b = a - mean_a[:, None], b - mean_b[:, None]
             mean_a, mean_b = mean_a.double(), mean_b.double()
             rest_a, square_a = _sums(a)
@@ -143,13 +144,13 @@ class PairMoments:
 
 
 def _as_images(z: Float[Tensor, ...]) -> Float[Tensor, "b d p"]:
-    """Activations as float32 [b, d, p]; samples of few places an image become one image of many."""
+    """Activations, float32 or float64, as [b, d, p]; samples of few places an image become one image of many."""
     if z.dim() == 2:
         z = z.T[None]
     elif z.shape[2] < z.shape[1]:
         # A product for each image would then be larger than the image.
         z = z.transpose(0, 1).reshape(1, z.shape[1], -1)
-    return z.float()
+    return z if z.dtype == torch.float64 else z.float()
 
 
 def _sums(z: Float[Tensor, "b d p"]) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:

@@ -358,7 +358,10 @@ def _plane_parts(C: Float[Tensor, "*n d d"], planes: Sequence[tuple[int, int]]) 
 
 
 def _balancing(state: State, action: Action) -> Matrices:
-    """The maps after which both sides of an action are of equal size: F'F = G'G, or so for each neuron or plane."""
+    """The maps after which both sides of an action are of equal size: F'F = G'G, or so for each neuron or plane.
+
+    Of an action with one side, as that on weights that are normalised before they are used, neurons get the size 1.
+    """
     sides = _sides(state, action, action.spec.groups[action.group].within)
     plus, minus = (side.mT @ side for side in (sides[1.0], sides[-1.0]))
     if action.kind == "invertible":
@@ -369,6 +372,9 @@ def _balancing(state: State, action: Action) -> Matrices:
     for i, j in action.planes:
         for size in sizes:
             size[..., [i, j]] = size[..., [i, j]].sum(-1, keepdim=True)
+    for one, other in ((0, 1), (1, 0)):
+        if not sides[(1.0, -1.0)[other]].shape[-2]:
+            sizes[other] = 1 / sizes[one]
     alive = (sizes[0] > 0) & (sizes[1] > 0)
     return torch.diag_embed(torch.where(alive, sizes[1] / sizes[0], 1) ** 0.25)
 

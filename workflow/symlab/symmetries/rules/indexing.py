@@ -136,6 +136,19 @@ def embedding(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]
     return result
 
 
+@rule("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> list[Value]:
+    """Means, sums or maxima of rows, a bag each; and which rows were in which bag, which are numbers."""
+    weight = arguments["weight"]
+    for name in ("indices", "offsets", "per_sample_weights"):
+        for dim in arguments[name].dims if isinstance(arguments.get(name), Value) else ():
+            fix_dim(dim)
+    _point(weight.dims[0], arguments["indices"].positions)
+    row = recorder.relate([(weight, ["row", "out"])], ["out"], contracts=True)
+    others = [Value(tuple(map(fixed_dim, sizes))) for sizes in shapes[1:]]
+    return [Value((fixed_dim(shapes[0][0]), *row.dims)), *others]
+
+
 def _beside(value: Value, index_value: Value, at: int) -> Value:
     """The value with dimensions that ``index_value`` reaches only in part kept in place, as those of the index are."""
     for n, (dim, other) in enumerate(zip(value.dims, index_value.dims, strict=True)):
