@@ -78,7 +78,8 @@ FIGURES = (
 Train accuracy on the straight line between two networks of a pair, study `{study}`: λ = 0 is the first network, λ = 1
 the second, in panel c with its neurons permuted to match the first (by the first of the study's matching methods, if it
 has two). The deeper a line sags, the less the two networks can be averaged. Of several W-asymmetric and syre networks,
-those with σ_F = 0 and the smallest σ_F ≥ 1 are shown.
+those with σ_F = 0 and the smallest σ_F ≥ 1 are shown. Lines are means over pairs. A pair's drop is the largest on its
+own line, wherever it lies, so that the mean of the drops is more than the dip of the mean line.
 """,
         partial(draw_paths, titles={False: "a   unaligned", True: "c   aligned"}),
         Sentence(

@@ -27,6 +27,8 @@ FEWEST = 5
 """Kinds of networks of which a rank correlation is worth telling: four are in any order with a chance of 1 in 24."""
 DRAWS = 2_000
 """Random orders of the kinds that a rank correlation is compared with."""
+RAISED = 7
+"""How many points above its mark a name is written, so that it does not lie on the band."""
 LABELS = {"way": "way from random to optimal (objective)", "cost": r"median swap cost $\Delta$"}
 
 
@@ -43,6 +45,7 @@ def scatter(tables: Tables, style: Style) -> Figure:
     looks = variant_looks(variants, style)
     highest = max(1.0, *(drop.mean for pairs in measured.values() for _, drop in pairs))
     figure, axes = panels(1, len(measured), 0.4 + 3.2 * len(measured), 3.1, sharex=False)
+    names: list[list[tuple[float, float, str]]] = []
     for axis, (name, pairs), letter in zip(axes[0], measured.items(), "ab", strict=False):
         points = {x.case.key["variant"]: (x.array, y.array) for x, y in pairs}
         swept = [variant for variant in variants[w_asymmetric(variants)].index if variant in points]
@@ -65,10 +68,14 @@ def scatter(tables: Tables, style: Style) -> Figure:
         else:
             axis.set_xlim(-0.08, 1.08)
         axis.set_ylim(-0.05 * highest, 1.08 * highest)
-        _label(axis, [(x.mean, y.mean, _short(variants.loc[x.case.key["variant"]])) for x, y in pairs])
+        names.append([(x.mean, y.mean, _short(variants.loc[x.case.key["variant"]])) for x, y in pairs])
     axes[0, -1].yaxis.label.set_visible(len(measured) == 1)
     shown_by = over_pairs(barriers).replace(", each drawn", ", at the ends of the bars")
     figure.suptitle(f"{shown_by}; W 0.1: W-asymmetric, $\\sigma_F$ = 0.1", size=style.font_size - 1)
+    # Names are placed where the points are once titles and labels have taken their room.
+    figure.draw_without_rendering()
+    for axis, texts in zip(axes[0], names, strict=True):
+        _label(axis, texts)
     return figure
 
 
@@ -129,7 +136,9 @@ def _scale_by_root(axis: Axes, highest: float) -> None:
 
 
 def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
-    """Write each point's name beside it, or above where that is taken, with a thin line to its point."""
+    """Write each point's name above and beside it, or higher where that is taken, with a thin line to its point."""
+    from matplotlib.patheffects import withStroke
+
     scale, size = 72 / axis.figure.dpi, 7.5
     right_end = axis.bbox.x1 * scale
     places = [axis.transData.transform(point[:2]) * scale for point in points]
@@ -140,7 +149,7 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
         width = 0.62 * size * len(name.replace("$", "").replace("\\sigma", "s"))
         shift, side, start = next(
             (shift, side, start)
-            for shift in range(1000)
+            for shift in range(RAISED, 1000)
             for side, start in ((1, left + 8), (-1, left - 8 - width))
             if axis.bbox.x0 * scale < start
             and start + width < right_end
@@ -159,7 +168,9 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
             size=size,
             ha="left" if side > 0 else "right",
             va="center",
-            arrowprops=leader if shift > size else None,
+            arrowprops=leader if shift > RAISED + size else None,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            zorder=5,
         )
 
 
