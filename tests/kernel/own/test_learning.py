@@ -9,6 +9,7 @@ from symlab import UserError, align, trace
 from symlab.alignment.actions import actions_of
 from symlab.alignment.averaging import average
 from symlab.alignment.forward import outputs
+from symlab.connectivity import learning
 from symlab.connectivity.learning import learned_maps, moved
 from symlab.own.learning import CLOSED_FORM, CONTROL, LEARNED, Learned, untrained_weights
 from symlab.symmetries.actions import act, exponential
@@ -49,11 +50,12 @@ def test_a_planted_map_near_the_optimum_is_recovered():
 
 @pytest.mark.parametrize("rate", [0.01, 3.0])
 @pytest.mark.parametrize("scales", [True, False])
-def test_descent_never_worsens_what_it_starts_from_and_changes_no_function(rate, scales):
+def test_descent_never_worsens_what_it_starts_from_and_changes_no_function(rate, scales, monkeypatch):
+    monkeypatch.setattr(learning, "RATE", rate)
     module, (x, y) = network(0).requires_grad_(False), batch()
     A, B = (network(seed).state_dict() for seed in (0, 1))
     actions = [action for action in actions_at(module, x) if scales or action.kind != "scaled"]
-    found = learned_maps(module, list(A), A, B, actions, x, y, "classification", 20, scales, rate=rate)
+    found = learned_maps(module, list(A), A, B, actions, x, y, "classification", 20, scales)
     after = moved(B, actions, found)
     loss = [nn.functional.cross_entropy(outputs(module, average([A, state]), x), y) for state in (B, after)]
     assert loss[1] <= loss[0]

@@ -41,7 +41,6 @@ def learned_maps(
     steps: int,
     scales: bool = True,
     seed: int = 0,
-    rate: float = RATE,
 ) -> dict[int, Matrices]:
     """Maps of a network, by the number of the action, after which its midpoint with another has the least loss found.
 
@@ -55,10 +54,9 @@ def learned_maps(
         steps: of Adam, each on ``ROWS`` samples.
         scales: whether maps change lengths too, or only rotate.
         seed: of the samples of each step.
-        rate: of the first step.
     """
     points = [torch.zeros(*action.size, action.size[-1], dtype=torch.float64, requires_grad=True) for action in actions]
-    optimiser = torch.optim.Adam(points, rate)
+    optimiser = torch.optim.Adam(points, RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     generator = torch.Generator().manual_seed(seed)
 
