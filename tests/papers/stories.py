@@ -25,6 +25,13 @@ PLACES = [
     *("eps", "free", "without", "total", "d", "k", "t"),
 ]
 
+# Columns that tell networks (or draws) apart which are independent though they have the same number.
+APART = (
+    *("variant", "dataset", "source", "network", "scheme", "placement", "eps", "by_depth", "hidden_penalty"),
+    *("last_penalty", "classes", "N", "L", "k", "d", "M", "m", "width", "depth", "lr", "mu", "sigma", "batch", "grid"),
+    *("model", "matrix", "fixed_fraction", "optimizer", "layers", "decay", "labels", "problem", "start", "noise"),
+)
+
 
 def room(paper):
     return importlib.import_module(f".{paper.slug.replace('-', '_')}.story", __package__)
@@ -76,3 +83,12 @@ def spoiled(paper, claim):
     changed = tables[table].copy()
     returned = change(changed)
     return tables | {table: returned if isinstance(returned, pd.DataFrame) else changed}, table
+
+
+def with_few(tables, count):
+    """The tables with the first so many values alone of each column that tells networks apart."""
+    kept = {}
+    for name, rows in tables.items():
+        few = [rows[column].isin(rows[column].unique()[:count]) for column in rows.columns.intersection(APART)]
+        kept[name] = rows[np.logical_and.reduce(few)] if few else rows
+    return kept

@@ -31,6 +31,7 @@ import pytest
 from matplotlib import rcParams
 
 from symlab.artifacts import read_table
+from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.docs import REFERENCE
 from symlab.pipeline.ledger import COLUMNS, claims_of, evaluate_claim, group_claims, row_of
@@ -42,7 +43,7 @@ from symlab.study.claim import bootstrap_error, statistic_of
 
 from .planted import PLANTED, ROUGHLY
 from .planted import SPOILED as WHERE_SPOILED
-from .stories import BY_ID, CARDS, CLAIMS, HERE, judged, judged_where_spoiled, room, spoiled, story_of
+from .stories import APART, BY_ID, CARDS, CLAIMS, HERE, judged, judged_where_spoiled, room, spoiled, story_of, with_few
 
 # A room with a test_figures.py draws every figure of its card there, and reads more from them.
 FIGURES = [
@@ -137,12 +138,6 @@ def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
             assert same, (case, "value, error, number of units, value where spoiled", numbers, kept[case])
 
 
-# Columns that tell networks (or draws) apart which are independent though they have the same number.
-APART = (
-    *("variant", "dataset", "source", "network", "scheme", "placement", "eps", "by_depth", "hidden_penalty"),
-    *("last_penalty", "classes", "N", "L", "k", "d", "M", "m", "width", "depth", "lr", "mu", "sigma", "batch", "grid"),
-    *("model", "matrix", "fixed_fraction", "optimizer", "layers", "decay", "labels", "problem", "start", "noise"),
-)
 # Columns that number the independent units, the first that a table has.
 UNITS = ("mask_seed", "pair", "seed", "run", "draw")
 
@@ -281,6 +276,37 @@ def test_a_claim_is_not_run_without_a_table(paper, claim):
             assert verdicts(evaluate_claim(claim, rest | lacking)) == {"not run"}
 
 
+def verdicts_of_few(paper, claim):
+    """With one, two and three values of each column: which verdicts the claim's cases then have."""
+    given = story_of(paper.slug, paper.number(claim.id))
+    tables = {name: given[name] for name in claim.tables}
+    return [" ".join(sorted(verdicts(evaluate_claim(claim, with_few(tables, count))))) for count in (1, 2, 3)]
+
+
+@each_claim
+def test_a_claim_about_few_networks_says_what_it_did_when_it_was_written_down(paper, claim):
+    """So that a number of widths, depths or rates that it needs does not change unseen; it never raises."""
+    now = verdicts_of_few(paper, claim)
+    assert not any("error" in told for told in now)
+    assert now == values_kept(paper.slug)["with few networks"].get(paper.number(claim.id)), (
+        "Write them down: see above."
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("paper", "figure"), [(p, f) for p in PAPERS for f in p.figures], ids=lambda each: getattr(each, "id", "")
+)
+def test_a_figure_of_few_networks_is_drawn_or_says_what_it_lacks(paper, figure, count):
+    tables = with_few(room(paper).story(paper.number(figure.id)), count)
+    draw = next(each.draw for each in importlib.import_module(figure.module).FIGURES if each.id == figure.id)
+    try:
+        with apply_style(STYLE):
+            draw(tables, STYLE)
+    except UserError as error:
+        assert str(error).endswith(".")
+
+
 @each_figure
 def test_a_figure_is_drawn_from_its_story_and_says_what_is_seen(paper, figure):
     drawings = {each.id: each for each in importlib.import_module(figure.module).FIGURES}
@@ -340,5 +366,7 @@ if __name__ == "__main__":
         for module, name, value in getattr(room(paper), "ROUGHLY", ()):
             setattr(module, name, value)
         values = {paper.number(claim.id): as_kept(paper, claim) for claim in claims_of(paper)}
+        few = {paper.number(claim.id): verdicts_of_few(paper, claim) for claim in claims_of(paper)}
+        values["with few networks"] = few
         lines = (f"{json.dumps(name)}: {json.dumps(kept, ensure_ascii=False)}" for name, kept in values.items())
         kept_values(paper).write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.registry import switches
 from symlab.plotting.numbers import format_number, format_value, typeset
@@ -97,6 +98,8 @@ def evaluate_claim(claim: Claim, tables: Tables, study: str = "") -> list[tuple[
         return [(_missing(_lacks(missing)), NOT_RUN)]
     try:
         found = claim.measure(tables)
+    except UserError as error:
+        return [(_missing(str(error)), NOT_RUN)]  # What the study lacks for it.
     except Exception as error:
         # Whatever it is, it hides no other claim; the job ends with errors_of once the ledger is made.
         logger.exception("Claim %s of study %s could not be evaluated.", claim.id, study)

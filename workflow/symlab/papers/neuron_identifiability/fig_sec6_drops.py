@@ -54,8 +54,8 @@ def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
     def draw_paper(axis: Axes) -> None:
         axis.set_xscale("log", base=2)
         axis.set_xticks(shares, [f"1/{1 / share:.3g}" for share in shares])
-        for k, drop in PAPER_DROPS.items():
-            axis.axhline(drop, color=looks[f"$k$ = {k}"].color, linestyle=":", linewidth=0.9)
+        for k in PAPER_DROPS.keys() & set(rows["k"]):
+            axis.axhline(PAPER_DROPS[k], color=looks[f"$k$ = {k:g}"].color, linestyle=":", linewidth=0.9)
 
     axes = labelled(
         "share of fixed weights", DROP, ylim=(0, 1.1 * max(rows["drop_mid_pp"].max(), *PAPER_DROPS.values()))

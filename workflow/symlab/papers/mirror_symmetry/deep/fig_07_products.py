@@ -280,6 +280,8 @@ def _lost_at(curve: pd.DataFrame, share: float) -> float:
 def memory_ratio(tables: Tables, batch: int | None) -> list[Found]:
     """Bytes of products over those of vanilla networks at a batch size, or the largest."""
     rows = tables[MEMORY].set_index(["batch", "scheme"])[list(PARTS)].sum(axis=1, skipna=False).unstack("scheme")
+    if not {"hadamard", "standard"} <= set(rows):
+        return ["needs products and vanilla networks"]
     ratios = rows["hadamard"] / rows["standard"]
     size = ratios.index.max() if batch is None else batch
     return [exact_value(float(ratios[size]), 1, f"batch {size}", unit="networks")] if size in ratios else []

@@ -157,6 +157,8 @@ def _least_noise(tables: Tables) -> list[Found]:
     of = rows[(rows["variant"] == NOISE) & (rows["threshold"] == THRESHOLD) & (rows["task"] == rows["task"].max())]
     # The weakest noise comes first: from the least that suffices on, up to the paper's, all must.
     of = of[of["noise"] <= PAPER_NOISE * 1.01].sort_values("noise", ascending=False)
+    if of.empty:
+        return ["needs a noise no stronger than the paper's"]
     of = of.assign(few=(of["dead"] <= 0.01 * of["parameters"]) & of["dead"].notna(), log=np.log10(of["noise"]))
     least = of.groupby("seed").apply(lambda rows: rows["log"][rows["few"].cummin()].min(), include_groups=False)
     unknown = of.groupby("seed")["dead"].apply(lambda dead: dead.isna().any())
