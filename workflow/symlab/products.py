@@ -114,8 +114,9 @@ def _pays(a: Float[Tensor, "*r n k"], b: Float[Tensor, "*r k m"]) -> bool:
 
 
 def _linear(x: Float[Tensor, "n k"], W: Float[Tensor, "m k"], bias: Float[Tensor, " m"] | None = None) -> Tensor:
-    # The operator copies what is not contiguous too, more slowly.
-    return torch.ops.mkldnn._linear_pointwise.default(x.contiguous(), W, bias, "none", [], "")
+    # The operator copies what is not contiguous too, more slowly; a part of a larger W it multiplies a thousand times so.
+    dense = W if W.is_contiguous() or W.t().is_contiguous() else W.contiguous()
+    return torch.ops.mkldnn._linear_pointwise.default(x.contiguous(), dense, bias, "none", [], "")
 
 
 def _mm(torchs: Callable[..., Tensor], keys: Any, a: Tensor, b: Tensor) -> Tensor:

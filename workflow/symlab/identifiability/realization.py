@@ -97,11 +97,18 @@ def realization_costs(
         return _isotropic_costs(A, None if F is None else V)
     of_functions, of_centres = _sizes(W_eff, F)
     diagonals = D.double()
-    C2 = A.new_empty(len(A), len(A))
+    # What an unmasked neuron would pay, and the functions on all inputs, [d, m]: few hidden inputs need no more.
+    C2, functions = _isotropic_costs(A, None if F is None else V), basis @ A.T
 
     def fill_row(i: int) -> None:
-        whitening = _whitening(diagonals[i], basis, masked_gram(diagonals[i], basis))
-        C2[i] = _squared_costs(A - V[i], of_functions + of_centres[i], whitening)
+        d = diagonals[i]
+        S = masked_gram(d, basis)
+        inverse = None if S.hidden is None else _inverse_factor(S.core, S.scale)
+        if S.hidden is None or inverse is None:
+            C2[i] = _squared_costs(A - V[i], of_functions + of_centres[i], _whitening(d, basis, S))
+        else:
+            missing = functions[d == 0] - (S.hidden @ V[i])[:, None]
+            C2[i] += (inverse @ missing).square_().sum(dim=0)
 
     for_each_neuron(fill_row, len(A))
     return C2
