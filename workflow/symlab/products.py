@@ -114,7 +114,7 @@ def _pays(a: Float[Tensor, "*r n k"], b: Float[Tensor, "*r k m"]) -> bool:
 
 
 def _linear(x: Float[Tensor, "n k"], W: Float[Tensor, "m k"], bias: Float[Tensor, " m"] | None = None) -> Tensor:
-    # The operator copies what is not contiguous too, more slowly; a part of a larger W it multiplies a thousand times so.
+    # The operator copies x more slowly, and takes a thousand times as long for a W that is a part of a larger matrix.
     dense = W if W.is_contiguous() or W.t().is_contiguous() else W.contiguous()
     return torch.ops.mkldnn._linear_pointwise.default(x.contiguous(), dense, bias, "none", [], "")
 
