@@ -80,11 +80,11 @@ def generate(what: str) -> Iterator[str]:
 def findings_table() -> Iterator[str]:
     """A row a paper: what it says, what the demo found (as on the report's first screen), how larger runs judged it."""
     kept = read_kept(REFERENCE)
-    yield "| The paper says | The demo found | The paper's own claims in larger runs |"
+    yield "| The paper says | The demo found | Its own claims in larger runs |"
     yield "|---|---|---|"
     for paper in PAPERS:
         claims = _claims_of(paper, "demo")
-        larger = "<br>".join(f"{run}: {escape(words)}" for run, words in tell_kept(claims, kept).items())
+        larger = "<br>".join(f"{run}: {escape(words)}" for run, words in tell_kept(claims, kept, 0).items())
         link = f"**{paper.heading}.** [{paper.short}](docs/explanation/papers/{paper.slug}.md)"
         yield f"| {link} | {escape(tell_headline(paper, claims, kept))} | {larger} |"
     yield ""

@@ -177,10 +177,10 @@ def _severity(claim: Judged) -> int:
     return VERDICTS.index(claim.verdict)
 
 
-def tell_kept(claims: Sequence[Judged], kept: Kept) -> dict[str, str]:
+def tell_kept(claims: Sequence[Judged], kept: Kept, named: int = NAMED) -> dict[str, str]:
     """In words, how each kept run but the demo judged the papers' own findings among the claims, and what failed.
 
-    Claims that these do not find failed are named first: they say where the runs contradict each other.
+    At most ``named`` are named, first those that the claims do not find failed: there the runs contradict each other.
     """
     own = {claim.claim for claim in claims if (claim.owner, claim.kind) == ("paper", FINDING)}
     failed = {claim.claim for claim in claims if claim.verdict == FAILED}
@@ -190,10 +190,11 @@ def tell_kept(claims: Sequence[Judged], kept: Kept) -> dict[str, str]:
         missed = [claim for claim in kept[run] if claim.claim in own and claim.verdict == FAILED]
         missed.sort(key=lambda claim: claim.claim in failed)
         names = list(dict.fromkeys(claim.statement for claim in missed))
-        more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+        more = [f"{len(names) - named} more"] if len(names) > named else []
         failures = counts.pop(FAILED, 0)
         words = [describe_counts(counts, all_of_them=False)] if counts else []
-        words += [f"{failures} failed: {'; '.join(names[:NAMED] + more)}"] if failures else []
+        told_names = f": {'; '.join(names[:named] + more)}" if named else ""
+        words += [f"{failures} failed{told_names}"] if failures else []
         if words:
             told[run] = ", ".join(words)
     return told
