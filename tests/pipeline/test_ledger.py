@@ -275,6 +275,16 @@ def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):
     kept = read_kept(tmp_path)
     assert kept_verdicts(kept) == {"test-1-one": {"demo": "failed", "mnist": "failed", "theory": "held"}}
     assert tell_kept(group_claims(ledger), kept) == {"mnist": "1 failed: one holds", "theory": "1 held"}
+    assert tell_kept(group_claims(ledger), kept, 0) == {"mnist": "1 failed", "theory": "1 held"}
+
+
+def test_what_failed_in_a_kept_run_alone_is_named_first(card):
+    def run(**values):
+        claims = [claim(name, [exact_value(value, case="a")]) for name, value in values.items()]
+        return group_claims(judged(card, *claims))
+
+    told = tell_kept(run(a=2.0, b=1.0), {"demo": run(a=2.0, b=1.0), "mnist": run(a=2.0, b=2.0)})
+    assert told == {"mnist": "2 failed: b holds; a holds"}
 
 
 def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_decided_else(card):
