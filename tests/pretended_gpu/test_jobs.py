@@ -172,6 +172,16 @@ def moved(state, device):
     return {name: tensor.to(device) for name, tensor in state.items()}
 
 
+@pytest.mark.parametrize("group", ["signed", "full"])
+def test_signs_and_maps_give_what_they_give_on_the_cpu(device, networks, group):
+    _, states, x = networks
+    there = Network().eval().to(device), [moved(state, device) for state in states], x.to(device)
+    found, expected = (align(m, *s[:2], data, group=group) for m, s, data in (there, networks))
+    for name, tensor in found.permuted.items():
+        assert tensor.device.type == device
+        torch.testing.assert_close(tensor.cpu(), expected.permuted[name], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("method", ["activation", "weight"])
 def test_align_and_merge_give_what_they_give_on_the_cpu(device, networks, method):
     _, states, x = networks

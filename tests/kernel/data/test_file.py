@@ -10,6 +10,8 @@ import pytest
 
 from symlab.data import File, load
 from symlab.errors import UserError
+from symlab.networks import NETWORKS
+from symlab.settings import choose
 
 rng = np.random.default_rng(0)
 PIXELS, LABELS = rng.integers(256, size=(40, 2, 3, 5), dtype=np.uint8), rng.integers(3, size=40)
@@ -63,7 +65,16 @@ def test_grey_images_need_no_axis_of_channels(tmp_path: Path) -> None:
         ({"x": PIXELS, "y": LABELS, "x_val": PIXELS, "y_val": LABELS}, "x and y, or x_train"),
         ({"x": PIXELS, "y": LABELS[:-1]}, r"one target for each sample"),
         ({"x": PIXELS, "y": np.eye(3)[LABELS]}, "one whole number a sample"),
-        ({"x": PIXELS, "y": LABELS - 1}, "labels 0"),
+        ({"x": PIXELS, "y": LABELS - 1}, "classes are 0, 1"),
+        ({"x": PIXELS, "y": LABELS + 1}, "classes are 0, 1"),
+        ({"x": PIXELS, "y": LABELS * 0}, "1 different targets"),
+        ({"x": PIXELS, "y": LABELS.astype(float)}, "say task"),
+        ({"x": np.zeros((40, 8, 8, 3), np.uint8), "y": LABELS}, "channels last"),
+        ({"x": PIXELS[:2], "y": LABELS[:2] * 0}, "different targets"),
+        (
+            {"x_train": PIXELS, "y_train": LABELS, "x_test": PIXELS.reshape(40, 30), "y_test": LABELS},
+            "give all parts one",
+        ),
         ({"x": PIXELS > 9, "y": LABELS}, "inputs of type bool"),
         ({"x": np.full((40, 2), np.nan), "y": LABELS}, "finite"),
     ],
@@ -71,6 +82,27 @@ def test_grey_images_need_no_axis_of_channels(tmp_path: Path) -> None:
 def test_what_is_no_data_set_is_told(arrays: dict[str, Any], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=sentence):
         load(source(tmp_path, **arrays), None)
+
+
+def test_whole_numbers_are_a_regression_if_it_is_said(tmp_path: Path) -> None:
+    spec = source(tmp_path, x=PIXELS, y=100 * LABELS).model_copy(update={"task": "regression"})
+    dataset = load(spec, None)
+    assert (dataset.task, dataset.n_classes, dataset.y_train.dtype) == ("regression", 1, np.float32)
+    floats = source(tmp_path, x=PIXELS, y=LABELS.astype(float)).model_copy(update={"task": "classification"})
+    assert load(floats, None).n_classes == 1 + LABELS.max() and load(floats, None).y_test.dtype == np.int64
+
+
+def test_an_empty_test_part_stays_empty(tmp_path: Path) -> None:
+    parts = {"x_train": PIXELS, "y_train": LABELS, "x_test": PIXELS[:0], "y_test": LABELS[:0]}
+    assert load(source(tmp_path, **parts), None).x_test.shape == (0, 30)
+
+
+@pytest.mark.parametrize(
+    "block", [{"name": "resnet20"}, {"name": "vit", "patch": 1}, {"name": "causal_transformer", "patch": 1}]
+)
+def test_networks_refuse_images_that_are_no_squares(block: dict[str, Any]) -> None:
+    network = choose(NETWORKS, {**block, "channels": 2}, "name")
+    assert "square images" in str(network.misfit((2, 3, 5)))
 
 
 def test_a_file_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def prepared(state: State, actions: Sequence[Action], scales: bool) -> dict[str,
         moved = 0.0
         for action in balanced:
             M = _balancing(result, action)
-            moved = max(moved, float((M - torch.eye(M.shape[-1], dtype=M.dtype)).abs().max()))
+            moved = max(moved, float((M - torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)).abs().max()))
             result = act(result, action, M)
         if moved < BALANCED:
             break
@@ -227,8 +227,8 @@ def procrustes(C: Float[Tensor, "*within d d"], action: Action) -> Matrices:
     if action.kind != "orthogonal fixing ones":
         U, _, V = torch.linalg.svd(C)
         return U @ V
-    ones = torch.ones(d, 1, dtype=C.dtype)
-    across = torch.linalg.qr(torch.cat([ones, torch.eye(d, dtype=C.dtype)[:, 1:]], 1))[0][:, 1:]
+    ones = torch.ones(d, 1, dtype=C.dtype, device=C.device)
+    across = torch.linalg.qr(torch.cat([ones, torch.eye(d, dtype=C.dtype, device=C.device)[:, 1:]], 1))[0][:, 1:]
     U, _, V = torch.linalg.svd(across.T @ C @ across)
     return across @ U @ V @ across.T + ones @ ones.T / d
 
@@ -292,7 +292,8 @@ def _sides(
                 rows = rows.reshape(*shown, -1, rows.shape[-1])
                 found[power].append(rows.expand(*sizes, -1, -1))
     d = groups[action.group].size
-    return {power: torch.cat([*rows, torch.zeros(*sizes, 0, d)], -2).double() for power, rows in found.items()}
+    none = torch.zeros(*sizes, 0, d, device=next(iter(state.values())).device)
+    return {power: torch.cat([*rows, none], -2).double() for power, rows in found.items()}
 
 
 def _cross(references: Sequence[State], state: State, action: Action, skipped: Collection[str]) -> Matrices:

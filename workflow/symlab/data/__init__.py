@@ -211,11 +211,19 @@ class File(Source):
 
     source: Literal["file"]
     path: str = Field(description="The file, from where snakemake is called; written with ``numpy.savez``.")
+    task: Literal["classification", "regression"] | None = Field(
+        None, description="null: whole numbers are classes, others the targets of a regression."
+    )
     loader: ClassVar[str] = "symlab.data.file:load"
 
     @property
+    def file(self) -> Path:
+        """The path, its ``~`` replaced by the home folder."""
+        return Path(self.path).expanduser()
+
+    @property
     def reads(self) -> list[str]:
-        return [self.path]
+        return [str(self.file)]
 
     @property
     def image(self) -> tuple[int, int, int] | None:
@@ -233,15 +241,17 @@ class File(Source):
         """One more than the largest label; None where targets are real numbers."""
         from symlab.data.npz import read_npz
 
-        targets = read_npz(Path(self.path), "y").values()
-        labels = [int(y.max()) for y in targets if y.dtype.kind in "iu" and y.size]
+        if self.task == "regression":
+            return None
+        targets = read_npz(self.file, "y").values()
+        labels = [int(y.max()) for y in targets if y.dtype.kind in ("iuf" if self.task else "iu") and y.size]
         return 1 + max(labels) if labels else None
 
     def _shape(self) -> tuple[int, ...]:
         # numpy is not needed where the registry alone is read
         from symlab.data.npz import shapes_in
 
-        shapes = shapes_in(Path(self.path))
+        shapes = shapes_in(self.file)
         return shapes.get("x", shapes.get("x_train", (0, 0)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def load(spec: File, data_dir: Path | None) -> Dataset:
     Raises:
         UserError: the file is missing, or its arrays are no samples and targets.
     """
-    arrays = read_npz(Path(spec.path))
+    arrays = read_npz(spec.file)
     if set(arrays) not in NAMES:
         raise UserError(
             f"{spec.path} holds {', '.join(sorted(arrays)) or 'nothing'}; it has to hold x and y, or x_train, y_train, "
@@ -39,6 +40,16 @@ def load(spec: File, data_dir: Path | None) -> Dataset:
                 f"{spec.path} has {name} of shape {array.shape} beside x{name[1:]} of {other.shape}: "
                 "there is one target for each sample, along the first axis."
             )
+    shapes = {array.shape[1:] for name, array in arrays.items() if name.startswith("x")}
+    if len(shapes) > 1:
+        raise UserError(
+            f"{spec.path} has samples of the shapes {', '.join(map(str, sorted(shapes)))}; give all parts one."
+        )
+    (shape,) = shapes
+    if len(shape) == 3 and shape[0] == shape[1] and shape[2] in (1, 3, 4):
+        raise UserError(
+            f"{spec.path} has images of {shape}, with channels last; write x.transpose(0, 3, 1, 2), channels first."
+        )
     parts = _parts(arrays, spec)
     samples: dict[str, Any] = {f"x_{name}": _inputs(x, spec.path) for name, (x, _) in parts.items()}
     samples |= {f"y_{name}": y for name, y in _targets({name: y for name, (_, y) in parts.items()}, spec).items()}
@@ -72,16 +83,29 @@ def _parts(arrays: dict[str, np.ndarray], spec: File) -> dict[str, tuple[np.ndar
 def _inputs(x: np.ndarray, path: str) -> Shaped[np.ndarray, "n d"]:
     if x.dtype.kind not in "fiu":
         raise UserError(f"{path} has inputs of type {x.dtype}; write them as uint8 pixels or as real numbers.")
-    return np.ascontiguousarray(x.reshape(len(x), -1), None if x.dtype == np.uint8 else np.float32)
+    return np.ascontiguousarray(x.reshape(len(x), math.prod(x.shape[1:])), None if x.dtype == np.uint8 else np.float32)
 
 
 def _targets(y: dict[str, np.ndarray], spec: File) -> dict[str, np.ndarray]:
     """Labels as int64, or real numbers as float32."""
     kinds = {part.dtype.kind for part in y.values()}
-    flat = {name: part.reshape(len(part), -1) for name, part in y.items()}
+    flat = {name: part.reshape(len(part), math.prod(part.shape[1:])) for name, part in y.items()}
     if (kinds != {"f"} and not kinds <= {"i", "u"}) or any(part.shape[1] != 1 for part in flat.values()):
         raise UserError(
             f"{spec.path} has targets of shape {y['train'].shape} and type {y['train'].dtype}; write one whole number "
             "a sample, its class from 0 on, or one real number."
         )
-    return {name: part[:, 0].astype(np.float32 if kinds == {"f"} else np.int64) for name, part in flat.items()}
+    targets = {name: part[:, 0] for name, part in flat.items()}
+    whole = all((part == part.round()).all() for part in targets.values())
+    if kinds == {"f"} and whole and spec.task is None:
+        raise UserError(f"{spec.path} has real targets that are whole numbers; say task: classification or regression.")
+    if spec.n_classes is None:
+        return {name: part.astype(np.float32) for name, part in targets.items()}
+    labels = np.unique(targets["train"])
+    if not whole or len(labels) < 2 or not np.array_equal(labels, np.arange(spec.n_classes)):
+        ends = f" from {labels[0]} to {labels[-1]}" if len(labels) else ""
+        raise UserError(
+            f"{spec.path} has {len(labels)} different targets{ends} in its training part; classes are 0, 1, ..., at "
+            "least two, each of them there. Else say task: regression."
+        )
+    return {name: part.astype(np.int64) for name, part in targets.items()}

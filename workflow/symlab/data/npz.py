@@ -19,11 +19,12 @@ def read_npz(path: Path, first: str = "") -> dict[str, np.ndarray]:
         UserError: there is no such file, or it holds other things than plain arrays.
     """
     try:
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays if name.startswith(first)}
+        with zipfile.ZipFile(path) as archive, np.load(path, allow_pickle=False) as arrays:
+            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+            return {name: arrays[name] for name in names if name.startswith(first)}
     except FileNotFoundError:
         raise UserError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path} cannot be read as an .npz file of plain arrays ({error}); "
             "write it with numpy.savez, from arrays that are not of type object."
@@ -39,12 +40,12 @@ def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
     shapes = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
+            for name in (name for name in archive.namelist() if name.endswith(".npy")):
                 with archive.open(name) as member:
                     version = npy.read_magic(member)
                     header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                     shapes[name.removesuffix(".npy")] = header(member)[0]
-    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile):
+    except (ValueError, OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile):
         read_npz(path)
         raise
     return shapes

@@ -51,7 +51,15 @@ class Network(Settings):
         channels = getattr(self, "channels", image[0])
         if channels != image[0]:
             return f"network.channels = {channels}, but its images have {image[0]}"
-        return None
+        return _not_square(image)
+
+
+def _not_square(image: tuple[int, int, int]) -> str | None:
+    return (
+        None
+        if image[1] == image[2]
+        else f"it reads square images, but these have {image[1]} x {image[2]} pixels; use mlp"
+    )
 
 
 class MLP(Network):
@@ -217,6 +225,10 @@ class CausalTransformer(Network):
             return None
         if image is None:
             return "network.patch cuts images, but its samples are none"
+        if self.channels != image[0]:
+            return f"network.channels = {self.channels}, but its images have {image[0]}"
+        if image[1] != image[2]:
+            return _not_square(image)
         if math.gcd(image[1], self.patch) != self.patch:
             return f"network.patch = {self.patch} does not divide the {image[1]} pixels of a side of its images"
         return None

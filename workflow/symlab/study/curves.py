@@ -91,6 +91,8 @@ def curves(
     found = []
     for case, part in cases_of(rows, by, name):
         groups = list(part.groupby(along if isinstance(along, str) else list(along)))
+        if not groups:
+            continue
         samples = tuple(each[list(columns)].to_numpy(dtype=float) for _, each in groups)
         places = [at for at, _ in groups]
         index = (

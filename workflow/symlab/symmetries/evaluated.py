@@ -69,7 +69,7 @@ class Evaluated:
             if isinstance(one, Tensor) and one.is_floating_point() and one.numel():
                 # Masked logits are infinite on both sides.
                 difference = torch.where(one == other, 0, one - other).abs().max().double()
-                changes.append(difference / unmasked(one).abs().max().clamp(min=1e-300))
+                changes.append((difference / unmasked(one).abs().max().clamp(min=1e-300)).cpu())
         return float(torch.stack(changes).max())
 
 

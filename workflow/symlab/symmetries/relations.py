@@ -177,7 +177,7 @@ class Relations:
             columns.append((pair[0] - pair[1]) / (2 * STEP))
         columns += [-self._moved(node, occurrence, X) for _, occurrence in own]
         D = torch.stack([each.double().nan_to_num(0, 0, 0).flatten() for each in columns], 1)
-        _, sizes, right = np.linalg.svd(torch.linalg.qr(D, mode="r")[1].numpy())
+        _, sizes, right = np.linalg.svd(torch.linalg.qr(D, mode="r")[1].cpu().numpy())
         size = float(unmasked(result).norm())
         return right[: int((sizes > MISSED * size).sum())]
 

@@ -237,7 +237,7 @@ def _loudest(
         value = unmasked(forward.values[node]).abs()
         block = list(blocks(value, forward.axes[node] or (), forward.spec.groups))[number]
         loud = neurons_last(block, dim, forward.spec.groups).reshape(-1, *sizes).amax(0)
-        sound = torch.minimum(sound, loud / loud.max().clamp(min=1e-300))
+        sound = torch.minimum(sound, (loud / loud.max().clamp(min=1e-300)).cpu())
     chosen = sound.flatten().topk(min(NEURONS_ASKED, sizes[-1])).indices
     return [(1 - 2 * (torch.arange(sound.numel()) == each).long()).reshape(sizes) for each in chosen]
 
@@ -246,7 +246,7 @@ def _alike(found: Tensor, expected: Tensor) -> bool:
     if not found.is_floating_point():
         return torch.equal(found, expected)
     # Masked scores are infinite on both sides, or as good as that: beside them all others would be alike.
-    sizes = expected.abs().clamp(min=unmasked(expected).abs().max())
+    sizes = expected.abs().clamp(min=unmasked(expected).abs().max()).where(expected.isfinite(), 0)
     return bool(((found == expected) | ((found - expected).abs() <= TOLERANCE * sizes)).all())
 
 
