@@ -50,17 +50,18 @@ def load(spec: File, data_dir: Path | None) -> Dataset:
         raise UserError(
             f"{spec.path} has images of {shape}, with channels last; write x.transpose(0, 3, 1, 2), channels first."
         )
-    parts = _parts(arrays, spec)
+    parts, image, n_classes = _parts(arrays, spec), spec.image, spec.n_classes
     samples: dict[str, Any] = {f"x_{name}": _inputs(x, spec.path) for name, (x, _) in parts.items()}
-    samples |= {f"y_{name}": y for name, y in _targets({name: y for name, (_, y) in parts.items()}, spec).items()}
-    mean, std = mean_and_std(samples["x_train"], channels=1 if spec.image is None else spec.image[0])
+    targets = _targets({name: y for name, (_, y) in parts.items()}, spec, n_classes)
+    samples |= {f"y_{name}": y for name, y in targets.items()}
+    mean, std = mean_and_std(samples["x_train"], channels=1 if image is None else image[0])
     return Dataset(
         **samples,
-        task="regression" if spec.n_classes is None else "classification",
-        n_classes=spec.n_classes or 1,
+        task="regression" if n_classes is None else "classification",
+        n_classes=n_classes or 1,
         mean=mean,
         std=std,
-        image=spec.image,
+        image=image,
         provenance={"source": "file", "path": spec.path, "seed": spec.seed, "inputs_sha256": content_digest(arrays)},
     )
 
@@ -86,7 +87,7 @@ def _inputs(x: np.ndarray, path: str) -> Shaped[np.ndarray, "n d"]:
     return np.ascontiguousarray(x.reshape(len(x), math.prod(x.shape[1:])), None if x.dtype == np.uint8 else np.float32)
 
 
-def _targets(y: dict[str, np.ndarray], spec: File) -> dict[str, np.ndarray]:
+def _targets(y: dict[str, np.ndarray], spec: File, n_classes: int | None) -> dict[str, np.ndarray]:
     """Labels as int64, or real numbers as float32."""
     kinds = {part.dtype.kind for part in y.values()}
     flat = {name: part.reshape(len(part), math.prod(part.shape[1:])) for name, part in y.items()}
@@ -99,10 +100,10 @@ def _targets(y: dict[str, np.ndarray], spec: File) -> dict[str, np.ndarray]:
     whole = all((part == part.round()).all() for part in targets.values())
     if kinds == {"f"} and whole and spec.task is None:
         raise UserError(f"{spec.path} has real targets that are whole numbers; say task: classification or regression.")
-    if spec.n_classes is None:
+    if n_classes is None:
         return {name: part.astype(np.float32) for name, part in targets.items()}
     labels = np.unique(targets["train"])
-    if not whole or len(labels) < 2 or not np.array_equal(labels, np.arange(spec.n_classes)):
+    if not whole or len(labels) < 2 or not np.array_equal(labels, np.arange(n_classes)):
         ends = f" from {labels[0]} to {labels[-1]}" if len(labels) else ""
         raise UserError(
             f"{spec.path} has {len(labels)} different targets{ends} in its training part; classes are 0, 1, ..., at "

@@ -48,18 +48,15 @@ class Network(Settings):
             return None
         if image is None:
             return f"network.name = {self.name} reads images, but its samples are none; use mlp"
-        channels = getattr(self, "channels", image[0])
-        if channels != image[0]:
-            return f"network.channels = {channels}, but its images have {image[0]}"
-        return _not_square(image)
+        return _misfit(getattr(self, "channels", image[0]), image)
 
 
-def _not_square(image: tuple[int, int, int]) -> str | None:
-    return (
-        None
-        if image[1] == image[2]
-        else f"it reads square images, but these have {image[1]} x {image[2]} pixels; use mlp"
-    )
+def _misfit(channels: int, image: tuple[int, int, int]) -> str | None:
+    if channels != image[0]:
+        return f"network.channels = {channels}, but its images have {image[0]}"
+    if image[1] != image[2]:
+        return f"it reads square images, but these have {image[1]} x {image[2]} pixels; use mlp"
+    return None
 
 
 class MLP(Network):
@@ -225,13 +222,9 @@ class CausalTransformer(Network):
             return None
         if image is None:
             return "network.patch cuts images, but its samples are none"
-        if self.channels != image[0]:
-            return f"network.channels = {self.channels}, but its images have {image[0]}"
-        if image[1] != image[2]:
-            return _not_square(image)
         if math.gcd(image[1], self.patch) != self.patch:
             return f"network.patch = {self.patch} does not divide the {image[1]} pixels of a side of its images"
-        return None
+        return _misfit(self.channels, image)
 
 
 NETWORKS: tuple[type[Network], ...] = (

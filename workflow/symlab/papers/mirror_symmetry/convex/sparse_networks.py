@@ -248,10 +248,10 @@ def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, s
     """
     data = job.datasets[dataset]
     (x, y), test = (tuple(map(torch.from_numpy, data.split(name))) for name in ("train", "test"))
-    if settings.width % 4 or x.shape[1] % 4 or math.isqrt(x.shape[1]) ** 2 != x.shape[1]:
+    if settings.width % BLOCK or x.shape[1] % BLOCK or math.isqrt(x.shape[1]) ** 2 != x.shape[1]:
         raise UserError(
-            f"sparse_networks has blocks of 4 x 4 weights and reads the rows of square images: its width "
-            f"({settings.width}) and the pixels of {dataset} ({x.shape[1]}) are multiples of 4, the pixels a square."
+            f"sparse_networks has blocks of {BLOCK} x {BLOCK} weights and reads the rows of square images: its width "
+            f"({settings.width}) and the pixels of {dataset} ({x.shape[1]}) are multiples of {BLOCK}, these a square."
         )
     constraint = constraint_of(structure, settings.width, x.shape[1])
     drawn = torch_generator(job.study, "sparse networks", seed)
