@@ -22,7 +22,7 @@ from symlab.papers.mirror_symmetry.online.runs import (
     told_apart,
     with_law,
 )
-from symlab.papers.mirror_symmetry.small.fig_04_plasticity import told_together
+from symlab.papers.mirror_symmetry.small.fig_04_plasticity import spread
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -91,19 +91,19 @@ def _courses(rows: pd.DataFrame, looks: dict[str, Look]) -> Panel:
     shown = [rates[place] for place in np.linspace(0, len(rates) - 1, COURSES).round().astype(int)]
 
     def draw(axis: Axes) -> None:
-        ends = {}
+        ends, colors = dict[str, float](), {}
         for rate, color in zip(shown, ordered_colors(len(shown)), strict=True):
             of = rows[rows["lr"] == rate]
             mean = of.groupby("step")["median_log_mirror"].mean()
             axis.plot(mean.index, mean, color=color, marker="o", markersize=2, linestyle="")
-            ends[f"λ = {rate:.2g}"] = float(mean.iloc[-1])
+            ends[f"λ = {rate:.2g}"], colors[f"λ = {rate:.2g}"] = float(mean.iloc[-1]), color
             start, steps = np.log(MEDIAN_OF_CHI / of["d"].iloc[0]), np.array([0, of["step"].max()])
             if of["growth"].iloc[0] < 0:
                 axis.plot(steps, start + 2 * of["growth"].iloc[0] * steps, color=color, marker="", linewidth=0.8)
-        low, span = min(ends.values()), max(ends.values()) - min(ends.values()) or 1.0
-        for names, height in told_together((pd.Series(ends) - low) / span):
-            place = last, low + span * height
-            axis.annotate(names, place, (4, 0), textcoords="offset points", va="center", fontsize=6)
+        span = max(ends.values()) - min(ends.values()) or 1.0
+        for name, height in spread(pd.Series(ends), 0.07 * span):
+            place, color = (last, height), colors[name]
+            axis.annotate(name, place, (4, 0), textcoords="offset points", va="center", fontsize=6, color=color)
 
     last = rows["step"].max()
     axes = {

@@ -72,33 +72,25 @@ def _dead_against_task(tables: Tables, style: Style) -> Figure:
     end = dead["task"].max()
 
     def name_lines(axis: Axes) -> None:
-        for names, height in told_together(last):
-            axis.annotate(names, (end, height), (5, 0), textcoords="offset points", va="center", fontsize=6)
+        for name, height in spread(last, 0.07 * top):
+            color = looks[name].color
+            axis.annotate(name, (end, height), (5, 0), textcoords="offset points", va="center", fontsize=6, color=color)
 
-    shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05, 1.02), "xlim": (1, end * 1.75)}
+    top = float(left["share"].max())
+    shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05 * top, 1.1 * top), "xlim": (1, end * 1.75)}
     reached = {**tasks, "ylabel": "loss reached on the task", "yscale": "log"}
     grid = [
         Panel(left, "task", "share", shares, options=options, more=name_lines),
-        Panel(right, "task", "loss", reached, options=options),
+        Panel(right, "task", "loss", reached, options={**options, "band": False}),
     ]
     return draw_grid([grid], looks, sharex=False, sharey=False, height=2.6)
 
 
-def told_together(last: pd.Series, room: float = 0.09) -> list[tuple[str, float]]:
-    """What stands at the end of lines, and where: those that end within some room have one text of several lines."""
-    groups: list[list[str]] = []
-    for name in last.sort_values().index:
-        if groups and last[name] - last[groups[-1][-1]] < room:
-            groups[-1].append(name)
-        else:
-            groups.append([name])
-    told, lowest = [], -0.05
-    for names in groups:
-        lines = [", ".join(reversed(names[at : at + 2])) for at in range(0, len(names), 2)]
-        half = 0.03 * len(lines)
-        middle = max(float(last[names].mean()), lowest + half)
-        told.append(("\n".join(reversed(lines)), middle))
-        lowest = middle + half + 0.01
+def spread(last: pd.Series, room: float) -> list[tuple[str, float]]:
+    """Names at the ends of lines and where they stand, from the lowest up: no two nearer than ``room``."""
+    told: list[tuple[str, float]] = []
+    for name, height in last.sort_values().items():
+        told.append((str(name), max(float(height), told[-1][1] + room) if told else float(height)))
     return told
 
 
