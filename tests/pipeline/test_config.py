@@ -177,6 +177,30 @@ def test_a_block_of_another_form_and_a_misspelt_figure_are_told(key, value, word
         parse({key: value})
 
 
+LISTED = {"source": "coherence", "embedding": "exact_copy", "t": 2}
+
+
+@pytest.mark.parametrize(
+    ("source", "experiment", "reason"),
+    [
+        (LISTED, "neural_collapse.runs", "classes"),
+        (LISTED, "mirror_symmetry.sparse_networks", "classes"),
+        ({"source": "imdb", "context": 8}, "mirror_symmetry.sparse_networks", "8 inputs"),
+        ({"source": "digits"}, "centre_gaps", "subspace"),
+        (LISTED, "centre_gaps", None),
+        ({"source": "digits"}, "mirror_symmetry.sparse_networks", None),
+    ],
+)
+def test_data_that_an_experiment_cannot_read_are_told_before_any_job(source, experiment, reason):
+    settings = {"network": "rn1", "L": [2], "per_class": 3} if experiment.endswith("runs") else {}
+    changes = {"datasets.own": source, "studies.own.dataset": "own", f"studies.own.{experiment}": settings}
+    if reason is None:
+        assert parse(changes).studies["own"].datasets() == ["own"]
+        return
+    with pytest.raises(UserError, match=rf"studies\.own\.{re.escape(experiment)} on data set own: .*{reason}"):
+        parse(changes)
+
+
 def test_errors_name_the_file():
     with pytest.raises(UserError, match=r"^Config my\.yaml: unknown key colour; known keys are results, "):
         parse_config({**TINY, "colour": 1}, "Config my.yaml")

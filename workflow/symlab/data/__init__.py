@@ -27,6 +27,8 @@ class Source(Settings):
     """``module:function`` of (these settings, data_dir), which gives a Dataset."""
     files: ClassVar[tuple[int, int, int] | None] = None
     """(channels, height, width) of the images in its files; None where the inputs are no images."""
+    subspace: ClassVar[bool] = False
+    """Whether the subspace of its inputs is known."""
 
     @property
     def image(self) -> tuple[int, int, int] | None:
@@ -77,6 +79,7 @@ class Gmm(Source):
     n_val: int = Field(5_000, ge=0, description="Validation samples.")
     n_test: Positive = Field(10_000, description="Test samples.")
     loader: ClassVar[str] = "symlab.data.gmm:load"
+    subspace: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -101,6 +104,7 @@ class Coherence(Source):
     n_train: Positive = Field(1024, description="Training samples.")
     n_test: Positive = Field(2048, description="Test samples.")
     loader: ClassVar[str] = "symlab.data.coherence:load"
+    subspace: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -159,6 +163,7 @@ class MnistCoherence(Source):
     target_nu: Fraction = Field(0.111, description="Coherence of the input subspace after rotation.")
     explained_variance: Fraction = Field(0.9, description="Explained variance that defines the input subspace.")
     loader: ClassVar[str] = "symlab.data.mnist_coherence:load"
+    subspace: ClassVar[bool] = True
     n_classes: ClassVar[int] = 10
 
     @property

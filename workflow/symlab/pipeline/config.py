@@ -199,7 +199,7 @@ def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], d
             keys.seeds_per_job,
             tuple(keys.snapshots),
         )
-    check_study(study, where)
+    check_study(study, datasets, where)
     return study
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from symlab.data import Source
 from symlab.errors import UserError
 from symlab.networks import MLP
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, maker_of, switches
@@ -44,8 +46,11 @@ def check_variant(variant: Variant, where: str) -> None:
             raise UserError(f"{where}: {error}") from None
 
 
-def check_study(study: Study, where: str) -> None:
+def check_study(study: Study, sources: Mapping[str, Source], where: str) -> None:
     """Refuse measures that contradict each other or the variants, and figures without the tables that they need.
+
+    Args:
+        sources: settings of the data sets by name.
 
     Raises:
         UserError: names the key, or the figure and what it lacks.
@@ -68,6 +73,10 @@ def check_study(study: Study, where: str) -> None:
             study.points(experiment)
         except UserError as error:
             raise UserError(f"{where}.{experiment.key} is not allowed: {error}") from None
+        for dataset in study.datasets() if experiment.datasets else []:
+            for grid in study.grids(experiment):
+                if (misfit := grid.misfit_with(sources[dataset])) is not None:
+                    raise UserError(f"{where}.{experiment.key} on data set {dataset}: {misfit}.")
     given = set(study.tables())
     for figure in study.figures:
         if lacking := [table for table in FIGURES[figure].tables if table not in given]:

@@ -114,16 +114,19 @@ class Study:
         """The experiments that are switched on."""
         return [experiment for key, experiment in EXPERIMENTS.items() if key in self.settings]
 
+    def grids(self, experiment: Experiment) -> list[PointSettings]:
+        """The settings of an experiment that is switched on, of which it may have several."""
+        chosen = self.settings[experiment.key]
+        return [each for each in (chosen if isinstance(chosen, list) else [chosen]) if isinstance(each, PointSettings)]
+
     def points(self, experiment: Experiment) -> list[Point]:
         """The points of an experiment that is switched on.
 
         Raises:
             UserError: its settings name a data set that the study has not.
         """
-        chosen = self.settings[experiment.key]
         names = self.datasets() if experiment.datasets else []
-        listed = chosen if isinstance(chosen, list) else [chosen]
-        return [point for each in listed if isinstance(each, PointSettings) for point in each.points(names)]
+        return [point for each in self.grids(experiment) for point in each.points(names)]
 
     def joined_tables(self) -> list[str]:
         """Tables that are put together from those of the variants' blocks."""

@@ -36,6 +36,13 @@ class PointSettings(Settings):
         """
         return None
 
+    def misfit_with(self, source: Any) -> str | None:
+        """Why they do not go with the data set of these settings (``data.Source``); None if they do.
+
+        Experiments on data read its classes, unless they say otherwise.
+        """
+        return None if getattr(source, "n_classes", None) else "it reads classes, which these samples have not"
+
     def common(self) -> dict[str, Any]:
         """The spec of what all points share."""
         return {key: value for key, value in self.spec().items() if key not in self.by.values()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -197,6 +198,8 @@ class Solvers(PointSettings):
 ENTRIES, ROWS, BLOCKS, PAIRS = "entries", "neurons", "blocks of 4 x 4", "pairs of neurons"
 COSINES, RANK = "cosines from a file", "rank of QᵀK"
 PROXIMAL, PRUNED = "proximal SGD", "magnitude pruning"
+BLOCK = 4
+"""Outputs and inputs of a block of weights."""
 
 
 class SparseNetworks(PointSettings):
@@ -205,7 +208,7 @@ class SparseNetworks(PointSettings):
     by: ClassVar = {"structure": "structures", "seed": "seeds"}
     structures: ClassVar = (ENTRIES, ROWS, BLOCKS, PAIRS, COSINES, RANK)
     counts: ClassVar = {"steps": "steps", "strengths": "strengths", "seeds": "seeds"}
-    width: Several = Field(64, description="Hidden neurons.")
+    width: int = Field(64, ge=BLOCK, multiple_of=BLOCK, description="Hidden neurons.")
     steps: Several = Field(4000, description="Steps of every method.")
     batch: Positive = Field(64, description="Samples of a step, drawn with replacement.")
     lr: Amount = Field(0.1, description="Rate of SGD.")
@@ -216,6 +219,15 @@ class SparseNetworks(PointSettings):
         [0.0, 0.5, 0.75, 0.9, 0.95, 0.98], min_length=2, description="Shares that are set to 0, the smallest ones."
     )
     seeds: Positive = Field(3, description="Draws of batches and initial weights.")
+
+    def misfit_with(self, source: Any) -> str | None:
+        if (misfit := super().misfit_with(source)) is not None:
+            return misfit
+        if source.inputs % BLOCK or math.isqrt(source.inputs) ** 2 != source.inputs:
+            return (
+                f"it reads rows of square images and blocks of {BLOCK} inputs, but samples have {source.inputs} inputs"
+            )
+        return None
 
 
 ManySteps = Annotated[int, Field(ge=1000, multiple_of=1000)]

@@ -26,14 +26,9 @@ def draw_centre_gaps(
     The same F gives both gaps.
 
     Raises:
-        UserError: the data set has no known subspace, or fixed_fraction leaves no entry of its inputs.
+        UserError: fixed_fraction leaves no entry of its inputs.
     """
-    extras = job.datasets[dataset].extras
-    if "U" not in extras:
-        raise UserError(
-            f"centre_gaps needs synthetic data with a known subspace, which {dataset} is not; set it to null."
-        )
-    U = torch.from_numpy(extras["U"]).double()
+    U = torch.from_numpy(job.datasets[dataset].extras["U"]).double()
     rows = []
     for draw in range(settings.draws):
         # The tuple is in the generators' names as it is written.

@@ -82,7 +82,7 @@ class NeuronPlaces(Settings):
 
 
 class CentreGaps(PointSettings):
-    """Gaps of randomly drawn centres on the data sets' true subspaces (synthetic data only)."""
+    """Gaps of randomly drawn centres on the data sets' true subspaces (gmm, coherence and mnist_coherence)."""
 
     by: ClassVar = {"fixed_fraction": "fixed_fraction", "m": "widths"}
     widths: Distinct[Several] = Field(
@@ -93,6 +93,9 @@ class CentreGaps(PointSettings):
     fixed_fraction: Distinct[Fraction] = Field(
         [0.125, 1.0], min_length=1, description="Shares of the weights that are fixed."
     )
+
+    def misfit_with(self, source: Any) -> str | None:
+        return None if source.subspace else "it needs a known subspace of the inputs, which these samples have not"
 
 
 class Hardness(PointSettings):

@@ -21,11 +21,11 @@ from scipy.fft import dct
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.convex.proximal import shrink, shrink_groups, shrink_spectrum
 from symlab.papers.mirror_symmetry.convex.solvers import PAIR, Matrices
 from symlab.papers.mirror_symmetry.settings import (
+    BLOCK,
     BLOCKS,
     COSINES,
     ENTRIES,
@@ -43,8 +43,6 @@ from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
 from symlab.seeds import torch_generator
 
 Weights = Float[Tensor, "runs rows columns"]
-BLOCK = 4
-"""Outputs and inputs of a block."""
 PIECE = 1000
 """Samples whose classes are told at once."""
 
@@ -248,11 +246,6 @@ def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, s
     """
     data = job.datasets[dataset]
     (x, y), test = (tuple(map(torch.from_numpy, data.split(name))) for name in ("train", "test"))
-    if settings.width % BLOCK or x.shape[1] % BLOCK or math.isqrt(x.shape[1]) ** 2 != x.shape[1]:
-        raise UserError(
-            f"sparse_networks has blocks of {BLOCK} x {BLOCK} weights and reads the rows of square images: its width "
-            f"({settings.width}) and the pixels of {dataset} ({x.shape[1]}) are multiples of {BLOCK}, these a square."
-        )
     constraint = constraint_of(structure, settings.width, x.shape[1])
     drawn = torch_generator(job.study, "sparse networks", seed)
     parameters = [(constraint.shape, (2 / constraint.shape[-1]) ** 0.5), *constraint.rest(int(y.max()) + 1)]
