@@ -19,7 +19,6 @@ PUBLIC = {
     # The plain form of what activation moments do without a copy, which tests compare with.
     "symlab.symmetries.symmetry_spec.columns",
     # These wait: one paper alone uses them, and they are to be moved into its room or taken up by others.
-    "symlab.plotting.style.leave_out",
     "symlab.identifiability.gram",
     "symlab.identifiability.realization.InputSensitivities",
     "symlab.identifiability.realization.input_sensitivities",

@@ -200,17 +200,6 @@ def panels(
     return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
 
 
-def leave_out(axes: np.ndarray, used: Sequence[int]) -> None:
-    """Take all panels but the first ``used`` of each row off a grid; the lowest left in a column shows the x axis."""
-    for row, column in np.ndindex(axes.shape):
-        axis: Any = axes[row, column]
-        if column >= used[row]:
-            axis.remove()
-        elif all(column >= below for below in used[row + 1 :]):
-            axis.xaxis.label.set_visible(True)
-            axis.tick_params(labelbottom=True)
-
-
 def wrap_sentences(sentences: Sequence[str], width: float, style: Style) -> str:
     """Sentences that are not empty, each beginning a line, in lines that fit into a width in inches."""
     return _wrap(sentences, width, style.font_size - 1)

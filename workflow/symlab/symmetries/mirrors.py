@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.func import grad, jacrev
+from torch.func import grad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from symlab.symmetries.actions import Action, act
@@ -181,22 +181,6 @@ def basis(mirror: Mirror, like: State) -> tuple[Float[Tensor, "d k"], Float[Tens
     P = torch.stack([flat(mirror.off(unflat(row, like))) for row in torch.eye(d, dtype=torch.float64)])
     values, vectors = torch.linalg.eigh((P + P.T) / 2)
     return vectors[:, values > 0.5], vectors[:, values <= 0.5]
-
-
-def hessian_blocks(
-    loss: Loss, state: State, mirror: Mirror
-) -> tuple[Float[Tensor, "k k"], Float[Tensor, "k c"], Float[Tensor, "c c"]]:
-    """O^T H O, O^T H O_perp and O_perp^T H O_perp of the whole Hessian; for small networks.
-
-    On the mirror the middle one is 0 (Theorem 1, part 2).
-    """
-    off, on = basis(mirror, state)
-
-    def at(vector: Tensor) -> Tensor:
-        return loss(unflat(vector, state))
-
-    H = jacrev(grad(at))(flat(state))
-    return off.T @ H @ off, off.T @ H @ on, on.T @ H @ on
 
 
 def flat(state: State) -> Float[Tensor, " d"]:
