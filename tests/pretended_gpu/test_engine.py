@@ -27,7 +27,6 @@ MIRROR = {"name": "dcs", "mirrors": {"linears.1.weight": {"P": "pairs", "pairs":
 MLP = {"name": "mlp", "widths": [32, 32]}
 NORMED = {**MLP, "norm": "batchnorm"}
 SGD = {"optimizer": "sgd", "momentum": 0.9, "lr": 0.01}
-BY_NORM = {"momentum": 0, "weight_decay": 0, "lr_by": {"name": "weight_norm", "power": 1}}
 AUGMENT = {"augment": {"flip": True, "crop": 1}}
 REPLICAS = [Replica(0, seed) for seed in range(5)]
 
@@ -37,8 +36,6 @@ CASES = {
     "mirrors": (MLP, MIRROR, SGD),
     # By SGD: AdamW takes full steps along gradients that are nothing but rounding, as those before a batch norm are.
     "batch norm": (NORMED, W, SGD),
-    "noise": (MLP, W, {**SGD, "gradient_noise": 0.01}),
-    "rates by norm": (MLP, {"name": "standard"}, {**SGD, **BY_NORM}),
     "full batches": (MLP, W, {"batch_size": None, "epochs": 6}),
     "float64": (MLP, W, {"precision": "float64"}),
     "bf16": (MLP, W, {"precision": "bf16", **SGD}),

@@ -93,9 +93,9 @@ def test_a_trial_takes_all_kinds_of_steps_and_moves_nothing(monkeypatch, recipe,
     stack = OneByOne(Replicas([Replica(0, 0)], module, W, {}, {}, Standard(name="standard"), recipe), images)
     seen = []
 
-    def step(lr, inputs):
+    def step(lr, *inputs):
         seen.append(tuple(inputs[0].shape))
-        return OneByOne.step(stack, lr, inputs)
+        return OneByOne.step(stack, lr, *inputs)
 
     monkeypatch.setattr(stack, "step", step)
     Trial(stack, 1, images, recipe).everything()

@@ -45,16 +45,8 @@ class Replicas:
 class Stack(Protocol):
     """Networks that take one optimizer step together."""
 
-    trained_numbers: int
-    """Of each replica."""
-
-    def step(
-        self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Float[Tensor, "r p"] | None = None
-    ) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
-        """Train on what the objective's ``batches`` gives, with ``noise`` added to gradients of trained tensors.
-
-        Loss and number of hits of each replica before the step.
-        """
+    def step(self, lr: float | Tensor, *inputs: Tensor) -> tuple[Float[Tensor, " r"], Int[Tensor, " r"]]:
+        """Train on what the objective's ``batches`` gives; loss and number of hits of each replica before the step."""
 
     def state(self) -> State:
         """Effective state with a leading replica axis, on the CPU."""
@@ -112,15 +104,6 @@ class Objective(Protocol):
 
     def validate(self, stack: Stack, R: int) -> tuple[list[float], list[float]]:
         """Held-out loss and accuracy of each of R replicas; NaN where there is none."""
-
-
-def flat_step(stack: Stack, noisy: bool) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The stack's step as a function of the learning rate and tensors alone, the last of them noise if ``noisy``."""
-
-    def step(lr: float | Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-        return stack.step(lr, tensors[:-1], tensors[-1]) if noisy else stack.step(lr, tensors)
-
-    return step
 
 
 def steps_of_epoch(objective: Objective, recipe: Recipe) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pkgutil import resolve_name
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -14,7 +13,7 @@ from torch import Tensor
 from symlab.device import is_accelerator
 from symlab.errors import UserError
 from symlab.schemes.parametrisation import is_decayed, parameter_of
-from symlab.training.settings import UPDATES, Recipe, WeightNorm
+from symlab.training.settings import UPDATES, Recipe
 
 # float32 lanes of the widest CPU vector register (AVX-512).
 VECTOR = 16
@@ -45,27 +44,12 @@ class Optimizer:
         update = resolve_name(UPDATES[recipe.optimizer])
         self.updates = [update(recipe, tensors, *group) for group, tensors in groups.items()]
 
-    @property
-    def size(self) -> int:
-        """Trained numbers of each replica."""
-        return sum(tensor.numel() for tensor in self.trained) // self.R
-
     @torch.no_grad()
-    def step(self, lr: float | Tensor, noise: Float[Tensor, "r size"] | None = None) -> None:
-        """Move every tensor along its ``grad``; in a CUDA graph ``lr`` is a scalar tensor on the GPU.
-
-        Args:
-            noise: added to the gradients, after those of the penalties.
-        """
+    def step(self, lr: float | Tensor) -> None:
+        """Move every tensor along its ``grad``; in a CUDA graph ``lr`` is a scalar tensor on the GPU."""
         self.add_penalties()
-        if noise is not None:
-            self._add(noise)
-        if self.recipe.lr_by is not None:
-            self._scale([tensor.grad for tensor in self.trained], self._rate_factor(lr))
         for update in self.updates:
             update.step([tensor.grad for tensor in update.tensors], lr)
-        if self.recipe.sphere is not None:
-            self._scale(self.trained, self.recipe.sphere / self._norms(self.trained))
 
     @torch.no_grad()
     def add_penalties(self) -> None:
@@ -78,30 +62,6 @@ class Optimizer:
         """What the penalties add to each replica's loss."""
         values = [strength / 2 * t.reshape(self.R, -1).square().sum(dim=1) for t, strength in self.penalties]
         return sum(values, self.trained[0].new_zeros(self.R))
-
-    def _add(self, noise: Float[Tensor, "r size"]) -> None:
-        sizes = [tensor.numel() // self.R for tensor in self.trained]
-        for tensor, part in zip(self.trained, noise.split(sizes, dim=1), strict=True):
-            assert tensor.grad is not None
-            tensor.grad.add_(part.reshape(tensor.shape))
-
-    def _rate_factor(self, lr: float | Tensor) -> Float[Tensor, " r"]:
-        """What ``lr`` is multiplied by for each replica."""
-        rule = self.recipe.lr_by
-        norms = self._norms(self.trained)
-        if isinstance(rule, WeightNorm):
-            return norms**-rule.power
-        assert rule is not None
-        factor = norms / self._norms([tensor.grad for tensor in self.trained])
-        return factor if rule.largest is None else factor.clamp(max=rule.largest / lr)  # type: ignore[arg-type]
-
-    def _norms(self, tensors: list[Any]) -> Float[Tensor, " r"]:
-        """Of all tensors of a replica together."""
-        return torch.stack([tensor.reshape(self.R, -1).square().sum(dim=1) for tensor in tensors]).sum(dim=0).sqrt()
-
-    def _scale(self, tensors: list[Any], factors: Float[Tensor, " r"]) -> None:
-        for tensor in tensors:
-            tensor.mul_(factors.reshape(-1, *[1] * (tensor.dim() - 1)) if self.R > 1 else factors)
 
     def live(self) -> dict[str, Tensor]:
         """Momenta and step counts, themselves and not copies, by names that do not depend on the process."""

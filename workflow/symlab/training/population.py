@@ -107,15 +107,12 @@ class OnPopulation:
         (self.name,) = W
         self.problem = problem
         self.W = W[self.name].double().clone()
-        self.trained_numbers = self.W[0].numel()
         self.steps = torch.zeros(len(self.W), dtype=torch.int64)
         self.going = torch.ones(len(self.W), dtype=torch.bool)
         self.loss = torch.full((len(self.W),), torch.nan, dtype=torch.float64)
 
     @torch.no_grad()
-    def step(
-        self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Tensor | None = None
-    ) -> tuple[Float64[Tensor, " r"], Int64[Tensor, " r"]]:
+    def step(self, lr: float | Tensor, *inputs: Tensor) -> tuple[Float64[Tensor, " r"], Int64[Tensor, " r"]]:
         """Take an epoch's steps, whose inputs are given; the loss of each replica before its last one."""
         (batch,) = inputs
         hits = torch.zeros_like(self.steps)

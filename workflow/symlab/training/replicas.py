@@ -20,7 +20,6 @@ from itertools import islice
 
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.device import is_accelerator
@@ -38,7 +37,7 @@ from symlab.schemes.fixed_parts import (
 )
 from symlab.seeds import torch_generator
 from symlab.training.cuda_graph import captured_on_gpu
-from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies, flat_step, steps_of_epoch
+from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies, steps_of_epoch
 from symlab.training.polish import Polisher
 from symlab.training.precision import arithmetic
 from symlab.training.resume import Checkpoints, Progress, restore
@@ -224,7 +223,7 @@ class _Training:
 
     def _train(self, stack: Stack, members: Sequence[Replica], kept: int, last_stack: bool) -> None:
         run, progress, device = self.run, self.progress, self.objective.device
-        take_step = captured_on_gpu(flat_step(stack, run.recipe.gradient_noise > 0), device)
+        take_step = captured_on_gpu(stack.step, device)
         begins = progress.loss is None
         if progress.loss is None or progress.hits is None:
             progress.loss = torch.zeros(len(members), dtype=torch.float64, device=device)
@@ -239,7 +238,7 @@ class _Training:
             for batch in islice(batches, progress.batch, None):
                 step = (epoch - 1) * self.steps_per_epoch + progress.batch
                 rate = learning_rate(run.recipe, step, self.steps_per_epoch)
-                loss, correct = take_step(rate, *batch, *self._noise(stack, members, step))
+                loss, correct = take_step(rate, *batch)
                 progress.loss += loss * batch[0].shape[1]
                 progress.hits += correct
                 progress.batch += 1
@@ -253,15 +252,6 @@ class _Training:
                 torch.get_device_module(device).synchronize(device)
             self._end_epoch(stack, members, kept, (time.perf_counter() - began) / len(members))
         progress.next_stack()
-
-    def _noise(self, stack: Stack, members: Sequence[Replica], step: int) -> list[Float[Tensor, "r p"]]:
-        """Of one step for all trained numbers; each replica draws its own."""
-        std = self.run.recipe.gradient_noise
-        if not std:
-            return []
-        generators = [torch_generator(*self.run.key, "noise", r.mask_seed, r.seed, step) for r in members]
-        drawn = [std * torch.randn(stack.trained_numbers, generator=generator) for generator in generators]
-        return [torch.stack(drawn).to(self.objective.device)]
 
     def _end_epoch(self, stack: Stack, members: Sequence[Replica], kept: int, time_s: float) -> None:
         progress, epoch, key = self.progress, self.progress.epoch, self.run.key

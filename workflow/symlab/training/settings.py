@@ -47,20 +47,6 @@ class Augment(Settings):
     crop: int = Field(4, ge=0, description="Pixels of zeros put around an image before it is cropped back at random.")
 
 
-class WeightNorm(Settings):
-    """The learning rate over ``|theta|^power``, theta being all trained tensors of a network at the step."""
-
-    name: Literal["weight_norm"]
-    power: Amount = Field(description="Power of the norm; L - 2 for a network of degree L.")
-
-
-class Relative(Settings):
-    """The learning rate times ``|theta| / |gradient|``: each step changes theta by that share of its norm."""
-
-    name: Literal["relative"]
-    largest: Amount | None = Field(None, description="The rate is at most this; null: no limit.")
-
-
 class Polish(Settings):
     """L-BFGS in float64 on all samples, after the last epoch and before what is kept of it."""
 
@@ -97,13 +83,6 @@ class Recipe(Settings):
         description="Patterns on parameters' paths to lambda: lambda/2 |theta|^2 of what is trained there is added to "
         "the loss that is descended (not to the one that is reported). Of several patterns the first counts.",
     )
-    gradient_noise: float = Field(0, ge=0, description="Standard deviation of noise added to each gradient entry.")
-    lr_by: Annotated[WeightNorm | Relative, Field(discriminator="name")] | None = Field(
-        None, description="sgd without momentum and decay: a rate that follows the weights' norm; null for none."
-    )
-    sphere: Amount | None = Field(
-        None, description="Norm to which all trained tensors together are scaled after each step; null for none."
-    )
     epochs: int = Field(ge=0, description="Passes over the training data; 0 needs polish.")
     batch_size: Positive | None = Field(64, description="Samples of each step; null for all of them, in their order.")
     schedule: Schedule = Field(Constant(name="constant"), description="Course of the learning rate.")
@@ -118,19 +97,13 @@ class Recipe(Settings):
     )
 
     @model_validator(mode="after")
-    def _rate_of_plain_steps(self) -> Self:
-        if self.lr_by is not None and (self.optimizer != "sgd" or self.momentum or self.weight_decay):
-            raise ValueError("lr_by goes with optimizer: sgd, momentum: 0 and weight_decay: 0 (penalties may decay)")
-        return self
-
-    @model_validator(mode="after")
     def _deterministic(self) -> Self:
         if not self.epochs and self.polish is None:
             raise ValueError("epochs: 0 trains nothing without polish")
-        random = self.batch_size is not None or self.augment is not None or self.gradient_noise > 0
-        if self.polish is not None and (random or self.weight_decay or self.sphere is not None):
+        random = self.batch_size is not None or self.augment is not None
+        if self.polish is not None and (random or self.weight_decay):
             raise ValueError(
                 "polish minimises one loss: it goes with batch_size: null and weight_decay: 0 (penalties may decay), "
-                "without augment, gradient_noise and sphere"
+                "without augment"
             )
         return self

@@ -16,7 +16,6 @@ from torch import nn
 from symlab.device import is_accelerator
 from symlab.schemes.fixed_parts import Shapes, weight_shapes
 from symlab.training.cuda_graph import WARM_UP, captured_on_gpu
-from symlab.training.objective import flat_step
 from symlab.training.optimizer import VECTOR
 from symlab.training.settings import Recipe
 
@@ -84,15 +83,13 @@ class Trial:
 
     def __init__(self, stack: OneByOne | Together, R: int, data: TrainingData, recipe: Recipe):
         self.stack, self.data = stack, data
-        noisy = recipe.gradient_noise > 0
-        self.take_step = captured_on_gpu(flat_step(stack, noisy), data.device)
+        self.take_step = captured_on_gpu(stack.step, data.device)
         batch = torch.arange(min(recipe.batch_size or data.n, data.n), device=data.device).expand(R, -1)
         self.batch = [batch] if recipe.augment is None else [batch, torch.zeros_like(batch)]
-        self.noise = [torch.zeros(R, stack.trained_numbers, device=data.device)] if noisy else []
 
     def step(self, smaller: int = 0) -> None:
         """A step with a full batch, or one that lacks a few samples."""
-        self.take_step(0.0, *(drawn[:, smaller:] for drawn in self.batch), *self.noise)
+        self.take_step(0.0, *(drawn[:, smaller:] for drawn in self.batch))
 
     def everything(self) -> None:
         """Steps up to the first captured one, a smaller batch and an evaluation."""

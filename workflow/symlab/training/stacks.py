@@ -195,7 +195,6 @@ class OneByOne:
         self.factors = {name: [self.trained[each] for each in names_of(name, by)] for name, by in self.composed.items()}
         self._compose()
         self.optimizer = Optimizer(replicas.recipe, self.trained, replicas.fixed, R=1)
-        self.trained_numbers = self.optimizer.size
 
     def _compose(self) -> None:
         for name, (places, values) in self.pinned.items():
@@ -208,11 +207,9 @@ class OneByOne:
             outputs = self.module(x)
         return _widened(outputs)
 
-    def step(
-        self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Float[Tensor, "1 p"] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def step(self, lr: float | Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         loss, correct = self.descend(inputs)
-        self.optimizer.step(lr, noise)
+        self.optimizer.step(lr)
         self._compose()
         for tensor in (*self.parameters.values(), *self.trained.values()):
             tensor.grad = None
@@ -288,7 +285,6 @@ class Together:
         started = start(W, self.composed)
         self.trained = {name: tensor.clone().requires_grad_() for name, tensor in started.items()}
         self.optimizer = Optimizer(replicas.recipe, self.trained, replicas.fixed, self.R)
-        self.trained_numbers = self.optimizer.size
 
     def _on(self, tensor: Tensor) -> Tensor:
         tensor = tensor.to(self.device)
@@ -309,11 +305,9 @@ class Together:
             outputs = torch.func.vmap(forward)(parameters, self.buffers, x)
         return _widened(outputs)
 
-    def step(
-        self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Float[Tensor, "r p"] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def step(self, lr: float | Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         loss, correct = self.descend(inputs)
-        self.optimizer.step(lr, noise)
+        self.optimizer.step(lr)
         for tensor in self.trained.values():
             tensor.grad = None
         return loss, correct

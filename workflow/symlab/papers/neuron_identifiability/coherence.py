@@ -132,7 +132,6 @@ class SumsOfRelu:
         self.trained = start(W, self.composed)
         self.names = {name: names_of(name, self.composed[name]) if name in self.composed else [name] for name in W}
         self.optimizer = Optimizer(replicas.recipe, self.trained, replicas.fixed, self.R)
-        self.trained_numbers = self.optimizer.size
         m, d = W[WEIGHT].shape[1:]
         # Weights with the bias as their last column. Their gradient is transposed: that product is a third faster.
         self.weights = torch.empty(self.R, m, d + 1, dtype=dtype)
@@ -161,7 +160,7 @@ class SumsOfRelu:
         return self.neurons[R, samples]
 
     @torch.no_grad()
-    def step(self, lr: float | Tensor, inputs: Sequence[Tensor], noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def step(self, lr: float | Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         rows = inputs[0]
         samples = rows.shape[1]
         # Selecting takes a quarter of the time of indexing.
@@ -183,7 +182,7 @@ class SumsOfRelu:
                 gradients = self.composed[name].pull_back(gradients[0], *factors)
             for factor, of_factor in zip(factors, gradients, strict=True):
                 factor.grad = of_factor
-        self.optimizer.step(lr, noise)
+        self.optimizer.step(lr)
         self._compose()
         return loss, self.hits
 
