@@ -21,16 +21,13 @@ class Command:
 
     Attributes:
         help: a line for the list of commands.
-        description, epilog: what stands before and after its options.
-        add: adds its options.
-        run: ``module:function`` that takes them; imported when the command is run.
+        description: what stands before its options.
+        add: adds its options; the function of its name in the module of its name takes them.
     """
 
     help: str
     description: str
     add: Callable[[argparse.ArgumentParser], None]
-    run: str
-    epilog: str = ""
 
 
 class _Version(argparse.Action):
@@ -48,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     main = argparse.ArgumentParser(
         prog="symlab",
         description=texts.DESCRIPTION,
-        epilog=texts.EXAMPLE.partition("\nwrites")[0],
+        epilog=f"example:\n{texts.EXAMPLES['align']}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     text = "show the version and what multiplies, and exit"
@@ -60,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
                 name,
                 help=command.help,
                 description=command.description,
-                epilog=command.epilog,
+                epilog=texts.epilog(name),
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
         )
@@ -87,9 +84,7 @@ def _add_align(align: argparse.ArgumentParser) -> None:
         "is printed beside it",
     )
     learning.add_argument(
-        "--untrained",
-        metavar="FILE",
-        help="file or folder: weights of that network (default: as --model builds it)",
+        "--untrained", metavar="FILE", help="file or folder: weights of that network (default: as --model builds it)"
     )
     path = align.add_argument_group("the line from A to B")
     path.add_argument(
@@ -324,52 +319,25 @@ def _add_overwrite(command: argparse.ArgumentParser) -> None:
 
 COMMANDS = {
     "align": Command(
-        "align two trained networks of your own and draw the barrier between them",
-        texts.ALIGN,
-        _add_align,
-        "symlab.cli.align:align",
-        texts.EXAMPLE,
+        "align two trained networks of your own and draw the barrier between them", texts.ALIGN, _add_align
     ),
     "merge": Command(
-        "average several trained networks of your own in one order of their neurons",
-        texts.MERGE,
-        _add_merge,
-        "symlab.cli.merge:merge",
-        texts.MERGED,
+        "average several trained networks of your own in one order of their neurons", texts.MERGE, _add_merge
     ),
     "diagnose": Command(
-        "tell which neurons two trained networks of your own have in the same place",
-        texts.DIAGNOSE,
-        _add_diagnose,
-        "symlab.cli.diagnose:diagnose",
-        texts.DIAGNOSED,
+        "tell which neurons two trained networks of your own have in the same place", texts.DIAGNOSE, _add_diagnose
     ),
     "escape": Command(
-        "forecast when a network of your own leaves the saddle at the origin, and how",
-        texts.ESCAPE,
-        _add_escape,
-        "symlab.cli.escape:escape",
-        texts.ESCAPES,
+        "forecast when a network of your own leaves the saddle at the origin, and how", texts.ESCAPE, _add_escape
     ),
     "mirrors": Command(
-        "tell which neurons of a network of your own SGD will merge at given settings",
-        texts.MIRRORS,
-        _add_mirrors,
-        "symlab.cli.mirrors:mirrors",
-        texts.MIRRORED,
+        "tell which neurons of a network of your own SGD will merge at given settings", texts.MIRRORS, _add_mirrors
     ),
     "collapse": Command(
-        "tell how far a classifier of your own is from neural collapse, layer by layer",
-        texts.COLLAPSE,
-        _add_collapse,
-        "symlab.cli.collapse:collapse",
-        texts.COLLAPSED,
+        "tell how far a classifier of your own is from neural collapse, layer by layer", texts.COLLAPSE, _add_collapse
     ),
     "trace": Command(
-        "print the symmetries of a network of your own, permutations, signs and linear maps",
-        texts.TRACE,
-        _add_trace,
-        "symlab.cli.trace:trace",
+        "print the symmetries of a network of your own, permutations, signs and linear maps", texts.TRACE, _add_trace
     ),
 }
 
@@ -384,8 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.command is None:
             parser().print_help()
             return
-        module, _, function = COMMANDS[options.command].run.partition(":")
-        getattr(import_module(module), function)(options)
+        getattr(import_module(f"symlab.cli.{options.command}"), options.command)(options)
     except UserError as error:
         sys.exit(f"Error: {error}")
     except KeyboardInterrupt:

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from symlab.artifacts import write_table, write_tensors, write_text
 from symlab.cli.figure import path_figure
 from symlab.cli.files import CONFIG, all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
+from symlab.cli.texts import results_of
 from symlab.connectivity.barrier import barriers
 from symlab.errors import UserError
 from symlab.own.align import align_models, check_group
@@ -24,22 +25,7 @@ from symlab.own.report import of_alignment
 from symlab.own.weights import Weights, unshared
 from symlab.plotting.style import Style, apply_style, save
 
-RESULTS = (
-    "permuted.safetensors",
-    "permuted",
-    "permutations.safetensors",
-    "signs.safetensors",
-    "reference.safetensors",
-    "transforms.safetensors",
-    "learned.csv",
-    "spec.json",
-    "matching.csv",
-    "curve.csv",
-    "barriers.csv",
-    "run.json",
-    "curve.png",
-    "curve.pdf",
-)
+RESULTS = results_of("align")
 LOSSES = {"classification": "cross-entropy", "regression": "squared error"}
 
 

@@ -9,11 +9,12 @@ from matplotlib.figure import Figure
 
 from symlab.artifacts import write_table, write_text
 from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.cli.texts import results_of
 from symlab.own.collapse import Collapse, collapse_models
 from symlab.plotting.log_axes import scale_log
 from symlab.plotting.style import PAGE, Style, apply_style, legend, line_entry, palette, panels, save
 
-RESULTS = ("layers.csv", "parts.csv", "collapse.png", "collapse.pdf", "run.json")
+RESULTS = results_of("collapse")
 NAMED = 16
 """Layers whose names the figure has room for."""
 

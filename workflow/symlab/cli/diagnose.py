@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 
 from symlab.artifacts import write_table, write_text
 from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.cli.texts import results_of
 from symlab.own.diagnose import diagnose_models
 from symlab.plotting.style import COLUMN, Style, apply_style, legend, mark_entry, palette, panels, save
 
-RESULTS = ("neurons.csv", "neurons.png", "neurons.pdf", "run.json")
+RESULTS = results_of("diagnose")
 MOST_PANELS = 12
 
 

@@ -11,12 +11,13 @@ import numpy as np
 from symlab.alignment.universe import Universe
 from symlab.artifacts import write_table, write_tensors, write_text
 from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
+from symlab.cli.texts import results_of
 from symlab.connectivity.combine import Averaging
 from symlab.errors import UserError
 from symlab.own.merge import merge_models
 from symlab.own.weights import Weights
 
-RESULTS = ("merged.safetensors", "merged", "permutations.safetensors", "spec.json", "scores.csv", "run.json")
+RESULTS = results_of("merge")
 
 
 def merge(options: Namespace) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from symlab.artifacts import write_table, write_text
 from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.cli.texts import results_of
 from symlab.own.mirrors import SGD, mirrors_of_models
 
-RESULTS = ("pairs.csv", "zeros.csv", "run.json")
+RESULTS = results_of("mirrors")
 
 
 def mirrors(options: Namespace) -> None:
