@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from symlab import __version__
+from symlab.data.folder import sha256_of
 from symlab.errors import UserError
 from symlab.own.models import Models, load_models
 from symlab.own.weights import Weights
@@ -107,11 +107,7 @@ def _replace(old: Path, new: Path) -> None:
 
 def sha256(weights: Weights) -> str:
     """Of the file; of several the sums of all, in the order of their names."""
-    sums = []
-    for path in weights.files:
-        with path.open("rb") as file:
-            sums.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return " ".join(sums)
+    return " ".join(sha256_of([path]) for path in weights.files)
 
 
 def run_as_json(options: Namespace) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from symlab.artifacts import content_digest
 from symlab.data import Images
 from symlab.data.cifar10 import IMAGE, N_CLASSES
 from symlab.data.dataset import Dataset
-from symlab.data.folder import find_file
+from symlab.data.folder import find_file, sha256_of
 from symlab.data.images import Labelled, split_images
 from symlab.errors import UserError
 
@@ -36,7 +35,7 @@ def load(spec: Images, data_dir: Path | None) -> Dataset:
     train, test = (read_parquet(path, n_images) for path, n_images in zip(paths, N_IMAGES, strict=True))
     pixels = {"train": train.x, "test": test.x, "train_labels": train.y, "test_labels": test.y}
     provenance = {
-        "inputs_sha256": {path.name: _sha256(path) for path in paths},
+        "inputs_sha256": {path.name: sha256_of([path]) for path in paths},
         "decoded_sha256": content_digest(pixels),
     }
     return split_images((train, test), spec, "cifar10-jpeg", N_CLASSES, IMAGE, provenance)
@@ -113,8 +112,3 @@ def _locate(data_dir: Path | None) -> list[Path]:
         + (f", {data_dir}, or into its subfolder cifar10-jpeg" if data_dir is not None else "")
         + "; or set source: cifar10 in the config, which is downloaded."
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,14 @@ class Dataset:
         self._check_image()
         if "rotation" in self.extras and self.extras["rotation"].shape != (self.n_inputs, self.n_inputs):
             raise UserError(f"The rotation of a data set with {self.n_inputs} inputs must be square of that size.")
+
+    @classmethod
+    def of_rows(cls, x: np.ndarray, y: np.ndarray, rows: Sequence[np.ndarray], **rest: Any) -> Dataset:
+        """Samples [n, d] and targets [n] whose rows of the train, val and test split are given."""
+        splits = dict(zip(SPLITS, rows, strict=True))
+        arrays = {f"x_{name}": x[of_split] for name, of_split in splits.items()}
+        arrays |= {f"y_{name}": y[of_split] for name, of_split in splits.items()}
+        return cls(**arrays, **rest)
 
     @property
     def n_inputs(self) -> int:

@@ -19,15 +19,10 @@ def load(spec: Digits, data_dir: Path | None) -> Dataset:
 
     images, labels = load_digits(return_X_y=True)
     x, y = images.astype(np.float32), labels.astype(np.int64)
-    train, val, test = random_split(len(x), tenth(len(x)), tenth(len(x)), numpy_rng("split", "digits", spec.seed))
-    mean, std = mean_and_std(x[train])
-    return Dataset(
-        x_train=x[train],
-        y_train=y[train],
-        x_val=x[val],
-        y_val=y[val],
-        x_test=x[test],
-        y_test=y[test],
+    rows = random_split(len(x), tenth(len(x)), tenth(len(x)), numpy_rng("split", "digits", spec.seed))
+    mean, std = mean_and_std(x[rows[0]])
+    return Dataset.of_rows(
+        *(x, y, rows),
         task="classification",
         n_classes=10,
         mean=mean,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,3 +30,12 @@ def find_file(data_dir: Path | None, candidates: Iterable[str]) -> Path | None:
     if data_dir is None:
         return None
     return next((path for name in candidates if (path := data_dir / name).is_file()), None)
+
+
+def sha256_of(paths: Iterable[Path]) -> str:
+    """Of the contents of files, one after another."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()

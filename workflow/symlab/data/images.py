@@ -40,18 +40,12 @@ def split_images(
     """
     train_files, test_files = files
     x, y = np.concatenate([train_files.x, test_files.x]), np.concatenate([train_files.y, test_files.y])
-    train, val, test = _indices(y, len(train_files.y), spec, name, n_classes)
+    rows = _indices(y, len(train_files.y), spec, name, n_classes)
     if spec.side is not None:
         x, image = average_blocks(x, image, spec.side), (image[0], spec.side, spec.side)
-    x_train = x[train]
-    mean, std = mean_and_std(x_train, channels=image[0])
-    return Dataset(
-        x_train=x_train,
-        y_train=y[train],
-        x_val=x[val],
-        y_val=y[val],
-        x_test=x[test],
-        y_test=y[test],
+    mean, std = mean_and_std(x[rows[0]], channels=image[0])
+    return Dataset.of_rows(
+        *(x, y, rows),
         task="classification",
         n_classes=n_classes,
         mean=mean,

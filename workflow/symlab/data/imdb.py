@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from jaxtyping import Float32, Int64
 
 from symlab.data import Imdb
 from symlab.data.dataset import Dataset
-from symlab.data.folder import find_file
+from symlab.data.folder import find_file, sha256_of
 from symlab.data.splits import balanced_subset, random_split, tenth
 from symlab.errors import UserError
 from symlab.seeds import numpy_rng
@@ -56,17 +55,13 @@ def load(spec: Imdb, data_dir: Path | None) -> Dataset:
         kept = balanced_subset(y, spec.n_samples, 2, numpy_rng("subset", "imdb", spec.seed))
     of_train, of_val, _ = random_split(len(kept), tenth(len(kept)), 0, numpy_rng("split", "imdb", spec.seed))
     x_test, y_test = contexts(test, ids, spec.context)
-    return Dataset(
-        x_train=x[kept[of_train]],
-        y_train=y[kept[of_train]],
-        x_val=x[kept[of_val]],
-        y_val=y[kept[of_val]],
-        x_test=x_test,
-        y_test=y_test,
+    of_test = np.arange(len(y), len(y) + len(y_test))
+    return Dataset.of_rows(
+        np.concatenate([x, x_test]),
+        np.concatenate([y, y_test]),
+        (kept[of_train], kept[of_val], of_test),
         task="classification",
         n_classes=2,
-        mean=0.0,
-        std=1.0,
         provenance={"source": "imdb", "seed": spec.seed, "n_samples": spec.n_samples, "inputs_sha256": digests},
     )
 
@@ -97,12 +92,12 @@ def read(data_dir: Path | None) -> tuple[tuple[Reviews, Reviews], dict[str, str]
         files = [find_file(data_dir, (f"{folder}{split}.parquet",)) for split in ("train", "test")]
         if data_dir is not None and all(files):
             paths = [path for path in files if path is not None]
-            digests = {path.name: _sha256([path]) for path in paths}
+            digests = {path.name: sha256_of([path]) for path in paths}
             train, test = map(_read_parquet, paths)
             return (train, test), digests
         if data_dir is not None and all((data_dir / folder / split / "pos").is_dir() for split in ("train", "test")):
             trees = [data_dir / folder / split for split in ("train", "test")]
-            digests = {tree.name: _sha256(path for _, path in _files(tree)) for tree in trees}
+            digests = {tree.name: sha256_of(path for _, path in _files(tree)) for tree in trees}
             train, test = map(_read_tree, trees)
             return (train, test), digests
     raise UserError(
@@ -141,10 +136,3 @@ def _read_tree(tree: Path) -> Reviews:
         labels.append(label)
         words.append(split_words(path.read_text(encoding="utf-8")))
     return Reviews(words, np.array(labels, np.int64))
-
-
-def _sha256(paths: Iterator[Path] | Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
