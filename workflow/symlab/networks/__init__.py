@@ -6,7 +6,6 @@ The Snakefile reads this registry on every start, so the modules, which import t
 from __future__ import annotations
 
 import inspect
-import math
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -40,7 +39,8 @@ class Network(Settings):
         return f"{inspect.getdoc(type(self))}".partition("\n")[0].rstrip(".")
 
     def columns(self) -> dict[str, Any]:
-        return {"activation": None, "norm": None, "width": None, "depth": None}
+        """What tables tell of it: its keys of these names, and None for those that it does not have."""
+        return {key: getattr(self, key, None) for key in ("activation", "norm", "width", "depth")}
 
     def misfit(self, image: tuple[int, int, int] | None) -> str | None:
         """Why it cannot read images of that (channels, height, width), as the end of a sentence; None if it can."""
@@ -56,6 +56,12 @@ def _misfit(channels: int, image: tuple[int, int, int]) -> str | None:
         return f"network.channels = {channels}, but its images have {image[0]}"
     if image[1] != image[2]:
         return f"it reads square images, but these have {image[1]} x {image[2]} pixels; use mlp"
+    return None
+
+
+def _uncut(patch: int, image: tuple[int, int, int]) -> str | None:
+    if image[1] % patch:
+        return f"network.patch = {patch} does not divide the {image[1]} pixels of a side of its images"
     return None
 
 
@@ -85,7 +91,7 @@ class MLP(Network):
 
     def columns(self) -> dict[str, Any]:
         width = self.widths[0] if len(set(self.widths)) == 1 else None
-        return {"activation": self.activation, "norm": self.norm, "width": width, "depth": len(self.widths) + 1}
+        return {**super().columns(), "width": width, "depth": len(self.widths) + 1}
 
 
 class CoherenceStudent(Network):
@@ -94,9 +100,6 @@ class CoherenceStudent(Network):
     name: Literal["coherence_student"]
     width: Positive = Field(128, description="Hidden neurons.")
     module: ClassVar[str] = "symlab.networks.coherence_student:CoherenceStudent"
-
-    def columns(self) -> dict[str, Any]:
-        return {**super().columns(), "width": self.width}
 
 
 class ResNet20(Network):
@@ -133,9 +136,6 @@ class ResNet18(Network):
     reads_images: ClassVar[bool] = True
     chain: ClassVar[bool] = False
 
-    def columns(self) -> dict[str, Any]:
-        return {**super().columns(), "width": self.width}
-
 
 class VGG(Network):
     """VGG of a given width and depth."""
@@ -147,9 +147,6 @@ class VGG(Network):
     module: ClassVar[str] = "symlab.networks.vgg:VGG"
     reads_images: ClassVar[bool] = True
     chain: ClassVar[bool] = False
-
-    def columns(self) -> dict[str, Any]:
-        return {**super().columns(), "width": self.width, "depth": self.depth}
 
     def misfit(self, image: tuple[int, int, int] | None) -> str | None:
         if image is not None and image[1] < 32:
@@ -171,15 +168,10 @@ class ViT(Network):
     reads_images: ClassVar[bool] = True
     chain: ClassVar[bool] = False
 
-    def columns(self) -> dict[str, Any]:
-        return {**super().columns(), "depth": self.depth}
-
     def misfit(self, image: tuple[int, int, int] | None) -> str | None:
         if self.dim % self.heads:
             return f"network.heads = {self.heads} does not divide network.dim = {self.dim}"
-        if image is not None and math.gcd(image[1], self.patch) != self.patch:
-            return f"network.patch = {self.patch} does not divide the {image[1]} pixels of a side of its images"
-        return super().misfit(image)
+        return (image and _uncut(self.patch, image)) or super().misfit(image)
 
 
 class LayerNormResNet(Network):
@@ -193,9 +185,6 @@ class LayerNormResNet(Network):
     output_bias: bool = Field(True, description="Whether the readout has a bias.")
     module: ClassVar[str] = "symlab.networks.layernorm_resnet:LayerNormResNet"
     chain: ClassVar[bool] = False
-
-    def columns(self) -> dict[str, Any]:
-        return {**super().columns(), "width": self.width, "depth": self.depth}
 
 
 class CausalTransformer(Network):
@@ -214,17 +203,12 @@ class CausalTransformer(Network):
     module: ClassVar[str] = "symlab.networks.causal_transformer:CausalTransformer"
     chain: ClassVar[bool] = False
 
-    def columns(self) -> dict[str, Any]:
-        return {**super().columns(), "width": self.width, "depth": self.depth}
-
     def misfit(self, image: tuple[int, int, int] | None) -> str | None:
         if self.patch is None:
             return None
         if image is None:
             return "network.patch cuts images, but its samples are none"
-        if math.gcd(image[1], self.patch) != self.patch:
-            return f"network.patch = {self.patch} does not divide the {image[1]} pixels of a side of its images"
-        return _misfit(self.channels, image)
+        return _uncut(self.patch, image) or _misfit(self.channels, image)
 
 
 NETWORKS: tuple[type[Network], ...] = (

@@ -74,15 +74,7 @@ class CausalTransformer(nn.Module):
     Args:
         n_inputs: channels * side^2, or tokens of a text.
         n_outputs: number of classes K.
-        width: d, of all layers.
-        depth: L, number of blocks.
-        attention_layers: 1 or 2 linear maps for each of W_VO and W_QK.
-        block_layers: 1 or 2 linear layers in each MLP.
-        pre_norm: whether blocks read normalised inputs and add to what is not (pre-LN), instead of normalising sums.
-        output_bias: whether the readout has a bias.
-        patch: side of a patch in pixels; None for tokens.
-        channels: colour channels of the images.
-        vocabulary: number of token ids; None for images.
+        width, ..., vocabulary: the keys of ``symlab.networks.CausalTransformer``; d is the width and L the depth.
 
     Raises:
         UserError: ``patch`` does not divide the images' side, or not exactly one of ``patch`` and ``vocabulary`` is

@@ -18,11 +18,7 @@ class LayerNormResNet(nn.Module):
     Args:
         n_inputs: input dimension.
         n_outputs: number of classes K.
-        width: d, of all layers.
-        depth: L; 1 is LayerNorm and a linear readout alone.
-        block_layers: 1 or 2 linear layers in each block.
-        pre_norm: whether blocks read normalised inputs and add to what is not (pre-LN), instead of normalising sums.
-        output_bias: whether the readout has a bias.
+        width, ..., output_bias: the keys of ``symlab.networks.LayerNormResNet``; d is the width.
     """
 
     def __init__(

@@ -45,12 +45,8 @@ class MLP(nn.Module):
 
     Args:
         n_inputs: input dimension d.
-        widths: neurons of each hidden layer.
         n_outputs: number of logits.
-        norm: "layernorm", "batchnorm" or "none".
-        activation: "gelu", "relu", "sigma" (the sigma-MLP) or "identity" (a linear network).
-        bias: whether linear maps have biases.
-        residual: whether a hidden layer after the first adds its input to its output, where their widths are equal.
+        widths, norm, ..., residual: the keys of ``symlab.networks.MLP``.
     """
 
     def __init__(

@@ -42,9 +42,7 @@ class ResNet20(nn.Module):
     Args:
         n_inputs: channels * side^2; inputs are flat and become [n, channels, side, side].
         n_outputs: number of logits.
-        width_multiplier: the groups have 16, 32 and 64 times this many channels (8 in the paper).
-        norm_groups: channel groups of every GroupNorm; they divide every width, as the settings check.
-        channels: colour channels of the images.
+        width_multiplier, norm_groups, channels: the keys of ``symlab.networks.ResNet20`` (8 times in the paper).
 
     Raises:
         UserError: the inputs are no square images of ``channels`` channels.
@@ -90,9 +88,7 @@ class ResNet18(nn.Module):
     Args:
         n_inputs: channels * side^2; inputs are flat and become [n, channels, side, side].
         n_outputs: number of logits.
-        width: channels of the first group (64 in the original); each further group has twice as many.
-        head: neurons of a hidden layer before the readout, with ReLU; None for none.
-        channels: colour channels of the images.
+        width, head, channels: the keys of ``symlab.networks.ResNet18`` (a width of 64 in the original).
 
     Raises:
         UserError: the inputs are no square images of ``channels`` channels.

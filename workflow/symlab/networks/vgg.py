@@ -20,9 +20,7 @@ class VGG(nn.Module):
     Args:
         n_inputs: channels * side^2, side >= 32 (checked by the settings); flat inputs become [n, channels, side, side].
         n_outputs: number of logits.
-        width: channels of the first stage (64 in the original); the linear maps have eight times as many neurons.
-        depth: weight layers, a key of ``STAGES``.
-        channels: colour channels of the images.
+        width, depth, channels: the keys of ``symlab.networks.VGG``; the linear maps have eight times as many neurons.
 
     Raises:
         UserError: the inputs are no such images.

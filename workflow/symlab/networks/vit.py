@@ -52,27 +52,14 @@ class ViT(nn.Module):
     Args:
         n_inputs: channels * side^2; inputs are flat and become square patches, row by row.
         n_outputs: number of logits.
-        patch: side of a patch in pixels; it divides the images', as the settings check.
-        dim: width of the residual stream.
-        depth: number of blocks.
-        heads: attention heads of a block; they divide ``dim``, as the settings check.
-        mlp_ratio: hidden width of each block's MLP as a multiple of ``dim``.
-        channels: colour channels of the images.
+        patch, ..., channels: the keys of ``symlab.networks.ViT``, which checks that they go together.
 
     Raises:
         UserError: the inputs are no square images of ``channels`` channels.
     """
 
     def __init__(
-        self,
-        n_inputs: int,
-        n_outputs: int,
-        patch: int,
-        dim: int,
-        depth: int,
-        heads: int,
-        mlp_ratio: int,
-        channels: int,
+        self, n_inputs: int, n_outputs: int, patch: int, dim: int, depth: int, heads: int, mlp_ratio: int, channels: int
     ):
         super().__init__()
         side = side_of("vit", n_inputs, channels)
