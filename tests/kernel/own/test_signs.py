@@ -67,9 +67,9 @@ class Excited(nn.Module):
 class Heads(nn.Module):
     """Attention without positions: signs of each dimension within each head are free, of queries with keys."""
 
-    def __init__(self, masked=False, packed=False):
+    def __init__(self, masked=False, packed=False, written=False):
         super().__init__()
-        self.masked, self.packed = masked, packed
+        self.masked, self.packed, self.written = masked, packed, written
         self.first, self.out, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
         if packed:
             self.qkv = nn.Linear(8, 24)
@@ -80,6 +80,12 @@ class Heads(nn.Module):
         x = self.first(x)
         of_heads = self.qkv(x).chunk(3, -1) if self.packed else (of(x) for of in (self.q, self.k, self.v))
         q, k, v = (each.unflatten(-1, (2, 4)).transpose(1, 2) for each in of_heads)
+        if self.written:
+            # In parts, into memory that holds anything, as keys of DeepSeek-V3 are.
+            rest = k
+            k = rest.new_empty(*rest.shape[:-1], 6)
+            k[..., :4], k[..., 4:] = rest, rest.square().mean(-1, keepdim=True)
+            q = functional.pad(q, (0, 2), value=0.5)
         scores = q @ k.mT / 2
         if self.masked:
             # Not infinite, as in many networks of transformers.
@@ -132,8 +138,17 @@ FREE = {
     "heads": (Heads, [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
     # Queries and keys, in one matrix, are turned round together: neither alone is a part of the state.
     "heads, packed": (lambda: Heads(packed=True), [{"qkv.weight"}, {"qkv.weight", "out.weight"}] * 2),
+    "heads, written": (lambda: Heads(written=True), [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
     "heads, masked": (lambda: Heads(True), [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
 }
+
+
+@pytest.fixture
+def filled_memory():
+    """Memory that nothing was written to holds NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 def drawn(name, seed=0):
@@ -147,7 +162,7 @@ def drawn(name, seed=0):
 
 
 @pytest.mark.parametrize("name", FREE)
-def test_free_signs_are_found_and_change_nothing_in_float64(name):
+def test_free_signs_are_found_and_change_nothing_in_float64(name, filled_memory):
     module, x = drawn(name)
     traced = trace(module, x[:4])
     flips = signs_of(module, traced, x[:4], module.state_dict())

@@ -61,6 +61,7 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
             program.graph_module.recompile()
             program = program.run_decompositions({})
         program = _without_composites(program)
+        _zero_new_memory(program.graph)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
         # torch.export raises errors of many unrelated types for what it cannot follow.
         raise UserError(
@@ -165,6 +166,15 @@ def _without_composites(program: ExportedProgram) -> ExportedProgram:
         program = program.run_decompositions({target: known[target] for target in composites if target in known})
         replaced |= composites
     return program
+
+
+def _zero_new_memory(graph: fx.Graph) -> None:
+    """Have memory hold 0 before it is written: what lies there differs by process, and may drown what is written."""
+    for node in [node for node in graph.nodes if "empty" in operation(node)]:
+        with graph.inserting_after(node):
+            zeroed = graph.call_function(torch.ops.aten.zero.default, (node,))
+        zeroed.meta = dict(node.meta)
+        node.replace_all_uses_with(zeroed, delete_user_cb=lambda user, zeroed=zeroed: user is not zeroed)
 
 
 def _is_composite(node: fx.Node) -> bool:
