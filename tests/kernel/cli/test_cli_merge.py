@@ -66,6 +66,22 @@ def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
     assert "2 groups of neurons" in capsys.readouterr().out
 
 
+def test_both_commands_score_on_held_out_data(mlps, capsys):
+    x = np.random.default_rng(7).normal(size=(25, 6)).astype(np.float32)
+    y = np.arange(25) % 3
+    np.savez(mlps.folder / "held.npz", x=x, y=y)
+    mlps.align("mlp", "--test", "held.npz", out="aligned")
+    run("mlp", "--test", "held.npz", files=FILES[:2])
+    assert capsys.readouterr().out.count("over 25 test samples") == 2
+    scores = pd.read_csv(mlps.folder / "out" / "scores.csv").set_index("network")["loss"]
+    curve = pd.read_csv(mlps.folder / "aligned" / "curve.csv")
+    for n, name in enumerate(FILES[:2]):
+        logits = mlps.output("mlp", mlps.load(name), torch.from_numpy(x))
+        by_hand = float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(y)))
+        assert scores[name] == pytest.approx(by_hand, rel=1e-5)
+        assert curve[curve["lambda"] == n]["loss"].to_numpy() == pytest.approx(by_hand, rel=1e-5)
+
+
 def test_weights_repair_and_overwriting(brought, capsys):
     for seed, name in enumerate(FILES):
         brought.save(name, brought.state("Normed", seed))

@@ -88,9 +88,16 @@ def test_learning_prints_what_an_untrained_network_reaches():
         mean = {name: (tensor + other[name]) / 2 for name, tensor in aligned.reference.items()}
         by_hand = torch.nn.functional.cross_entropy(outputs(module, mean, x[held]), data[1][held])
         assert loss[row] == pytest.approx(float(by_hand), rel=1e-4)
-    given = align(module, network(0), network(1), data, group="full", learn=30, untrained=network(9), seed=3)
+    test = (x[:30] + 1, data[1][:30])
+    given = align(module, network(0), network(1), data, test=test, group="full", learn=30, untrained=network(9), seed=3)
+    # Where there are test data, descent sees all others.
+    assert given.learned.samples == 30
+    mean = {name: (tensor + given.permuted[name]) / 2 for name, tensor in given.reference.items()}
+    by_hand = torch.nn.functional.cross_entropy(outputs(module, mean, test[0]), test[1])
+    assert given.learned.scores.set_index("network").loc[LEARNED, "loss"] == pytest.approx(float(by_hand), rel=1e-4)
     torch.testing.assert_close(outputs(module, given.learned.control, x), network(9)(x), atol=1e-4, rtol=1e-4)
-    assert all(torch.equal(given.permuted[name], tensor) for name, tensor in aligned.permuted.items())
+    again = align(module, network(0), network(1), data, group="full", learn=30, untrained=network(9), seed=3)
+    assert all(torch.equal(again.permuted[name], tensor) for name, tensor in aligned.permuted.items())
 
 
 def test_an_untrained_network_has_other_weights_and_the_module_keeps_its_own():

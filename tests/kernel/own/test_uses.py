@@ -267,6 +267,53 @@ def test_weights_may_be_negative_as_of_task_vectors():
     assert merged.plain.keys() == merged.state.keys()
 
 
+def test_averages_are_scored_on_test_data_and_made_on_the_others():
+    A, B = drawn(Normed, 0), drawn(Normed, 1)
+    x, y = torch.randn(30, 6, generator=torch.Generator().manual_seed(9)) + 1, torch.arange(30) % 3
+    aligned, alone = (align(drawn(Normed, 2), A, B, (X, Y), test=test) for test in ((x, y), None))
+    merged = merge(drawn(Normed, 2), [A, B], (X, Y), test=(x, y))
+    assert all(torch.equal(tensor, alone.permuted[name]) for name, tensor in aligned.permuted.items())
+    # Batch norm statistics are those of the data.
+    middle = aligned.interpolate(0.5)
+    assert all(torch.equal(tensor, alone.interpolate(0.5)[name]) for name, tensor in middle.items())
+    network = drawn(Normed, 3)
+    for name, state in (("A", A.state_dict()), ("midpoint with B aligned", middle)):
+        network.load_state_dict(state)
+        with torch.no_grad():
+            by_hand = float(nn.functional.cross_entropy(network.eval()(x), y))
+        assert aligned.scores.set_index("network").loc[name, "loss"] == pytest.approx(by_hand, rel=1e-5)
+    # The last one's, too.
+    curve = aligned.curve(3)
+    assert curve[curve["aligned"]]["loss"].iloc[1] == pytest.approx(by_hand, rel=1e-4)
+    network.load_state_dict(merged.state)
+    with torch.no_grad():
+        right = float((network.eval()(x).argmax(1) == y).float().mean())
+    assert merged.scores.set_index("network").loc["merged", "accuracy"] == pytest.approx(right)
+    assert "over 30 test samples" in str(aligned) and "over 30 test samples" in str(merged)
+    assert "over 96 samples" in str(alone)
+
+
+def test_test_data_have_the_inputs_of_the_data():
+    names = {"left": X[:, :2], "right": X[:, 2:], "label": Y}
+    given = [drawn(Naming, 5), drawn(Naming, 0), drawn(Naming, 1), names]
+    other_order = {"right": X[:, 2:], "label": Y, "left": X[:, :2]}
+    expected, found = (align(*given, test=test).scores for test in (names, other_order))
+    assert found.equals(expected)
+    # Without targets of its own the data match, and the test data alone score.
+    assert align(*given[:3], {name: names[name] for name in ("left", "right")}, test=names).scores.equals(expected)
+    for test, words in (
+        ((X, Y), "test holds the inputs x, but the data hold left, right"),
+        ({"left": X[:, :2], "right": X[:, 2:]}, "test holds no targets y"),
+        (names | {"label": Y + 9}, "y in test holds the label 12, but the network has 4 outputs"),
+        ("test.csv", "--test is test.csv"),
+    ):
+        with pytest.raises(UserError, match=words):
+            align(*given, test=test)
+    traced = trace(given[0], (X[:, :2], X[:, 2:]))
+    with pytest.raises(UserError, match="test is given without data"):
+        align(*given[:3], method="weight", traced=traced, test=names)
+
+
 def test_data_that_do_not_fit_are_told():
     module = drawn(Masked, 0)
     data = read_data(texts, module)

@@ -70,6 +70,7 @@ def _add_align(align: argparse.ArgumentParser) -> None:
         "B", metavar="B.safetensors", help="file or folder: weights of the network whose neurons are renumbered"
     )
     _add_needed(align)
+    _add_test(align)
     _add_matching(align)
     learning = align.add_argument_group("learning")
     learning.add_argument(
@@ -115,6 +116,7 @@ def _add_merge(merge: argparse.ArgumentParser) -> None:
         help="files or folders: two or more networks (one with --base); the first, or the base, gives the order",
     )
     _add_needed(merge)
+    _add_test(merge)
     _add_matching(merge)
     average = merge.add_argument_group("the average")
     average.add_argument(
@@ -264,6 +266,13 @@ def _add_needed(command: argparse.ArgumentParser) -> None:
     )
     needed.add_argument("--data", required=True, metavar="FILE", help=texts.DATA)
     needed.add_argument("--out", required=True, metavar="FOLDER", help="where the results go")
+
+
+def _add_test(command: argparse.ArgumentParser) -> None:
+    text = (
+        "data as --data, with y, that scores and curves are measured on (default: those that networks are matched on)"
+    )
+    command.add_argument("--test", metavar="FILE", help=text)
 
 
 def _add_matching(command: argparse.ArgumentParser) -> None:

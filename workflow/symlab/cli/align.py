@@ -47,11 +47,11 @@ def align(options: Namespace) -> None:
         raise UserError("--untrained is given without --learn, whose control it is.")
     if options.learn:
         control = {UNTRAINED: options.untrained or untrained_weights(options.model, options.A, options.seed)}
-    models = models_of(options, [options.A, options.B], control)
+    models = models_of(options, [options.A, options.B], control, options.test)
     aligned = align_models(
         models, options.method, options.restarts, options.seed, group=options.group, learn=options.learn
     )
-    path = None if models.y is None else aligned.curve(options.lambdas, repair=options.repair)
+    path = None if models.scored is None else aligned.curve(options.lambdas, repair=options.repair)
     of_path = None if path is None else barriers(path, ["aligned"])
     told = of_alignment(aligned, of_path, options.repair)
 

@@ -25,12 +25,18 @@ from symlab.symmetries.symmetry_spec import SymmetrySpec
 CONFIG = "config.json"
 
 
-def models_of(options: Namespace, paths: Sequence[str] = (), others: Mapping[str, Any] | None = None) -> Models:
+def models_of(
+    options: Namespace,
+    paths: Sequence[str] = (),
+    others: Mapping[str, Any] | None = None,
+    test: str | None = None,
+) -> Models:
     """The networks in some files (or of the option ``checkpoint``, or as the module is built) and the data.
 
     Args:
         options: with what ``symlab.cli.add_model`` or ``add_computing`` add.
         others: weights beside those in files, by what messages call them.
+        test: file of the data that averages are scored on.
 
     Raises:
         UserError: something does not fit.
@@ -44,7 +50,7 @@ def models_of(options: Namespace, paths: Sequence[str] = (), others: Mapping[str
     paths = paths or [path for path in (getattr(options, "checkpoint", None),) if path]
     folder = getattr(options, "folder", None)
     weights = {path: path for path in paths} | dict(others or {})
-    return load_models(options.model, weights, options.data, folder=folder, **chosen)
+    return load_models(options.model, weights, options.data, test=test, folder=folder, **chosen)
 
 
 def check_folder(options: Namespace, results: Sequence[str]) -> None:

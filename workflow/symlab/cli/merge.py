@@ -29,7 +29,7 @@ def merge(options: Namespace) -> None:
     check_folder(options, RESULTS)
     averaging = _averaging(options)
     base = [options.base] if options.base else []
-    models = models_of(options, [*base, *options.networks])
+    models = models_of(options, [*base, *options.networks], test=options.test)
     merged = merge_models(
         models, averaging, options.method, options.restarts, options.seed, group=options.group, based=bool(base)
     )

@@ -51,6 +51,7 @@ def align(
     method: str = "activation",
     *,
     group: str = "permutation",
+    test: Any = None,
     learn: int = 0,
     untrained: Any = None,
     restarts: int = 3,
@@ -71,6 +72,8 @@ def align(
             gated layers and streams normalised by their mean square) these are matched too, by activations;
             "orthogonal": also rotations of streams and within heads; "full": all that ``symlab trace`` names, scales
             and invertible maps too. With these A changes too, in its weights but not in its function (``reference``).
+        test: data that scores and curves are measured on, with targets; by default those that the networks are matched
+            on. Batch norm statistics are those of the data.
         learn: with the groups "orthogonal" and "full", so many steps of descent over the maps, from the closed form
             down the loss of the midpoint on targets, with the same of an untrained network as a control (``learned``).
         untrained: that network, as A and B; by default the module with weights drawn anew.
@@ -88,7 +91,7 @@ def align(
     if learn:
         given = untrained_weights(module, weights["A"].path, seed) if untrained is None else untrained
         weights[UNTRAINED] = weights_of(given, UNTRAINED)
-    models = load_models(module, weights, data, seed=seed, **options)
+    models = load_models(module, weights, data, test=test, seed=seed, **options)
     return align_models(models, method, restarts, seed, traced, group, learn)
 
 

@@ -117,15 +117,16 @@ class Aligned:
                 "line."
             )
         models = self.models
-        if models.y is None:
+        if models.scored is None:
             raise UserError("a curve needs targets: give data as (x, y).")
+        x, y = models.scored
         lambdas = np.linspace(0, 1, points).tolist()
         parts = [lambdas[start : start + POINTS_AT_ONCE] for start in range(0, len(lambdas), POINTS_AT_ONCE)]
         ends = {False: (models.states[0], models.states[1]), True: (self.start, self.aligned)}
         measured = partial(
             curve,
-            x=models.inputs(),
-            y=models.y,
+            x=x,
+            y=y,
             task=models.task,
             batch_size=models.rows,
             statistics_x=models.x,
@@ -147,7 +148,7 @@ class Aligned:
     def scores(self) -> pd.DataFrame | None:
         """Loss and accuracy of A, B, the midpoints, the ensemble and a constant; None without targets."""
         models = self.models
-        if models.y is None:
+        if models.scored is None:
             return None
         A, B = models.files
         networks: dict[str, Mapping[str, Tensor]] = dict(zip((str(A.path), str(B.path)), models.states, strict=True))
@@ -156,9 +157,7 @@ class Aligned:
                 mean = average_network(models.module, ends, models.x)
                 networks[name] = models.network.state(models.network.as_given(mean, A.tensors))
         ensemble = dict.fromkeys(list(networks)[:2], 1.0)
-        return scores(
-            models.module, networks, models.inputs(), models.y, models.task, {"ensemble": ensemble}, models.rows
-        )
+        return scores(models.module, networks, *models.scored, models.task, {"ensemble": ensemble}, models.rows)
 
     def save(self, path: str | Path) -> None:
         """Write B's renumbered weights to a safetensors file."""

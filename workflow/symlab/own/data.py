@@ -53,7 +53,9 @@ class Data:
         return replace(self, x=self.x[rows], y=None if self.y is None else self.y[rows])
 
 
-def read_data(source: Any, module: nn.Module, samples: int | None = None, seed: int = 0) -> Data:
+def read_data(
+    source: Any, module: nn.Module, samples: int | None = None, seed: int = 0, option: str = "--data"
+) -> Data:
     """Inputs and, if there are any, targets.
 
     Args:
@@ -64,12 +66,13 @@ def read_data(source: Any, module: nn.Module, samples: int | None = None, seed: 
         module: whose inputs they are.
         samples: as many random samples are kept; of an iterable no more batches are asked for than hold them.
         seed: of the samples' choice.
+        option: by which messages say that the source was given.
 
     Raises:
         UserError: the data cannot be read, hold no inputs of the module, or their parts do not fit together.
     """
-    name = str(source) if isinstance(source, str | Path) else "data"
-    batches, whole = _batches(source, name)
+    name = str(source) if isinstance(source, str | Path) else option.removeprefix("--")
+    batches, whole = _batches(source, name, option)
     parts: list[Arrays] = []
     n = 0
     with foreign(f"reading batches from {name}"):
@@ -87,7 +90,7 @@ def read_data(source: Any, module: nn.Module, samples: int | None = None, seed: 
     return data[torch.from_numpy(rows)]
 
 
-def _batches(source: Any, name: str) -> tuple[Iterable[Any], bool]:
+def _batches(source: Any, name: str, option: str) -> tuple[Iterable[Any], bool]:
     """The batches that a source is, or gives, and whether they are one that holds all."""
     if isinstance(source, str | Path):
         path = Path(source)
@@ -97,10 +100,10 @@ def _batches(source: Any, name: str) -> tuple[Iterable[Any], bool]:
             return [weights_of(path, str(path)).tensors], True
         if ":" not in str(source):
             raise UserError(
-                f"--data is {path}, but data are read from .npz, .safetensors or .pt files only, or from a function "
+                f"{option} is {path}, but data are read from .npz, .safetensors or .pt files only, or from a function "
                 "(my_package.data:batches); write a file with numpy.savez('data.npz', x=x, y=y)."
             )
-        source = imported(name, "--data", "an iterable of batches in it, or a function that returns one")
+        source = imported(name, option, "an iterable of batches in it, or a function that returns one")
     if callable(source) and not isinstance(source, Tensor | Mapping | Iterable | Dataset):
         with foreign(f"calling {name}"):
             source = source()

@@ -25,7 +25,7 @@ from symlab.seeds import stable_seed
 
 UNTRAINED = "the untrained network"
 CLOSED_FORM, LEARNED, CONTROL = "closed form", "learned", "learned, untrained B"
-# Of the samples the share that descent does not see, by which it is scored.
+# Of the samples the share that descent does not see, by which it is scored if there are no test data.
 HELD_OUT = 0.2
 # Of what descent gains on the closed form: what an untrained B may reach of it before the gain says little about B.
 SAYS_LITTLE = 0.5
@@ -38,7 +38,7 @@ class Learned:
     Attributes:
         scores: rows "closed form" and "learned" of the midpoint with B, and "learned, untrained B" of the midpoint
             with that, on samples that descent did not see; as ``symlab.connectivity.merge.scores`` gives them.
-        samples: how many these are.
+        samples: how many these are: the test data, or a fifth of the data.
         control: the untrained network in A's bases, by the module's names.
     """
 
@@ -107,13 +107,16 @@ def learn(
     """
     x, y, dtype, names = models.inputs(), models.y, models.network.dtype, models.network.names
     assert y is not None
-    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-    seen, held = order.tensor_split([len(x) - max(1, int(HELD_OUT * len(x)))])
+    held = models.test
+    if held is None:
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+        seen, rest = order.tensor_split([len(x) - max(1, int(HELD_OUT * len(x)))])
+        held, x, y = (x[rest], y[rest]), x[seen], y[seen]
     A = narrow(reference, dtype)
 
     def descended(mapped: Mapped) -> Mapped:
         B = narrow(mapped.state, dtype)
-        given = (A, B, maps.actions, x[seen], y[seen], models.task, steps, maps.scales, seed)
+        given = (A, B, maps.actions, x, y, models.task, steps, maps.scales, seed)
         found = learned_maps(models.module, names, *given)
         composed = {n: M @ mapped.maps[n] if n in mapped.maps else M for n, M in found.items()}
         return replace(mapped, state=moved(mapped.state, maps.actions, found), maps=mapped.maps | composed)
@@ -125,8 +128,8 @@ def learn(
         return State({name: mean[name] for name in names}, dtype)
 
     midpoints = {CLOSED_FORM: midpoint(aligned[0]), LEARNED: midpoint(learned), CONTROL: midpoint(control)}
-    table = scores(models.module, midpoints, x[held], y[held], models.task, {}, models.rows)
-    return learned, Learned(table, len(held), State({name: control.state[name] for name in names}, dtype))
+    table = scores(models.module, midpoints, *held, models.task, {}, models.rows)
+    return learned, Learned(table, len(held[0]), State({name: control.state[name] for name in names}, dtype))
 
 
 def untrained_weights(module: nn.Module | str, folder: str | Path | None = None, seed: int = 0) -> dict[str, Tensor]:

@@ -85,7 +85,7 @@ class Merged:
     def scores(self) -> pd.DataFrame | None:
         """Loss and accuracy of all networks, both averages, the ensemble and a constant; None without targets."""
         models, names = self.models, self.names
-        if models.y is None:
+        if models.scored is None:
             return None
         networks: dict[str, Mapping[str, Tensor]] = dict(zip(names, models.states[self.based :], strict=True))
         ensembles = {"ensemble": dict(zip(names, self.averaging.weights or [1.0] * len(names), strict=True))}
@@ -96,7 +96,7 @@ class Merged:
                 ensembles = {kind: dict(zip(rows, ensembles["ensemble"].values(), strict=True)), **ensembles}
         if self.based:
             networks[f"base: {models.files[0].path}"] = models.states[0]
-        return scores(models.module, networks, models.inputs(), models.y, models.task, ensembles, models.rows)
+        return scores(models.module, networks, *models.scored, models.task, ensembles, models.rows)
 
     def save(self, path: str | Path) -> None:
         """Write the merged network's weights to a safetensors file; of several heads one each to a folder."""
@@ -130,6 +130,7 @@ def merge(
     density: float = 0.2,
     until: str | None = None,
     repair: bool = False,
+    test: Any = None,
     restarts: int = 3,
     seed: int = 0,
     traced: Traced | None = None,
@@ -138,8 +139,9 @@ def merge(
     """Match networks to one order, each to the mean of the others until none moves, and average them.
 
     Args:
-        module, data, method, group, restarts, seed, traced, options: as of ``symlab.align``. Batch norm statistics are
-            estimated anew on the data. Signs are matched to the first network's, before the order is to the others'.
+        module, data, method, group, test, restarts, seed, traced, options: as of ``symlab.align``. Batch norm
+            statistics are estimated anew on the data. Signs are matched to the first network's, before the order is to
+            the others'.
         states: weights of each network, at least two: state dicts, modules, or paths of files or folders.
         average: "mean", "slerp", "ties" or "least-squares", see ``symlab.connectivity.combine.Averaging``, as of the
             weights (which do not count in matching), layers, scale, density, until and repair.
@@ -153,7 +155,7 @@ def merge(
     averaging = Averaging(average, weights, layers or {}, scale, density, until, repair)
     averaging.check(len(states), base is not None)
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}
-    models = load_models(module, given, data, seed=seed, **options)
+    models = load_models(module, given, data, test=test, seed=seed, **options)
     return merge_models(models, averaging, method, restarts, seed, traced, group, base is not None)
 
 

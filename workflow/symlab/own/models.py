@@ -7,7 +7,7 @@ import io
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from symlab.batches import Inputs, leaves, prediction
 from symlab.connectivity.objective import IGNORED, Metric, Task, by_class, check_task, losses
 from symlab.device import resolve_device
 from symlab.errors import UserError
-from symlab.own.data import read_data
+from symlab.own.data import Data, read_data
 from symlab.own.modules import bare, foreign, imported, load_module, with_plain_call
 from symlab.own.network import Network, State, as_in_memory, prepare
 from symlab.own.weights import Weights, weights_of
@@ -31,6 +31,7 @@ from symlab.symmetries.trace import Traced, trace
 # A batch of logits of this many numbers takes 64 MB; a language model reaches that with few sequences.
 LARGEST_OUTPUT = 2**24
 CHECKED_SAMPLES = 256
+Scored = tuple[Tensor | Inputs, Tensor]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Models:
         task: what outputs and targets are compared by.
         rows: samples to pass through the network at a time.
         remarks: sentences for the user: what was renamed, left out, or is missing.
+        test: inputs and targets on which averages are scored in place of x and y, if they were given.
     """
 
     network: Network
@@ -56,6 +58,7 @@ class Models:
     task: Task
     rows: int
     remarks: tuple[str, ...]
+    test: Scored | None = None
 
     @property
     def module(self) -> nn.Module:
@@ -66,6 +69,11 @@ class Models:
     def name(self) -> str:
         """The module's class."""
         return type(self.network.module).__name__
+
+    @property
+    def scored(self) -> Scored | None:
+        """Inputs and targets that averages are scored on: the test data, or else the data; None without targets."""
+        return self.test or (None if self.y is None else (self.inputs(), self.y))
 
     def inputs(self) -> Tensor | Inputs:
         """The inputs.
@@ -83,6 +91,7 @@ def load_models(
     weights: Mapping[str, Any],
     data: Any = None,
     *,
+    test: Any = None,
     task: str | None = None,
     metric: Metric | str | None = None,
     samples: int | None = None,
@@ -98,9 +107,10 @@ def load_models(
         weights: by what messages call them, each a state dict, a module, or the path of a file or folder; empty for
             the module's own.
         data: as ``read_data`` takes them; None where nothing has to be computed.
+        test: further data, with targets, on which averages are scored.
         task: "classification" or "regression"; by default what the targets' type says.
         metric: in their place a function of outputs and targets, lower is better, or ``pkg.module:function``.
-        samples, seed: as many random samples of the data are used.
+        samples, seed: as many random samples of the data are used, and of the test data.
         batch_size: samples at a time; by default by their size.
         device: "cpu", "cuda" or "auto"; by default where the module is.
         folder: where the config.json of a class of transformers lies; by default beside the first weights.
@@ -112,30 +122,35 @@ def load_models(
     beside = folder or (files[0].path if files else None)
     built = bare(load_module(module, beside)) if isinstance(module, str) else copied(bare(module))
     files = [as_in_memory(each, built) for each in files] or [weights_of(built, "the module")]
-    name = str(data) if isinstance(data, str | Path) else "data"
+    if test is not None and data is None:
+        raise UserError("test is given without data: these match the networks, the test data score their averages.")
     given = None if data is None else read_data(data, built, samples, seed)
+    held = None if test is None else read_data(test, built, samples, seed, "--test")
     built = with_plain_call(built, None if given is None else given.names)
     where = _device(built) if device is None else resolve_device(device, torch.get_num_threads())
     network = prepare(built, files, where)
     states = tuple(network.state(each.tensors) for each in files)
     if isinstance(metric, str):
         metric = imported(metric, "--metric", "a function in it of outputs and targets")
-    chosen = (
-        metric
-        or task
-        or ("regression" if given and given.y is not None and given.y.is_floating_point() else "classification")
-    )
+    targets = next((each.y for each in (held, given) if each is not None and each.y is not None), None)
+    of_type = "regression" if targets is not None and targets.is_floating_point() else "classification"
+    chosen = metric or task or of_type
     check_task(chosen)
     if given is None:
         return Models(network, tuple(files), states, None, None, chosen, batch_size or 1, network.remarks)
-    x = _placed(given.x, where, network.dtype)
-    y = None if given.y is None else _targets(given.y, chosen, name, network.dtype).to(where)
-    output = _checked_output(network, states, x[:2])
-    if y is not None:
-        _check_targets(y, output if callable(chosen) else prediction(output), chosen, name)
-    most = max((leaf.numel() for leaf in leaves(output)), default=2) // len(x[:2])
-    rows = batch_size or max(1, min(batch_rows(x), LARGEST_OUTPUT // max(1, most)))
-    return Models(network, tuple(files), states, x, y, chosen, rows, (*network.remarks, *given.remarks))
+    ready, output = _checked_data(given, network, states, chosen, where, _called(data, "data"))
+    remarks = [*network.remarks, *ready.remarks]
+    scored = None
+    if held is not None:
+        name = _called(test, "test")
+        held, _ = _checked_data(_as_named(held, given.names, name), network, states[:1], chosen, where, name)
+        if held.y is None:
+            raise UserError(f"{name} holds no targets y, but averages are scored on it.")
+        scored = (held.x, held.y)
+        remarks += [each for each in held.remarks if each not in remarks]
+    most = max((leaf.numel() for leaf in leaves(output)), default=2) // len(ready.x[:2])
+    rows = batch_size or max(1, min(batch_rows(ready.x), LARGEST_OUTPUT // max(1, most)))
+    return Models(network, tuple(files), states, ready.x, ready.y, chosen, rows, tuple(remarks), scored)
 
 
 def traced_symmetries(models: Models) -> Traced:
@@ -195,6 +210,44 @@ def copied(module: nn.Module) -> nn.Module:
 
 def _device(module: nn.Module) -> str:
     return str(next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu")))
+
+
+def _called(source: Any, otherwise: str) -> str:
+    """What messages call data."""
+    return str(source) if isinstance(source, str | Path) else otherwise
+
+
+def _as_named(test: Data, names: tuple[str, ...] | None, name: str) -> Data:
+    """Test data with their inputs in the order of the data's.
+
+    Raises:
+        UserError: they hold other inputs.
+    """
+    if sorted(test.names or ()) != sorted(names or ()):
+        raise UserError(
+            f"{name} holds the inputs {', '.join(test.names or ('x',))}, but the data hold "
+            f"{', '.join(names or ('x',))}: both must hold the same."
+        )
+    if names is None or test.names is None or names == test.names:
+        return test
+    by_name = dict(zip(test.names, test.x.parts if isinstance(test.x, Inputs) else (test.x,), strict=True))
+    return replace(test, x=Inputs(tuple(by_name[each] for each in names)), names=names)
+
+
+def _checked_data(
+    given: Data, network: Network, states: tuple[State, ...], task: Task, device: str, name: str
+) -> tuple[Data, Any]:
+    """Data on the device, and the network's output on a few samples, with which their targets can be compared.
+
+    Raises:
+        UserError: the network does not take the inputs, or the targets do not fit its outputs.
+    """
+    x = _placed(given.x, device, network.dtype)
+    y = None if given.y is None else _targets(given.y, task, name, network.dtype).to(device)
+    output = _checked_output(network, states, x[:2])
+    if y is not None:
+        _check_targets(y, output if callable(task) else prediction(output), task, name)
+    return replace(given, x=x, y=y), output
 
 
 def _placed(x: Tensor | Inputs, device: str, dtype: torch.dtype) -> Tensor | Inputs:

@@ -17,6 +17,7 @@ from symlab.symmetries.symmetry_spec import SymmetrySpec, groups_of, shape
 if TYPE_CHECKING:
     from symlab.own.aligned import Aligned
     from symlab.own.merge import Merged
+    from symlab.own.models import Models
     from symlab.symmetries.actions import Action
 
 GROUPS_SHOWN = 16
@@ -53,8 +54,8 @@ def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair:
     ]
     if models.x is not None:
         parts.append("The permuted network computes what B does (checked on the data).")
-    parts += [_barriers(barriers, len(models.inputs()), repair)] if barriers is not None else []
-    parts += _judged(aligned.scores, ALIGNED, 2, 0 if models.x is None else len(models.x))
+    parts += [_barriers(barriers, _samples(models), repair)] if barriers is not None else []
+    parts += _judged(aligned.scores, ALIGNED, 2, _samples(models))
     parts += [] if aligned.learned is None else [str(aligned.learned)]
     if aligned.reference is not None:
         parts.append("A changes too, in its weights and not in its function: its reference is what to average B with.")
@@ -78,7 +79,7 @@ def of_merge(merged: Merged) -> str:
     parts += [coverage(models.module, merged.spec), *_unsupported(merged.spec.unsupported), *merged.remarks]
     if models.x is not None:
         parts.append("The permuted networks compute what theirs do (checked on the data).")
-    parts += _judged(merged.scores, MERGED, len(merged.names), 0 if models.x is None else len(models.x))
+    parts += _judged(merged.scores, MERGED, len(merged.names), _samples(models))
     return "\n\n".join(parts)
 
 
@@ -107,11 +108,17 @@ def _average(merged: Merged) -> list[str]:
     return [] if told == "the mean" else [f"Averaged by {told}. So is the plain average."]
 
 
-def _judged(scores: pd.DataFrame | None, average: str, n_networks: int, n_samples: int) -> list[str]:
+def _samples(models: Models) -> str:
+    """How many samples averages are scored on, and that they are not those of the match."""
+    n = 0 if models.scored is None else len(models.scored[0])
+    return f"{n:,} {'samples' if models.test is None else 'test samples'}"
+
+
+def _judged(scores: pd.DataFrame | None, average: str, n_networks: int, samples: str) -> list[str]:
     """The table of scores and a sentence on the average; that there is none without targets."""
     if scores is None:
         return ["No scores and no curve: the data hold no targets y."]
-    return [_scores(scores, n_samples), verdict(scores, average, n_networks)]
+    return [_scores(scores, samples), verdict(scores, average, n_networks)]
 
 
 def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
@@ -170,12 +177,12 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     return f"Verdict: averaging has a price, {place}{of_learned}."
 
 
-def _scores(scores: pd.DataFrame, n_samples: int) -> str:
+def _scores(scores: pd.DataFrame, samples: str) -> str:
     measured = ["loss"] + ["accuracy"] * bool(scores["accuracy"].notna().any())
     rows = [["", *measured]]
     for _, of in scores.iterrows():
         rows += [[of["network"], *(_with_error(of[what], of[f"{what}_error"]) for what in measured)]]
-    title = f"Mean ± standard error over {n_samples:,} samples (ensemble: the mean of the networks' outputs):"
+    title = f"Mean ± standard error over {samples} (ensemble: the mean of the networks' outputs):"
     return "\n".join([title, *_table(rows)])
 
 
@@ -223,14 +230,14 @@ def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str) -> str:
     return "\n".join(lines)
 
 
-def _barriers(barriers: pd.DataFrame, n_samples: int, repair: bool) -> str:
+def _barriers(barriers: pd.DataFrame, samples: str, repair: bool) -> str:
     by = barriers.set_index("aligned")
     rows = [["", "B as it is", "B aligned"]]
     rows += [["loss barrier", *(_number(by.loc[aligned, "barrier_max"], 4) for aligned in (False, True))]]
     if barriers["drop_max_pp"].notna().any():
         drops = (f"{_number(by.loc[aligned, 'drop_max_pp'], 2)} pp" for aligned in (False, True))
         rows += [["accuracy drop", *drops]]
-    title = f"Largest barrier on the line from A to B ({n_samples:,} samples{', with REPAIR' if repair else ''}):"
+    title = f"Largest barrier on the line from A to B ({samples}{', with REPAIR' if repair else ''}):"
     return "\n".join([title, *_table(rows)])
 
 
