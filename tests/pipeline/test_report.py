@@ -95,7 +95,7 @@ def finished(card, drawn, tmp_path):
     )
     paper = card(
         claims, ("1", "2", "3"), captions={"a.csv": "What `a` holds."}, found=sentences, scale="eight pairs",
-        terms=(("one", "what there is once"),), thumbnail=("test-1", 1), heading="Ones are small",
+        terms=(("one", "what there is once"),), thumbnail=("test-1", 1, "Blue: ones."), heading="Ones are small",
         headline=(Sentence("One has **{x:~}** of σ_F.", {"x": ("test-1-one", "standard")}),),
     )  # fmt: skip
     results, project = tmp_path / "project" / "results", tmp_path / "project"
@@ -166,6 +166,7 @@ def test_a_thumbnail_is_one_panel_of_a_figure_that_the_page_holds_once(finished)
     page = write_page(**finished)
     assert 'viewBox="108 8 94 84"><use href="#drawing-figure-small-test-1"/>' in page
     assert page.count('id="drawing-figure-small-test-1"') == 1
+    assert "Blue: ones." in page
     # Letters are there once for all figures; what they hold refers to what there is.
     drawn = Parsed(page)
     ids = drawn.values("id")

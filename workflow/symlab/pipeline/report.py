@@ -320,13 +320,17 @@ def _view_thumbnail(paper: Paper, figures: Sequence[View]) -> View | None:
 
     None where the figure was not drawn.
     """
-    name, number = paper.thumbnail
+    name, number, marks = paper.thumbnail
     figure = next((each for each in figures if each["id"] == name and each["drawing"]), None)
-    if figure is None or number >= len(figure["text"].panels):
-        return figure
+    if figure is None:
+        return None
+    shown = figure | {"marks": marks}
+    if number >= len(figure["text"].panels):
+        return shown
     left, top, width, height = figure["text"].panels[number]
     margin = THUMBNAIL_MARGIN
-    return figure | {"place": (left - margin, top - margin, width + 2 * margin, height + 2 * margin)}
+    place = left - margin, top - margin, width + 2 * margin, height + 2 * margin
+    return shown | {"place": place}
 
 
 def _read_svg(path: Path) -> tuple[str, float, float]:

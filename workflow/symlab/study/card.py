@@ -103,8 +103,8 @@ class Paper:
     """What the paper says, in a line for those who know nothing of it."""
     headline: tuple[Sentence, ...] = ()
     """What was found, in two or three sentences for the same readers: one number in bold, one *but*."""
-    thumbnail: tuple[str, int] = ("", 0)
-    """The figure, and which of its panels counted from 0, that stands for the paper on a report's first screen."""
+    thumbnail: tuple[str, int, str] = ("", 0, "")
+    """What stands for the paper on a report's first screen: a figure, which of its panels from 0 on, its marks."""
     measures: tuple[Measure, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     tables: tuple[Table, ...] = ()

@@ -20,7 +20,11 @@ HEADLINE = (
         {"noise": at("mirror-4-noise"), "bias": at("mirror-4-bias"), "both": at("mirror-4-bias-and-decay")},
     ),
 )
-THUMBNAIL = ("mirror-3a", 0)
+THUMBNAIL = (
+    "mirror-3a",
+    0,
+    "Blue: coefficients that are products of two, points measured, line by theory; orange: plain coefficients.",
+)
 
 FOUND: tuple[Sentence, ...] = (
     Sentence(

@@ -26,7 +26,12 @@ HEADLINE = (
         "not confirmed.",
     ),
 )
-THUMBNAIL = ("collapse-1", 0)
+THUMBNAIL = (
+    "collapse-1",
+    0,
+    "Spread within classes relative to that between them, deeper networks to the right; band: one standard deviation, "
+    "crosses: minimised for longer.",
+)
 
 FOUND = (
     *(

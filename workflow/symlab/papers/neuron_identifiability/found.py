@@ -48,7 +48,12 @@ HEADLINE = (
         "best ones.",
     ),
 )
-THUMBNAIL = ("identifiability-thesis", 0)
+THUMBNAIL = (
+    "identifiability-thesis",
+    0,
+    "A point a kind of network, W with the size of its name tags. Right: neurons are where the best order puts them; "
+    "low: networks can be averaged.",
+)
 
 FOUND = (
     Sentence(

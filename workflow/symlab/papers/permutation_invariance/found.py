@@ -37,7 +37,11 @@ HEADLINE = (
         "random solutions: {excess:~}).",
     ),
 )
-THUMBNAIL = ("permutation-2", 0)
+THUMBNAIL = (
+    "permutation-2",
+    0,
+    "Dashed: neurons as they are, solid: reordered; blue: trained networks, orange: random solutions.",
+)
 
 FOUND = (
     Sentence(
