@@ -260,17 +260,7 @@ class File(Source):
         return shapes.get("x", shapes.get("x_train", (0, 0)))
 
 
-SOURCES: tuple[type[Source], ...] = (
-    Digits,
-    Gmm,
-    Coherence,
-    Mnist,
-    MnistCoherence,
-    Cifar10,
-    Cifar10Jpeg,
-    Imdb,
-    File,
-)
+SOURCES: tuple[type[Source], ...] = (Digits, Gmm, Coherence, Mnist, MnistCoherence, Cifar10, Cifar10Jpeg, Imdb, File)
 
 
 def load(source: Source, data_dir: Path | None) -> Dataset:

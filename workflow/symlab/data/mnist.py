@@ -15,10 +15,7 @@ from symlab.data.images import Labelled, split_images
 from symlab.errors import UserError
 
 N_CLASSES = 10
-MIRRORS = (
-    "https://ossci-datasets.s3.amazonaws.com/mnist/",
-    "https://storage.googleapis.com/cvdf-datasets/mnist/",
-)
+MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
 
 class IdxFile(NamedTuple):

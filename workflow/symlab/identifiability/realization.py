@@ -13,14 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symlab.errors import UserError
-from symlab.identifiability.gram import (
-    MaskedGram,
-    deviation,
-    for_each_neuron,
-    masked_gram,
-    orthonormal,
-    with_diagonal,
-)
+from symlab.identifiability.gram import MaskedGram, deviation, for_each_neuron, masked_gram, orthonormal, with_diagonal
 
 # A Gram matrix whose smallest eigenvalue is below about this share of max_l d_il^2 goes to the singular value path:
 # Cholesky loses eps / share of relative accuracy, so the costs of the other neurons keep about ten digits.
@@ -77,10 +70,7 @@ def projected(
 
 
 def realization_costs(
-    W_eff: Float[Tensor, "m d"],
-    F: Float[Tensor, "m d"] | None,
-    D: Float[Tensor, "m d"] | None,
-    U: Float[Tensor, "d k"],
+    W_eff: Float[Tensor, "m d"], F: Float[Tensor, "m d"] | None, D: Float[Tensor, "m d"] | None, U: Float[Tensor, "d k"]
 ) -> Float[Tensor, "m m"]:
     """Squared costs c(i, j)^2 = (a_j - v_i)^T S_i^+ (a_j - v_i) of realizing neuron j's function by neuron i (Eq. 10).
 

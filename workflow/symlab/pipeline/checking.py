@@ -14,11 +14,7 @@ from symlab.settings import Kind, kinds_by_name
 
 
 def check(
-    kind: type[Kind],
-    block: Any,
-    where: str,
-    elsewhere: Mapping[str, str] | None = None,
-    also: Collection[str] = (),
+    kind: type[Kind], block: Any, where: str, elsewhere: Mapping[str, str] | None = None, also: Collection[str] = ()
 ) -> Kind:
     """The settings that a block of the config gives.
 

@@ -108,10 +108,7 @@ def syre(scheme: Syre, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedPart
 def sparse(scheme: Sparse, shapes: Shapes, seed: tuple[str | int, ...]) -> FixedParts:
     """F = 0, D ~ Bernoulli(density)."""
     return {
-        weight: (
-            None,
-            (torch.rand(shape, generator=torch_generator(*seed, "fixed", weight)) < scheme.density).float(),
-        )
+        weight: (None, (torch.rand(shape, generator=torch_generator(*seed, "fixed", weight)) < scheme.density).float())
         for weight, shape in shapes.items()
     }
 
@@ -134,9 +131,7 @@ def sample_buffers(module: nn.Module, *seed: str | int) -> State:
 
 
 def effective(
-    W: Float[Tensor, "*r_shape"],
-    F: Float[Tensor, "*r_shape"] | None,
-    D: Float[Tensor, "*r_shape"] | None,
+    W: Float[Tensor, "*r_shape"], F: Float[Tensor, "*r_shape"] | None, D: Float[Tensor, "*r_shape"] | None
 ) -> Float[Tensor, "*r_shape"]:
     """W_eff = F + D * W (Eq. 2)."""
     scaled = W if D is None else D * W

@@ -28,13 +28,7 @@ from symlab.networks import Init
 from symlab.networks.initialise import sample_parameters
 from symlab.products import fast_products
 from symlab.schemes import Scheme
-from symlab.schemes.fixed_parts import (
-    FixedParts,
-    State,
-    sample_buffers,
-    sample_fixed_parts,
-    weight_shapes,
-)
+from symlab.schemes.fixed_parts import FixedParts, State, sample_buffers, sample_fixed_parts, weight_shapes
 from symlab.seeds import torch_generator
 from symlab.training.cuda_graph import captured_on_gpu
 from symlab.training.objective import Objective, Replica, Replicas, Stack, accuracies, steps_of_epoch

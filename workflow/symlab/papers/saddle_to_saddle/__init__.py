@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from symlab.papers.saddle_to_saddle.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Descents, NearRankOne, Polygons
 from symlab.study.card import Figure, Paper
-from symlab.study.experiment import Experiment
+from symlab.study.experiment import Experiment, PointSettings
 
 _ROOM = "symlab.papers.saddle_to_saddle"
 _POLYGON_RUNS = ("polygon_runs.csv", "polygon_curves.csv", "polygon_limits.csv")
 _POLYGON_BEST = ("polygon_lifts.csv", "polygon_budget.csv")
 _EVENTS = ("escape_events.csv", "escape_layers.csv")
 _COURSE = ("escape_course.csv", "escape_spectra.csv", "escape_next.csv")
+
+
+def _asked(key: str, settings: type[PointSettings], compute: str, outputs: tuple[str, ...], **more: Any) -> Experiment:
+    """The experiment under a key of ``saddle_escape``."""
+    return Experiment(f"saddle_escape.{key}", settings, f"{_ROOM}.{compute}", outputs, **more)
+
 
 SADDLE_TO_SADDLE = Paper(
     slug="saddle-to-saddle",
@@ -43,42 +51,22 @@ SADDLE_TO_SADDLE = Paper(
         Figure("saddle-next", f"{_ROOM}.fig_next", ("escape_next.csv",)),
         Figure("saddle-budget", f"{_ROOM}.fig_budget", (*_EVENTS, "polygon_budget.csv")),
         Figure("saddle-prop3.3", f"{_ROOM}.fig_near_rank_one", ("near_rank_one.csv",)),
-        Figure("saddle-polygons", f"{_ROOM}.fig_polygons", ("polygon_runs.csv", "polygon_limits.csv")),
-        Figure(
-            "saddle-depths", f"{_ROOM}.fig_polygons", ("polygon_runs.csv", "polygon_limits.csv", "polygon_lifts.csv")
-        ),
+        Figure("saddle-polygons", f"{_ROOM}.fig_polygons", _POLYGON_RUNS[::2]),
+        Figure("saddle-depths", f"{_ROOM}.fig_polygons", (*_POLYGON_RUNS[::2], "polygon_lifts.csv")),
         Figure("saddle-success", f"{_ROOM}.fig_success_law", ("polygon_runs.csv",)),
     ),
     experiments=(
-        Experiment(
-            "saddle_escape.polygons",
+        _asked(
+            "polygons",
             Polygons,
-            f"{_ROOM}.polygon_search:search_polygon",
+            "polygon_search:search_polygon",
             (*_POLYGON_RUNS, *_POLYGON_BEST),
-            f"{_ROOM}.polygon_tables:tabulate_polygons",
+            tables=f"{_ROOM}.polygon_tables:tabulate_polygons",
             several=True,
         ),
-        Experiment(
-            "saddle_escape.descents",
-            Descents,
-            f"{_ROOM}.descents:descend_from_origin",
-            (*_EVENTS, *_COURSE),
-            several=True,
-            datasets=True,
-        ),
-        Experiment(
-            "saddle_escape.data_speeds",
-            DataSpeeds,
-            f"{_ROOM}.data_speeds:search_data_speeds",
-            ("data_speeds.csv",),
-            datasets=True,
-        ),
-        Experiment(
-            "saddle_escape.near_rank_one",
-            NearRankOne,
-            f"{_ROOM}.near_rank_one:perturb_rank_one",
-            ("near_rank_one.csv",),
-        ),
+        _asked("descents", Descents, "descents:descend_from_origin", (*_EVENTS, *_COURSE), several=True, datasets=True),
+        _asked("data_speeds", DataSpeeds, "data_speeds:search_data_speeds", ("data_speeds.csv",), datasets=True),
+        _asked("near_rank_one", NearRankOne, "near_rank_one:perturb_rank_one", ("near_rank_one.csv",)),
     ),
     captions={
         "escape_events.csv": "Networks that leave the origin, one row a network and drop of the loss (`event`, a "
