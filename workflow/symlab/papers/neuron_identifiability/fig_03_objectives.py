@@ -14,7 +14,6 @@ from symlab.study.tables import last_epoch, need
 
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
-    """Figs. 3a, 3b: objectives averaged over layers against sigma_F after the last epoch, a panel a data set."""
     rows = average_layers(last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))).assign(row="")
     n = rows["dataset"].nunique()
     options = {"column": "dataset", "draw": draw_over_sigma, "width": max(plot.COLUMN, 2.3 * n), "height": 1.7}
@@ -23,7 +22,6 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
 
 
 def against_epoch(tables: Tables, style: plot.Style) -> Figure:
-    """Fig. 3c: objectives averaged over layers against the epoch, W-asymmetric, sigma_F = 0 and the smallest >= 1."""
     matching = objectives.need_epochs(tables)
     sweep, scales = sigma_regimes(matching)
     rows = average_layers(label_rows(matching, sweep[sweep["sigma_F"].isin(scales)]))

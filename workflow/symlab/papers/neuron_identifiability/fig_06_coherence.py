@@ -19,7 +19,6 @@ COLOR = (0.004, 0.451, 0.698)
 
 
 def barrier_against_nu(tables: Tables, style: Style) -> Figure:
-    """Unaligned midpoint barrier of the test loss against nu = 1/t, a panel an embedding, a point a mask."""
     barriers = need(tables, "coherence_barriers.csv")
     need_several(barriers, "t", f"{where(barriers)}.coherence.t")
     of_masks = barriers.groupby(["embedding", "t", "mask_seed"], sort=False)["barrier_mid"].agg(["mean", "size"])

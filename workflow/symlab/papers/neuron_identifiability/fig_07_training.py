@@ -21,7 +21,6 @@ from symlab.study.claim import Claim, Tables, at_least, at_most, between
 
 
 def against_epoch(tables: Tables, style: plot.Style) -> Figure:
-    """Objectives averaged over layers against the epoch, a panel a variant."""
     matching = objectives.need_epochs(tables)
     variants = telling_variants(matching)
     rows = average_layers(label_rows(matching, variants))

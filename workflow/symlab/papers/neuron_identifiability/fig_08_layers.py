@@ -20,7 +20,6 @@ NARROWEST = 1.6
 
 
 def layers_against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
-    """Objectives against sigma_F after the last epoch, a panel a layer, a block group's in a line."""
     rows = last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))
     lines = in_lines(sort_points(rows["point"]))
     columns = max(map(len, lines))

@@ -23,7 +23,6 @@ from symlab.study.tables import last_epoch, need, where
 
 
 def layers_against_fraction(tables: Tables, style: plot.Style) -> Figure:
-    """Objectives against the fraction of fixed weights after the last epoch, by sigma_F and layer."""
     matching = need(tables, "matching.csv")
     variants = variants_of(matching)
     w = variants[w_asymmetric(variants)]

@@ -19,7 +19,6 @@ from symlab.study.tables import need, need_several, where
 
 
 def against_width(tables: Tables, style: plot.Style) -> Figure:
-    """gamma_out against m for each k, of the densest F, and c_k m^(-2/k) from the smallest width's mean."""
     gaps = need(tables, "centre_gaps.csv")
     gaps = gaps[gaps["fixed_fraction"] == gaps["fixed_fraction"].max()]
     need_several(gaps, "m", f"{where(gaps)}.centre_gaps.widths")

@@ -19,7 +19,6 @@ TABLE = "tail_energy.csv"
 
 
 def shares_of_bounds(tables: Tables, style: plot.Style) -> Figure:
-    """The largest relaxed cost of each network over its bound against beta, a line a variant, a panel a layer."""
     table = need(tables, TABLE)
     variants = compared_variants(table)
     rows = label_rows(table[table["cost_share"].notna()], variants)

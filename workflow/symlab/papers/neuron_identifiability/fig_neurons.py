@@ -28,7 +28,6 @@ FEW = 0.05
 
 
 def kept_by_cost(tables: Tables, style: plot.Style) -> Figure:
-    """Share of neurons that are matched to themselves against the decile of their cheapest swap's cost, by sigma_F."""
     table = need(tables, PLACES)
     sweep = sigma_sweep(table)
     rows = label_rows(table, sweep[sweep["sigma_F"] > 0])

@@ -27,7 +27,6 @@ ACCURACIES = {
 
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
-    """How far the identity comes above, train and validation accuracy below, a column a data set."""
     table = need(tables, "trade_off.csv")
     rows = sweep_rows(table)
     if table["train_accuracy"].isna().all():

@@ -25,7 +25,6 @@ PAPER_DROPS = {2: 46.4, 8: 15.7, 32: 6.1}
 
 
 def drops_by_k(tables: Tables, style: plot.Style) -> Figure:
-    """Unaligned midpoint drop of train accuracy against k, at sigma_F = 1 and its control 0."""
     rows = one_path(need_k(need(tables, "barriers.csv")), "train", aligned=False)
     sweep, scales = sigma_regimes(rows)
     shown = label_rows(rows, sweep[sweep["sigma_F"].isin(scales)])
@@ -40,7 +39,6 @@ def drops_by_k(tables: Tables, style: plot.Style) -> Figure:
 
 
 def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
-    """Unaligned midpoint drop against the share of fixed weights at sigma_F = 1, a line a k; the paper's are dotted."""
     rows = swept_fractions(need_k(one_path(need(tables, "barriers.csv"), "train", aligned=False)))
     if rows.empty:
         raise UserError(

@@ -33,7 +33,6 @@ LABELS = {"way": "way from random to optimal (objective)", "cost": r"median swap
 
 
 def scatter(tables: Tables, style: Style) -> Figure:
-    """A point a variant (and data set): its unaligned barrier against how identifiable its neurons are."""
     measured = {name: pairs for name in LABELS if (pairs := kinds(tables, name))}
     if not measured:
         raise UserError(

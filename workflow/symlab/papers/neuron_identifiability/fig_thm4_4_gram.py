@@ -22,7 +22,6 @@ MASKS = {"own": "masks of the networks", "fresh": "masks drawn afresh"}
 
 
 def against_nu(tables: Tables, style: plot.Style) -> Figure:
-    """|S_i - mu_D I|_op / mu_D of a layer's worst neuron against nu(U), and the bound for all of them."""
     rows, variants = label_all(need(tables, "gram_deviation.csv"))
     constant = (rows["sigma_D2"] == 0) & (rows["b_D"] == 0)
     shown = mark_hollow(rows[~constant])

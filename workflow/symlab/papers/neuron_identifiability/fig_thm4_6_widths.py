@@ -19,7 +19,6 @@ from symlab.study.tables import need, where
 
 
 def cheapest_by_width(tables: Tables, style: plot.Style) -> Figure:
-    """Distribution over layer 1's neurons of the cost of their cheapest swap, at W 1; a panel a k, a colour a width."""
     cheapest = _cheapest(need_k(need(tables, MAHALANOBIS)))
     widths = sorted(cheapest["m"].unique())
     if len(widths) < 2:
@@ -73,7 +72,6 @@ norm.
 
 
 def accessible_by_width(tables: Tables) -> list[Found]:
-    """Share of first-layer neurons with a low-cost swap: of the widest layer less that of the narrowest, for each k."""
     costs = tables[MAHALANOBIS].dropna(subset="k")
     first = costs[W_1(costs) & (costs["layer"] == 1)]
     level = SMALL * first.groupby(MODEL)["swap_cost"].agg(lambda each: np.median(each))

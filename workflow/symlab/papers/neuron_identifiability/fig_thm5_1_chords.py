@@ -27,7 +27,6 @@ BOUND = "power, bound of the theorem"
 
 
 def draw_exponents(tables: Tables, style: plot.Style) -> Figure:
-    """Fitted powers of beta above, largest share of the bound below, by layer, a column a nonlinearity."""
     rows, variants = label_all(need(tables, "chord_deviation.csv"))
     fixed = (rows["norm_F"] > 0) & np.isfinite(rows["beta"])
     kept = rows[fixed & (rows["beta"] > 0) & (rows["chord"] > 0)]

@@ -31,7 +31,6 @@ DRAWN = 12
 
 
 def against_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 1: mean overlap P against m, exact and (at some widths) by draws, its limits and bound; a panel an M."""
     table = need(tables, TABLE).sort_values(["M", "m"])
     if table.groupby("M")["m"].nunique().max() < 3:
         raise UserError(f"{key_of(table, 'overlap')} gives fewer than three widths m of each M; raise up_to.")

@@ -29,7 +29,6 @@ RATE = r"$\propto m^{-1/2}$ (Theorem 6)"
 
 
 def above_first_teacher(tables: Tables, style: Style) -> Figure:
-    """Fig. 2: barriers of the first (M, d), and beside them the wide samples' of each M, both axes logarithmic."""
     table = need(tables, TABLE)
     first = table[(table[TEACHER] == table[TEACHER].iloc[0]).all(axis=1)]
     wide = _decaying(table)
@@ -45,7 +44,6 @@ def above_first_teacher(tables: Tables, style: Style) -> Figure:
 
 
 def above_each_teacher(tables: Tables, style: Style) -> Figure:
-    """Fig. 10: barriers of every (M, d)."""
     table = need(tables, TABLE)
     if len(table[TEACHER].drop_duplicates()) < 2:
         raise UserError(
@@ -129,8 +127,6 @@ def peaks(tables: Tables, samples: bool = True) -> list[Found]:
 
 
 def fall_by_matching(tables: Tables) -> list[Found]:
-    """Smallest ratio of direct to matched mean barrier over the widths m > M, for each source and matching."""
-
     def falls(means: pd.DataFrame) -> pd.Series:
         # Infinite where only the matched one is 0.
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -143,8 +139,6 @@ def fall_by_matching(tables: Tables) -> list[Found]:
 
 
 def left_of_peak(tables: Tables, samples: bool, from_ratio: float) -> list[Found]:
-    """Mean matched barrier at the largest width, ``from_ratio`` M or more, as a fraction of its peak over m > M."""
-
     def measure(curve: Curve) -> Found:
         if curve.places[-1] < from_ratio * curve.case.key["M"]:
             return f"{curve.case}: needs a width of {from_ratio:g} M or more"
@@ -203,7 +197,6 @@ def trained_over_samples(
 
 
 def excess_sparsity(tables: Tables) -> list[Found]:
-    """Mean PQ index by neuron of trained students less that of samples, at the largest width of 2.5 M or more."""
     rows = students.keep(tables[RUNS])
     both = students.at_last_width(students.beside_samples(rows[rows["m"] >= 2.5 * rows["M"]]))
     lacking = "needs samples and trained students at one width of 2.5 M or more"

@@ -22,7 +22,6 @@ LOW, HIGH = 1.75, 2.75
 
 
 def ratio_against_relative_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 3: mean permuted over mean direct barrier of uniform samples against m / M > 1, a line an M."""
     table = students.uniform(need(tables, TABLE)).query("m > M")
     if table.empty or table.groupby("M")["m"].nunique().max() < 3:
         raise UserError("teacher_student.ratios needs uniform pairs at three values of ratio above 1 at least.")
@@ -56,8 +55,6 @@ FIGURES = (
 
 
 def place_of_peak(tables: Tables) -> list[Found]:
-    """m / M at which mean matched over mean direct barrier is largest, for each M."""
-
     def measure(curve: Curve) -> Found:
         M, fraction = curve.case.key["M"], _fraction(curve.means)
         if not _wide_enough(curve.places / M):
@@ -70,7 +67,6 @@ def place_of_peak(tables: Tables) -> list[Found]:
 
 
 def fall_of_peak(tables: Tables) -> list[Found]:
-    """Smallest fall of the peak of matched over direct barrier from one M to the next larger one."""
     rows = _samples(tables)
     rows = rows[rows.groupby("M")["ratio"].transform(_wide_enough).astype(bool)]
     if rows["M"].nunique() < 2:

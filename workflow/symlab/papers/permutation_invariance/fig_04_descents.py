@@ -18,7 +18,6 @@ TABLE = "widths_barriers.csv"
 
 
 def below_and_above(tables: Tables, style: Style) -> Figure:
-    """Fig. 4: matched barrier of trained students against m, of the first (M, d) with students on both sides of M."""
     table = need(tables, TABLE)
     rows = students.trained(table)
     sides = rows.assign(below=rows["m"] < rows["M"], above=rows["m"] > rows["M"])
@@ -53,8 +52,6 @@ FIGURES = (
 
 
 def left_below_M(tables: Tables) -> list[Found]:
-    """Mean matched barrier at the last width below M as a fraction of the largest below M, by (M, d) and matching."""
-
     def measure(curve: Curve) -> Found:
         return students.last_over_top(curve) if len(curve.places) >= 3 else f"{curve.case}: needs three widths below M"
 

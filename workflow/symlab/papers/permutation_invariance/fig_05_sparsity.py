@@ -23,7 +23,6 @@ SETTING = ["source", "M", "d"]
 
 
 def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 5: PQ index of the row norms against m, by learning rate and of uniform samples, a panel an (M, d)."""
     table = need(tables, TABLE)
     runs = students.trained(table)
     if runs["c"].round(6).nunique() < 2 or table["m"].nunique() < 2:
@@ -65,8 +64,6 @@ FIGURES = (
 
 
 def rise_with_rate(tables: Tables) -> list[Found]:
-    """Smallest excess, over the widths, of the mean PQ index at the largest learning rate over that at the smallest."""
-
     def measure(curve: Curve) -> Found:
         low, high = _rates(curve)
         detail = f"c = {high:g} less c = {low:g}; {len(curve.places) // 2} widths"

@@ -92,8 +92,6 @@ FIGURES = (
 
 
 def zero_rows_below(tables: Tables) -> list[Found]:
-    """Largest mean number of zero rows of a student over the learning rates below the threshold."""
-
     def measure(curve: Curve) -> Found:
         return curve.measure(lambda means: means["zero_rows"].max(), _range(curve))
 
@@ -117,8 +115,6 @@ def first_with_zero_rows(tables: Tables) -> list[Found]:
 
 
 def spread_below_over_jump(tables: Tables) -> list[Found]:
-    """Range of the mean PQ index below the threshold as a fraction of the jump at it."""
-
     def parts(means: pd.DataFrame) -> tuple[float, float, float]:
         index = means["pq_rows"]
         below = index[index.index <= BELOW]

@@ -25,7 +25,6 @@ STEPS = (
 
 
 def barrier_against_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 7: barrier of the train loss against width, direct and permuted by each matching, mean and 10-90 % band."""
     rows = networks.drawn(need(tables, TABLE), 3)
     n = rows.groupby(["width", "method", *networks.kinds(rows)], dropna=False).size().min()
     return facets(

@@ -24,7 +24,6 @@ PEAK = 25
 
 
 def paths_at_three_widths(tables: Tables, style: Style) -> Figure:
-    """Fig. 8: train loss along lambda at the smallest width, at the one nearest to the paper's 25, and the largest."""
     rows = networks.drawn(need(tables, CURVES), 3)
     grid, names = [], []
     for name, part in rows.groupby("kind", sort=False):
@@ -51,8 +50,6 @@ FIGURES = (
 
 
 def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
-    """Mean permuted over mean direct barrier at the width where the permuted one peaks, or at the largest width."""
-
     def measure(curve: Curve) -> Found:
         width = curve.means["barrier_max"].idxmax() if at_peak else curve.places[-1]
         permuted, direct = curve.means.loc[width]
@@ -64,8 +61,6 @@ def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
 
 
 def ends_of_path(tables: Tables) -> list[Found]:
-    """Largest mean loss of trained networks as a fraction of the largest mean loss on the direct path, over widths."""
-
     def fractions(means: pd.DataFrame) -> pd.Series:
         return means.iloc[:, [0, -1]].max(axis=1) / means.max(axis=1)
 

@@ -27,7 +27,6 @@ COUNTS = "a: runs"
 
 
 def doubled_types_and_entries(tables: Tables, style: Style) -> Figure:
-    """Fig. 9: a, how often each type is the one with most rows; b, sorted entries of a column beside those expected."""
     runs, entries = trained(need(tables, RUNS)), need(tables, ENTRIES)
     counted = keep(runs[runs["doubled_type"] > 0])
     if counted.empty:

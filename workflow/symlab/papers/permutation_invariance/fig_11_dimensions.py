@@ -76,12 +76,10 @@ FIGURES = (
 
 
 def fall_with_d(tables: Tables) -> list[Found]:
-    """Slope of log mean barrier over the widths above M against log d, of trained students, direct and matched."""
     return _slopes(students.trained(students.barriers(tables[TABLE])), lambda means: means["barrier"])
 
 
 def change_of_gap(tables: Tables) -> list[Found]:
-    """Slope of log(direct / matched), of mean barriers over the widths above M, against log d, of trained students."""
     rows = students.trained(students.barriers(tables[TABLE]))
     return _slopes(rows[rows["matching"] != "direct"], lambda means: 10.0 ** students.decades(means))
 

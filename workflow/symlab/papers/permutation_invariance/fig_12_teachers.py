@@ -20,7 +20,6 @@ TABLE = "teachers_barriers.csv"
 
 
 def by_teacher_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 12: barriers against m / M > 1 at the first d, a panel an M."""
     table = need(tables, TABLE)
     rows = table[(table["d"] == table["d"].iloc[0]) & (table["m"] > table["M"])]
     need_several(rows, "M", drawing.key_of(table, "teachers"))
@@ -47,8 +46,6 @@ FIGURES = (
 
 
 def growth_with_M(tables: Tables) -> list[Found]:
-    """Smallest ratio of a mean barrier to that at the next smaller M, at m = 2M, of each source, direct and matched."""
-
     def smallest_step(means: pd.DataFrame) -> float:
         levels = means["barrier"].to_numpy()
         # From nothing there is no ratio.
@@ -62,8 +59,6 @@ def growth_with_M(tables: Tables) -> list[Found]:
 
 
 def growth_of_gap(tables: Tables) -> list[Found]:
-    """Smallest rise of log10(direct / matched) from one M to the next larger one, at m = 2M, of each source."""
-
     def smallest_rise(means: pd.DataFrame) -> float:
         with np.errstate(invalid="ignore"):
             return float(np.diff(students.decades(means)).min())

@@ -29,7 +29,6 @@ TABLE = "learning_rates_barriers.csv"
 
 
 def barrier_against_learning_rate(tables: Tables, style: Style) -> Figure:
-    """Fig. 13: matched barrier of trained students against the learning rate, a panel an (M, d, m)."""
     table = trained(need(tables, TABLE))
     need_several(table, "lr", drawing.key_of(tables[TABLE], "learning_rates"), 3)
     return drawing.draw_barriers(
@@ -56,7 +55,6 @@ FIGURES = (
 
 
 def barrier_past_threshold(tables: Tables) -> list[Found]:
-    """Mean matched barrier at the largest learning rate as a fraction of that over the rates below the threshold."""
     rows = _rows(tables)
     lacking = f"{LACKING} at two learning rates from {CONVERGED} to {BELOW} and one beyond {THRESHOLD}"
     last = rows["lr"].max()
@@ -78,7 +76,6 @@ def barrier_past_threshold(tables: Tables) -> list[Found]:
 
 
 def rank_below_threshold(tables: Tables) -> list[Found]:
-    """Spearman correlation of mean matched barrier and learning rate below the threshold."""
     rows, lacking = _rows(tables), f"{LACKING} at four learning rates from {CONVERGED} to {BELOW}"
 
     def measure(curve: Curve) -> Found:

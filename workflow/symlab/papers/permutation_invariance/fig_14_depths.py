@@ -24,7 +24,6 @@ EDGE = "at an end of the widths: no peak"
 
 
 def peak_against_depth(tables: Tables, style: Style) -> Figure:
-    """Fig. 14: barriers of the train loss under the first matching, and the width of the largest against depth."""
     rows = one_matching(networks.drawn(need(tables, TABLE), 3))
     rows = rows[rows["aligned"] & rows["depth"].notna()]
     depths = sorted(rows["depth"].unique())

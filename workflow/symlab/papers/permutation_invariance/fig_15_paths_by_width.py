@@ -18,7 +18,6 @@ MOST_PANELS = 9
 
 
 def paths_by_width(tables: Tables, style: Style) -> Figure:
-    """Fig. 15: train loss along lambda, direct and permuted, a panel a width (multiplier), data set and depth."""
     rows = networks.drawn(need(tables, "curves.csv"), 1)
     grid = [
         path_panel(part, ", ".join(filter(None, [kind, f"width {width:g}"])))

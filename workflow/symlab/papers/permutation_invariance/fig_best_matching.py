@@ -18,7 +18,6 @@ LOWEST = MATCHINGS["lowest"]
 
 
 def against_width(tables: Tables, style: Style) -> Figure:
-    """Mean barrier between uniform samples against m: matched in two ways, and by the best of all m! permutations."""
     table = need(tables, TABLE)
     return drawing.draw_barriers(table, "m", ["M", "d"], "all_permutations", style, only_matched=True, marks=())
 

@@ -42,7 +42,6 @@ def after_escape(layers: pd.DataFrame) -> pd.DataFrame:
 
 
 def two_escapes(tables: Tables, style: Style) -> Figure:
-    """Fig. 1: loss of every network, and singular values of one after the first escape and at the end."""
     course, spectra = (farthest(need(tables, name)) for name in (COURSE, SPECTRA))
     L = int(course["L"].max())
     course, spectra = course[course["L"] == L], spectra[spectra["L"] == L]
@@ -70,7 +69,6 @@ def two_escapes(tables: Tables, style: Style) -> Figure:
 
 
 def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figure:
-    """Figs. 3, 4: top ten singular values of every layer of one network, and its loss, along the flow."""
     spectra, course = (farthest(need(tables, name), L) for name in (SPECTRA, COURSE))
     if spectra.empty:
         raise UserError(f"it needs networks of depth {L}: add {L} to saddle_escape.descents.L.")
@@ -131,7 +129,6 @@ FIGURES = (
 
 
 def second_after_escape(tables: Tables) -> list[Found]:
-    """Second over first singular value after the first escape, layer by layer of networks of depth 6."""
     rows = after_escape(farthest(tables[LAYERS], 6))
     return by_network(rows[rows["layer"] > 0], "second", "layer").means() if len(rows) else [LACKS]
 

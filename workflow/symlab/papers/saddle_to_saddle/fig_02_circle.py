@@ -37,7 +37,6 @@ def successes(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def circle(tables: Tables, style: Style) -> Figure:
-    """Fig. 2: the points and their gradients, the speed along the descents of one width, successes by width."""
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
     width, found = _shown_width(runs), successes(runs)
     angle, sign = 2 * np.pi * np.arange(1, 9) / 8, np.arange(1, 9) % 2
@@ -55,7 +54,6 @@ def circle(tables: Tables, style: Style) -> Figure:
 
 
 def all_descents(tables: Tables, style: Style) -> Figure:
-    """Fig. 6: the speed along all descents, a panel a width."""
     runs, curves = (on_circle(need(tables, name)) for name in (RUNS, CURVES))
     counts = runs.groupby("width").size()
     shown = [_descents(curves, runs, width, f"width {width}, {n} runs") for width, n in counts.items()]
@@ -100,7 +98,6 @@ def _shown_width(runs: pd.DataFrame) -> int:
 
 
 def speed_against_direction(tables: Tables, style: Style) -> Figure:
-    """Fig. 5: the speed of one neuron on the circle for each direction of its input weights (Equation 6)."""
     import torch
 
     from symlab.papers.saddle_to_saddle.polygon import rank_one_speed
@@ -186,7 +183,6 @@ def hits_of_narrow(tables: Tables) -> list[Found]:
 
 
 def hits_of_wide(tables: Tables) -> list[Found]:
-    """Share of successes at each width from four on."""
     return _hits(tables, f"width >= {NEEDED}").of_all(np.mean)
 
 
@@ -201,12 +197,10 @@ def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
 
 
 def smallest_of_first_layer(tables: Tables) -> list[Found]:
-    """Second over first singular value of W_1, the smallest of all successes at widths 4 to 8 that have ended."""
     return _second_values(tables, 1, "min")
 
 
 def largest_of_second_layer(tables: Tables) -> list[Found]:
-    """Second over first singular value of W_2, the largest of all successes at widths 4 to 8 that have ended."""
     return _second_values(tables, 2, "max")
 
 

@@ -27,7 +27,6 @@ DEEP = 3
 
 
 def bars_by_layer(tables: Tables, style: Style) -> Figure:
-    """Stacked bars of the terms of every layer, a panel a network or mean of networks."""
     shown = list(_budgets(tables))
     colors = dict(zip(TERMS, palette(style), strict=False))
     figure, axes = panels(1, len(shown), PAGE, 2.6, sharex=False, sharey=True)
@@ -99,7 +98,6 @@ FIGURES = (
 
 
 def lost_in_deep_layers(tables: Tables) -> list[Found]:
-    """Share of log(|X| |G| / s) that rank, cut and alignment of layers from the third on take, networks of depth 6."""
     rows = losses(tables)
     rows = rows[rows["L"] == 6]
     inner = rows["term"].isin(["rank", "cut", "alignment"]) & (rows["layer"] >= DEEP)

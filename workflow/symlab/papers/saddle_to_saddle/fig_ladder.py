@@ -30,7 +30,6 @@ STD = {"yscale": "log", "xlabel": r"$\log_{10}$ initial std"}
 
 
 def phase_diagram(tables: Tables, style: Style) -> Figure:
-    """Residual, second singular value and speed at the escape against the initial scale, a line a depth."""
     events, layers = (at_drop(descents(need(tables, name))) for name in (EVENTS, LAYERS))
     events = events.assign(relative=events["speed"] / events["one_neuron"])
     shown = [
@@ -42,7 +41,6 @@ def phase_diagram(tables: Tables, style: Style) -> Figure:
 
 
 def linear_beside_relu(tables: Tables, style: Style) -> Figure:
-    """The largest second singular value of linear and of ReLU networks against the initial scale, a line a depth."""
     layers, kinds = need(tables, LAYERS), {"identity": "linear", "relu": "ReLU"}
     shown = [
         (largest(at_drop(descents(layers, kind)), "second"), "second", STD | {"ylabel": "$s_2/s_1$", "title": name})
@@ -98,7 +96,6 @@ FIGURES = (
 
 
 def residual_at_escape(tables: Tables) -> list[Found]:
-    """Residual at a drop of 1 %, mean over networks from small weights."""
     return by_network(small(at_drop(descents(tables[EVENTS]))), "residual", "std").means() or NONE_SMALL
 
 
@@ -109,8 +106,6 @@ def exponent_of_residual(tables: Tables) -> list[Found]:
 
 
 def second_at_escape(activation: str, least: int) -> Callable[[Tables], list[Found]]:
-    """Second over first singular value of the layer in which it is largest, networks from small weights."""
-
     def measure(tables: Tables) -> list[Found]:
         rows = largest(small(at_drop(descents(tables[LAYERS], activation)), least), "second")
         return by_network(rows, "second", "std").means() or NONE_SMALL
@@ -119,15 +114,12 @@ def second_at_escape(activation: str, least: int) -> Callable[[Tables], list[Fou
 
 
 def shallow_over_deep(tables: Tables) -> list[Found]:
-    """The largest second singular value from layer 2 on at depth 3 over that at depth 4, from equal small weights."""
     rows = largest(small(at_drop(descents(tables[LAYERS]))), "second", first=2)
     three, four = (by_network(rows[rows["L"] == L], "second", "std").keyed("dataset", "std") for L in (3, 4))
     return three.ratios(four) or ["needs depths 3 and 4 from small weights"]
 
 
 def exponent_of_second(activation: str, least: int) -> Callable[[Tables], list[Found]]:
-    """Exponent of the initial scale in the largest second over first singular value, of a depth from ``least`` on."""
-
     def measure(tables: Tables) -> list[Found]:
         rows = at_drop(descents(tables[LAYERS], activation))
         found = exponents(largest(rows[rows["L"] >= least], "second"), "second").means()

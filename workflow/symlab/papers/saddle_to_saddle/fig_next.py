@@ -21,7 +21,6 @@ def left(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def predicted_and_gained(tables: Tables, style: Style) -> Figure:
-    """Direction, speed and rank of what the weights gain in the second escape, beside one new neuron's, by depth."""
     rows = left(need(tables, NEXT))
     rows = rows.assign(label="depth " + rows["L"].astype(str), relative=rows["gained_speed"] / rows["next_speed"])
     looks = assign_looks(list(rows["label"].unique()), style, ordered=True)
@@ -54,12 +53,10 @@ FIGURES = (
 
 
 def cosine_to_new_neuron(tables: Tables) -> list[Found]:
-    """Cosine of the first layer's gain to the fastest new neuron's input weights."""
     return by_network(left(tables[NEXT]), "cosine").means() or [NONE_LEFT]
 
 
 def second_of_gain(tables: Tables) -> list[Found]:
-    """Second over first singular value of what the weights gain, of the layer where it is largest."""
     return by_network(left(tables[NEXT]), "second_gained").means() or [NONE_LEFT]
 
 

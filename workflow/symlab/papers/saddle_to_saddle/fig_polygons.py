@@ -24,7 +24,6 @@ CERTIFIED, ONE = "limit of depth 3 (certified)", "one neuron"
 
 
 def speeds_by_polygon(tables: Tables, style: Style) -> Figure:
-    """Speeds against the number of corners: one neuron, the certificate, the fastest run of each depth."""
     limits = need(tables, LIMITS).sort_values("N")
     best = need(tables, RUNS).groupby(["N", "L"], as_index=False)["speed"].max().query("L in @SHOWN")
     place = pd.Series(np.arange(len(limits)), index=limits["N"].to_numpy())
@@ -45,7 +44,6 @@ def speeds_by_polygon(tables: Tables, style: Style) -> Figure:
 
 
 def speed_against_depth(tables: Tables, style: Style) -> Figure:
-    """The speed of every start, the fastest, and the lifted ones, by depth."""
     runs, limits = starts(tables), need(tables, LIMITS).set_index("N").loc[8]
     best, lifted = (each.reset_index() for each in (runs.groupby("L")["speed"].max(), lifted_speeds(tables)))
     rows = [
@@ -133,7 +131,6 @@ def reach_lifted_speed(tables: Tables) -> list[Found]:
 
 
 def exceed_limit_of_depth_3(tables: Tables) -> list[Found]:
-    """Fastest start at any depth above 3 over the certified limit of depth 3."""
     runs = starts(tables)
     deep = runs[runs["L"] > 3]
     if deep.empty:

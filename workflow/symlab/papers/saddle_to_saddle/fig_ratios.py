@@ -27,7 +27,6 @@ def smallest(layers: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios_by_layer(tables: Tables, style: Style) -> Figure:
-    """A panel a ratio: its value in every layer at the escape and at the start, a line a network."""
     rows = smallest(need(tables, LAYERS))
     both = pd.concat([at_drop(rows, 0).assign(label=START), at_drop(rows).assign(label=THEN)])
     looks = {START: Look(palette(style)[7]), THEN: Look(palette(style)[0])}
@@ -60,8 +59,6 @@ FIGURES = (
 
 
 def over_start(layers: list[int]) -> Callable[[Tables], list[Found]]:
-    """B_l and D_l of some layers at a drop of 1 % as multiples of those at the start."""
-
     def measure(tables: Tables) -> list[Found]:
         rows = smallest(tables[LAYERS]).melt([*NETWORK, "event", "layer"], ["B", "D"], "ratio")
         rows = rows[rows["layer"].isin(layers)]

@@ -19,7 +19,6 @@ TRAINED, SPHERE = "trained from small weights, at a drop of 1 %", "descent on th
 
 
 def speeds_by_depth(tables: Tables, style: Style) -> Figure:
-    """Speeds of trained networks at the escape, of starts on the sphere, and of single neurons, by depth."""
     trained = small(at_drop(descents(need(tables, EVENTS))))
     speeds = need(tables, SPEEDS)
     sphere, neurons = speeds[speeds["L"] > 2], speeds.loc[speeds["L"] == 2, "speed"]

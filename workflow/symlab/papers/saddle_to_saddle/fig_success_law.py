@@ -30,7 +30,6 @@ class Fit(NamedTuple):
 
 
 def failures_against_width(tables: Tables, style: Style) -> Figure:
-    """-log of the share of failures against the width, with both laws, a colour a polygon."""
     figure, axes = panels(1, 1, 1.5 * COLUMN, 2.8)
     axis = axes[0, 0]
     entries, top = [], 0.0

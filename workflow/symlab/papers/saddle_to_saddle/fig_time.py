@@ -21,7 +21,6 @@ ALIGNED = 1e-4
 
 
 def escape_times(tables: Tables, style: Style) -> Figure:
-    """s at the escape against the scale; taken against Proposition 2.2; s and residual by SGD against the flow's."""
     events = need(tables, EVENTS)
     flow = at_drop(descents(events))
     looks = assign_looks([f"depth {L}" for L in sorted(flow["L"].unique())], style, ordered=True)
@@ -120,12 +119,10 @@ def sgd_over_flow(tables: Tables) -> list[Found]:
 
 
 def residual_of_sgd(tables: Tables) -> list[Found]:
-    """Residual of SGD's networks from small weights at a drop of 1 %."""
     return by_network(small(at_drop(descents(tables[EVENTS], rule="sgd"))), "residual", "std").means() or [NO_SGD]
 
 
 def over_printed_run(tables: Tables) -> list[Found]:
-    """Steps of the paper's rule until the loss has dropped by 1 %, by the flow, over those that it prints."""
     rows = at_drop(descents(tables[EVENTS]))
     rows = rows[(rows["L"] == 6) & (rows["width"] >= WIDTH)]
     found = by_network(rows.assign(ratio=rows["s"] / RATE / STEPS), "ratio", "std").means()
