@@ -59,10 +59,7 @@ FORMS = {
     "matmul of a stack": (lambda X, W, B: X.expand(3, -1, -1) @ W.T, 3),
     "einsum of stacks": (lambda X, W, B: torch.einsum("rij,rkj->rik", torch.stack([X, -X]), torch.stack([W, W])), 2),
     "baddbmm": (lambda X, W, B: torch.baddbmm(B.expand(2, 1, -1), X.expand(2, -1, -1), W.T.expand(2, -1, -1)), 2),
-    "bmm to a given place": (
-        lambda X, W, B: torch.bmm(X[None], W.T[None], out=X.new_empty(1, 96, 320)),
-        1,
-    ),
+    "bmm to a given place": (lambda X, W, B: torch.bmm(X[None], W.T[None], out=X.new_empty(1, 96, 320)), 1),
     "vmapped": (of_stack, 2),
     "in inference mode": (torch.inference_mode()(lambda X, W, B: functional.linear(X, W, B)), 1),
 }

@@ -115,14 +115,7 @@ SOUND = SIZES | {
 }
 STAGES = {"hidden_sizes": [8, 12, 16, 20], "depths": [1, 1, 1, 1]}
 IMAGE = SIZES | {"image_size": 32, "patch_size": 8}
-WINDOWS = {
-    "image_size": 32,
-    "patch_size": 2,
-    "embed_dim": 16,
-    "depths": [2, 2],
-    "num_heads": [2, 4],
-    "window_size": 4,
-}
+WINDOWS = {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}
 PYRAMID = {
     "hidden_sizes": [8, 16, 16, 24],
     "depths": [1, 1, 1, 1],
@@ -316,14 +309,7 @@ FAMILIES = {
     "Gemma": hugging(38, "GemmaForCausalLM", "GemmaConfig", head_dim=8, **DECODER),
     "Phi-3": hugging(32, "Phi3ForCausalLM", "Phi3Config", **DECODER),
     "BLOOM": hugging(
-        22,
-        "BloomForCausalLM",
-        "BloomConfig",
-        vocab_size=64,
-        hidden_size=32,
-        n_layer=2,
-        n_head=4,
-        use_cache=False,
+        22, "BloomForCausalLM", "BloomConfig", vocab_size=64, hidden_size=32, n_layer=2, n_head=4, use_cache=False
     ),
     "Falcon": hugging(
         26,
@@ -562,12 +548,7 @@ FAMILIES = {
     ),
     # The frequencies of its rotary embeddings are stored, and are renumbered as parameters are.
     "ESM-2": hugging(
-        40,
-        "EsmForSequenceClassification",
-        "EsmConfig",
-        position_embedding_type="rotary",
-        token_dropout=False,
-        **WORDS,
+        40, "EsmForSequenceClassification", "EsmConfig", position_embedding_type="rotary", token_dropout=False, **WORDS
     ),
     "CLIP vision": hugging(35, "CLIPVisionModelWithProjection", "CLIPVisionConfig", images, projection_dim=16, **IMAGE),
     # Pooled by attention.

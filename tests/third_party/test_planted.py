@@ -96,9 +96,7 @@ NETWORKS = {
     "ViT": image_family("ViT"),
     "DINOv2 with registers": image_family("DINOv2 with registers"),
     "SwinV2": Planted(
-        "transformers",
-        families.hugging(0, "Swinv2ForImageClassification", "Swinv2Config", **SWIN).build,
-        draws=10,
+        "transformers", families.hugging(0, "Swinv2ForImageClassification", "Swinv2Config", **SWIN).build, draws=10
     ),
     "BERT": family("BERT"),
     "GPT-2": family("GPT-2"),

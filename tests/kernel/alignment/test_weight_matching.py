@@ -118,11 +118,7 @@ def choices(spec, names):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("spec", "steps"),
-    [
-        (PERCEPTRON, [["a"], ["b"]]),
-        (ATTENTION, [["s"], ["h", "qk", "v"]]),
-        (GROUPED, [["g", "i"], ["g", "o"]]),
-    ],
+    [(PERCEPTRON, [["a"], ["b"]]), (ATTENTION, [["s"], ["h", "qk", "v"]]), (GROUPED, [["g", "i"], ["g", "o"]])],
     ids=["perceptron", "attention", "grouped"],
 )
 def test_no_step_can_improve_what_is_found(spec, steps, seed):

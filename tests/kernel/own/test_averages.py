@@ -125,10 +125,7 @@ def folder(networks, tmp_path, monkeypatch):
     [
         (["--average", "slerp", "--weights", "3,1"], {"average": "slerp", "weights": (3, 1)}),
         (["--base", "base.safetensors", "--scale", "0.4"], {"scale": 0.4}),
-        (
-            ["--average", "ties", "--base", "base.safetensors", "--density", "0.5"],
-            {"average": "ties", "density": 0.5},
-        ),
+        (["--average", "ties", "--base", "base.safetensors", "--density", "0.5"], {"average": "ties", "density": 0.5}),
         (["--average", "least-squares"], {"average": "least-squares"}),
         (["--layer", "0=1,0", "--layer", "2.bias=0,2"], {"layers": {"0": (1, 0), "2.bias": (0, 2)}}),
     ],

@@ -75,10 +75,7 @@ def test_learning_prints_what_an_untrained_network_reaches():
     assert learned.scores["network"].tolist()[:3] == [CLOSED_FORM, LEARNED, CONTROL] and learned.samples == 40
     x = data[0]
     torch.testing.assert_close(
-        outputs(module, learned.control, x),
-        outputs(module, untrained_weights(module, seed=3), x),
-        atol=1e-4,
-        rtol=1e-4,
+        outputs(module, learned.control, x), outputs(module, untrained_weights(module, seed=3), x), atol=1e-4, rtol=1e-4
     )
     torch.testing.assert_close(outputs(module, aligned.permuted, x), network(1)(x), atol=1e-4, rtol=1e-4)
     # On the fifth of the samples that descent, seeded alike, does not see.

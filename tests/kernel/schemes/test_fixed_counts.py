@@ -34,10 +34,7 @@ def test_every_way_to_give_counts(scheme, expected):
         ({"n_fixed": 10}, "n_fixed = 10 fixes 10 of the 10 weights in a row .* of readout; it must be below"),
         ({"n_fixed": [1, 2]}, "lists 2 values but the network has 4 linear maps and convolutions"),
         ({"n_fixed": {"stem": 1, "groups.*": 2}}, "n_fixed has no pattern that matches readout"),
-        (
-            {"fixed_fraction": {"*": 0.1, "group.*": 0.2}},
-            "pattern 'group.*', which matches no .* (stem, groups",
-        ),
+        ({"fixed_fraction": {"*": 0.1, "group.*": 0.2}}, "pattern 'group.*', which matches no .* (stem, groups"),
         ({"n_fixed": {"Stem": 1, "*": 1}}, "pattern 'Stem', which matches no"),
     ],
 )

@@ -126,10 +126,7 @@ def test_sparse_residual_and_standard():
     assert F is None and set(D.unique().tolist()) == {0.0, 1.0} and D.mean().item() == pytest.approx(0.15, abs=0.005)
     residual = drawn({"name": "residual"}, {"square": (7, 7), "wide": (7, 9)}, "s")
     assert torch.equal(residual["square"][0], torch.eye(7)) and residual["wide"] == (None, None)
-    assert drawn({"name": "standard"}, SHAPES, "s") == {
-        "a": (None, None),
-        "b": (None, None),
-    }
+    assert drawn({"name": "standard"}, SHAPES, "s") == {"a": (None, None), "b": (None, None)}
     with pytest.raises(UserError, match="known are dcs, hadamard, residual, sparse, standard, syre, w_asymmetric"):
         drawn({"name": "wasym"}, SHAPES, "s")
 

@@ -72,10 +72,7 @@ X = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_se
 
 @pytest.mark.parametrize(
     ("function", "expected"),
-    [
-        (lambda m, h: torch.renorm(h, 2, 0, 1.0), "renorm"),
-        (lambda m, h: torch.fft.fft(h).real, "fft_fft"),
-    ],
+    [(lambda m, h: torch.renorm(h, 2, 0, 1.0), "renorm"), (lambda m, h: torch.fft.fft(h).real, "fft_fft")],
 )
 def test_unknown_operations_are_named_and_their_axes_stay(function, expected):
     class Block(nn.Module):
@@ -418,10 +415,7 @@ GROUPED = {"q": (2,), "q:1": (2, 2), "q:2": (2, 3), "v:1": (2, 3)}
     ("function", "expected"),
     [
         (lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), GROUPED),
-        (
-            lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=m.bias, enable_gqa=True),
-            GROUPED,
-        ),
+        (lambda m, q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=m.bias, enable_gqa=True), GROUPED),
         (
             lambda m, q, k, v: (q @ k.repeat_interleave(2, 1).mT + m.bias).softmax(-1) @ v.repeat_interleave(2, 1),
             GROUPED,

@@ -23,11 +23,7 @@ KEY = ("study", "variant")
 REPLICAS = [Replica(0, 0), Replica(0, 1), Replica(1, 0)]
 # 90 samples in batches of 16: 6 steps an epoch, the last one smaller.
 STEPS = 6
-WAYS = {
-    "one by one": (0, 10),
-    "in stacks of two": (10**9, 2),
-    "all together": (10**9, 10),
-}
+WAYS = {"one by one": (0, 10), "in stacks of two": (10**9, 2), "all together": (10**9, 10)}
 # Masked (the optimizer moves W_eff), scaled (it moves W beside W_eff), neither; both optimizers; norms with buffers.
 CASES = {
     "masked": ({"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}, "adamw", "batchnorm"),

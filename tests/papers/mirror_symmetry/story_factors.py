@@ -106,10 +106,7 @@ def attention():
                                 "seed": seed,
                             }
                             row |= {"step": 10 * time, "time": float(time), "rank_query": rank, "rank_key": rank}
-                            row |= {
-                                "apart_key": 0.5 / (1 + time + seed),
-                                "loss": 0.1,
-                            }
+                            row |= {"apart_key": 0.5 / (1 + time + seed), "loss": 0.1}
                             rows.append(row | {"unbalance": 5 * np.exp(-2 * decay * time)})
     return pd.DataFrame(rows)
 

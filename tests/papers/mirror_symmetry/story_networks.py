@@ -37,11 +37,7 @@ def homogeneity():
             for kind in ("pre", "post"):
                 rows += [
                     {**key(scheme, decay), "seed": seed, "kind": kind, "epoch": epoch, "negative": 0.0}
-                    | {
-                        "positive": alike + scatter * seed,
-                        "close": alike,
-                        "merged": 400 * alike + seed,
-                    }
+                    | {"positive": alike + scatter * seed, "close": alike, "merged": 400 * alike + seed}
                     | {"participation": 9 - 30 * alike + 0.01 * seed, "dead": 1, "live": 7, "closest": 0.1 - alike / 2}
                     for seed in SEEDS
                 ]

@@ -10,11 +10,7 @@ from symlab.measures.job import Job
 from symlab.networks import ViT, build
 from symlab.networks.mlp import MLP
 from symlab.papers.mirror_symmetry.deep import homogeneity
-from symlab.papers.mirror_symmetry.deep.homogeneity import (
-    across_pair,
-    measure_homogeneity,
-    neuron_weights,
-)
+from symlab.papers.mirror_symmetry.deep.homogeneity import across_pair, measure_homogeneity, neuron_weights
 from symlab.papers.mirror_symmetry.deep.magnitudes import measure_magnitudes, quantiles
 from symlab.papers.mirror_symmetry.deep.memory import saved_bytes
 from symlab.papers.mirror_symmetry.deep.network_mirrors import Point, _mirrors, measure_mirrors, rotations_within

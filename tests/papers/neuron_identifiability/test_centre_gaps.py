@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability import centre_gaps
-from symlab.papers.neuron_identifiability.centre_gaps import (
-    centre_gap,
-    input_gap,
-    row_gap,
-    sample_fixed,
-)
+from symlab.papers.neuron_identifiability.centre_gaps import centre_gap, input_gap, row_gap, sample_fixed
 from symlab.papers.neuron_identifiability.settings import CentreGaps
 from symlab.study.claim import slope
 

@@ -22,11 +22,7 @@ from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
 bounded = settings(deadline=None, derandomize=True, max_examples=25)
-PHI = {
-    "identity": lambda z: z,
-    "relu": lambda z: np.maximum(z, 0),
-    "gelu": lambda z: z * (1 + erf(z / np.sqrt(2))) / 2,
-}
+PHI = {"identity": lambda z: z, "relu": lambda z: np.maximum(z, 0), "gelu": lambda z: z * (1 + erf(z / np.sqrt(2))) / 2}
 
 
 def a_layer(

@@ -9,13 +9,7 @@ import torch
 from symlab.data import Digits
 from symlab.data.digits import load
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.chain import (
-    Origin,
-    chain_gradient,
-    draw_weights,
-    origin_of,
-    run_layers,
-)
+from symlab.papers.saddle_to_saddle.chain import Origin, chain_gradient, draw_weights, origin_of, run_layers
 from symlab.papers.saddle_to_saddle.descents import (
     descend_from_origin,
     follow_sgd,

@@ -14,12 +14,7 @@ from symlab.papers.saddle_to_saddle import optimal_speed
 from symlab.papers.saddle_to_saddle.chain import origin_of
 from symlab.papers.saddle_to_saddle.fig_02_circle import trend_p_value
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
-from symlab.papers.saddle_to_saddle.polygon import (
-    best_rank_one_speed,
-    certify_speed,
-    polygon,
-    rank_one_speed,
-)
+from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, certify_speed, polygon, rank_one_speed
 from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Polygons
 from symlab.training.fastest_neuron import fastest_neuron
 
