@@ -17,7 +17,7 @@ from symlab.papers.neural_collapse.networks import EveryToken, WithoutBranches, 
 from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
 from symlab.papers.neural_collapse.run_tables import mixed_labels
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import SHARES, Descent, Samples, grown_lowest, objectives
+from symlab.papers.neural_collapse.trained_runs import SHARES, Descent, Samples, grown_well, objectives, whiten
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
@@ -134,7 +134,7 @@ def test_a_network_without_branches_is_a_residual_one_with_weights_of_zero(layer
     torch.testing.assert_close(functional_call(full, shared | blocks, (X,)), bare(X))
 
 
-def test_each_network_grows_by_the_split_of_the_least_objective():
+def test_each_network_grows_by_the_largest_share_no_worse_than_zeros_or_by_the_least_objective():
     data = TrainingData(X, Y, X[:0], Y[:0], "classification")
     descent = Descent(lambda: network(2, depth=5), data, (0.3, 0.2), ("s", "v"), 0, 1, 0.1, 3)
     torch.manual_seed(0)
@@ -144,16 +144,34 @@ def test_each_network_grows_by_the_split_of_the_least_objective():
         name: torch.randn(3, *tensor.shape).double() / 3 * sizes.reshape(3, *[1] * tensor.dim())
         for name, tensor in network(2, depth=3).named_parameters()
     }
-    grown = grown_lowest(descent, state, 4)
+    grown = grown_well(descent, state, 4)
     for seed in range(3):
         by_hand = []
-        for share in SHARES:
+        for share in (*SHARES, 0):
             way = {name: tensor[seed] for name, tensor in grow(state, 4, share).items()}
             fit = loss_by_hand(functional_call(network(2, depth=5).double(), way, (X.double(),)), "classification")
             squares = {n: t.square().sum() for n, t in way.items() if "weight" in n and "embedding" not in n}
             last = squares.pop("readout.weight")
             by_hand.append(float(fit + 0.3 / 2 * sum(squares.values()) + 0.2 / 2 * last))
-        assert objectives(descent, grown)[seed] == pytest.approx(min(by_hand), rel=1e-9)
+        *by_share, zeros = by_hand
+        well = [found for found in by_share if found <= zeros] or [min(by_share)]
+        assert objectives(descent, grown)[seed] == pytest.approx(well[0], rel=1e-9)
+
+
+def test_whitened_patches_are_a_linear_map_of_patches_with_equal_variances():
+    generator = torch.Generator().manual_seed(0)
+    mixing = torch.randn(8, 8, generator=generator)  # of a patch of 2 channels, 2 x 2 pixels, of images of 4 x 4
+    patches = torch.randn(500, 4, 8, generator=generator) @ mixing + 3
+    images = patches.unflatten(1, (2, 2)).unflatten(3, (2, 2, 2)).permute(0, 3, 1, 4, 2, 5).flatten(1)
+    white, tested = whiten(images, images[:9], (2, 2))
+    torch.testing.assert_close(tested, white[:9])
+    again = white.unflatten(1, (2, 2, 2, 2, 2)).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(0, 2)
+    torch.testing.assert_close(again.mean(0), torch.zeros(8), rtol=0, atol=1e-4)
+    variances = torch.linalg.eigvalsh(torch.cov(again.T))
+    assert variances.min() > 0.5 and variances.max() <= 1 + 1e-4
+    whole = torch.cat([patches.flatten(0, 1), torch.ones(2000, 1)], dim=1).double()
+    solved = torch.linalg.lstsq(whole, again.double()).solution
+    torch.testing.assert_close(whole @ solved, again.double(), rtol=0, atol=1e-4)
 
 
 @pytest.fixture(scope="module")

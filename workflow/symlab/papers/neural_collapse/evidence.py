@@ -80,7 +80,13 @@ def kind_of(row: Mapping[str, Any]) -> str:
     return "plotted" if plotted else "theorem"
 
 
-def slopes(rows: pd.DataFrame, values: Mapping[str, float], least: int = 0, within: bool = True) -> Cases:
+def slopes(
+    rows: pd.DataFrame,
+    values: Mapping[str, float],
+    least: int = 0,
+    within: bool = True,
+    several: Callable[[pd.Series], float] = slope,
+) -> Cases:
     """Least-squares slope of log10 of each value on log10 L in each lineage, over its depths at an optimum.
 
     A case a setting and value, a unit a lineage; one that has fewer than four depths has no slope.
@@ -89,6 +95,7 @@ def slopes(rows: pd.DataFrame, values: Mapping[str, float], least: int = 0, with
         values: the columns, and what the slope of each is divided by.
         least: the first depth that counts.
         within: whether only networks at an optimum count.
+        several: another statistic than the slope, of values by depth.
     """
     rows = rows[(rows["L"] >= least) & (rows["within"] | (not within))]
     rows = rows[rows.groupby(["setting", "seed"])["L"].transform("nunique") >= DEPTHS]
@@ -97,7 +104,7 @@ def slopes(rows: pd.DataFrame, values: Mapping[str, float], least: int = 0, with
     long = long.sort_index(kind="stable").set_index("L")
     # What a setting does not have is left out; one undefined value makes the slope of its lineage undefined.
     long = long[long.groupby(["setting", "seed", "value"])["measured"].transform("count") > 0]
-    each = cases(long, "measured", ["value", *key], name="{value}, {setting}", several=slope)
+    each = cases(long, "measured", ["value", *key], name="{value}, {setting}", several=several)
     return Cases(tuple(replace(one, values=one.values / values[one.case.key["value"]]) for one in each), "lineages")
 
 

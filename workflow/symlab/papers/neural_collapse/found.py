@@ -81,8 +81,8 @@ FOUND = (
         {"switch": at("collapse-critical-switch"), "living": at("collapse-critical-hysteresis")},
     ),
     Sentence(
-        "On as few MNIST images as they have dimensions, where the optimum is the same at every depth, log₁₀ NC1 "
-        "changes with depth by {share:%} of what it does on five times as many.",
+        "On as few MNIST images as they have dimensions, where the optimum is the same at every depth, NC1 falls with "
+        "depth by {share:.2f} of what it does on five times as many.",
         {"share": at("collapse-few-flat", value="NC1")},
     ),
     Sentence(

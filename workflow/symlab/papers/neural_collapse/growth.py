@@ -37,7 +37,8 @@ def grow(state: State, blocks: int, share: float = 0.5) -> State:
     """A network of so many blocks: spread evenly, as many as needed are split, again and again.
 
     Args:
-        share: of the branch of a block that is split, for the second of the two; both attend where the whole did.
+        share: of the branch of a block that is split, for the second of the two. Halves attend where the whole did;
+            of unequal parts the smaller attends to all alike, or both would have the penalty of it.
     """
     found = blocks_of(state)
     while len(found) < blocks:
@@ -49,12 +50,12 @@ def grow(state: State, blocks: int, share: float = 0.5) -> State:
 
 
 def part_of(block: State, share: float) -> State:
-    """A block with a share of the branch."""
+    """A block with a share of the branch; what is less than half of it attends by as much less."""
     products = [r"(linears\.)?[01]\.weight", r"(linears\.)?0\.bias"] if any(TWO.fullmatch(n) for n in block) else []
-    products += [r"attention\.(value|output)\.weight"]
+    products += [r"attention\.(value|output|query|key)\.weight"]
 
     def power(name: str) -> float:
-        if re.search("query|key", name):
+        if share >= 1 / 2 and re.search("query|key", name):
             return 0
         return 0.5 if any(re.fullmatch(pattern, name) for pattern in products) else 1
 

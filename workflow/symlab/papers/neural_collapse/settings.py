@@ -22,7 +22,9 @@ class OnSamples(PointSettings):
     lr: Amount = Field(0.005, description="Learning rate of Adam from random weights, to 0 by a half cosine.")
     steps: Positive = Field(300, description="Steps of Adam from random weights, each on all samples.")
     effort: Positive = Field(
-        4000, description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2."
+        4000,
+        description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2; twice as many of "
+        "networks from which others grow.",
     )
     seeds: Positive = Field(3, description="Networks of each point; their samples are the same.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -38,6 +39,10 @@ BATCH, MOMENTUM = 32, 0.9
 """Of the controls by minibatches."""
 SHARES = (1 / 2, 1 / 8, 1 / 32, 1 / 128, 1 / 512)
 """What the second of two blocks has of the branch that they were: tried of each network when it grows."""
+FIRST = 2
+"""Times the effort of deeper ones that networks which others grow from have: theirs is the longest way."""
+RIDGE = 1e-3
+"""Share of the mean variance that is added to each variance before inputs are divided by their roots."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,41 @@ def samples_of(grid: OnSamples, dataset: Dataset) -> Samples:
         return Samples(x[:, :-1], x[:, 1:].long(), x_test[:, :-1], x_test[:, 1:].long(), words)
     x, y = pooled_samples(dataset, grid.pool, per_class=grid.per_class, scaled=False)
     x_test, y_test = pooled_samples(dataset, grid.pool, samples=TESTED, split="test", scaled=False)
-    mean, std = (x.mean(), x.std()) if grid.pool > 1 else (0, 1)
-    return Samples((x - mean) / std, y, (x_test - mean) / std, y_test, dataset.n_classes)
+    if isinstance(grid, Runs) and grid.optimizer != "lbfgs":  # as in practice
+        mean, std = (x.mean(), x.std()) if grid.pool > 1 else (0, 1)
+        x, x_test = (x - mean) / std, (x_test - mean) / std
+    elif dataset.image is not None:
+        channels, patch = dataset.image[0], grid.patch if isinstance(grid, Runs) else None
+        x, x_test = whiten(x, x_test, (channels, patch or math.isqrt(x.shape[1] // channels)))
+    return Samples(x, y, x_test, y_test, dataset.n_classes)
+
+
+def whiten(
+    x: Float[Tensor, "n i"], x_test: Float[Tensor, "m i"], patch: tuple[int, int]
+) -> tuple[Float[Tensor, "n i"], Float[Tensor, "m i"]]:
+    """Images whose pixels, or those of all patches, have mean 0 and nearly the identity as their covariance in ``x``.
+
+    The first layer is linear, with a bias and without a penalty: it undoes the map, so no optimum changes. L-BFGS
+    comes there in half the iterations.
+
+    Args:
+        patch: channels, and the side of what the first layer reads.
+    """
+    (channels, side), whole = patch, math.isqrt(x.shape[1] // patch[0])
+    count = whole // side
+
+    def cut(images: Tensor) -> Tensor:
+        parts = images.double().unflatten(1, (channels, count, side, count, side))
+        return parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(0, 2)
+
+    def joined(parts: Tensor) -> Tensor:
+        images = parts.unflatten(0, (-1, count, count)).unflatten(3, (channels, side, side))
+        return images.permute(0, 3, 1, 4, 2, 5).flatten(1).float()
+
+    mean, covariance = cut(x).mean(0), torch.cov(cut(x).T)
+    variances, axes = torch.linalg.eigh(covariance)
+    to_one = axes * (variances + RIDGE * variances.mean()).rsqrt() @ axes.T
+    return joined((cut(x) - mean) @ to_one), joined((cut(x_test) - mean) @ to_one)
 
 
 def objective_on(grid: Runs, samples: Samples) -> TrainingData:
@@ -153,13 +191,14 @@ def minimise_depth(
     name = "_".join(map(str, (dataset, grid.network, grid.pre_norm, grid.loss, grid.by_depth, L)))
     earlier = {} if before is None else {n: torch.from_numpy(a) for n, a in _states(before).items()}
     steps = 0 if earlier else grid.steps
-    iterations = max(grid.effort // L, 1)
+    first = grid.grown and after == 0
+    iterations = max((FIRST if first else 1) * grid.effort // L, 1)
     key = (job.study, name)
     lineages = Descent(
         build, objective_on(grid, samples), grid.penalties(L), key, steps, iterations, grid.lr, grid.seeds
     )
     if earlier:
-        start = grown_lowest(lineages, {n: t[: grid.seeds] for n, t in earlier.items()}, blocks)
+        start = grown_well(lineages, {n: t[: grid.seeds] for n, t in earlier.items()}, blocks)
         lineages = replace(lineages, start=start)
     if grid.optimizer != "lbfgs":
         return _controls(grid, job, lineages)
@@ -171,7 +210,8 @@ def minimise_depth(
         state = {n: torch.cat([state[n], best[n]]) for n in state}
         work = np.append(work, work.max() + L * more["evaluations"])
         found = {n: np.append(found[n], more[n]) for n in found}
-    bare = np.array([_without_branches(grid, job, lineages, samples)])
+    same = before is not None and grid.by_depth != "uniform"
+    bare = before["without"] if same else np.array([_without_branches(grid, job, lineages, samples)])  # type: ignore[index]
     kept = {f"state/{n}": t.numpy() for n, t in state.items()}
     return {**kept, "objective": found["objective"], "gradient": found["gradient"], "work": work, "without": bare}
 
@@ -193,10 +233,15 @@ def _reference(
     return longer.run(job)
 
 
-def grown_lowest(descent: Descent, state: State, blocks: int) -> State:
-    """Of each network the deeper one, of splits into unequal and equal shares, whose objective is the least."""
+def grown_well(descent: Descent, state: State, blocks: int) -> State:
+    """Of each network the deeper one, of splits into unequal and equal shares, that starts well.
+
+    That is the one of the largest share whose objective is no higher than with blocks of zeros, or the one of the
+    least: the larger the share, the farther the new block is from zeros, where it would stay.
+    """
     ways = [grow(state, blocks, share) for share in SHARES]
-    best = np.argmin([objectives(descent, way) for way in ways], axis=0)
+    found, zeros = np.array([objectives(descent, way) for way in ways]), objectives(descent, grow(state, blocks, 0))
+    best = np.where((found <= zeros).any(axis=0), np.argmax(found <= zeros, axis=0), np.argmin(found, axis=0))
     return {name: torch.stack([ways[way][name][seed] for seed, way in enumerate(best)]) for name in ways[0]}
 
 
