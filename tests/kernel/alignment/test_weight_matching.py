@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from symlab.alignment import similarities
 from symlab.alignment import weight_matching as weights
 from symlab.alignment.matching import compose, joint, match, match_all
 from symlab.alignment.permute import check_alignment, permute
@@ -186,7 +187,7 @@ def test_similarities_of_large_steps_lead_where_those_computed_anew_do(spec, see
         {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in state.items()}
         for state in (random_state(spec, seed), random_state(spec, seed + 1))
     )
-    with patch.object(weights, "LARGE", 0):
+    with patch.object(similarities, "LARGE", 0):
         kept = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=3)
     anew = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=3)
     assert all(np.array_equal(pi, anew.permutations[name]) for name, pi in kept.permutations.items())
@@ -207,7 +208,7 @@ def test_a_large_step_gains_what_renumbering_the_weights_gains(spec, seed, large
     spec = replace(spec, axes={name: axes for name, axes in spec.axes.items() if name.split(".")[-1] not in STATISTICS})
     A, B = ({name: state[name].to(dtype) for name in spec.axes} for state in states)
     before = {name: tensor.clone() for name, tensor in B.items()}
-    gain, gained = weights._Similarities.gain, []
+    gain, gained = similarities.Similarities.gain, []
 
     def told_and_computed(self, index, moved, found, update):
         told = gain(self, index, moved, found, update)
@@ -215,7 +216,7 @@ def test_a_large_step_gains_what_renumbering_the_weights_gains(spec, seed, large
         gained.append((told, inner(A, after) - inner(A, moved)))
         return told
 
-    with patch.object(weights, "LARGE", 0), patch.object(weights._Similarities, "gain", told_and_computed):
+    with patch.object(similarities, "LARGE", 0), patch.object(similarities.Similarities, "gain", told_and_computed):
         weight_matching(spec, A, B, np.random.default_rng(seed), restarts=3)
     assert gained
     for told, computed in gained:
@@ -233,7 +234,7 @@ def every_step_anew(spec, A, B, rng):
         gained = False
         for index in rng.permutation(len(steps)):
             moved = permute(B, spec, current)
-            scores = weights._Similarities(spec, A, B, steps, 1.0).of(index, moved, current)
+            scores = similarities.Similarities(spec, A, B, steps, 1.0).of(index, moved, current)
             then = compose(current, match_all(scores, spec.groups), spec.groups)
             if inner(A, permute(B, spec, then)) - inner(A, moved) > weights.SMALLEST_GAIN * norm(A) * norm(B):
                 current, gained = then, True

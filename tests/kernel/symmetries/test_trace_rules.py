@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from symlab.alignment.permute import permute
 from symlab.errors import UserError
 from symlab.symmetries import propagation
-from symlab.symmetries.axis_atoms import IndexSet, atoms, concat, cut, fix, is_fixed, product, structure, unify
+from symlab.symmetries.index_sets import IndexSet, atoms, concat, cut, fix, is_fixed, product, structure, unify
 from symlab.symmetries.rules.indexing import grouped_mm
 from symlab.symmetries.rules.recorder import POINTING, RULES
 from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations, shape

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product as combinations
 from math import prod
 
-from symlab.symmetries.axis_atoms import IndexSet, structure
+from symlab.symmetries.index_sets import IndexSet, structure
 
 # More combinations of concatenated parts than this are not looked at one by one; nothing in them counts as separate.
 MAX_BLOCKS = 4096

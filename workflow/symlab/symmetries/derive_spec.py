@@ -9,12 +9,13 @@ from itertools import count
 from torch import fx
 
 from symlab.errors import UserError
-from symlab.symmetries.axis_atoms import Dim, IndexSet, Value, atoms, bound_set, structure
 from symlab.symmetries.dependence import Event, LabelledTensor, blocks, contexts, nesting, repeated_along
 from symlab.symmetries.forward_graph import operation, place
+from symlab.symmetries.index_sets import IndexSet, atoms, structure
 from symlab.symmetries.propagation import UNKNOWN_SIZES, Propagation
 from symlab.symmetries.rules.recorder import CARRIERS, RULES
 from symlab.symmetries.symmetry_spec import Axes, Axis, Concat, Group, Point, Product, SymmetrySpec, groups_of
+from symlab.symmetries.values import Dim, Value, bound_set
 
 # Scaling does not change which neuron is which, so activations may be recorded before it.
 SCALINGS = {"mul", "div"}

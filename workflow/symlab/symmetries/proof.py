@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from symlab.batches import Inputs
-from symlab.symmetries.axis_atoms import Value
 from symlab.symmetries.evaluated import Evaluated
 from symlab.symmetries.propagation import constant_value
 from symlab.symmetries.trace import Traced
+from symlab.symmetries.values import Value
 
 # What a symmetry may change in an output of size 1.
 PROVEN = 1e-10

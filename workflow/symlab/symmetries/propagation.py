@@ -10,22 +10,8 @@ import torch
 from torch import Tensor, fx, nn
 
 from symlab.errors import UserError
-from symlab.symmetries.axis_atoms import (
-    OPERATION,
-    Dim,
-    IndexSet,
-    Positions,
-    Unsupported,
-    Value,
-    bound_set,
-    fix,
-    fix_dim,
-    fixed_dim,
-    free_dim,
-    is_fixed,
-    uniform_dim,
-)
 from symlab.symmetries.forward_graph import ForwardGraph, ancestors, descendants, operation, place
+from symlab.symmetries.index_sets import OPERATION, IndexSet, Positions, Unsupported, fix, is_fixed
 from symlab.symmetries.rules.recorder import (
     CARRIERS,
     MASKS,
@@ -35,6 +21,7 @@ from symlab.symmetries.rules.recorder import (
     Unknown,
     rule_of,
 )
+from symlab.symmetries.values import Dim, Value, bound_set, fix_dim, fixed_dim, free_dim, uniform_dim
 
 # Stand-ins for sizes that are not known, such as the batch's: primes, so that no view can split them.
 UNKNOWN_SIZES = (1_000_003, 1_000_033, 1_000_037, 1_000_039, 1_000_081, 1_000_099, 1_000_117, 1_000_121)

@@ -13,7 +13,6 @@ from torch.utils._pytree import tree_map
 
 from symlab.batches import Inputs, parts_of
 from symlab.errors import UserError
-from symlab.symmetries.axis_atoms import Value
 from symlab.symmetries.derive_spec import axes_of, derive_spec, free_parts
 from symlab.symmetries.evaluated import Evaluated, widened
 from symlab.symmetries.forward_graph import (
@@ -27,6 +26,7 @@ from symlab.symmetries.forward_graph import (
 )
 from symlab.symmetries.propagation import Propagation, alike_value, constant_value
 from symlab.symmetries.symmetry_spec import SymmetrySpec, validate
+from symlab.symmetries.values import Value
 
 # fmt: off
 JUMPING = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from symlab.symmetries.axis_atoms import ONE, Unsupported, Value, fix_dim, fixed_dim, view
+from symlab.symmetries.index_sets import Unsupported
 from symlab.symmetries.rules.recorder import Labels, Recorder, Sizes, combine, input_of, rule, several
 from symlab.symmetries.rules.reductions import per_channel
+from symlab.symmetries.values import ONE, Value, fix_dim, fixed_dim, view
 
 
 @rule("linear")

@@ -12,22 +12,11 @@ from typing import Any
 
 import torch
 
-from symlab.symmetries.axis_atoms import (
-    Dim,
-    IndexSet,
-    Positions,
-    Unsupported,
-    Value,
-    bound_set,
-    fix,
-    fix_dim,
-    fixed_dim,
-    uniform_dim,
-    unify,
-)
+from symlab.symmetries.index_sets import IndexSet, Positions, Unsupported, fix, unify
 from symlab.symmetries.rules.rearrangements import between
 from symlab.symmetries.rules.recorder import MASKS, Labels, Recorder, Result, Sizes, input_of, rule
 from symlab.symmetries.rules.reductions import ordered, pointing_at
+from symlab.symmetries.values import Dim, Value, bound_set, fix_dim, fixed_dim, uniform_dim
 
 
 def _point(dim: Dim, positions: Positions | None) -> None:
@@ -369,38 +358,3 @@ def _order_of_stretches(rows: Value, ends: Value) -> Positions | None:
 def _pointed_at(value: Value) -> list[Dim]:
     """What a value's entries are positions in."""
     return [] if value.positions is None else [Dim(value.positions.of.size, (value.positions.of,))]
-
-
-@rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "cudnn_grid_sampler")
-def grid_sampler(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    """Every channel of an image at points that it has of its own, given by their coordinates."""
-    image, points = input_of(arguments), arguments["grid"]
-    for dim in (*image.dims[2:], points.dims[-1]):
-        fix_dim(dim)
-    labels = ["image", *(f"point{n}" for n in range(len(points.dims) - 2)), "coordinate"]
-    pixels = [f"pixel{n}" for n in range(len(image.dims) - 2)]
-    operands: list[tuple[Value, Labels]] = [(image, ["image", "channel", *pixels]), (points, labels)]
-    return recorder.relate(operands, ["image", "channel", *labels[1:-1]])
-
-
-@rule("affine_grid_generator")
-def affine_grid(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    """The coordinates of every pixel of an image under a map of its own."""
-    matrices = arguments["theta"]
-    for dim in matrices.dims[1:]:
-        fix_dim(dim)
-    return Value((matrices.dims[0], *map(fixed_dim, shapes[0][1:])))
-
-
-@rule("meshgrid")
-def meshgrid(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> list[Value]:
-    tensors = arguments["tensors"]
-    places = list(range(len(tensors)))
-    if arguments.get("indexing", "ij") == "xy":
-        places[:2] = places[:2][::-1]
-    results = []
-    for value, place in zip(tensors, places, strict=True):
-        dims = [uniform_dim(size) for size in shapes[0]]
-        dims[place] = value.dims[0] if value.dims else dims[place]
-        results.append(Value(tuple(dims)))
-    return results

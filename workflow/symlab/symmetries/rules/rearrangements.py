@@ -6,21 +6,7 @@ from collections.abc import Hashable, Sequence
 from math import prod
 from typing import Any
 
-from symlab.symmetries.axis_atoms import (
-    ONE,
-    Dim,
-    IndexSet,
-    Unsupported,
-    Value,
-    bound_set,
-    concat,
-    cut_dim,
-    fix_dim,
-    fixed_dim,
-    permute_dims,
-    uniform_dim,
-    view,
-)
+from symlab.symmetries.index_sets import IndexSet, Unsupported, concat
 from symlab.symmetries.rules.recorder import (
     Recorder,
     Sizes,
@@ -34,6 +20,18 @@ from symlab.symmetries.rules.recorder import (
     rule,
     several,
     windows,
+)
+from symlab.symmetries.values import (
+    ONE,
+    Dim,
+    Value,
+    bound_set,
+    cut_dim,
+    fix_dim,
+    fixed_dim,
+    permute_dims,
+    uniform_dim,
+    view,
 )
 
 

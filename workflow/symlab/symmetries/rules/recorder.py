@@ -12,20 +12,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from symlab.symmetries.axis_atoms import (
-    Dim,
-    IndexSet,
-    Positions,
-    Unsupported,
-    Value,
-    bound_set,
-    fix_dim,
-    fixed_dim,
-    uniform_dim,
-    unify,
-    where_picked,
-)
 from symlab.symmetries.dependence import Event, LabelledTensor
+from symlab.symmetries.index_sets import IndexSet, Positions, Unsupported, unify
+from symlab.symmetries.values import Dim, Value, bound_set, fix_dim, fixed_dim, uniform_dim, where_picked
 
 Labels = Sequence[Hashable]
 Sizes = tuple[int, ...]

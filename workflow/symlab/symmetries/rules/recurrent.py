@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from symlab.symmetries.axis_atoms import ONE, Unsupported, Value, cut_dim, fix_dim, fixed_dim, free_dim
+from symlab.symmetries.index_sets import Unsupported
 from symlab.symmetries.rules.rearrangements import join
 from symlab.symmetries.rules.recorder import RESULTS_USED, Recorder, Sizes, combine, rule
+from symlab.symmetries.values import ONE, Value, cut_dim, fix_dim, fixed_dim, free_dim
 
 
 @rule("lstm", "gru", "rnn_tanh", "rnn_relu")

@@ -7,19 +7,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from symlab.symmetries.axis_atoms import (
-    ONE,
-    Dim,
-    Positions,
-    Value,
-    bound_set,
-    cut_dim,
-    fix_dim,
-    fixed_dim,
-    is_fixed,
-    structure,
-    view,
-)
+from symlab.symmetries.index_sets import Positions, is_fixed, structure
 from symlab.symmetries.rules.rearrangements import join
 from symlab.symmetries.rules.recorder import (
     Labels,
@@ -36,6 +24,7 @@ from symlab.symmetries.rules.recorder import (
     several,
     windows,
 )
+from symlab.symmetries.values import ONE, Dim, Value, bound_set, cut_dim, fix_dim, fixed_dim, view
 
 
 def per_channel(
