@@ -157,12 +157,6 @@ def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
     return Project(folder, config)
 
 
-@pytest.fixture(scope="session")
-def clone() -> Callable[..., Project]:
-    """Makes a copy of the project, as cloned, in a folder."""
-    return copy_project
-
-
 @pytest.fixture
 def fresh(tmp_path: Path) -> Project:
     """The project as cloned."""

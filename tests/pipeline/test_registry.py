@@ -16,7 +16,6 @@ FUNCTIONS = [
     *(line.function for line in (*MEASURES.values(), *TABLES.values())),
     *(function for line in EXPERIMENTS.values() for function in (line.compute, line.tables) if function),
 ]
-HEAVY = {"torch", "matplotlib", "scipy", "pandas", "seaborn", "sklearn", "numpy"}
 
 
 @pytest.mark.parametrize("named", sorted(set(FUNCTIONS)))

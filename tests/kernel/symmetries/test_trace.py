@@ -317,8 +317,6 @@ class Latents(nn.Module):
 
 
 IMAGE, FLAT = (3, 8, 8), (6,)
-RESNET18 = [BasicBlock(4, 4), BasicBlock(4, 6, 2)]
-RESNET50 = [Bottleneck(4, 8, 3), Bottleneck(8, 8, 3), Bottleneck(8, 10, 5, 2)]
 
 
 def mlp(**options):

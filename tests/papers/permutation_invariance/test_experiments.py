@@ -1,18 +1,15 @@
 """Grids as experiments: tensors in, tables out, and what a killed run has finished is used again."""
 
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import symlab
 from symlab.measures.job import Job
 from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE
 from symlab.papers.permutation_invariance.settings import Overlap, Ratios, Widths
 from symlab.pipeline.digest import code_of
 
-LIBRARY = str(Path(symlab.__file__).parents[1])
 GRIDS = [
     Widths(M=2, d=3, m=[2, 3], runs=2, steps=250, uniform_pairs=3),
     Widths(M=2, d=3, m=3, runs=2, steps=250, batch=4),

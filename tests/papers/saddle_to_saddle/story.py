@@ -266,9 +266,6 @@ def story(name, draw=0):
     return tables(draw)
 
 
-ERRORS_OTHERWISE = {
-    "success-exponential": "Vuong's error is that of single runs; the story's units are widths of runs."
-}
 SIMULATED = tuple(SPOILED)
 
 
