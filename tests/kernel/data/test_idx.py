@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from symlab.data import idx
+from symlab.data.mnist import read_idx
 from symlab.errors import UserError
 
 SHAPE = (3, 2, 2)
@@ -16,7 +16,7 @@ GOOD = b"\x00\x00\x08\x03" + struct.pack(">3I", *SHAPE) + ARRAY.tobytes()
 @pytest.mark.parametrize("name", ["images-idx3-ubyte", "images-idx3-ubyte.gz"])
 def test_reads_plain_and_compressed(tmp_path, name):
     (tmp_path / name).write_bytes(gzip.compress(GOOD) if name.endswith(".gz") else GOOD)
-    np.testing.assert_array_equal(idx.read(tmp_path / name, SHAPE, hashlib.sha256(GOOD).hexdigest()), ARRAY)
+    np.testing.assert_array_equal(read_idx(tmp_path / name, SHAPE, hashlib.sha256(GOOD).hexdigest()), ARRAY)
 
 
 @pytest.mark.parametrize(
@@ -34,5 +34,5 @@ def test_damaged_files_are_told_by_name(tmp_path, content, sentence):
     path = tmp_path / "images.gz"
     path.write_bytes(content)
     with pytest.raises(UserError, match=sentence) as error:
-        idx.read(path, SHAPE, hashlib.sha256(GOOD).hexdigest())
+        read_idx(path, SHAPE, hashlib.sha256(GOOD).hexdigest())
     assert str(path) in str(error.value)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from safetensors.torch import save_file
 from torch import Tensor
 from tqdm import tqdm
 
 from symlab.artifacts import write_table, write_tensors, write_text
-from symlab.cli.figure import path_figure
 from symlab.cli.files import CONFIG, all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
 from symlab.cli.texts import results_of
 from symlab.connectivity.barrier import barriers
@@ -23,9 +23,10 @@ from symlab.own.aligned import MOST_POINTS, Aligned
 from symlab.own.learning import UNTRAINED, untrained_weights
 from symlab.own.report import of_alignment
 from symlab.own.weights import Weights, unshared
-from symlab.plotting.style import Style, apply_style, save
+from symlab.plotting.style import COLUMN, PAGE, Look, Style, apply_style, handles, legend, palette, panels, save
 
 RESULTS = results_of("align")
+POSITION = r"position $\lambda$ (0: A, 1: B)"
 LOSSES = {"classification": "cross-entropy", "regression": "squared error"}
 
 
@@ -106,3 +107,31 @@ def _draw(path: pd.DataFrame, loss: str, folder: Path) -> None:
     style = Style()
     with apply_style(style):
         save(path_figure(path, loss, style), folder / "curve.pdf", folder / "curve.png", dpi=style.dpi)
+
+
+def path_figure(curves: pd.DataFrame, loss: str, style: Style) -> Figure:
+    """Loss (and accuracy in percent, if there is one) against lambda, a line unaligned and one aligned.
+
+    Args:
+        curves: columns ``aligned``, ``lambda``, ``loss``, ``accuracy``.
+        loss: the loss by name.
+    """
+    colors = palette(style)
+    looks = {"B as it is": Look(colors[3], (0, (5, 2)), "o"), "B aligned to A": Look(colors[0], "-", "o")}
+    measured = {loss: curves["loss"]}
+    if curves["accuracy"].notna().any():
+        measured["accuracy (%)"] = 100 * curves["accuracy"]
+    figure, axes = panels(1, len(measured), COLUMN if len(measured) == 1 else PAGE, 2.6, sharey=False)
+    for axis, (name, values) in zip(axes[0], measured.items(), strict=True):
+        for aligned, look in zip((False, True), looks.values(), strict=True):
+            line = curves["aligned"] == aligned
+            axis.plot(curves.loc[line, "lambda"], values[line], color=look.color, linestyle=look.linestyle)
+            ends = line & curves["lambda"].isin((0.0, 1.0))
+            axis.plot(curves.loc[ends, "lambda"], values[ends], color=look.color, linestyle="", marker=look.marker)
+        axis.set_xlabel(POSITION)
+        axis.set_ylabel(name)
+        axis.margins(x=0.03)
+        axis.grid(axis="y", color="0.92", linewidth=0.7)
+        axis.set_axisbelow(True)
+    legend(figure, handles(looks, marker=False), "")
+    return figure

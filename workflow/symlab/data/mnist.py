@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import math
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import UInt8
 
-from symlab.data import Images, idx
+from symlab.data import Images
 from symlab.data.dataset import Dataset
 from symlab.data.download import fetch
 from symlab.data.folder import find_file
@@ -73,8 +78,8 @@ def load(spec: Images, data_dir: Path | None) -> Dataset:
 
 def _images_and_labels(part: str, data_dir: Path | None) -> Labelled:
     images_file, labels_file = FILES[f"{part}_images"], FILES[f"{part}_labels"]
-    images = idx.read(_locate(images_file, data_dir), images_file.shape, images_file.sha256)
-    labels = idx.read(_locate(labels_file, data_dir), labels_file.shape, labels_file.sha256)
+    images = read_idx(_locate(images_file, data_dir), images_file.shape, images_file.sha256)
+    labels = read_idx(_locate(labels_file, data_dir), labels_file.shape, labels_file.sha256)
     return Labelled(images.reshape(len(images), -1), labels.astype(np.int64))
 
 
@@ -90,3 +95,26 @@ def _locate(file: IdxFile, data_dir: Path | None) -> Path:
             "(or the same files decompressed) into the folder that data_dir or SYMLAB_DATA names"
             + (f", {data_dir}, or into its subfolder mnist." if data_dir is not None else ".")
         ) from None
+
+
+def read_idx(path: Path, shape: tuple[int, ...], sha256: str) -> UInt8[np.ndarray, "*shape"]:
+    """The (read-only) array of this shape in an IDX file, plain or gzipped, whose content has the given SHA-256.
+
+    Raises:
+        UserError: the file cannot be read or decompressed, is truncated, or holds something else.
+    """
+    header = 4 + 4 * len(shape)
+    size = header + math.prod(shape)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path} cannot be read ({error}): replace it by an intact copy.") from None
+    if len(content) < size:
+        raise UserError(f"{path} is truncated: {len(content)} bytes where {size} are expected; replace it.")
+    if (found := hashlib.sha256(content).hexdigest()) != sha256:
+        raise UserError(
+            f"{path} has the wrong content: decompressed, its SHA-256 is {found}, not {sha256}; replace it by the "
+            "original file."
+        )
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

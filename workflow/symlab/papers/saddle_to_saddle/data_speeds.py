@@ -16,9 +16,6 @@ def search_data_speeds(settings: DataSpeeds, job: Job, dataset: str, L: int, wid
 
     One neuron at depth 2 reaches what every network of depth 2 does, and with it a lower limit for every depth: a row
     of neurons is no faster than its most useful one, which deeper networks hand on (Proposition 3.2).
-
-    Returns:
-        ``data_speeds.csv``: a row a run: ``dataset``, L, width, run and its ``speed``.
     """
     origin = origin_of(job.datasets[dataset], settings.pool, settings.samples)
     sizes = [len(origin.X), *[width] * (L - 1), len(origin.target)]

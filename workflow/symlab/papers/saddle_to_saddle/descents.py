@@ -42,13 +42,7 @@ def descend_from_origin(
 ) -> dict[str, pd.DataFrame]:
     """Follow one network from its initial weights until the loss has dropped by the last of ``drops``.
 
-    Returns:
-        ``escape_events.csv``: a row a drop that is reached, and one at the start (0), as ``measure_whole`` gives it.
-        ``escape_layers.csv``: a row a layer besides, as ``measure_layers`` gives it, in float32 as the spectra are.
-        ``escape_course.csv``: ``gradients``, ``s``, ``drop`` and ``norm`` along the way.
-        ``escape_spectra.csv``, of the first seed: singular values ``s1`` .. ``s10`` of every layer along the way.
-        ``escape_next.csv``: a row: whether the last drop was reached (``left``), and what ``next_escape`` gives of runs
-        that go on beyond the first escape.
+    The room's card says what its tables hold; rows of layers and spectra are in float32.
     """
     dtype = getattr(torch, settings.precision)
     origin = origin_of(job.datasets[dataset], settings.pool, settings.samples, activation == "identity", dtype)

@@ -18,17 +18,9 @@ from symlab.study.points import Result
 
 
 def tabulate_polygons(results: Sequence[Result], grids: Sequence[Polygons], job: Job) -> dict[str, pd.DataFrame]:
-    """The runs, and what follows from the fastest of each point.
+    """The runs, and what follows from the fastest of each point, as the room's card says.
 
-    Returns:
-        ``polygon_runs.csv``: a row a run: N, L, width, run, steps, speed, its ``outcome`` (success, failure, dead,
-        undecided), the ratios A_l, B_l, D_l of Theorem 3.1, ``second_l``, the second singular value of W_l over the
-        first, and by how much the speed budget misses.
-        ``polygon_curves.csv``: the speed of each run along its steps.
-        ``polygon_limits.csv``: of each polygon the speed of one neuron and the certified limit at depth three.
-        ``polygon_lifts.csv``: N, width, L, and the speed of the fastest run of depth ``of`` made L deep by Prop. 3.2.
-        ``polygon_budget.csv``: where the fastest run of each point, and Example 1, lose speed: N, L, width, ``of``,
-        ``term``, ``layer`` and ``lost``, terms that sum to log(|X| |G| / s); layer L + 1 is the output.
+    Layer 0 of ``polygon_budget.csv`` are the inputs, layer L + 1 is the output.
     """
     runs, curves, best = [], [], {}
     for each in results:
