@@ -184,15 +184,6 @@ def test_gradients_of_samples_leave_as_many_directions_silent_as_neurons_are_mer
     assert rank(dead) == whole - 3 * of_one_neuron
 
 
-@pytest.mark.parametrize("gamma", [0.1, 1.0, 3.0])
-def test_a_mirror_that_does_not_hold_zero_need_not_be_drawn_to_it(gamma):
-    """(w_1 + w_2 - 1)^2 + gamma |w|^2 has the mirror w_1 = w_2, and there its minimum 1 / (2 + gamma) (footnote 5)."""
-    w = torch.zeros(2, dtype=torch.float64)
-    for _ in range(2000):
-        w = w - 0.05 * (2 * (w.sum() - 1) + 2 * gamma * w)
-    assert w.tolist() == pytest.approx([1 / (2 + gamma)] * 2)
-
-
 def test_products_with_the_hessian_are_those_of_the_matrix():
     state = drawn(**VECTORS)
     v = random_state(state, torch.Generator().manual_seed(0))
