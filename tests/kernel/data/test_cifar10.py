@@ -105,13 +105,6 @@ def test_random_split_partitions_all_images(tiny_cifar10):
     }
 
 
-def test_official_split_keeps_the_test_member(tiny_cifar10):
-    dataset = load(spec("official"), tiny_cifar10)
-    assert (len(dataset.x_train), len(dataset.x_val)) == (180, 20)
-    assert sorted(np.concatenate([numbers(dataset.x_train), numbers(dataset.x_val)])) == list(range(5 * SIZE))
-    np.testing.assert_array_equal(numbers(dataset.x_test), np.arange(5 * SIZE, 6 * SIZE))
-
-
 def test_balanced_subset_comes_before_the_random_split(tiny_cifar10):
     dataset = load(spec(n_samples=100), tiny_cifar10)
     parts = [numbers(x) for x in (dataset.x_train, dataset.x_val, dataset.x_test)]

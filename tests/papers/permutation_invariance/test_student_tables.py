@@ -112,15 +112,6 @@ def test_uniform_pairs_are_drawn_anew_at_every_point():
     assert not np.isclose(small["direct"], other["direct"], rtol=1e-6).any()
 
 
-def test_uniform_barriers_of_many_pairs_fall_as_one_over_d():
-    table = barriers_of_uniform(Dimensions(**GRID | {"d": [4, 16], "uniform_pairs": 3000}), "study")
-    groups = table.groupby("d")[["direct", "permuted"]]
-    mean, error = groups.mean(), groups.sem()
-    ratio = mean.loc[4] / mean.loc[16]
-    spread = ratio * np.hypot(error.loc[4] / mean.loc[4], error.loc[16] / mean.loc[16])
-    assert ((ratio - 4).abs() < 4 * spread).all() and (spread < 0.3).all()
-
-
 def test_many_pairs_are_rows_of_means():
     few, many = (barriers_of_uniform(Widths(**GRID | {"uniform_pairs": n}), "study") for n in (100, 250))
     assert len(few) == len(many) == 100
