@@ -96,21 +96,6 @@ def test_w_asymmetric_values_are_normal_and_columns_uniform():
     assert ((D == 0).float().mean(dim=0) - 0.25).abs().max() < 5 * 0.0068
 
 
-def test_fraction_counts_and_lists_are_taken_layer_by_layer():
-    parts = sample_fixed_parts(
-        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": [0.125, 0.5]}), SHAPES, "s"
-    )
-    assert [(D == 0).sum(dim=1).unique().tolist() for _, D in parts.values()] == [[8], [20]]
-
-
-@pytest.mark.parametrize(
-    ("n_fixed", "sentence"), [(40, "must be below that number"), ([1, 2, 3], "lists 3 values but the network has 2")]
-)
-def test_counts_that_do_not_fit_are_refused(n_fixed, sentence):
-    with pytest.raises(UserError, match=sentence):
-        drawn({"name": "w_asymmetric", "sigma_F": 1.0, "n_fixed": n_fixed}, SHAPES, "s")
-
-
 def test_syre():
     F, D = sample_fixed_parts(
         choose(SCHEMES, {"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}), {"a": (300, 300)}, "s"
