@@ -20,9 +20,9 @@ def mlp(activation):
 class Gated(nn.Module):
     """A residual stream normalised by its mean square with gains, and a gated layer, its two maps in one matrix."""
 
-    def __init__(self, activation=functional.silu, mean=False):
+    def __init__(self, activation=functional.silu, mean=False, in_turns=False):
         super().__init__()
-        self.activation, self.mean = activation, mean
+        self.activation, self.mean, self.in_turns = activation, mean, in_turns
         self.first, self.both = nn.Linear(6, 8), nn.Linear(8, 24, bias=False)
         self.down, self.head = nn.Linear(12, 8, bias=False), nn.Linear(8, 3)
         self.gain1, self.gain2 = nn.Parameter(torch.ones(8)), nn.Parameter(torch.ones(8))
@@ -33,7 +33,8 @@ class Gated(nn.Module):
 
     def forward(self, x):
         x = self.first(x)
-        gate, up = self.both(self.normed(x, self.gain1)).chunk(2, dim=-1)
+        both = self.both(self.normed(x, self.gain1))
+        gate, up = (both[..., ::2], both[..., 1::2]) if self.in_turns else both.chunk(2, dim=-1)
         return self.head(self.normed(x + self.down(self.activation(gate) * up), self.gain2))
 
 
@@ -120,6 +121,16 @@ FREE = {
     "gelu": (lambda: mlp(nn.GELU()), []),
     "gated": (
         Gated,
+        [
+            {"both.weight", "down.weight"},
+            {"gain1", "both.weight"},
+            {"gain2", "head.weight"},
+            {"first.weight", "down.weight", "both.weight", "head.weight"},
+        ],
+    ),
+    # Gates and values stand in turns, as in GPT-OSS.
+    "gated, in turns": (
+        lambda: Gated(in_turns=True),
         [
             {"both.weight", "down.weight"},
             {"gain1", "both.weight"},

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,14 @@ def _joined(axis: Axis, group: str) -> Axis:
     return parts[0] if len(parts) == 1 else type(axis)(tuple(parts))
 
 
+def _in_halves(axis: Axis, group: str) -> bool:
+    """Whether first and second entries of a group's pairs lie one after another in an axis, not in turns."""
+    if not isinstance(axis, Product | Concat):
+        return False
+    twice = isinstance(axis, Concat) and (group, group) in pairwise(axis.parts)
+    return twice or any(_in_halves(part, group) for part in axis.parts)
+
+
 def _of_planes(
     passes: Sequence[Evaluated], group: str, joined: dict[str, Axes], generator: torch.Generator
 ) -> list[Action]:
@@ -217,16 +226,15 @@ def _of_planes(
         # Neurons that lie beside each other for other reasons, as those of four pixels that become one.
         return []
     relations = Relations(forward, group)
+    halves = any(_in_halves(axis, group) for name in shapes for axis in forward.spec.axes[name])
+    planes = tuple((i, i + size) if halves else (2 * i, 2 * i + 1) for i in range(size))
     found = []
     for row in relations.solutions(drawn("scales", shape(group, forward.spec.groups), generator)):
         powers: dict[str, dict[Occurrence, float]] = {}
-        halves = False
         for name, where in relations.powers(row).items():
             places = occurrences(joined[name], group, groups, shapes[name])
-            # Each place stands for two blocks, or for a pair of entries in one.
-            halves = len(where) == 2 * len(places)
-            powers[name] = dict(zip(places, [*where.values()][:: 1 + halves], strict=False))
-        planes = tuple((i, i + size) if halves else (2 * i, 2 * i + 1) for i in range(size))
+            # A place stands for two blocks, or for pairs in one.
+            powers[name] = dict(zip(places, [*where.values()][:: max(1, len(where) // len(places))], strict=False))
         action = _proven(passes, Action(group, "planes", powers, spec, planes=planes), generator)
         found += [] if action is None else [action]
     return found

@@ -197,7 +197,10 @@ class Block:
 
 
 def blocks(tensor: Tensor, axes: Axes, groups: Mapping[str, Group]) -> Iterator[Block]:
-    """The tensor cut at every ``Concat`` and unfolded at every ``Product``, as views."""
+    """The tensor cut at every ``Concat`` and unfolded at every ``Product``, as views.
+
+    Neurons whose entries stand in twos, as gates and values of some gated layers do, are cut as if these were halves.
+    """
     yield from _blocks(tensor, [(axis, number) for number, axis in enumerate(axes)], groups)
 
 
@@ -209,9 +212,10 @@ def _blocks(tensor: Tensor, axes: list[tuple[Axis, int]], groups: Mapping[str, G
             return
         if isinstance(axis, Product):
             parts = [(part, number) for part in axis.parts]
-            yield from _blocks(
-                tensor.unflatten(dim, _lengths(axis, groups)), [*axes[:dim], *parts, *axes[dim + 1 :]], groups
-            )
+            unfolded = tensor.unflatten(dim, _lengths(axis, groups))
+            in_twos = axis.parts[-1] == 2
+            for each in unfolded.unbind(dim + len(parts) - 1) if in_twos else (unfolded,):
+                yield from _blocks(each, [*axes[:dim], *parts[: len(parts) - in_twos], *axes[dim + 1 :]], groups)
             return
     yield Block(tensor, tuple((axis if isinstance(axis, str) else None, number) for axis, number in axes))
 
