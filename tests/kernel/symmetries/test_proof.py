@@ -50,5 +50,19 @@ def test_what_outputs_do_not_see_is_not(passes):
     assert proven(passes, scaled(5.0, 1.0), prepare=unread) is None
 
 
+@pytest.mark.parametrize("neuron", range(8))
+def test_a_sign_of_two_weights_is_proven_for_every_neuron(neuron):
+    # Every second random half of them holds both or neither: that changes nothing, and tells nothing.
+    network = nn.Sequential(nn.Linear(1, 8, bias=False), nn.Tanh(), nn.Linear(8, 1, bias=False))
+    x = INPUTS[:, :1]
+
+    def turned(state):
+        signs = torch.ones(8, dtype=torch.float64)
+        signs[neuron] = -1
+        return {"0.weight": state["0.weight"] * signs[:, None], "2.weight": state["2.weight"] * signs}
+
+    assert proven(general_passes(network, trace(network, x), x, network.state_dict()), turned) == 0
+
+
 def test_a_move_is_of_what_is_prepared(passes):
     assert proven(passes, scaled(2.0, 0.5), prepare=scaled(7.0, 1 / 7.0)) < 1e-14

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from symlab.own.learning import learn as learned_alignment
 from symlab.own.maps import free_maps
 from symlab.own.models import Models, checked, load_models, shown, traced_symmetries
 from symlab.own.network import Network
-from symlab.own.weights import Weights, weights_of
+from symlab.own.weights import Weights
 from symlab.products import fast_products
 from symlab.seeds import numpy_rng
 from symlab.symmetries.signs import Flip, apply_flips
@@ -85,12 +86,12 @@ def align(
     Raises:
         UserError: the weights do not fit the module, the module cannot be traced, or an argument is missing or wrong.
     """
-    weights = {name: weights_of(given, name) for name, given in (("A", A), ("B", B))}
     check_method(method, data, traced)
     check_group(group, method, learn)
+    weights = {"A": A, "B": B}
     if learn:
-        given = untrained_weights(module, weights["A"].path, seed) if untrained is None else untrained
-        weights[UNTRAINED] = weights_of(given, UNTRAINED)
+        folder = A if isinstance(A, str | Path) else None
+        weights[UNTRAINED] = untrained_weights(module, folder, seed) if untrained is None else untrained
     models = load_models(module, weights, data, test=test, seed=seed, **options)
     return align_models(models, method, restarts, seed, traced, group, learn)
 

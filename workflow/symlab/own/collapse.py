@@ -22,7 +22,6 @@ from symlab.measures.collapse import ClassSums, collapse_metrics, row_space
 from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame, least_loss
 from symlab.own.models import Models, load_models
 from symlab.own.modules import foreign
-from symlab.own.weights import weights_of
 
 SEQUENCES = nn.Sequential | nn.ModuleList
 SAME = 1e-4
@@ -114,7 +113,7 @@ def collapse(
     Raises:
         UserError: something does not fit; there are no labels, or fewer than two classes; there is no such readout.
     """
-    given = {} if weights is None else {"the weights": weights_of(weights, "the weights")}
+    given = {} if weights is None else {"the weights": weights}
     parts = {"train": data} | ({} if test is None else {"test": test})
     models = {part: load_models(module, given, source, **options) for part, source in parts.items()}
     return collapse_models(models, readout, layers, token, penalty)

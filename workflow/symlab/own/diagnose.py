@@ -22,7 +22,6 @@ from symlab.own.aligned import Aligned
 from symlab.own.models import Models, load_models, shown, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
-from symlab.own.weights import weights_of
 from symlab.products import fast_products
 
 Parts = Mapping[str, tuple[Tensor | None, Tensor | None]]
@@ -87,8 +86,7 @@ def diagnose(
     Raises:
         UserError: as ``symlab.align``; or weights do not have the form F + D * W.
     """
-    weights = {name: weights_of(given, name) for name, given in (("A", A), ("B", B))}
-    models = load_models(module, weights, data, seed=seed, **options)
+    models = load_models(module, {"A": A, "B": B}, data, seed=seed, **options)
     return diagnose_models(models, fixed, explained_variance, restarts, seed)
 
 

@@ -18,7 +18,6 @@ from symlab.connectivity.objective import IGNORED
 from symlab.errors import UserError
 from symlab.own.models import Models, load_models
 from symlab.own.modules import foreign
-from symlab.own.weights import weights_of
 from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import follow_flow, norm_of
 
@@ -105,7 +104,7 @@ def escape(
     Raises:
         UserError: something does not fit, the network is not positively homogeneous, or does not leave.
     """
-    given = {} if weights is None else {"the weights": weights_of(weights, "the weights")}
+    given = {} if weights is None else {"the weights": weights}
     return escape_models(load_models(module, given, data, **options), drop, h, gradients)
 
 

@@ -22,7 +22,6 @@ from symlab.errors import UserError
 from symlab.own.align import known_axes
 from symlab.own.models import Models, load_models, traced_symmetries
 from symlab.own.modules import foreign
-from symlab.own.weights import weights_of
 from symlab.seeds import torch_generator
 from symlab.symmetries.mirrors import (
     Mirror,
@@ -142,7 +141,7 @@ def mirrors(
     Raises:
         UserError: as ``symlab.align``; there are no targets; or the settings are none.
     """
-    models = load_models(module, {"the network": weights_of(weights, "the network")}, data, seed=seed, **options)
+    models = load_models(module, {"the network": weights}, data, seed=seed, **options)
     return mirrors_of_models(models, training, pairs, steps, seed)
 
 
