@@ -17,6 +17,7 @@ from symlab.seeds import torch_generator
 from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.objective import Replica
+from symlab.training.optimizer import Optimizer
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
@@ -40,6 +41,8 @@ RECIPES = {
     "sgd with momentum": {"optimizer": "sgd", "momentum": 0.8, "weight_decay": 0.1, "lr": 0.05},
     "biases without decay": {"decay_bias": False, "weight_decay": 5.0, "lr": 0.02},
     "penalties": {**SGD, "penalties": {"linears.1.*": 0.3, "linears.*.weight": 0.1}},
+    "proximal": {**SGD, "momentum": 0.8, "l1": 0.05},
+    "proximal, biases left alone": {**SGD, "weight_decay": 0.1, "l1": 0.2, "decay_bias": False},
     "full batch": {"batch_size": None, "lr": 0.01},
     "float64": {"precision": "float64", "lr": 0.01},
     "all at once": {**SGD, "penalties": {"*": 0.1}, "batch_size": None, "precision": "float64"},
@@ -107,7 +110,22 @@ def plain_steps(run, theta, seed, compose=lambda theta: theta):
                 penalised = penalised + strength / 2 * tensor.square().sum()
             penalised.backward()
             optimizer.step()
+            for tensor in values:
+                if recipe.l1 and (recipe.decay_bias or tensor.dim() > 1):
+                    shrunk = nn.functional.softshrink(tensor.data, recipe.lr * recipe.l1 / (1 - recipe.momentum))
+                    tensor.data.copy_(shrunk)
             yield loss.item(), theta
+
+
+def test_proximal_steps_with_momentum_end_at_the_lasso_minimum():
+    theta = torch.tensor([0.0, 1.0, -1.0])
+    recipe = Recipe(optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=0, l1=0.25, epochs=1)
+    optimizer = Optimizer(recipe, {"theta": theta}, ["theta"], R=1)
+    for _ in range(500):
+        theta.grad = theta - torch.tensor([0.2, 1.0, -0.5])
+        optimizer.step(recipe.lr)
+    assert theta.tolist() == pytest.approx([0, 0.75, -0.25], abs=1e-6)
+    assert theta[0] == 0
 
 
 @BOTH_WAYS

@@ -22,9 +22,10 @@ def key(scheme="standard", decay=0.0):
         "t": np.nan,
         "target_nu": np.nan,
     }
-    kind = {"hadamard": "products", "independent": "products, independent"}.get(scheme, "plain")
+    kinds = {"hadamard": "products", "independent": "products, independent", "proximal": "proximal SGD"}
+    kind = (kinds | {"weights": "products, weights alone decayed"}).get(scheme, "plain")
     fields |= {"trained_as": kind, "budget": 20_000 * decay}
-    named = "hadamard" if scheme == "independent" else scheme
+    named = {"independent": "hadamard", "weights": "hadamard", "proximal": "standard"}.get(scheme, scheme)
     return fields | {"variant": f"{scheme}_{decay:g}", "scheme": named, "mask_seed": 0, "weight_decay": decay}
 
 
@@ -74,6 +75,7 @@ def pairs():
 
 
 SCHEMES = (("standard", 0.0), ("hadamard", 0.0), ("standard", 1e-3), ("hadamard", 1e-3), ("independent", 1e-3))
+SCHEMES += (("proximal", 1e-3), ("weights", 1e-3))
 VANISHED = 0.954
 
 
@@ -241,6 +243,8 @@ SPOILED = {
     "7-accurate": ("pruned.csv", change("accuracy", 94.0, trained_as="products")),
     "7-pruned": ("pruned.csv", change("accuracy", 60.0, trained_as="products", threshold=1e-6)),
     "7-starts": ("pruned.csv", change("accuracy", 90.0, trained_as="products, independent")),
+    "7-proximal": ("pruned.csv", change("accuracy", 99.5, trained_as="proximal SGD")),
+    "7-norms": ("pruned.csv", change("accuracy", 94.0, trained_as="products, weights alone decayed")),
     "budget-least": ("magnitudes.csv", change("share", 0.5, scheme="hadamard", weight_decay=0.0)),
     "7-memory": ("mirror_memory.csv", change("momentum", 900.0, scheme="hadamard")),
     "7-memory-large": ("mirror_memory.csv", change("activations", 9000.0, scheme="hadamard", batch=128)),

@@ -33,10 +33,13 @@ class Optimizer:
         self.recipe, self.R = recipe, R
         self.trained = list(trained.values())
         self.penalties = _penalties(recipe, trained)
+        self.shrunk: list[Tensor] = []
         groups: dict[tuple[float, bool], list[Tensor]] = {}
         for name, tensor in trained.items():
             decays = is_decayed(name) and (recipe.decay_bias or parameter_of(name) in weights)
             decay = recipe.weight_decay if decays else 0.0
+            if recipe.l1 and decays:
+                self.shrunk.append(tensor)
             # The fused CPU kernel rounds the last elements that fill no vector register differently; with several
             # replicas in one tensor a seed's bits would depend on its place: such tensors (a few biases) are not fused.
             fused = is_accelerator(tensor.device) or R == 1 or (tensor.numel() // R) % VECTOR == 0
@@ -50,6 +53,9 @@ class Optimizer:
         self.add_penalties()
         for update in self.updates:
             update.step([tensor.grad for tensor in update.tensors], lr)
+        for tensor in self.shrunk:
+            by = lr * self.recipe.l1 / (1 - self.recipe.momentum)
+            tensor.sub_(tensor.clamp(-by, by))
 
     @torch.no_grad()
     def add_penalties(self) -> None:

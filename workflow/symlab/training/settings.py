@@ -83,6 +83,11 @@ class Recipe(Settings):
         description="Patterns on parameters' paths to lambda: lambda/2 |theta|^2 of what is trained there is added to "
         "the loss that is descended (not to the one that is reported). Of several patterns the first counts.",
     )
+    l1: NotNegative = Field(
+        0,
+        description="sgd: lambda of a penalty lambda |theta|_1 on all that decays, by its proximal map after each step "
+        "(soft thresholds of lr lambda / (1 - momentum)), which sets to 0.",
+    )
     epochs: int = Field(ge=0, description="Passes over the training data; 0 needs polish.")
     batch_size: Positive | None = Field(64, description="Samples of each step; null for all of them, in their order.")
     schedule: Schedule = Field(Constant(name="constant"), description="Course of the learning rate.")
@@ -97,13 +102,19 @@ class Recipe(Settings):
     )
 
     @model_validator(mode="after")
+    def _proximal_steps(self) -> Self:
+        if self.l1 and (self.optimizer != "sgd" or self.momentum == 1):
+            raise ValueError("l1 goes with optimizer: sgd and a momentum below 1")
+        return self
+
+    @model_validator(mode="after")
     def _deterministic(self) -> Self:
         if not self.epochs and self.polish is None:
             raise ValueError("epochs: 0 trains nothing without polish")
         random = self.batch_size is not None or self.augment is not None
-        if self.polish is not None and (random or self.weight_decay):
+        if self.polish is not None and (random or self.weight_decay or self.l1):
             raise ValueError(
                 "polish minimises one loss: it goes with batch_size: null and weight_decay: 0 (penalties may decay), "
-                "without augment"
+                "without augment and l1"
             )
         return self

@@ -10,7 +10,7 @@ from symlab.training.settings import Recipe
 
 
 def trained_with(models: Models, samples: int) -> dict[str, Any]:
-    """``trained_as``, the parametrisation, ``weight_decay`` and ``budget``.
+    """``trained_as``, the parametrisation or way of training, ``weight_decay`` (or ``l1``) and ``budget``.
 
     The budget B = sum of rates * decay / (1 - momentum) is by how much decay alone lowers ln|theta|: plain parameters
     shrink by e^-B and products by e^-2B, whatever the number of epochs.
@@ -21,9 +21,10 @@ def trained_with(models: Models, samples: int) -> dict[str, Any]:
     recipe, scheme = Recipe(**models.header["recipe"]), models.header["scheme"]
     steps = -(-samples // (recipe.batch_size or samples))
     rates = sum(learning_rate(recipe, step, steps) for step in range(recipe.epochs * steps))
+    kind = parametrisation_of(scheme) if not recipe.l1 else "proximal SGD"
     return {
-        "trained_as": parametrisation_of(scheme),
-        "weight_decay": recipe.weight_decay,
+        "trained_as": kind if recipe.decay_bias else f"{kind}, weights alone decayed",
+        "weight_decay": recipe.weight_decay or recipe.l1,
         "budget": rates * recipe.weight_decay / (1 - momentum_of(recipe)),
     }
 
