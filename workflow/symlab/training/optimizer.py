@@ -55,7 +55,7 @@ class Optimizer:
             update.step([tensor.grad for tensor in update.tensors], lr)
         for tensor in self.shrunk:
             by = lr * self.recipe.l1 / (1 - self.recipe.momentum)
-            tensor.sub_(tensor.clamp(-by, by))
+            tensor.sub_(tensor.clamp(-by, by))  # type: ignore[arg-type]
 
     @torch.no_grad()
     def add_penalties(self) -> None:
