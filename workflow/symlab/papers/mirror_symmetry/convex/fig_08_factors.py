@@ -122,7 +122,7 @@ FIGURES = (
         differs="The paper gives neither labels, rate, steps nor what counts as rank, and draws one curve.",
     ),
 )
-_claim = partial(Claim, tables=(FACTORS,))
+_claim = partial(Claim, tables=(FACTORS,), owner="derived", origin="pilot")
 CLAIMS = (
     _claim(
         id="mirror-8-staircase",
@@ -140,7 +140,6 @@ CLAIMS = (
         quantity="rank at the least γ minus that at the largest, as a share of the full rank, mean over seeds",
         bound=at_least(0.95),
         owner="paper",
-        origin="pilot",
         reason="With γ from 0 to 3, another program had lost 50 of 50; random A are nearly singular in some direction.",
         measure=falls,
     ),
@@ -149,8 +148,6 @@ CLAIMS = (
         statement="Gradient descent reaches the rank of the nuclear-norm minimum",
         quantity="largest difference of the two ranks over γ, mean over seeds",
         bound=below(1.5),
-        owner="derived",
-        origin="pilot",
         reason="Equal in exact arithmetic after infinite time; another program's descents were off by 1 where a "
         "singular value is about to vanish.",
         measure=partial(from_convex, values=False),
@@ -160,8 +157,6 @@ CLAIMS = (
         statement="Gradient descent reaches the singular values of the nuclear-norm minimum",
         quantity="largest difference of a singular value in units of the largest one, over γ, mean over seeds",
         bound=below(0.01),
-        owner="derived",
-        origin="pilot",
         reason="Another program had 1e-5 to 3e-3.",
         measure=partial(from_convex, values=True),
     ),
@@ -171,7 +166,6 @@ CLAIMS = (
         quantity="largest distance of that number from the range between #{σ(AS) > γ} and #{σ(AS) > γ - ln(1e6)/(4 lr "
         "T)}, over γ and T, mean over seeds",
         bound=below(1),
-        owner="derived",
         origin="derived",
         reason="A mode of size 1 falls as exp(-4 lr (γ - σ) T); a count within the range is at distance 0.",
         measure=_outside_band,

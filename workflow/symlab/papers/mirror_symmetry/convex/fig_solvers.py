@@ -180,7 +180,7 @@ FIGURES = (
         differs="Not in the paper, which compares with no other way to a constraint.",
     ),
 )
-_claim = partial(Claim, tables=(COURSE,))
+_claim = partial(Claim, tables=(COURSE,), owner="derived", origin="ours")
 _signs = partial(
     Claim,
     tables=(SIGNS,),
@@ -200,8 +200,6 @@ CLAIMS = (
         statement="Gradient descent on factors with weight decay finds the minimum of the convex problem",
         quantity="largest gap of the objective over strengths after the last step, mean over seeds",
         bound=at_most(1e-6),
-        owner="derived",
-        origin="ours",
         reason="Sec. 2.6: the losses have the same minimum; 1e-6 of objectives of order 1 is what single precision "
         "resolves.",
         measure=partial(at_end, column="gap", several="max"),
@@ -215,8 +213,6 @@ CLAIMS = (
         statement="It finds the support of the convex problem's minimum",
         quantity="F1 of what exceeds 1e-6 against the minimiser's support, mean over strengths and seeds",
         bound=at_least(0.99),
-        owner="derived",
-        origin="ours",
         reason="A hundredth is left to parts that are about to vanish.",
         measure=partial(at_end, column="f1", several="mean"),
     ),
@@ -226,7 +222,6 @@ CLAIMS = (
         quantity="log10 of its steps to a gap of 1e-4 over those of ISTA, mean over strengths and seeds",
         bound=at_most(0),
         owner="ours",
-        origin="ours",
         reason="The paper recommends it as a way to enforce constraints and says nothing of its speed.",
         measure=_slower_than_ista,
         why={"": "What vanishes falls to 0 exponentially; a proximal step sets it to 0."},

@@ -192,7 +192,7 @@ def beyond_controls(tables: Tables) -> list[Found]:
     return found
 
 
-_claim = partial(Claim, tables=(TABLE,), also=("mirror-3c",))
+_claim = partial(Claim, tables=(TABLE,), also=("mirror-3c",), owner="derived", origin="paper")
 CLAIMS = (
     _claim(
         id="mirror-6-correlated",
@@ -202,7 +202,6 @@ CLAIMS = (
         reason="Figs. 3 and 6 show blocks with decay and few without.",
         measure=lambda tables: _against_none(tables, "positive"),
         owner="paper",
-        origin="paper",
     ),
     _claim(
         id="mirror-6-merged",
@@ -212,7 +211,6 @@ CLAIMS = (
         reason="Theorem 4 is about weights: correlations alone also come from a low rank. Few pairs merge, so that the "
         "test is of counts.",
         measure=_more_merged,
-        owner="derived",
         origin="derived",
     ),
     _claim(
@@ -222,8 +220,6 @@ CLAIMS = (
         bound=below(0),
         reason="Blocks of equal neurons leave fewer directions.",
         measure=lambda tables: _against_none(tables, "participation"),
-        owner="derived",
-        origin="paper",
     ),
     _claim(
         id="mirror-6-sign",
@@ -232,7 +228,6 @@ CLAIMS = (
         bound=at_most(0),
         reason="On the mirror θ_a = θ_b correlations are +1; a tenth as many near -1 are allowed for.",
         measure=_negative_less_positive,
-        owner="derived",
         origin="ours",
     ),
     _claim(

@@ -284,7 +284,7 @@ def memory_ratio(tables: Tables, batch: int | None) -> list[Found]:
     return [exact_value(float(ratios[size]), 1, f"batch {size}", unit="networks")] if size in ratios else []
 
 
-_claim = partial(Claim, tables=(SIZES, PRUNED))
+_claim = partial(Claim, tables=(SIZES, PRUNED), owner="ours", origin="ours")
 CLAIMS = (
     Claim(
         id="mirror-7-memory",
@@ -330,7 +330,6 @@ CLAIMS = (
         quantity="test accuracy of products less that of vanilla networks, in percentage points",
         bound=at_least(-1),
         owner="paper",
-        origin="ours",
         reason="The paper: both about 93 %, products higher by a small margin; a point is left for the difference. At "
         "a decay of 0 the parametrisation alone differs.",
         measure=partial(
@@ -342,8 +341,6 @@ CLAIMS = (
         statement="How factors start hardly matters to accuracy",
         quantity="test accuracy of products from another start less that from ours, in percentage points",
         bound=between(-1, 1),
-        owner="ours",
-        origin="ours",
         reason="A point, as for products against vanilla. On mirrors (|u| = |w|) no sign can change; independent "
         "factors are how the authors of spred start.",
         measure=partial(
@@ -356,7 +353,6 @@ CLAIMS = (
         quantity="test accuracy of products less that of proximal SGD, in percentage points",
         bound=at_least(-1),
         owner="derived",
-        origin="ours",
         reason="Sec. 2.6: both have the same minimum. Where both forget, the penalty is to blame and not the factors.",
         measure=partial(
             accuracy_gap,
@@ -370,7 +366,6 @@ CLAIMS = (
         statement="Products whose norms' gains and biases do not decay reach the accuracy of vanilla networks",
         quantity="test accuracy of such products less that of vanilla networks, in percentage points",
         bound=at_least(-1),
-        owner="ours",
         origin="pilot",
         reason="As for products that decay as a whole. One network had been seen to learn so, and to forget otherwise.",
         measure=partial(
@@ -385,8 +380,6 @@ CLAIMS = (
         statement="Vanilla networks cut to the sparsity of products lose more",
         quantity="percentage points that vanilla networks lose, less those that products lose",
         bound=above(0),
-        owner="ours",
-        origin="ours",
         reason="A constraint that training knows of must cost less than one imposed afterwards.",
         measure=pruned_vanilla,
     ),

@@ -113,7 +113,7 @@ FIGURES = (
         differs="Not in the paper, which has no control.",
     ),
 )
-_claim = partial(Claim, tables=(PAIRS,))
+_claim = partial(Claim, tables=(PAIRS,), owner="derived", origin="ours")
 CLAIMS = (
     Claim(
         id="mirror-removed-fewer",
@@ -132,8 +132,6 @@ CLAIMS = (
         statement="The pairs that merge are those at whose mirror the curvature is positive",
         quantity="area under the curve: merged against separate pairs, by n^T H n + decay at the pair's mean",
         bound=at_least(0.8),
-        owner="derived",
-        origin="ours",
         reason="Section 2.4 calls a mirror attractive where this is positive; 0.5 would be chance.",
         measure=lambda tables: _tells_merged(tables, "curvature", 1),
     ),
@@ -143,8 +141,6 @@ CLAIMS = (
         quantity="area under the curve: merged against separate pairs, by -E log|1 - lr (n^T H n + decay)| over "
         "batches",
         bound=at_least(0.8),
-        owner="derived",
-        origin="ours",
         reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
         measure=lambda tables: _tells_merged(tables, "exponent", -1),
     ),

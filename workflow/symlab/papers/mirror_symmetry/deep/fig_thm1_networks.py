@@ -88,7 +88,7 @@ def worst(tables: Tables, quantity: str, value: str, choose: str) -> list[Found]
     return found
 
 
-_theorem = partial(Claim, tables=(TABLE,), kind="theorem")
+_theorem = partial(Claim, tables=(TABLE,), kind="theorem", owner="paper", origin="derived")
 ROUNDING = "The theorem says 0; double precision leaves 1e-16."
 CLAIMS = (
     _theorem(
@@ -98,8 +98,6 @@ CLAIMS = (
         bound=at_most(1e-12),
         reason=ROUNDING,
         measure=partial(worst, quantity="gradient", value="on", choose="max"),
-        owner="paper",
-        origin="derived",
     ),
     _theorem(
         id="mirror-thm1-gradient-off",
@@ -118,8 +116,6 @@ CLAIMS = (
         bound=at_most(1e-10),
         reason=ROUNDING,
         measure=partial(worst, quantity="hessian", value="on", choose="max"),
-        owner="paper",
-        origin="derived",
     ),
     _theorem(
         id="mirror-thm1-stays",
@@ -128,8 +124,6 @@ CLAIMS = (
         bound=at_most(1e-12),
         reason="The theorem says 0; rounding has not grown to this in so few steps (mirror-5-rounding).",
         measure=partial(worst, quantity="left", value="on", choose="max"),
-        owner="paper",
-        origin="derived",
     ),
     _theorem(
         id="mirror-thm1-growth",
@@ -150,7 +144,5 @@ CLAIMS = (
         "the step are left out. At s = 1e-5 |θ| one rounding of the loss is at most 2e-8 of s² |Hn| / 2; a few "
         "hundred are left.",
         measure=partial(worst, quantity="second_order", value="on", choose="max"),
-        owner="paper",
-        origin="derived",
     ),
 )

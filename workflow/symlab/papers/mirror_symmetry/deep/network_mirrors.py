@@ -20,17 +20,7 @@ from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
 from symlab.papers.mirror_symmetry.settings import Mirrors
 from symlab.seeds import numpy_rng, torch_generator
-from symlab.symmetries.mirrors import (
-    Mirror,
-    State,
-    hessian_times,
-    inner,
-    neurons,
-    norm,
-    random_state,
-    turned,
-    unit,
-)
+from symlab.symmetries.mirrors import Mirror, State, hessian_times, inner, neurons, norm, random_state, turned, unit
 from symlab.symmetries.trace import trace
 from symlab.training.models import Models, move
 from symlab.training.stacks import losses

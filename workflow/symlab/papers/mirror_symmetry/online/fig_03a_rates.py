@@ -236,14 +236,13 @@ WHY = {
     "": "A product that has learned 1/d leaves no signal that would hold it there, and then falls by noise alone. "
     "Single products, which have that signal, are judged beside this."
 }
-_claim = partial(Claim, tables=(SPARSITY, LAW))
+_claim = partial(Claim, tables=(SPARSITY, LAW), owner="derived", origin="ours")
 CLAIMS = (
     _claim(
         id="mirror-3a-law",
         statement="The sparsity of products at each rate is the one predicted without a fit",
         quantity="share of products below 1e-6 minus the predicted share, mean over seeds",
         bound=between(-NEAR, NEAR),
-        owner="derived",
         origin="pilot",
         reason="The law takes the products as independent and their error as that of u w = 0; a tenth is left for "
         "that. Six rates of another program were known.",
@@ -266,8 +265,6 @@ CLAIMS = (
         statement="Half of the products are gone at the predicted rate, which is not the critical one",
         quantity="rate at which half of them are below 1e-6 over the predicted one, mean over seeds",
         bound=between(0.9, 1.1),
-        owner="derived",
-        origin="ours",
         reason="What is critical after infinitely many steps is 2.2 times lower at σ = 2 than what is predicted after "
         "100,000.",
         measure=_half_over_law,
@@ -277,8 +274,6 @@ CLAIMS = (
         statement="Where mirrors attract, products fall at the predicted rate",
         quantity="slope of the median of ln|u w| over the second half of the steps, over 2 Λ, mean over seeds",
         bound=between(0.9, 1.1),
-        owner="derived",
-        origin="ours",
         reason="Λ is exact for infinitely many steps, a tenth is left for finitely many.",
         measure=lambda tables: _slopes_over_law(tables, PRODUCT, "median_log"),
         why=WHY,
@@ -288,8 +283,6 @@ CLAIMS = (
         statement="Where mirrors attract, u + w falls at the predicted rate",
         quantity="slope of the median of ln (u + w)² over the second half of the steps, over 2 Λ, mean over seeds",
         bound=between(0.9, 1.1),
-        owner="derived",
-        origin="ours",
         reason="As for the product, of which u + w is the part that falls more slowly.",
         measure=lambda tables: _slopes_over_law(tables, PRODUCT, "median_log_mirror"),
         why=WHY,
@@ -300,7 +293,6 @@ CLAIMS = (
         quantity="slope of the median of ln|θ| over the second half of the steps, over 2 Λ of the products",
         bound=between(-0.1, 0.1),
         owner="ours",
-        origin="ours",
         reason="Below the rate at which they diverge they have no mirror; Λ is the products'.",
         measure=lambda tables: _slopes_over_law(tables, PLAIN, "median_log"),
     ),

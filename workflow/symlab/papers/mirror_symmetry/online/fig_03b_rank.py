@@ -137,14 +137,13 @@ FIGURES = (
         "symmetry; it moves it, which the second panel shows.",
     ),
 )
-_claim = partial(Claim, tables=(RANKS, EXPONENTS))
+_claim = partial(Claim, tables=(RANKS, EXPONENTS), owner="derived", origin="ours")
 CLAIMS = (
     _claim(
         id="mirror-3b-exponents",
         statement="The rank is the number of positive Lyapunov exponents",
         quantity="difference of the rank from that number over d, at each size, rate and μ > 0, mean over seeds",
         bound=at_most(NEAR),
-        owner="derived",
         origin="pilot",
         reason="Exponents next to 0 decide after more steps than there are. Two rates of another program at d = 20 "
         "were known; at μ = 0 nothing is left that a relative rank could be taken of.",
@@ -156,7 +155,6 @@ CLAIMS = (
         quantity="rise of the rank from a rate or μ to the next, μ > 0, mean over seeds",
         bound=at_most(TOLERANCE, "directions"),
         owner="paper",
-        origin="ours",
         reason="The paper's figure; two directions are left for those whose exponents are next to 0.",
         measure=rises,
     ),
@@ -181,7 +179,6 @@ CLAIMS = (
         statement="The residual form's rank is the number of positive Lyapunov exponents too",
         quantity="difference of the rank of (I + W)(I + U) from that number over d, at each size, rate and μ > 0",
         bound=at_most(NEAR),
-        owner="derived",
         origin="derived",
         reason="It is the product's own descent from another start.",
         measure=lambda tables: _rank_off_exponents(tables, RESIDUAL),
@@ -192,7 +189,6 @@ CLAIMS = (
         quantity="least mean rank of WU + V over rates and μ > 0, over d",
         bound=at_least(0.95),
         owner="ours",
-        origin="ours",
         reason="d(WU + V)/dV is the identity, so that there is no subspace that gradients cannot leave.",
         measure=lambda tables: least(tables, SKIP),
     ),

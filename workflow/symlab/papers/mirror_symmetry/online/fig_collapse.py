@@ -283,15 +283,14 @@ FIGURES = (
         differs="Not in the paper, which says that a large enough rate suffices.",
     ),
 )
-_claim = partial(Claim, tables=(SPARSITY, LAW))
-_of_one = partial(Claim, tables=(EDGES,))
+_claim = partial(Claim, tables=(SPARSITY, LAW), owner="derived", origin="derived")
+_of_one = partial(Claim, tables=(EDGES,), origin="pilot")
 CLAIMS = (
     _claim(
         id="mirror-phase-stationary",
         statement="Below the critical rate products do not stay: their share near 0 tends to that of a Gamma law",
         quantity="share below a threshold after the last step less the stationary law's, mean over seeds",
         bound=between(-0.05, 0.05),
-        owner="derived",
         origin="ours",
         reason=f"The law is exact for one product in small steps after infinite time; {RELAXED:g} relaxation times "
         f"leave 2 % of the start, a twentieth is left for that and for what products do to each other.",
@@ -303,7 +302,6 @@ CLAIMS = (
         quantity="largest difference of a share from that of single products, over its 95 % quantile by chance",
         bound=at_most(1),
         owner="ours",
-        origin="derived",
         reason="As in Figure 3a.",
         measure=lambda tables: farthest_over_chance(_runs(tables)),
     ),
@@ -322,8 +320,6 @@ CLAIMS = (
         statement="Without noise no rate makes products sparse",
         quantity="largest share of products below 1e-6 under gradient descent on the expected loss",
         bound=at_most(0),
-        owner="derived",
-        origin="derived",
         reason="The expected curvature along one of the two mirrors is negative, so that it repels at every rate.",
         measure=_sparsity_without_noise,
     ),
@@ -333,7 +329,6 @@ CLAIMS = (
         quantity="share of decided rates at which most runs do as the sign says",
         bound=at_least(0.95),
         owner="derived",
-        origin="pilot",
         reason="The criterion is exact near the mirror for infinitely many steps; rates are decided where the drift "
         "exceeds three standard deviations of the steps' noise. One run was seen before the threshold was written.",
         measure=lambda tables: _cells_as_said(tables, EXACT),
@@ -344,7 +339,6 @@ CLAIMS = (
         quantity="share of decided rates at which most runs do as the second-order criterion says",
         bound=at_least(0.95),
         owner="paper",
-        origin="pilot",
         reason="The paper: the second-order criterion is negative for any large rate. One run was seen before.",
         measure=lambda tables: _cells_as_said(tables, SECOND),
         why={

@@ -106,7 +106,7 @@ def _least_pull(tables: Tables) -> list[Found]:
 
 
 _hessian = partial(Claim, tables=(HESSIAN,), origin="derived", kind="theorem")
-_theorem = partial(Claim, tables=(THEOREM,), origin="derived", kind="theorem")
+_theorem = partial(Claim, tables=(THEOREM,), origin="derived", kind="theorem", owner="paper")
 CLAIMS = (
     _hessian(
         id="mirror-2-blocks",
@@ -144,7 +144,6 @@ CLAIMS = (
         quantity="largest distance of the decay at which both losses are equal from Eq. 31's, as a share of it",
         bound=at_most(1e-6),
         reason="Theorem 1, part 3, and part 2 of Theorems 2 to 4; bisection ends at 1e-14 of the decay.",
-        owner="paper",
         measure=partial(numbers_off, part="gamma_0"),
     ),
     _theorem(
@@ -163,7 +162,6 @@ CLAIMS = (
         quantity="largest distance of the Hessian from Eq. 2's, over its largest entry",
         bound=at_most(1e-12),
         reason="Eq. 2; double precision leaves 1e-16.",
-        owner="paper",
         measure=partial(numbers_off, part="eq_2", relative=False),
     ),
     _theorem(
@@ -172,7 +170,6 @@ CLAIMS = (
         quantity="largest distance of (l(z) - l(0)) / z at z = 1e-6 from half the curvature, as a share of it",
         bound=at_most(1e-3),
         reason="Eq. 6: an L1 penalty on z can hold a model at z = 0; the next order in z is left.",
-        owner="paper",
         measure=partial(numbers_off, part="eq_6"),
     ),
     _theorem(

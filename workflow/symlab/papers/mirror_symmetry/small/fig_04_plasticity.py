@@ -214,17 +214,15 @@ FIGURES = (
         differs="Not in the paper, whose Figure 4 is of a linear regressor.",
     ),
 )
-_claim = partial(Claim, tables=(DEAD, LOSSES))
+_claim = partial(Claim, tables=(DEAD, LOSSES), owner="paper", origin="paper")
 _dead = partial(_claim, quantity="share dead when the last task arrives, mean over seeds", bound=at_most(0.01))
-_of_labellings = partial(Claim, tables=(LABELLINGS,))
+_of_labellings = partial(Claim, tables=(LABELLINGS,), owner="derived", origin="ours")
 CLAIMS = (
     _claim(
         id="mirror-4-symmetry",
         statement="With rescaling symmetry, parameters die; without it they do not",
         quantity="share dead when the last task arrives, Hadamard minus vanilla, mean over seeds",
         bound=above(0),
-        owner="paper",
-        origin="paper",
         reason="Fig. 4: having symmetries leads to the loss of plasticity.",
         measure=_more_than_vanilla,
     ),
@@ -233,8 +231,6 @@ CLAIMS = (
         statement="The number of dead parameters increases steadily from task to task",
         quantity="Spearman correlation of task and dead share from the second task on, mean over seeds",
         bound=above(0),
-        owner="paper",
-        origin="paper",
         reason="App. B.3: it increases steadily as one trains on more and more tasks. The first task arrives at random "
         "weights and is left out.",
         measure=_steady,
@@ -245,7 +241,6 @@ CLAIMS = (
     _dead(
         id="mirror-4-noise",
         statement="A weak noise on the gradients keeps parameters from dying",
-        owner="paper",
         origin="pilot",
         reason="App. B.3: the same level as vanilla, which was 0 of 100 in another program, as was this.",
         measure=lambda tables: on_last_arrival(tables, NOISE).means(),
@@ -263,7 +258,6 @@ CLAIMS = (
     _dead(
         id="mirror-4-bias",
         statement="A fixed bias of every weight keeps parameters from dying",
-        owner="paper",
         origin="ours",
         reason="App. B.3: it also fixes the loss of plasticity; at most a hundredth is our word for fixes.",
         measure=lambda tables: on_last_arrival(tables, BIAS).means(),
@@ -285,7 +279,6 @@ CLAIMS = (
         statement="What is dead stays dead: capacity can only decrease",
         quantity="share of dead parameters that are dead when the next task arrives, mean over seeds",
         bound=at_least(0.99),
-        owner="paper",
         origin="ours",
         reason="Sec. 3.4 says only; a hundredth is left to gradients that pass near 0.",
         measure=containment,
@@ -300,7 +293,6 @@ CLAIMS = (
         quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
         bound=above(0),
         owner="derived",
-        origin="paper",
         reason="Loss of plasticity is to learn new tasks less well; Fig. 4 shows counts alone.",
         measure=lambda tables: _loss_of_plasticity(
             pd.concat([of_variant(tables[LOSSES], name) for name in (VANILLA, HADAMARD, KEPT, BIAS, SGD)])
@@ -321,8 +313,6 @@ CLAIMS = (
         statement="Networks of products reach a higher loss on later tasks, compared with vanilla ones",
         quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
         bound=above(0),
-        owner="derived",
-        origin="ours",
         reason="The paper says it of symmetries in general and shows a linear regressor.",
         measure=lambda tables: _loss_of_plasticity(
             tables[LABELLINGS][tables[LABELLINGS]["variant"].isin([VANILLA, HADAMARD])]
@@ -333,8 +323,6 @@ CLAIMS = (
         statement="More parameters of networks of products are dead when the last task arrives",
         quantity="share dead when the last task arrives, products minus vanilla, mean over seeds",
         bound=above(0),
-        owner="derived",
-        origin="ours",
         reason="As in Figure 4; of vanilla networks those of constant pixels and of dead neurons are.",
         measure=_dead_against_vanilla,
     ),
@@ -344,7 +332,6 @@ CLAIMS = (
         quantity="accuracy on the last task less that of vanilla networks, mean over seeds",
         bound=at_least(-0.02),
         owner="ours",
-        origin="ours",
         reason="Two hundredths are our word for as able; the paper says it of noise and of a bias.",
         measure=remedies,
     ),

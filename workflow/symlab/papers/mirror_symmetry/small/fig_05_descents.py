@@ -154,7 +154,7 @@ FIGURES = (
         differs="The paper's is a sketch.",
     ),
 )
-_claim = partial(Claim, tables=(OPTIMIZERS,))
+_claim = partial(Claim, tables=(OPTIMIZERS,), owner="derived", origin="pilot")
 CLAIMS = (
     _claim(
         id="mirror-5-stays",
@@ -162,7 +162,6 @@ CLAIMS = (
         quantity="largest |nᵀW| / |W| in 200 steps",
         bound=at_most(1e-10),
         owner="paper",
-        origin="pilot",
         reason="Corollary 1 says 0; in double precision 200 steps round to 1e-15, and momentum carries some of it on.",
         kind="theorem",
         measure=partial(farthest, mirror=ROTATION, named=r"SGD((?!single).)*", steps=FIRST),
@@ -172,7 +171,6 @@ CLAIMS = (
         statement="In floating point SGD leaves an unstable mirror as the Hessian across it says",
         quantity="growth of ln |nᵀW| over that of an infinitesimal step beside the mirror, along the same path",
         bound=between(0.9, 1.1),
-        owner="derived",
         origin="ours",
         reason="Corollary 1 is about real numbers: rounding puts a step beside the mirror, which then grows as the "
         "linear order says; a tenth is left for what rounding adds on the way.",
@@ -183,7 +181,6 @@ CLAIMS = (
         statement="Two equal neurons stay equal to the last bit under SGD, momentum, decay and Adam, in any precision",
         quantity="largest distance of the neurons over the weights' norm in all steps",
         bound=at_most(0),
-        owner="derived",
         origin="derived",
         reason="Both are rounded alike, as long as nothing random tells them apart.",
         kind="theorem",
@@ -205,7 +202,6 @@ CLAIMS = (
         quantity="largest |nᵀW| / |W| in 200 steps",
         bound=above(1e-3),
         owner="ours",
-        origin="pilot",
         reason="Its first step changes every entry by the rate, 0.001, whatever the gradient. The paper says that its "
         "results hold for Adam-type dynamics as well, which is so for mirrors of permutations and signs alone.",
         measure=partial(farthest, mirror=ROTATION, named=ADAM, steps=FIRST),

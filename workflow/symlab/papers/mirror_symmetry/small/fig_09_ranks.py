@@ -156,7 +156,7 @@ FIGURES = tuple(
 )
 
 
-_claim = partial(Claim, tables=(TABLE,))
+_claim = partial(Claim, tables=(TABLE,), owner="paper", origin="ours")
 
 
 def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
@@ -169,7 +169,6 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             statement="The rank is lower when the weight decay is stronger",
             quantity="Spearman correlation of decay and final rank of query and key, mean over seeds",
             bound=below(0),
-            owner="paper",
             origin="paper",
             reason=f"Fig. {figure} says lower, not by how much.",
             measure=measured(_trend),
@@ -179,7 +178,6 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             statement="The ranks of query and key mirror each other",
             quantity="mean |rank Q - rank K| over the moments and decays at which Q has not full rank, mean over seeds",
             bound=at_most(1),
-            owner="paper",
             origin="pilot",
             reason="Another program's final ranks were equal in most cases and one apart in the rest. Where both are "
             "full they cannot differ.",
@@ -192,7 +190,6 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             "over seeds",
             bound=below(0.5),
             owner="derived",
-            origin="ours",
             reason="0 after long decay (they are then balanced). Random weights start near each other, so that only "
             "the change tells; half is our word for coming closer.",
             measure=measured(_closer),
@@ -219,8 +216,6 @@ CLAIMS = (
         statement="Within a layer query and key track each other; the layers differ",
         quantity="mean |rank Q - rank K| within layers over mean |rank Q of layer 1 - of layer 2|, mean over seeds",
         bound=below(0.5),
-        owner="paper",
-        origin="ours",
         reason="Fig. 10: this similarity is lacking between different layers; half is our word for lacking.",
         measure=_layers_apart,
     ),

@@ -10,16 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.settings import NetworkTasks
-from symlab.papers.mirror_symmetry.small.plasticity import (
-    BETA_2,
-    BIAS,
-    DECAY,
-    HADAMARD,
-    NOISE,
-    SKIP,
-    SYRE,
-    VANILLA,
-)
+from symlab.papers.mirror_symmetry.small.plasticity import BETA_2, BIAS, DECAY, HADAMARD, NOISE, SKIP, SYRE, VANILLA
 from symlab.schemes.hadamard import Product
 from symlab.seeds import numpy_rng, torch_generator
 from symlab.training import updates
