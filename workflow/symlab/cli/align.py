@@ -14,13 +14,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from symlab.artifacts import write_table, write_tensors, write_text
-from symlab.cli.files import CONFIG, all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
+from symlab.cli.files import CONFIG, all_or_nothing, check_folder, computing, run_as_json, sha256, spec_as_json
 from symlab.cli.texts import results_of
 from symlab.connectivity.barrier import barriers
 from symlab.errors import UserError
-from symlab.own.align import align_models, check_group
+from symlab.own.align import align as align_networks
 from symlab.own.aligned import MOST_POINTS, Aligned
-from symlab.own.learning import UNTRAINED, untrained_weights
 from symlab.own.report import of_alignment
 from symlab.own.weights import Weights, unshared
 from symlab.plotting.style import COLUMN, PAGE, Look, Style, apply_style, handles, legend, palette, panels, save
@@ -42,16 +41,12 @@ def align(options: Namespace) -> None:
             "on it."
         )
     check_folder(options, RESULTS)
-    check_group(options.group, options.method, options.learn)
-    control = {}
     if options.untrained and not options.learn:
         raise UserError("--untrained is given without --learn, whose control it is.")
-    if options.learn:
-        control = {UNTRAINED: options.untrained or untrained_weights(options.model, options.A, options.seed)}
-    models = models_of(options, [options.A, options.B], control, options.test)
-    aligned = align_models(
-        models, options.method, options.restarts, options.seed, group=options.group, learn=options.learn
-    )
+    names = ("method", "group", "test", "learn", "untrained", "restarts")
+    given = {name: getattr(options, name) for name in names} | computing(options)
+    aligned = align_networks(options.model, options.A, options.B, options.data, **given)
+    models = aligned.models
     path = None if models.scored is None else aligned.curve(options.lambdas, repair=options.repair)
     of_path = None if path is None else barriers(path, ["aligned"])
     told = of_alignment(aligned, of_path, options.repair)

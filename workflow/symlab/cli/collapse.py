@@ -8,9 +8,10 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from symlab.artifacts import write_table, write_text
-from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json
 from symlab.cli.texts import results_of
-from symlab.own.collapse import Collapse, collapse_models
+from symlab.own.collapse import Collapse
+from symlab.own.collapse import collapse as collapse_of
 from symlab.plotting.log_axes import scale_log
 from symlab.plotting.style import PAGE, Style, apply_style, legend, line_entry, palette, panels, save
 
@@ -26,11 +27,10 @@ def collapse(options: Namespace) -> None:
         UserError: something in the options or files is wrong; nothing is written then.
     """
     check_folder(options, RESULTS)
-    models = {"train": models_of(options)}
-    if options.test:
-        models["test"] = models_of(Namespace(**{**vars(options), "data": options.test}))
     layers = [each.strip() for each in options.layers.split(",")] if options.layers else []
-    found = collapse_models(models, options.readout, layers, options.token, options.penalty)
+    measured = {"readout": options.readout, "layers": layers, "token": options.token, "penalty": options.penalty}
+    given = {"weights": options.checkpoint, "test": options.test}
+    found = collapse_of(options.model, options.data, **given, **measured, **computing(options))
     folder, style = Path(options.out), Style()
     with all_or_nothing(folder, RESULTS) as staged:
         write_table(staged / "layers.csv", found.layers)

@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from symlab.artifacts import write_table, write_text
-from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json
 from symlab.cli.texts import results_of
-from symlab.own.diagnose import diagnose_models
+from symlab.own.diagnose import diagnose as diagnose_networks
 from symlab.plotting.style import COLUMN, Style, apply_style, legend, mark_entry, palette, panels, save
 
 RESULTS = results_of("diagnose")
@@ -26,8 +26,7 @@ def diagnose(options: Namespace) -> None:
         UserError: something in the options or files is wrong; nothing is written then.
     """
     check_folder(options, RESULTS)
-    models = models_of(options, [options.A, options.B])
-    found = diagnose_models(models, seed=options.seed)
+    found = diagnose_networks(options.model, options.A, options.B, options.data, **computing(options))
     folder, style = Path(options.out), Style()
     with all_or_nothing(folder, RESULTS) as staged:
         write_table(staged / "neurons.csv", found.neurons)

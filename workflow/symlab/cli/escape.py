@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from symlab.cli.files import models_of
-from symlab.own.escape import escape_models
+from symlab.cli.files import computing
+from symlab.own.escape import escape as escape_of
 
 
 def escape(options: Namespace) -> None:
@@ -14,12 +14,12 @@ def escape(options: Namespace) -> None:
     Raises:
         UserError: there is no such network or file, or it is not positively homogeneous.
     """
-    models = models_of(options)
-    found = escape_models(models, options.drop, gradients=options.gradients)
+    numbers = {"drop": options.drop, "gradients": options.gradients}
+    found = escape_of(options.model, options.data, weights=options.checkpoint, **numbers, **computing(options))
     print(found)
     rule = f"a rate of {options.lr:g}" + (f" / |theta|^{options.power:g}" if options.power else "")
     rule += f" and momentum {options.momentum:g}" if options.momentum else ""
     steps = found.steps(options.lr, options.power, options.momentum)
     print(f"SGD at {rule} leaves after about {steps:,.0f} steps.")
-    for sentence in models.remarks:
+    for sentence in found.remarks:
         print(sentence)

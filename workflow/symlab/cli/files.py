@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import torch
 from symlab import __version__
 from symlab.data.folder import sha256_of
 from symlab.errors import UserError
-from symlab.own.models import Models, load_models
 from symlab.own.weights import Weights
 from symlab.products import products_by
 from symlab.symmetries.symmetry_spec import SymmetrySpec
@@ -25,32 +24,18 @@ from symlab.symmetries.symmetry_spec import SymmetrySpec
 CONFIG = "config.json"
 
 
-def models_of(
-    options: Namespace,
-    paths: Sequence[str] = (),
-    others: Mapping[str, Any] | None = None,
-    test: str | None = None,
-) -> Models:
-    """The networks in some files (or of the option ``checkpoint``, or as the module is built) and the data.
-
-    Args:
-        options: with what ``symlab.cli.add_model`` or ``add_computing`` add.
-        others: weights beside those in files, by what messages call them.
-        test: file of the data that averages are scored on.
+def computing(options: Namespace) -> dict[str, Any]:
+    """What ``symlab.cli.add_computing`` adds to a command's options, as ``symlab.own.models.load_models`` takes it.
 
     Raises:
-        UserError: something does not fit.
+        UserError: a number is not in its range.
     """
     for name in ("restarts", "samples", "batch_size"):
         value = getattr(options, name, None)
         if value is not None and value < 1:
             raise UserError(f"--{name.replace('_', '-')} is {value}; it must be at least 1.")
-    names = ("task", "metric", "samples", "batch_size", "seed", "device")
-    chosen = {name: getattr(options, name) for name in names}
-    paths = paths or [path for path in (getattr(options, "checkpoint", None),) if path]
-    folder = getattr(options, "folder", None)
-    weights = {path: path for path in paths} | dict(others or {})
-    return load_models(options.model, weights, options.data, test=test, folder=folder, **chosen)
+    names = ("task", "metric", "samples", "batch_size", "seed", "device", "folder")
+    return {name: getattr(options, name, None) for name in names}
 
 
 def check_folder(options: Namespace, results: Sequence[str]) -> None:

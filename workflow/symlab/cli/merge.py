@@ -5,16 +5,16 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from symlab.alignment.universe import Universe
 from symlab.artifacts import write_table, write_tensors, write_text
-from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json, sha256, spec_as_json
+from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json, sha256, spec_as_json
 from symlab.cli.texts import results_of
-from symlab.connectivity.combine import Averaging
 from symlab.errors import UserError
-from symlab.own.merge import merge_models
+from symlab.own.merge import merge as merge_networks
 from symlab.own.weights import Weights
 
 RESULTS = results_of("merge")
@@ -27,18 +27,15 @@ def merge(options: Namespace) -> None:
         UserError: something in the options or files is wrong; nothing is written then.
     """
     check_folder(options, RESULTS)
-    averaging = _averaging(options)
-    base = [options.base] if options.base else []
-    models = models_of(options, [*base, *options.networks], test=options.test)
-    merged = merge_models(
-        models, averaging, options.method, options.restarts, options.seed, group=options.group, based=bool(base)
-    )
+    matched = {name: getattr(options, name) for name in ("method", "group", "restarts", "base", "test")}
+    given = _averaging(options) | matched | computing(options)
+    merged = merge_networks(options.model, options.networks, options.data, **given)
     told = str(merged)
 
     folder = Path(options.out)
     with all_or_nothing(folder, RESULTS) as staged:
-        merged.save(staged / ("merged" if averaging.until is not None else "merged.safetensors"))
-        _write_permutations(options, models.files, merged.universe, staged / "permutations.safetensors")
+        merged.save(staged / ("merged" if options.until is not None else "merged.safetensors"))
+        _write_permutations(options, merged.models.files, merged.universe, staged / "permutations.safetensors")
         write_text(staged / "spec.json", spec_as_json(merged.spec))
         write_text(staged / "run.json", run_as_json(options))
         if merged.scores is not None:
@@ -47,8 +44,8 @@ def merge(options: Namespace) -> None:
     print(f"\nWritten to {folder}: {', '.join(name for name in RESULTS if (folder / name).exists())}")
 
 
-def _averaging(options: Namespace) -> Averaging:
-    """How the networks are averaged, after a check that it goes with them, each of which is named once."""
+def _averaging(options: Namespace) -> dict[str, Any]:
+    """How the networks, each of which is named once, are averaged, as ``symlab.merge`` takes it."""
     paths = [*options.networks, options.base]
     if twice := [path for path in options.networks if paths.count(path) > 1]:
         raise UserError(f"{twice[0]} is named twice; give a network more weight with --weights.")
@@ -59,9 +56,8 @@ def _averaging(options: Namespace) -> Averaging:
             raise UserError(f"--layer is {given!r}; it must be a layer and its weights, like blocks.0=2,1.")
         layers[name] = _numbers(weights, "--layer")
     weights = None if options.weights is None else _numbers(options.weights, "--weights")
-    how = Averaging(options.average, weights, layers, options.scale, options.density, options.until, options.repair)
-    how.check(len(options.networks), options.base is not None)
-    return how
+    names = ("average", "scale", "density", "until", "repair")
+    return {"weights": weights, "layers": layers} | {name: getattr(options, name) for name in names}
 
 
 def _numbers(given: str, option: str) -> list[float]:

@@ -6,9 +6,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from symlab.artifacts import write_table, write_text
-from symlab.cli.files import all_or_nothing, check_folder, models_of, run_as_json
+from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json
 from symlab.cli.texts import results_of
-from symlab.own.mirrors import SGD, mirrors_of_models
+from symlab.own.mirrors import SGD
+from symlab.own.mirrors import mirrors as mirrors_of
 
 RESULTS = results_of("mirrors")
 
@@ -21,7 +22,10 @@ def mirrors(options: Namespace) -> None:
     """
     check_folder(options, RESULTS)
     training = SGD(options.lr, options.weight_decay, options.momentum, options.batch)
-    found = mirrors_of_models(models_of(options), training, options.pairs, options.steps, options.seed)
+    numbers = {"pairs": options.pairs, "steps": options.steps}
+    found = mirrors_of(
+        options.model, options.checkpoint, options.data, training=training, **numbers, **computing(options)
+    )
     folder = Path(options.out)
     with all_or_nothing(folder, RESULTS) as staged:
         write_table(staged / "pairs.csv", found.pairs)

@@ -6,8 +6,8 @@ from argparse import Namespace
 
 from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.signs import signs_of
-from symlab.cli.files import models_of
-from symlab.own.models import trace_quietly
+from symlab.cli.files import computing
+from symlab.own.models import load_models, trace_quietly
 from symlab.own.report import coverage, of_action
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import groups_of, shape
@@ -22,7 +22,8 @@ def trace(options: Namespace) -> None:
     Raises:
         UserError: there is no such network or file, or the network cannot be traced.
     """
-    models = models_of(options)
+    weights = {options.checkpoint: options.checkpoint} if options.checkpoint else {}
+    models = load_models(options.model, weights, options.data, **computing(options))
     traced = trace_quietly(models.module, models.inputs()[:2])
     spec = traced.spec
     like = models.network.by_all_names(models.states[0])

@@ -116,18 +116,7 @@ def collapse(
     given = {} if weights is None else {"the weights": weights}
     parts = {"train": data} | ({} if test is None else {"test": test})
     models = {part: load_models(module, given, source, **options) for part, source in parts.items()}
-    return collapse_models(models, readout, layers, token, penalty)
-
-
-def collapse_models(
-    models: Mapping[str, Models],
-    readout: str | None = None,
-    layers: Sequence[str] = (),
-    token: int | None = None,
-    penalty: float | None = None,
-) -> Collapse:
-    """As ``collapse``, of a network that is loaded with each part of the data, ``train`` first."""
-    train = next(iter(models.values()))
+    train = models["train"]
     if penalty is not None and not penalty > 0:
         raise UserError(f"the penalty is {penalty}; it is the weight decay of the readout, which must be above 0.")
     name, own = _readout(train, readout)

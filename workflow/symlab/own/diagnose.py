@@ -87,18 +87,6 @@ def diagnose(
         UserError: as ``symlab.align``; or weights do not have the form F + D * W.
     """
     models = load_models(module, {"A": A, "B": B}, data, seed=seed, **options)
-    return diagnose_models(models, fixed, explained_variance, restarts, seed)
-
-
-@fast_products()
-def diagnose_models(
-    models: Models,
-    fixed: Parts | None = None,
-    explained_variance: float = 0.9,
-    restarts: int = 3,
-    seed: int = 0,
-) -> Diagnosis:
-    """As ``diagnose``, of two networks that are loaded."""
     traced = traced_symmetries(models)
     traced = replace(traced, spec=known_axes(traced.spec, models.network))
     aligned = align_models(models, "activation", restarts, seed, traced)

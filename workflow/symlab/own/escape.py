@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ class Escape:
             when the loss has dropped (all axes but the first as one), and that of its change, ``second_change``.
         course: along the way ``drop`` (1 - loss / loss at outputs 0), ``time`` of the flow, ``norm`` of all weights.
         gradients: number of gradients computed.
+        remarks: sentences on what was renamed, left out or is missing.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Escape:
     layers: pd.DataFrame
     course: pd.DataFrame
     gradients: int
+    remarks: tuple[str, ...] = ()
 
     def steps(self, lr: float, power: float = 0.0, momentum: float = 0.0) -> float:
         """Forecast of the steps that SGD takes to the last ``drop``, at a rate of lr / |theta|^power.
@@ -105,15 +107,7 @@ def escape(
         UserError: something does not fit, the network is not positively homogeneous, or does not leave.
     """
     given = {} if weights is None else {"the weights": weights}
-    return escape_models(load_models(module, given, data, **options), drop, h, gradients)
-
-
-def escape_models(models: Models, drop: float = 0.01, h: float = 0.03, gradients: int = 5000) -> Escape:
-    """As ``escape``, of a network that is loaded.
-
-    Raises:
-        UserError: as ``escape``.
-    """
+    models = load_models(module, given, data, **options)
     if not (0 < drop < 1 and 0 < h < 1 and gradients > 0):
         raise UserError(f"drop is {drop}, h {h} and gradients {gradients}: from 0 to 1, from 0 to 1, and above 0.")
     problem = _Problem(models)
@@ -148,7 +142,7 @@ def escape_models(models: Models, drop: float = 0.01, h: float = 0.03, gradients
     ]
     return Escape(
         models.name, L, problem.one_neuron(), speed, beside / (abs(speed) * math.sqrt(L)),
-        pd.DataFrame(layers), pd.DataFrame(rows, columns=["drop", "time", "norm"]), place.gradients,
+        pd.DataFrame(layers), pd.DataFrame(rows, columns=["drop", "time", "norm"]), place.gradients, models.remarks,
     )  # fmt: skip
 
 
@@ -174,20 +168,13 @@ class _Problem:
 
     def slope(self, W: Sequence[Tensor]) -> tuple[list[Tensor], float]:
         """Gradient of the loss, and its drop as a share of the loss at outputs 0."""
-        total, gradient = 0.0, [torch.zeros_like(W_l) for W_l in W]
-        for rows in self._portions():
-            found, loss = self._gradient(W, rows, lambda outputs, rows=rows: self._losses(outputs, rows))
-            total += loss
-            gradient = [a + b for a, b in zip(gradient, found, strict=True)]
+        gradient, total = self._gradient(W, self._losses)
         return gradient, 1 - total / self.at_origin
 
     def localized_gradient(self, W: Sequence[Tensor]) -> list[Tensor]:
         """Gradient of L0 = Tr[G^T Y]."""
-        G, gradient = self.G(), [torch.zeros_like(W_l) for W_l in W]
-        for rows in self._portions():
-            found, _ = self._gradient(W, rows, lambda outputs, rows=rows: (G[rows] * outputs).sum())
-            gradient = [a + b for a, b in zip(gradient, found, strict=True)]
-        return gradient
+        G = self.G()
+        return self._gradient(W, lambda outputs, rows: (G[rows] * outputs).sum())[0]
 
     def G(self) -> Tensor:
         """The loss's gradient by the outputs at 0 [n, ...]."""
@@ -240,15 +227,18 @@ class _Problem:
             return functional.cross_entropy(outputs, y, ignore_index=IGNORED, reduction="sum") / counted
         return (outputs - y.reshape(outputs.shape)).square().sum() / self.y.numel()
 
-    def _gradient(self, W: Sequence[Tensor], rows: slice, of: Any) -> tuple[list[Tensor], float]:
-        leaves = [W_l.detach().requires_grad_() for W_l in W]
-        with torch.enable_grad():
-            loss = of(self._outputs(leaves, rows))
-            found = torch.autograd.grad(loss, leaves, allow_unused=True)
-        return [torch.zeros_like(W_l) if g is None else g for W_l, g in zip(W, found, strict=True)], loss.item()
-
-    def _portions(self) -> list[slice]:
-        return [slice(start, start + self.models.rows) for start in range(0, len(self.y), self.models.rows)]
+    def _gradient(self, W: Sequence[Tensor], of: Callable[[Tensor, slice], Tensor]) -> tuple[list[Tensor], float]:
+        """Gradient and value of a sum over all samples, by what some rows' outputs add to it."""
+        leaves, total = [W_l.detach().requires_grad_() for W_l in W], 0.0
+        gradient = [torch.zeros_like(W_l) for W_l in W]
+        for start in range(0, len(self.y), self.models.rows):
+            rows = slice(start, start + self.models.rows)
+            with torch.enable_grad():
+                loss = of(self._outputs(leaves, rows), rows)
+                found = torch.autograd.grad(loss, leaves, allow_unused=True)
+            gradient = [a if b is None else a + b for a, b in zip(gradient, found, strict=True)]
+            total += loss.item()
+        return gradient, total
 
 
 def _reached(drop: float, *last: Row) -> Row:

@@ -138,13 +138,6 @@ def in_one_basis(
         if distance < spread:
             states, orders, spread = moved, renumbered, distance
     permuted = tuple(narrow(state, models.network.dtype) for state in states)
-    everyone = range(len(given))
-    told = (
-        {}
-        if matching is None
-        else {
-            "by_weights": dict.fromkeys(matching.by_weights, everyone),
-            "in_place": dict.fromkeys(matching.in_place, everyone),
-        }
-    )
-    return Universe(tuple(orders), permuted, sweeps, settled, **told)
+    left = ((), ()) if matching is None else (matching.by_weights, matching.in_place)
+    told = (dict.fromkeys(groups, range(len(given))) for groups in left)
+    return Universe(tuple(orders), permuted, sweeps, settled, *told)

@@ -152,46 +152,35 @@ def merge(
         UserError: the weights do not fit the module, the module cannot be traced, or an argument is missing or wrong.
     """
     check_method(method, data, traced)
+    check_group(group, method)
     averaging = Averaging(average, weights, layers or {}, scale, density, until, repair)
     averaging.check(len(states), base is not None)
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}
     models = load_models(module, given, data, test=test, seed=seed, **options)
-    return merge_models(models, averaging, method, restarts, seed, traced, group, base is not None)
-
-
-@fast_products()
-def merge_models(
-    models: Models,
-    averaging: Averaging,
-    method: str = "activation",
-    restarts: int = 3,
-    seed: int = 0,
-    traced: Traced | None = None,
-    group: str = "permutation",
-    based: bool = False,
-) -> Merged:
-    """As ``merge``, of networks that are loaded, the base first if there is one."""
-    check_group(group, method)
-    averaging.check(len(models.files) - based, based)
     check_layers(averaging.layers, models.network.names)
     traced = traced_symmetries(models) if traced is None else traced
     traced = replace(traced, spec=known_axes(traced.spec, models.network))
     trunk = None
     if averaging.until is not None:
         trunk = frozenset(models.network.twins[name] for name in traced.names_up_to(averaging.until))
-    given = [models.network.by_all_names(state.converted()) for state in models.states]
-    universe = _in_one_order(models, traced, given, method, restarts, seed, group)
-    told = checked(models, traced, zip(given, universe.permuted, strict=True))
-    merged = _combined(models, universe.permuted, averaging, trunk, based)
+    ready = [models.network.by_all_names(state.converted()) for state in models.states]
+    universe = _in_one_order(models, traced, ready, method, restarts, seed, group)
+    told = checked(models, traced, zip(ready, universe.permuted, strict=True))
+    left = unfitted(models.module, ready[0]) if averaging.rule == "least-squares" else []
+    told += [f"Least squares leave these their mean: {', '.join(left)}."] if left else []
+    merged = _combined(models, universe.permuted, averaging, trunk, base is not None)
+    remarks = (*models.remarks, *_remarks_on(models, universe), *told)
+    return Merged(merged, universe, remarks, traced.spec, method, averaging, trunk, base is not None, models)
+
+
+def _remarks_on(models: Models, universe: Universe) -> list[str]:
+    """Sentences on the groups that were not matched by activations, with the networks of which it is so."""
     names = [str(each.path) for each in models.files]
     kinds = (
         [f"{group} ({', '.join(names[n] for n in networks)})" for group, networks in groups.items()]
         for groups in (universe.by_weights, universe.in_place)
     )
-    left = unfitted(models.module, given[0]) if averaging.rule == "least-squares" else []
-    told += [f"Least squares leave these their mean: {', '.join(left)}."] if left else []
-    remarks = (*models.remarks, *remarks_on(*kinds), *told)
-    return Merged(merged, universe, remarks, traced.spec, method, averaging, trunk, based, models)
+    return remarks_on(*kinds)
 
 
 def _in_one_order(

@@ -132,7 +132,7 @@ def mirrors(
 
     Args:
         module, data, options: as of ``symlab.align``, with targets.
-        weights: a state dict, a module, or the path of a file or folder.
+        weights: a state dict, a module, or the path of a file or folder; None for the module's own.
         training: SGD's settings from here on.
         pairs: how many pairs of each group, and neurons of each sign.
         steps: batches that an exponent is averaged over, of which the first third is left out.
@@ -141,12 +141,8 @@ def mirrors(
     Raises:
         UserError: as ``symlab.align``; there are no targets; or the settings are none.
     """
-    models = load_models(module, {"the network": weights}, data, seed=seed, **options)
-    return mirrors_of_models(models, training, pairs, steps, seed)
-
-
-def mirrors_of_models(models: Models, training: SGD, pairs: int = 10, steps: int = STEPS, seed: int = 0) -> Mirrors:
-    """As ``mirrors``, of a network that is loaded."""
+    given = {} if weights is None else {"the network": weights}
+    models = load_models(module, given, data, seed=seed, **options)
     if models.y is None:
         raise UserError("the loss needs targets: give them as y in the data.")
     training.check(len(models.y))
@@ -260,7 +256,7 @@ class _Across:
 
     @property
     def _targets(self) -> Tensor:
-        assert self.models.y is not None, "checked by mirrors_of_models"
+        assert self.models.y is not None, "checked by mirrors"
         return self.models.y
 
     def _pull(self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor) -> dict[str, Tensor]:

@@ -222,19 +222,15 @@ class _Renamed:
 
 def _renamed(weights: Weights, tensors: Mapping[str, Tensor], twins: Mapping[str, str]) -> _Renamed:
     """How a file's names become the module's: by a prefix that all have, or that all lack, where that makes it fit."""
-    if _fits(_Renamed(), weights, tensors, twins):
-        return _Renamed()
+    taken = "All names in {} begin with {!r}, which the module's do not: it was taken off."
+    put = "The names in {} lack {!r}, with which the module's begin: it was put before them."
+    ways = [_Renamed()]
     # A wrapper may lie within another: module._orig_mod.
-    off = [prefix for prefix in _prefixes(weights.tensors) if all(name.startswith(prefix) for name in weights.tensors)]
-    for prefix in off:
-        told = f"All names in {weights.path} begin with {prefix!r}, which the module's do not: it was taken off."
-        if _fits(found := _Renamed(off=prefix, remarks=(told,)), weights, tensors, twins):
-            return found
-    for prefix in _prefixes(tensors):
-        told = f"The names in {weights.path} lack {prefix!r}, with which the module's begin: it was put before them."
-        if _fits(found := _Renamed(on=prefix, remarks=(told,)), weights, tensors, twins):
-            return found
-    return _Renamed()
+    for prefix in _prefixes(weights.tensors):
+        if all(name.startswith(prefix) for name in weights.tensors):
+            ways.append(_Renamed(off=prefix, remarks=(taken.format(weights.path, prefix),)))
+    ways += [_Renamed(on=each, remarks=(put.format(weights.path, each),)) for each in _prefixes(tensors)]
+    return next((way for way in ways if _fits(way, weights, tensors, twins)), ways[0])
 
 
 def _fits(renamed: _Renamed, weights: Weights, tensors: Mapping[str, Tensor], twins: Mapping[str, str]) -> bool:
