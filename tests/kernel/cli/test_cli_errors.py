@@ -140,7 +140,7 @@ def test_files_of_data(mlps, capsys):
     ("options", "words"),
     [
         (("--lambdas", "24"), ["--lambdas is 24", "odd"]),
-        (("--samples", "0"), ["--samples is 0"]),
+        (("--samples", "0"), ["samples is 0"]),
         (("--task", "regression"), ["as many outputs"]),
         (("--metric", "brought:absent"), ["brought", "no such function"]),
         (("--metric", "brought:raising"), ["calling the metric", "TypeError"]),

@@ -132,7 +132,7 @@ def test_tied_weights_and_masks_of_a_language_model(brought):
         (("--weights", "1,2,3"), FILES[:2], "3 weights for 2 networks"),
         (("--weights", "1,-1"), FILES[:2], "their sum"),
         (("--weights", "1;2"), FILES[:2], "commas"),
-        (("--restarts", "0"), FILES[:2], "--restarts is 0"),
+        (("--restarts", "0"), FILES[:2], "restarts is 0"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(mlps, capsys, options, files, words):

@@ -176,6 +176,9 @@ def test_settings_that_are_none_are_told(on_mirror, training, message):
         mirrors(net, net, data, training=training, task="regression")
     with pytest.raises(UserError, match="targets"):
         mirrors(net, net, data[0], training=SGD(0.1))
+    for counted in ("pairs", "steps"):
+        with pytest.raises(UserError, match=f"{counted} is 0; it must be at least 1"):
+            mirrors(net, net, data, training=SGD(0.1), task="regression", **{counted: 0})
 
 
 def test_the_command_writes_the_pairs(tmp_path, monkeypatch, capsys, data):

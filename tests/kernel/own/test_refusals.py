@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
-from symlab import UserError, align, trace
+from symlab import UserError, align, diagnose, merge, trace
 from symlab.own.report import coverage
 
 
@@ -86,3 +87,27 @@ def test_axes_that_an_operation_keeps_are_told_from_those_of_inputs_and_outputs(
     assert "cumsum" in by_operation
     assert "'second.weight'" in by_operation and "'second.weight'" not in of_ends
     assert "'last.weight'" in of_ends and "axis 1 of 'first.weight'" in of_ends
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda A, B, data: align(plain(), A, A, data),
+        lambda A, B, data: diagnose(plain(), A, A, data),
+        lambda A, B, data: merge(plain(), [A, B, A], data),
+        lambda A, B, data: merge(plain(), [A, B], data, base=A),
+    ],
+)
+def test_a_file_that_stands_for_two_networks_is_refused(tmp_path, call):
+    """Tables name networks by their files: the two would share a row."""
+    files = [str(tmp_path / f"{name}.safetensors") for name in "AB"]
+    for file in files:
+        save_file(plain().state_dict(), file)
+    with pytest.raises(UserError, match=r"A\.safetensors is named twice"):
+        call(*files, (torch.randn(9, 4), torch.arange(9) % 2))
+
+
+@pytest.mark.parametrize("count", ["samples", "batch_size", "restarts"])
+def test_counts_below_1_are_refused(count):
+    with pytest.raises(UserError, match=f"{count} is 0; it must be at least 1"):
+        align(plain(), plain(), plain(), torch.randn(9, 4), "weight", **{count: 0})

@@ -25,15 +25,7 @@ CONFIG = "config.json"
 
 
 def computing(options: Namespace) -> dict[str, Any]:
-    """What ``symlab.cli.add_computing`` adds to a command's options, as ``symlab.own.models.load_models`` takes it.
-
-    Raises:
-        UserError: a number is not in its range.
-    """
-    for name in ("restarts", "samples", "batch_size"):
-        value = getattr(options, name, None)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} is {value}; it must be at least 1.")
+    """What ``symlab.cli.add_computing`` adds to a command's options, as ``symlab.own.models.load_models`` takes it."""
     names = ("task", "metric", "samples", "batch_size", "seed", "device", "folder")
     return {name: getattr(options, name, None) for name in names}
 

@@ -45,10 +45,7 @@ def merge(options: Namespace) -> None:
 
 
 def _averaging(options: Namespace) -> dict[str, Any]:
-    """How the networks, each of which is named once, are averaged, as ``symlab.merge`` takes it."""
-    paths = [*options.networks, options.base]
-    if twice := [path for path in options.networks if paths.count(path) > 1]:
-        raise UserError(f"{twice[0]} is named twice; give a network more weight with --weights.")
+    """How the networks are averaged, as ``symlab.merge`` takes it."""
     layers = {}
     for given in options.layer:
         name, sign, weights = given.partition("=")

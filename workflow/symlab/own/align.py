@@ -26,7 +26,7 @@ from symlab.own.aligned import Aligned
 from symlab.own.learning import UNTRAINED, check_learning, untrained_weights
 from symlab.own.learning import learn as learned_alignment
 from symlab.own.maps import free_maps
-from symlab.own.models import Models, checked, load_models, shown, traced_symmetries
+from symlab.own.models import Models, check_counts, checked, load_models, shown, traced_symmetries
 from symlab.own.network import Network
 from symlab.own.weights import Weights
 from symlab.products import fast_products
@@ -108,6 +108,7 @@ def align_models(
 ) -> Aligned:
     """As ``align``, of two networks that are loaded; a third one, untrained, if alignment is learned."""
     check_group(group, method, learn)
+    check_counts(restarts=restarts)
     traced = traced_symmetries(models) if traced is None else traced
     network, spec = models.network, known_axes(traced.spec, models.network)
     traced = replace(traced, spec=spec)

@@ -23,7 +23,7 @@ from symlab.connectivity.norm_statistics import running_statistics
 from symlab.own import report
 from symlab.own.align import CONTINUOUS, check_group, check_method, known_axes, remarks_on
 from symlab.own.maps import in_one_basis
-from symlab.own.models import Models, checked, load_models, shown, traced_symmetries
+from symlab.own.models import Models, check_counts, checked, load_models, shown, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.weights import unshared
 from symlab.products import fast_products
@@ -153,6 +153,7 @@ def merge(
     """
     check_method(method, data, traced)
     check_group(group, method)
+    check_counts(restarts=restarts)
     averaging = Averaging(average, weights, layers or {}, scale, density, until, repair)
     averaging.check(len(states), base is not None)
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}

@@ -20,7 +20,7 @@ from symlab.batches import prediction
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
 from symlab.own.align import known_axes
-from symlab.own.models import Models, load_models, traced_symmetries
+from symlab.own.models import Models, check_counts, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.seeds import torch_generator
 from symlab.symmetries.mirrors import (
@@ -139,13 +139,14 @@ def mirrors(
         seed: of the batches.
 
     Raises:
-        UserError: as ``symlab.align``; there are no targets; or the settings are none.
+        UserError: as ``symlab.align``; there are no targets; or the settings, pairs or steps are none.
     """
     given = {} if weights is None else {"the network": weights}
     models = load_models(module, given, data, seed=seed, **options)
     if models.y is None:
         raise UserError("the loss needs targets: give them as y in the data.")
     training.check(len(models.y))
+    check_counts(pairs=pairs, steps=steps)
     traced = traced_symmetries(models)
     spec = known_axes(traced.spec, models.network)
     across = _Across(models, training, steps, seed)

@@ -118,7 +118,13 @@ def load_models(
     Raises:
         UserError: something does not fit, or the network depends on more than its weights.
     """
+    check_counts(samples=samples, batch_size=batch_size)
     files = [weights_of(given, name) for name, given in weights.items()]
+    paths = [each.path for each in files]
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise UserError(
+            f"{twice[0]} is named twice; name each network once (in a merge, weights tell how much it counts)."
+        )
     beside = folder or (files[0].path if files else None)
     built = bare(load_module(module, beside)) if isinstance(module, str) else copied(bare(module))
     files = [as_in_memory(each, built) for each in files] or [weights_of(built, "the module")]
@@ -151,6 +157,17 @@ def load_models(
     most = max((leaf.numel() for leaf in leaves(output)), default=2) // len(ready.x[:2])
     rows = batch_size or max(1, min(batch_rows(ready.x), LARGEST_OUTPUT // max(1, most)))
     return Models(network, tuple(files), states, ready.x, ready.y, chosen, rows, tuple(remarks), scored)
+
+
+def check_counts(**counts: int | None) -> None:
+    """Check that what is counted, and given, is there at all.
+
+    Raises:
+        UserError: a count is below 1.
+    """
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise UserError(f"{name} is {count}; it must be at least 1.")
 
 
 def traced_symmetries(models: Models) -> Traced:
