@@ -15,7 +15,7 @@ from symlab.papers import PAPERS
 from symlab.pipeline import docs
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.crate import FILE, crate_text
-from symlab.pipeline.docs import REFERENCE, ROOT, generate, pages, regenerate
+from symlab.pipeline.docs import REFERENCE, ROOT, generate, kept_figures, pages, regenerate
 from symlab.pipeline.ledger import evaluate_claims
 from symlab.pipeline.schema import schema_text
 from symlab.study.card import Sentence
@@ -63,8 +63,22 @@ def test_every_kept_run_is_told_and_every_kept_figure_shown():
     text = "".join(path.read_text() for path in pages())
     for run in REFERENCE.iterdir():
         assert re.search(rf"generated: verdicts [\w-]+ {run.name} ", text)
-        pictures = {path.name for path in run.glob("*.svg")}
-        assert {name for name in pictures if f"reference/{run.name}/{name}" not in text} == set()
+        pictures = {f"reference/{run.name}/{path.name}" for path in run.glob("*.svg")}
+        assert {each for each in pictures if each not in text} == set()
+        assert {
+            each for each in pictures if f"({'../results/' + each})" not in PAGES["docs/gallery.md"].read_text()
+        } == set()
+
+
+def test_a_kept_figure_is_of_the_study_in_its_name(tmp_path):
+    names = ("collapse-1", "digits-collapse-1", "my-own-identifiability-4")
+    for name in names:
+        (tmp_path / f"{name}.svg").touch()
+    found = [("collapse-1", ""), ("collapse-1", "digits"), ("identifiability-4", "my-own")]
+    assert kept_figures(tmp_path) == {tmp_path / f"{name}.svg": told for name, told in zip(names, found, strict=True)}
+    (tmp_path / "collapse-1-digits.svg").touch()
+    with pytest.raises(UserError, match=r"collapse-1-digits\.svg is called after no figure: rename it"):
+        kept_figures(tmp_path)
 
 
 def test_every_preset_is_in_the_guide():

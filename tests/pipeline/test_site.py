@@ -3,12 +3,14 @@
 import re
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import yaml
 
 import symlab
 from symlab.pipeline.docs import REFERENCE, ROOT
-from symlab.pipeline.site import on_page_markdown, on_post_build
+from symlab.pipeline.ledger import COLUMNS
+from symlab.pipeline.site import _copy_figures, on_page_markdown, on_post_build
 
 
 @pytest.mark.parametrize(
@@ -40,12 +42,28 @@ def test_each_kept_run_has_its_report(tmp_path):
     page = (tmp_path / "reports" / "demo" / "report.html").read_text()
     assert '<article class="paper"' in page and 'href="../../explanation/papers/mirror-symmetry/"' in page
     beside = {link for link in re.findall(r'href="([^"#:]+)"', page) if not link.startswith("../")}
-    assert {path.name for path in (REFERENCE / "demo").glob("*.svg")} == {
-        name.split("/")[-1] for name in beside if name.endswith(".svg")
-    }
+    for run in (path.parent for path in REFERENCE.glob("*/claims.csv")):
+        shown = re.findall(r'href="([^"#:]+\.svg)"', (tmp_path / "reports" / run.name / "report.html").read_text())
+        assert len(set(shown)) == len(list(run.glob("*.svg"))), run.name
+    assert (tmp_path / "reports" / "mirror" / "attention" / "figures" / "mirror-9.svg").exists()
     assert {"claims.csv", "config.yaml"} <= beside and all(
         (tmp_path / "reports/demo" / name).exists() for name in beside
     )
+
+
+def test_a_kept_figure_of_which_nothing_is_judged_is_copied_under_the_run_s_name(tmp_path):
+    drawn = tmp_path / "run" / "collapse-1.svg"
+    drawn.parent.mkdir()
+    drawn.touch()
+    nothing = pd.DataFrame(columns=COLUMNS)
+    assert _copy_figures(drawn.parent, nothing, tmp_path / "site") == {
+        "run": [tmp_path / "site/run/figures/collapse-1.svg"]
+    }
+    also = drawn.rename(drawn.with_name("digits-collapse-1.svg"))
+    drawn.touch()
+    judged = pd.DataFrame([{"paper": "neural-collapse", "claim": "collapse-1-none", "study": study, "verdict": "held"}
+                           for study in ("digits", "whole")], columns=COLUMNS)  # fmt: skip
+    assert also.exists() and set(_copy_figures(drawn.parent, judged, tmp_path / "site")) == {"digits", "whole"}
 
 
 def test_every_page_is_in_the_menu():

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability import NEURON_IDENTIFIABILITY
+from symlab.papers.neuron_identifiability import NEURON_IDENTIFIABILITY, fig_thesis
 from symlab.plotting.settings import Style
-from symlab.plotting.style import apply_style
+from symlab.plotting.style import COLUMN, apply_style, panels
 
 from .story import story
 
@@ -111,3 +111,13 @@ def test_under_trained_networks_are_called_so():
     for factor, said in ((1.0, False), (0.4, True)):
         figure = draw("20", curves__csv=curves.assign(accuracy=factor * curves["accuracy"]))
         assert ("under-trained: the networks reach 40" in figure.legends[0].get_title().get_text()) == said
+
+
+def test_a_name_too_wide_for_its_axis_is_written_on_the_wider_side():
+    figure, axes = panels(1, 1, COLUMN, 2.0)
+    axes[0, 0].set(xlim=(0, 1), ylim=(0, 1))
+    figure.draw_without_rendering()
+    fig_thesis._label(axes[0, 0], [(0.3, 0.5, "a" * 60), (0.7, 0.5, "b" * 60), (0.5, 0.2, "short")])
+    assert [(text.get_text()[0], text.get_ha()) for text in axes[0, 0].texts] == [
+        ("s", "left"), ("a", "left"), ("b", "right"),
+    ]  # fmt: skip

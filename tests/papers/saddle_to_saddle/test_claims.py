@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle import SADDLE_TO_SADDLE
 from symlab.papers.saddle_to_saddle.escapes import at_drop, descents
 from symlab.papers.saddle_to_saddle.fig_01_escape import farthest
 from symlab.papers.saddle_to_saddle.fig_success_law import by_polygon, fit_failures, power_minus_exponential
+from symlab.pipeline.drawing import drawing_of
 from symlab.pipeline.ledger import claims_of, evaluate_claim
+from symlab.plotting.style import Style
 
 from .story import PLANTED, SEEDS, missed_runs, tables
 
@@ -101,3 +104,35 @@ def test_exact_rank_one_is_asked_of_noise_smaller_than_the_rank_one_part_alone(s
         (each.case.key["ratio"], each.case.key["noise"]) for each, _ in evaluate_claim(CLAIMS["prop3.3-exact"], story)
     }
     assert found == {("A", 0.1), ("A", 0.4), ("B", 0.1), ("B", 0.4)}
+
+
+def polygons(rows):
+    return rows.assign(N=6) if "N" in rows else rows
+
+
+def linear(rows):
+    return rows.assign(activation="identity") if "activation" in rows else rows
+
+
+def from_larger_weights(rows):
+    return rows[rows["std"] > 1e-4] if "std" in rows else rows
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "words"),
+    [
+        ("1", linear, "needs ReLU networks"),
+        ("2", polygons, "needs the circle"),
+        ("6", polygons, "needs the circle"),
+        ("depths", polygons, "needs the circle"),
+        ("speeds", from_larger_weights, "needs networks from small weights"),
+        ("budget", lambda rows: polygons(from_larger_weights(rows)), "has none of what it shows"),
+    ],
+)
+def test_a_figure_says_what_a_study_lacks_and_its_claims_are_not_run(story, number, change, words):
+    tables = {name: change(rows) for name, rows in story.items()}
+    figure = next(each for each in SADDLE_TO_SADDLE.figures if each.id == f"saddle-{number}")
+    with pytest.raises(UserError, match=words):
+        drawing_of(figure).draw(tables, Style())
+    about = [claim for claim in CLAIMS.values() if figure.id == claim.figure]
+    assert "error" not in {verdict for claim in about for _, verdict in evaluate_claim(claim, tables)}

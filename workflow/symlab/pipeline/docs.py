@@ -5,7 +5,7 @@ What there is: ``findings`` and ``owners`` (of the kept demo, a row a paper and 
 ``found`` and ``verdicts``, each with ``<paper> <run>`` (in plain words, in sentences, as a table); ``runs`` and
 ``gallery`` (all kept runs, and their figures); ``example`` (what the example's alignment gave); ``settings``,
 ``figures`` and ``commands`` (the reference). A run is kept by copying its claims.csv to results/reference/<run>,
-beside a provenance.json.
+beside a provenance.json; its figures as <figure>.svg, or <study>-<figure>.svg where several studies draw one.
 """
 
 from __future__ import annotations
@@ -125,14 +125,31 @@ def example_table() -> Iterator[str]:
 
 def gallery() -> Iterator[str]:
     """The kept figures of each paper, with the run that they are from."""
+    kept = {path: told for run in sorted(REFERENCE.iterdir()) for path, told in kept_figures(run).items()}
     for paper in PAPERS:
         yield from (f"## {paper.heading}", "", f"[{paper.short}](explanation/papers/{paper.slug}.md)", "")
-        for path in sorted(REFERENCE.glob("*/*.svg")):
-            number = re.search(rf"(?:^|-)({paper.prefix}-[\w.]+)$", path.stem)
-            if number is not None:
-                title = drawing_of(FIGURES[number[1]]).title
-                name = f"{paper.title_of(number[1])}: {title} (run {path.parent.name})"
-                yield from (f"*{name}*", "", f"![{name}](../results/reference/{path.parent.name}/{path.name})", "")
+        for path, (figure, study) in kept.items():
+            if FIGURES[figure] in paper.figures:
+                run = path.parent.name
+                origin = f"run {run}, study {study}" if study else f"run {run}"
+                name = f"{paper.title_of(figure)}: {drawing_of(FIGURES[figure]).title} ({origin})"
+                yield from (f"*{name}*", "", f"![{name}](../results/reference/{run}/{path.name})", "")
+
+
+def kept_figures(run: Path) -> dict[Path, tuple[str, str]]:
+    """Of each kept figure of a run its id, and its study where the file is called <study>-<id>.svg.
+
+    Raises:
+        UserError: a file is called otherwise.
+    """
+    found = {}
+    for path in sorted(run.glob("*.svg")):
+        ids = [figure for figure in FIGURES if f"-{path.stem}".endswith(f"-{figure}")]
+        if not ids:
+            raise UserError(f"{path} is called after no figure: rename it to <figure>.svg or <study>-<figure>.svg.")
+        figure = max(ids, key=len)
+        found[path] = figure, path.stem.removesuffix(figure).removesuffix("-")
+    return found
 
 
 def headline(paper: Paper, run: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import textwrap
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -76,15 +77,19 @@ def drawing_of(figure: Figure) -> Drawing:
 
 def draw_figures(
     study: str, made_from: Mapping[str, str], tables: Tables, style: Style, folder: Path, report: Callable[[str], None]
-) -> None:
+) -> str:
     """Draw figures as <id>.svg and <id>.pdf with their ``Text``; one that cannot be drawn says why.
 
     Args:
         made_from: of each figure the digest of its tables, code and style; one whose files say that they were drawn
             from the same stays.
+
+    Returns:
+        A sentence that names the figures at which the program itself failed, for the job to end with; empty if none.
     """
     from symlab.plotting.style import apply_style, save
 
+    faults = []
     for figure, digest in made_from.items():
         record = folder / f"{figure}.json"
         files = [record.with_suffix(suffix) for suffix in (".svg", ".pdf", ".json", ".rst")]
@@ -93,18 +98,29 @@ def draw_figures(
             for file in files:
                 file.touch()
             continue
-        drawing, seen, undrawn = drawing_of(FIGURES[figure]), "", ""
+        drawing, undrawn = drawing_of(FIGURES[figure]), ""
         with apply_style(style):
             try:
                 drawn = drawing.draw(tables, style)
                 seen = typeset(_seen(drawing, tables))
+                save(drawn, *files[:2], dpi=style.dpi)
+            except ArtifactError:
+                raise
             except UserError as reason:
                 undrawn = f"{figure} cannot be drawn: {reason}"
-                drawn = draw_sentence(undrawn)
-            save(drawn, *files[:2], dpi=style.dpi)
+            except Exception as fault:
+                # Whatever it is, it hides no other figure; without a digest the next job draws this one again.
+                faults.append(f"{figure} ({type(fault).__name__}: {fault})")
+                undrawn, digest = f"{figure} could not be drawn for a fault of the program.", ""
+                report(traceback.format_exc())
+            if undrawn:
+                drawn, seen = draw_sentence(undrawn), ""
+                save(drawn, *files[:2], dpi=style.dpi)
         caption = typeset(drawing.caption.format(study=study))
         Text(drawing.title, caption, seen, drawing.differs, undrawn, digest, places_of_panels(drawn)).write(record)
         report(undrawn or f"{figure} drawn")
+    named = "figure" if len(faults) == 1 else "figures"
+    return f"{len(faults)} {named} could not be drawn: {'; '.join(faults)}." if faults else ""
 
 
 def places_of_panels(figure: Drawn) -> list[list[float]]:

@@ -16,11 +16,10 @@ from typing import Any
 import pandas as pd
 
 from symlab.artifacts import read_table, write_text
-from symlab.papers import PAPERS
-from symlab.pipeline.docs import REFERENCE, ROOT
+from symlab.pipeline.docs import REFERENCE, ROOT, kept_figures
 from symlab.pipeline.drawing import Text, drawing_of
 from symlab.pipeline.ledger import NOT_RUN, claims_of, group_claims
-from symlab.pipeline.registry import FIGURES
+from symlab.pipeline.registry import FIGURES, paper_of
 from symlab.pipeline.report import write_page
 from symlab.pipeline.telling import tell
 from symlab.plotting.numbers import typeset
@@ -79,26 +78,25 @@ def on_post_build(config: Any) -> None:
 def _copy_figures(run: Path, ledger: pd.DataFrame, folder: Path) -> dict[str, list[Path]]:
     """The kept figures of a run by study, copied below ``folder``, each with what its card says of it.
 
-    A figure's study is the first that judged a claim about it, or about its paper.
+    A figure's study is that of its name; or the first that judged a claim about it, or about its paper, and has no such
+    figure already; or, where none did, has the run's name.
     """
     judged = ledger[ledger["verdict"] != NOT_RUN]
     copied: dict[str, list[Path]] = {}
-    for paper in PAPERS:
-        for figure in paper.figures:
-            drawn = run / f"{figure.id}.svg"
-            if not drawn.exists():
-                continue
-            about = [claim.id for claim in claims_of(paper) if figure.id in (claim.figure, *claim.also)]
-            of_figure = judged[judged["claim"].isin(about)]
-            of_paper = judged[judged["paper"] == paper.slug]
-            study = (of_paper if of_figure.empty else of_figure)["study"].iloc[0]
-            drawing = drawing_of(FIGURES[figure.id])
-            claims = group_claims(judged[judged["study"] == study])
-            seen = tell([drawing.seen], claims) if isinstance(drawing.seen, Sentence) else []
-            place = folder / study / "figures" / drawn.name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(drawn, place)
-            text = Text(drawing.title, typeset(drawing.caption.format(study=study)), "".join(seen), drawing.differs)
-            text.write(place.with_suffix(".json"))
-            copied.setdefault(study, []).append(place)
+    kept = kept_figures(run)
+    for drawn, (figure, study) in kept.items():
+        paper = paper_of(figure)
+        about = [claim.id for claim in claims_of(paper) if figure in (claim.figure, *claim.also)]
+        of_figure, of_paper = judged[judged["claim"].isin(about)], judged[judged["paper"] == paper.slug]
+        others = (*of_figure["study"], *of_paper["study"], run.name)
+        study = study or next(each for each in others if (figure, each) not in kept.values())
+        drawing = drawing_of(FIGURES[figure])
+        claims = group_claims(judged[judged["study"] == study])
+        seen = tell([drawing.seen], claims) if isinstance(drawing.seen, Sentence) else []
+        place = folder / study / "figures" / f"{figure}.svg"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(drawn, place)
+        text = Text(drawing.title, typeset(drawing.caption.format(study=study)), "".join(seen), drawing.differs)
+        text.write(place.with_suffix(".json"))
+        copied.setdefault(study, []).append(place)
     return copied

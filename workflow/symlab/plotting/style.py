@@ -190,7 +190,12 @@ def panels(
     """A figure with a grid of axes [n_rows, n_columns], of the height given in inches; pyplot does not know of it.
 
     It is as wide as the narrowest of ``COLUMN``, ``MIDDLE`` and ``PAGE`` that has room for ``width``, or as the page.
+
+    Raises:
+        UserError: the grid is empty.
     """
+    if not (n_rows and n_columns):
+        raise UserError("the study has none of what it shows; the figure's caption says of which networks that is.")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -121,8 +121,11 @@ def draw_grid(
         rows_named: what is written to the right of each row.
         entries: more entries of the legend.
         note: what stands above the legend: how many units, what a band is.
+
+    Raises:
+        UserError: there are no panels.
     """
-    columns = max(map(len, grid))
+    columns = max(map(len, grid), default=0)
     figure, axes = panels(len(grid), columns, width, 0.9 + height * len(grid), sharex=sharex, sharey=sharey)
     for of_row, along in zip(axes, grid, strict=True):
         for axis, panel in zip(of_row, along, strict=False):

@@ -146,17 +146,21 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
         (points[n][:2], places[n], points[n][2]) for n in sorted(range(len(points)), key=lambda n: points[n][1])
     ):
         width = 0.62 * size * len(name.replace("$", "").replace("\\sigma", "s"))
-        shift, side, start = next(
+        right_start, left_start = left + 8, left - 8 - width
+        # A name that is too wide for either side leaves the axis on the wider one.
+        in_left_half = 2 * left < axis.bbox.x0 * scale + right_end
+        wider = (RAISED, 1, right_start) if in_left_half else (RAISED, -1, left_start)
+        free = (
             (shift, side, start)
             for shift in range(RAISED, 1000)
-            for side, start in ((1, left + 8), (-1, left - 8 - width))
+            for side, start in ((1, right_start), (-1, left_start))
             if axis.bbox.x0 * scale < start
             and start + width < right_end
             and all(
-                start > right or start + width < near or abs(height + shift - up) > 1.3 * size
-                for near, right, up in taken
+                start > far or start + width < near or abs(height + shift - up) > 1.3 * size for near, far, up in taken
             )
         )
+        shift, side, start = next(free, wider)
         taken.append((start, start + width, height + shift))
         leader = {"arrowstyle": "-", "linewidth": 0.5, "color": "0.5", "shrinkA": 1, "shrinkB": 3}
         axis.annotate(

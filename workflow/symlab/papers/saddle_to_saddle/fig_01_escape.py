@@ -43,6 +43,8 @@ def after_escape(layers: pd.DataFrame) -> pd.DataFrame:
 
 def two_escapes(tables: Tables, style: Style) -> Figure:
     course, spectra = (farthest(need(tables, name)) for name in (COURSE, SPECTRA))
+    if course.empty:
+        raise UserError("it needs ReLU networks that follow the flow: add those to saddle_escape.descents.")
     L = int(course["L"].max())
     course, spectra = course[course["L"] == L], spectra[spectra["L"] == L]
     course = course.assign(loss=1 - course["drop"], label="a network")

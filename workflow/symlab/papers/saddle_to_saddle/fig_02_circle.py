@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
 from symlab.plotting.style import COLUMN, Look, Style, palette, panels
 from symlab.plotting.types import Axes, Figure
@@ -26,8 +27,15 @@ NEEDED = 4
 
 
 def on_circle(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the paper's circle: eight points, depth three."""
-    return table[(table["N"] == 8) & (table["L"] == 3)]
+    """The rows of the paper's circle: eight points, depth three.
+
+    Raises:
+        UserError: there are none.
+    """
+    rows = table[(table["N"] == 8) & (table["L"] == 3)]
+    if rows.empty:
+        raise UserError("it needs the circle at depth 3: add 8 to saddle_escape.polygons.N and 3 to its L.")
+    return rows
 
 
 def successes(runs: pd.DataFrame) -> pd.DataFrame:

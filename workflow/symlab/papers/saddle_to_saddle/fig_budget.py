@@ -73,7 +73,9 @@ def losses(tables: Tables) -> pd.DataFrame:
     output = events.rename(columns={"lost_output": "lost"}).assign(term="output", layer=events["L"] + 1)
     # A layer has the terms that belong to it: none has relu after the outputs.
     belongs = {"norms": (1, 0), "rank": (0, 1), "cut": (1, 1), "alignment": (1, 0)}
-    first, above = (of_layers["term"].map({term: ends[place] for term, ends in belongs.items()}) for place in (0, 1))
+    first, above = (
+        of_layers["term"].map({term: ends[place] for term, ends in belongs.items()}).astype(int) for place in (0, 1)
+    )
     of_layers = of_layers[of_layers["layer"].between(first, of_layers["L"] - above)]
     return pd.concat([of_layers, output[[*NETWORK, "term", "layer", "lost"]]], ignore_index=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from symlab.errors import UserError
 from symlab.plotting.style import COLUMN, Look, Style, line_entry, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -44,7 +45,7 @@ def speeds_by_polygon(tables: Tables, style: Style) -> Figure:
 
 
 def speed_against_depth(tables: Tables, style: Style) -> Figure:
-    runs, limits = starts(tables), need(tables, LIMITS).set_index("N").loc[8]
+    runs, limits = starts(tables), limits_on_circle(tables)
     best, lifted = (each.reset_index() for each in (runs.groupby("L")["speed"].max(), lifted_speeds(tables)))
     rows = [
         runs.assign(label="a start", x=runs["L"] + 0.3 * (runs["run"] / STARTS - 0.5)),
@@ -70,6 +71,18 @@ def starts(tables: Tables) -> pd.DataFrame:
     """The first runs of every depth on the circle."""
     runs = need(tables, RUNS)
     return runs[(runs["N"] == 8) & (runs["width"] == WIDTH) & (runs["run"] < STARTS)]
+
+
+def limits_on_circle(tables: Tables) -> pd.Series:
+    """The speed of one neuron and the certified limit of depth 3 on the circle.
+
+    Raises:
+        UserError: it is not among the polygons.
+    """
+    limits = need(tables, LIMITS)
+    if (circle := limits[limits["N"] == 8]).empty:
+        raise UserError("it needs the circle: add 8 to saddle_escape.polygons.N.")
+    return circle.iloc[0]
 
 
 def lifted_speeds(tables: Tables) -> pd.Series:
@@ -135,7 +148,7 @@ def exceed_limit_of_depth_3(tables: Tables) -> list[Found]:
     deep = runs[runs["L"] > 3]
     if deep.empty:
         return ["needs depths above 3 at width 8"]
-    limit = tables[LIMITS].set_index("N").loc[8, "certified"]
+    limit = limits_on_circle(tables)["certified"]
     told = f"depths {', '.join(map(str, sorted(deep['L'].unique())))}"
     return [value_of_all(float(deep["speed"].max(skipna=False) / limit), len(deep), detail=told, unit="starts")]
 
@@ -145,7 +158,7 @@ def largest_second_value(tables: Tables) -> list[Found]:
 
     Of those depths whose fastest start is as fast as the lifted networks: others are not near the optimum.
     """
-    runs, limit = starts(tables), tables[LIMITS].set_index("N").loc[8, "certified"]
+    runs, limit = starts(tables), limits_on_circle(tables)["certified"]
     found: list[Found] = []
     for L, of_depth in runs[runs["L"] > 2].groupby("L"):
         fastest = of_depth.loc[of_depth["speed"].idxmax()]

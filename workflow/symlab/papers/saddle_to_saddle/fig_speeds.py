@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.escapes import EVENTS, at_drop, by_network, descents, small
+from symlab.errors import UserError
+from symlab.papers.saddle_to_saddle.escapes import EVENTS, SMALL, at_drop, by_network, descents, small
 from symlab.plotting.style import COLUMN, Look, Style, line_entry, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -20,6 +21,8 @@ TRAINED, SPHERE = "trained from small weights, at a drop of 1 %", "descent on th
 
 def speeds_by_depth(tables: Tables, style: Style) -> Figure:
     trained = small(at_drop(descents(need(tables, EVENTS))))
+    if trained.empty:
+        raise UserError(f"it needs networks from small weights: add {SMALL:g} to saddle_escape.descents.std.")
     speeds = need(tables, SPEEDS)
     sphere, neurons = speeds[speeds["L"] > 2], speeds.loc[speeds["L"] == 2, "speed"]
     one = trained["one_neuron"].max()

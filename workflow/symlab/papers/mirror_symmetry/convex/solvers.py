@@ -383,5 +383,7 @@ def _follow_subgradients(problem: Problem, theta: Batch) -> Iterator[Batch]:
 
 def _measure(problem: Problem, theta: Tensor, best: Tensor) -> dict[str, np.ndarray]:
     found, wanted = problem.sizes(theta) > NONZERO, problem.sizes(best) > NONZERO
-    f1 = 2 * (found & wanted).sum(1) / (found.sum(1) + wanted.sum(1))
+    sizes = found.sum(1) + wanted.sum(1)
+    # Where all is to be 0 and is, the support is found.
+    f1 = torch.where(sizes > 0, 2 * (found & wanted).sum(1) / sizes, 1.0)
     return {"gap": (problem.objective(theta) - problem.objective(best)).numpy(), "f1": f1.numpy()}

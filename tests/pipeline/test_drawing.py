@@ -1,0 +1,86 @@
+"""A job of figures: what cannot be drawn says why, and a fault at one hides no other and is told."""
+
+import runpy
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from symlab.artifacts import write_table
+from symlab.errors import UserError
+from symlab.pipeline import drawing
+from symlab.pipeline.docs import ROOT
+from symlab.pipeline.drawing import Text, draw_sentence
+from symlab.plotting.settings import Style
+from symlab.study.card import Drawing
+
+
+def lacks(tables, style):
+    raise UserError("it needs two depths.")
+
+
+def breaks(tables, style):
+    return tables["a.csv"].set_index("N").loc[8]
+
+
+def breaks_when_written(tables, style):
+    figure = draw_sentence("so far all is well")
+    figure.axes[0].set_title("$\\nothing that there is$")
+    return figure
+
+
+def drawn(tables, style):
+    return draw_sentence("drawn")
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """What Snakemake hands to the script, for figures each of which goes another way."""
+    ways = {"a-1": lacks, "a-2": breaks, "a-3": breaks_when_written, "a-4": drawn}
+    monkeypatch.setattr(drawing, "FIGURES", dict.fromkeys(ways))
+    cards = iter([Drawing(name, "About it", "Of `{study}`", way) for name, way in ways.items()] * 3)
+    monkeypatch.setattr(drawing, "drawing_of", lambda _: next(cards))
+    monkeypatch.setattr("symlab.pipeline.job._end_with_snakemake", lambda: None)
+    table = tmp_path / "tables" / "a.csv"
+    write_table(table, pd.DataFrame({"N": [6]}))
+    figures = [str(tmp_path / "figures" / f"{name}.svg") for name in ways]
+    params = SimpleNamespace(study="s", style=Style().spec(), code=dict.fromkeys(ways, "code"))
+    output = SimpleNamespace(svg=figures)
+    return SimpleNamespace(input=[str(table)], output=output, params=params, log=[str(tmp_path / "figures.log")])
+
+
+def run(job):
+    runpy.run_path(str(ROOT / "workflow" / "scripts" / "figures.py"), init_globals={"snakemake": job})
+
+
+def test_a_fault_at_a_figure_hides_no_other_and_ends_the_job(job, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run(job)
+    told = capsys.readouterr().err
+    assert told.startswith("Error: 2 figures could not be drawn: a-2 (KeyError: 8); a-3 (ValueError: ")
+    log = (tmp_path / "figures.log").read_text()
+    assert "in breaks" in log and "KeyError: 8" in log and "a-4 drawn" in log
+    beside = tmp_path / "figures_with_errors"
+    texts = {name: Text.read(beside / f"{name}.json") for name in ("a-1", "a-2", "a-3", "a-4")}
+    assert texts["a-1"].undrawn == "a-1 cannot be drawn: it needs two depths." and not texts["a-4"].undrawn
+    for name in ("a-2", "a-3"):
+        # Without a digest, it is drawn again by the next job even if that finds it.
+        assert (
+            texts[name].undrawn == f"{name} could not be drawn for a fault of the program."
+            and not texts[name].made_from
+        )
+    assert len(list(beside.glob("*.svg"))) == 4 and texts["a-4"].made_from
+
+
+def test_a_job_without_faults_leaves_no_others_behind(job, tmp_path, monkeypatch):
+    (tmp_path / "figures_with_errors").mkdir()
+    monkeypatch.setattr(drawing, "drawing_of", lambda _: Drawing("a", "About it", "", drawn))
+    run(job)
+    assert len(list((tmp_path / "figures").glob("*.svg"))) == 4 and not (tmp_path / "figures_with_errors").exists()
+
+
+def test_a_disk_that_takes_no_figure_ends_the_job_at_once(job, tmp_path, capsys):
+    (tmp_path / "figures").write_text("a file where the folder should be")
+    with pytest.raises(SystemExit):
+        run(job)
+    assert "cannot be written" in capsys.readouterr().err
