@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Found, Measurement, slope
+from symlab.study.claim import Claim, Found, Measurement, slope
 from symlab.study.tables import need
 
 RUNS, LAYERS, SAMPLES, OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
@@ -27,6 +28,10 @@ DEPTHS, LINEAGES = 4, 3
 """Depths that a slope needs, and lineages that have it: networks grown from one another, from one random start."""
 LARGE = 5
 """The depth from which on the paper calls its curves log-linear."""
+paper_claim = partial(Claim, tables=(RUNS, SAMPLES), owner="paper", origin="paper")
+derived_claim = partial(Claim, tables=(RUNS, SAMPLES), owner="derived", origin="derived")
+our_claim = partial(Claim, tables=(RUNS, SAMPLES), owner="ours", origin="ours")
+"""Claims about minimised networks, by whose they are."""
 
 
 def networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

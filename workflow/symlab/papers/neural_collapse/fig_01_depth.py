@@ -14,19 +14,19 @@ from symlab.papers.neural_collapse.evidence import (
     GAP,
     LARGE,
     METRICS,
-    RUNS,
-    SAMPLES,
+    derived_claim,
     lineages,
     networks,
+    paper_claim,
     slopes_of,
 )
-from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.style import Look, Shared, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
-from symlab.study.claim import Claim, Found, Tables, above, at_least, below
-from symlab.study.facets import draw_rows, facets
+from symlab.study.claim import Found, Tables, above, at_least, below
+from symlab.study.facets import draw_rows, facets, labelled
 
 BY = {"constant": r"$\lambda$ constant", "uniform": r"$\lambda/L$", "split": r"$\lambda/L$, last $\lambda$"}
 ORDER = ("RN1", "T11", "pre-LN T11", "RN2")
@@ -76,23 +76,11 @@ def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Fi
     looks |= {REFERENCE: Look((0.3, 0.3, 0.3), "", "x"), ABOVE: Look((0.5, 0.5, 0.5), "", "o", "white")}
     depths = sorted(table["L"].unique())
     depths = depths if len(depths) < CROWDED else depths[(len(depths) + 1) % 2 :: 2]
-    axes = {"xlabel": "depth L", "ylabel": r"$\log_{10}$", "xscale": "log", "xticks": depths}
-    seeds = table.loc[~table["reference"], "seed"].nunique()
-    return facets(
-        long,
-        "L",
-        "value",
-        looks,
-        row=row,
-        column=column,
-        axes=axes,
-        draw=_draw,
-        width=PAGE,
-        height=1.5,
-        sharey="none" if column == "metric" else "row",
-        rows_named=tuple(dict.fromkeys(long[row])),
-        note=f"mean ± std of {seeds} networks",
-    )
+    axes = labelled("depth L", r"$\log_{10}$", "x", xticks=depths)
+    note = f"mean ± std of {table.loc[~table['reference'], 'seed'].nunique()} networks"
+    by: dict[str, Any] = {"row": row, "column": column, "rows_named": tuple(dict.fromkeys(long[row]))}
+    share: Shared = "none" if column == "metric" else "row"
+    return facets(long, "L", "value", looks, **by, axes=axes, draw=_draw, height=1.5, sharey=share, note=note)
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
@@ -152,65 +140,50 @@ FIGURES = (
         "reach; `λ/L, last λ`, the setting of Theorem 4.6, is drawn beside the paper's λ/L.",
     ),
 )
-
-
-def _claim(name: str, **texts: Any) -> Claim:
-    return Claim(id=f"collapse-1-{name}", tables=(RUNS, SAMPLES), **texts)
-
-
 SLOPE = "slope of log₁₀ of the metric on log₁₀ L over depths at an optimum, mean over lineages"
 CLAIMS = (
-    _claim(
-        "falls",
+    paper_claim(
+        id="collapse-1-falls",
         statement="Deeper networks with one linear layer a block are closer to collapse",
         quantity=SLOPE,
         bound=below(0),
-        owner="paper",
-        origin="paper",
         reason="Section 5: the metrics decrease with depth.",
         also=("collapse-2",),
         measure=partial(slopes_of_kind, kind="plotted"),
     ),
-    _claim(
-        "falls-uniform",
+    paper_claim(
+        id="collapse-1-falls-uniform",
         statement="With every penalty at λ/L, deeper networks with two linear layers a block are closer to collapse",
         quantity=SLOPE,
         bound=below(0),
-        owner="paper",
-        origin="paper",
         reason="Figure 1, row 4, with Section 5's λ/L read of every layer. Appendix C argues that networks need not "
         "collapse so.",
         measure=partial(slopes_of_kind, kind="uniform"),
     ),
-    _claim(
-        "falls-theorems",
+    derived_claim(
+        id="collapse-1-falls-theorems",
         statement="Where theorems let deep networks collapse, deeper ones are closer to it",
         quantity=SLOPE,
         bound=below(0),
-        owner="derived",
-        origin="derived",
         reason="Corollaries 4.5 and 4.7: optima converge to collapse, under squared error too, and each token of a "
         "text may be a sample. They are of limits, and say nothing of any one depth.",
         measure=partial(slopes_of_kind, kind="theorem"),
     ),
-    _claim(
-        "log-linear",
+    paper_claim(
+        id="collapse-1-log-linear",
         statement="For large depth, log₁₀ of a metric is straighter in log L than in L",
         quantity="R² of a line in log L less R² of a line in L, L ≥ 5, mean over lineages",
         bound=above(0),
-        owner="paper",
         origin="ours",
         reason="Section 5: polynomial dependence, log-linear for large enough depth; a straight line in L is the other "
         "simple law. Any curve that flattens is straighter in log L.",
         measure=better_in_log_depth,
     ),
-    _claim(
-        "rate",
+    derived_claim(
+        id="collapse-1-rate",
         statement="Networks approach collapse as fast as the bound on global optima",
         quantity="slope on log₁₀ L over that of the bound (−1; −1/2 for NC2), L ≥ 5, mean over lineages",
         bound=at_least(1),
-        owner="derived",
-        origin="derived",
         reason="Theorem 4.3's distance to the optimum is at most of order L^(−1/2) up to logarithms; NC1, NC3 and the "
         "excess loss are quadratic in it, NC2 is linear. Slower networks are not optimal, or not yet asymptotic.",
         measure=rate_of_optima,

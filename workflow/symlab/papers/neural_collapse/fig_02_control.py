@@ -5,13 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import METRICS, RUNS, SAMPLES, lineages, networks, slopes
+from symlab.papers.neural_collapse.evidence import METRICS, lineages, networks, paper_claim, slopes
 from symlab.papers.neural_collapse.fig_01_depth import draw_metrics
 from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
-from symlab.study.claim import Claim, Found, Tables, between
+from symlab.study.claim import Found, Tables, between
 
 NETWORKS = ("rn1", "t11", "rn2")
 
@@ -62,15 +62,13 @@ FIGURES = (
     ),
 )
 CLAIMS = (
-    Claim(
+    paper_claim(
         id="collapse-2-control",
         statement="With two linear layers a block and a constant penalty, the metrics do not depend on depth",
         quantity="slope of log₁₀ of the metric on log₁₀ L over that of RN1 on the same samples, at an optimum",
         bound=between(-0.25, 0.25),
-        owner="paper",
         origin="ours",
         reason="Figure 2 shows the control flat; a quarter of what one layer a block gives is left for noise.",
-        tables=(RUNS, SAMPLES),
         measure=slope_of_control,
     ),
 )

@@ -10,14 +10,14 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame
-from symlab.papers.neural_collapse.evidence import RUNS, networks
+from symlab.papers.neural_collapse.evidence import RUNS, derived_claim, networks
 from symlab.papers.neural_collapse.gufm import certified_scatter
-from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
-from symlab.study.claim import Claim, Found, Tables, at_most
-from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.claim import Found, Tables, at_most
+from symlab.study.facets import Panel, draw_grid, draw_rows, labelled
 
 CERTIFICATES: dict[str, tuple[str, str, Callable[[float, int, int, float], float]]] = {
     "NC1": ("cross_entropy", "NC1", certified_collapse),
@@ -32,8 +32,7 @@ NOTHING = {"NC1": np.inf, "NC2": 1.0, "NC3": 2.0, "scatter": np.inf}
 
 
 def certified(tables: Tables) -> pd.DataFrame:
-    """For each network and quantity that is bounded: ``quantity``, ``measured``, ``certified``; where a bound says
-    anything."""
+    """For each network and ``quantity`` what is ``measured`` and ``certified``, where a bound says anything."""
     table = networks(tables)
     table = table[~table["every_token"]].assign(scatter=table["NC1"] * table["between"])
     # A bias takes away what ridge regression leaves.
@@ -57,9 +56,7 @@ def measured_against_certified(tables: Tables, style: Style) -> Figure:
     colors = dict(zip(table["setting"].unique(), cycle(palette(style))))
     looks = {name: Look(color, "", "o", "white") for name, color in colors.items()}
     panels = [_panel(table[table["quantity"] == quantity], quantity) for quantity in table["quantity"].unique()]
-    return draw_grid(
-        [panels], looks, line="setting", width=PAGE, height=2.3, sharex="none", sharey="none", note="a mark a network"
-    )
+    return draw_grid([panels], looks, line="setting", height=2.3, sharex="none", sharey="none", note="a mark a network")
 
 
 def _panel(rows: pd.DataFrame, quantity: str) -> Panel:
@@ -68,9 +65,9 @@ def _panel(rows: pd.DataFrame, quantity: str) -> Panel:
     def diagonal(axis: Axes) -> None:
         axis.plot(ends, ends, color="0.5", linestyle="--", linewidth=0.8, marker="")
 
-    axes = {"xlabel": "largest possible", "ylabel": "measured", "title": NAMES[quantity]}
-    scale = {} if quantity == "scatter" else {"xscale": "log", "yscale": "log"}
-    return Panel(rows, "certified", "measured", axes | scale, draw_rows, {"markersize": 3.5}, diagonal)
+    log = "" if quantity == "scatter" else "xy"
+    axes = labelled("largest possible", "measured", log, title=NAMES[quantity])
+    return Panel(rows, "certified", "measured", axes, draw_rows, {"markersize": 3.5}, diagonal)
 
 
 def largest_ratio(tables: Tables) -> list[Found]:
@@ -97,13 +94,11 @@ FIGURES = (
     ),
 )
 CLAIMS = (
-    Claim(
+    derived_claim(
         id="collapse-certificate-holds",
         statement="A network's loss bounds how far it is from collapse",
         quantity="what is measured over the largest that the loss allows, largest of all networks",
         bound=at_most(1),
-        owner="derived",
-        origin="derived",
         reason="NC1: Jensen's inequality within classes, and the unconstrained features model at a given scatter of "
         "means. NC2: what the loss leaves for margins that differ and for class means off their rows. NC3: Jensen over "
         "samples and wrong classes, then Cauchy. Under squared error ridge regression.",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pandas as pd
 
-from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.papers.neural_collapse.evidence import our_claim
+from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, above, between
-from symlab.study.facets import facets
+from symlab.study.claim import Found, Tables, above, between
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import need
 
 TABLE = "critical_penalty.csv"
@@ -28,20 +32,11 @@ def phase_line(tables: Tables, style: Style) -> Figure:
     grey, blue, orange = (0.4, 0.4, 0.4), *palette(style, 2)
     looks = dict(zip(DRAWN.values(), (Look(grey, "--", ""), Look(blue), Look(orange, "-", "s")), strict=True))
     ticks = sorted(table["last_penalty"].unique())
-    axes = {"xscale": "log", "yscale": "log", "xticks": ticks, "xlabel": r"penalty $\lambda$ of the last layer"}
-    return facets(
-        long,
-        "last_penalty",
-        "penalty",
-        looks,
-        column="L",
-        axes=axes | {"ylabel": r"penalty $\lambda$ of hidden weights"},
-        title=lambda L: f"L = {L}",
-        options={"unit": ("seed",), "band": False},
-        width=PAGE,
-        height=2.2,
-        note=f"mean ± std of {table['seed'].nunique()} networks",
-    )
+    axes = labelled(r"penalty $\lambda$ of the last layer", r"penalty $\lambda$ of hidden weights", "xy", xticks=ticks)
+    options, note = {"unit": ("seed",), "band": False}, f"mean ± std of {table['seed'].nunique()} networks"
+    long["depth"] = long["L"].map("L = {}".format)
+    of_grid: dict[str, Any] = {"axes": axes, "options": options, "height": 2.2, "note": note}
+    return facets(long, "last_penalty", "penalty", looks, column="depth", **of_grid)
 
 
 def _found(tables: Tables, value: str, rows: pd.DataFrame | None = None) -> Cases:
@@ -84,40 +79,34 @@ FIGURES = (
         differs="Not in the paper; it predicts whether Figure 2's control can depend on depth.",
     ),
 )
+_claim = partial(our_claim, tables=(TABLE,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="collapse-critical-switch",
         statement="In networks without branches new ones grow below the predicted penalty alone, at every depth",
         quantity="penalty above which the best small neuron vanishes, by bisection, over the predicted one",
         bound=between(1 / MOST, MOST),
-        owner="ours",
         origin="pilot",
         reason="The network without branches is a local minimum above S alone, by a first-order expansion. A quarter "
         "is left for half a step of the bisection and for blocks that add biases; one network of a pilot gave 0.92.",
-        tables=(TABLE,),
         measure=born_over_predicted,
     ),
-    Claim(
+    _claim(
         id="collapse-critical-hysteresis",
         statement="Branches that live hold out to a higher penalty than that at which new ones grow",
         quantity="penalty at which living branches die over that at which new ones vanish, mean over networks",
         bound=above(1),
-        owner="ours",
-        origin="ours",
         reason="Above the critical penalty the network without branches is a local minimum, which says nothing of "
         "others: one with branches may be a minimum too.",
-        tables=(TABLE,),
         measure=dies_over_born,
     ),
-    Claim(
+    _claim(
         id="collapse-critical-control",
         statement="The penalty of Figure 2's control is above the critical one",
         quantity="λ of the control over the predicted one at that λ of the last layer, mean over networks",
         bound=above(1),
-        owner="ours",
         origin="derived",
         reason="Where its branches are dead, a network of any depth is one without blocks, and the control is flat.",
-        tables=(TABLE,),
         measure=control_over_predicted,
     ),
 )

@@ -6,16 +6,16 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import ENOUGH, METRICS, RUNS, SAMPLES, lineages, slopes
-from symlab.plotting.style import PAGE, Style
+from symlab.papers.neural_collapse.evidence import ENOUGH, METRICS, SAMPLES, derived_claim, lineages, our_claim, slopes
+from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, between
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.claim import Found, Tables, between
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need
 
-VALUES = {**dict.fromkeys(METRICS, ""), "excess": "loss over\nfree features"}
+VALUES = {**{name: name for name in METRICS}, "excess": "loss over\nfree features"}
 
 
 def by_samples(tables: Tables) -> pd.DataFrame:
@@ -33,17 +33,15 @@ def depth_by_samples(tables: Tables, style: Style) -> Figure:
     rows = by_samples(tables)
     if not (rows["ratio"].min() <= 1 and rows["ratio"].max() >= ENOUGH):
         raise UserError("it needs rn1 on as few samples as the rank of its inputs, and on five times as many.")
-    rows = rows.assign(
-        label=[f"{N:,} samples of rank {rank:g}" for N, rank in zip(rows["N"], rows["rank"], strict=True)]
-    )
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "depth L", "xticks": sorted(rows["L"].unique())}
+    labels = [f"{N:,} samples of rank {rank:g}" for N, rank in zip(rows["N"], rows["rank"], strict=True)]
+    rows = rows.assign(label=labels)
+    axes, unit = labelled("depth L", "", "xy", xticks=sorted(rows["L"].unique())), {"unit": ("seed",)}
     grid = [
-        Panel(rows[rows[value] > 0], "L", value, axes | {"title": name or value}, options={"unit": ("seed",)})
-        for value, name in VALUES.items()
+        Panel(rows[rows[value] > 0], "L", value, axes | {"title": name}, options=unit) for value, name in VALUES.items()
     ]
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
     note = f"mean ± std of {rows['seed'].nunique()} networks"
-    return draw_grid([grid], looks, width=PAGE, height=2.0, sharey="none", note=note)
+    return draw_grid([grid], looks, sharey="none", note=note)
 
 
 def fall(values: pd.Series) -> float:
@@ -90,30 +88,24 @@ FIGURES = (
     ),
 )
 CLAIMS = (
-    Claim(
+    our_claim(
         id="collapse-few-flat",
         statement="Where samples are as few as the rank of the inputs, metrics of collapse hardly depend on depth",
         quantity="fall of the metric from the least depth to the greatest over that on enough samples, means over "
         "lineages",
         bound=between(-0.25, 0.25),
-        owner="ours",
-        origin="ours",
         reason="The optimum is collapsed without any block; a quarter of what depth gives otherwise is left for noise. "
         "The threshold is older than this quantity, which was of logarithms, though metrics are 0 at the optimum.",
-        tables=(RUNS, SAMPLES),
         measure=fall_where_few,
     ),
-    Claim(
+    derived_claim(
         id="collapse-few-optimum",
         statement="Where samples are as few as the rank of the inputs, networks of every depth reach that of free "
         "features",
         quantity="loss over that of free features, as a share of it, largest of all networks",
         bound=between(0, 0.05),
-        owner="derived",
-        origin="derived",
         reason="A linear map of linearly independent inputs gives any features; 5 % is how close a network at an "
         "optimum has to be.",
-        tables=(RUNS, SAMPLES),
         measure=excess_where_few,
     ),
 )

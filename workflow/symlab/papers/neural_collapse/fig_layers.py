@@ -16,17 +16,17 @@ from symlab.papers.neural_collapse.evidence import (
     kind_of,
     missing_evidence,
     name_setting,
+    paper_claim,
     slopes,
 )
-from symlab.plotting.style import PAGE, Style
+from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Case, Claim, Found, Measurement, Tables, below
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.claim import Case, Found, Measurement, Tables, below
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need
 
 ACROSS = 4
-UNIT = {"unit": ("seed",)}
 BEFORE = (1, 2)
 """Layers before the last that the paper's remark on the last layers is checked on."""
 
@@ -48,15 +48,15 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
     if table.empty:
         raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs.L).")
     table = table.assign(label=table["L"].map("L = {}".format), log=np.log10(table["NC1"]))
-    axes = {"xlabel": "place of layer", "ylabel": r"$\log_{10}$ NC1"}
+    axes, unit = labelled("place of layer", r"$\log_{10}$ NC1"), {"unit": ("seed",)}
     means = table.groupby(["setting", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
     panels = [
-        Panel(rows, "place", "log", axes | {"title": str(name).replace(" on ", "\non ", 1)}, options=UNIT)
+        Panel(rows, "place", "log", axes | {"title": str(name).replace(" on ", "\non ", 1)}, options=unit)
         for name, rows in means.groupby("setting", sort=False)
     ]
     grid = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]
     looks = assign_looks([f"L = {L}" for L in sorted(table["L"].unique())], style, ordered=True, marked=False)
-    return draw_grid(grid, looks, width=PAGE, height=1.7, sharey="none", note="mean over networks")
+    return draw_grid(grid, looks, height=1.7, sharey="none", note="mean over networks")
 
 
 def falls_before_the_last(tables: Tables) -> list[Found]:
@@ -91,13 +91,11 @@ FIGURES = (
     ),
 )
 CLAIMS = (
-    Claim(
+    paper_claim(
         id="collapse-layers-before-last",
         statement="The layers before the last collapse with depth too",
         quantity="slope of log₁₀ NC1 on log₁₀ L, mean over lineages",
         bound=below(0),
-        owner="paper",
-        origin="paper",
         reason="Section 4.2: any finite number of layers at the end converges to collapse.",
         tables=(LAYERS, SAMPLES),
         measure=falls_before_the_last,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
-from symlab.study.claim import Bound, Claim, Found, Measurement, Tables, at_least, at_most, slope
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.claim import Claim, Found, Measurement, Tables, at_least, at_most, slope
+from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, labelled
 from symlab.study.tables import need
 
 FREE, SCALAR = "free_features.csv", "scalar_depth.csv"
@@ -33,24 +32,17 @@ def lemma_and_example(tables: Tables, style: Style) -> Figure:
     places = {"NC1": 0, "NC2": 1, "NC3": 2}
     spread = long.groupby(["metric", "label"], sort=False).ngroup() % len(marks)
     long["x"] = long["metric"].map(places) + 0.2 * (spread - 1)
-    left = Panel(
-        long, "x", "value", {"yscale": "log", "ylabel": "metric at the optimum of free features"}, draw_rows,
-        more=lambda axis: axis.set_xticks(list(places.values()), list(places)),
-    )  # fmt: skip
+    axes = labelled("", "metric at the optimum of free features", "y")
+    left = Panel(long, "x", "value", axes, draw_rows, more=lambda axis: axis.set_xticks(range(3), list(places)))
     trained = scalar.assign(label=scalar["layers"].map(LAYERS))
-    closed = scalar.drop_duplicates(["L", "layers"]).assign(trained=lambda rows: rows["closed"])
-    closed["label"] = closed["layers"].map(LAYERS) + ", closed form"
-    colors = palette(style, 5)[3:]
-    looks = {**marks, **{name: Look(color, "", "x") for name, color in zip(LAYERS.values(), colors, strict=True)}}
-    looks |= {
-        f"{name}, closed form": Look(color, "--", "") for name, color in zip(LAYERS.values(), colors, strict=True)
-    }
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "depth L", "ylabel": "squared weights"}
-    right = Panel(
-        pd.concat([trained, closed]), "L", "trained", axes | {"xticks": sorted(scalar["L"].unique())}, draw_rows,
-        {"join": True},
-    )  # fmt: skip
-    return draw_grid([[left, right]], looks, width=PAGE, height=2.4, sharex="none", sharey="none")
+    closed = trained.drop_duplicates(["L", "layers"])
+    closed = closed.assign(trained=closed["closed"], label=closed["label"] + ", closed form")
+    colors = dict(zip(LAYERS.values(), palette(style, 5)[3:], strict=True))
+    looks = marks | {name: Look(color, "", "x") for name, color in colors.items()}
+    looks |= {f"{name}, closed form": Look(color, "--", "") for name, color in colors.items()}
+    axes = labelled("depth L", "squared weights", "xy", xticks=sorted(scalar["L"].unique()))
+    right = Panel(pd.concat([trained, closed]), "L", "trained", axes, draw_rows, {"join": True})
+    return draw_grid([[left, right]], looks, height=2.4, sharex="none", sharey="none")
 
 
 def worst_of_loss(tables: Tables, values: tuple[str, ...], less: float = 0.0) -> list[Found]:
@@ -97,71 +89,61 @@ FIGURES = (
 )
 
 
-def _claim(name: str, bound: Bound, **texts: Any) -> Claim:
-    return Claim(id=f"collapse-lemmas-{name}", bound=bound, owner="paper", **texts)
-
-
+_of_lemma = partial(Claim, owner="paper", origin="derived", tables=(FREE,))
+_of_example = partial(
+    Claim,
+    quantity="slope of log squared weights on log L, mean over random starts",
+    owner="paper",
+    origin="derived",
+    tables=(SCALAR,),
+)
 CLAIMS = (
-    _claim(
-        "optimum",
-        at_most(CLOSE),
+    _of_lemma(
+        id="collapse-lemmas-optimum",
+        bound=at_most(CLOSE),
         statement="Free features reach the closed form of the least loss, and none below it",
         quantity="minimised loss over the closed form, less 1, largest of all random starts",
-        origin="derived",
         reason="Proof of Lemma 4.2, with the norm of W's rows under squared error corrected.",
-        tables=(FREE,),
         measure=partial(worst_of_loss, values=("excess",)),
     ),
-    _claim(
-        "collapsed",
-        at_most(10 * CLOSE),
+    _of_lemma(
+        id="collapse-lemmas-collapsed",
+        bound=at_most(10 * CLOSE),
         statement="At that optimum free features are collapsed",
         quantity="the largest of NC1, NC2 and NC3, of all random starts",
-        origin="derived",
         reason="Lemma 4.2: all of them are 0 at an optimum; NC2 is linear in the distance to it, and the "
         "loss quadratic.",
-        tables=(FREE,),
         measure=collapsed_at_optimum,
     ),
-    _claim(
-        "converse",
-        at_most(CLOSE),
+    _of_lemma(
+        id="collapse-lemmas-converse",
+        bound=at_most(CLOSE),
         statement="A collapsed pair is optimal at one scale of the last layer",
         quantity="loss at the best scale over the closed form, less 1, largest of all random pairs",
-        origin="derived",
         reason="The converse of Lemma 4.2.",
-        tables=(FREE,),
         measure=partial(worst_of_loss, values=("scaled_excess",)),
     ),
-    _claim(
-        "unique",
-        at_most(0),
+    _of_lemma(
+        id="collapse-lemmas-unique",
+        bound=at_most(0),
         statement="No other scale of a collapsed pair is a local minimum",
         quantity="local minima of the loss along the scale, less 1, largest of all random pairs",
-        origin="derived",
         reason="The converse of Lemma 4.2: the scale is unique.",
-        tables=(FREE,),
         measure=partial(worst_of_loss, values=("minima",), less=1.0),
     ),
-    _claim(
-        "one",
-        at_most(-0.95),
+    _of_example(
+        id="collapse-lemmas-one",
+        bound=at_most(-0.95),
         statement="In one dimension, with one layer a block, depth makes a given map cheap",
-        quantity="slope of log squared weights on log L, mean over random starts",
-        origin="derived",
         reason="Section 4.3: (1 + a/L)^L goes to e^a, at a cost of a²/L; the closed form's slope is steeper at "
         "finite depth.",
-        tables=(SCALAR,),
         measure=partial(slope_of_example, layers=1),
     ),
-    _claim(
-        "two",
-        at_least(-0.15),
+    _of_example(
+        id="collapse-lemmas-two",
+        bound=at_least(-0.15),
         statement="In one dimension, with two layers a block, depth makes nothing cheap",
-        quantity="slope of log squared weights on log L, mean over random starts",
-        origin="derived",
         reason="Section 4.3: the cost stays (2 a of both matrices); at finite depth the closed form falls a little.",
-        tables=(SCALAR,),
         measure=partial(slope_of_example, layers=2),
     ),
 )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import DEPTHS, RUNS, SAMPLES, networks, slopes_of
-from symlab.plotting.style import PAGE, Look, Style, palette
+from symlab.papers.neural_collapse.evidence import DEPTHS, derived_claim, networks, our_claim, paper_claim, slopes_of
+from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
-from symlab.study.claim import Claim, Found, Tables, at_least, below
-from symlab.study.facets import Panel, draw_each, draw_grid
+from symlab.study.claim import Bound, Claim, Found, Tables, at_least, below
+from symlab.study.facets import Panel, draw_each, draw_grid, labelled
 
 QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}
 SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
@@ -47,20 +46,12 @@ def losses_against_depth(tables: Tables, style: Style) -> Figure:
         for at in range(0, len(settings), ACROSS)
         for quantity in QUANTITIES
     ]
-    return draw_grid(
-        grid,
-        looks,
-        width=PAGE,
-        height=1.5,
-        sharey="row",
-        sharex="col",
-        note=f"mean ± std of {table['seed'].nunique()} networks",
-    )
+    note = f"mean ± std of {table['seed'].nunique()} networks"
+    return draw_grid(grid, looks, height=1.5, sharex="col", note=note)
 
 
 def _panel(rows: pd.DataFrame, quantity: str, first: bool) -> Panel:
-    axes: dict[str, Any] = {"xscale": "log", "yscale": "log", "xlabel": "depth L", "ylabel": QUANTITIES[quantity]}
-    axes |= {"xticks": sorted(rows["L"].unique())}
+    axes = labelled("depth L", QUANTITIES[quantity], "xy", xticks=sorted(rows["L"].unique()))
     if first:
         axes["title"] = rows["setting"].iloc[0].replace(" on ", "\non ", 1)
         bare = rows.drop_duplicates("L").assign(label=BARE, excess=rows["without"] - rows["free"], seed=0)
@@ -69,10 +60,8 @@ def _panel(rows: pd.DataFrame, quantity: str, first: bool) -> Panel:
         L = np.unique(rows["L"])
         L = L[L > 1]
         level = rows.loc[rows["L"] == L.max(), "hidden"].mean() / (np.log(L[-1]) ** 2 / L[-1])
-        rows = pd.concat(
-            [rows[rows["label"] == GROWN],
-             pd.DataFrame({"L": L, "hidden": level * np.log(L) ** 2 / L, "label": LIKE, "seed": 0})]
-        )  # fmt: skip
+        bound = pd.DataFrame({"L": L, "hidden": level * np.log(L) ** 2 / L, "label": LIKE, "seed": 0})
+        rows = pd.concat([rows[rows["label"] == GROWN], bound])
     if quantity == "scatter":
         grown = rows[rows["label"] == GROWN]
         parts = {SEEN: "NC1_row", UNSEEN: "NC1_null"}
@@ -132,78 +121,57 @@ FIGURES = (
 )
 
 
-def _scatter(name: str, **texts: Any) -> Claim:
-    return Claim(
+def _scatter(name: str, part: str, by: tuple[str, ...], bound: Bound, statement: str) -> Claim:
+    where = "in the last layer's row space" if part == "NC1_row" else "beyond the last layer's row space"
+    return derived_claim(
         id=f"collapse-loss-{name}",
-        owner="derived",
-        origin="derived",
+        statement=statement,
+        bound=bound,
+        quantity=f"slope on log₁₀ L of NC1 {where}, mean over lineages at an optimum",
         reason="Appendix C, corrected: scatter in the row space costs loss whatever λ is, scatter beyond it only in "
         "proportion to λ.",
-        tables=(RUNS, SAMPLES),
-        **texts,
+        measure=partial(slopes_of_part, part=part, by=by),
     )
 
 
+SEEN_GOES = "Where hidden penalties vanish, scatter that the last layer sees goes"
+UNSEEN_STAYS = "Where the last layer's penalty vanishes too, scatter that it does not see stays"
+UNSEEN_GOES = "Where the last layer's penalty stays, scatter that it does not see goes too"
+
+
 CLAIMS = (
-    Claim(
+    paper_claim(
         id="collapse-loss-falls",
         statement="Deeper networks come closer to the least loss of free features, whatever the loss",
         quantity="slope of log₁₀ of the loss over free features on log₁₀ L, mean over lineages at an optimum",
         bound=below(0),
-        owner="paper",
-        origin="paper",
         reason="Theorems 4.3 and 4.6, of any continuous loss: here cross-entropy, squared error and unequal margins.",
-        tables=(RUNS, SAMPLES),
         measure=partial(
             slopes_of, values={"excess": 1.0}, chosen=lambda rows: rows["kind"].isin(["plotted", "theorem"])
         ),
     ),
-    Claim(
+    derived_claim(
         id="collapse-loss-hidden",
         statement="With one linear layer a block the penalty of all blocks together falls with depth",
         quantity="slope of log₁₀ of the penalty of hidden weights on log₁₀ L, mean over lineages at an optimum",
         bound=below(0),
-        owner="derived",
-        origin="derived",
         reason="Proof of Theorem 4.3: it is of order ln² L / L at most, which falls from L = 8 on; optima cannot have "
         "more.",
-        tables=(RUNS, SAMPLES),
         measure=partial(
             slopes_of,
             values={"hidden": 1.0},
             chosen=lambda rows: (rows["network"] == "rn1") & (rows["by_depth"] == "constant") & ~rows["pre_norm"],
         ),
     ),
-    Claim(
+    our_claim(
         id="collapse-loss-grown",
         statement="Growing depths from one another ends at a lower loss than training from scratch",
         quantity="loss over free features over that from scratch with as many gradients, means over networks",
         bound=below(1),
-        owner="ours",
-        origin="ours",
         reason="A split spends less penalty on the same map, so that deeper networks begin where shallower ones ended.",
-        tables=(RUNS, SAMPLES),
         measure=grown_over_scratch,
     ),
-    _scatter(
-        "seen",
-        statement="Where hidden penalties vanish, scatter that the last layer sees goes",
-        quantity="slope on log₁₀ L of NC1 in the last layer's row space, mean over lineages at an optimum",
-        bound=below(0),
-        measure=partial(slopes_of_part, part="NC1_row", by=("uniform", "split")),
-    ),
-    _scatter(
-        "unseen-kept",
-        statement="Where the last layer's penalty vanishes too, scatter that it does not see stays",
-        quantity="slope on log₁₀ L of NC1 beyond the last layer's row space, mean over lineages at an optimum",
-        bound=at_least(0),
-        measure=partial(slopes_of_part, part="NC1_null", by=("uniform",)),
-    ),
-    _scatter(
-        "unseen-goes",
-        statement="Where the last layer's penalty stays, scatter that it does not see goes too",
-        quantity="slope on log₁₀ L of NC1 beyond the last layer's row space, mean over lineages at an optimum",
-        bound=below(0),
-        measure=partial(slopes_of_part, part="NC1_null", by=("split",)),
-    ),
+    _scatter("seen", "NC1_row", ("uniform", "split"), below(0), SEEN_GOES),
+    _scatter("unseen-kept", "NC1_null", ("uniform",), at_least(0), UNSEEN_STAYS),
+    _scatter("unseen-goes", "NC1_null", ("split",), below(0), UNSEEN_GOES),
 )

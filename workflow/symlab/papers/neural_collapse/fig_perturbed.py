@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.style import PAGE, Look, Style, ordered_colors
+from symlab.papers.neural_collapse.evidence import derived_claim
+from symlab.plotting.style import Look, Style, ordered_colors
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, below, between
-from symlab.study.facets import facets
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import need
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 TABLE = "perturbed_classes.csv"
 CLASS_SPACE = "class space"
@@ -54,22 +52,14 @@ def left_of_perturbation(tables: Tables, style: Style) -> Figure:
     seen = table[table["placement"] == CLASS_SPACE]
     seen = seen.assign(left=seen["seen"], label=seen["label"] + SEEN)
     looks |= {name + SEEN: Look(look.color, ":", "") for name, look in looks.items()}
-    axes = {"xscale": "log", "yscale": "log", "xlabel": r"$\epsilon$", "ylabel": "NC1 out / in"}
-    return facets(
-        pd.concat([table, seen]),
-        "eps",
-        "left",
-        looks,
-        row="placement",
-        column="title",
-        axes=axes | {"xticks": sorted(table["eps"].unique())},
-        draw=_draw,
-        more=lambda axis, _: axis.axhline(1, color="0.5", linestyle="--", linewidth=0.8),
-        rows_named=[f"E in {place}" for place in dict.fromkeys(table["placement"])],
-        width=PAGE,
-        height=1.9,
-        note=f"mean ± std of {table['seed'].nunique()} networks; dotted: what the last layer sees",
-    )
+    of_grid: dict[str, Any] = {
+        "axes": labelled(r"$\epsilon$", "NC1 out / in", "xy", xticks=sorted(table["eps"].unique())),
+        "more": lambda axis, _: axis.axhline(1, color="0.5", linestyle="--", linewidth=0.8),
+        "rows_named": [f"E in {place}" for place in dict.fromkeys(table["placement"])],
+        "note": f"mean ± std of {table['seed'].nunique()} networks; dotted: what the last layer sees",
+    }
+    rows = pd.concat([table, seen])
+    return facets(rows, "eps", "left", looks, row="placement", column="title", draw=_draw, height=1.9, **of_grid)
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
@@ -162,27 +152,22 @@ def _claim(name: str, scheme: str, deepest: bool, value: str = "left", place: st
     )
 
 
-TENTH = "The paper says that E stays; a tenth is left for how exactly networks end."
+STAYS = "The paper says that E stays; a tenth is left for how exactly networks end."
+TENTH: dict[str, Any] = {"bound": between(0.9, 1.1), "owner": "paper", "origin": "ours", "reason": STAYS}
 CLAIMS = (
     _claim(
         "constant",
         CONTROL,
         deepest=False,
         statement="With two linear layers a block and a constant penalty, networks leave a small perturbation as it is",
-        bound=between(0.9, 1.1),
-        owner="paper",
-        origin="ours",
-        reason=TENTH,
+        **TENTH,
     ),
     _claim(
         "uniform",
         "rn2 uniform",
         deepest=True,
         statement="With every penalty at λ/L, deep networks leave a small perturbation as it is",
-        bound=between(0.9, 1.1),
-        owner="paper",
-        origin="ours",
-        reason=TENTH,
+        **TENTH,
     ),
     _claim(
         "seen",
@@ -197,13 +182,12 @@ CLAIMS = (
         reason="The paper counts what is gained without E as of order λ ε². Where E lies in the space of the classes "
         "it is of order ε² whatever λ is, since ridge regression cannot fit it. In a run before, losses had halved.",
     ),
-    Claim(
+    derived_claim(
         id="collapse-perturbed-leaves",
         statement="Where theorems let deep networks collapse, they remove a perturbation that the control leaves",
         quantity=f"NC1 of the last features over that of the first, ε ≥ {LARGE:g}, mean over networks, over that of "
         f"{_name(CONTROL)}, or over 1 where that is less",
         bound=at_most(HALF),
-        owner="derived",
         origin="ours",
         reason="Theorems 4.3 and 4.6 with squared error let scatter vanish from first to last layer; half of what the "
         "control leaves is removal that no scheme which leaves a perturbation as it is can show.",

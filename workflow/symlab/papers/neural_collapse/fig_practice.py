@@ -7,13 +7,13 @@ from functools import partial
 
 import pandas as pd
 
-from symlab.papers.neural_collapse.evidence import RUNS, SAMPLES, networks, slopes
-from symlab.plotting.style import PAGE, Style
+from symlab.papers.neural_collapse.evidence import networks, our_claim, slopes
+from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
-from symlab.study.claim import Case, Claim, Found, Tables, below
-from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.claim import Case, Found, Tables, below
+from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 
 OPTIMIZERS = {"lbfgs": "at an optimum", "sgd": "SGD, minibatches", "adamw": "AdamW, minibatches"}
 VALUES = {"NC1": "NC1, training", "NC1_test": "NC1, test", "accuracy_test": "test accuracy"}
@@ -30,20 +30,15 @@ def trained(tables: Tables) -> pd.DataFrame:
 def practice_against_depth(tables: Tables, style: Style) -> Figure:
     """NC1 on training and on test samples and test accuracy against depth, a line an optimizer."""
     rows = trained(tables)
-    axes = {"xscale": "log", "xlabel": "depth L", "xticks": sorted(rows["L"].unique())}
+    options, ticks = {"unit": ("seed",), "band": False}, sorted(rows["L"].unique())
+    logs = {value: "x" if value.startswith("accuracy") else "xy" for value in VALUES}
     grid = [
-        Panel(
-            rows,
-            "L",
-            value,
-            axes | {"title": name} | ({} if value.startswith("accuracy") else {"yscale": "log"}),
-            options={"unit": ("seed",), "band": False},
-        )
+        Panel(rows, "L", value, labelled("depth L", "", logs[value], xticks=ticks, title=name), options=options)
         for value, name in VALUES.items()
     ]
     looks = assign_looks(list(dict.fromkeys(rows["label"])), style)
     note = f"mean ± std of {rows['seed'].nunique()} networks"
-    return draw_grid([grid], looks, width=PAGE, height=2.2, sharey="none", note=note)
+    return draw_grid([grid], looks, height=2.2, sharey="none", note=note)
 
 
 def slopes_in_practice(tables: Tables, value: str, optimizers: tuple[str, ...]) -> list[Found]:
@@ -73,28 +68,16 @@ FIGURES = (
 )
 
 
-def _claim(name: str, **texts: object) -> Claim:
-    quantity = "slope of log₁₀ of NC1 on log₁₀ L, mean over networks"
-    return Claim(
-        id=f"collapse-practice-{name}",
-        quantity=quantity,
-        bound=below(0),
-        owner="ours",
-        origin="ours",
-        tables=(RUNS, SAMPLES),
-        **texts,  # type: ignore[arg-type]
-    )
-
-
+_claim = partial(our_claim, bound=below(0), quantity="slope of log₁₀ of NC1 on log₁₀ L, mean over networks")
 CLAIMS = (
     _claim(
-        "test",
+        id="collapse-practice-test",
         statement="Deeper networks at an optimum are closer to collapse on test samples too",
         reason="The theorems are of training samples; a user asks of others.",
         measure=partial(slopes_in_practice, value="NC1_test", optimizers=("lbfgs",)),
     ),
     _claim(
-        "minibatches",
+        id="collapse-practice-minibatches",
         statement="Networks trained by minibatches are closer to collapse the deeper they are",
         reason="Section 5 asks whether gradient descent finds what optima have; a user trains by minibatches.",
         measure=partial(slopes_in_practice, value="NC1", optimizers=("sgd", "adamw")),
