@@ -36,6 +36,7 @@ CASES = {
     "mirrors": (MLP, MIRROR, SGD),
     # By SGD: AdamW takes full steps along gradients that are nothing but rounding, as those before a batch norm are.
     "batch norm": (NORMED, W, SGD),
+    "proximal": (MLP, W, {"l1": 0.01, **SGD}),
     "full batches": (MLP, W, {"batch_size": None, "epochs": 6}),
     "float64": (MLP, W, {"precision": "float64"}),
     "bf16": (MLP, W, {"precision": "bf16", **SGD}),

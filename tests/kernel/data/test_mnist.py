@@ -37,6 +37,13 @@ def test_random_split_partitions_all_images(tiny_mnist):
     np.testing.assert_array_equal(dataset.x_val[7], original(tiny_mnist, numbers(dataset.x_val)[7]))
 
 
+def test_official_split_keeps_the_test_files(tiny_mnist):
+    dataset = load(spec("official"), tiny_mnist)
+    assert sorted(np.concatenate([numbers(dataset.x_train), numbers(dataset.x_val)])) == list(range(200))
+    assert (len(dataset.x_train), len(dataset.x_val)) == (180, 20)
+    np.testing.assert_array_equal(numbers(dataset.x_test), np.arange(200, 250))
+
+
 def test_labels_stay_with_their_images(tiny_mnist):
     labels = [gzip.decompress((tiny_mnist / f"{n}-labels-idx1-ubyte.gz").read_bytes())[8:] for n in ("train", "t10k")]
     every = np.frombuffer(b"".join(labels), np.uint8)
@@ -55,6 +62,17 @@ def test_images_are_averaged_to_a_smaller_side(tiny_mnist):
     np.testing.assert_array_equal(halved.x_test[0], np.round(blocks))
     with pytest.raises(ValidationError, match="does not divide"):
         Mnist(source="mnist", side=5)
+
+
+def test_normalised_by_the_train_split(tiny_mnist):
+    dataset = load(spec(), tiny_mnist)
+    pixels = dataset.x_train.astype(np.float64) / 255
+    assert dataset.mean == pytest.approx(pixels.mean(), rel=1e-12)
+    assert dataset.std == pytest.approx(pixels.std(), rel=1e-12)
+    x, _ = dataset.split("test")
+    expected = (dataset.x_test / 255 - pixels.mean()) / pixels.std()
+    assert x.dtype == np.float32
+    np.testing.assert_allclose(x, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("layout", ["subfolder", "decompressed"])

@@ -153,6 +153,14 @@ def test_a_weak_access_to_a_direction_is_expensive_and_not_infinite() -> None:
     torch.testing.assert_close(C2, torch.tensor([[2.0, 1 + weak**-2], [1 + weak**2, 2.0]], dtype=torch.float64))
 
 
+def test_the_costs_depend_on_the_span_of_the_basis_only() -> None:
+    layer = Layer("w_asymmetric", m=9, d=20, k=5, seed=0)
+    whole = realization_costs(*layer.parts)
+    turned = torch.linalg.qr(torch.randn(5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
+    for U in (layer.U @ turned, layer.U @ turned * 2):
+        torch.testing.assert_close(realization_costs(*layer.parts[:3], U), whole, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("n_hidden", [0, 1, 4, 5, 11])
 def test_few_hidden_inputs_take_a_shortcut_with_the_same_result(n_hidden: int) -> None:
     layer = Layer("standard", m=6, d=24, k=5, seed=n_hidden)
@@ -200,6 +208,12 @@ def test_swapping_neurons_of_a_standard_layer_is_free() -> None:
     assert not swap_costs(C2).any()
     order = torch.randperm(10, generator=torch.Generator().manual_seed(0))
     assert permutation_sensitivity(C2, order) == pytest.approx(0)
+
+
+def test_the_path_for_d_of_one_agrees_with_the_general_one() -> None:
+    layer = Layer("residual", m=12, d=12, k=5, seed=4)
+    ones = torch.ones_like(layer.W_eff)
+    torch.testing.assert_close(realization_costs(*layer.parts), realization_costs(layer.W_eff, layer.F, ones, layer.U))
 
 
 def test_a_swap_of_far_apart_centres_keeps_the_digits_of_small_weights() -> None:

@@ -566,6 +566,16 @@ def test_the_mlp_has_its_known_spec(norm, activation):
     assert [point.axes for point in spec.points["hidden2"]] == [(None, "hidden2")]
 
 
+def test_names_of_parameters_are_no_operations():
+    layers = {"empty": nn.Linear(6, 5), "relu": nn.ReLU(), "new_zeros": nn.Linear(5, 3)}
+    module = nn.Sequential()
+    for name, layer in layers.items():
+        module.add_module(name, layer)
+    axes = trace(module, torch.zeros(2, 6)).spec.axes
+    (group,) = {axis for each in axes.values() for axis in each} - {None}
+    assert axes["empty.weight"] == (group, None) and axes["new_zeros.weight"] == (None, group)
+
+
 def test_axes_of_packed_attention(traced_networks):
     path = "blocks.0.attention"
     spec = traced_networks("vit, unbind")[3].spec

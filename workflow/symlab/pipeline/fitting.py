@@ -73,8 +73,8 @@ def check_study(study: Study, sources: Mapping[str, Source], where: str) -> None
             study.points(experiment)
         except UserError as error:
             raise UserError(f"{where}.{experiment.key} is not allowed: {error}") from None
-        for dataset in study.datasets() if experiment.datasets else []:
-            for grid in study.grids(experiment):
+        for grid in study.grids(experiment) if experiment.datasets else []:
+            for dataset in dict.fromkeys(point["dataset"] for point in grid.points(study.datasets())):
                 if (misfit := grid.misfit_with(sources[dataset])) is not None:
                     raise UserError(f"{where}.{experiment.key} on data set {dataset}: {misfit}.")
     given = set(study.tables())

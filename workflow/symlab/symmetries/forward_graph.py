@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Calls of a part of the forward pass in another mode.
 MODES = {"wrap_with_set_grad_enabled", "wrap_with_autocast"}
 DROPOUTS = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
+NEW_MEMORY = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def _without_composites(program: ExportedProgram) -> ExportedProgram:
 
 def _zero_new_memory(graph: fx.Graph) -> None:
     """Have memory hold 0 before it is written: what lies there differs by process, and may drown what is written."""
-    for node in [node for node in graph.nodes if "empty" in operation(node)]:
+    for node in [node for node in graph.nodes if node.op == "call_function" and operation(node) in NEW_MEMORY]:
         with graph.inserting_after(node):
             zeroed = graph.call_function(torch.ops.aten.zero.default, (node,))
         zeroed.meta = dict(node.meta)
