@@ -42,15 +42,28 @@ def test_parts_of_the_file_stay(tmp_path: Path) -> None:
     x, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
     parts = {"x_train": x[:20], "y_train": y[:20], "x_test": x[20:25], "y_test": y[20:25]}
     with_val = load(source(tmp_path, **parts, x_val=x[25:], y_val=y[25:, None]), None)
-    np.testing.assert_array_equal(with_val.x_val, x[25:].astype(np.float32))
+    np.testing.assert_allclose(with_val.x_val, x[25:] - x[:20].mean(), atol=1e-6)
     np.testing.assert_array_equal(with_val.y_val, y[25:].astype(np.float32))
     assert (with_val.task, with_val.n_classes, with_val.image) == ("regression", 1, None)
-    assert with_val.mean == pytest.approx(x[:20].mean()) and with_val.std == pytest.approx(x[:20].std())
+    assert with_val.mean == pytest.approx(0, abs=1e-6) and with_val.std == pytest.approx(x[:20].std())
     without = load(source(tmp_path, **parts), None)
     assert (len(without.y_train), len(without.y_val)) == (18, 2)
-    np.testing.assert_array_equal(without.x_test, x[20:25].astype(np.float32))
     held = np.concatenate([without.x_train, without.x_val])
-    np.testing.assert_array_equal(held[np.lexsort(held.T)], (t := x[:20].astype(np.float32))[np.lexsort(t.T)])
+    held, given = held[np.argsort(held[:, 0])], x[np.argsort(x[:20, 0])]
+    shift = (given - held).mean()
+    np.testing.assert_allclose(held + shift, given, atol=1e-6)
+    np.testing.assert_allclose(without.x_test + shift, x[20:25], atol=1e-6)
+
+
+def test_numbers_far_from_0_keep_their_digits(tmp_path: Path) -> None:
+    """Float32 knows 1e6 to 0.06 alone."""
+    x, y = 1e6 + rng.standard_normal((50, 2)), np.arange(50) % 2
+    dataset = load(
+        source(tmp_path, x_train=x[:40], y_train=y[:40], x_test=x[40:], y_test=y[40:], x_val=x[40:], y_val=y[40:]), None
+    )
+    for part, rows in (("train", x[:40]), ("test", x[40:])):
+        wanted = (rows - x[:40].mean()) / x[:40].std()
+        np.testing.assert_allclose(dataset.split(part)[0], wanted, atol=1e-5)
 
 
 def test_grey_images_need_no_axis_of_channels(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from symlab.batches import Inputs
 from symlab.symmetries.actions import Action, find_actions, find_planes
 from symlab.symmetries.completeness import Dimensions, dimensions
-from symlab.symmetries.proof import general_passes
+from symlab.symmetries.proof import GAINS, general_passes
 from symlab.symmetries.propagation import alike_value
 from symlab.symmetries.trace import Traced
 
@@ -43,7 +43,7 @@ def dimensions_of(
         x: many inputs.
         module, traced, like, actions, seed: as of ``actions_of``, and what that gave.
     """
-    forward = general_passes(module, traced, x, like, seed)[0]
+    (forward,) = general_passes(module, traced, x, like, seed, gains=GAINS[:1])
     outer = {name for group in forward.spec.groups.values() for name in group.within}
     found: dict[str, Dimensions] = {}
     for group in forward.spec.free:

@@ -51,7 +51,11 @@ def load(spec: File, data_dir: Path | None) -> Dataset:
             f"{spec.path} has images of {shape}, with channels last; write x.transpose(0, 3, 1, 2), channels first."
         )
     parts, image, n_classes = _parts(arrays, spec), spec.image, spec.n_classes
-    samples: dict[str, Any] = {f"x_{name}": _inputs(x, spec.path) for name, (x, _) in parts.items()}
+    # Float32 has few digits left of numbers far from 0. Images keep their black, which is 0.
+    train = parts["train"][0]
+    numbers = image is None and train.dtype.kind in "fiu" and train.dtype != np.uint8
+    centre = train.mean(dtype=np.float64) if numbers else 0.0
+    samples: dict[str, Any] = {f"x_{name}": _inputs(x, centre, spec.path) for name, (x, _) in parts.items()}
     targets = _targets({name: y for name, (_, y) in parts.items()}, spec, n_classes)
     samples |= {f"y_{name}": y for name, y in targets.items()}
     mean, std = mean_and_std(samples["x_train"], channels=1 if image is None else image[0])
@@ -81,10 +85,13 @@ def _parts(arrays: dict[str, np.ndarray], spec: File) -> dict[str, tuple[np.ndar
     return parts | {"train": (x[train], y[train]), "val": (x[val], y[val])}
 
 
-def _inputs(x: np.ndarray, path: str) -> Shaped[np.ndarray, "n d"]:
+def _inputs(x: np.ndarray, centre: float, path: str) -> Shaped[np.ndarray, "n d"]:
     if x.dtype.kind not in "fiu":
         raise UserError(f"{path} has inputs of type {x.dtype}; write them as uint8 pixels or as real numbers.")
-    return np.ascontiguousarray(x.reshape(len(x), math.prod(x.shape[1:])), None if x.dtype == np.uint8 else np.float32)
+    rows = x.reshape(len(x), math.prod(x.shape[1:]))
+    if x.dtype == np.uint8:
+        return np.ascontiguousarray(rows)
+    return np.subtract(rows, centre, dtype=np.float64).astype(np.float32)
 
 
 def _targets(y: dict[str, np.ndarray], spec: File, n_classes: int | None) -> dict[str, np.ndarray]:

@@ -32,6 +32,7 @@ def general_passes(
     like: State,
     seed: int = 0,
     of_constant: Callable[[Tensor], Value] = constant_value,
+    gains: Sequence[float] = GAINS,
 ) -> list[Evaluated]:
     """Forward passes of a few inputs in float64 at states in general position, large and small.
 
@@ -39,8 +40,9 @@ def general_passes(
         module: the network that was traced.
         like: a state of it, by all names, near which the states are drawn.
         of_constant: as of ``Propagation``.
+        gains: how large each state is, see ``general_position``.
     """
-    first, *others = (general_position(module, like, seed + n, gain) for n, gain in enumerate(GAINS))
+    first, *others = (general_position(module, like, seed + n, gain) for n, gain in enumerate(gains))
     forward = traced.evaluated(first, x, True, of_constant)
     with torch.no_grad():
         return [forward, *map(forward.at, others)]
