@@ -1,11 +1,12 @@
 """Descents in the plane: what is exact on a mirror, and how fast they leave it where they start beside it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.settings import Lines
+from symlab.papers.mirror_symmetry.settings import Lines, SmallNetworks
 from symlab.papers.mirror_symmetry.small.lines import LOSSES, descend_along_mirrors
 from symlab.papers.mirror_symmetry.small.on_mirrors import (
     ADAM,
@@ -15,7 +16,7 @@ from symlab.papers.mirror_symmetry.small.on_mirrors import (
     Rotation,
     descend_from_mirrors,
 )
-from symlab.papers.mirror_symmetry.small.theorem_1 import theorem_1_in_numbers
+from symlab.seeds import torch_generator
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +74,41 @@ def test_gradients_on_mirrors_are_those_of_autograd():
     torch.testing.assert_close((found["u"], found["w"]), expected)
 
 
-def test_theorem_1_and_equations_2_and_6_hold_in_numbers():
-    rows = theorem_1_in_numbers(Job("s")).set_index("part")
+@pytest.fixture(scope="module")
+def small(experiment):
+    settings = SmallNetworks(d=3, samples=20, steps=40, gamma_over_critical=[0.5, 0.8, 0.9, 1.1, 2.0], seeds=2)
+    return experiment("mirror_symmetry.small_networks", settings)
+
+
+def test_small_networks_descend_with_decay_and_their_hessian_is_in_blocks_of_the_mirrors(small):
+    norms = small["mirror_decay.csv"].set_index(["seed", "gamma_over_critical"])["norm"]
+    drawn = torch_generator("study", "tanh", 1)
+    x = torch.randn(20, generator=drawn, dtype=torch.float64)
+    y = x + 0.5 * torch.randn(20, generator=drawn, dtype=torch.float64)
+    start = torch.randn(6, generator=drawn, dtype=torch.float64)
+    for share in (0.5, 2.0):
+        theta = (0.3 * start / start.norm()).requires_grad_()
+        # At 0 the Hessian is -mean(xy) between u and w, and the critical gamma half of its size.
+        decay = 2 * share * (x * y).mean().abs().item() / 2
+        optimizer = torch.optim.SGD([theta], lr=0.1, weight_decay=decay)
+        for _ in range(40):
+            optimizer.zero_grad()
+            ((torch.tanh(x[:, None] * theta[3:]) @ theta[:3] - y).square().mean() / 2).backward()
+            optimizer.step()
+        assert norms[1, share] == pytest.approx(theta.norm().item(), rel=1e-9)
+    H = {
+        name: rows.pivot(index="i", columns="j", values="value").to_numpy()
+        for name, rows in small["mirror_hessian.csv"].groupby("basis")
+    }
+    blocks = small["mirror_hessian.csv"].query("basis == 'mirrors' and j == 0")["block"].to_numpy()
+    assert pd.Series(blocks).value_counts(sort=False).tolist() == [4, 4, 4, 12]
+    apart = blocks[:, None] != blocks
+    assert np.abs(H["mirrors"][apart]).max() < 1e-12 < 1e-2 < np.abs(H["random"][apart]).max()
+    np.testing.assert_allclose(*(np.linalg.eigvalsh(each) for each in H.values()), atol=1e-12)
+
+
+def test_theorem_1_and_equations_2_and_6_hold_in_numbers(small):
+    rows = small["mirror_theorem.csv"].set_index("part")
     apart = (rows["measured"] - rows["predicted"]).abs()
     share = apart / rows["predicted"].abs()
     assert (share["gamma_0"] < 1e-6).all() and (share["gamma_1"] < 1e-4).all() and (share["eq_6"] < 1e-3).all()

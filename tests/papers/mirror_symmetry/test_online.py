@@ -27,7 +27,8 @@ from symlab.papers.mirror_symmetry.online.product_sgd import (
     predict_shares,
     step_sgd,
 )
-from symlab.papers.mirror_symmetry.settings import Edges, OnlineRank, Sparsity
+from symlab.papers.mirror_symmetry.settings import AdamSparsity, Edges, OnlineRank, Sparsity
+from symlab.seeds import numpy_rng
 
 D, RATES = 6, np.array([0.01, 0.03])
 
@@ -182,6 +183,21 @@ def test_adam_is_pytorchs(samples):
     for place, beta1 in enumerate((0.0, 0.9)):
         expected = descend(loss, start, 0.01, len(x), torch.optim.Adam, betas=(beta1, 0.999))
         np.testing.assert_allclose(weights[:, place], expected, atol=1e-12)
+
+
+def test_the_table_of_adam_is_that_of_each_run_alone(experiment):
+    settings = AdamSparsity(d=4, sigma=0.5, beta1=[0.9, 0.0], lr=[0.02, 0.004], seeds=2, steps=1000)
+    rows = experiment("mirror_symmetry.adam", settings)["mirror_adam.csv"].set_index(["seed", "beta1", "lr"])
+    assert len(rows) == 8
+    start = numpy_rng("study", "adam", "start", 1).normal(0, 0.5, (2, 1, 4))
+    drawn = draw_samples([numpy_rng("study", "adam", "samples", 1)], 1000, 1, 4, 0.5)
+    for beta1, lr in ((0.0, 0.02), (0.9, 0.004)):
+        weights = start.copy()
+        step_with_adam(weights, Adam(weights, np.array([beta1]), 0.999), np.array([lr]), drawn)
+        u, w = weights[:, 0]
+        found = rows.loc[1, beta1, lr]
+        assert found["excess"] == pytest.approx(((u * w - 0.25) ** 2).sum(), rel=1e-9)
+        assert found[["below_3", "below_6"]].tolist() == [np.mean(np.abs(u * w) < below) for below in (1e-3, 1e-6)]
 
 
 def test_means_over_batches_are_drawn_from_their_joint_law():

@@ -15,7 +15,8 @@ from symlab.papers.saddle_to_saddle.chain import origin_of
 from symlab.papers.saddle_to_saddle.fig_02_circle import trend_p_value
 from symlab.papers.saddle_to_saddle.optimal_speed import descend, random_directions
 from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, certify_speed, polygon, rank_one_speed
-from symlab.papers.saddle_to_saddle.settings import DataSpeeds, Polygons
+from symlab.papers.saddle_to_saddle.settings import DataSpeeds, NearRankOne, Polygons
+from symlab.seeds import torch_generator
 from symlab.training.fastest_neuron import fastest_neuron
 
 ANGLES = torch.linspace(0, 2 * math.pi, 721, dtype=torch.float64)
@@ -129,6 +130,31 @@ def test_speeds_on_data_begin_with_that_of_one_neuron(experiment):
     origin = origin_of(dataset, 4, 50)
     one = fastest_neuron(origin.X, origin.G)[0]
     assert table.loc[table["L"] == 2, "speed"].max() == pytest.approx(one, rel=1e-3)
+
+
+def test_inputs_near_rank_one_have_the_speed_and_the_bound_of_proposition_3_3(experiment):
+    """Where X = u v^T, |u| = |v| = 1, the fastest network hands u on whole, and its speed is |G v|."""
+    settings = NearRankOne(noise=[1e-9, 0.02], seeds=2, d=3, n=6, width=4, runs=6, steps=400)
+    rows = experiment("saddle_escape.near_rank_one", settings)["near_rank_one.csv"].set_index(["noise", "seed"])
+    ratios = [
+        f"{letter}_{layer}"
+        for letter, first, last in ("A13", "B02", "D12")
+        for layer in range(int(first), int(last) + 1)
+    ]
+    assert list(rows.columns[2:]) == ratios
+    drawn = torch_generator("study", "near rank one", 1)
+    u, v, E, G = (torch.randn(*size, generator=drawn, dtype=torch.float64) for size in ((3, 1), (1, 6), (3, 6), (2, 6)))
+    v = (v / v.norm()).abs()
+    plain = rows.loc[1e-9, 1]
+    assert plain["speed"] == pytest.approx(float((G @ v.T).norm()), rel=1e-4)
+    X = u.abs() @ v / u.norm() + 0.02 * E / E.norm()
+    near = rows.loc[0.02, 1]
+    s = np.linalg.svd(X.numpy(), compute_uv=False)
+    assert near["B_0"] == pytest.approx((s[1:] ** 2).sum() / (s**2).sum(), rel=1e-9)
+    lost = 0.02 * float(G.norm())
+    assert near["bound"] == pytest.approx(8 * lost / (near["speed"] - lost))
+    assert (plain[ratios] < 1e-6).all() and 1e-6 < near[ratios].max() < near["bound"]
+    assert abs(near["speed"] - plain["speed"]) < lost
 
 
 def test_the_trend_is_that_of_other_software():
