@@ -42,6 +42,10 @@ def study(**changes):
     return parse({f"{DIGITS}.{key}": value for key, value in changes.items()}).studies["digits"]
 
 
+def mirrored(mirror):
+    return {"scheme": {"name": "dcs", "mirrors": {"*": mirror}}}
+
+
 # Key, value, and words of the sentence besides the key and the value, or in their place where they begin with the key.
 WRONG = [
     ("device", "tpu", "cuda"),
@@ -86,6 +90,17 @@ WRONG = [
     (f"{STUDENTS}.width", {}, f"unknown key {STUDENTS}.width", "widths"),
     (f"{STUDENTS}.widths.d", 3, f"{STUDENTS}.widths", "d = 3", "M = 4"),
     (f"{STUDENTS}.overlap.draws", 5, "100"),
+    (f"{STUDENTS}.widths", {"M": 4, "d": 4, "ratio": [0.1]}, "without neurons; raise ratio"),
+    (f"{STUDENTS}.widths.M", 1, f"{STUDENTS}.widths is not allowed: M = 1 has no barriers"),
+    ("studies.origin.saddle_escape.polygons.N", [7], "N = 7 is not an even divisor of 720"),
+    ("studies.collapse.neural_collapse.runs.L", [3, 2], "studies.collapse.neural_collapse.runs is", "L must rise"),
+    ("studies.collapse.dataset", GONE, "runs needs data; add studies.collapse.dataset"),
+    (f"{DIGITS}.variants.w.sweep", {"scheme.sigma_F": ["a/b"]}, "scheme.sigma_F lists 'a/b'", "a folder's name"),
+    (f"{DIGITS}.variants.w.sweep", {"scheme.name.x": [1]}, "names 'scheme.name.x', but 'name' holds no keys"),
+    (f"{DIGITS}.variants.w", mirrored({"P": "blocks"}), "scheme.mirrors.*", "kind blocks needs block"),
+    (f"{DIGITS}.variants.w", mirrored({"P": "matrix"}), "kind matrix needs file"),
+    (f"{DIGITS}.variants.w", mirrored({"P": "rows", "axis": 0}), "kind rows takes no axis"),
+    (f"{DIGITS}.variants.w", mirrored({"P": "pairs", "pairs": [[0, 1], [1, 2]]}), "a neuron stands in two pairs"),
 ]
 MISSING = [f"{DIGITS}.{key}" for key in ("network", "recipe", "recipe.epochs", "seeds", "variants")]
 
@@ -199,6 +214,11 @@ def test_data_that_an_experiment_cannot_read_are_told_before_any_job(source, exp
         return
     with pytest.raises(UserError, match=rf"studies\.own\.{re.escape(experiment)} on data set own: .*{reason}"):
         parse(changes)
+
+
+def test_measures_that_a_scheme_has_no_formula_for_are_refused():
+    with pytest.raises(UserError, match=rf"{DIGITS}\.theory, variant w: the moments of D under scheme.name = dcs are"):
+        study(theory={}, **{"variants.w": {"scheme": {"name": "dcs", "mirror": "rows"}}})
 
 
 def test_errors_name_the_file():

@@ -7,6 +7,7 @@ from symlab.artifacts import read_header, write_tensors
 from symlab.data import SOURCES, Coherence, Digits, Gmm, load
 from symlab.data.dataset import Dataset, covariance, mean_and_std, normalise, open_dataset, save
 from symlab.data.folder import resolve_data_dir
+from symlab.data.samples import pooled_samples
 from symlab.errors import UserError
 
 
@@ -221,3 +222,23 @@ def test_data_dir_config_first_then_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("SYMLAB_DATA", str(tmp_path / "gone"))
     with pytest.raises(UserError, match=r"gone.*SYMLAB_DATA"):
         resolve_data_dir(None)
+
+
+def test_samples_are_the_first_of_each_class_and_pixels_means_of_squares():
+    x, y = np.arange(6 * 16, dtype=np.float32).reshape(6, 16), np.array([0, 1, 1, 0, 0, 1])
+    parts = {"x_val": x[:0], "x_test": x[:2] + 1, "y_test": y[:2]}
+    dataset = small(x_train=x, y_train=y, **parts, n_classes=2, image=(1, 4, 4))
+    chosen, labels = pooled_samples(dataset, per_class=2)
+    assert labels.tolist() == [0, 1, 1, 0] and chosen[:, 0].tolist() == [0, 16, 32, 48]
+    assert len(pooled_samples(dataset, samples=5)[0]) == 5
+    # Means of the squares of side 2 of an image that counts its pixels row by row.
+    corners = np.array([2.5, 4.5, 10.5, 12.5])
+    pooled, _ = pooled_samples(dataset, 2, scaled=False, split="test")
+    np.testing.assert_allclose(pooled, [corners + 1, corners + 17])
+    scaled, _ = pooled_samples(dataset, 2, samples=3)
+    expected = np.concatenate([corners + 16 * place for place in range(3)])
+    np.testing.assert_allclose(scaled.flatten(), (expected - expected.mean()) / expected.std(ddof=1), rtol=1e-5)
+    with pytest.raises(UserError, match="pool = 3 averages pixels"):
+        pooled_samples(dataset, 3)
+    with pytest.raises(UserError, match="a class has only 3"):
+        pooled_samples(dataset, per_class=4)

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from symlab import UserError, align, diagnose, merge, trace
+from symlab import UserError, align, collapse, diagnose, merge, trace
 from symlab.own.report import coverage
 
 
@@ -62,6 +62,55 @@ def test_align_refuses_a_compiled_script_in_a_sentence_too():
     network = torch.jit.script(plain())
     with pytest.raises(UserError, match="which hides its operations"):
         align(network, plain(), plain(), torch.randn(9, 4))
+
+
+class Described(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = plain()
+
+    def forward(self, x, scale):
+        return self.layers(x * scale)
+
+
+class Tokens(nn.Module):
+    """A layer on tokens, of which the last one's is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.readout = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.readout(self.layer(x)[:, -1])
+
+
+X, Y = torch.randn(9, 4), torch.arange(9) % 2
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: align(plain(), plain(), plain(), {"y": Y}), "holds targets, but no 'x'"),
+        (lambda: align(Described(), Described(), Described(), {"x": X, "scale": X[:5]}), "have 9 and 5 samples"),
+        (lambda: align(nn.ReLU(), {"w": X}, {"w": X}, X), "ReLU has no weights that could be aligned"),
+        (lambda: align(plain(), plain(), plain(), None), "activations are compared on inputs: give them as data"),
+        (lambda: diagnose(plain(), plain(), plain(), None), "needs inputs to compute the network at"),
+        (
+            lambda: merge(plain(), [plain(), plain()], method="weight", repair=True, traced=trace(plain(), X)),
+            "REPAIR needs inputs",
+        ),
+        (lambda: collapse(Tokens(), (X[:, None].expand(-1, 3, -1), Y), token=3, layers=["layer"]), "token is 3, but"),
+    ],
+)
+def test_what_cannot_be_asked_of_networks_or_data_is_told(ask, words):
+    with pytest.raises(UserError, match=words):
+        ask()
+
+
+def test_a_file_of_weights_that_holds_none_is_told(tmp_path):
+    save_file({}, tmp_path / "empty.safetensors")
+    with pytest.raises(UserError, match=r"empty\.safetensors holds no tensors"):
+        align(plain(), tmp_path / "empty.safetensors", plain(), X)
 
 
 class Summing(nn.Module):

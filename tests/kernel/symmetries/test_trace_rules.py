@@ -710,6 +710,23 @@ def test_positions_that_are_used_as_numbers_stay(function, n_enters, expected):
     assert sizes(check(module.requires_grad_(False), X)) == expected
 
 
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda m, h: torch.zeros_like(h).scatter(1, torch.topk(h.sin(), 2)[1], h), "another size than the positions"),
+        (lambda m, h: torch.topk(h, 6)[1].scatter(1, h[:, :1].long() * 0, 0) * h, "positions to be written over"),
+        (lambda m, h: h.view(-1, 2, 3).diagonal(1, 1, 2), "main diagonal of squares"),
+        (lambda m, h: h.repeat_interleave(torch.tensor([1, 2, 1, 1, 1, 1]), 1, output_size=7), "repeats that are no"),
+        (lambda m, h: torch.topk(h, 3)[1].sort(1)[0] * 1.0, "positions of several dimensions"),
+    ],
+)
+def test_forms_of_operations_without_a_rule_are_told_and_keep_their_axes(function, told):
+    with torch.no_grad():
+        n_enters = function(None, torch.randn(2, 6)).flatten(1).shape[1]
+    spec = check(Net(lambda m, h: function(m, h).to(h).flatten(1), n_enters=n_enters), X)
+    assert sizes(spec) == {} and any(told in sentence for sentence in spec.unsupported), spec.unsupported
+
+
 def test_the_experts_of_two_routers_are_not_told_apart_by_one():
     """Hidden units that two routings bring together may be renumbered only alike for all experts."""
 

@@ -80,7 +80,9 @@ def _sentence(
     if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?e[+-]?\d+", value):
         return f"{place} = {value!r} is text in YAML; write the number as {float(value):g}."
     shown = f" = {value!r}" if not isinstance(value, dict) else ""
-    return f"{place}{shown} is not allowed: {reason[0].lower()}{reason[1:].rstrip('.')}."
+    # Words begin small within a sentence; M and m, of one letter, are two sizes.
+    reason = reason[0].lower() + reason[1:] if reason[1:2].islower() else reason
+    return f"{place}{shown} is not allowed: {reason.rstrip('.')}."
 
 
 def _path(block: Any, loc: Iterable[int | str], missing: bool) -> list[str]:
