@@ -21,6 +21,7 @@ import functools
 import importlib
 import json
 import math
+import re
 import sys
 import warnings
 
@@ -274,6 +275,24 @@ def test_a_claim_is_not_run_without_a_table(paper, claim):
         for lacking in ({}, {name: given[name].head(0)}):
             rest = {each: given[each] for each in claim.tables if each != name}
             assert verdicts(evaluate_claim(claim, rest | lacking)) == {"not run"}
+
+
+@functools.cache
+def kept_thresholds():
+    """(claim, threshold) of every row of finished runs."""
+    tables = [read_table(path)[["claim", "threshold"]] for path in sorted(REFERENCE.glob("*/claims.csv"))]
+    return {(row.claim, row.threshold) for row in pd.concat(tables).itertuples()}
+
+
+@each_claim
+def test_a_threshold_is_that_of_its_words_and_of_finished_runs(paper, claim):
+    """So that none moves unseen, once there are values that it decides of."""
+    told = list(map(float, re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", claim.bound.text.partition("(")[0])))
+    ends = [end for end in dict.fromkeys((claim.bound.low, claim.bound.high)) if math.isfinite(end)]
+    assert ends == pytest.approx(told, rel=1e-3)
+    assert claim.bound.strict == bool(re.match("above|below", claim.bound.text)) or len(ends) > 1
+    kept = {threshold for name, threshold in kept_thresholds() if name == claim.id}
+    assert not kept or claim.bound.text in kept, "Judge the finished runs anew: python -m symlab.pipeline.rejudge."
 
 
 def verdicts_of_few(paper, claim):
