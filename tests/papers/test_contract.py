@@ -11,7 +11,8 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
   for each of these claims, with the numbers of units, the noise and the sizes of a run;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
 
-What they measure on it is worked out in planted.py, and to the last digit kept in ``values.json`` of each room.
+What they measure on it is worked out in planted.py, and to the last digit kept in ``values.json`` of each room, beside
+what its pictures hold (pictures.py).
 Claims are judged on the story with each measured number changed by up to a thousandth, so that no two units, layers or
 moments are alike. Where they are to measure something else, write their values down anew with
 ``python -m tests.papers.test_contract --store``, and say why they changed.
@@ -38,21 +39,16 @@ from symlab.pipeline.docs import REFERENCE
 from symlab.pipeline.ledger import COLUMNS, claims_of, evaluate_claim, group_claims, row_of
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.pipeline.telling import Told, cases_at
-from symlab.plotting.style import Style, apply_style
+from symlab.plotting.style import apply_style
 from symlab.study.card import At, Sentence
 from symlab.study.claim import bootstrap_error, statistic_of
 
+from .pictures import STYLE, draw, held_by
 from .planted import PLANTED, ROUGHLY
 from .planted import SPOILED as WHERE_SPOILED
 from .stories import APART, BY_ID, CARDS, CLAIMS, HERE, judged, judged_where_spoiled, room, spoiled, story_of, with_few
 
-# A room with a test_figures.py draws every figure of its card there, and reads more from them.
-FIGURES = [
-    (paper, figure)
-    for paper in PAPERS
-    if not (HERE / paper.slug.replace("-", "_") / "test_figures.py").exists()
-    for figure in paper.figures
-]
+FIGURES = [(paper, figure) for paper in PAPERS for figure in paper.figures]
 SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in (*paper.headline, *paper.found)] + [
     (paper, drawing.seen)
     for paper in PAPERS
@@ -65,7 +61,6 @@ MADE = {
     *TABLES,
     *(name for maker in (*MEASURES.values(), *EXPERIMENTS.values()) for name in maker.outputs),
 }
-STYLE = Style()
 
 each_claim = pytest.mark.parametrize(("paper", "claim"), CLAIMS, ids=lambda each: getattr(each, "id", ""))
 each_figure = pytest.mark.parametrize(("paper", "figure"), FIGURES, ids=lambda each: getattr(each, "id", ""))
@@ -313,32 +308,34 @@ def test_a_claim_about_few_networks_says_what_it_did_when_it_was_written_down(pa
 
 
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize(
-    ("paper", "figure"), [(p, f) for p in PAPERS for f in p.figures], ids=lambda each: getattr(each, "id", "")
-)
+@each_figure
 def test_a_figure_of_few_networks_is_drawn_or_says_what_it_lacks(paper, figure, count):
     tables = with_few(room(paper).story(paper.number(figure.id)), count)
-    draw = next(each.draw for each in importlib.import_module(figure.module).FIGURES if each.id == figure.id)
+    drawing = next(each for each in importlib.import_module(figure.module).FIGURES if each.id == figure.id)
     try:
         with apply_style(STYLE):
-            draw(tables, STYLE)
+            drawing.draw(tables, STYLE)
     except UserError as error:
         assert str(error).endswith(".")
 
 
 @each_figure
 def test_a_figure_is_drawn_from_its_story_and_says_what_is_seen(paper, figure):
+    """The picture is the one that somebody looked at when what it holds was written down."""
     drawings = {each.id: each for each in importlib.import_module(figure.module).FIGURES}
     assert figure.id in drawings, f"{figure.module} draws no {figure.id}: add it to FIGURES there."
     drawing, tables = drawings[figure.id], room(paper).story(paper.number(figure.id))
     before = dict(rcParams)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with apply_style(STYLE):
-            drawn = drawing.draw(tables, STYLE)
+        drawn = draw(paper, figure)
+        held = held_by(drawn)
         drawn.canvas.draw()
     assert plt.get_fignums() == [] and dict(rcParams) == before
     assert drawn.axes and drawing.title and drawing.caption
+    kept = values_kept(paper.slug)["pictures"].get(paper.number(figure.id))
+    assert kept is not None and held[:2] == kept[:2], "Look at the picture, and write down what it holds: see above."
+    assert held[2] == pytest.approx(kept[2], abs=2e-3), "Look at the picture, and write down what it holds: see above."
     if not isinstance(drawing.seen, Sentence):  # whose cases are looked for below
         seen = drawing.seen(tables) if drawing.seen else "Nothing."
         assert len(seen) > 1 and seen.endswith(".") and "nan" not in seen
@@ -387,5 +384,6 @@ if __name__ == "__main__":
         values = {paper.number(claim.id): as_kept(paper, claim) for claim in claims_of(paper)}
         few = {paper.number(claim.id): verdicts_of_few(paper, claim) for claim in claims_of(paper)}
         values["with few networks"] = few
+        values["pictures"] = {paper.number(figure.id): held_by(draw(paper, figure)) for figure in paper.figures}
         lines = (f"{json.dumps(name)}: {json.dumps(kept, ensure_ascii=False)}" for name, kept in values.items())
         kept_values(paper).write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -85,6 +85,24 @@ def test_counts_are_those_of_the_singular_values_of_the_target_times_the_covaria
     assert found.loc[between, "above_band"].tolist() == [(sigma > gamma - band).sum() for gamma in between]
 
 
+def test_ranks_are_counts_of_the_singular_values_of_plain_descent(experiment):
+    """At decays so close that a threshold off by a factor of two counts otherwise at some of them."""
+    gammas = torch.linspace(0.3, 1.5, 25).double()
+    settings = SMALL.model_copy(update={"gammas": gammas.tolist(), "steps": 400})
+    found = experiment("mirror_symmetry.factorization", settings)["mirror_factors.csv"]
+    found = found[(found["labels"] == LABELS[0]) & (found["step"] == 400)]
+    A, S, w, u, _ = posed(LABELS[0])
+    w, u, decay = w.expand(25, -1, -1), u.expand(25, -1, -1), gammas[:, None, None]
+    for _ in range(400):
+        slope = (w @ u - A) @ S
+        w, u = (w - 0.02 * (slope @ u.mT + decay * w), u - 0.02 * (w.mT @ slope + decay * u))
+    sigma = torch.linalg.svdvals(w @ u)
+    shares = sigma / sigma[:, :1]
+    assert ((shares > 1e-3) & (shares < 2e-3)).any() and ((shares > 5e-4) & (shares < 1e-3)).any()
+    assert found["rank"].tolist() == ((shares > 1e-3) & (sigma > 1e-6)).sum(1).tolist()
+    assert found["zero_rank"].tolist() == (sigma > 1e-6).sum(1).tolist()
+
+
 def test_a_minimum_of_zero_has_no_singular_value_to_measure_gaps_by(experiment):
     settings = Factorization(gammas=[0.1, 40.0], d=4, n=20, steps=80, seeds=1)
     rows = experiment("mirror_symmetry.factorization", settings)["mirror_factors.csv"].set_index("gamma")
