@@ -216,6 +216,24 @@ def test_data_that_an_experiment_cannot_read_are_told_before_any_job(source, exp
         parse(changes)
 
 
+RESNET = {"name": "layernorm_resnet", "depth": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dataset": "blobs", "recipe.augment": {}, "figures": []}, r"variants\.w: recipe\.augment flips and crops"),
+        ({"variants.w.scheme.name": "w_asymmetric_heads", "variants.w.scheme.heads": 3}, r"heads = 3, .* no attention"),
+        ({"network": RESNET, "variants": {"a": {"scheme": {"name": "standard"}}}}, "a chain of linear maps, which lay"),
+    ],
+)
+def test_parts_of_a_study_that_do_not_go_together_are_told(changes, words):
+    config = change({f"{DIGITS}.{key}": value for key, value in changes.items()})
+    config["datasets"]["blobs"] = {"source": "gmm", "k": 2, "sigma_sep": 1}
+    with pytest.raises(UserError, match=words):
+        parse_config(config)
+
+
 def test_measures_that_a_scheme_has_no_formula_for_are_refused():
     with pytest.raises(UserError, match=rf"{DIGITS}\.theory, variant w: the moments of D under scheme.name = dcs are"):
         study(theory={}, **{"variants.w": {"scheme": {"name": "dcs", "mirror": "rows"}}})
@@ -282,6 +300,18 @@ def test_specs_hold_what_was_asked_for_and_no_default():
     assert found.settings["matching"].spec() == {"n_random": 10}
     # A default that is written out is the default.
     assert study(**{"recipe.batch_size": 64}).training_spec("w_sigma_F1", 0) == spec
+
+
+def test_networks_of_one_kind_at_one_data_set_share_a_shape_and_are_told_once():
+    variants = {
+        "a": {"scheme": {"name": "standard"}},
+        "b": {"scheme": {"name": "syre", "sigma_F": 1}},
+        "c": {"scheme": {"name": "standard"}, "network": {"widths": [8, 8]}},
+    }
+    found = study(variants=variants, figures=[])
+    shapes = [found.variants[name].shape for name in "abc"]
+    assert shapes[0] == shapes[1] != shapes[2] and set(found.shapes()) == set(shapes)
+    assert found.about().count("32") == 2 and found.about().count("8") >= 2
 
 
 def test_a_raised_revision_enters_the_spec(monkeypatch):

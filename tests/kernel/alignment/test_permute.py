@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symlab.alignment.forward import outputs
-from symlab.alignment.permute import AlignmentError, check_alignment, permute
+from symlab.alignment.permute import AlignmentError, _changed, check_alignment, permute
 from symlab.networks import MLP, build
 from symlab.symmetries.symmetry_spec import Group, SymmetrySpec, identity, inverse, random_permutations
 from symlab.symmetries.trace import trace
@@ -101,6 +101,26 @@ def test_permutations_that_are_not_bijections_are_refused(pi):
     module = build(MLP(name="mlp", widths=[3]), 2, 2)
     with pytest.raises(AlignmentError, match="not a bijection"):
         permute(module.state_dict(), trace(module, torch.zeros(2, 2)).spec, {"hidden1": np.array(pi)})
+
+
+def test_outputs_beside_those_of_samples_are_compared_as_wholes():
+    """A table of another length and a number that a network returns too are no samples that could have changed."""
+
+    class Telling(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(4, 5), torch.nn.Linear(5, 2)
+
+        def forward(self, x):
+            return self.last(self.first(x).relu()), self.last.weight.sum(1), self.last.bias.sum()
+
+    module, x = Telling(), torch.randn(7, 4)
+    spec = trace(module, x).spec
+    state = dict(module.state_dict())
+    permuted = permute(state, spec, random_permutations(spec, np.random.default_rng(0)))
+    assert _changed(module, state, permuted, x) == 0
+    moved = {**permuted, "last.bias": permuted["last.bias"] + 1}
+    assert _changed(module, state, moved, x) == 7
 
 
 def test_missing_groups_are_refused():
