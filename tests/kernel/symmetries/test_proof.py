@@ -39,6 +39,12 @@ def test_a_scale_of_a_neuron_of_relu_is_proven(passes):
     assert proven(passes, scaled(3.0, 1 / 3.0)) < 1e-14
 
 
+def test_what_is_told_is_the_most_that_any_pass_changes_by(passes):
+    move = scaled(3.0, (1 + 1e-11) / 3.0)
+    changes = [each.change(move(each.state)) for each in passes]
+    assert min(changes) < 0.9 * max(changes) and proven(passes, move) == max(changes)
+
+
 @pytest.mark.parametrize("move", [scaled(-1.0, -1.0), scaled(2.0, 1.0), scaled(1 + 1e-8, 1.0)])
 def test_what_changes_outputs_is_not(passes, move):
     assert proven(passes, move) is None

@@ -57,6 +57,11 @@ def test_theorems_are_measured_in_every_layer_and_depend_on_the_block_by_their_d
         "network_gaps.csv": n_layers * 2,
         "tail_energy.csv": n_layers * 4,
     }
+    # What the first layer reads is the data, which no mask of the network has a part in; fresh masks have it nowhere.
+    deviations, gaps = tables["gram_deviation.csv"], tables["network_gaps.csv"].query("gap == 'out'")
+    deep = deviations["layer"] > 1
+    assert ((deviations["assumption"] != "") == (deep & (deviations["masks"] == "own"))).all() and not deep.all()
+    assert (gaps["assumption"].str.contains("U depends on F") == (gaps["layer"] > 1)).all()
     pd.testing.assert_frame_equal(tables["network_gaps.csv"], other["network_gaps.csv"])
     assert not tables["sensitivity.csv"].equals(other["sensitivity.csv"])
 
