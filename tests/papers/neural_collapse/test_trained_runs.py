@@ -164,6 +164,12 @@ def test_whitened_patches_are_a_linear_map_of_patches_with_equal_variances():
     patches = torch.randn(500, 4, 8, generator=generator) @ mixing + 3
     images = patches.unflatten(1, (2, 2)).unflatten(3, (2, 2, 2)).permute(0, 3, 1, 4, 2, 5).flatten(1)
     white, tested = whiten(images, images[:9], (2, 2))
+    with pytest.raises(UserError, match="patch = 3 does not cut the images, of 32 inputs"):
+        whiten(images, images, (2, 3))
+    # Images of any form where the first layer reads all pixels; equal ones stay so.
+    wide, _ = whiten(patches.flatten(1)[:, :30], images[:9, :30])
+    torch.testing.assert_close(torch.cov(wide.T), torch.eye(30), rtol=0, atol=0.02)
+    assert not whiten(torch.ones(5, 6), torch.ones(2, 6))[0].any()
     torch.testing.assert_close(tested, white[:9])
     again = white.unflatten(1, (2, 2, 2, 2, 2)).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(0, 2)
     torch.testing.assert_close(again.mean(0), torch.zeros(8), rtol=0, atol=1e-4)

@@ -92,7 +92,7 @@ def slopes(
     within: bool = True,
     several: Callable[[pd.Series], float] = slope,
 ) -> Cases:
-    """Least-squares slope of log10 of each value on log10 L in each lineage, over its depths at an optimum.
+    """Least-squares slope of log10 of each value on log10 L, or ``several``, in each lineage over depths at an optimum.
 
     A case a setting and value, a unit a lineage; one that has fewer than four depths has no slope.
 

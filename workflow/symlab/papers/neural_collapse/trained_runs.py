@@ -17,6 +17,7 @@ from torch.func import functional_call
 from symlab.artifacts import Tensors
 from symlab.data.dataset import Dataset
 from symlab.data.samples import pooled_samples
+from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.papers.neural_collapse.growth import grow, pad
@@ -43,6 +44,7 @@ FIRST = 2
 """Times the effort of deeper ones that networks which others grow from have: theirs is the longest way."""
 RIDGE = 1e-3
 """Share of the mean variance that is added to each variance before inputs are divided by their roots."""
+TINY = 1e-30
 
 
 @dataclass(frozen=True)
@@ -127,13 +129,13 @@ def samples_of(grid: OnSamples, dataset: Dataset) -> Samples:
         mean, std = (x.mean(), x.std()) if grid.pool > 1 else (0, 1)
         x, x_test = (x - mean) / std, (x_test - mean) / std
     elif dataset.image is not None:
-        channels, patch = dataset.image[0], grid.patch if isinstance(grid, Runs) else None
-        x, x_test = whiten(x, x_test, (channels, patch or math.isqrt(x.shape[1] // channels)))
+        patch = grid.patch if isinstance(grid, Runs) else None
+        x, x_test = whiten(x, x_test, None if patch is None else (dataset.image[0], patch))
     return Samples(x, y, x_test, y_test, dataset.n_classes)
 
 
 def whiten(
-    x: Float[Tensor, "n i"], x_test: Float[Tensor, "m i"], patch: tuple[int, int]
+    x: Float[Tensor, "n i"], x_test: Float[Tensor, "m i"], patch: tuple[int, int] | None = None
 ) -> tuple[Float[Tensor, "n i"], Float[Tensor, "m i"]]:
     """Images whose pixels, or those of all patches, have mean 0 and nearly the identity as their covariance in ``x``.
 
@@ -141,22 +143,32 @@ def whiten(
     comes there in half the iterations.
 
     Args:
-        patch: channels, and the side of what the first layer reads.
+        patch: channels and side of the parts that the first layer reads; None where it reads all at once.
+
+    Raises:
+        UserError: patches do not fill the images.
     """
-    (channels, side), whole = patch, math.isqrt(x.shape[1] // patch[0])
-    count = whole // side
+    channels, side = patch or (1, 1)
+    count, left = divmod(math.isqrt(x.shape[1] // channels), side)
+    if patch is not None and (left or channels * (side * count) ** 2 != x.shape[1]):
+        raise UserError(f"patch = {side} does not cut the images, of {x.shape[1]} inputs, into equal squares.")
 
     def cut(images: Tensor) -> Tensor:
+        if patch is None:
+            return images.double()
         parts = images.double().unflatten(1, (channels, count, side, count, side))
         return parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(0, 2)
 
     def joined(parts: Tensor) -> Tensor:
+        if patch is None:
+            return parts.float()
         images = parts.unflatten(0, (-1, count, count)).unflatten(3, (channels, side, side))
         return images.permute(0, 3, 1, 4, 2, 5).flatten(1).float()
 
     mean, covariance = cut(x).mean(0), torch.cov(cut(x).T)
     variances, axes = torch.linalg.eigh(covariance)
-    to_one = axes * (variances + RIDGE * variances.mean()).rsqrt() @ axes.T
+    # Where all images are equal they stay so, at 0.
+    to_one = axes * (variances + RIDGE * variances.mean()).clamp(min=TINY).rsqrt() @ axes.T
     return joined((cut(x) - mean) @ to_one), joined((cut(x_test) - mean) @ to_one)
 
 
@@ -191,7 +203,7 @@ def minimise_depth(
     name = "_".join(map(str, (dataset, grid.network, grid.pre_norm, grid.loss, grid.by_depth, L)))
     earlier = {} if before is None else {n: torch.from_numpy(a) for n, a in _states(before).items()}
     steps = 0 if earlier else grid.steps
-    first = grid.grown and after == 0
+    first = grid.grown and after == 0 and len(grid.L) > 1
     iterations = max((FIRST if first else 1) * grid.effort // L, 1)
     key = (job.study, name)
     lineages = Descent(
