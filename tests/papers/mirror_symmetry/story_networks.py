@@ -23,9 +23,11 @@ def key(scheme="standard", decay=0.0):
         "target_nu": np.nan,
     }
     kinds = {"hadamard": "products", "independent": "products, independent", "proximal": "proximal SGD"}
-    kind = (kinds | {"weights": "products, weights alone decayed"}).get(scheme, "plain")
+    kinds |= {"weights": "products, weights alone decayed", "plain_weights": "plain, weights alone decayed"}
+    kind = kinds.get(scheme, "plain")
     fields |= {"trained_as": kind, "budget": 20_000 * decay}
-    named = {"independent": "hadamard", "weights": "hadamard", "proximal": "standard"}.get(scheme, scheme)
+    named = {"independent": "hadamard", "weights": "hadamard", "proximal": "standard", "plain_weights": "standard"}
+    named = named.get(scheme, scheme)
     return fields | {"variant": f"{scheme}_{decay:g}", "scheme": named, "mask_seed": 0, "weight_decay": decay}
 
 
@@ -75,7 +77,7 @@ def pairs():
 
 
 SCHEMES = (("standard", 0.0), ("hadamard", 0.0), ("standard", 1e-3), ("hadamard", 1e-3), ("independent", 1e-3))
-SCHEMES += (("proximal", 1e-3), ("weights", 1e-3))
+SCHEMES += (("proximal", 1e-3), ("weights", 1e-3), ("plain_weights", 1e-3))
 VANISHED = 0.954
 
 
