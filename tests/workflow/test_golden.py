@@ -32,6 +32,17 @@ BIASES_BEFORE_NORMS = {"rtol": 1e-3, "atol": 1e-3}
 ONE_SAMPLE = {"accuracy": {"rtol": 0, "atol": 0.01}, "_pp": {"rtol": 0, "atol": 1}}
 
 
+def decided(name, table):
+    """Rows that no near tie decides: which permutation weights alone choose in networks with such biases, rounding does.
+
+    On an Intel Xeon it was another than on an AMD EPYC. By activations, and in networks without norms, it is the same.
+    """
+    if name.parts[0] != "norms":
+        return table
+    by_weights = (table.get("matching") == "weight") | (table.get("permutation") == "weight")
+    return table[~by_weights].reset_index(drop=True)
+
+
 def tolerance(name, column):
     for part, of_one in ONE_SAMPLE.items():
         if column.endswith(part):
@@ -48,6 +59,8 @@ def test_tables_are_as_they_were(finished_run, name):
     there = read_table(GOLDEN / name).drop(columns="time_s", errors="ignore")
     here = read_table(finished_run.results / name.parent / "tables" / name.name)
     assert len(here) == len(there)
+    there, here = decided(name, there), decided(name, here)
+    assert len(here) == len(there) > 0
     for column in there:
         # Whole numbers may be written as such or not (sigma_F: 0 or 0.0).
         pd.testing.assert_series_equal(here[column], there[column], check_dtype=False, **tolerance(name, column))

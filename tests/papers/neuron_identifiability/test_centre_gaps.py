@@ -120,7 +120,7 @@ def test_the_slope_of_a_power_is_its_exponent() -> None:
     assert not np.isfinite(slope(pd.Series([1.0, 0.0], index=[2.0, 4.0])))
 
 
-def test_an_experiment_needs_data_of_known_subspaces(experiment):
+def test_each_data_set_has_draws_of_its_own(experiment):
     U = orthonormal(16, 2).numpy().astype("float32")
     datasets = {
         "a": SimpleNamespace(extras={"U": U}, provenance={}),
@@ -132,5 +132,3 @@ def test_an_experiment_needs_data_of_known_subspaces(experiment):
     # Each data set has draws of its own, whose names hold the tuple of the study and the data set.
     F = sample_fixed(16, 8, 1.0, 0.5, ("study", "centres", "b"), "centres", 8, 1)
     assert table["gamma_out"].iloc[-1] == centre_gap(F @ torch.from_numpy(U).double())
-    with pytest.raises(UserError, match="which digits is not"):
-        experiment("centre_gaps", chosen, Job("study", datasets={"digits": SimpleNamespace(extras={}, provenance={})}))
