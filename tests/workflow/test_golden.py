@@ -33,7 +33,7 @@ ONE_SAMPLE = {"accuracy": {"rtol": 0, "atol": 0.01}, "_pp": {"rtol": 0, "atol": 
 
 
 def decided(name, table):
-    """Rows that no near tie decides: which permutation weights alone choose in networks with such biases, rounding does.
+    """Rows that no near tie decides: in networks with such biases rounding decides which permutation weights choose.
 
     On an Intel Xeon it was another than on an AMD EPYC. By activations, and in networks without norms, it is the same.
     """
