@@ -201,6 +201,7 @@ LISTED = {"source": "coherence", "embedding": "exact_copy", "t": 2}
         (LISTED, "neural_collapse.runs", "classes"),
         (LISTED, "mirror_symmetry.sparse_networks", "classes"),
         ({"source": "imdb", "context": 8}, "mirror_symmetry.sparse_networks", "8 inputs"),
+        ({"source": "imdb", "context": 9}, "mirror_symmetry.sparse_networks", "9 inputs"),
         ({"source": "digits"}, "centre_gaps", "subspace"),
         (LISTED, "centre_gaps", None),
         ({"source": "digits"}, "mirror_symmetry.sparse_networks", None),
@@ -237,6 +238,12 @@ def test_parts_of_a_study_that_do_not_go_together_are_told(changes, words):
 def test_measures_that_a_scheme_has_no_formula_for_are_refused():
     with pytest.raises(UserError, match=rf"{DIGITS}\.theory, variant w: the moments of D under scheme.name = dcs are"):
         study(theory={}, **{"variants.w": {"scheme": {"name": "dcs", "mirror": "rows"}}})
+
+
+def test_data_that_a_grid_does_not_name_need_not_fit_it():
+    grid = {"network": "rn1", "dataset": "digits", "L": [2], "per_class": 3}
+    study = {"dataset": ["digits", "own"], "neural_collapse": {"runs": grid}}
+    assert parse({"datasets.own": LISTED, "studies.own": study}).studies["own"].datasets() == ["digits", "own"]
 
 
 def test_errors_name_the_file():

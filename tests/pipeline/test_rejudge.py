@@ -48,6 +48,13 @@ def test_a_claim_whose_table_is_gone_keeps_its_value_and_says_so(card, kept):
     assert told(rejudge(ledger, tables, "later", (paper,))) == told(ledger)
 
 
+def test_where_all_tables_are_kept_and_decide_nothing_any_more_the_claim_is_not_run(card, kept):
+    paper = card([claim("ridge", [], table="hardness.csv"), claim("here", [Measurement(0.5, 5, error=0.1)])])
+    tables = {"s": {name: pd.DataFrame({"x": [1.0]}) for name in ("a.csv", "hardness.csv")}}
+    ledger = rejudge(kept, tables, papers=(paper,))
+    assert {name: verdict for name, (verdict, _) in told(ledger).items()} == {"ridge": "not run", "here": "held"}
+
+
 def test_rounding_changes_no_row_and_claims_that_were_not_run_add_none(card, kept):
     found = [Measurement(2.0 * (1 + 1e-14), 5, case="", error=0.1, detail="β = 1")]
     paper = card([claim("ridge", found, table="hardness.csv"), claim("here", found), claim("new", table="new.csv")])

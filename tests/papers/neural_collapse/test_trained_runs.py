@@ -17,7 +17,15 @@ from symlab.papers.neural_collapse.networks import EveryToken, WithoutBranches, 
 from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
 from symlab.papers.neural_collapse.run_tables import mixed_labels
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import SHARES, Descent, Samples, grown_well, objectives, whiten
+from symlab.papers.neural_collapse.trained_runs import (
+    SHARES,
+    Descent,
+    Samples,
+    grown_well,
+    minimise_depth,
+    objectives,
+    whiten,
+)
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
@@ -178,6 +186,21 @@ def test_whitened_patches_are_a_linear_map_of_patches_with_equal_variances():
     whole = torch.cat([patches.flatten(0, 1), torch.ones(2000, 1)], dim=1).double()
     solved = torch.linalg.lstsq(whole, again.double()).solution
     torch.testing.assert_close(whole @ solved, again.double(), rtol=0, atol=1e-4)
+
+
+def test_the_first_depth_takes_twice_the_effort_whatever_depths_follow(monkeypatch):
+    run, asked = Descent.run, []
+    monkeypatch.setattr(Descent, "run", lambda self, *a, **k: asked.append(self.iterations) or run(self, *a, **k))
+    grid = Runs(network="rn1", L=[2, 4], per_class=3, steps=2, seeds=1, effort=40, reference=0, by_depth="uniform")
+    job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
+    first = minimise_depth(grid, job, "digits", 2, 0)
+    assert asked[0] == 2 * 40 // 2
+    minimise_depth(grid.model_copy(update={"L": [2]}), job, "digits", 2, 0)
+    assert asked[2] == asked[0]
+    deeper = minimise_depth(grid, job, "digits", 4, 2, first)
+    assert asked[4] == 40 // 4
+    # Of networks without blocks the penalties at other depths are others, if all of them fall with depth.
+    assert deeper["without"] == minimise_depth(grid, job, "digits", 4, 0)["without"] < 0.9 * first["without"]
 
 
 @pytest.fixture(scope="module")

@@ -89,8 +89,8 @@ def _inputs(x: np.ndarray, centre: float, path: str) -> Shaped[np.ndarray, "n d"
     if x.dtype.kind not in "fiu":
         raise UserError(f"{path} has inputs of type {x.dtype}; write them as uint8 pixels or as real numbers.")
     rows = x.reshape(len(x), math.prod(x.shape[1:]))
-    if x.dtype == np.uint8:
-        return np.ascontiguousarray(rows)
+    if x.dtype == np.uint8 or not centre:
+        return np.ascontiguousarray(rows, None if x.dtype == np.uint8 else np.float32)
     return np.subtract(rows, centre, dtype=np.float64).astype(np.float32)
 
 

@@ -88,11 +88,12 @@ def align(
     """
     check_method(method, data, traced)
     check_group(group, method, learn)
+    check_counts(restarts=restarts)
     weights = {"A": A, "B": B}
     if learn:
         folder = A if isinstance(A, str | Path) else None
         weights[UNTRAINED] = untrained_weights(module, folder, seed) if untrained is None else untrained
-    models = load_models(module, weights, data, test=test, seed=seed, **options)
+    models = load_models(module, weights, data, scored_on=test, seed=seed, **options)
     return align_models(models, method, restarts, seed, traced, group, learn)
 
 
@@ -107,8 +108,6 @@ def align_models(
     learn: int = 0,
 ) -> Aligned:
     """As ``align``, of two networks that are loaded; a third one, untrained, if alignment is learned."""
-    check_group(group, method, learn)
-    check_counts(restarts=restarts)
     traced = traced_symmetries(models) if traced is None else traced
     network, spec = models.network, known_axes(traced.spec, models.network)
     traced = replace(traced, spec=spec)

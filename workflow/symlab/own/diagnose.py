@@ -19,7 +19,7 @@ from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.subspace import Covariance, principal_subspace
 from symlab.own.align import align_models, known_axes
 from symlab.own.aligned import Aligned
-from symlab.own.models import Models, load_models, shown, traced_symmetries
+from symlab.own.models import Models, check_counts, load_models, shown, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
 from symlab.products import fast_products
@@ -86,6 +86,7 @@ def diagnose(
     Raises:
         UserError: as ``symlab.align``; or weights do not have the form F + D * W.
     """
+    check_counts(restarts=restarts)
     models = load_models(module, {"A": A, "B": B}, data, seed=seed, **options)
     traced = traced_symmetries(models)
     traced = replace(traced, spec=known_axes(traced.spec, models.network))

@@ -157,7 +157,7 @@ def merge(
     averaging = Averaging(average, weights, layers or {}, scale, density, until, repair)
     averaging.check(len(states), base is not None)
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}
-    models = load_models(module, given, data, test=test, seed=seed, **options)
+    models = load_models(module, given, data, scored_on=test, seed=seed, **options)
     check_layers(averaging.layers, models.network.names)
     traced = traced_symmetries(models) if traced is None else traced
     traced = replace(traced, spec=known_axes(traced.spec, models.network))

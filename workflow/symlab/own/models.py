@@ -91,7 +91,7 @@ def load_models(
     weights: Mapping[str, Any],
     data: Any = None,
     *,
-    test: Any = None,
+    scored_on: Any = None,
     task: str | None = None,
     metric: Metric | str | None = None,
     samples: int | None = None,
@@ -107,7 +107,7 @@ def load_models(
         weights: by what messages call them, each a state dict, a module, or the path of a file or folder; empty for
             the module's own.
         data: as ``read_data`` takes them; None where nothing has to be computed.
-        test: further data, with targets, on which averages are scored.
+        scored_on: further data, with targets, on which averages are scored.
         task: "classification" or "regression"; by default what the targets' type says.
         metric: in their place a function of outputs and targets, lower is better, or ``pkg.module:function``.
         samples, seed: as many random samples of the data are used, and of the test data.
@@ -128,10 +128,10 @@ def load_models(
     beside = folder or (files[0].path if files else None)
     built = bare(load_module(module, beside)) if isinstance(module, str) else copied(bare(module))
     files = [as_in_memory(each, built) for each in files] or [weights_of(built, "the module")]
-    if test is not None and data is None:
+    if scored_on is not None and data is None:
         raise UserError("test is given without data: these match the networks, the test data score their averages.")
     given = None if data is None else read_data(data, built, samples, seed)
-    held = None if test is None else read_data(test, built, samples, seed, "--test")
+    held = None if scored_on is None else read_data(scored_on, built, samples, seed, "--test")
     built = with_plain_call(built, None if given is None else given.names)
     where = _device(built) if device is None else resolve_device(device, torch.get_num_threads())
     network = prepare(built, files, where)
@@ -148,7 +148,7 @@ def load_models(
     remarks = [*network.remarks, *ready.remarks]
     scored = None
     if held is not None:
-        name = _called(test, "test")
+        name = _called(scored_on, "test")
         held, _ = _checked_data(_as_named(held, given.names, name), network, states[:1], chosen, where, name)
         if held.y is None:
             raise UserError(f"{name} holds no targets y, but averages are scored on it.")

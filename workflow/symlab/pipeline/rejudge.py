@@ -45,7 +45,8 @@ def rejudge(
     """The ledger of a kept run by today's claims; claims that are gone since are left out.
 
     ``tables`` holds by study what is kept of its tables; what a study without any has are its rows. A row that its
-    study's tables no longer give says that it was judged earlier, ``judged`` (a commit, a date) when.
+    study's tables no longer give, since one is not kept, says that it was judged earlier, ``judged`` (a commit, a date)
+    when; where all are kept and no longer decide the claim, it is not run.
     """
     kept = kept.reindex(columns=COLUMNS)
     texts = [name for name in COLUMNS if name not in NUMBERS]
@@ -53,7 +54,9 @@ def rejudge(
     known = {claim.id: (paper, claim) for paper in papers for claim in claims_of(paper)}
     kept = kept[kept["claim"].isin(known)]
     fresh = _evaluate(kept, tables or {}, papers)
-    found = {(row["claim"], row["study"]) for row in fresh if row["verdict"] != NOT_RUN}
+    names_of = {study: set(of_study) for study, of_study in (tables or {}).items()}
+    whole = {(name, study) for name in known for study in names_of if {*known[name][1].tables} <= names_of[study]}
+    found = {at for row in fresh if (at := (row["claim"], row["study"])) in whole or row["verdict"] != NOT_RUN}
     rows = []
     for (name, study), of_claim in kept.groupby(["claim", "study"], sort=False):
         if (name, study) in found or (of_claim["verdict"] == NOT_RUN).all():

@@ -53,8 +53,9 @@ class Optimizer:
         self.add_penalties()
         for update in self.updates:
             update.step([tensor.grad for tensor in update.tensors], lr)
-        for tensor in self.shrunk:
+        if self.shrunk:
             by = lr * self.recipe.l1 / (1 - self.recipe.momentum)
+        for tensor in self.shrunk:
             tensor.sub_(tensor.clamp(-by, by))  # type: ignore[arg-type]
 
     @torch.no_grad()

@@ -23,6 +23,8 @@ def linear_floor(x: Float[Tensor, "n i"], y: Int[Tensor, " n"], K: int) -> tuple
     """
     ones = torch.cat([x.double(), torch.ones(len(x), 1, dtype=torch.float64)], 1)
     target = functional.one_hot(y, K).double()
-    fitted = ones @ torch.linalg.lstsq(ones, target, driver="gelsd").solution
+    # What x was rounded to is no dimension.
+    least = max(ones.shape) * torch.finfo(x.dtype).eps
+    fitted = ones @ torch.linalg.lstsq(ones, target, rcond=least, driver="gelsd").solution
     features = functional.layer_norm(fitted, (K,))
-    return int(torch.linalg.matrix_rank(ones)), float(within_over_between(features, y, K))
+    return int(torch.linalg.matrix_rank(ones, rtol=least)), float(within_over_between(features, y, K))

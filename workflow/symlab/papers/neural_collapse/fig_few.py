@@ -90,7 +90,8 @@ FIGURES = (
 CLAIMS = (
     our_claim(
         id="collapse-few-flat",
-        statement="Where samples are as few as the rank of the inputs, metrics of collapse hardly depend on depth",
+        statement="Where samples are as few as the rank of the inputs, metrics fall with depth by little of what "
+        "they do on enough",
         quantity="fall of the metric from the least depth to the greatest over that on enough samples, means over "
         "lineages",
         bound=between(-0.25, 0.25),

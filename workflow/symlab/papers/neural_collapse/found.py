@@ -71,8 +71,8 @@ FOUND = (
         {"control": at("collapse-2-control", value="NC1")},
     ),
     Sentence(
-        "After as many gradients, networks grown from shallower ones are {lower:%} as far above the least known loss "
-        "as networks trained from scratch.",
+        "After as many gradients, networks grown from shallower ones have {lower:%} of the loss over free features "
+        "that networks trained from scratch have.",
         {"lower": at("collapse-loss-grown")},
     ),
     Sentence(

@@ -23,8 +23,7 @@ class OnSamples(PointSettings):
     steps: Positive = Field(300, description="Steps of Adam from random weights, each on all samples.")
     effort: Positive = Field(
         4000,
-        description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2; twice as many of "
-        "networks from which others grow.",
+        description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2.",
     )
     seeds: Positive = Field(3, description="Networks of each point; their samples are the same.")
 
@@ -60,7 +59,10 @@ class Runs(OnSamples):
         "constant",
         description="constant: λ at every depth; uniform: λ / L; split: λ / L of hidden weights, λ of the last.",
     )
-    grown: bool = Field(True, description="Whether depths grow from one another; else all begin at random weights.")
+    grown: bool = Field(
+        True,
+        description="Whether depths grow from one another, the first with twice the effort; else from random weights.",
+    )
     optimizer: Literal["lbfgs", "sgd", "adamw"] = Field(
         "lbfgs",
         description="lbfgs: Adam, then L-BFGS. Controls, from random weights: sgd, which takes ``steps`` epochs of "

@@ -41,7 +41,7 @@ BATCH, MOMENTUM = 32, 0.9
 SHARES = (1 / 2, 1 / 8, 1 / 32, 1 / 128, 1 / 512)
 """What the second of two blocks has of the branch that they were: tried of each network when it grows."""
 FIRST = 2
-"""Times the effort of deeper ones that networks which others grow from have: theirs is the longest way."""
+"""Times the effort of deeper ones that the first depth of grown networks has: theirs is the longest way."""
 RIDGE = 1e-3
 """Share of the mean variance that is added to each variance before inputs are divided by their roots."""
 TINY = 1e-30
@@ -203,7 +203,7 @@ def minimise_depth(
     name = "_".join(map(str, (dataset, grid.network, grid.pre_norm, grid.loss, grid.by_depth, L)))
     earlier = {} if before is None else {n: torch.from_numpy(a) for n, a in _states(before).items()}
     steps = 0 if earlier else grid.steps
-    first = grid.grown and after == 0 and len(grid.L) > 1
+    first = grid.grown and after == 0
     iterations = max((FIRST if first else 1) * grid.effort // L, 1)
     key = (job.study, name)
     lineages = Descent(
