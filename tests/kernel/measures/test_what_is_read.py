@@ -4,15 +4,19 @@ What is not stated may be anything: statistics of batch norm from test inputs, c
 training accuracy would all show here. A new measure says here what it reads.
 """
 
+from collections import defaultdict
 from pkgutil import resolve_name
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from symlab.measures.job import Job
 from symlab.pipeline.registry import MEASURES
+from symlab.symmetries.stored_forward import store
+from symlab.symmetries.trace import trace
 from symlab.training.models import Models
 
 FIRST, LAST = 0, 3
@@ -42,15 +46,18 @@ READS = {
 }
 
 
-def run(name, models, splits):
-    """A measure's outputs, given those of the measures that it needs."""
+def run(name, models, splits, symmetries, made):
+    """A measure's outputs, given those of the measures that it needs; ``made`` holds what these networks have given."""
     measure = MEASURES[name]
-    needed = [*measure.needs, *measure.needs_if]
-    makers = {output: each for each in MEASURES.values() for output in each.outputs}
-    inputs = {output: run(makers[output].name, models, splits)[output] for output in needed}
-    settings = measure.settings(**SETTINGS.get(name, {}))
-    data = SimpleNamespace(split=splits.__getitem__, task="classification")
-    return resolve_name(measure.function)(models, data, settings, Job("study", "variant", "0", inputs=inputs))
+    if name not in made:
+        makers = {output: each.name for each in MEASURES.values() for output in each.outputs}
+        needed = [*measure.needs, *measure.needs_if]
+        inputs = {output: run(makers[output], models, splits, symmetries, made)[output] for output in needed}
+        settings = measure.settings(**SETTINGS.get(name, {}))
+        data = SimpleNamespace(split=splits.__getitem__, task="classification")
+        job = Job("study", "variant", "0", inputs=inputs, symmetries=symmetries)
+        made[name] = resolve_name(measure.function)(models, data, settings, job)
+    return made[name]
 
 
 def numbers(outputs):
@@ -72,25 +79,35 @@ def test_every_measure_says_what_it_reads():
 
 
 @pytest.fixture(scope="module")
-def plain(models, splits):
-    found = {}
-    return lambda name: found.setdefault(name, run(name, models, splits))
+def outputs(models, splits):
+    """What a measure gives; with all numbers of a split, or of a snapshot, changed."""
+    made = defaultdict(dict)
+    symmetries = store(trace(models.module(), torch.zeros(2, 4)))
+
+    def given(name, split=None, epoch=None):
+        bent, changed = dict(splits), models
+        if split is not None:
+            x, y = splits[split]
+            bent[split] = x * np.array([0.3, 2, 1, 1], dtype="float32") + 1, np.roll(y, 1)
+        if epoch is not None:
+            generator = np.random.default_rng(0)
+            tensors = {
+                key: tensor * float(generator.uniform(0.5, 1.5)) if key.startswith(f"{epoch}/linears") else tensor
+                for key, tensor in models.tensors.items()
+            }
+            changed = Models(tensors, models.header)
+        return run(name, changed, bent, symmetries, made[split, epoch])
+
+    return given
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 @pytest.mark.parametrize("name", MEASURES)
-def test_a_measure_reads_the_splits_that_it_states(name, split, models, splits, plain):
-    x, y = splits[split]
-    bent = (x * np.array([0.3, 2, 1, 1], dtype="float32") + 1, np.roll(y, 1))
-    assert same(plain(name), run(name, models, splits | {split: bent})) == (split not in READS[name][0])
+def test_a_measure_reads_the_splits_that_it_states(name, split, outputs):
+    assert same(outputs(name), outputs(name, split=split)) == (split not in READS[name][0])
 
 
 @pytest.mark.parametrize("epoch", [FIRST, LAST])
 @pytest.mark.parametrize("name", MEASURES)
-def test_a_measure_reads_the_snapshots_that_it_states(name, epoch, models, splits, plain):
-    generator = np.random.default_rng(0)
-    tensors = {
-        key: tensor * float(generator.uniform(0.5, 1.5)) if key.startswith(f"{epoch}/linears") else tensor
-        for key, tensor in models.tensors.items()
-    }
-    assert same(plain(name), run(name, Models(tensors, models.header), splits)) == (epoch not in READS[name][1])
+def test_a_measure_reads_the_snapshots_that_it_states(name, epoch, outputs):
+    assert same(outputs(name), outputs(name, epoch=epoch)) == (epoch not in READS[name][1])

@@ -1,5 +1,7 @@
 """Linear maps of neurons that change nothing: which are free, by hand, and that no others are claimed."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -197,14 +199,21 @@ def test_no_other_maps_are_free(name):
     assert {group: each.claimed for group, each in found.items()} == DIMENSIONS[name]
 
 
-def planted(module, x, group, seed):
-    """A network, and the same in another order and other bases."""
+@functools.cache
+def free_maps(name):
+    """A network's trace and maps, found once for all tests that plant some in it."""
+    module, x = drawn(name, 200)
     traced = trace(module, x[:4])
+    return traced, actions_of(module, traced, x[:4], module.double().state_dict())
+
+
+def planted(name, module, group, seed):
+    """A network, and the same in another order and other bases."""
+    traced, actions = free_maps(name)
     A = {
         entry: tensor.double() if tensor.is_floating_point() else tensor
         for entry, tensor in module.state_dict().items()
     }
-    actions = actions_of(module, traced, x[:4], A)
     generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     B = permute(A, traced.spec, random_permutations(traced.spec, rng))
     for action in actions:
@@ -223,8 +232,11 @@ def planted(module, x, group, seed):
 @pytest.mark.parametrize("name", [name for name, (_, kinds) in KINDS.items() if kinds])
 def test_planted_maps_and_permutations_are_undone(name, group, method):
     module, x = drawn(name, 200)
-    A, B = planted(module, x, group, 3)
-    found, plain = (align(module.double(), A, B, x, method, group=each) for each in (group, "permutation"))
+    A, B = planted(name, module, group, 3)
+    traced, _ = free_maps(name)
+    found, plain = (
+        align(module.double(), A, B, x, method, group=each, traced=traced) for each in (group, "permutation")
+    )
     assert found.reference is not None
     for entry, tensor in found.reference.items():
         torch.testing.assert_close(found.permuted[entry], tensor, atol=1e-8, rtol=1e-8)
@@ -234,8 +246,8 @@ def test_planted_maps_and_permutations_are_undone(name, group, method):
 
 def test_networks_merge_in_one_basis():
     module, x = drawn("vit", 200)
-    A, B = planted(module, x, "full", 3)
-    _, C = planted(module, x, "full", 4)
+    A, B = planted("vit", module, "full", 3)
+    _, C = planted("vit", module, "full", 4)
     merged = merge(module.double(), [A, B, C], x, group="full")
     module.load_state_dict(A)
     before = module(x.double())

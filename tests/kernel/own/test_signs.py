@@ -1,5 +1,7 @@
 """Signs of neurons: which are free, that they are found and matched, and that no others are."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -172,11 +174,18 @@ def drawn(name, seed=0):
     return module, torch.randn(shape)
 
 
+@functools.cache
+def free_signs(name):
+    """A network's trace and signs, found once for all tests."""
+    module, x = drawn(name)
+    traced = trace(module, x[:4])
+    return traced, signs_of(module, traced, x[:4], module.state_dict())
+
+
 @pytest.mark.parametrize("name", FREE)
 def test_free_signs_are_found_and_change_nothing_in_float64(name, filled_memory):
     module, x = drawn(name)
-    traced = trace(module, x[:4])
-    flips = signs_of(module, traced, x[:4], module.state_dict())
+    traced, flips = free_signs(name)
     expected = FREE[name][1]
     if expected is not None:
         weights = [{n for n in flip.turned if n.startswith("gain") or n.endswith("weight")} for flip in flips]
@@ -200,9 +209,8 @@ def test_free_signs_are_found_and_change_nothing_in_float64(name, filled_memory)
 @pytest.mark.parametrize("name", [name for name, (_, free) in FREE.items() if free != []])
 def test_planted_signs_and_permutations_are_undone(name):
     module, x = drawn(name)
-    traced = trace(module, x[:4])
+    traced, flips = free_signs(name)
     A = {entry: tensor.clone() for entry, tensor in module.state_dict().items()}
-    flips = signs_of(module, traced, x[:4], A)
     for seed in range(2):
         rng = np.random.default_rng(seed)
         B = permute(A, traced.spec, random_permutations(traced.spec, rng))
@@ -251,9 +259,8 @@ def test_columns_that_one_vector_alone_has():
 
 def test_three_networks_merge_up_to_their_signs():
     module, x = drawn("tanh")
-    traced = trace(module, x[:4])
+    traced, flips = free_signs("tanh")
     A = dict(module.state_dict())
-    flips = signs_of(module, traced, x[:4], A)
     copies = []
     for seed in (1, 2):
         rng = np.random.default_rng(seed)

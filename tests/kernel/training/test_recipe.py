@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import nn
 
 from symlab.errors import UserError
@@ -126,6 +127,13 @@ def test_proximal_steps_with_momentum_end_at_the_lasso_minimum():
         optimizer.step(recipe.lr)
     assert theta.tolist() == pytest.approx([0, 0.75, -0.25], abs=1e-6)
     assert theta[0] == 0
+
+
+@pytest.mark.parametrize("changes", [{"optimizer": "adamw"}, {"momentum": 1}])
+def test_soft_thresholds_need_steps_that_have_them(changes):
+    """Those of momentum 1 would be infinite."""
+    with pytest.raises(ValidationError, match="l1 goes with"):
+        Recipe(**{"optimizer": "sgd", "lr": 0.1, "l1": 0.25, "epochs": 1} | changes)
 
 
 @BOTH_WAYS

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from symlab.errors import UserError
-from symlab.networks.images import side_of
+from symlab.networks.images import cut, side_of
 from symlab.networks.layernorm_resnet import normalise
 
 POSITION_STD = 0.02
@@ -121,12 +121,7 @@ class CausalTransformer(nn.Module):
 
     def streams(self, x: Float[Tensor, "n i"], last: bool = False) -> list[Float[Tensor, "n c d"]]:
         """All tokens after the embedding and after each block, or after the last one the ``last`` alone."""
-        if self.grid is None:
-            tokens = self.embedding(x.long())
-        else:
-            patches = x.unflatten(1, self.grid).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
-            tokens = self.embedding(patches)
-        z = tokens + self.positions
+        z = self.embedding(x.long() if self.grid is None else cut(x, self.grid)) + self.positions
         streams = [normalise(z) if self.pre_norm else z]
         for number, block in enumerate(self.blocks, 1):
             streams.append(block(streams[-1], last and number == len(self.blocks)))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from symlab.errors import UserError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
 
 
 def side_of(network: str, n_inputs: int, channels: int) -> int:
@@ -20,3 +25,8 @@ def side_of(network: str, n_inputs: int, channels: int) -> int:
             f"samples have {n_inputs} numbers, which no such image has; set network.channels or use another data set."
         )
     return side
+
+
+def cut(x: Float[Tensor, "n i"], grid: tuple[int, ...]) -> Float[Tensor, "n p e"]:
+    """The patches of flat images, row by row, each flat: of a grid (channels, rows, patch, columns, patch)."""
+    return x.unflatten(1, grid).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)

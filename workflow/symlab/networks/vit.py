@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from symlab.networks.images import side_of
+from symlab.networks.images import cut, side_of
 
 EMBEDDING_STD = 0.02
 
@@ -73,8 +73,7 @@ class ViT(nn.Module):
         self.readout = nn.Linear(dim, n_outputs)
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
-        patches = x.unflatten(1, self.grid).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
-        tokens = self.patch_embedding(patches)
+        tokens = self.patch_embedding(cut(x, self.grid))
         x = torch.cat([self.class_token.expand(tokens.shape[0], -1, -1), tokens], dim=1) + self.positions
         for block in self.blocks:
             x = block(x)
