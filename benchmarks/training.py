@@ -31,6 +31,7 @@ SIZES, BATCH, STEPS = [784, 512, 512, 512, 10], 64, 200
 WIDE = MLP(name="mlp", widths=SIZES[1:-1])
 W_ASYMMETRIC = WAsymmetric(name="w_asymmetric", sigma_F=1.0, n_fixed=[64, 64, 64, 256])
 STANDARD = Standard(name="standard")
+MNIST_SCHEMES = {"W-asymmetric": W_ASYMMETRIC, "standard": STANDARD}
 
 
 def mnist_mlp_w_asymmetric() -> Ways:
@@ -47,7 +48,7 @@ def _mlp(scheme: Scheme) -> Ways:
     data = _samples(BATCH * STEPS, SIZES[0])
     return {
         "engine": _engine(WIDE, data, scheme, batch_size=BATCH),
-        "loop": lambda: _loop(_masked_mlp() if scheme is W_ASYMMETRIC else build(WIDE, 784, 10), data, BATCH),
+        "loop": lambda: _loop(masked_mlp() if scheme is W_ASYMMETRIC else build(WIDE, 784, 10), data, BATCH),
         "products": partial(_products, SIZES, BATCH, STEPS),
     }
 
@@ -134,7 +135,8 @@ def _products(sizes: list[int], batch: int, steps: int) -> None:
                 torch.mm(g, W)
 
 
-def _masked_mlp() -> nn.Module:
+def masked_mlp() -> nn.Module:
+    """The MNIST MLP with fixed weights as the main paper's code has it."""
     layers: list[nn.Module] = []
     for fan_in, fan_out, n_fixed in zip(SIZES, SIZES[1:], [64, 64, 64, 256], strict=False):
         layers += [_MaskedLinear(fan_in, fan_out, n_fixed)]

@@ -102,9 +102,8 @@ def test_training_is_the_cpu_s_up_to_rounding(device, replays, case):
     run, said = described(*CASES[case], samples()), []
     block = train_block(replace(run, device=device), REPLICAS, said.append)
     assert sum(replays) > 0
-    # Stacked convolutions may be the slower ones; that is timed.
-    if case != "convolutions":
-        assert any(line.endswith("stacks of up to 4 on the GPU") for line in said)
+    how = "side by side" if case == "convolutions" else "in a stack"
+    assert any(line.endswith(f"up to 4 {how} on the GPU") for line in said)
     assert_near(block, train_block(run, REPLICAS), 2e-2 if case == "bf16" else 1e-4)
 
 
@@ -115,8 +114,9 @@ def test_every_full_step_after_the_warm_up_is_replayed(device, replays):
     assert of_training == [False] * WARM_UP + [True] * 7 + [False] + [True] * 10 + [False]
 
 
-def test_training_goes_on_where_it_was_left(device, tmp_path, monkeypatch):
-    run, said = replace(described(MLP, W, {}, samples()), device=device), []
+@pytest.mark.parametrize("network", [MLP, None], ids=["in a stack", "side by side"])
+def test_training_goes_on_where_it_was_left(device, tmp_path, monkeypatch, network):
+    run, said = replace(described(network, W, {}, samples()), device=device), []
     whole = train_block(run, REPLICAS)
     first, second = (Checkpoints(tmp_path / "checkpoint", {"key": 0}, 0.0, said.append) for _ in range(2))
     write = first.after_step

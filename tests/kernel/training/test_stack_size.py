@@ -22,21 +22,21 @@ def test_the_stack_is_the_largest_even_one_that_fits(free, of_two):
     def fits(size):
         return size * of_two / 2 <= 0.8 * free
 
-    size = fitting(free, of_two)
+    size = fitting(free, of_two, LARGEST)
     assert size == 1 or (size % 2 == 0 and size <= LARGEST and fits(size))
     if size < LARGEST:
         assert not fits(size + 2 if size > 1 else 2)
 
 
 def test_sizes_of_a_few_gpus():
-    assert fitting(80 * GB, 4 * GB) == 32
-    assert fitting(80 * GB, 1) == LARGEST
-    assert fitting(10 * GB, 8 * GB) == 2
-    assert fitting(10 * GB, 9 * GB) == 1
+    assert fitting(80 * GB, 4 * GB, LARGEST) == 32
+    assert fitting(80 * GB, 1, 8) == 8
+    assert fitting(10 * GB, 8 * GB, LARGEST) == 2
+    assert fitting(10 * GB, 9 * GB, LARGEST) == 1
 
 
 class MadeUp:
-    """A trial that takes memory and time by the numbers given."""
+    """A trial that takes memory by the numbers given."""
 
     def __init__(self, gpu, R):
         self.gpu, self.R = gpu, R
@@ -46,13 +46,10 @@ class MadeUp:
             raise torch.cuda.OutOfMemoryError("made up")
         self.gpu["peak"] = max(self.gpu["peak"], self.gpu["each"] * self.R)
 
-    def seconds_per_step(self):
-        return self.gpu["alone_s"] if self.R == 1 else self.gpu["together_s"] * self.R
-
 
 @pytest.fixture
 def gpu(monkeypatch):
-    numbers = {"peak": 0, "each": 2 * GB, "alone_s": 1.0, "together_s": 0.5}
+    numbers = {"peak": 0, "each": 2 * GB}
     # Looking through all that the process of the tests holds takes half a second, and frees no made-up memory.
     monkeypatch.setattr(stack_size.gc, "collect", lambda: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
@@ -64,25 +61,18 @@ def gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "may_be_slower", "size"),
-    [
-        ({}, False, 32),
-        ({}, True, 32),
-        ({"together_s": 2.0}, True, 1),
-        ({"together_s": 2.0}, False, 32),
-        ({"each": 60 * GB}, True, 1),
-        ({"full": True}, False, 1),
-    ],
+    ("changes", "largest", "size"),
+    [({}, LARGEST, 32), ({}, 8, 8), ({"each": 60 * GB}, LARGEST, 1), ({"full": True}, LARGEST, 1)],
 )
-def test_measured_size(gpu, changes, may_be_slower, size):
+def test_measured_size(gpu, changes, largest, size):
     gpu |= changes
-    assert measured_stack_size(lambda R: MadeUp(gpu, R), may_be_slower, GPU) == size
+    assert measured_stack_size(lambda R: MadeUp(gpu, R), largest, GPU) == size
 
 
 def test_what_ran_out_of_memory_is_freed_before_a_single_network_is_set_up(gpu, monkeypatch):
     log = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: log.append("freed"))
-    assert measured_stack_size(lambda R: log.append("tried") or MadeUp(gpu | {"full": True}, R), False, GPU) == 1
+    assert measured_stack_size(lambda R: log.append("tried") or MadeUp(gpu | {"full": True}, R), LARGEST, GPU) == 1
     assert log == ["freed", "tried", "freed"]
 
 
