@@ -116,7 +116,7 @@ def mirror_sparse() -> Ways:
         constraint = constraint_of(structure, settings.width, x.shape[1])
         shapes = [constraint.shape, *(shape for shape, _ in constraint.rest(10))]
         start, *rest = (0.1 * torch.randn(shape, generator=drawn) for shape in shapes)
-        trained = Trained(method, constraint, start, settings.strengths, settings.lr, rest)
+        trained = Trained(method, constraint, start[None], settings.strengths, settings.lr, rest)
         for _ in range(settings.steps):
             rows = torch.randint(len(x), (settings.batch,), generator=drawn)
             trained.learn(x[rows], y[rows])

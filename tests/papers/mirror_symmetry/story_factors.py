@@ -129,8 +129,9 @@ def sparse():
     return pd.DataFrame(
         [
             {"dataset": "digits", "structure": structure, "seed": seed, "method": method, "strength": strength}
-            | {"share": share, "vanished": 0.0, "train": 99 - 40 * share**4 * (strength < 0.01)}
+            | {"repeat": repeat, "share": share, "vanished": 0.0, "train": 99 - 40 * share**4 * (strength < 0.01)}
             | {"test": 95 - 9 * share**4 * (method == PRUNED) + 0.1 * seed + 0.05 * seed * (method == PROXIMAL)}
+            for repeat in range(2)
             for structure in (ENTRIES, ROWS)
             for seed in range(3)
             for method in (FACTORS, PROXIMAL, PRUNED)
@@ -193,6 +194,7 @@ SPOILED = {
     "10-layers": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 4)),
     "sparse-proximal": (SPARSE, lambda t: t.assign(test=t["test"] - 3 * (t["method"] == FACTORS))),
     "sparse-pruned": (SPARSE, lambda t: t.assign(test=t["test"] - 20 * (t["method"] == FACTORS))),
+    "sparse-repeated": (SPARSE, lambda t: t.assign(test=t["test"] - 5 * (t["seed"] == 2) * t["repeat"])),
     "solvers-gap": (COURSE, lambda t: t.assign(gap=1e-3)),
     "solvers-support": (COURSE, lambda t: t.assign(f1=0.9)),
     "solvers-steps": (COURSE, lambda t: t.assign(gap=t["gap"].where(t["method"] != FACTORS, t["gap"] + 2e-4))),

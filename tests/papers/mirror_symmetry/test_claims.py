@@ -76,6 +76,15 @@ def test_the_permutation_test_counts_relabellings():
     assert np.isnan(permutation_p(np.array([1.0, np.nan]), np.array([0.0])))
 
 
+def test_the_permutation_test_of_zeros_and_ones_is_that_of_other_numbers():
+    """Of 252 ways to label five of ten networks, 26 have four or five of the five that learned; so have twice as many
+    learned in each."""
+    more, fewer = np.array([1.0, 1, 1, 1, 0]), np.array([1.0, 0, 0, 0, 0])
+    for alternative, p in (("greater", 26 / 252), ("less", 251 / 252)):
+        assert permutation_p(more, fewer, alternative) == pytest.approx(p)
+        assert permutation_p(2 * more, 2 * fewer, alternative) == pytest.approx(p)
+
+
 @pytest.mark.parametrize(("merged", "verdict"), [(0, "undecided"), (3, "held"), (-1, "failed")])
 def test_counts_of_merged_pairs_decide_where_they_differ(merged, verdict):
     """None in any network tells nothing; 6 networks of 3 pairs each against 6 of 0 to 1 do, either way."""

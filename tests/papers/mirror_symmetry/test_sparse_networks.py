@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.convex.sparse_networks import Trained, constraint_of, cosines, sparsify
+from symlab.papers.mirror_symmetry.convex.sparse_networks import Trained, beside, constraint_of, cosines, sparsify
 from symlab.papers.mirror_symmetry.settings import (
     BLOCKS,
     COSINES,
@@ -23,7 +23,7 @@ from symlab.papers.mirror_symmetry.settings import (
 )
 
 WIDTH, SIDE = 8, 4
-STRUCTURES = SparseNetworks.structures
+STRUCTURES = SparseNetworks().structures
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def start(constraint):
 
 @pytest.fixture
 def theta(constraint, start):
-    return constraint.start(start, 2)[0]
+    return constraint.start(start.repeat(2, *[1] * start.dim()))[0]
 
 
 def penalty(structure, theta):
@@ -81,7 +81,7 @@ def test_the_proximal_map_is_the_minimum_of_its_definition(structure, constraint
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_decay_of_factors_is_the_penalty_at_balanced_ones(structure, constraint, start, theta):
     """They start at theta; a step of no loss shrinks the product by 2 rate strength, what is free by nothing."""
-    trained = Trained(FACTORS, constraint, start, [0.0, 0.5], lr=0.1)
+    trained = Trained(FACTORS, constraint, start[None], [0.0, 0.5], lr=0.1)
     torch.testing.assert_close(constraint.scheme.compose(*trained.factors), theta)
     trained.step(torch.zeros_like(theta))
     smaller = torch.tensor([1.0, 0.95**2])[:, None, None]
@@ -91,7 +91,7 @@ def test_decay_of_factors_is_the_penalty_at_balanced_ones(structure, constraint,
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_what_is_pruned_stays_0_and_is_the_smallest(structure, constraint, start, theta):
-    trained = Trained(PRUNED, constraint, start, [0.0, 0.5], lr=0.1)
+    trained = Trained(PRUNED, constraint, start[None], [0.0, 0.5], lr=0.1)
     before = constraint.sizes(trained.theta)
     trained.prune()
     trained.step(torch.zeros_like(theta))
@@ -120,6 +120,27 @@ def test_networks_say_what_torch_says_of_each_by_itself(structure, constraint, t
             hidden = (x @ theta[run].T + bias[run]).relu()
         expected = hidden @ readout[run].T + offset[run]
         torch.testing.assert_close(constraint.logits(theta, rest, x)[run], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_repeats_begin_one_rounding_apart_and_have_rows_of_their_own():
+    """The first is the run without repeats, to what few steps make of rounding; strengths do not mix with repeats."""
+    start = torch.randn(3, 5)
+    first, other = beside(start, 2, torch.Generator().manual_seed(0))
+    assert (first == start).all() and (other != start).any()
+    torch.testing.assert_close(other, start, rtol=2.5e-7, atol=0)
+    data = SimpleNamespace(split=lambda _: (np.eye(20, SIDE**2, dtype="float32"), np.arange(20) % 3))
+    options = {"width": WIDTH, "steps": 10, "batch": 4, "strengths": [0.01, 30.0], "shares": [0.0, 0.5], "seeds": 1}
+    one, two = (
+        sparsify(SparseNetworks(**options, repeats=repeats), Job("study", datasets={"toy": data}), "toy", ENTRIES, 0)
+        for repeats in (1, 2)
+    )
+    one, two = (tables["mirror_sparse.csv"].set_index(["method", "strength", "share"]) for tables in (one, two))
+    assert len(two) == 2 * len(one) and set(two["repeat"]) == {0, 1}
+    for repeat in (0, 1):
+        of = two[two["repeat"] == repeat].loc[one.index]
+        assert (of["vanished"] - one["vanished"]).abs().max() < 0.05
+    of_proximal = two.xs(PROXIMAL)["vanished"].groupby("strength")
+    assert of_proximal.min()[30.0] == 1 and of_proximal.max()[0.01] < 1
 
 
 def test_without_a_strength_all_methods_are_sgd_and_the_table_is_whole():

@@ -206,8 +206,14 @@ class SparseNetworks(PointSettings):
     """Networks that are drawn to be sparse, by factors with decay, proximal SGD and pruning (Sec. 2.6)."""
 
     by: ClassVar = {"structure": "structures", "seed": "seeds"}
-    structures: ClassVar = (ENTRIES, ROWS, BLOCKS, PAIRS, COSINES, RANK)
     counts: ClassVar = {"steps": "steps", "strengths": "strengths", "seeds": "seeds"}
+    structures: Distinct[
+        Literal["entries", "neurons", "blocks of 4 x 4", "pairs of neurons", "cosines from a file", "rank of QᵀK"]
+    ] = Field(
+        ["entries", "neurons", "blocks of 4 x 4", "pairs of neurons", "cosines from a file", "rank of QᵀK"],
+        min_length=1,
+        description="What is to vanish: of the first layer, or of an attention head.",
+    )
     width: int = Field(64, ge=BLOCK, multiple_of=BLOCK, description="Hidden neurons.")
     steps: Several = Field(4000, description="Steps of every method.")
     batch: Positive = Field(64, description="Samples of a step, drawn with replacement.")
@@ -219,6 +225,7 @@ class SparseNetworks(PointSettings):
         [0.0, 0.5, 0.75, 0.9, 0.95, 0.98], min_length=2, description="Shares that are set to 0, the smallest ones."
     )
     seeds: Positive = Field(3, description="Draws of batches and initial weights.")
+    repeats: Positive = Field(1, description="Runs of each, on the same batches, from starts one rounding apart.")
 
     def misfit_with(self, source: Any) -> str | None:
         if (misfit := super().misfit_with(source)) is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -70,10 +71,9 @@ class Constraint:
             scheme = Constrained(name="dcs", mirrors={"theta": kinds[structure]}, decay_rest=False)
             self.scheme = constrain(scheme, ["theta"], {}, stacked=True)["theta"]
 
-    def start(self, drawn: Tensor, runs: int) -> tuple[Weights, Sequence[Tensor]]:
-        """Theta of so many runs, and the factors that compose it."""
-        theta = drawn.expand(runs, *drawn.shape).contiguous()
-        return theta, self.scheme.start(theta)
+    def start(self, drawn: Weights) -> tuple[Weights, Sequence[Tensor]]:
+        """Theta of several runs, and the factors that compose it."""
+        return drawn, self.scheme.start(drawn)
 
     def off(self, theta: Weights) -> Float[Tensor, "runs others k"]:
         """The coordinates O^T theta."""
@@ -135,8 +135,8 @@ class Rank(Constraint):
         self.side, self.width, self.scheme = math.isqrt(inputs), width, Matrices()
         self.shape = 2, 2 * self.side, 2 * self.side
 
-    def start(self, drawn: Tensor, runs: int) -> tuple[Weights, Sequence[Tensor]]:
-        factors = self.scheme.start(drawn.expand(runs, -1, -1, -1))
+    def start(self, drawn: Tensor) -> tuple[Weights, Sequence[Tensor]]:
+        factors = self.scheme.start(drawn)
         return self.scheme.compose(*factors), factors
 
     def sizes(self, theta: Weights) -> Tensor:
@@ -176,21 +176,21 @@ def cosines(side: int) -> Float[np.ndarray, "pixels pixels"]:
 
 
 class Trained:
-    """Several runs on the same batches, by one method at a strength each."""
+    """Several runs on the same batches, by one method: from each of some starts at each strength."""
 
     def __init__(
         self,
         method: str,
         constraint: Constraint,
-        start: Tensor,
+        starts: Tensor,
         strengths: list[float],
         lr: float,
         rest: Sequence[Tensor] = (),
     ) -> None:
         self.method, self.constraint, self.lr = method, constraint, lr
-        self.strengths = torch.tensor(strengths)[:, None, None]
-        self.theta, factors = constraint.start(start, len(strengths))
-        self.rest = [each.expand(len(strengths), *each.shape).contiguous() for each in rest]
+        self.strengths = torch.tensor(strengths).repeat(len(starts))[:, None, None]
+        self.theta, factors = constraint.start(starts.repeat_interleave(len(strengths), 0))
+        self.rest = [each.expand(len(self.theta), *each.shape).contiguous() for each in rest]
         self.factors = list(factors) if method == FACTORS else []
         suffixes = zip(self.factors, constraint.scheme.suffixes, strict=False)
         self.decays = [
@@ -238,6 +238,13 @@ class Trained:
         return torch.cat(pieces, 1) == y
 
 
+def beside(start: Tensor, repeats: int, drawn: torch.Generator) -> Tensor:
+    """A start, and others with every entry larger or smaller by about one rounding, as of another processor."""
+    signs = torch.randint(2, (repeats, *start.shape), generator=drawn) * 2 - 1
+    signs[0] = 0
+    return start * (1 + torch.finfo(start.dtype).eps * signs)
+
+
 def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, seed: int) -> dict[str, pd.DataFrame]:
     """All methods from the same start on the same batches, for the same number of steps.
 
@@ -251,7 +258,8 @@ def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, s
     parameters = [(constraint.shape, (2 / constraint.shape[-1]) ** 0.5), *constraint.rest(int(y.max()) + 1)]
     start, *rest = (scale * torch.randn(shape, generator=drawn) for shape, scale in parameters)
     strengths = {FACTORS: settings.strengths, PROXIMAL: settings.strengths, PRUNED: settings.shares}
-    methods = [Trained(method, constraint, start, each, settings.lr, rest) for method, each in strengths.items()]
+    starts = beside(start, settings.repeats, torch_generator(job.study, "sparse networks", "rounding", seed))
+    methods = [Trained(method, constraint, starts, each, settings.lr, rest) for method, each in strengths.items()]
     for step in range(settings.steps):
         rows = torch.randint(len(x), (settings.batch,), generator=drawn)
         for each in methods:
@@ -261,7 +269,8 @@ def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, s
     tables = []
     for each in methods:
         vanished = (constraint.sizes(each.theta) <= 1e-6).flatten(1).double().mean(1).numpy()
-        of_runs = {"method": each.method, "strength": strengths[each.method], "vanished": vanished}
+        repeat, strength = zip(*product(range(settings.repeats), strengths[each.method]), strict=True)
+        of_runs = {"method": each.method, "strength": strength, "repeat": repeat, "vanished": vanished}
         for share in settings.shares:
             on = dict(zip(("train", "test"), each.accuracies(share, ((x, y), test)), strict=True))
             tables.append(pd.DataFrame({**of_runs, "share": share, **on}))

@@ -23,7 +23,7 @@ KINDS = {"pre": "before the activation", "post": "after the activation"}
 SHARES = {"positive": "correlation near 1", "negative": "near -1", "close": "weights merged"}
 NETWORK = ["mask_seed", "seed"]
 LEVEL = 0.05
-"""Of the test of merged pairs."""
+"""Of exact tests of counts."""
 PAPERS_DECAY = 1e-3
 
 
@@ -128,25 +128,15 @@ def by_decay(rows: pd.DataFrame, column: str) -> Cases:
     return cases(rows.sort_values("kind"), column, ["kind", "weight_decay"], NETWORK, name)
 
 
-def _judged(tables: Tables) -> pd.DataFrame:
-    try:
-        return of_standard(tables[TABLE])
-    except UserError:
-        return tables[TABLE].head(0)
-
-
-LACKS = "needs standard networks with and without decay"
-
-
 def _against_none(tables: Tables, column: str) -> list[Found]:
-    found = by_decay(last_epoch(_judged(tables)), column)
-    return found.without(weight_decay=0.0).differences(found.at(weight_decay=0.0).keyed("kind")) or [LACKS]
+    found = by_decay(last_epoch(of_standard(tables[TABLE])), column)
+    return found.without(weight_decay=0.0).differences(found.at(weight_decay=0.0).keyed("kind"))
 
 
 def _more_merged(tables: Tables) -> list[Found]:
-    found = by_decay(last_epoch(_judged(tables)), "merged")
+    found = by_decay(last_epoch(of_standard(tables[TABLE])), "merged")
     beside = found.without(weight_decay=0.0).beside(found.at(weight_decay=0.0).keyed("kind"))
-    return [permutation_test(each, base) for each, base in beside] or [LACKS]
+    return [permutation_test(each, base) for each, base in beside]
 
 
 def permutation_test(more: Values, base: Values) -> Measurement:
@@ -160,30 +150,34 @@ def permutation_test(more: Values, base: Values) -> Measurement:
 def permutation_p(values: np.ndarray, base: np.ndarray, alternative: str = "greater") -> float:
     """How often relabelled units have a sum in ``values``' place at least as large: the exact one-sided test."""
     # Claims of other figures are imported beside this module, and scipy takes time.
-    from scipy.stats import permutation_test
+    from scipy.stats import fisher_exact, permutation_test
 
-    if np.isnan(np.concatenate([values, base])).any():
+    both = np.concatenate([values, base])
+    if np.isnan(both).any():
         return np.nan
+    if np.isin(both, (0, 1)).all():  # The same without a list of all relabellings, of which 24 units have millions.
+        table = [(of.sum(), len(of) - of.sum()) for of in (values, base)]
+        return float(fisher_exact(np.array(table, dtype=int), alternative).pvalue)
     options = {"n_resamples": np.inf, "alternative": alternative}
     return float(permutation_test((values, base), lambda first, _: first.sum(), **options).pvalue)
 
 
 def _negative_less_positive(tables: Tables) -> list[Found]:
-    rows = last_epoch(_judged(tables))
+    rows = last_epoch(of_standard(tables[TABLE]))
     rows = rows[rows["weight_decay"] == rows["weight_decay"].max()]
-    return by_decay(rows.assign(excess=rows["negative"] - rows["positive"] / 10), "excess").means() or [LACKS]
+    return by_decay(rows.assign(excess=rows["negative"] - rows["positive"] / 10), "excess").means()
 
 
 def beyond_controls(tables: Tables) -> list[Found]:
     """Share of correlated pairs at the largest decay less the larger of that without decay and that before training."""
-    rows = _judged(tables)
+    rows = of_standard(tables[TABLE])
     last = last_epoch(rows)
     end = by_decay(last[last["weight_decay"] == last["weight_decay"].max()], "positive")
     before = rows[(rows["epoch"] == 0) & (rows["weight_decay"] == rows["weight_decay"].max())]
     none = by_decay(last[last["weight_decay"] == 0], "positive")
     untrained = by_decay(before, "positive")
     if not len(untrained):
-        return ["needs a snapshot of epoch 0"] if len(rows) else [LACKS]
+        return ["needs a snapshot of epoch 0"]
     found: list[Found] = []
     for each, base in end.beside(none.keyed("kind")):
         ((_, start),) = Cases((each,)).beside(untrained)

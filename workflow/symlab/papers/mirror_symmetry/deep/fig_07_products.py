@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import LEVEL, NETWORK, permutation_test
 from symlab.plotting.style import PAGE, Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -45,7 +46,6 @@ PROXIMAL, WEIGHTS = "proximal SGD", "products, weights alone decayed"
 PLAIN_WEIGHTS = "plain, weights alone decayed"
 NAMES = {PLAIN: "vanilla", PRODUCTS: "products", ROWS: "rows by a factor each"}
 STARTS = ("products on mirrors", "products, independent")
-NETWORK = ["mask_seed", "seed"]
 GUESSING = 1.5
 """Times chance up to which a network counts as one that guesses: classes differ in size, and samples are drawn."""
 
@@ -63,14 +63,19 @@ def of_kind(tables: Tables, name: str, *kinds: str) -> pd.DataFrame:
     return rows[rows["trained_as"].isin(kinds or (PLAIN, PRODUCTS))]
 
 
+def guessing(tables: Tables) -> float:
+    """The accuracy in percent up to which a network guesses; none does where the number of classes is not known."""
+    level = chance(tables[PRUNED])
+    return -1.0 if level is None else 100 * GUESSING * level
+
+
 def that_learned(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of the networks that do not guess: parameters of one that has learned nothing vanish for no good reason.
 
     Where fewer than two of a variant have learned all of its rows stay, and ``undecided`` says how many guess.
     """
     whole = tables[PRUNED][(tables[PRUNED]["share"] == 0) & tables[PRUNED]["threshold"].isna()]
-    level = chance(tables[PRUNED])
-    guesses = whole.set_index(["variant", *NETWORK])["accuracy"] <= (-1 if level is None else 100 * GUESSING * level)
+    guesses = whole.set_index(["variant", *NETWORK])["accuracy"] <= guessing(tables)
     of_variant = guesses.groupby(level="variant")
     several, networks = of_variant.transform("sum"), of_variant.transform("size")
     few = (several > 0) & (networks - several < 2)
@@ -242,6 +247,16 @@ def accuracy_gap(tables: Tables, kinds: Sequence[str], base: str, lacks: str) ->
     return _accuracies(of_kind(tables, PRUNED, *kinds)).differences(against) or [lacks]
 
 
+def learned_less_often(tables: Tables) -> list[Found]:
+    """p that as many networks of proximal SGD more than of products have learned by chance, at each decay."""
+    networks = _accuracies(of_kind(tables, PRUNED, PRODUCTS, PROXIMAL))
+    learned = networks.map(lambda of: (of > guessing(tables)).astype(float).where(of.notna()))
+    products = learned.at(trained_as=PRODUCTS).keyed("weight_decay")
+    if not (pairs := learned.at(trained_as=PROXIMAL).beside(products)):
+        return ["needs products, and standard networks with recipe.l1 of the products' weight_decay"]
+    return [permutation_test(each, base) for each, base in pairs]
+
+
 def pruned_vanilla(tables: Tables) -> list[Found]:
     """Accuracy that vanilla networks lose, cut to the share that a parametrisation has below 1e-6, less what it loses.
 
@@ -350,17 +365,14 @@ CLAIMS = (
     ),
     _claim(
         id="mirror-7-proximal",
-        statement="Products are as accurate as networks that proximal SGD of the same penalty trains",
-        quantity="test accuracy of products less that of proximal SGD, in percentage points",
-        bound=at_least(-1),
-        owner="derived",
-        reason="Sec. 2.6: both have the same minimum. Networks of both kinds that guess count too.",
-        measure=partial(
-            accuracy_gap,
-            kinds=(PRODUCTS,),
-            base=PROXIMAL,
-            lacks="needs products, and standard networks with recipe.l1 of the products' weight_decay",
-        ),
+        statement="Fewer networks of products learn than of those that proximal SGD of the same penalty trains",
+        quantity="p of Fisher's exact test of how many networks do not guess at the end",
+        bound=at_most(LEVEL),
+        origin="pilot",
+        reason="Sec. 2.6 says that both have the same minimum, not that training gets there. Either kind of network "
+        "learns or guesses, so that means of accuracies say nothing to a point: they were compared first, for four "
+        "networks a kind, of which none and two learned.",
+        measure=learned_less_often,
     ),
     _claim(
         id="mirror-7-norms",
