@@ -24,7 +24,7 @@ SMALL = Plasticity(tasks=3, steps=40, d=6, n=12, batch=4, noise=[1e-4, 1e-2], sg
 
 
 def place_of(learner, name):
-    return [variant.name for variant in learner.variants].index(name)
+    return list(learner.variants["variant"]).index(name)
 
 
 @pytest.mark.parametrize("name", [VANILLA, SKIP, HADAMARD, KEPT, BIAS, DECAY, SYRE, NOISE, SGD])
@@ -34,7 +34,7 @@ def test_steps_are_those_of_torch(name):
     place, seed = place_of(learner, name), 1
     u, w, v = (
         torch.tensor(each).requires_grad_(bool(has))
-        for each, has in zip(learner.values[:, seed, place], learner.variants[place].factors, strict=True)
+        for each, has in zip(learner.values[:, seed, place], learner.has[:, 0, place, 0], strict=True)
     )
     bu, bw, _ = (torch.tensor(each) for each in learner.bias[:, seed, place])
     owned = [each for each in (u, w, v) if each.requires_grad]

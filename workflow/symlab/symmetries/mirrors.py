@@ -65,6 +65,17 @@ def neurons(spec: SymmetrySpec, group: str, a: int, b: int) -> Mirror:
     return Mirror(f"{group}: {a} = {b}", reflect)
 
 
+def equal_rows(a: int, b: int) -> Mirror:
+    """The permutation mirror of two neurons of each of which every tensor has a row."""
+
+    def reflect(state: State) -> State:
+        order = list(range(len(next(iter(state.values())))))
+        order[a], order[b] = b, a
+        return {name: value[order] for name, value in state.items()}
+
+    return Mirror(f"{a} = {b}", reflect)
+
+
 def vanishing(spec: SymmetrySpec, flip: Flip, neuron: int) -> Mirror:
     """The mirror of one neuron's free sign: on it all that the sign turns round is 0 (Theorem 2).
 

@@ -22,7 +22,7 @@ from symlab.papers.mirror_symmetry.online.runs import (
     told_apart,
     with_law,
 )
-from symlab.papers.mirror_symmetry.small.fig_04_plasticity import spread
+from symlab.papers.mirror_symmetry.small.fig_04_plasticity import name_ends
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -101,9 +101,7 @@ def _courses(rows: pd.DataFrame, looks: dict[str, Look]) -> Panel:
             if of["growth"].iloc[0] < 0:
                 axis.plot(steps, start + 2 * of["growth"].iloc[0] * steps, color=color, marker="", linewidth=0.8)
         span = max(ends.values()) - min(ends.values()) or 1.0
-        for name, height in spread(pd.Series(ends), 0.07 * span):
-            place, color = (last, height), colors[name]
-            axis.annotate(name, place, (4, 0), textcoords="offset points", va="center", fontsize=6, color=color)
+        name_ends(axis, pd.Series(ends), last, 0.07 * span, colors)
 
     last = rows["step"].max()
     axes = {

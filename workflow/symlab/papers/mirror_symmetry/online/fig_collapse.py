@@ -19,7 +19,6 @@ from symlab.papers.mirror_symmetry.online.runs import (
     farthest_over_chance,
     midpoints,
     of_model,
-    told_apart,
     with_law,
 )
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors, palette
@@ -150,13 +149,12 @@ def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     runs = _batches(tables).sort_values("batch")
     names = list(runs["label"].unique())
     looks = {name: Look(color, "", "o") for name, color in zip(names, ordered_colors(len(names)), strict=True)}
-    alone = told_apart(runs, {"alone_6": "alone"}).merge(runs[["batch", "label"]].drop_duplicates(), on="batch")
 
     def lines(axis: Axes) -> None:
-        for name, of in alone.groupby("label_y"):
-            axis.plot(of["lr"], of["share"], color=looks[name].color, marker="", linewidth=0.8)
+        for name, of in runs[runs["seed"] == runs["seed"].min()].groupby("label"):
+            axis.plot(of["lr"], of["alone_6"], color=looks[str(name)].color, marker="", linewidth=0.8)
 
-    halves = _halves(runs).merge(runs[["batch", "label"]].drop_duplicates(), on="batch")
+    halves = _halves(runs).assign(label=lambda of: of["batch"].map("{:g}".format))
     one, sizes = runs.iloc[0], np.geomspace(1, max(halves["batch"].max(), 2), 50)
 
     def laws(axis: Axes) -> None:

@@ -67,31 +67,34 @@ def _dead_against_task(tables: Tables, style: Style) -> Figure:
     looks = {name: replace(look, marker="") for name, look in assign_looks(list(NAMES.values()), style).items()}
     left, right = (rows.assign(label=rows["variant"].map(NAMES)) for rows in (dead, ended))
     last = left[left["task"] == left["task"].max()].groupby("label", sort=False)["share"].mean()
+    colors = {name: look.color for name, look in looks.items()}
     options = {"unit": ("seed",)}
     tasks = {"xlabel": "task", "xticks": sorted(dead["task"].unique())}
     end = dead["task"].max()
-
-    def name_lines(axis: Axes) -> None:
-        for name, height in spread(last, 0.07 * top):
-            color = looks[name].color
-            axis.annotate(name, (end, height), (5, 0), textcoords="offset points", va="center", fontsize=6, color=color)
 
     top = float(left["share"].max())
     shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05 * top, 1.1 * top), "xlim": (1, end * 1.75)}
     reached = {**tasks, "ylabel": "loss reached on the task", "yscale": "log"}
     grid = [
-        Panel(left, "task", "share", shares, options=options, more=name_lines),
+        Panel(
+            left,
+            "task",
+            "share",
+            shares,
+            options=options,
+            more=lambda axis: name_ends(axis, last, end, 0.07 * top, colors),
+        ),
         Panel(right, "task", "loss", reached, options={**options, "band": False}),
     ]
     return draw_grid([grid], looks, sharex=False, sharey=False, height=2.6)
 
 
-def spread(last: pd.Series, room: float) -> list[tuple[str, float]]:
-    """Names at the ends of lines and where they stand, from the lowest up: no two nearer than ``room``."""
-    told: list[tuple[str, float]] = []
-    for name, height in last.sort_values().items():
-        told.append((str(name), max(float(height), told[-1][1] + room) if told else float(height)))
-    return told
+def name_ends(axis: Axes, ends: pd.Series, x: float, room: float, colors: Mapping[str, Any]) -> None:
+    """Write the names of lines at their ends, in the lines' colours, from the lowest up: no two nearer than room."""
+    place = -np.inf
+    for name, height in ends.sort_values().items():
+        place, color = max(float(height), place + room), colors[str(name)]
+        axis.annotate(str(name), (x, place), (5, 0), textcoords="offset points", va="center", fontsize=6, color=color)
 
 
 def _steady(tables: Tables) -> list[Found]:

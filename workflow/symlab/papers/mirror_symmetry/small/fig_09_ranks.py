@@ -29,9 +29,7 @@ RESOLVED = 1e-3
 def _ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
 
     def draw(tables: Tables, style: Style) -> Figure:
-        rows = _of(need(tables, TABLE), layers)
-        if rows.empty:
-            raise UserError(f"The study trains no networks of {layers} layers; add {layers} to attention.layers.")
+        rows = _of(tables, layers)
         decays = sorted(rows["decay"].unique())
         colors = dict(zip(decays, ordered_colors(len(decays)), strict=True))
         looks = {f"decay {decay:g}": Look(color, "-", "") for decay, color in colors.items()}
@@ -57,24 +55,23 @@ def _draw_by_optimizer(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Loo
         axis.plot(mean.index, mean, color=look.color, linestyle=LINES[str(optimizer)], marker="")
 
 
-def _of(rows: pd.DataFrame, layers: int) -> pd.DataFrame:
-    return rows[rows["layers"] == layers]
+def _of(tables: Tables, layers: int) -> pd.DataFrame:
+    rows = need(tables, TABLE)
+    rows = rows[rows["layers"] == layers]
+    if rows.empty:
+        raise UserError(f"The study trains no networks of {layers} layers; add {layers} to attention.layers.")
+    return rows
 
 
 def by_seed(tables: Tables, layers: int, of_seed: Callable[[pd.DataFrame], float]) -> Cases:
     """For each optimizer and layer a number that a seed's rows give."""
-    rows = _of(tables[TABLE], layers)
-    values = rows.groupby(["optimizer", "layer", "seed"], sort=False).apply(of_seed, include_groups=False)
-    table = values.rename("value").reset_index() if len(rows) else rows.assign(value=0.0)
+    of_seeds = _of(tables, layers).groupby(["optimizer", "layer", "seed"], sort=False)
+    table = of_seeds.apply(of_seed, include_groups=False).rename("value").reset_index()
 
     def name(key: Any) -> str:
         return key["optimizer"] if layers == 1 else f"{key['optimizer']}, layer {key['layer']}"
 
     return cases(table, "value", ["optimizer", "layer"], "seed", name)
-
-
-def _told(found: list[Found], layers: int) -> list[Found]:
-    return found or [f"the study trains no networks of {layers} layers"]
 
 
 def _last(rows: pd.DataFrame) -> pd.DataFrame:
@@ -117,22 +114,16 @@ def _off_balancing(rows: pd.DataFrame) -> float:
 
 def balancing(tables: Tables, layers: int) -> list[Found]:
     """Under gradient descent, layer by layer."""
-    found = by_seed(tables, layers, _off_balancing)
-    return _told(found.at(optimizer=DESCENT).means(), layers)
+    return by_seed(tables, layers, _off_balancing).at(optimizer=DESCENT).means()
 
 
 def _layers_apart(tables: Tables) -> list[Found]:
-    rows = _of(tables[TABLE], 2)
+    rows = _of(tables, 2)
     within = rows.assign(apart=(rows["rank_query"] - rows["rank_key"]).abs())
-    across = rows.pivot_table(
-        index=["optimizer", "seed", "step", "decay"], columns="layer", values="rank_query", sort=False
-    )
-    if across.empty:
-        return _told([], 2)
-    across = across.diff(axis=1)[2].abs().rename("apart").reset_index()
-    of_both = (cases(each, "apart", ["optimizer"], "seed", "{optimizer}") for each in (within, across))
-    inside, between_layers = of_both
-    return (inside / between_layers).means()
+    of_layers = rows.set_index(["optimizer", "seed", "step", "decay", "layer"])["rank_query"].unstack(sort=False)
+    across = (of_layers[2] - of_layers[1]).abs().rename("apart").reset_index()
+    inside, between = (cases(each, "apart", ["optimizer"], "seed", "{optimizer}") for each in (within, across))
+    return (inside / between).means()
 
 
 _CAPTION = (
@@ -161,7 +152,7 @@ _claim = partial(Claim, tables=(TABLE,), owner="paper", origin="ours")
 
 def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
     def measured(of_seed: Callable[[pd.DataFrame], float]) -> Callable[[Tables], list[Found]]:
-        return lambda tables: _told(by_seed(tables, layers, of_seed).means(), layers)
+        return lambda tables: by_seed(tables, layers, of_seed).means()
 
     return (
         _claim(

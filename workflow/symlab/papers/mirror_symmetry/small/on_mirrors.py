@@ -11,7 +11,7 @@ from torch import Tensor
 
 from symlab.measures.job import Job
 from symlab.seeds import torch_generator
-from symlab.symmetries.mirrors import Mirror, State, norm, rotation, unit
+from symlab.symmetries.mirrors import State, equal_rows, norm, rotation, unit
 
 SHAPE, SAMPLES, RATE, DECAY, MOMENTUM, EVERY = (6, 8), 50, 1e-3, 0.01, 0.9, 10
 """Of W, of the network's data, how both losses are descended, and steps between two measurements."""
@@ -113,8 +113,7 @@ class EqualNeurons:
         shapes = {"u": SHAPE[:1], "w": SHAPE, "x": (SAMPLES, SHAPE[1]), "y": (SAMPLES,)}
         drawn = {key: torch.randn(size, generator=generator, dtype=torch.float64) for key, size in shapes.items()}
         self.x, self.y = drawn["x"].to(dtype), drawn["y"].to(dtype)
-        order = [1, 0, *range(2, SHAPE[0])]
-        self.mirror = Mirror("neurons 1 = 2", lambda state: {name: value[order] for name, value in state.items()})
+        self.mirror = equal_rows(0, 1)
         on = self.mirror.on({"u": drawn["u"], "w": drawn["w"]})
         self.start = {name: value.to(dtype) for name, value in on.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -23,25 +22,11 @@ CHUNK = 1000
 """Steps whose batches and noise are drawn at once."""
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A regressor theta^T x and how it is trained; theta = u * w unless ``name`` says otherwise."""
-
-    name: str
-    noise: float = 0.0
-    lr: float = 0.0
-
-    @property
-    def factors(self) -> tuple[bool, bool, bool]:
-        """Which of u, w and v it has, theta = u * w + v."""
-        return self.name != VANILLA, self.name != VANILLA, self.name in (VANILLA, SKIP)
-
-
-def list_variants(settings: Plasticity) -> list[Variant]:
-    """Those with decay, those with noise and those of SGD stand together, as ``Learner`` needs."""
-    plain = [Variant(name, lr=settings.lr) for name in (VANILLA, SKIP, HADAMARD, KEPT, BIAS, DECAY, SYRE)]
-    noisy = [Variant(NOISE, noise=variance, lr=settings.lr) for variance in settings.noise]
-    return plain + noisy + [Variant(SGD, lr=lr) for lr in settings.sgd_lr]
+def list_variants(settings: Plasticity) -> pd.DataFrame:
+    """A row a regressor; those with decay, with noise and of SGD stand together, as ``Learner`` needs."""
+    rows = [(name, 0.0, settings.lr) for name in (VANILLA, SKIP, HADAMARD, KEPT, BIAS, DECAY, SYRE)]
+    rows += [(NOISE, variance, settings.lr) for variance in settings.noise] + [(SGD, 0.0, lr) for lr in settings.sgd_lr]
+    return pd.DataFrame(rows, columns=["variant", "noise", "lr"])
 
 
 class Learner:
@@ -52,28 +37,27 @@ class Learner:
 
     def __init__(self, settings: Plasticity, study: str) -> None:
         self.variants = list_variants(settings)
-        names = [variant.name for variant in self.variants]
+        names = list(self.variants["variant"])
         self.n_adam = names.index(SGD)
         self.noisy = slice(names.index(NOISE), self.n_adam)
         self.decayed = slice(names.index(DECAY), names.index(SYRE) + 1)
         self.fresh = np.array([name != KEPT for name in names[: self.n_adam]])
         self.gamma, self.batch = settings.decay, settings.batch
-        self.std = np.sqrt([variant.noise for variant in self.variants[self.noisy]])[:, None]
-        self.lr = np.array([variant.lr for variant in self.variants])[:, None]
-        self.has = np.array([variant.factors for variant in self.variants], dtype=float).T[:, None, :, None]
-        start, bias = np.empty((2, 3, settings.seeds, settings.d))
-        for seed in range(settings.seeds):
-            start[:, seed] = (
-                numpy_rng(study, "plasticity", "start", seed).normal(size=(3, settings.d)) / settings.d**0.5
-            )
-            bias[:, seed] = (
-                numpy_rng(study, "plasticity", "bias", seed).normal(size=(3, settings.d)) * settings.bias**0.5
-            )
-        self.values = start[:, :, None] * self.has
+        self.std = np.sqrt(self.variants["noise"].to_numpy()[self.noisy])[:, None]
+        self.lr = self.variants["lr"].to_numpy()[:, None]
+        # Of theta = u * w + v vanilla regressors have v alone, and a skip all three.
+        products = [name != VANILLA for name in names]
+        self.has = np.array([products, products, np.isin(names, [VANILLA, SKIP])], dtype=float)[:, None, :, None]
+
+        def drawn(what: str) -> np.ndarray:
+            streams = [numpy_rng(study, "plasticity", what, seed) for seed in range(settings.seeds)]
+            return np.stack([each.normal(size=(3, settings.d)) for each in streams], axis=1)[:, :, None]
+
+        self.values = drawn("start") / settings.d**0.5 * self.has
         # A skip starts as the product that it is added to.
         self.values[2, :, names.index(SKIP)] = 0.0
         biased = np.isin(names, [BIAS, SYRE]).astype(float)[:, None]
-        self.bias = bias[:, :, None] * biased * self.has
+        self.bias = drawn("bias") * settings.bias**0.5 * biased * self.has
         self.adam = Adam(self.values[:, :, : self.n_adam], None, BETA_2)
 
     def theta(self) -> Float[np.ndarray, "seeds variants d"]:
@@ -116,11 +100,11 @@ def draw_tasks(
     settings: Plasticity, study: str
 ) -> tuple[Float[np.ndarray, "tasks seeds n d"], Float[np.ndarray, "tasks seeds n"]]:
     """x ~ N(0, I) and y, the mean of its entries with noise, new for each task and seed."""
-    x = np.empty((settings.tasks, settings.seeds, settings.n, settings.d))
-    noise = np.empty(x.shape[:3])
-    for seed in range(settings.seeds):
-        drawn = numpy_rng(study, "plasticity", "tasks", seed)
-        x[:, seed], noise[:, seed] = drawn.normal(size=x[:, seed].shape), drawn.normal(size=noise[:, seed].shape)
+    streams = [numpy_rng(study, "plasticity", "tasks", seed) for seed in range(settings.seeds)]
+    x, noise = (
+        np.stack([each.normal(size=(settings.tasks, settings.n, *last)) for each in streams], axis=1)
+        for last in ((settings.d,), ())
+    )
     return x, x.mean(3) + settings.label_noise * noise
 
 
@@ -131,8 +115,7 @@ def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
     step on them, without noise and decay. A dead coordinate of theta has dead parameters alone.
     """
     learner = Learner(settings, job.study)
-    keys = pd.DataFrame([{"variant": v.name, "noise": v.noise, "lr": v.lr} for v in learner.variants])
-    has = learner.has > 0
+    keys, has = learner.variants, learner.has > 0
     losses, dead = [], []
     before = np.zeros(learner.values.shape, dtype=bool)
     for task, (x, y) in enumerate(zip(*draw_tasks(settings, job.study), strict=True), 1):

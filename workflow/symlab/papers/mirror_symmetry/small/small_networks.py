@@ -12,7 +12,7 @@ from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.settings import SmallNetworks
 from symlab.papers.mirror_symmetry.small.theorem_1 import theorem_1_in_numbers
 from symlab.seeds import torch_generator
-from symlab.symmetries.mirrors import Mirror, State, basis, flat, random_state, unflat
+from symlab.symmetries.mirrors import Mirror, State, basis, equal_rows, flat, random_state, unflat
 
 INPUTS, NEURONS = 3, 6
 """Of the network whose Hessian is shown."""
@@ -83,17 +83,11 @@ def _mirror_basis(like: State) -> tuple[Tensor, list[str]]:
     return torch.cat([inside, rest], dim=1), [*names, *["within"] * rest.shape[1]]
 
 
-def _swapped(a: int, b: int) -> Mirror:
-    order = list(range(NEURONS))
-    order[a], order[b] = b, a
-    return Mirror(f"{a} = {b}", lambda state: {name: value[order] for name, value in state.items()})
-
-
 def _flipped(neuron: int) -> Mirror:
     signs = torch.ones(NEURONS, dtype=torch.float64)
     signs[neuron] = -1
     return Mirror(f"{neuron} = 0", lambda state: {"u": state["u"] * signs, "w": state["w"] * signs[:, None]})
 
 
-MIRRORS = {"neurons 1 = 2": _swapped(0, 1), "neurons 3 = 4": _swapped(2, 3), "neuron 5 = 0": _flipped(4)}
+MIRRORS = {"neurons 1 = 2": equal_rows(0, 1), "neurons 3 = 4": equal_rows(2, 3), "neuron 5 = 0": _flipped(4)}
 """Mirrors of the tanh network: two of permutations, and one of the sign that a neuron's weights share."""

@@ -17,6 +17,7 @@ from symlab.seeds import torch_generator
 from symlab.symmetries.mirrors import (
     Mirror,
     State,
+    equal_rows,
     flat,
     hessian_times,
     inner,
@@ -60,7 +61,6 @@ def mirrors_of_losses(generator: torch.Generator) -> Iterator[tuple[str, Mirror,
     x, y = (torch.randn(20, size, generator=generator, dtype=torch.float64) for size in (INPUTS, INPUTS))
     n = torch.randn(NEURONS, generator=generator, dtype=torch.float64)
     zero = torch.zeros(NEURONS, INPUTS, dtype=torch.float64)
-    swapped = [1, 0, *range(2, NEURONS)]
 
     def tanh(state: State) -> Tensor:
         return (torch.tanh(x @ state["w"].T) @ state["u"] - y).square().mean()
@@ -71,12 +71,11 @@ def mirrors_of_losses(generator: torch.Generator) -> Iterator[tuple[str, Mirror,
     def product(state: State) -> Tensor:
         return (x @ (state["u"] * state["w"]).T - y[:, :1]).square().mean()
 
-    pair = Mirror("equal neurons", lambda state: {name: value[swapped] for name, value in state.items()})
     turned = rotation("w", n / n.norm())
     both = Mirror(
         "rotation", lambda state: turned.reflect({"w": state["w"], "u": turned.reflect({"w": state["u"]})["w"]})
     )
-    yield "equal neurons", pair, {"u": zero, "w": zero}, tanh
+    yield "equal neurons", equal_rows(0, 1), {"u": zero, "w": zero}, tanh
     yield "sign of all neurons", sign_flip("u", "w"), {"u": zero, "w": zero}, tanh
     yield "rotation", both, {"u": zero, "w": zero}, linear
     yield "rescaling", rescaling("u", "w", entry=1), {"u": zero, "w": zero}, product
