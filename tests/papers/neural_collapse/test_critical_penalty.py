@@ -9,8 +9,9 @@ from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
 from symlab.papers.neural_collapse.critical_penalty import best_neuron, next_to_nothing, stream_and_gradient
 from symlab.papers.neural_collapse.networks import WithoutBranches
+from symlab.papers.neural_collapse.samples import Samples
 from symlab.papers.neural_collapse.settings import CriticalPenalty
-from symlab.papers.neural_collapse.trained_runs import Descent, Samples
+from symlab.papers.neural_collapse.trained_runs import Descent
 from symlab.training.stacks import TrainingData
 
 

@@ -1,5 +1,7 @@
 """Networks minimised to collapse: what is penalised, the other objectives, and the experiment end to end."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,21 +14,23 @@ from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet
+from symlab.papers.neural_collapse import run_tables
 from symlab.papers.neural_collapse.growth import grow
 from symlab.papers.neural_collapse.networks import EveryToken, WithoutBranches, build_network, penalties_by_path
 from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
 from symlab.papers.neural_collapse.run_tables import mixed_labels
+from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import Runs
 from symlab.papers.neural_collapse.trained_runs import (
     SHARES,
     Descent,
-    Samples,
     grown_well,
     minimise_depth,
     objectives,
-    whiten,
+    of_starts,
 )
 from symlab.schemes import Standard
+from symlab.study.points import Result
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
 from symlab.training.settings import Recipe
@@ -166,26 +170,23 @@ def test_each_network_grows_by_the_largest_share_no_worse_than_zeros_or_by_the_l
         assert objectives(descent, grown)[seed] == pytest.approx(well[0], rel=1e-9)
 
 
-def test_whitened_patches_are_a_linear_map_of_patches_with_equal_variances():
-    generator = torch.Generator().manual_seed(0)
-    mixing = torch.randn(8, 8, generator=generator)  # of a patch of 2 channels, 2 x 2 pixels, of images of 4 x 4
-    patches = torch.randn(500, 4, 8, generator=generator) @ mixing + 3
-    images = patches.unflatten(1, (2, 2)).unflatten(3, (2, 2, 2)).permute(0, 3, 1, 4, 2, 5).flatten(1)
-    white, tested = whiten(images, images[:9], (2, 2))
-    with pytest.raises(UserError, match="patch = 3 does not cut the images, of 32 inputs"):
-        whiten(images, images, (2, 3))
-    # Images of any form where the first layer reads all pixels; equal ones stay so.
-    wide, _ = whiten(patches.flatten(1)[:, :30], images[:9, :30])
-    torch.testing.assert_close(torch.cov(wide.T), torch.eye(30), rtol=0, atol=0.02)
-    assert not whiten(torch.ones(5, 6), torch.ones(2, 6))[0].any()
-    torch.testing.assert_close(tested, white[:9])
-    again = white.unflatten(1, (2, 2, 2, 2, 2)).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(0, 2)
-    torch.testing.assert_close(again.mean(0), torch.zeros(8), rtol=0, atol=1e-4)
-    variances = torch.linalg.eigvalsh(torch.cov(again.T))
-    assert variances.min() > 0.5 and variances.max() <= 1 + 1e-4
-    whole = torch.cat([patches.flatten(0, 1), torch.ones(2000, 1)], dim=1).double()
-    solved = torch.linalg.lstsq(whole, again.double()).solution
-    torch.testing.assert_close(whole @ solved, again.double(), rtol=0, atol=1e-4)
+def test_each_network_goes_on_from_the_start_that_led_lower_and_deeper_ones_may_begin_with_the_first():
+    job, data = Job("s"), TrainingData(X, Y, X[:0], Y[:0], "classification")
+    descent = Descent(network, data, (0.01, 0.01), ("s", "v"), 0, 8, 0.1, 2, tolerance=1e-9)
+    torch.manual_seed(0)
+    start = {n: torch.randn(2, *tensor.shape).double() / 3 for n, tensor in network().named_parameters()}
+    good, _ = replace(descent, start=start, iterations=20).run(job)
+    # Of the first network the first start is good, of the second the second.
+    crossed = [{n: torch.stack([a[n][0], b[n][1]]) for n in good} for a, b in ((good, start), (start, good))]
+    state, young, found = of_starts(job, descent, crossed)
+    quarter = [replace(descent, start=each, iterations=2).run(job) for each in (good, crossed[0], crossed[1])]
+    alone, ended = replace(descent, start=quarter[0][0], iterations=6).run(job)
+    for name in good:
+        torch.testing.assert_close(state[name], alone[name])
+        torch.testing.assert_close(young[name], quarter[1][0][name])
+    np.testing.assert_allclose(found["objective"], ended["objective"])
+    spent = sum(each["evaluations"] for _, each in quarter[1:]) + ended["evaluations"]
+    np.testing.assert_array_equal(found["evaluations"], spent)
 
 
 def test_the_first_depth_takes_twice_the_effort_whatever_depths_follow(monkeypatch):
@@ -194,11 +195,12 @@ def test_the_first_depth_takes_twice_the_effort_whatever_depths_follow(monkeypat
     grid = Runs(network="rn1", L=[2, 4], per_class=3, steps=2, seeds=1, effort=40, reference=0, by_depth="uniform")
     job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
     first = minimise_depth(grid, job, "digits", 2, 0)
-    assert asked[0] == 2 * 40 // 2
+    # One on plain pixels, then whitened: a quarter, the rest, and networks without branches.
+    assert asked[:3] == [1, 10, 30] and sum(asked[1:3]) == 2 * 40 // 2
     minimise_depth(grid.model_copy(update={"L": [2]}), job, "digits", 2, 0)
-    assert asked[2] == asked[0]
+    assert asked[4:7] == asked[:3]
     deeper = minimise_depth(grid, job, "digits", 4, 2, first)
-    assert asked[4] == 40 // 4
+    assert asked[8:10] == [2, 8] and sum(asked[8:10]) == 40 // 4
     # Of networks without blocks the penalties at other depths are others, if all of them fall with depth.
     assert deeper["without"] == minimise_depth(grid, job, "digits", 4, 0)["without"] < 0.9 * first["without"]
 
@@ -246,6 +248,53 @@ def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
     # Grown networks have spent what the depth before did, too.
     work = grown[(grown["network"] == "rn1") & ~grown["reference"]].groupby("L")["work"].mean()
     assert work[4] > work[2] + 60
+
+
+def test_networks_begin_on_plain_inputs_and_the_reference_on_whitened_ones_too(monkeypatch):
+    run, begun = Descent.run, []
+    monkeypatch.setattr(Descent, "run", lambda self, *a, **k: begun.append(self) or run(self, *a, **k))
+    grid = Runs(network="rn1", L=[2, 4], per_class=3, steps=2, seeds=2, effort=16, reference=1, width=8)
+    digits = load(Digits(source="digits"), None)
+    job = Job("s", datasets={"digits": digits})
+    samples = samples_of(grid, digits)
+    first = minimise_depth(grid, job, "digits", 2, 0)
+    plain, quarter, _, restarts, reference, *_ = begun
+    assert torch.equal(plain.data.x_train, samples.plain) and plain.start is None and plain.steps == 2
+    assert torch.equal(quarter.data.x_train, samples.x) and quarter.steps == 0
+    assert objectives(quarter, quarter.start) == pytest.approx(objectives(plain, run(plain, job)[0]), rel=1e-5)
+    assert restarts.start is None and restarts.steps == 2 and torch.equal(restarts.data.x_train, samples.x)
+    assert reference.seeds == 2  # the best network, and the best of those that began whitened
+    begun.clear()
+    minimise_depth(grid, job, "digits", 4, 2, first)
+    lineages, _, reference, _ = begun
+    assert (lineages.seeds, reference.seeds) == (4, 3)
+    # Young ones first, then those of the depth before; of the reference the best, zeros behind the one before, growth.
+    for names, places in (("young", slice(0, 2)), ("state", slice(2, 4))):
+        W = torch.from_numpy(first[f"{names}/embedding.weight"])[:2]
+        torch.testing.assert_close(lineages.start["embedding.weight"][places], W)
+    for place in (1, 2):
+        before = torch.from_numpy(first["state/embedding.weight"])[2]
+        torch.testing.assert_close(reference.start["embedding.weight"][place], before)
+    assert not reference.start["blocks.2.0.weight"][1].any() and reference.start["blocks.2.0.weight"][2].any()
+
+
+def test_samples_are_cut_once_for_all_depths_of_a_grid(experiment, monkeypatch):
+    job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
+    grid = Runs(network="rn1", L=[2, 3, 4], steps=2, seeds=1, per_class=3, effort=4, width=8, reference=0)
+    plain = Runs(network="rn1", L=[2], steps=2, seeds=1, per_class=3, width=8, grown=False, optimizer="sgd")
+    found = [minimise_depth(grid, job, "digits", 2, 0)]
+    found += [minimise_depth(grid, job, "digits", L, L - 1, found[-1]) for L in (3, 4)]
+    found += [minimise_depth(plain, job, "digits", 2, 0)]
+    cut = []
+    monkeypatch.setattr(run_tables, "samples_of", lambda *a: cut.append(a[0]) or samples_of(*a))
+    points = [(grid, 2), (grid, 3), (grid, 4), (plain, 2)]
+    results = [
+        Result(0, each, {"dataset": "digits", "L": L, "after": 0}, of)
+        for (each, L), of in zip(points, found, strict=True)
+    ]
+    rows = run_tables.tabulate_runs(results, [grid, plain], job)["collapse_runs.csv"]
+    assert cut == [grid, plain] and set(rows["L"]) == {2, 3, 4}
+    np.testing.assert_allclose(rows["total"], rows["fit"] + rows["hidden"] + rows["last"], rtol=1e-6)
 
 
 def test_a_text_network_has_a_row_for_every_word():

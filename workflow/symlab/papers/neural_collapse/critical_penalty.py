@@ -23,8 +23,9 @@ from symlab.networks import TorchDefault
 from symlab.networks.initialise import sample_parameters
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
 from symlab.papers.neural_collapse.networks import WithoutBranches
+from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import CriticalPenalty
-from symlab.papers.neural_collapse.trained_runs import Descent, Samples, samples_of
+from symlab.papers.neural_collapse.trained_runs import Descent
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
 from symlab.training.stacks import TrainingData

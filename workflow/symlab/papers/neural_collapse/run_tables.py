@@ -22,8 +22,9 @@ from symlab.papers.neural_collapse.gufm import squared_error_optimum
 from symlab.papers.neural_collapse.lemmas import free_optimum
 from symlab.papers.neural_collapse.networks import build_network
 from symlab.papers.neural_collapse.objectives import margin_loss
+from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import Runs
-from symlab.papers.neural_collapse.trained_runs import Samples, objective_on, samples_of
+from symlab.papers.neural_collapse.trained_runs import objective_on
 from symlab.seeds import torch_generator
 from symlab.study.points import Result
 
@@ -49,11 +50,13 @@ def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) ->
         reads (with a constant) where the output is taken; NC1 of the best linear map of it (``linear_floor``).
     """
     runs, layers, samples, free = [], [], {}, {}
+    drawn: tuple[Any, ...] = ()
     for each in results:
         grid, dataset = each.settings, job.datasets[each.point["dataset"]]
-        chosen = samples_of(grid, dataset)
-        key = _describe(grid, each.point, chosen)
         reduction = (each.point["dataset"], grid.pool, grid.per_class, grid.patch, grid.every_token, grid.transformer)
+        if (*reduction, grid.optimizer) != drawn:  # All depths of a grid have the same.
+            drawn, chosen = (*reduction, grid.optimizer), samples_of(grid, dataset)
+        key = _describe(grid, each.point, chosen)
         if reduction not in samples:
             samples[reduction] = _describe_samples(grid, dataset, chosen, each.point["dataset"])
         of_free = (*reduction, grid.loss, grid.has_bias, key["last_penalty"], grid.width)
@@ -64,10 +67,8 @@ def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) ->
         layers += of_layers
     table = pd.DataFrame(runs)
     optima = least_known(table)
-    best = optima.set_index([*SETTING, "L"])["least"]
-    table["gap"] = table["total"] / best.reindex(pd.MultiIndex.from_frame(table[[*SETTING, "L"]])).to_numpy() - 1
     return {
-        "collapse_runs.csv": table,
+        "collapse_runs.csv": gaps_over(table, optima),
         "collapse_layers.csv": pd.DataFrame(layers),
         "collapse_optima.csv": optima,
         "collapse_samples.csv": pd.DataFrame(list(samples.values())),
@@ -92,6 +93,13 @@ def least_known(runs: pd.DataFrame) -> pd.DataFrame:
             rows.append({**dict(zip(SETTING, keys, strict=True)), "L": L, "least": before, "by": by}
                         | {name: of_depth[name].min() for name in ("free", "without")})  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def gaps_over(runs: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
+    """The table of runs with the ``gap`` of each loss over the least that is known."""
+    best = optima.set_index([*SETTING, "L"])["least"]
+    least = best.reindex(pd.MultiIndex.from_frame(runs[[*SETTING, "L"]])).to_numpy()
+    return runs.assign(gap=runs["total"] / least - 1)
 
 
 def least_free(grid: Runs, samples: Samples, penalty: float) -> float:

@@ -31,7 +31,8 @@ class OnSamples(PointSettings):
 class Runs(OnSamples):
     """Networks of several depths minimised to collapse (Figs. 1, 2); of each depth one more, the reference, for longer.
 
-    Every depth is a point. Grown networks begin with those of the depth before, some of their blocks split in two.
+    Every depth is a point. Grown networks begin with those of the depth before, some of their blocks split in two: as
+    they were minimised and as they were young; the lower goes on.
     """
 
     revision: ClassVar = 1

@@ -1,0 +1,60 @@
+"""Gaps of a kept run over the least losses that it and other runs know: an optimum is the same whatever the way to it.
+
+    python -m symlab.papers.neural_collapse.known <results> <other results> ...
+
+Each folder holds <study>/tables/*. The least losses, and the gaps over them, are written anew into the first; its
+claims are then judged again by ``python -m symlab.pipeline.rejudge``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from symlab.artifacts import read_table, write_table
+from symlab.papers.neural_collapse.run_tables import SETTING, gaps_over
+
+ELSEWHERE = "an earlier run"
+
+
+def lower_known(optima: pd.DataFrame, others: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The least loss of each setting and depth of a run, or of others where they know a lower one.
+
+    As in one run, it cannot rise with depth.
+    """
+    keys = [*SETTING, "L"]
+    elsewhere = pd.concat(others)[[*keys, "least"]].groupby(keys, sort=False)["least"].min()
+    known = optima.copy()
+    least = elsewhere.reindex(pd.MultiIndex.from_frame(known[keys])).fillna(math.inf).to_numpy()
+    known["by"] = known["by"].mask(least < known["least"], ELSEWHERE)
+    known["least"] = known["least"].clip(upper=least)
+    before = known.groupby(SETTING, sort=False)["least"].cummin()
+    known["by"] = known["by"].mask(before < known["least"], "depth before")
+    return known.assign(least=before)
+
+
+def main() -> None:
+    """Write the tables of the first folder anew."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("results", type=Path, help="folder of the run whose gaps are told anew")
+    parser.add_argument("others", type=Path, nargs="+", help="folders of runs that may know lower losses")
+    arguments = parser.parse_args()
+    for path in sorted(arguments.results.glob("*/tables/collapse_optima.*")):
+        place = path.relative_to(arguments.results)
+        others = [read_table(each / place) for each in arguments.others if (each / place).exists()]
+        if not others:
+            continue
+        optima = lower_known(read_table(path), others)
+        runs = path.with_stem("collapse_runs")
+        table = gaps_over(read_table(runs), optima)
+        write_table(path, optima)
+        write_table(runs, table)
+        print(f"{place.parts[0]}: {(optima['by'] == ELSEWHERE).sum()} of {len(optima)} least losses are of others.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""What networks are minimised on: samples of each class, and images whitened by a map that the first layer can undo."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symlab.data.dataset import Dataset
+from symlab.data.samples import pooled_samples
+from symlab.errors import UserError
+from symlab.papers.neural_collapse.settings import OnSamples, Runs
+from symlab.schemes.fixed_parts import State
+
+TESTED = 1000
+"""Samples of the test part, at most."""
+RIDGE = 1e-3
+"""Share of the mean variance that is added to each variance before inputs are divided by their roots."""
+TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """An affine map of images, or of all their patches, to mean 0 and nearly the identity as their covariance.
+
+    The first layer is linear, with a bias and without a penalty: it undoes the map, so no optimum changes. L-BFGS
+    comes there in half the iterations.
+
+    patch: channels and side of the parts that the first layer reads; None where it reads all at once.
+    count: parts along each side.
+    """
+
+    mean: Float[Tensor, " i"]
+    to_one: Float[Tensor, "i i"]
+    from_one: Float[Tensor, "i i"]
+    patch: tuple[int, int] | None
+    count: int
+
+    @classmethod
+    def of(cls, x: Float[Tensor, "n i"], patch: tuple[int, int] | None = None) -> Whitening:
+        """That of images.
+
+        Raises:
+            UserError: patches do not fill the images.
+        """
+        channels, side = patch or (1, 1)
+        count, left = divmod(math.isqrt(x.shape[1] // channels), side)
+        if patch is not None and (left or channels * (side * count) ** 2 != x.shape[1]):
+            raise UserError(f"patch = {side} does not cut the images, of {x.shape[1]} inputs, into equal squares.")
+        parts = _cut(x, patch, count)
+        variances, axes = torch.linalg.eigh(torch.cov(parts.T))
+        # Where all images are equal they stay so, at 0.
+        roots = (variances + RIDGE * variances.mean()).clamp(min=TINY).sqrt()
+        return cls(parts.mean(0), axes / roots @ axes.T, axes * roots @ axes.T, patch, count)
+
+    def __call__(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n i"]:
+        parts = ((_cut(x, self.patch, self.count) - self.mean) @ self.to_one).float()
+        if self.patch is None:
+            return parts
+        images = parts.unflatten(0, (-1, self.count, self.count)).unflatten(3, (self.patch[0], *2 * self.patch[1:]))
+        return images.permute(0, 3, 1, 4, 2, 5).flatten(1)
+
+    def carried(self, state: State) -> State:
+        """The same maps of whitened inputs as those of plain ones by networks [seeds, ...]."""
+        W, b = state["embedding.weight"], state["embedding.bias"]
+        return {**state, "embedding.weight": W @ self.from_one, "embedding.bias": b + W @ self.mean}
+
+
+def _cut(images: Float[Tensor, "n i"], patch: tuple[int, int] | None, count: int) -> Float[Tensor, "parts i"]:
+    if patch is None:
+        return images.double()
+    parts = images.double().unflatten(1, (patch[0], count, patch[1], count, patch[1]))
+    return parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(0, 2)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs and labels of a grid, and others to test on; if inputs are whitened, by what, and as they were."""
+
+    x: Tensor
+    y: Tensor
+    x_test: Tensor
+    y_test: Tensor
+    classes: int
+    whitening: Whitening | None = None
+    plain: Tensor | None = None
+
+
+def samples_of(grid: OnSamples, dataset: Dataset) -> Samples:
+    """The first of each class, tested on the data set's test part; of texts by token, all tokens but the last.
+
+    Images are whitened but for controls by minibatches.
+
+    Raises:
+        UserError: samples or patches do not fit the data set.
+    """
+    if isinstance(grid, Runs) and grid.every_token:
+        x, _ = pooled_samples(dataset, samples=grid.per_class)
+        x_test = torch.from_numpy(dataset.split("test")[0])[: grid.per_class]
+        words = int(dataset.x_train.max()) + 1
+        return Samples(x[:, :-1], x[:, 1:].long(), x_test[:, :-1], x_test[:, 1:].long(), words)
+    x, y = pooled_samples(dataset, grid.pool, per_class=grid.per_class, scaled=False)
+    x_test, y_test = pooled_samples(dataset, grid.pool, samples=TESTED, split="test", scaled=False)
+    if isinstance(grid, Runs) and grid.optimizer != "lbfgs":  # as in practice
+        mean, std = (x.mean(), x.std()) if grid.pool > 1 else (0, 1)
+        x, x_test = (x - mean) / std, (x_test - mean) / std
+    elif dataset.image is not None:
+        patch = grid.patch if isinstance(grid, Runs) else None
+        whitening = Whitening.of(x, None if patch is None else (dataset.image[0], patch))
+        return Samples(whitening(x), y, whitening(x_test), y_test, dataset.n_classes, whitening, x)
+    return Samples(x, y, x_test, y_test, dataset.n_classes)
