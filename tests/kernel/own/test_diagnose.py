@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from symlab import UserError, diagnose
+from symlab import UserError, align, diagnose, trace
+from symlab.alignment.permute import permute
 from symlab.cli import main
 from symlab.identifiability.realization import realization_costs, swap_costs
+from symlab.symmetries.symmetry_spec import random_permutations
 
 MOVED = torch.tensor([3, 1, 2, 0, 4, 5, 7, 6])
 
@@ -95,3 +97,28 @@ def test_a_network_without_neurons_is_told():
     module = nn.Linear(3, 2)
     with pytest.raises(UserError, match="no neurons"):
         diagnose(module, module.state_dict(), module.state_dict(), torch.randn(20, 3))
+
+
+class Mixer(nn.Module):
+    """Channels, and hidden neurons over tokens: one activation is indexed by both."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.mix = nn.Linear(4, 8), nn.Linear(5, 6)
+        self.back, self.head = nn.Linear(6, 5), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.embed(x)
+        return self.head((x + self.back(torch.tanh(self.mix(x.mT))).mT).mean(1))
+
+
+def test_where_two_groups_meet_neurons_are_compared_with_the_other_group_in_order():
+    torch.manual_seed(0)
+    A, x = {name: 2 * tensor for name, tensor in Mixer().state_dict().items()}, torch.randn(200, 5, 4)
+    traced = trace(Mixer(), x[:2])
+    B = permute(A, traced.spec, random_permutations(traced.spec, np.random.default_rng(0)))
+    neurons = diagnose(Mixer(), A, B, x).neurons
+    assert set(neurons["group"]) == {"embed", "mix"}
+    assert neurons["correlation"].to_numpy() == pytest.approx(1, abs=1e-4)
+    by_weights = align(Mixer(), A, B, x, "weight").matching.set_index("permutation")["objective"]
+    assert by_weights["match"].to_numpy() == pytest.approx(1, abs=1e-4) and (by_weights["identity"] < 0.9).all()

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from torch import nn
 
-from symlab.alignment.activation_matching import activation_matching
-from symlab.alignment.matching import Permutations, objectives
+from symlab.alignment.activation_matching import activation_matching, groups_meet
+from symlab.alignment.matching import Permutations, joint, objectives
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
 from symlab.alignment.rotations import narrow
@@ -234,14 +235,23 @@ def _by_weights(
     ]
     worth: Worth = {}
     if models.x is not None:
-        known_A, known_B = map(network.by_all_names, models.states)
         for groups in _portions(spec):
-            moments = record_pair_moments(
-                traced, {0: known_A}, {0: known_B}, shown(models.x.split(models.rows)), groups
-            )[0]
-            correlations = {group: moments.pop(group).correlation() for group in list(moments)}
-            worth |= _worth(correlations, matched.permutations, spec, seed)
+            worth |= _worth(correlations(models, traced, matched.permutations, groups), matched.permutations, spec, seed)
     return matched.permutations, worth, remarks, {}
+
+
+def correlations(
+    models: Models, traced: Traced, permutations: Permutations, groups: Sequence[str]
+) -> dict[str, Float[np.ndarray, "d d"]]:
+    """S of groups in the orders of both networks, where activations are indexed by others too these renumbered."""
+    spec = traced.spec
+    A, B = map(models.network.by_all_names, models.states)
+    known_B = permute(B, spec, permutations) if groups_meet(spec) else B
+    moments = record_pair_moments(traced, {0: A}, {0: known_B}, shown(models.inputs().split(models.rows)), groups)[0]
+    found = {group: moments.pop(group).correlation() for group in list(moments)}
+    if known_B is B:
+        return found
+    return {group: S[:, np.argsort(joint(group, permutations, spec.groups))] for group, S in found.items()}
 
 
 def _of_file(flip: Flip, network: Network, weights: Weights) -> Flip:

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from symlab.alignment.forward import outputs
-from symlab.alignment.moments import record_pair_moments
 from symlab.errors import UserError
 from symlab.identifiability.neuron_table import neuron_table
 from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.subspace import Covariance, principal_subspace
-from symlab.own.align import align_models, known_axes
+from symlab.own.align import align_models, correlations, known_axes
 from symlab.own.aligned import Aligned
-from symlab.own.models import Models, check_counts, load_models, shown, traced_symmetries
+from symlab.own.models import Models, check_counts, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
 from symlab.products import fast_products
@@ -94,13 +93,12 @@ def diagnose(
     groups = [name for name, group in traced.spec.groups.items() if name in traced.spec.points and not group.within]
     if not groups:
         raise UserError(f"{models.name} has no neurons that one permutation renumbers, so there is none to tell of.")
-    A, B = (models.network.by_all_names(state.converted()) for state in models.states)
-    moments = record_pair_moments(traced, {0: A}, {0: B}, shown(models.inputs().split(models.rows)), groups)[0]
+    S_of = correlations(models, traced, aligned.permutations, groups)
     maps = _maps_of(models.module, traced.spec.axes, groups)
     costs = [_swap_costs(models, state, maps, fixed, explained_variance) for state in models.states]
     tables = []
     for group in groups:
-        S, partner = moments[group].correlation(), aligned.permutations[group]
+        S, partner = S_of[group], aligned.permutations[group]
         of_group = (costs[0][group] + costs[1][group]) / 2 if group in maps else np.full(S.shape, np.nan)
         tables.append(neuron_table(of_group, S, partner).assign(group=group, partner=partner))
     columns = ["group", "neuron", "partner", "itself", "correlation", "own_correlation", "cheapest", "cost_rank"]
