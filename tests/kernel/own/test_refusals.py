@@ -84,6 +84,17 @@ class Tokens(nn.Module):
         return self.readout(self.layer(x)[:, -1])
 
 
+class Waves(nn.Module):
+    """Weights of frequencies, as Fourier operators have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers, self.weight = plain(), nn.Parameter(torch.randn(3, dtype=torch.cfloat))
+
+    def forward(self, x):
+        return self.layers(torch.fft.irfft(torch.fft.rfft(x) * self.weight))
+
+
 X, Y = torch.randn(9, 4), torch.arange(9) % 2
 
 
@@ -93,6 +104,7 @@ X, Y = torch.randn(9, 4), torch.arange(9) % 2
         (lambda: align(plain(), plain(), plain(), {"y": Y}), "holds targets, but no 'x'"),
         (lambda: align(Described(), Described(), Described(), {"x": X, "scale": X[:5]}), "have 9 and 5 samples"),
         (lambda: align(nn.ReLU(), {"w": X}, {"w": X}, X), "ReLU has no weights that could be aligned"),
+        (lambda: align(Waves(), Waves(), Waves(), X), "in A holds complex numbers, which symlab does not"),
         (lambda: align(plain(), plain(), plain(), None), "activations are compared on inputs: give them as data"),
         (lambda: diagnose(plain(), plain(), plain(), None), "needs inputs to compute the network at"),
         (
@@ -160,3 +172,24 @@ def test_a_file_that_stands_for_two_networks_is_refused(tmp_path, call):
 def test_counts_below_1_are_refused(count):
     with pytest.raises(UserError, match=f"{count} is 0; it must be at least 1"):
         align(plain(), plain(), plain(), torch.randn(9, 4), "weight", **{count: 0})
+
+
+@pytest.mark.parametrize(
+    ("activation", "group", "free", "changes"),
+    [
+        (nn.GELU(), "full", "holds nothing that is free in this network but renumbering.", False),
+        (nn.Tanh(), "full", "holds nothing that is free in this network but renumbering and signs.", False),
+        (nn.ReLU(), "orthogonal", "holds nothing that is free in this network but renumbering.", False),
+        (nn.ReLU(), "full", "Mapped by scales of each neuron: 0, 2.", True),
+        (nn.Identity(), "full", "Mapped by invertible maps: 0, 2.", True),
+    ],
+)
+def test_maps_are_told_and_that_A_changes_only_where_it_does(activation, group, free, changes):
+    def network():
+        return nn.Sequential(nn.Linear(4, 8), activation, nn.Linear(8, 8), activation, nn.Linear(8, 2))
+
+    aligned = align(network(), network(), network(), X, group=group)
+    assert free in str(aligned) and ("A changes too" in str(aligned)) == changes
+    same = all(torch.equal(aligned.reference[name], each) for name, each in aligned.models.files[0].tensors.items())
+    assert same != changes
+    assert ("or mapped)" in str(aligned)) == isinstance(activation, nn.Identity)

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -11,6 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from symlab import UserError, align, merge, trace
 from symlab.cli import main
 from symlab.own.data import read_data
+from symlab.own.models import load_models
+from symlab.own.report import verdict
 from symlab.own.weights import weights_of
 
 N = 96
@@ -338,3 +341,52 @@ def test_the_nearest_command_is_named_and_none_gives_help(capsys):
     assert "did you mean align?" in raised.value.code
     main([])
     assert "symlab align A.safetensors B.safetensors" in capsys.readouterr().out
+
+
+class Positions(Net):
+    """The class of each token of texts of eight at most, by the token and its place."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(20, 6), nn.Embedding(8, 6)
+
+    def forward(self, x):
+        return self.core(self.tokens(x) + self.places(torch.arange(x.shape[1])))
+
+
+def test_texts_of_the_test_data_may_be_longer_than_those_that_match():
+    module, A, B = (drawn(Positions, seed) for seed in (2, 0, 1))
+    texts, labels = torch.randint(20, (96, 4)), torch.randint(4, (96, 4))
+    longer = torch.randint(20, (10, 8)), torch.randint(4, (10, 8))
+    aligned = align(module, A, B, (texts, labels), test=longer)
+    with torch.no_grad():
+        by_hand = float(nn.functional.cross_entropy(A(longer[0]).flatten(0, 1), longer[1].flatten()))
+    for found in (aligned.scores, aligned.curve(3)):
+        assert found["loss"].iloc[0] == pytest.approx(by_hand, rel=1e-5)
+    with pytest.raises(UserError, match=r"calling Positions with x of shape \('n', 9\), .* of test failed"):
+        align(module, A, B, (texts, labels), test=(torch.zeros(3, 9).long(), torch.zeros(3, 9).long()))
+
+
+def test_fewer_samples_are_computed_at_a_time_where_those_of_the_test_data_are_larger():
+    def data(tokens):
+        return {"input_ids": torch.ones(8, tokens).long(), "attention_mask": torch.ones(8, tokens), "labels": Y[:8]}
+
+    given = drawn(Masked, 0), {}, data(4)
+    assert load_models(*given).rows == 1024 > load_models(*given, scored_on=data(4096)).rows
+    assert load_models(*given, scored_on=data(4096), batch_size=50).rows == 50
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "error", "told"),
+    [
+        (0.89, 0.05, "averaging is advisable, 1.0 points of accuracy below the networks' mean; it keeps 99 %"),
+        (0.80, 0.04, "undecided on so few samples, 10.0 points of accuracy below"),
+        (0.80, 0.01, "averaging has a price, 10.0 points"),
+        (0.45, 0.01, "the average is broken, 45.0 points"),
+        (0.09, 0.01, "the average is broken, no better than a constant"),
+    ],
+)
+def test_a_verdict_says_no_more_than_the_samples_do(accuracy, error, told):
+    names = ["A", "B", "average", "constant"]
+    scores = pd.DataFrame({"network": names, "accuracy": [0.9, 0.9, accuracy, 0.1], "accuracy_error": error})
+    assert told in verdict(scores, "average", 2)

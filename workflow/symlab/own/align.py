@@ -236,7 +236,9 @@ def _by_weights(
     worth: Worth = {}
     if models.x is not None:
         for groups in _portions(spec):
-            worth |= _worth(correlations(models, traced, matched.permutations, groups), matched.permutations, spec, seed)
+            worth |= _worth(
+                correlations(models, traced, matched.permutations, groups), matched.permutations, spec, seed
+            )
     return matched.permutations, worth, remarks, {}
 
 

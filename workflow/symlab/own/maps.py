@@ -92,13 +92,14 @@ def free_maps(models: Models, traced: Traced, states: Sequence[State], group: st
         for action in wanted
         if action not in actions
     ]
-    kinds: dict[str, list[str]] = {}
+    kinds: dict[str, dict[str, None]] = {}
     for action in actions:
-        kinds.setdefault(KINDS_TOLD[action.kind], []).append(action.group)
+        kinds.setdefault(KINDS_TOLD[action.kind], {})[action.group] = None
     remarks += [f"Mapped by {kind}: {', '.join(names)}." for kind, names in kinds.items()]
-    if not actions:
-        remarks.append("No maps but renumbering are free in this network.")
     kept = tuple(flip for flip in flips if flip.group not in mapped | around)
+    if not actions:
+        others = "renumbering and signs" if kept else "renumbering"
+        remarks.append(f"The group {group} holds nothing that is free in this network but {others}.")
     return Maps(tuple(actions), kept, group == "full", tuple(remarks))
 
 

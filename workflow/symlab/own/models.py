@@ -146,16 +146,16 @@ def load_models(
         return Models(network, tuple(files), states, None, None, chosen, batch_size or 1, network.remarks)
     ready, output = _checked_data(given, network, states, chosen, where, _called(data, "data"))
     remarks = [*network.remarks, *ready.remarks]
-    scored = None
+    rows, scored = batch_size or _rows(ready.x, output), None
     if held is not None:
         name = _called(scored_on, "test")
-        held, _ = _checked_data(_as_named(held, given.names, name), network, states[:1], chosen, where, name)
+        held, output = _checked_data(_as_named(held, given.names, name), network, states[:1], chosen, where, name)
         if held.y is None:
             raise UserError(f"{name} holds no targets y, but averages are scored on it.")
         scored = (held.x, held.y)
         remarks += [each for each in held.remarks if each not in remarks]
-    most = max((leaf.numel() for leaf in leaves(output)), default=2) // len(ready.x[:2])
-    rows = batch_size or max(1, min(batch_rows(ready.x), LARGEST_OUTPUT // max(1, most)))
+        # Their texts or images may be larger.
+        rows = batch_size or min(rows, _rows(held.x, output))
     return Models(network, tuple(files), states, ready.x, ready.y, chosen, rows, tuple(remarks), scored)
 
 
@@ -229,6 +229,12 @@ def _device(module: nn.Module) -> str:
     return str(next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu")))
 
 
+def _rows(x: Tensor | Inputs, output: Any) -> int:
+    """How many inputs to pass through a network at a time, by their size and that of the output on a few of them."""
+    most = max((leaf.numel() for leaf in leaves(output)), default=2) // len(x[:2])
+    return max(1, min(batch_rows(x), LARGEST_OUTPUT // max(1, most)))
+
+
 def _called(source: Any, otherwise: str) -> str:
     """What messages call data."""
     return str(source) if isinstance(source, str | Path) else otherwise
@@ -261,7 +267,7 @@ def _checked_data(
     """
     x = _placed(given.x, device, network.dtype)
     y = None if given.y is None else _targets(given.y, task, name, network.dtype).to(device)
-    output = _checked_output(network, states, x[:2])
+    output = _checked_output(network, states, x[:2], name)
     if y is not None:
         _check_targets(y, output if callable(task) else prediction(output), task, name)
     return replace(given, x=x, y=y), output
@@ -274,7 +280,7 @@ def _placed(x: Tensor | Inputs, device: str, dtype: torch.dtype) -> Tensor | Inp
     return x.to(device, dtype if x.is_floating_point() else x.dtype)
 
 
-def _checked_output(network: Network, states: tuple[State, ...], x: Tensor | Inputs) -> Any:
+def _checked_output(network: Network, states: tuple[State, ...], x: Tensor | Inputs, source: str) -> Any:
     """The network's output on a few samples, which shows whether it takes x, and that its weights alone count.
 
     Raises:
@@ -285,7 +291,7 @@ def _checked_output(network: Network, states: tuple[State, ...], x: Tensor | Inp
     # parameters are no part of that, and need no copy.
     with foreign(f"copying {name}"):
         fresh = copy.deepcopy(network.module, {id(parameter): parameter for parameter in network.module.parameters()})
-    with foreign(f"calling {name} with {_described(x)}"):
+    with foreign(f"calling {name} with {_described(x)} of {source}"):
         output: Any = outputs(network.module, states[0], x)
     if not leaves(output):
         raise UserError(f"{name} returned a {type(output).__name__} without tensors for {len(x)} samples.")

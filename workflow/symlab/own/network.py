@@ -274,6 +274,11 @@ def _check_values(
             raise UserError(
                 f"{name!r} has shape {tuple(tensor.shape)} in {path}, but {tuple(expected.shape)} in the module."
             )
+        if tensor.is_complex():
+            raise UserError(
+                f"{name!r} in {path} holds complex numbers, which symlab does not follow: let the module hold real "
+                "parts and imaginary ones apart (torch.view_as_real)."
+            )
         if expected.is_floating_point() and not tensor.is_floating_point():
             raise UserError(f"{name!r} in {path} is of type {tensor.dtype}; only real weights can be averaged.")
         low, high = _extremes(tensor)

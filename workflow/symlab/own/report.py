@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
@@ -49,7 +50,7 @@ def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair:
         f"{B} aligned to {A} ({models.name}): {_groups(aligned.spec)} of neurons, matched by {aligned.method}s.",
         coverage(models.module, aligned.spec),
         *_unsupported(aligned.spec.unsupported),
-        _matching(aligned.matching, aligned.spec, aligned.method),
+        _matching(aligned.matching, aligned.spec, aligned.method, aligned.reference is not None),
         *aligned.remarks,
     ]
     if models.x is not None:
@@ -57,7 +58,8 @@ def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair:
     parts += [_barriers(barriers, _samples(models), repair)] if barriers is not None else []
     parts += _judged(aligned.scores, ALIGNED, 2, _samples(models))
     parts += [] if aligned.learned is None else [str(aligned.learned)]
-    if aligned.reference is not None:
+    reference = models.files[0].tensors if aligned.reference is None else aligned.reference
+    if any(not torch.equal(reference[name], tensor) for name, tensor in models.files[0].tensors.items()):
         parts.append("A changes too, in its weights and not in its function: its reference is what to average B with.")
     option = "" if aligned.reference is None else ", with the same group"
     parts.append(
@@ -145,8 +147,8 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     """One sentence on whether an average is worth using.
 
     What the networks have learned is how far they are, in the mean, from the best constant: in accuracy, or in loss
-    where there is none. An average is as good as they are if it keeps ``AS_GOOD`` of that or lies within two standard
-    errors, and broken if it keeps less than ``BROKEN``.
+    where there is none. An average is as good as they are if it keeps ``AS_GOOD`` of that, and broken if it keeps less
+    than ``BROKEN``; between, and broken, only if it lies more than two standard errors away.
 
     Args:
         scores: as ``symlab.connectivity.merge.scores`` gives them; its first ``n_networks`` rows are the networks'.
@@ -170,8 +172,10 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
         return f"Verdict: none, for the networks are no better than a constant on these data ({place})."
     if kept <= 0:
         return f"Verdict: the average is broken, no better than a constant ({place}): do not use it."
-    if gap <= 2 * error or kept >= AS_GOOD:
+    if kept >= AS_GOOD:
         return f"Verdict: averaging is advisable, {place}{of_learned}."
+    if gap <= 2 * error:
+        return f"Verdict: undecided on so few samples, {place}, which is within two standard errors{of_learned}."
     if kept < BROKEN:
         return f"Verdict: the average is broken, {place}{of_learned}."
     return f"Verdict: averaging has a price, {place}{of_learned}."
@@ -209,7 +213,7 @@ def _unsupported(sentences: Sequence[str]) -> list[str]:
     return ["\n".join(lines)]
 
 
-def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str) -> str:
+def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str, mapped: bool) -> str:
     objective = matching.set_index(["group", "permutation"])["objective"]
     shown = spec.free[:GROUPS_SHOWN]
     rows = [["group", "neurons", "matched", "identity", "random"]]
@@ -224,7 +228,7 @@ def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str) -> str:
     elif any(group.within for group in spec.groups.values()):
         lines.append("  (a group is matched together with those within it: its own row may lie below the identity)")
     if objective[shown].isna().any():
-        lines.append("  (-: no activations of its own that vary)")
+        lines.append(f"  (-: no activations of its own that vary{', or mapped' if mapped else ''})")
     if len(spec.free) > GROUPS_SHOWN:
         lines.append(f"  and {len(spec.free) - GROUPS_SHOWN} more, in matching.csv")
     return "\n".join(lines)
