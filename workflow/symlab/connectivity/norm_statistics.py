@@ -19,6 +19,12 @@ from symlab.errors import UserError
 SMALLEST_BATCH = 128
 
 
+def batch_norms(module: nn.Module) -> list[str]:
+    """Names of the batch norms that keep running statistics."""
+    parts = module.named_modules()
+    return [name for name, part in parts if isinstance(part, _BatchNorm) and part.track_running_stats]
+
+
 def running_statistics(
     module: nn.Module,
     state: Mapping[str, Tensor],
@@ -37,11 +43,7 @@ def running_statistics(
     Raises:
         UserError: the network has batch norm, but no inputs are given.
     """
-    names = [
-        name
-        for name, submodule in module.named_modules()
-        if isinstance(submodule, _BatchNorm) and submodule.track_running_stats
-    ]
+    names = batch_norms(module)
     if not names:
         return {}
     if x is None:

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from symlab.alignment.averaging import average
 from symlab.alignment.rotations import Mapped, foldable, narrow
 from symlab.connectivity.learning import learned_maps, moved
 from symlab.connectivity.merge import scores
+from symlab.connectivity.norm_statistics import batch_norms
 from symlab.errors import UserError
 from symlab.own.maps import Maps
 from symlab.own.models import Models, copied
@@ -82,7 +82,7 @@ def check_learning(models: Models, maps: Maps, untrained: State) -> None:
             f"no maps but renumbering (and signs) are free in {models.name}, and descent has nothing to move: align it "
             "without learning."
         )
-    if any(isinstance(part, _BatchNorm) and part.track_running_stats for part in models.module.modules()):
+    if batch_norms(models.module):
         raise UserError(
             f"{models.name} has batch norms, whose statistics at the midpoint change with every map: align it without "
             "learning."

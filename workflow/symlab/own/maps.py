@@ -22,6 +22,7 @@ from symlab.alignment.rotations import (
 )
 from symlab.alignment.signs import signs_of
 from symlab.alignment.universe import Universe
+from symlab.connectivity.norm_statistics import batch_norms
 from symlab.own.models import Models, shown
 from symlab.own.report import KINDS_TOLD
 from symlab.symmetries.actions import Action
@@ -83,6 +84,10 @@ def free_maps(models: Models, traced: Traced, states: Sequence[State], group: st
     x = models.inputs()[:2]
     found = actions_of(models.module, traced, x, states[0], seed)
     wanted = [action for action in found if group == "full" or action.kind != "scaled"]
+    # What scales the inputs of a batch norm keeps the function only while its statistics are not estimated anew.
+    means = {f"{name}.running_mean" for name in batch_norms(models.module)}
+    normalised = [action.group for action in wanted if means & action.powers.keys()]
+    wanted = [action for action in wanted if not means & action.powers.keys()]
     actions = [action for action in wanted if all(foldable(state, action) for state in states)]
     mapped = {action.group for action in actions if action.kind != "scaled"}
     flips = [] if method == "weight" else signs_of(models.module, traced, x, states[0], seed)
@@ -92,6 +97,11 @@ def free_maps(models: Models, traced: Traced, states: Sequence[State], group: st
         for action in wanted
         if action not in actions
     ]
+    if normalised:
+        names = ", ".join(dict.fromkeys(normalised))
+        remarks.append(
+            f"Scales of what batch norms read are left, for averages estimate their statistics anew: {names}."
+        )
     kinds: dict[str, dict[str, None]] = {}
     for action in actions:
         kinds.setdefault(KINDS_TOLD[action.kind], {})[action.group] = None
