@@ -13,7 +13,7 @@ mean share, one value a network A, lies above that, and fails if it lies below. 
 three pairs of earlier ViTs, trained otherwise, gave 0.92. A are the networks of one name (digits: n = 4), each with the
 next one as B. The rate of descent was chosen among three by the training loss of the first pair.
 
-GPT-2 and Llama take the extra ``models``, their texts and MNIST the data of ``SYMLAB_DATA``.
+GPT-2, Llama and BERT take the extra ``models``, their texts and MNIST the data of ``SYMLAB_DATA``.
 """
 
 from __future__ import annotations
@@ -80,8 +80,17 @@ def words() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return train[:, :-1], train[:, 1:], held_out[:, :-1], held_out[:, 1:]
 
 
+def reviews() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first words of reviews and whether they praise: 20,000 or so to train on, 2,000 of the test files."""
+    spec = Imdb(source="imdb", vocabulary=VOCABULARY, context=CONTEXT, n_samples=None)
+    of = load_imdb(spec, Path(os.environ["SYMLAB_DATA"]))
+    rows = torch.randperm(len(of.x_test), generator=torch.Generator().manual_seed(0))[:2000]
+    x, y = (torch.tensor(each).long() for each in (of.x_test, of.y_test))
+    return torch.tensor(of.x_train).long(), torch.tensor(of.y_train).long(), x[rows], y[rows]
+
+
 class Logits(nn.Module):
-    """The logits of a language model of transformers."""
+    """The logits of a model of transformers."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -108,11 +117,21 @@ def llama() -> nn.Module:
     return Logits(LlamaForCausalLM(LlamaConfig(tie_word_embeddings=False, use_cache=False, **sizes)))
 
 
+def bert() -> nn.Module:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    options = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "num_labels": 2}
+    sizes |= {"vocab_size": VOCABULARY, "max_position_embeddings": CONTEXT}
+    return Logits(BertForSequenceClassification(BertConfig(**sizes, **options)))
+
+
 NETWORKS = {
     "digits": Trained(lambda: ViT(64, 10, 2, 48, 2, 4, 2, 1), digits, seeds=4, epochs=60),
     "mnist": Trained(lambda: ViT(784, 10, 7, 64, 4, 4, 2, 1), mnist, seeds=3, epochs=6),
     "gpt2": Trained(gpt2, words, seeds=3, epochs=3, rate=2e-3),
     "llama": Trained(llama, words, seeds=3, epochs=3, rate=2e-3),
+    "bert": Trained(bert, reviews, seeds=3, epochs=3),
 }
 
 
@@ -271,6 +290,7 @@ TITLES = {
     "mnist": "ViT, MNIST (3 pairs)",
     "gpt2": "GPT-2, IMDB (3 pairs)",
     "llama": "Llama, IMDB (3 pairs)",
+    "bert": "BERT, praise in IMDB (3 pairs)",
 }
 
 if __name__ == "__main__":
