@@ -8,7 +8,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from symlab import UserError, escape
+from symlab import SGD, UserError, escape, mirrors
 from symlab.cli import main
 from symlab.training.flow import follow_flow
 
@@ -152,3 +152,26 @@ def test_the_command_prints_the_forecast(tmp_path, monkeypatch, capsys):
     main(["escape", "net_of_mine:build", "--data", "data.npz", "--lr", "0.5", "--drop", "0.1"])
     out = capsys.readouterr().out
     assert "degree 2" in out and "SGD at a rate of 0.5 leaves after about" in out
+
+
+class Halves(nn.Module):
+    """An MLP whose inputs come in two."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp()
+
+    def forward(self, left, right):
+        return self.layers(torch.cat([left, right], 1))
+
+
+def test_several_inputs_are_taken_as_one_is():
+    x, y = digits()
+    found, whole = escape(Halves(), {"left": x[:, :20], "right": x[:, 20:], "y": y}), escape(mlp(), (x, y))
+    assert found.course.equals(whole.course) and math.isnan(found.one_neuron)
+    training = SGD(0.1, batch=50)
+    found, whole = (
+        mirrors(module, None, data, training=training, pairs=1, steps=3)
+        for module, data in ((Halves(), {"left": x[:, :20], "right": x[:, 20:], "y": y}), (mlp(), (x, y)))
+    )
+    assert found.pairs["exponent"].to_list() == pytest.approx(whole.pairs["exponent"].to_list())

@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from symlab.artifacts import write_table, write_tensors, write_text
-from symlab.cli.files import CONFIG, all_or_nothing, check_folder, computing, run_as_json, sha256, spec_as_json
+from symlab.cli.files import CONFIG, check_folder, computing, sha256, spec_as_json, written
 from symlab.cli.texts import results_of
 from symlab.connectivity.barrier import barriers
 from symlab.errors import UserError
@@ -51,15 +51,12 @@ def align(options: Namespace) -> None:
     of_path = None if path is None else barriers(path, ["aligned"])
     told = of_alignment(aligned, of_path, options.repair)
 
-    folder = Path(options.out)
-    with all_or_nothing(folder, RESULTS) as staged:
+    with written(options, RESULTS, told) as staged:
         _write(options, aligned, staged)
         if path is not None and of_path is not None:
             write_table(staged / "curve.csv", path)
             write_table(staged / "barriers.csv", of_path)
             _draw(path, options.metric or LOSSES[str(models.task)], staged)
-    print(told)
-    print(f"\nWritten to {folder}: {', '.join(name for name in RESULTS if (folder / name).exists())}")
 
 
 def _write(options: Namespace, aligned: Aligned, folder: Path) -> None:
@@ -80,7 +77,6 @@ def _write(options: Namespace, aligned: Aligned, folder: Path) -> None:
     if aligned.learned is not None:
         write_table(folder / "learned.csv", aligned.learned.scores)
     write_text(folder / "spec.json", spec_as_json(aligned.spec))
-    write_text(folder / "run.json", run_as_json(options))
     write_table(folder / "matching.csv", aligned.matching)
 
 

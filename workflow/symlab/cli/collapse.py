@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from symlab.artifacts import write_table, write_text
-from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json
+from symlab.artifacts import write_table
+from symlab.cli.files import check_folder, computing, written
 from symlab.cli.texts import results_of
 from symlab.own.collapse import Collapse
 from symlab.own.collapse import collapse as collapse_of
@@ -31,15 +30,12 @@ def collapse(options: Namespace) -> None:
     measured = {"readout": options.readout, "layers": layers, "token": options.token, "penalty": options.penalty}
     given = {"weights": options.checkpoint, "test": options.test}
     found = collapse_of(options.model, options.data, **given, **measured, **computing(options))
-    folder, style = Path(options.out), Style()
-    with all_or_nothing(folder, RESULTS) as staged:
+    style = Style()
+    with written(options, RESULTS, str(found)) as staged:
         write_table(staged / "layers.csv", found.layers)
         write_table(staged / "parts.csv", found.parts)
-        write_text(staged / "run.json", run_as_json(options))
         with apply_style(style):
             save(layers_figure(found, style), staged / "collapse.pdf", staged / "collapse.png", dpi=style.dpi)
-    print(found)
-    print(f"\nWritten to {folder}: {', '.join(RESULTS)}")
 
 
 def layers_figure(found: Collapse, style: Style) -> Figure:

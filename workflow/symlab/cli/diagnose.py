@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from symlab.artifacts import write_table, write_text
-from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json
+from symlab.artifacts import write_table
+from symlab.cli.files import check_folder, computing, written
 from symlab.cli.texts import results_of
 from symlab.own.diagnose import diagnose as diagnose_networks
 from symlab.plotting.style import COLUMN, Style, apply_style, legend, mark_entry, palette, panels, save
@@ -27,14 +26,11 @@ def diagnose(options: Namespace) -> None:
     """
     check_folder(options, RESULTS)
     found = diagnose_networks(options.model, options.A, options.B, options.data, **computing(options))
-    folder, style = Path(options.out), Style()
-    with all_or_nothing(folder, RESULTS) as staged:
+    style = Style()
+    with written(options, RESULTS, str(found)) as staged:
         write_table(staged / "neurons.csv", found.neurons)
-        write_text(staged / "run.json", run_as_json(options))
         with apply_style(style):
             save(neurons_figure(found.neurons, style), staged / "neurons.pdf", staged / "neurons.png", dpi=style.dpi)
-    print(found)
-    print(f"\nWritten to {folder}: {', '.join(RESULTS)}")
 
 
 def neurons_figure(neurons: pd.DataFrame, style: Style) -> Figure:

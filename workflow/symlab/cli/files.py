@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from symlab import __version__
+from symlab.artifacts import write_text
 from symlab.data.folder import sha256_of
 from symlab.errors import UserError
 from symlab.own.weights import Weights
@@ -69,6 +70,17 @@ def all_or_nothing(folder: Path, results: Sequence[str]) -> Iterator[Path]:
         raise UserError(f"the results cannot be written to {folder} ({error}); choose another --out.") from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextmanager
+def written(options: Namespace, results: Sequence[str], told: str) -> Iterator[Path]:
+    """A folder for a command's results, to which run.json is added; then what the command found is printed."""
+    folder = Path(options.out)
+    with all_or_nothing(folder, results) as staged:
+        yield staged
+        write_text(staged / "run.json", run_as_json(options))
+    print(told)
+    print(f"\nWritten to {folder}: {', '.join(name for name in results if (folder / name).exists())}")
 
 
 def _replace(old: Path, new: Path) -> None:

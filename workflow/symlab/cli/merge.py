@@ -11,7 +11,7 @@ import numpy as np
 
 from symlab.alignment.universe import Universe
 from symlab.artifacts import write_table, write_tensors, write_text
-from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json, sha256, spec_as_json
+from symlab.cli.files import check_folder, computing, sha256, spec_as_json, written
 from symlab.cli.texts import results_of
 from symlab.errors import UserError
 from symlab.own.merge import merge as merge_networks
@@ -30,18 +30,12 @@ def merge(options: Namespace) -> None:
     matched = {name: getattr(options, name) for name in ("method", "group", "restarts", "base", "test")}
     given = _averaging(options) | matched | computing(options)
     merged = merge_networks(options.model, options.networks, options.data, **given)
-    told = str(merged)
-
-    folder = Path(options.out)
-    with all_or_nothing(folder, RESULTS) as staged:
+    with written(options, RESULTS, str(merged)) as staged:
         merged.save(staged / ("merged" if options.until is not None else "merged.safetensors"))
         _write_permutations(options, merged.models.files, merged.universe, staged / "permutations.safetensors")
         write_text(staged / "spec.json", spec_as_json(merged.spec))
-        write_text(staged / "run.json", run_as_json(options))
         if merged.scores is not None:
             write_table(staged / "scores.csv", merged.scores)
-    print(told)
-    print(f"\nWritten to {folder}: {', '.join(name for name in RESULTS if (folder / name).exists())}")
 
 
 def _averaging(options: Namespace) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
-from symlab.artifacts import write_table, write_text
-from symlab.cli.files import all_or_nothing, check_folder, computing, run_as_json
+from symlab.artifacts import write_table
+from symlab.cli.files import check_folder, computing, written
 from symlab.cli.texts import results_of
 from symlab.own.mirrors import SGD
 from symlab.own.mirrors import mirrors as mirrors_of
@@ -26,10 +25,6 @@ def mirrors(options: Namespace) -> None:
     found = mirrors_of(
         options.model, options.checkpoint, options.data, training=training, **numbers, **computing(options)
     )
-    folder = Path(options.out)
-    with all_or_nothing(folder, RESULTS) as staged:
+    with written(options, RESULTS, str(found)) as staged:
         write_table(staged / "pairs.csv", found.pairs)
         write_table(staged / "zeros.csv", found.zeros)
-        write_text(staged / "run.json", run_as_json(options))
-    print(found)
-    print(f"\nWritten to {folder}: {', '.join(RESULTS)}")

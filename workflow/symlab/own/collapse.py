@@ -21,7 +21,7 @@ from symlab.errors import UserError
 from symlab.measures.collapse import ClassSums, collapse_metrics, row_space
 from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame, least_loss
 from symlab.own.models import Models, load_models
-from symlab.own.modules import foreign
+from symlab.own.modules import foreign, some
 
 SEQUENCES = nn.Sequential | nn.ModuleList
 SAME = 1e-4
@@ -113,9 +113,8 @@ def collapse(
     Raises:
         UserError: something does not fit; there are no labels, or fewer than two classes; there is no such readout.
     """
-    given = {} if weights is None else {"the weights": weights}
     parts = {"train": data} | ({} if test is None else {"test": test})
-    models = {part: load_models(module, given, source, **options) for part, source in parts.items()}
+    models = {part: load_models(module, {"the weights": weights}, source, **options) for part, source in parts.items()}
     train = models["train"]
     if penalty is not None and not penalty > 0:
         raise UserError(f"the penalty is {penalty}; it is the weight decay of the readout, which must be above 0.")
@@ -250,7 +249,7 @@ def _readout(models: Models, name: str | None) -> tuple[str, bool]:
     linear = [each for each, part in models.module.named_modules() if isinstance(part, nn.Linear)]
     if name is not None and name not in linear:
         raise UserError(
-            f"readout is {name!r}, but {models.name} has no nn.Linear of that name; it has {_some(linear)}."
+            f"readout is {name!r}, but {models.name} has no nn.Linear of that name; it has {some(linear, 6)}."
         )
     with watched(models.module, linear) as seen, foreign(f"computing {models.name}"):
         output = prediction(outputs(models.module, models.states[0], models.inputs()[:2]))
@@ -322,7 +321,7 @@ def _layers(module: nn.Module, patterns: Sequence[str]) -> list[str]:
     names = [name for name, _ in module.named_modules() if name]
     for pattern in patterns:
         if not any(fnmatch(name, pattern) for name in names):
-            raise UserError(f"no module has the name {pattern!r}; there are {_some(names)}.")
+            raise UserError(f"no module has the name {pattern!r}; there are {some(names, 6)}.")
     if patterns:
         return [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
     return list(_blocks(module, "")) or [name for name, _ in module.named_children()]
@@ -337,8 +336,3 @@ def _blocks(module: nn.Module, path: str) -> Iterator[str]:
         whole = sequence and kinds.count(type(child)) > 1 and not isinstance(child, SEQUENCES)
         within = [] if whole else list(_blocks(child, full))
         yield from within or ([full] if sequence else [])
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:6]))
-    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "") if names else "none"

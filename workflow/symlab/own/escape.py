@@ -14,10 +14,12 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from symlab.batches import parts_of
 from symlab.connectivity.objective import IGNORED
 from symlab.errors import UserError
-from symlab.own.models import Models, load_models
+from symlab.own.models import Models, in_precision, load_models
 from symlab.own.modules import foreign
+from symlab.own.network import State
 from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import follow_flow, norm_of
 
@@ -34,7 +36,7 @@ class Escape:
         name: the network's.
         degree: L, by which outputs scale: with |theta|^L.
         one_neuron: speed of the fastest neuron of the whole input, at which a fully connected network of any depth can
-            leave; NaN where inputs are no real numbers.
+            leave; NaN where inputs are several, or no real numbers.
         speed, residual: of the weights' direction when the loss has dropped: -L0 on the sphere of squared norm L, and
             |grad L0(rho) + s rho| / (s sqrt(L)), which is 0 along an escape direction.
         layers: a row a weight of two axes and more: ``weight``, ``second``, its second singular value over the first
@@ -106,8 +108,7 @@ def escape(
     Raises:
         UserError: something does not fit, the network is not positively homogeneous, or does not leave.
     """
-    given = {} if weights is None else {"the weights": weights}
-    models = load_models(module, given, data, **options)
+    models = load_models(module, {"the weights": weights}, data, **options)
     if not (0 < drop < 1 and 0 < h < 1 and gradients > 0):
         raise UserError(f"drop is {drop}, h {h} and gradients {gradients}: from 0 to 1, from 0 to 1, and above 0.")
     problem = _Problem(models)
@@ -154,11 +155,9 @@ class _Problem:
             raise UserError("the loss is needed that training descends: give targets y, and no metric of your own.")
         self.module, self.models, self.y = models.module.double().eval(), models, models.y
         self.names = [name for name, each in self.module.named_parameters() if each.is_floating_point()]
-        self.rest = {
-            n: t.double() if t.is_floating_point() else t for n, t in models.states[0].items() if n not in self.names
-        }
-        x = models.inputs()
-        self.x = x.double() if isinstance(x, Tensor) and x.is_floating_point() else x
+        state = State(models.states[0].stored, torch.float64)
+        self.rest = {name: state[name] for name in state if name not in self.names}
+        self.x = in_precision(models.inputs(), torch.float64)
         with torch.no_grad():
             zero = torch.zeros_like(self._outputs([models.states[0][n].double() for n in self.names], slice(0, 2)))
         if zero.dim() != 2 and models.task == "classification":
@@ -214,7 +213,7 @@ class _Problem:
     def _outputs(self, W: Sequence[Tensor], rows: slice) -> Tensor:
         state = {**self.rest, **dict(zip(self.names, W, strict=True))}
         with foreign(f"computing {self.models.name}"):
-            outputs = functional_call(self.module, state, (self.x[rows],))
+            outputs = functional_call(self.module, state, parts_of(self.x[rows]))
         if not isinstance(outputs, Tensor):
             raise UserError(f"{self.models.name} returns a {type(outputs).__name__}; this needs one tensor of outputs.")
         return outputs

@@ -20,8 +20,9 @@ from symlab.batches import prediction
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
 from symlab.own.align import known_axes
-from symlab.own.models import Models, check_counts, load_models, traced_symmetries
+from symlab.own.models import Models, check_counts, in_precision, load_models, traced_symmetries
 from symlab.own.modules import foreign
+from symlab.own.network import State
 from symlab.seeds import torch_generator
 from symlab.symmetries.mirrors import (
     Mirror,
@@ -141,8 +142,7 @@ def mirrors(
     Raises:
         UserError: as ``symlab.align``; there are no targets; or the settings, pairs or steps are none.
     """
-    given = {} if weights is None else {"the network": weights}
-    models = load_models(module, given, data, seed=seed, **options)
+    models = load_models(module, {"the network": weights}, data, seed=seed, **options)
     if models.y is None:
         raise UserError("the loss needs targets: give them as y in the data.")
     training.check(len(models.y))
@@ -207,8 +207,7 @@ class _Across:
     def __init__(self, models: Models, training: SGD, steps: int, seed: int) -> None:
         with foreign(f"copying {models.name}"):
             self.module = copy.deepcopy(models.module).double()
-        converted = models.states[0].converted()
-        self.state = {name: each.double() if each.is_floating_point() else each for name, each in converted.items()}
+        self.state = dict(State(models.states[0].stored, torch.float64))
         trained = dict(self.module.named_parameters())
         self.own = {name: value for name, value in self.state.items() if name in trained}
         self.models, self.training, self.steps, self.seed = models, training, steps, seed
@@ -266,8 +265,7 @@ class _Across:
         rest = {name: value for name, value in on.items() if name not in v}
 
         def loss(at: dict[str, Tensor]) -> Tensor:
-            x = self.models.inputs()[rows]
-            x = x.double() if isinstance(x, Tensor) and x.is_floating_point() else x
+            x = in_precision(self.models.inputs()[rows], torch.float64)
             return losses(
                 prediction(call(self.module, {**rest, **at}, x)), self._targets[rows], self.models.task
             ).mean()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import io
-import logging
 from collections.abc import Iterable, Mapping
-from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,7 @@ from symlab.connectivity.objective import IGNORED, Metric, Task, by_class, check
 from symlab.device import resolve_device
 from symlab.errors import UserError
 from symlab.own.data import Data, read_data
-from symlab.own.modules import bare, foreign, imported, load_module, with_plain_call
+from symlab.own.modules import bare, foreign, imported, load_module, quiet, with_plain_call
 from symlab.own.network import Network, State, as_in_memory, prepare
 from symlab.own.weights import Weights, weights_of
 from symlab.symmetries.trace import Traced, trace
@@ -104,8 +101,8 @@ def load_models(
 
     Args:
         module: the networks' module, of which a copy is used, or ``pkg.module:function`` that builds it.
-        weights: by what messages call them, each a state dict, a module, or the path of a file or folder; empty for
-            the module's own.
+        weights: by what messages call them, each a state dict, a module, or the path of a file or folder; if there are
+            none, or they are None, the module's own.
         data: as ``read_data`` takes them; None where nothing has to be computed.
         scored_on: further data, with targets, on which averages are scored.
         task: "classification" or "regression"; by default what the targets' type says.
@@ -119,7 +116,7 @@ def load_models(
         UserError: something does not fit, or the network depends on more than its weights.
     """
     check_counts(samples=samples, batch_size=batch_size)
-    files = [weights_of(given, name) for name, given in weights.items()]
+    files = [weights_of(given, name) for name, given in weights.items() if given is not None]
     paths = [each.path for each in files]
     if twice := [path for path in paths if paths.count(path) > 1]:
         raise UserError(
@@ -204,12 +201,15 @@ def shown(batches: Any) -> Any:
 
 def trace_quietly(module: nn.Module, x: Tensor | Inputs | tuple[Tensor, ...]) -> Traced:
     """The network's graph and symmetries, without what torch.export says about its inner workings."""
-    logging.disable(logging.ERROR)
-    try:
-        with redirect_stderr(io.StringIO()):
-            return trace(module, x)
-    finally:
-        logging.disable(logging.NOTSET)
+    with quiet():
+        return trace(module, x)
+
+
+def in_precision(x: Tensor | Inputs, dtype: torch.dtype) -> Tensor | Inputs:
+    """Inputs with their real numbers in a precision."""
+    if isinstance(x, Inputs):
+        return Inputs(tuple(part.to(dtype) if part.is_floating_point() else part for part in x.parts))
+    return x.to(dtype) if x.is_floating_point() else x
 
 
 def copied(module: nn.Module) -> nn.Module:
@@ -265,19 +265,12 @@ def _checked_data(
     Raises:
         UserError: the network does not take the inputs, or the targets do not fit its outputs.
     """
-    x = _placed(given.x, device, network.dtype)
+    x = in_precision(given.x.to(device), network.dtype)
     y = None if given.y is None else _targets(given.y, task, name, network.dtype).to(device)
     output = _checked_output(network, states, x[:2], name)
     if y is not None:
         _check_targets(y, output if callable(task) else prediction(output), task, name)
     return replace(given, x=x, y=y), output
-
-
-def _placed(x: Tensor | Inputs, device: str, dtype: torch.dtype) -> Tensor | Inputs:
-    """Inputs on the device, real numbers in the networks' precision."""
-    if isinstance(x, Inputs):
-        return Inputs(tuple(part.to(device, dtype if part.is_floating_point() else part.dtype) for part in x.parts))
-    return x.to(device, dtype if x.is_floating_point() else x.dtype)
 
 
 def _checked_output(network: Network, states: tuple[State, ...], x: Tensor | Inputs, source: str) -> Any:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
+import logging
 import os
 import site
 import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,23 @@ def foreign(doing: str) -> Iterator[None]:
         place = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
         message = " ".join(str(error).split())[:400]
         raise UserError(f"{doing} failed with {type(error).__name__}: {message}{place}") from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Run what libraries do without what they say about their inner workings."""
+    logging.disable(logging.ERROR)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first of some names, and how many more there are; "none"."""
+    shown = ", ".join(map(repr, names[:most])) or "none"
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def load_module(factory: str, folder: str | Path | None = None) -> nn.Module:

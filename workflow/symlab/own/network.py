@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from symlab.errors import UserError
-from symlab.own.modules import is_of_transformers
+from symlab.own.modules import is_of_transformers, some
 from symlab.own.weights import Weights, converted
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -256,8 +256,8 @@ def _check_names(weights: Weights, network: str, tensors: Mapping[str, Tensor], 
     unknown, missing = _misfits(weights.tensors, tensors, twins)
     if not (unknown or missing):
         return
-    sides = [f"it lacks {_some(missing)}"] if missing else []
-    sides += [f"it holds {_some(unknown)}, which the module does not have"] if unknown else []
+    sides = [f"it lacks {some(missing, 3)}"] if missing else []
+    sides += [f"it holds {some(unknown, 3)}, which the module does not have"] if unknown else []
     raise UserError(
         f"{weights.path} does not fit {network}: {', and '.join(sides)}. It must hold the module's state_dict()."
     )
@@ -297,8 +297,3 @@ def _extremes(tensor: Tensor) -> tuple[float, float]:
     # Types of 8 bits have no order in torch.
     low, high = (tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor).aminmax()
     return float(low.float()), float(high.float())
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:3]))
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

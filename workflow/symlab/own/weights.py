@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-import logging
 import zipfile
 from collections.abc import Mapping
-from contextlib import redirect_stderr
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -20,7 +17,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from symlab.errors import UserError
-from symlab.own.modules import bare, foreign
+from symlab.own.modules import bare, foreign, quiet
 
 PICKLE_SUFFIXES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
 # Where a checkpoint that holds more than weights has them: torch's tutorials, Lightning, and what others call them.
@@ -115,14 +112,10 @@ def converted(weights: Weights, network: nn.Module) -> Weights:
         UserError: the folder lacks some.
     """
     kind: Any = type(network)
-    logging.disable(logging.ERROR)
-    try:
-        with foreign(f"reading {weights.path} with transformers"), redirect_stderr(io.StringIO()):
-            loaded, info = kind.from_pretrained(
-                weights.path, local_files_only=True, use_safetensors=True, dtype="auto", output_loading_info=True
-            )
-    finally:
-        logging.disable(logging.NOTSET)
+    with foreign(f"reading {weights.path} with transformers"), quiet():
+        loaded, info = kind.from_pretrained(
+            weights.path, local_files_only=True, use_safetensors=True, dtype="auto", output_loading_info=True
+        )
     if missing := sorted(info["missing_keys"]):
         raise UserError(f"{weights.path} does not fit {kind.__name__}: it lacks {missing[0]!r} (of {len(missing)}).")
     remark = (
