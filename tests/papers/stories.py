@@ -22,7 +22,7 @@ PLACES = [
     *("penalty", "hidden_penalty", "last_penalty", "h", "ends", "std", "event", "width", "gamma", "decay", "budget"),
     *("weight_decay", "threshold", "strength", "gamma_over_critical", "init_std", "time", "beta1", "depth", "share"),
     *("mean", "expected", "distance", "drop", "plateau_drop", "s", "plateau_s", "measured", "predicted", "certified"),
-    *("eps", "free", "without", "total", "d", "k", "t"),
+    *("eps", "free", "without", "total", "d", "k", "t", "delta"),
 ]
 
 # Columns that tell networks (or draws) apart which are independent though they have the same number.

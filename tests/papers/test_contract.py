@@ -320,29 +320,25 @@ def test_a_figure_of_few_networks_is_drawn_or_says_what_it_lacks(paper, figure, 
 
 
 @each_figure
-def test_a_picture_holds_what_it_did_when_it_was_written_down(paper, figure):
-    """Finds changes, not errors: drawn from the story with no two measured numbers alike, unlike below."""
-    kept, held = values_kept(paper.slug)["pictures"].get(paper.number(figure.id)), held_by(draw(paper, figure))
+def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_written_down(paper, figure):
+    """What it holds finds changes, not errors; with no two measured numbers alike, a change of any is seen."""
+    drawings = {each.id: each for each in importlib.import_module(figure.module).FIGURES}
+    assert figure.id in drawings, f"{figure.module} draws no {figure.id}: add it to FIGURES there."
+    drawing, before = drawings[figure.id], dict(rcParams)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = draw(paper, figure)
+        held = held_by(drawn)
+        with apply_style(STYLE):
+            drawn.canvas.draw()
+    assert plt.get_fignums() == [] and dict(rcParams) == before
+    assert drawn.axes and drawing.title and drawing.caption
+    kept = values_kept(paper.slug)["pictures"].get(paper.number(figure.id))
     told = "Look at the picture, and write down what it holds: see above."
     assert kept is not None and held[:2] == kept[:2], told
     assert held[2] == pytest.approx(kept[2], abs=2e-3), told
-
-
-@each_figure
-def test_a_figure_is_drawn_from_its_story_and_says_what_is_seen(paper, figure):
-    drawings = {each.id: each for each in importlib.import_module(figure.module).FIGURES}
-    assert figure.id in drawings, f"{figure.module} draws no {figure.id}: add it to FIGURES there."
-    drawing, tables = drawings[figure.id], room(paper).story(paper.number(figure.id))
-    before = dict(rcParams)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with apply_style(STYLE):
-            drawn = drawing.draw(tables, STYLE)
-        drawn.canvas.draw()
-    assert plt.get_fignums() == [] and dict(rcParams) == before
-    assert drawn.axes and drawing.title and drawing.caption
     if not isinstance(drawing.seen, Sentence):  # whose cases are looked for below
-        seen = drawing.seen(tables) if drawing.seen else "Nothing."
+        seen = drawing.seen(story_of(paper.slug, paper.number(figure.id))) if drawing.seen else "Nothing."
         assert len(seen) > 1 and seen.endswith(".") and "nan" not in seen
 
 

@@ -10,8 +10,10 @@ from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.pipeline import drawing
 from symlab.pipeline.docs import ROOT
-from symlab.pipeline.drawing import Text, draw_sentence
+from symlab.pipeline.drawing import Text, draw_sentence, places_of_panels
+from symlab.pipeline.html import Drawings
 from symlab.plotting.settings import Style
+from symlab.plotting.style import panels
 from symlab.study.card import Drawing
 
 
@@ -84,3 +86,27 @@ def test_a_disk_that_takes_no_figure_ends_the_job_at_once(job, tmp_path, capsys)
     with pytest.raises(SystemExit):
         run(job)
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_places_of_panels_are_points_from_the_upper_left_corner():
+    figure, axes = panels(2, 1, 3, 4)
+    figure.set_layout_engine("none")
+    for axis, bottom in zip(axes.flat, (0.75, 0.25), strict=True):
+        axis.set_position([0.5, bottom, 0.25, 0.125])
+        axis.set_axis_off()
+    width = 72 * figure.get_figwidth()
+    # Of 4 inches, 288 points, the upper one's upper edge is at 7/8.
+    expected = [[width / 2, 36, width / 4, 36], [width / 2, 180, width / 4, 36]]
+    for found, numbers in zip(places_of_panels(figure), expected, strict=True):
+        assert found == pytest.approx(numbers, abs=0.1)
+
+
+def test_drawings_of_a_page_keep_their_own_names_and_share_their_letters():
+    """Two of them cut at areas of one name: each has to be cut at its own."""
+    letter = '<path id="n2" d="M 0 1" transform="scale(0.015625)"/>'
+    drawn = '<svg><defs>{}</defs><clipPath id="n1"/><g clip-path="url(#n1)"><use xlink:href="#n2"/></g></svg>'
+    drawings = Drawings()
+    found = [drawings.add(drawn.format(letter), name) for name in ("a", "b")]
+    parts = '<clipPath id="{0}-n1"/><g clip-path="url(#{0}-n1)"><use href="#l0"/></g>'
+    assert found == [parts.format(name) for name in ("a", "b")]
+    assert str(drawings.outlines()).count("<path") == 1

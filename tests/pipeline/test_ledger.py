@@ -233,6 +233,11 @@ def test_cases_are_gathered_worst_first_and_findings_counted_in_rows_also_from_a
     assert (exact.cases[0].measured, exact.cases[0].units) == ("2", "exact")
 
 
+def test_units_that_are_all_alike_are_counted_and_not_exact(card):
+    (one,) = group_claims(judged(card, claim("one", [Measurement(0.5, 5, error=0.0)])))
+    assert one.cases[0].units == "n = 5 pairs"
+
+
 def test_sentences_are_told_of_what_was_measured_alone(card):
     cases = [Measurement(0.291, 4, case="standard", error=0.025), Measurement(0.5, 1, case="W")]
     sentences = [

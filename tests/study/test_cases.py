@@ -123,6 +123,12 @@ def test_paired_ratios_know_that_units_share_their_noise():
     assert math.isnan(none.value) and none.error is None
 
 
+def test_paired_values_are_those_of_the_same_units_in_whatever_order_and_however_many_others_there_are():
+    base = cases(pd.DataFrame({"seed": [3, 2, 1, 0], "cost": [100.0, 4.0, 2.0, 1.0]}), "cost")
+    (found,) = cases(pd.DataFrame({"seed": range(3), "cost": [2.0, 4.0, 8.0]}), "cost").paired_ratios(base)
+    assert (found.value, found.error, found.n) == (2, 0, 3)
+
+
 def test_shares_and_values_of_all_units_say_what_is_undefined():
     rows = pd.DataFrame({"seed": range(10), "hit": [1.0] * 8 + [0.0] * 2})
     (share,) = cases(rows, "hit").shares()

@@ -106,6 +106,15 @@ def test_groups_of_any_network_get_their_panels(points):
     assert len(draw("8", matching__csv=table).axes) == len(set(points))
 
 
+def test_maps_of_two_data_sets_are_told_apart():
+    here = story("16")["swap_costs.parquet"].query("layer == 1")
+    there = here.assign(dataset="mnist", variant=here["variant"] + "_mnist")
+    for costs, told in ((here, set()), (pd.concat([here, there]), {"digits", "mnist"})):
+        figure = draw("16", swap_costs__parquet=costs, ridge_swap_costs__parquet=costs.head(0))
+        rows = [text.get_text() for axis in figure.axes for text in axis.texts]
+        assert {row.split("\n")[0] for row in rows} & {"digits", "mnist"} == told
+
+
 def test_under_trained_networks_are_called_so():
     curves = story("20")["curves.csv"]
     for factor, said in ((1.0, False), (0.4, True)):

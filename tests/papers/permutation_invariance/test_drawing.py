@@ -144,3 +144,12 @@ def test_tables_that_lack_what_is_shown_are_refused(number, change, words):
 @pytest.mark.parametrize(("init_std", "name"), [(1 / 36, "1/(md)"), (1 / 3, "1/√d"), (0.05, "0.05")])
 def test_initial_weights_are_called_by_their_formula(init_std, name):
     assert name_init(pd.Series({"m": 4, "d": 9, "init_std": init_std})) == name
+
+
+def test_the_two_descents_are_drawn_of_the_first_teacher_that_has_both():
+    table = story("4")["widths_barriers.csv"]
+    first = table["M"] == 6
+    for lacking in (table["m"] < 6, table["m"] > 6):
+        (axis, *_) = draw("4", {"widths_barriers.csv": table[~(first & lacking)]}).axes
+        drawn = {x for widths, _ in lines(axis).values() for x in widths}
+        assert drawn & {3, 6, 9} and max(drawn) == 60

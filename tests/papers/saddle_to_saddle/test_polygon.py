@@ -165,11 +165,11 @@ def test_the_trend_is_that_of_other_software():
 
 
 def test_the_slope_is_the_norm_of_the_gradient_along_the_sphere(monkeypatch):
-    """Of the loss per squared norm of the weights, by autograd, where the last steps are the only one."""
-    monkeypatch.setattr(optimal_speed, "STILL", 1.0)
+    """Of the loss per squared norm of the weights, by autograd; the last tenth of ten steps is one, from the ninth."""
+    monkeypatch.setattr(optimal_speed, "STAGES", ((1.0, 1.0),))
     X, G = polygon(8)
-    W = random_directions(3, [2, 5, 4, 1], torch.Generator().manual_seed(1))
-    found = descend(W, X, G, 1).slope
+    start = random_directions(3, [2, 5, 4, 1], torch.Generator().manual_seed(1))
+    W, found = descend(start, X, G, 9).W, descend(start, X, G, 10).slope
     for run in range(3):
         theta = [W_l[run].clone().requires_grad_() for W_l in W]
         loss = (G * (theta[2] @ torch.relu(theta[1] @ torch.relu(theta[0] @ X)))).sum()
