@@ -155,8 +155,9 @@ def losses(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Floa
     if task == "one_hot":
         unit = functional.one_hot(targets, outputs.shape[-1])
         return (outputs - unit).square().sum(dim=-1).mean(dim=-1) / 2
-    picked = outputs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return (outputs.logsumexp(dim=-1) - picked).mean(dim=-1)
+    # Not logsumexp less the right logit: of samples fitted well that is a small difference of large numbers, and its
+    # gradient is ten times as noisy as float32's rounding, which Adam turns into steps once losses are small.
+    return -outputs.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1).mean(dim=-1)
 
 
 def hits(task: str, outputs: Float[Tensor, "*r b c"], targets: Tensor) -> Bool[Tensor, "*r b"]:
