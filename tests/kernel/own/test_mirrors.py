@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from symlab import SGD, UserError, mirrors
+from symlab import SGD, UserError, align, mirrors
 from symlab.cli import main
 from symlab.networks import ViT, build
 from symlab.own.mirrors import closest_pairs, neuron_vectors
@@ -142,6 +142,31 @@ def test_relu_has_no_sign_and_heads_have(data, monkeypatch):
     dimensions = zeros[zeros["group"].str.startswith("blocks.0.attention") & zeros["group"].str.endswith(":1")]
     assert dimensions.groupby("group")["neuron"].agg(lambda of: sorted(of)).tolist() == [[*range(8)]] * 2
     assert dimensions["turns"].str.contains("query.weight").sum() == 8
+
+
+class Packed(nn.Module):
+    """Queries, keys and values of two heads in one matrix."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.heads(x, x, x, need_weights=False)[0].mean(1))
+
+
+def test_neurons_within_a_packed_matrix_are_measured_and_learned(monkeypatch):
+    monkeypatch.setattr("symlab.own.mirrors.LANCZOS", 2)
+    torch.manual_seed(0)
+    A, B, batch = Packed(), Packed(), (torch.randn(24, 5, 8), torch.arange(24) % 3)
+    zeros = mirrors(A, None, batch, training=SGD(LR, batch=20), pairs=8, steps=1).zeros
+    values = zeros[zeros["turns"] == "heads.in_proj_weight, heads.in_proj_bias, heads.out_proj.weight"]
+    written = torch.cat([A.heads.in_proj_weight[16:], A.heads.in_proj_bias[16:, None], A.heads.out_proj.weight.T], 1)
+    lengths = written.norm(dim=1)
+    of_values = values[values["group"].str.endswith(":2")].sort_values("neuron")
+    assert of_values["size"].to_numpy() == pytest.approx((lengths / lengths.mean()).detach().numpy(), rel=1e-5)
+    found = align(A, A, B, batch, group="orthogonal", learn=1, batch_size=8)
+    assert "Mapped by invertible maps" in str(found) and found.learned is not None
 
 
 def test_a_pair_beside_its_mirror_merges_in_training_as_fast_as_its_exponent_says(data):

@@ -207,14 +207,19 @@ def blocks(tensor: Tensor, axes: Axes, groups: Mapping[str, Group]) -> Iterator[
 def _blocks(tensor: Tensor, axes: list[tuple[Axis, int]], groups: Mapping[str, Group]) -> Iterator[Block]:
     for dim, (axis, number) in enumerate(axes):
         if isinstance(axis, Concat):
-            for part, piece in zip(axis.parts, tensor.split(_lengths(axis, groups), dim), strict=True):
+            # Not split: gradients flow through what is written into a part, which torch allows in views cut one by one.
+            start = 0
+            for part, size in zip(axis.parts, _lengths(axis, groups), strict=True):
+                piece = tensor.narrow(dim, start, size)
                 yield from _blocks(piece, [*axes[:dim], (part, number), *axes[dim + 1 :]], groups)
+                start += size
             return
         if isinstance(axis, Product):
             parts = [(part, number) for part in axis.parts]
             unfolded = tensor.unflatten(dim, _lengths(axis, groups))
             in_twos = axis.parts[-1] == 2
-            for each in unfolded.unbind(dim + len(parts) - 1) if in_twos else (unfolded,):
+            last = dim + len(parts) - 1
+            for each in (unfolded.select(last, n) for n in range(2)) if in_twos else (unfolded,):
                 yield from _blocks(each, [*axes[:dim], *parts[: len(parts) - in_twos], *axes[dim + 1 :]], groups)
             return
     yield Block(tensor, tuple((axis if isinstance(axis, str) else None, number) for axis, number in axes))
