@@ -178,15 +178,20 @@ def test_each_network_goes_on_from_the_start_that_led_lower_and_deeper_ones_may_
     good, _ = replace(descent, start=start, iterations=20).run(job)
     # Of the first network the first start is good, of the second the second.
     crossed = [{n: torch.stack([a[n][0], b[n][1]]) for n in good} for a, b in ((good, start), (start, good))]
-    state, young, found = of_starts(job, descent, crossed)
+    state, left, chosen, found = of_starts(job, descent, crossed)
+    assert chosen.tolist() == [0, 3]
     quarter = [replace(descent, start=each, iterations=2).run(job) for each in (good, crossed[0], crossed[1])]
     alone, ended = replace(descent, start=quarter[0][0], iterations=6).run(job)
     for name in good:
         torch.testing.assert_close(state[name], alone[name])
-        torch.testing.assert_close(young[name], quarter[1][0][name])
+        torch.testing.assert_close(left[name], torch.cat([quarter[1][0][name], quarter[2][0][name]]))
     np.testing.assert_allclose(found["objective"], ended["objective"])
     spent = sum(each["evaluations"] for _, each in quarter[1:]) + ended["evaluations"]
     np.testing.assert_array_equal(found["evaluations"], spent)
+    # Where others have to be lower by more than they are, the first goes on.
+    lead = float(quarter[1][1]["objective"][1] / quarter[2][1]["objective"][1]) - 1
+    for lower, second in ((0.9 * lead, 3), (1.1 * lead, 1)):
+        assert of_starts(job, descent, crossed, lower)[2].tolist() == [0, second]
 
 
 def test_the_first_depth_takes_twice_the_effort_whatever_depths_follow(monkeypatch):
@@ -195,12 +200,12 @@ def test_the_first_depth_takes_twice_the_effort_whatever_depths_follow(monkeypat
     grid = Runs(network="rn1", L=[2, 4], per_class=3, steps=2, seeds=1, effort=40, reference=0, by_depth="uniform")
     job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
     first = minimise_depth(grid, job, "digits", 2, 0)
-    # One on plain pixels, then whitened: a quarter, the rest, and networks without branches.
-    assert asked[:3] == [1, 10, 30] and sum(asked[1:3]) == 2 * 40 // 2
+    # One on plain and one on whitened pixels; then a quarter, the rest, and networks without branches.
+    assert asked[:4] == [1, 1, 10, 30] and sum(asked[2:4]) == 2 * 40 // 2
     minimise_depth(grid.model_copy(update={"L": [2]}), job, "digits", 2, 0)
-    assert asked[4:7] == asked[:3]
+    assert asked[5:9] == asked[:4]
     deeper = minimise_depth(grid, job, "digits", 4, 2, first)
-    assert asked[8:10] == [2, 8] and sum(asked[8:10]) == 40 // 4
+    assert asked[10:12] == [2, 8] and sum(asked[10:12]) == 40 // 4
     # Of networks without blocks the penalties at other depths are others, if all of them fall with depth.
     assert deeper["without"] == minimise_depth(grid, job, "digits", 4, 0)["without"] < 0.9 * first["without"]
 
@@ -250,7 +255,7 @@ def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
     assert work[4] > work[2] + 60
 
 
-def test_networks_begin_on_plain_inputs_and_the_reference_on_whitened_ones_too(monkeypatch):
+def test_networks_begin_on_plain_and_on_whitened_inputs_and_deeper_ones_with_young_and_with_minimised_ones(monkeypatch):
     run, begun = Descent.run, []
     monkeypatch.setattr(Descent, "run", lambda self, *a, **k: begun.append(self) or run(self, *a, **k))
     grid = Runs(network="rn1", L=[2, 4], per_class=3, steps=2, seeds=2, effort=16, reference=1, width=8)
@@ -258,11 +263,12 @@ def test_networks_begin_on_plain_inputs_and_the_reference_on_whitened_ones_too(m
     job = Job("s", datasets={"digits": digits})
     samples = samples_of(grid, digits)
     first = minimise_depth(grid, job, "digits", 2, 0)
-    plain, quarter, _, restarts, reference, *_ = begun
+    plain, whitened, quarter, _, reference, *_ = begun
     assert torch.equal(plain.data.x_train, samples.plain) and plain.start is None and plain.steps == 2
     assert torch.equal(quarter.data.x_train, samples.x) and quarter.steps == 0
-    assert objectives(quarter, quarter.start) == pytest.approx(objectives(plain, run(plain, job)[0]), rel=1e-5)
-    assert restarts.start is None and restarts.steps == 2 and torch.equal(restarts.data.x_train, samples.x)
+    assert whitened.start is None and whitened.steps == 2 and torch.equal(whitened.data.x_train, samples.x)
+    by_hand = [objectives(each, run(each, job)[0]) for each in (plain, whitened)]
+    assert objectives(quarter, quarter.start) == pytest.approx(np.concatenate(by_hand), rel=1e-5)
     assert reference.seeds == 2  # the best network, and the best of those that began whitened
     begun.clear()
     minimise_depth(grid, job, "digits", 4, 2, first)
