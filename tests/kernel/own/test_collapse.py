@@ -163,6 +163,29 @@ def test_the_token_that_outputs_are_of_is_found_and_every_labelled_token_counts(
     assert found.parts["samples"][0] == 90 and found.layers["size"].unique().tolist() == [D]
 
 
+class Words(nn.Module):
+    """The next word of each, by a readout that may be the embedding."""
+
+    def __init__(self, tied):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.layer, self.readout = nn.Embedding(K, D), nn.Linear(D, D), nn.Linear(D, K, bias=False)
+        self.readout.weight = self.embedding.weight if tied else nn.Parameter(self.embedding.weight.detach().clone())
+
+    def forward(self, x):
+        return self.readout(torch.relu(self.layer(self.embedding(x))))
+
+
+def test_a_readout_may_be_tied_and_one_that_is_computed_is_refused():
+    x = torch.randint(K, (40, 4), generator=torch.Generator().manual_seed(0))
+    tied, alone = (collapse(Words(each), (x[:, :-1], x[:, 1:])) for each in (True, False))
+    assert tied.readout == "readout" and tied.parts.equals(alone.parts) and tied.layers.equals(alone.layers)
+    network = planted()
+    nn.utils.parametrizations.weight_norm(network[1])
+    with pytest.raises(UserError, match="weights of '1' are made of other parameters"):
+        collapse(network, (torch.randn(30, D), labels()))
+
+
 def test_classes_without_samples_are_left_out_and_said():
     y = labels() % 3
     found = collapse(planted(), (math.sqrt(D) * simplex()[y], y))

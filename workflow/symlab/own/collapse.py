@@ -147,7 +147,10 @@ class _Part:
         self.name, self.K = part, len(present)
         if self.K < 2:
             raise UserError(f"the labels of {part} hold one class only; collapse is told of two and more.")
-        self.W_all = models.states[0][f"{readout}.weight"].double().cpu()
+        state = models.network.by_all_names(models.states[0])
+        if f"{readout}.weight" not in state:
+            raise UserError(f"the weights of {readout!r} are made of other parameters (by a norm of weights, say).")
+        self.W_all = state[f"{readout}.weight"].double().cpu()
         self.W = self.W_all[present.cpu()]
         V = row_space(self.W, shifts=False)
         classes = torch.full((int(present.max()) + 1,), -1).to(present)

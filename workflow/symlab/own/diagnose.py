@@ -95,7 +95,8 @@ def diagnose(
         raise UserError(f"{models.name} has no neurons that one permutation renumbers, so there is none to tell of.")
     S_of = correlations(models, traced, aligned.permutations, groups)
     maps = _maps_of(models.module, traced.spec.axes, groups)
-    costs = [_swap_costs(models, state, maps, fixed, explained_variance) for state in models.states]
+    states = tuple(map(models.network.by_all_names, models.states))
+    costs = [_swap_costs(models, states, state, maps, fixed, explained_variance) for state in states]
     tables = []
     for group in groups:
         S, partner = S_of[group], aligned.permutations[group]
@@ -113,7 +114,12 @@ def _maps_of(module: nn.Module, axes: Mapping[str, Any], groups: list[str]) -> d
 
 
 def _swap_costs(
-    models: Models, state: State, maps: Mapping[str, str], fixed: Parts | None, explained_variance: float
+    models: Models,
+    states: tuple[State, ...],
+    state: State,
+    maps: Mapping[str, str],
+    fixed: Parts | None,
+    explained_variance: float,
 ) -> dict[str, np.ndarray]:
     """For each group the costs of swapping two of its neurons, on the subspace of what its linear map reads."""
     module, covariances = models.module, {name: Covariance() for name in maps.values()}
@@ -135,7 +141,7 @@ def _swap_costs(
     found = {}
     for group, name in maps.items():
         weight = f"{name}.weight"
-        F, D = _shared(models.states, weight) if fixed is None else fixed.get(weight, (None, None))
+        F, D = _shared(states, weight) if fixed is None else fixed.get(weight, (None, None))
         U = principal_subspace(covariances[name].covariance(), explained_variance).U.cpu()
         found[group] = swap_costs(realization_costs(state[weight].cpu(), F, D, U)).numpy()
     return found
