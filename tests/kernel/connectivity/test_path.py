@@ -128,6 +128,33 @@ def test_regression_has_a_mean_squared_error_and_no_accuracy():
         assert np.isnan(row.accuracy)
 
 
+class Scaled(nn.Module):
+    """A mean and the logarithm of a scale: a loss of one's own reads both."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.log_scale = nn.Linear(6, 1), nn.Linear(6, 1)
+
+    def forward(self, x):
+        return {"logits": self.mean(x), "log_scale": self.log_scale(x)}
+
+
+def test_a_loss_of_ones_own_is_given_all_of_the_output():
+    def likelihood(output, y):
+        return (
+            output["log_scale"][:, 0] + (output["logits"][:, 0] - y).square() * (-2 * output["log_scale"][:, 0]).exp()
+        )
+
+    (state_A, state_B), (x, _) = two_states(Scaled()), data()
+    y = x[:, 0]
+    found = curve(Scaled(), state_A, state_B, [0, 0.5, 1], x, y, likelihood, batch_size=70)
+    for lam, loss in zip(found["lambda"], found["loss"], strict=True):
+        weight = {name: torch.lerp(state_A[name], state_B[name], lam) for name in state_A}
+        mean, log_scale = (x @ weight[f"{name}.weight"][0] + weight[f"{name}.bias"] for name in ("mean", "log_scale"))
+        assert loss == pytest.approx(float((log_scale + ((mean - y) / log_scale.exp()) ** 2).mean()), rel=1e-5)
+    assert found["accuracy"].isna().all()
+
+
 def test_curve_leaves_the_module_and_the_states_alone():
     module = build(MLP(name="mlp", widths=[8], norm="batchnorm"), 6, 4)
     states = two_states(module)

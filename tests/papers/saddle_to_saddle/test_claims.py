@@ -48,6 +48,13 @@ def test_the_error_of_a_difference_of_deviances_is_that_of_the_runs(law):
     assert error == pytest.approx(np.sqrt(len(runs)) * np.std(runs))
 
 
+def test_laws_are_fitted_from_the_narrowest_width_with_a_success_on():
+    runs = missed_runs(lambda width: 1.0 if width <= 4 else 0.5)
+    ((N, counts),) = by_polygon(runs)
+    assert N == 6 and list(counts.index) == [8, 16, 32] and list(counts["hits"]) == [200] * 3
+    assert by_polygon(runs[runs["width"] < 32]) == []
+
+
 def test_a_of_deep_layers_is_measured_in_layers_4_and_5_against_2_and_3(story):
     spread = {0: 0.0, 1: 0.9, 2: 0.5, 3: 0.3, 4: 0.2, 5: 0.1, 6: 0.45}
     layers = story["escape_layers.csv"]
