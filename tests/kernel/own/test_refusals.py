@@ -193,3 +193,5 @@ def test_maps_are_told_and_that_A_changes_only_where_it_does(activation, group, 
     same = all(torch.equal(aligned.reference[name], each) for name, each in aligned.models.files[0].tensors.items())
     assert same != changes
     assert ("or mapped)" in str(aligned)) == isinstance(activation, nn.Identity)
+    merged = str(merge(network(), [network(), network()], X, group=group, repair=True))
+    assert free in merged and "(REPAIR)" in merged

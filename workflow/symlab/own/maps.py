@@ -122,8 +122,10 @@ def in_one_basis(
     restarts: int,
     seed: int,
     rng: np.random.Generator,
-) -> Universe:
+) -> tuple[Universe, tuple[str, ...]]:
     """Networks in the first one's bases and order: each is brought to the mean of the others until none comes closer.
+
+    And sentences on what was mapped.
 
     Maps are to the common basis, so that from one network to another and on to a third is from the first to the third.
     """
@@ -151,4 +153,4 @@ def in_one_basis(
     permuted = tuple(narrow(state, models.network.dtype) for state in states)
     left = ((), ()) if matching is None else (matching.by_weights, matching.in_place)
     told = (dict.fromkeys(groups, range(len(given))) for groups in left)
-    return Universe(tuple(orders), permuted, sweeps, settled, *told)
+    return Universe(tuple(orders), permuted, sweeps, settled, *told), maps.remarks

@@ -165,12 +165,12 @@ def merge(
     if averaging.until is not None:
         trunk = frozenset(models.network.twins[name] for name in traced.names_up_to(averaging.until))
     ready = [models.network.by_all_names(state.converted()) for state in models.states]
-    universe = _in_one_order(models, traced, ready, method, restarts, seed, group)
+    universe, mapped = _in_one_order(models, traced, ready, method, restarts, seed, group)
     told = checked(models, traced, zip(ready, universe.permuted, strict=True))
     left = unfitted(models.module, ready[0]) if averaging.rule == "least-squares" else []
     told += [f"Least squares leave these their mean: {', '.join(left)}."] if left else []
     merged = _combined(models, universe.permuted, averaging, trunk, base is not None)
-    remarks = (*models.remarks, *_remarks_on(models, universe), *told)
+    remarks = (*models.remarks, *mapped, *_remarks_on(models, universe), *told)
     return Merged(merged, universe, remarks, traced.spec, method, averaging, trunk, base is not None, models)
 
 
@@ -192,8 +192,8 @@ def _in_one_order(
     restarts: int,
     seed: int,
     group: str,
-) -> Universe:
-    """The networks renumbered to the first one's order and, if the group is "signed", turned to its signs."""
+) -> tuple[Universe, tuple[str, ...]]:
+    """The networks renumbered to the first one's order, turned to its signs or mapped to its bases; what was mapped."""
     rng = numpy_rng("merge", seed, "restarts")
     if group in CONTINUOUS:
         return in_one_basis(models, traced, given, group, method, restarts, seed, rng)
@@ -208,7 +208,7 @@ def _in_one_order(
     compared = models.x if method == "activation" else None
     universe = match_to_universe(traced, states, rng, compared, models.rows, restarts, shown)
     orders = (compose(*both, spec.groups) for both in zip(first, universe.permutations, strict=True))
-    return replace(universe, permutations=tuple(orders))
+    return replace(universe, permutations=tuple(orders)), ()
 
 
 def _combined(

@@ -107,6 +107,7 @@ def _average(merged: Merged) -> list[str]:
     told += f" of what each has learned since {merged.models.files[0].path}, times {how.scale:g}" * merged.based
     told += f"; weights of their own have {', '.join(how.layers)}" if how.layers else ""
     told += f"; only up to {how.until}, beyond which each keeps its own" if how.until is not None else ""
+    told += "; channels rescaled to the statistics of the networks' (REPAIR)" * how.repair
     return [] if told == "the mean" else [f"Averaged by {told}. So is the plain average."]
 
 
