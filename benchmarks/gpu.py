@@ -121,6 +121,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="; ".join(works()))
     parser.add_argument("--epochs", type=int, default=5)
     arguments = parser.parse_args()
+    if arguments.epochs < 2:
+        parser.error("--epochs: at least 2, for the first does not count")
     if not torch.cuda.is_available():
         parser.error("torch sees no GPU here")
     print(torch.cuda.get_device_name(), "torch", torch.__version__, flush=True)

@@ -7,7 +7,7 @@ on the same memory. Rounding is the CPU's, so that results equal the CPU's where
 wrapped. Torch cannot forget a backend; the fixture ``device`` makes this one available for the time of a test module.
 """
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
@@ -138,15 +138,36 @@ def refuse_waiting(function, args, kwargs, leaves):
         raise RuntimeError(f"operation not permitted when stream is capturing: {function}")
 
 
+class Stream:
+    """What a GPU's stream has waited for."""
+
+    def __init__(self):
+        self.waited = []
+
+    def wait_stream(self, other):
+        self.waited.append(other)
+
+
+Stream.current = Stream()
+
+
+@contextmanager
+def entered(stream):
+    before, Stream.current = Stream.current, stream
+    try:
+        yield
+    finally:
+        Stream.current = before
+
+
 def backend():
     """What ``torch.get_device_module`` gives: torch.cuda's functions, as far as they are called."""
-    stream = SimpleNamespace(wait_stream=lambda other: None)
-    module = SimpleNamespace(available=False, CUDAGraph=Graph, graph=captured, Stream=lambda device: stream)
+    module = SimpleNamespace(available=False, CUDAGraph=Graph, graph=captured, Stream=lambda device: Stream())
     module.is_available = module.is_initialized = lambda: module.available
     module._is_in_bad_fork, module.manual_seed_all = lambda: False, lambda seed: None
     module.device_count, module.current_device = lambda: int(module.available), lambda: 0
     module.get_amp_supported_dtype, module.get_device_name = lambda: [torch.bfloat16], lambda device: f"a {NAME} GPU"
-    module.current_stream, module.stream = lambda: stream, nullcontext
+    module.current_stream, module.stream = lambda: Stream.current, entered
     module.synchronize = module.reset_peak_memory_stats = module.empty_cache = lambda device=None: None
     # Two networks take 16 of 40 GB: four fit into 80 %.
     module.mem_get_info, module.memory_reserved = lambda device: (40 * GB, 80 * GB), lambda device: 0

@@ -12,12 +12,13 @@ from symlab.errors import Interrupted
 from symlab.networks import INITS, NETWORKS, build
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
+from symlab.training import stacks
 from symlab.training.cuda_graph import WARM_UP, CapturedStep
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints, training_key
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
+from symlab.training.stacks import OneByOne, TrainingData
 
 pytestmark = pytest.mark.slow
 
@@ -105,6 +106,31 @@ def test_training_is_the_cpu_s_up_to_rounding(device, replays, case):
     how = "side by side" if case == "convolutions" else "in a stack"
     assert any(line.endswith(f"up to 4 {how} on the GPU") for line in said)
     assert_near(block, train_block(run, REPLICAS), 2e-2 if case == "bf16" else 1e-4)
+
+
+def test_networks_side_by_side_fork_from_one_stream_and_join_it(device, monkeypatch):
+    """Each begins after what was before the step, on a stream of its own; what comes after waits for all."""
+    log, one_step, joined = [], OneByOne.step, stacks._joined
+    gpu = torch.get_device_module(device)
+
+    def step(self, *inputs):
+        log.append((gpu.current_stream(), list(gpu.current_stream().waited), "step"))
+        return one_step(self, *inputs)
+
+    def after(results):
+        log.append((gpu.current_stream(), list(gpu.current_stream().waited), "join"))
+        return joined(results)
+
+    monkeypatch.setattr(OneByOne, "step", step)
+    monkeypatch.setattr(stacks, "_joined", after)
+    train_block(replace(described(None, W, SGD, samples()), device=device), REPLICAS[:3])
+    # Of the last step.
+    last = max(place for place, (_, _, of) in enumerate(log) if of == "step")
+    each, (here, waited, _) = log[last - 2 : last + 1], log[last + 1]
+    assert log[last - 3][2] == "join", "none is trained twice"
+    assert len({stream for stream, _, _ in each} | {here}) == 4
+    assert all(before[-1] is here for _, before, _ in each)
+    assert waited[-3:] == [stream for stream, _, _ in each]
 
 
 def test_every_full_step_after_the_warm_up_is_replayed(device, replays):

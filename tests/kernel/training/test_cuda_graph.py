@@ -55,6 +55,16 @@ def test_order_of_warm_up_recording_replay_and_eager_calls():
     assert eager == [(4,), (4,), (3,), (4,), (4,), (3,), (4,)]
 
 
+def test_training_that_goes_on_with_a_smaller_last_batch_records_the_full_one():
+    recorder = FakeRecorder()
+    captured = CapturedStep(lambda lr, x: (x * lr, x.sum()), recorder, CPU)
+    for n in [3, 4, 4, 4, 4, 3, 4]:
+        x = torch.arange(float(n))
+        scaled, total = captured(2.0, x)
+        assert torch.equal(scaled, 2 * x) and total == x.sum()
+    assert recorder.log == ["warm up"] * (1 + WARM_UP) + ["record", "replay", "replay"]
+
+
 def test_inputs_reach_the_graph_at_fixed_places():
     seen = []
 

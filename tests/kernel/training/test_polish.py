@@ -31,10 +31,11 @@ def build():
     return nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 3))
 
 
-def trained(seeds, polish=None, checkpoints=None, start=None, scheme=None, epochs=5, **changes):
+def trained(seeds, polish=None, checkpoints=None, start=None, scheme=None, epochs=5, held_out=0, **changes):
     recipe = Recipe(optimizer="adam", lr=0.01, weight_decay=0, penalties={"*weight": PENALTY}, batch_size=None,
                     epochs=epochs, polish=polish, **changes)  # fmt: skip
-    run = Run(build, TrainingData(X, Y, X[:0], Y[:0], "classification"), scheme or Standard(name="standard"),
+    data = TrainingData(X, Y, X[:held_out], Y[:held_out], "classification")
+    run = Run(build, data, scheme or Standard(name="standard"),
               TorchDefault(name="torch"), recipe, [epochs], ("s", "v"), start=start)  # fmt: skip
     return train_block(run, [Replica(0, seed) for seed in seeds], checkpoints=checkpoints)
 
@@ -97,6 +98,12 @@ def test_training_ends_at_a_minimum_of_loss_and_penalties(seeds):
         assert rows.loc[seed, "objective"] == pytest.approx(value.item(), rel=1e-12)
         assert rows.loc[seed, "gradient"] < 1e-6 and rows.loc[seed, "evaluations"] >= rows.loc[seed, "iterations"]
     assert block.snapshots[5]["0.weight"].dtype == torch.float64
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_held_out_samples_are_evaluated_in_float64(seeds):
+    block = trained(seeds, Polish(iterations=3), held_out=7)
+    assert block.history.val_loss.notna().all()
 
 
 def test_it_may_be_all_of_training_and_begin_at_given_weights():

@@ -77,11 +77,9 @@ def batch_rows(x: Float[Tensor, "n ..."] | Inputs, device: torch.device | str | 
     """Rows of x to pass through a network at once on a device (by default where x is).
 
     On a CPU, 1024 rows of an MNIST digit keep a 512-wide layer in cache, while a ResNet20's activations of CIFAR-10
-    images are so much larger than the images that 32 of them are best. A GPU wants many at once: with 1024 digits an
-    H200 waited for the calls (5 s a pair of MLPs for curves that take a fifth of a second of products).
+    images are so much larger than the images that 32 of them are best. A GPU wants many at once.
     """
     entries = max(1, x[:1].numel())
     if is_accelerator(device or x.device):
-        vectors = isinstance(x, Tensor) and x.dim() == 2 and x.is_floating_point()
-        return 8192 if vectors and entries <= 1024 else min(1024, max(32, 2**22 // entries))
+        return min(1024, max(32, 2**22 // entries))
     return 1024 if entries <= 1024 else max(16, 32 * 3072 // entries)

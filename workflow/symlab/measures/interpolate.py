@@ -11,6 +11,7 @@ import torch
 from symlab.alignment.permute import permute
 from symlab.connectivity.path import curve
 from symlab.measures.job import Job
+from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Interpolation
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.training.models import Models, move
@@ -43,9 +44,8 @@ def walk_paths(models: Models, data: Dataset, settings: Interpolation, job: Job)
         for matching, end in ends.items():
             for split in settings.splits:
                 x, y = (tensor[: settings.samples] for tensor in splits[split])
-                table = curve(
-                    module, A, end, lambdas, x, y, data.task, statistics_x=statistics_x, repair=settings.repair
-                )
+                rows = rows_at_once(models, x, job.device)
+                table = curve(module, A, end, lambdas, x, y, data.task, rows, statistics_x, settings.repair)
                 of_path = {"aligned": matching != "none", "matching": matching, "split": split}
                 tables.append(table.assign(mask_seed=pair.mask_seed, pair=pair.pair, **of_path))
         job.report(f"pair {pair.key}: {len(ends)} path(s) of {len(lambdas)} points")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from symlab.alignment.forward import batch_rows
 from symlab.alignment.moments import record_pair_moments
 from symlab.measures.job import Job
+from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Matching
 from symlab.measures.symmetries import symmetries_of
 from symlab.training.models import Models, move
@@ -27,7 +27,7 @@ def correlate_activations(models: Models, data: Dataset, settings: Matching, job
         traced,
         {key: move(models.state(epoch, pair.A), job.device) for key, (epoch, pair) in keys.items()},
         {key: move(models.state(epoch, pair.B), job.device) for key, (epoch, pair) in keys.items()},
-        (batch.to(job.device) for batch in x.split(batch_rows(x, job.device))),
+        (batch.to(job.device) for batch in x.split(rows_at_once(models, x, job.device))),
     )
     correlations = {
         f"{epoch}/{pair}/{group}": found.correlation().astype("float32")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -55,7 +55,7 @@ def captured_on_gpu(step: Callable[..., Outputs], device: torch.device) -> Calla
 
 
 class CapturedStep:
-    """Takes a step through a graph wherever its inputs have the first call's shapes, and eagerly elsewhere.
+    """Takes a step through a graph where its inputs have the largest shapes so far, and eagerly elsewhere.
 
     The first ``WARM_UP`` calls are eager, but steps like any other. Graph and eager calls may alternate because a step
     leaves nothing behind that the next one needs but tensors updated in place: gradients are created and dropped within
@@ -73,8 +73,9 @@ class CapturedStep:
         self.replay: Callable[[], None] | None = None
 
     def __call__(self, *inputs: Tensor | float) -> Outputs:
-        if self.inputs is None:
-            self.inputs = [self._buffer(value) for value in inputs]
+        # Training that is taken up again may begin with an epoch's smaller last batch.
+        if self.inputs is None or (self.replay is None and _larger(inputs, self.inputs)):
+            self.inputs, self.calls = [self._buffer(value) for value in inputs], 0
         if any(isinstance(v, Tensor) and v.shape != b.shape for v, b in zip(inputs, self.inputs, strict=True)):
             return self.step(*inputs)
         for buffer, value in zip(self.inputs, inputs, strict=True):
@@ -98,3 +99,7 @@ class CapturedStep:
     def _work(self) -> Outputs:
         assert self.inputs is not None
         return self.step(*self.inputs)
+
+
+def _larger(inputs: Sequence[Tensor | float], held: Sequence[Tensor]) -> bool:
+    return any(isinstance(v, Tensor) and v.numel() > b.numel() for v, b in zip(inputs, held, strict=True))

@@ -37,6 +37,7 @@ from symlab.training.precision import arithmetic
 from symlab.training.resume import Checkpoints, Progress, restore
 from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
+from symlab.training.stack_size import goes_side_by_side
 
 HISTORY = ["mask_seed", "seed", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "time_s"]
 
@@ -127,6 +128,7 @@ class _Training:
         probe = run.build()
         objective.check(probe, run.recipe, run.key)
         shapes = weight_shapes(probe)
+        self.beside = goes_side_by_side(probe, run.recipe, objective.device)
         mask_seeds = sorted({replica.mask_seed for replica in replicas})
         self.fixed = {seed: sample_fixed_parts(run.scheme, shapes, run.key[0], "mask", seed) for seed in mask_seeds}
         left = checkpoints.load(objective.device) if checkpoints is not None else None
@@ -169,8 +171,8 @@ class _Training:
             kept = len(members)
             # Kernels that reduce over a stack of odd size end on a half-filled vector register, which rounds
             # differently: an odd stack gets a copy of its first member, so that a seed's bits do not depend on its
-            # company.
-            members += members[: kept % 2 if size > 1 else 0]
+            # company. Networks side by side have no kernels in common.
+            members += members[: kept % 2 if size > 1 and not self.beside else 0]
             stack = self._stack(members)
             if self.live is not None:
                 self._go_on(stack, members)

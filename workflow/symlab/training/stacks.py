@@ -97,7 +97,7 @@ class TrainingData:
     def stack_size(
         self, make: Callable[[int], Stack], module: nn.Module, recipe: Recipe, replicas: int
     ) -> tuple[int, str | None]:
-        """By the network on a CPU, by what fits and is faster on a GPU; never by the number of replicas."""
+        """By the network on a CPU, by what fits on a GPU; never by the number of replicas."""
         return choose_stack_size(make, module, self, recipe)
 
     def stack(self, replicas: Replicas) -> OneByOne | SideBySide | Together:
@@ -251,6 +251,7 @@ class OneByOne:
     @torch.no_grad()
     def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Summed loss and number of hits of each replica in evaluation mode."""
+        x, y = (_in_precision(each, self.precision) for each in (x, y))
         self.module.eval()
         outputs = self._outputs(x)
         self.module.train()
@@ -348,10 +349,11 @@ class Together:
 
     def _on(self, tensor: Tensor) -> Tensor:
         tensor = tensor.to(self.device)
-        if is_accelerator(self.device) and tensor.dim() == 3:
-            # A product hands a matrix's gradient over transposed; where the matrix lies so, it is not copied.
-            tensor = tensor.mT.contiguous().mT
-        return tensor.double() if self.precision == "float64" and tensor.is_floating_point() else tensor
+        # W, F and D have to lie alike. A product hands a matrix's gradient over transposed; on a GPU, where the matrix
+        # lies so, it is not copied.
+        turned = is_accelerator(self.device) and tensor.dim() == 3
+        tensor = tensor.mT.contiguous().mT if turned else tensor.contiguous()
+        return _in_precision(tensor, self.precision)
 
     def _parameters(self) -> State:
         found: State = {}
@@ -401,6 +403,7 @@ class Together:
     @torch.no_grad()
     def evaluate(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Summed loss and number of hits of each replica in evaluation mode."""
+        x, y = (_in_precision(each, self.precision) for each in (x, y))
         self.module.eval()
         outputs = self._outputs(self._parameters(), x.expand(self.R, *x.shape))
         self.module.train()
@@ -419,6 +422,10 @@ class Together:
 def _placed(module: nn.Module, precision: str, device: torch.device) -> nn.Module:
     module = module.to(device)
     return module.double() if precision == "float64" else module
+
+
+def _in_precision(tensor: Tensor, precision: str) -> Tensor:
+    return tensor.double() if precision == "float64" and tensor.is_floating_point() else tensor
 
 
 def _widened(outputs: Tensor) -> Tensor:
