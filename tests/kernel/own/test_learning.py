@@ -112,8 +112,8 @@ def test_an_untrained_network_has_other_weights_and_the_module_keeps_its_own():
 def test_the_control_is_held_against_the_gain(learned, control, judged):
     rows = [(CLOSED_FORM, 0.4), (LEARNED, learned), (CONTROL, control)]
     scores = pd.DataFrame([{"network": name, "loss": 1.0, "accuracy": accuracy} for name, accuracy in rows])
-    told = str(Learned(scores, 100, {}))
-    assert judged in told and f"{100 * control:.1f} %" in told
+    told = str(Learned(scores.assign(accuracy_error=[0.02, 0.031, 0.01]), 100, {}))
+    assert judged in told and f"{100 * control:.1f} %" in told and told.endswith("(standard errors up to 3.1 points).")
 
 
 class Bare(nn.Module):

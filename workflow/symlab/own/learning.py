@@ -62,10 +62,12 @@ class Learned:
         def shown(value: float) -> str:
             return f"{100 * value:.1f} %" if accurate else f"a {what} of {value:.4f}"
 
+        error = float(by.loc[[CLOSED_FORM, LEARNED, CONTROL], f"{what}_error"].max())
         return (
             f"On {self.samples:,} samples that descent did not see, learned alignment reaches {shown(learned)} at the "
             f"midpoint, the closed form {shown(closed)}; with an untrained B learned alignment reaches "
-            f"{shown(control)}: {judged}."
+            f"{shown(control)}: {judged} (standard errors up to "
+            f"{f'{100 * error:.1f} points' if accurate else f'{error:.4f}'})."
         )
 
 

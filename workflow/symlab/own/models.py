@@ -21,7 +21,7 @@ from symlab.device import resolve_device
 from symlab.errors import UserError
 from symlab.own.data import Data, read_data
 from symlab.own.modules import bare, foreign, imported, load_module, quiet, with_plain_call
-from symlab.own.network import Network, State, as_in_memory, prepare
+from symlab.own.network import Network, State, as_in_memory, device_of, prepare
 from symlab.own.weights import Weights, weights_of
 from symlab.symmetries.trace import Traced, trace
 
@@ -130,7 +130,7 @@ def load_models(
     given = None if data is None else read_data(data, built, samples, seed)
     held = None if scored_on is None else read_data(scored_on, built, samples, seed, "--test")
     built = with_plain_call(built, None if given is None else given.names)
-    where = _device(built) if device is None else resolve_device(device, torch.get_num_threads())
+    where = str(device_of(built)) if device is None else resolve_device(device, torch.get_num_threads())
     network = prepare(built, files, where)
     states = tuple(network.state(each.tensors) for each in files)
     if isinstance(metric, str):
@@ -223,10 +223,6 @@ def copied(module: nn.Module) -> nn.Module:
     }
     with foreign(f"copying {type(module).__name__}"):
         return copy.deepcopy(module, derived)
-
-
-def _device(module: nn.Module) -> str:
-    return str(next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu")))
 
 
 def _rows(x: Tensor | Inputs, output: Any) -> int:

@@ -73,7 +73,7 @@ class Network:
     def state(self, tensors: Mapping[str, Tensor]) -> State:
         """The state that a file's tensors describe, on the module's device."""
         by_twin = {self.twins[name]: tensor for name, tensor in tensors.items() if name in self.twins}
-        return State({name: by_twin[self.twins[name]].to(self._device()) for name in self.names}, self.dtype)
+        return State({name: by_twin[self.twins[name]].to(device_of(self.module)) for name in self.names}, self.dtype)
 
     def as_given(self, state: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A state with the names and types of a file's tensors; constants that states do not hold are the file's."""
@@ -88,8 +88,10 @@ class Network:
         known = {name: by_twin[self.twins[name]] for name in self.all_names if self.twins[name] in by_twin}
         return State(known, self.dtype)
 
-    def _device(self) -> torch.device:
-        return next(tensor.device for tensor in (*self.module.parameters(), *self.module.buffers()))
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where a module's first tensor lies; the CPU if it has none."""
+    return next((tensor.device for tensor in (*module.parameters(), *module.buffers())), torch.device("cpu"))
 
 
 def as_in_memory(weights: Weights, module: nn.Module) -> Weights:
