@@ -33,6 +33,7 @@ from symlab.schemes import Standard
 from symlab.study.points import Result
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
+from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
 from symlab.training.stacks import TrainingData
 
@@ -282,6 +283,16 @@ def test_networks_begin_on_plain_and_on_whitened_inputs_and_deeper_ones_with_you
         before = torch.from_numpy(first["state/embedding.weight"])[2]
         torch.testing.assert_close(reference.start["embedding.weight"][place], before)
     assert not reference.start["blocks.2.0.weight"][1].any() and reference.start["blocks.2.0.weight"][2].any()
+
+
+def test_the_reference_goes_on_from_no_checkpoint_of_the_lineages(tmp_path):
+    grid = Runs(network="rn1", L=[2], per_class=3, steps=2, seeds=2, effort=16, reference=1, width=8)
+    job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
+    kept = replace(job, checkpoints=Checkpoints(tmp_path / "checkpoint", {"key": 0}, 0.0, lambda line: None))
+    once, again = (minimise_depth(grid, each, "digits", 2, 0) for each in (job, kept))
+    assert (tmp_path / "checkpoint").exists()
+    for name, values in once.items():
+        np.testing.assert_array_equal(again[name], values, err_msg=name)
 
 
 def test_samples_are_cut_once_for_all_depths_of_a_grid(experiment, monkeypatch):

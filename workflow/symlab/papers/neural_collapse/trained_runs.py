@@ -155,7 +155,7 @@ def minimise_depth(
     if whitening is not None:
         plain = replace(lineages, data=objective_on(grid, samples, plain=True), iterations=1)
         starts = [whitening.carried(plain.run(job)[0]), replace(lineages, iterations=1).run(job)[0]]
-    state, left, chosen, found = of_starts(job, lineages, starts, LOWER if whitening else 0)
+    state, left, chosen, found = of_starts(job, lineages, starts, LOWER if whitening else 0, checkpoints=True)
     young = {n: t[chosen] if whitening else t[: grid.seeds] for n, t in left.items()}
     steps *= 1 if whitening is None else 2
     work = L * (steps + found["evaluations"]) + (0 if before is None else before["work"][: grid.seeds])
@@ -194,13 +194,14 @@ def _best_of(state: State, found: Float[np.ndarray, " seeds"]) -> State:
 
 
 def of_starts(
-    job: Job, descent: Descent, starts: Sequence[State], lower: float = 0
+    job: Job, descent: Descent, starts: Sequence[State], lower: float = 0, checkpoints: bool = False
 ) -> tuple[State, State, Int[np.ndarray, " seeds"], Tensors]:
     """Networks minimised from the start that has led lowest after ``YOUNG`` of the effort, each by itself.
 
     Args:
         starts: none for random weights.
         lower: the share by which others have to be lower than the first.
+        checkpoints: whether what follows ``YOUNG`` of the effort is kept as it goes on; a job has one file for it.
 
     Returns:
         States at the end; those of all starts after ``YOUNG`` of the effort, [starts * seeds, ...]; which of these went
@@ -216,7 +217,7 @@ def of_starts(
     chosen = (handicap * by_start["objective"]).argmin(axis=0) * descent.seeds + np.arange(descent.seeds)
     start = {name: tensor[chosen] for name, tensor in left.items()}
     rest = replace(descent, start=start, steps=0, iterations=max(descent.iterations - first, 1))
-    state, ended = rest.run(job, checkpoints=True)
+    state, ended = rest.run(job, checkpoints=checkpoints)
     spent = ended["evaluations"] + by_start["evaluations"].sum(axis=0)
     return state, left, chosen, ended | {"evaluations": spent}
 
