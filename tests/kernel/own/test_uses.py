@@ -384,6 +384,7 @@ def test_fewer_samples_are_computed_at_a_time_where_those_of_the_test_data_are_l
         (0.80, 0.01, "averaging has a price, 10.0 points"),
         (0.45, 0.01, "the average is broken, 45.0 points"),
         (0.09, 0.01, "the average is broken, no better than a constant"),
+        (0.09, 0.4, "undecided on so few samples, 81.0 points"),
     ],
 )
 def test_a_verdict_says_no_more_than_the_samples_do(accuracy, error, told):

@@ -28,6 +28,9 @@ def test_the_lower_loss_is_told_and_none_rises_with_depth():
     assert found["least"].tolist() == [3.0, 1.5, 1.5, 5.0]
     assert found["by"].tolist() == ["grown", "an earlier run", "depth before", "grown"]
     pd.testing.assert_frame_equal(lower_known(own, [own]), own)
+    # Depths that another run alone has bound deeper ones too.
+    found = lower_known(optima({3: 2.0, 8: 1.9}), [optima({2: 1.5, 5: 1.4})])
+    assert (found["least"].tolist(), set(found["by"])) == ([1.5, 1.4], {"depth before"})
 
 
 def test_gaps_of_a_run_are_written_anew(tmp_path, monkeypatch, capsys):

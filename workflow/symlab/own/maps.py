@@ -109,7 +109,8 @@ def free_maps(models: Models, traced: Traced, states: Sequence[State], group: st
     kept = tuple(flip for flip in flips if flip.group not in mapped | around)
     if not actions:
         others = "renumbering and signs" if kept else "renumbering"
-        remarks.append(f"The group {group} holds nothing that is free in this network but {others}.")
+        besides = "nothing else" if normalised else "nothing"
+        remarks.append(f"The group {group} holds {besides} that is free in this network but {others}.")
     return Maps(tuple(actions), kept, group == "full", tuple(remarks))
 
 

@@ -171,12 +171,12 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     of_learned = f"; it keeps {100 * kept:.0f} % of what they have learned beyond a constant"
     if learned <= 0:
         return f"Verdict: none, for the networks are no better than a constant on these data ({place})."
-    if kept <= 0:
-        return f"Verdict: the average is broken, no better than a constant ({place}): do not use it."
     if kept >= AS_GOOD:
         return f"Verdict: averaging is advisable, {place}{of_learned}."
     if gap <= 2 * error:
         return f"Verdict: undecided on so few samples, {place}, which is within two standard errors{of_learned}."
+    if kept <= 0:
+        return f"Verdict: the average is broken, no better than a constant ({place}): do not use it."
     if kept < BROKEN:
         return f"Verdict: the average is broken, {place}{of_learned}."
     return f"Verdict: averaging has a price, {place}{of_learned}."

@@ -9,7 +9,6 @@ claims are then judged again by ``python -m symlab.pipeline.rejudge``.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,14 +26,12 @@ def lower_known(optima: pd.DataFrame, others: Sequence[pd.DataFrame]) -> pd.Data
     As in one run, it cannot rise with depth.
     """
     keys = [*SETTING, "L"]
-    elsewhere = pd.concat(others)[[*keys, "least"]].groupby(keys, sort=False)["least"].min()
-    known = optima.copy()
-    least = elsewhere.reindex(pd.MultiIndex.from_frame(known[keys])).fillna(math.inf).to_numpy()
-    known["by"] = known["by"].mask(least < known["least"], ELSEWHERE)
-    known["least"] = known["least"].clip(upper=least)
-    before = known.groupby(SETTING, sort=False)["least"].cummin()
-    known["by"] = known["by"].mask(before < known["least"], "depth before")
-    return known.assign(least=before)
+    every = pd.concat([optima, *others])[[*keys, "least"]].sort_values("L", ignore_index=True)
+    every["so_far"] = every.groupby(SETTING, sort=False)["least"].cummin()
+    at_depth = every.groupby(keys, sort=False)[["least", "so_far"]].min()
+    found = at_depth.reindex(pd.MultiIndex.from_frame(optima[keys])).set_index(optima.index)
+    by = optima["by"].mask(found["least"] < optima["least"], ELSEWHERE)
+    return optima.assign(least=found["so_far"], by=by.mask(found["so_far"] < found["least"], "depth before"))
 
 
 def main() -> None:
