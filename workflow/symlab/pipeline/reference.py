@@ -148,7 +148,11 @@ def settings_table(kind: type[Settings], without: str = "") -> Iterator[str]:
 def _in_yaml(kind: type[Settings], name: str) -> str:
     default = kind.model_fields[name].get_default(call_default_factory=True)
     plain = default.spec() if isinstance(default, Settings) else default
-    return yaml.safe_dump(plain, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")
+    return (
+        yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=1000)
+        .removesuffix("\n")
+        .removesuffix("\n...")
+    )
 
 
 def _describe(schema: dict[str, Any], defs: dict[str, Any]) -> str:
