@@ -28,8 +28,10 @@ MIRROR = {"name": "dcs", "mirrors": {"linears.1.weight": {"P": "pairs", "pairs":
 MLP = {"name": "mlp", "widths": [32, 32]}
 NORMED = {**MLP, "norm": "batchnorm"}
 SGD = {"optimizer": "sgd", "momentum": 0.9, "lr": 0.01}
+FULL = {"optimizer": "adam", "weight_decay": 0, "batch_size": None, "epochs": 6}
 AUGMENT = {"augment": {"flip": True, "crop": 1}}
-REPLICAS = [Replica(0, seed) for seed in range(5)]
+# Of two masks, which the first stack of four has both.
+REPLICAS = [Replica(seed // 3, seed) for seed in range(5)]
 
 CASES = {
     "adamw": (MLP, W, {}),
@@ -42,6 +44,7 @@ CASES = {
     "float64": (MLP, W, {"precision": "float64"}),
     "bf16": (MLP, W, {"precision": "bf16", **SGD}),
     "convolutions": (None, W, {**SGD, **AUGMENT}),
+    "polished": (None, {"name": "standard"}, {**FULL, "polish": {"iterations": 5}}),
 }
 
 

@@ -19,6 +19,7 @@ from symlab.measures.interpolate import walk_paths
 from symlab.measures.job import Job
 from symlab.measures.match import match_pairs
 from symlab.measures.moments import correlate_activations
+from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Identification, Interpolation, Matching
 from symlab.networks import MLP, build
 
@@ -53,6 +54,15 @@ def correlations(models, data, epoch, split="train"):
             S = np.corrcoef(a.T, b.T)[: a.shape[1], a.shape[1] :]
         found[f"hidden{layer}"] = np.nan_to_num(S)
     return found
+
+
+@pytest.mark.parametrize(
+    ("network", "device", "entries", "rows"),
+    [("mlp", "cuda", 784, 8192), ("mlp", "cpu", 784, 1024), ("resnet20", "cuda", 3072, 1024)],
+)
+def test_only_multilayer_perceptrons_on_a_gpu_take_more_rows_than_other_networks(network, device, entries, rows):
+    models = SimpleNamespace(header={"network": {"name": network}})
+    assert rows_at_once(models, torch.zeros(2, entries), device) == rows
 
 
 @pytest.fixture(scope="module")

@@ -265,16 +265,18 @@ def test_ends_of_the_line_stay_as_they_are_where_batch_norms_are_estimated_anew(
     networks = []
     for seed in range(2):
         torch.manual_seed(seed)
-        network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
-        network[1].weight.data.uniform_(0.2, 3)
+        hidden = (nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())
+        network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), *hidden, nn.Linear(8, 3))
+        for norm in (network[1], network[4]):
+            norm.weight.data.uniform_(0.2, 3)
         networks.append(network)
     x, y = torch.randn(256, 6, generator=torch.Generator().manual_seed(2)), torch.arange(256) % 3
     for network in networks:
-        network[1].running_mean, network[1].running_var = (
-            of(network[0](x), 0).detach() for of in (torch.mean, torch.var)
-        )
+        for at in (1, 4):
+            read = network.eval()[:at](x).detach()
+            network[at].running_mean, network[at].running_var = read.mean(0), read.var(0)
     aligned = align(networks[0], *networks, (x, y), group="full")
-    assert "Mapped by scales of each neuron: 0." in str(aligned) and "batch norms read are left" in str(aligned)
+    assert "Mapped by scales of each neuron: 0, 3." in str(aligned) and "batch norms read are left" in str(aligned)
     curve = aligned.curve(3).set_index(["lambda", "aligned"])["loss"]
     for end in (0, 1):
         assert curve[end, True] == pytest.approx(curve[end, False], rel=1e-4)

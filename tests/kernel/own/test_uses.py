@@ -1,5 +1,6 @@
 """Networks, weights and data as people have them: a planted renumbering is undone in each of these uses."""
 
+import math
 import sys
 
 import numpy as np
@@ -391,3 +392,9 @@ def test_a_verdict_says_no_more_than_the_samples_do(accuracy, error, told):
     names = ["A", "B", "average", "constant"]
     scores = pd.DataFrame({"network": names, "accuracy": [0.9, 0.9, accuracy, 0.1], "accuracy_error": error})
     assert told in verdict(scores, "average", 2)
+
+
+def test_a_verdict_on_losses_knows_that_less_is_better():
+    scores = pd.DataFrame({"network": ["A", "B", "average", "constant"], "loss": [1.0, 1.0, 1.3, 2.0]})
+    told = verdict(scores.assign(accuracy=math.nan, loss_error=0.01), "average", 2)
+    assert "averaging has a price, 0.3 in loss above the networks' mean; it keeps 70 % of" in told

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention, softshrink
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.convex.sparse_networks import Trained, beside, constraint_of, cosines, sparsify
@@ -128,6 +128,11 @@ def test_repeats_begin_one_rounding_apart_and_have_rows_of_their_own():
     first, other = beside(start, 2, torch.Generator().manual_seed(0))
     assert (first == start).all() and (other != start).any()
     torch.testing.assert_close(other, start, rtol=2.5e-7, atol=0)
+    starts = torch.randn(2, WIDTH, SIDE**2)
+    every = Trained(PROXIMAL, constraint_of(ENTRIES, WIDTH, SIDE**2), starts, [0.1, 0.5], lr=1.0)
+    every.step(torch.zeros_like(every.theta))
+    by_hand = [softshrink(each, strength) for each in starts for strength in (0.1, 0.5)]
+    torch.testing.assert_close(every.theta, torch.stack(by_hand))
     data = SimpleNamespace(split=lambda _: (np.eye(20, SIDE**2, dtype="float32"), np.arange(20) % 3))
     options = {"width": WIDTH, "steps": 10, "batch": 4, "strengths": [0.01, 30.0], "shares": [0.0, 0.5], "seeds": 1}
     one, two = (

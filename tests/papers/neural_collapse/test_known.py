@@ -34,17 +34,21 @@ def test_the_lower_loss_is_told_and_none_rises_with_depth():
 
 
 def test_gaps_of_a_run_are_written_anew(tmp_path, monkeypatch, capsys):
-    for name, least, total in (("a", {2: 3.0, 3: 2.0}, [3.3, 2.2]), ("b", {2: 1.5, 3: 1.5}, [2.0, 2.0])):
+    for name, least, total in (
+        ("a", {2: 3.0, 3: 2.0}, [3.3, 2.2]),
+        ("b", {2: 1.5, 3: 1.5}, [2.0, 2.0]),
+        ("c", {3: 1.4}, [2.0]),
+    ):
         folder = tmp_path / name / "study" / "tables"
         folder.mkdir(parents=True)
         write_table(folder / "collapse_optima.parquet", optima(least))
         runs = optima(least).drop(columns=["least", "by"]).assign(total=total, gap=math.nan)
         write_table(folder / "collapse_runs.parquet", runs)
-    monkeypatch.setattr(sys, "argv", ["known", str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "none")])
+    monkeypatch.setattr(sys, "argv", ["known", *(str(tmp_path / name) for name in ("a", "b", "none", "c"))])
     main()
     assert "study: 2 of 2 least losses are of others." in capsys.readouterr().out
     gaps = read_table(tmp_path / "a" / "study" / "tables" / "collapse_runs.parquet")["gap"]
-    assert gaps.tolist() == pytest.approx([3.3 / 1.5 - 1, 2.2 / 1.5 - 1])
+    assert gaps.tolist() == pytest.approx([3.3 / 1.5 - 1, 2.2 / 1.4 - 1])
 
 
 @pytest.mark.parametrize(

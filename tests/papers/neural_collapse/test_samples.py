@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from symlab.data import Digits, load
 from symlab.errors import UserError
 from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.samples import Whitening
+from symlab.papers.neural_collapse.samples import Whitening, samples_of
+from symlab.papers.neural_collapse.settings import Runs
 
 GENERATOR = torch.Generator().manual_seed(0)
 MIXING = torch.randn(8, 8, generator=GENERATOR)
@@ -55,3 +57,12 @@ def test_networks_of_plain_inputs_are_carried_to_the_same_ones_of_whitened_input
         here = {name: tensor[seed] for name, tensor in carried.items()}
         outputs = torch.func.functional_call(network, here, (whitening(images).double(),))
         torch.testing.assert_close(outputs, network(images.double()), rtol=1e-4, atol=1e-4)
+
+
+def test_networks_are_tested_on_images_whitened_by_the_map_of_the_training_samples():
+    digits = load(Digits(source="digits"), None)
+    samples = samples_of(Runs(network="rn1", L=[2], per_class=12), digits)
+    x, y = map(torch.from_numpy, digits.split("test"))
+    assert torch.equal(samples.y_test, y[:1000])
+    by_hand = (x[:1000].double() - samples.plain.double().mean(0)) @ samples.whitening.to_one
+    torch.testing.assert_close(samples.x_test, by_hand.float(), rtol=1e-4, atol=1e-4)

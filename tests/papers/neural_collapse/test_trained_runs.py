@@ -271,6 +271,11 @@ def test_networks_begin_on_plain_and_on_whitened_inputs_and_deeper_ones_with_you
     by_hand = [objectives(each, run(each, job)[0]) for each in (plain, whitened)]
     assert objectives(quarter, quarter.start) == pytest.approx(np.concatenate(by_hand), rel=1e-5)
     assert reference.seeds == 2  # the best network, and the best of those that began whitened
+    # Deeper ones may begin with the young ones that went on: whitened ones where these are lower by a twentieth.
+    young = {n.removeprefix("young/"): torch.from_numpy(a) for n, a in first.items() if n.startswith("young/")}
+    of_plain, of_whitened = run(quarter, job)[1]["objective"].reshape(2, 2)
+    better = np.where(1.05 * of_whitened < of_plain, of_whitened, of_plain)
+    assert (better == of_whitened).any() and objectives(quarter, young) == pytest.approx(better, rel=1e-9)
     begun.clear()
     minimise_depth(grid, job, "digits", 4, 2, first)
     lineages, _, reference, _ = begun
@@ -323,10 +328,14 @@ def test_a_text_network_has_a_row_for_every_word():
 
 def test_a_run_takes_the_data_set_that_it_names(experiment):
     digits = load(Digits(source="digits"), None)
-    job = Job("s", datasets={"a": digits, "b": digits})
+    other = replace(digits, x_train=digits.x_train[::-1].copy(), y_train=digits.y_train[::-1].copy())
+    job = Job("s", datasets={"a": digits, "b": other})
     run = {"network": "rn1", "L": [2], "steps": 2, "seeds": 1, "per_class": 3, "effort": 4, "width": 8}
     grids = [Runs(**run, dataset="b"), Runs(**run, pre_norm=True)]
-    runs = experiment("neural_collapse.runs", grids, job)["collapse_runs.csv"]
+    tables = experiment("neural_collapse.runs", grids, job)
+    runs = tables["collapse_runs.csv"]
+    assert set(tables["collapse_samples.csv"]["dataset"]) == {"a", "b"}
+    np.testing.assert_allclose(runs["total"], runs["fit"] + runs["hidden"] + runs["last"], rtol=1e-6)
     assert runs.groupby("pre_norm")["dataset"].unique().map(list).to_dict() == {False: ["b"], True: ["a", "b"]}
     with pytest.raises(UserError, match="names the data set 'c'"):
         experiment("neural_collapse.runs", [Runs(**run, dataset="c")], job)
