@@ -1,9 +1,12 @@
 """How many replicas a GPU trains together; the GPU's memory is made up here."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from symlab.schemes import Standard
 from symlab.training import stack_size
@@ -67,6 +70,16 @@ def gpu(monkeypatch):
 def test_measured_size(gpu, changes, largest, size):
     gpu |= changes
     assert measured_stack_size(lambda R: MadeUp(gpu, R), largest, GPU) == size
+
+
+@pytest.mark.parametrize(("convolves", "size"), [(True, 8), (False, LARGEST)])
+def test_more_networks_stand_in_a_stack_than_side_by_side(gpu, monkeypatch, recipe, conv_net, convolves, size):
+    gpu["each"] = 1
+    monkeypatch.setattr(stack_size, "Trial", lambda stack, R, data, recipe: MadeUp(gpu, R))
+    data = SimpleNamespace(device=GPU)
+    module = conv_net() if convolves else nn.Linear(3, 3)
+    found, told = stack_size.choose_stack_size(lambda R: None, module, data, Recipe(**recipe))
+    assert found == size and ("side by side" in told) == convolves
 
 
 def test_what_ran_out_of_memory_is_freed_before_a_single_network_is_set_up(gpu, monkeypatch):

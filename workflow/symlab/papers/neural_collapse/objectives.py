@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from symlab.training.objective import Replica
-from symlab.training.stacks import TrainingData
+from symlab.training.stacks import TrainingData, losses
 
 
 def margin_loss(outputs: Float[Tensor, "*r n k"], y: Int[Tensor, "*r n"]) -> Float[Tensor, "*r"]:
@@ -39,8 +39,7 @@ class Tokens(TrainingData):
     """
 
     def losses(self, outputs: Float[Tensor, "*r b c k"], targets: Int[Tensor, "*r b c"]) -> Float[Tensor, "*r"]:
-        picked = outputs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        return (outputs.logsumexp(dim=-1) - picked).mean(dim=(-2, -1))
+        return losses("classification", outputs, targets).mean(dim=-1)
 
     def hits(self, outputs: Float[Tensor, "*r b c k"], targets: Int[Tensor, "*r b c"]) -> Bool[Tensor, "*r b"]:
         return (outputs.argmax(dim=-1) == targets).all(dim=-1)

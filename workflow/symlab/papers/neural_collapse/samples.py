@@ -12,6 +12,7 @@ from torch import Tensor
 from symlab.data.dataset import Dataset
 from symlab.data.samples import pooled_samples
 from symlab.errors import UserError
+from symlab.networks.images import cut
 from symlab.papers.neural_collapse.settings import OnSamples, Runs
 from symlab.schemes.fixed_parts import State
 
@@ -72,8 +73,7 @@ class Whitening:
 def _cut(images: Float[Tensor, "n i"], patch: tuple[int, int] | None, count: int) -> Float[Tensor, "parts i"]:
     if patch is None:
         return images.double()
-    parts = images.double().unflatten(1, (patch[0], count, patch[1], count, patch[1]))
-    return parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(0, 2)
+    return cut(images.double(), (patch[0], count, patch[1], count, patch[1])).flatten(0, 1)
 
 
 @dataclass(frozen=True)
