@@ -384,10 +384,21 @@ class Together:
         x, y = self.data.x_train[rows], self.data.y_train[rows]
         if self.data.augmentation is not None:
             x = self.data.augmentation(x, inputs[1])
-        outputs = self._outputs(self._parameters(), x)
+        # What is composed is a leaf: its gradient comes transposed, is copied once so, and only then pulled back.
+        with torch.no_grad():
+            parameters = self._parameters()
+        for name in self.composed:
+            parameters[name].requires_grad_()
+        outputs = self._outputs(parameters, x)
         loss = self.data.losses(outputs, y)
         # Replicas share no parameter, so the gradient of the sum is each replica's own gradient.
         loss.sum().backward()
+        for name, by in self.composed.items():
+            gradient, factors = parameters[name].grad, [self.trained[each] for each in self.names[name]]
+            assert gradient is not None
+            with torch.no_grad():
+                for factor, pulled in zip(factors, by.pull_back(gradient, *factors), strict=True):
+                    factor.grad = pulled
         return loss.detach(), self.data.hits(outputs.detach(), y).sum(dim=-1)
 
     def widen(self) -> None:
