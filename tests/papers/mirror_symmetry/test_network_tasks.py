@@ -9,7 +9,7 @@ import torch
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.settings import NetworkTasks
 from symlab.papers.mirror_symmetry.small.network_tasks import VARIANTS, Networks, learn_labellings
-from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, SKIP, SYRE, VANILLA
+from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, NOISE, SKIP, SYRE, VANILLA
 
 SMALL = NetworkTasks(width=5, samples=12, tasks=2, steps=3, batch=4, seeds=1)
 
@@ -63,6 +63,16 @@ def test_parameters_at_the_mirrors_crossing_are_dead_for_ever(networks, samples)
     assert networks.dead(*samples)[place] == pytest.approx(10 / 53, abs=1e-6)
     networks.learn(*samples, np.zeros((5, 4), dtype=int), torch.Generator().manual_seed(2))
     assert not any(each[:2, place, 0].any() for each in networks.parameters[:2])
+
+
+def test_noise_moves_what_is_dead_and_nothing_else(networks, samples):
+    before = [each.detach().clone() for each in networks.parameters]
+    networks.learn(torch.zeros_like(samples[0]), samples[1], np.zeros((1, 4), dtype=int), torch.Generator())
+    moved = networks.parameters[0].detach() != before[0]
+    # Weights of black pixels have no gradient: of these noise moves u and w, and decay those that it is for.
+    assert moved[:2, VARIANTS.index(NOISE)].all() and not moved[2, VARIANTS.index(NOISE)].any()
+    still = [VARIANTS.index(name) for name in (VANILLA, HADAMARD, BIAS, SKIP)]
+    assert not moved[:, still].any()
 
 
 def test_tasks_of_a_small_data_set():

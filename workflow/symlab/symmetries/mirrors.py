@@ -186,6 +186,15 @@ def hessian_times(loss: Loss, state: State, v: State) -> State:
         return grad(lambda at: inner(grad(loss)(at), v))(state)
 
 
+def slopes(loss: Loss, state: State, v: State) -> tuple[State, State]:
+    """The gradient, and H v, in one pass: two thirds of the time of both apart, but not to be mapped over."""
+    leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
+    with sdpa_kernel(SDPBackend.MATH):
+        gradient = torch.autograd.grad(loss(leaves), list(leaves.values()), create_graph=True)
+        product = torch.autograd.grad(gradient, list(leaves.values()), [v[name] for name in leaves])
+    return {name: g.detach() for name, g in zip(leaves, gradient, strict=True)}, dict(zip(leaves, product, strict=True))
+
+
 def basis(mirror: Mirror, like: State) -> tuple[Float[Tensor, "d k"], Float[Tensor, "d c"]]:
     """Orthonormal columns O and O_perp of all parameters, flat in the state's order; for small networks."""
     d = sum(value.numel() for value in like.values())

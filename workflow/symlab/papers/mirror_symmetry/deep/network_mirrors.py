@@ -20,7 +20,7 @@ from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
 from symlab.papers.mirror_symmetry.settings import Mirrors
 from symlab.seeds import numpy_rng, torch_generator
-from symlab.symmetries.mirrors import Mirror, State, hessian_times, inner, neurons, norm, random_state, turned, unit
+from symlab.symmetries.mirrors import Mirror, State, inner, neurons, norm, random_state, slopes, turned, unit
 from symlab.symmetries.trace import trace
 from symlab.training.models import Models, move
 from symlab.training.stacks import losses
@@ -146,7 +146,7 @@ class Point:
         return max(norm(self.mirror.off(g)) / norm(g) for g in gradients)
 
     def _hessian(self, at: State) -> float:
-        product = hessian_times(self.loss, at, self.mirror.on(self._direction(at)))
+        _, product = slopes(self.loss, at, self.mirror.on(self._direction(at)))
         return norm(self.mirror.off(product)) / norm(product)
 
     def beyond_second_order(self, at: State, n: State, step: float = STEP) -> tuple[float, int]:
@@ -163,7 +163,7 @@ class Point:
         def loss(state: State) -> Tensor:
             return self.loss(state, smooth)
 
-        product = hessian_times(loss, at, n)
+        _, product = slopes(loss, at, n)
         left = float(loss(moved) - loss(at)) / (s**2 / 2) - float(inner(n, product))
         # Across a pair of dead neurons both are 0.
         return abs(left) / max(norm(product), 1e-300), int(smooth.sum())
@@ -186,8 +186,9 @@ class Point:
             def loss(state: State, rows: slice = rows) -> Tensor:
                 return self.loss(state, rows)
 
-            v = _stepped(v, hessian_times(loss, on, v), lr, decay)
-            on, beside = (_stepped(at, grad(loss)(at), lr, decay) for at in (on, beside))
+            gradient, product = slopes(loss, on, v)
+            v, on = _stepped(v, product, lr, decay), _stepped(on, gradient, lr, decay)
+            beside = _stepped(beside, grad(loss)(beside), lr, decay)
         off = self.mirror.order_parameter
         growth, predicted = (math.log(last / size) for last in (off(beside), norm(self.mirror.off(v))))
         return (off(on) / norm(on), off(beside) / norm(beside)), growth, predicted

@@ -48,12 +48,12 @@ class Networks:
             drawn = settings.bias**0.5 * normal(2, 1, *value.shape).expand(2, len(VARIANTS), *value.shape)
             zero = torch.zeros(1, *drawn.shape[1:])
             self.bias.append(torch.cat([drawn * rows(BIAS, SYRE).view(1, -1, *[1] * value.dim()), zero]))
-        self.noisy, self.decayed, self.settings = rows(NOISE), rows(DECAY, SYRE), settings
+        self.settings = settings
 
     @staticmethod
     def shaped(of_variants: Tensor, like: Tensor) -> Tensor:
-        """Numbers of each [u w v, variant], or of each variant, to be multiplied with a parameter."""
-        return of_variants.view(*([1] * (2 - of_variants.dim())), *of_variants.shape, *[1] * (like.dim() - 2))
+        """Numbers of each [u w v, variant], to be multiplied with a parameter."""
+        return of_variants.view(*of_variants.shape, *[1] * (like.dim() - 2))
 
     def logits(self, x: Tensor) -> Tensor:
         """What each variant gives for the same inputs [variants, n, classes]."""
@@ -72,8 +72,11 @@ class Networks:
 
     def gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
         """Of each variant's loss, 0 for what a variant lacks."""
-        found = torch.autograd.grad(self.losses(x, y).sum(), self.parameters)
-        return [each * self.shaped(self.has, each) for each in found]
+        found = list(torch.autograd.grad(self.losses(x, y).sum(), self.parameters))
+        for each in found:
+            # The first, the plain one, has v alone; the last, a skip, has all.
+            each[:2, 0] = each[2, 1:-1] = 0
+        return found
 
     def dead(self, x: Tensor, y: Tensor) -> Tensor:
         """Share of each variant's parameters whose gradient is at most ``DEAD``."""
@@ -89,9 +92,10 @@ class Networks:
             gradients = self.gradients(x[batch], y[batch])
             with torch.no_grad():
                 for each, parameter in zip(gradients, self.parameters, strict=True):
-                    z = torch.randn(each.shape, generator=generator)
-                    each += self.settings.noise**0.5 * z * self.shaped(self.noisy, each) * self.shaped(self.has, each)
-                    each += 2 * self.settings.decay * parameter * self.shaped(self.decayed, each)
+                    noisy = each[:2, VARIANTS.index(NOISE)]
+                    noisy += self.settings.noise**0.5 * torch.randn(noisy.shape, generator=generator)
+                    for decayed in (VARIANTS.index(DECAY), VARIANTS.index(SYRE)):
+                        each[:, decayed] += 2 * self.settings.decay * parameter[:, decayed]
                 adam.step(gradients, self.settings.lr)
 
 
