@@ -48,6 +48,25 @@ def test_a_claim_whose_table_is_gone_keeps_its_value_and_says_so(card, kept):
     assert told(rejudge(ledger, tables, "later", (paper,))) == told(ledger)
 
 
+def test_a_claim_that_measures_something_else_by_now_has_no_verdict_and_says_what_was_measured(card, kept):
+    paper = card([claim("ridge", quantity="ratio", table="hardness.csv"), claim("here", [exact_value(0.5)])])
+    old = kept.assign(quantity="sum")
+    tables = {"s": {"a.csv": pd.DataFrame({"x": [1.0]})}}
+    ledger = rejudge(old, tables, papers=(paper,))
+    gone = "something else was measured, table not kept: sum: 2.00 ± 0.10 (failed); β = 1"
+    assert told(ledger) == {"ridge": ("not run", gone), "here": ("held", "")}
+    (row,) = ledger[ledger["claim"] == "test-1-ridge"].to_dict("records")
+    assert row["quantity"] == "ratio" and math.isnan(row["value"]) and math.isnan(row["high"]) and row["n"] == 0
+    assert told(rejudge(ledger, tables, papers=(paper,))) == told(ledger)
+    assert told(rejudge(ledger, papers=(paper,))) == told(ledger)
+    reworded = told(rejudge(old, tables, papers=(paper,), reworded=True))
+    assert reworded["ridge"] == ("failed", "judged earlier (failed), table not kept; β = 1")
+    # With its table the claim is measured anew.
+    whole = {"s": {**tables["s"], "hardness.csv": pd.DataFrame({"x": [1.0]})}}
+    anew = card([claim("ridge", [exact_value(0.5)], quantity="ratio", table="hardness.csv")])
+    assert told(rejudge(ledger, whole, papers=(anew,)))["ridge"] == ("held", "")
+
+
 def test_where_all_tables_are_kept_and_decide_nothing_any_more_the_claim_is_not_run(card, kept):
     paper = card([claim("ridge", [], table="hardness.csv"), claim("here", [Measurement(0.5, 5, error=0.1)])])
     tables = {"s": {name: pd.DataFrame({"x": [1.0]}) for name in ("a.csv", "hardness.csv")}}
@@ -109,7 +128,7 @@ def test_a_table_of_a_form_that_is_not_read_any_more_is_as_good_as_gone(card, ke
 
 def test_the_command_writes_the_run_anew(card, kept, tmp_path, monkeypatch):
     paper = card([claim("ridge", table="hardness.csv"), claim("here", [exact_value(0.5)])])
-    monkeypatch.setattr(module.rejudge, "__defaults__", (None, "", (paper,)))
+    monkeypatch.setattr(module.rejudge, "__defaults__", (None, "", (paper,), False))
     write_table(tmp_path / "run" / "claims.csv", kept)
     write_table(tmp_path / "results" / "s" / "tables" / "a.csv", pd.DataFrame({"x": [1.0]}))
     monkeypatch.setattr(sys, "argv", ["rejudge", str(tmp_path / "run"), "--tables", str(tmp_path / "results")])

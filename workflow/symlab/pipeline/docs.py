@@ -24,6 +24,7 @@ from symlab.pipeline.drawing import drawing_of
 from symlab.pipeline.ledger import FAILED, FINDING, HELD, NOT_RUN, ONE_UNIT, OWNERS, UNDECIDED, Judged, group_claims
 from symlab.pipeline.reference import command_help, escape, figure_table, settings_tables
 from symlab.pipeline.registry import FIGURES
+from symlab.pipeline.rejudge import CHANGED
 from symlab.pipeline.schema import schema_text
 from symlab.pipeline.telling import count_findings, describe_counts, doubt_of, read_kept, tell, tell_headline, tell_kept
 from symlab.study.card import Paper
@@ -209,6 +210,11 @@ def verdict_table(paper: Paper, run: str) -> Iterator[str]:
         yield ""
         yield from _claim_rows(paper, others)
         yield "</details>"
+        yield ""
+    changed = [claim for claim in claims if claim.cases[0].detail.startswith(CHANGED)]
+    if changed:
+        names = dict.fromkeys(claim.claim.removeprefix(f"{paper.prefix}-") for claim in changed)
+        yield f"Without a verdict, since {CHANGED} (each value is in the run's claims.csv): {', '.join(names)}."
         yield ""
     drawn = {claim.figure for claim in judged}
     missing = dict.fromkeys(paper.number(claim.figure) for claim in claims if claim.figure not in drawn)

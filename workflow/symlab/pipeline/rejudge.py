@@ -4,7 +4,8 @@
 
 The folder holds <study>/tables/* as a results folder does; a kept run with tables is such a folder itself. A claim
 that had a verdict keeps a row: where its tables are gone its value is judged by today's bound and rules, and the row
-says so. It never becomes "not run".
+says so. If what the claim measures has another text since, that value is not its own: the row loses value and verdict
+and says what was measured. ``--reworded`` tells that texts alone have changed.
 """
 
 from __future__ import annotations
@@ -33,20 +34,27 @@ from symlab.pipeline.ledger import (
     row_of,
 )
 from symlab.pipeline.outputs import read_output
+from symlab.plotting.numbers import format_value
 from symlab.study.card import Paper
 from symlab.study.claim import Case, Claim, Measurement, Tables
 
 EARLIER = "judged earlier"
+CHANGED = "something else was measured, table not kept"
 
 
 def rejudge(
-    kept: pd.DataFrame, tables: Mapping[str, Tables] | None = None, judged: str = "", papers: tuple[Paper, ...] = PAPERS
+    kept: pd.DataFrame,
+    tables: Mapping[str, Tables] | None = None,
+    judged: str = "",
+    papers: tuple[Paper, ...] = PAPERS,
+    reworded: bool = False,
 ) -> pd.DataFrame:
     """The ledger of a kept run by today's claims; claims that are gone since are left out.
 
     ``tables`` holds by study what is kept of its tables; what a study without any has are its rows. A row that its
     study's tables no longer give, since one is not kept, says that it was judged earlier, ``judged`` (a commit, a date)
-    when; where all are kept and no longer decide the claim, it is not run.
+    when; where all are kept and no longer decide the claim, it is not run. Nor is it where the kept row is of another
+    quantity than today's claim, unless ``reworded``.
     """
     kept = kept.reindex(columns=COLUMNS)
     texts = [name for name in COLUMNS if name not in NUMBERS]
@@ -59,13 +67,17 @@ def rejudge(
     found = {at for row in fresh if (at := (row["claim"], row["study"])) in whole or row["verdict"] != NOT_RUN}
     rows = []
     for (name, study), of_claim in kept.groupby(["claim", "study"], sort=False):
-        if (name, study) in found or (of_claim["verdict"] == NOT_RUN).all():
+        changed = of_claim["detail"].str.startswith(CHANGED).any()
+        if (name, study) in found or ((of_claim["verdict"] == NOT_RUN).all() and not changed):
             anew = [row for row in fresh if (row["claim"], row["study"]) == (name, study)]
             rows += anew or [_refresh(row, *known[name]) for row in of_claim.to_dict("records")]
         else:
             for row in of_claim.to_dict("records"):
+                if not reworded and row["verdict"] != NOT_RUN and row["quantity"] not in ("", known[name][1].quantity):
+                    rows.append(_without_value(row, *known[name]))
+                    continue
                 when = " at ".join(filter(None, [row["verdict"], judged]))
-                said = study not in (tables or {}) or row["detail"].startswith(EARLIER)
+                said = study not in (tables or {}) or row["detail"].startswith((EARLIER, CHANGED))
                 rows.append(_refresh(row, *known[name], "" if said else f"{EARLIER} ({when}), table not kept"))
     there = {(row["claim"], row["study"]) for row in rows}
     rows += [row for row in fresh if row["verdict"] != NOT_RUN and (row["claim"], row["study"]) not in there]
@@ -95,6 +107,14 @@ def _evaluate(kept: pd.DataFrame, tables: Mapping[str, Tables], papers: tuple[Pa
     return [row for row in rows if row["verdict"] != ERROR]
 
 
+def _without_value(row: Mapping[str, Any], paper: Paper, claim: Claim) -> dict[str, Any]:
+    """A row of a claim that measures something else today: not run, with what was measured in words."""
+    measured = format_value(row["value"], row["error"])
+    detail = "; ".join(filter(None, [f"{CHANGED}: {row['quantity']}: {measured} ({row['verdict']})", row["detail"]]))
+    empty = dict.fromkeys(NUMBERS, math.nan) | {"n": 0, "unit": "", "verdict": NOT_RUN, "detail": detail}
+    return _refresh({**row, **empty}, paper, claim)
+
+
 def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "") -> dict[str, Any]:
     """A row with today's texts of its claim, and the verdict that its value, error and n have by today's rules.
 
@@ -122,12 +142,13 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="folder of a kept run, with its claims.csv")
     parser.add_argument("--tables", type=Path, help="a results folder of the run: <study>/tables/*.csv")
     parser.add_argument("--judged", default="", help="commit or date of the verdicts that the run has now")
+    parser.add_argument("--reworded", action="store_true", help="claims measure what they did, in other words")
     arguments = parser.parse_args()
     tables: dict[str, dict[str, pd.DataFrame]] = {}
     for path in sorted(arguments.tables.glob("*/tables/*")) if arguments.tables else []:
         tables.setdefault(path.parts[-3], {})[_table_of(path)] = read_output(path)
     ledger = arguments.run / "claims.csv"
-    write_table(ledger, rejudge(read_table(ledger), tables, arguments.judged))
+    write_table(ledger, rejudge(read_table(ledger), tables, arguments.judged, reworded=arguments.reworded))
 
 
 if __name__ == "__main__":
