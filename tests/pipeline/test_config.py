@@ -344,6 +344,14 @@ def test_a_scale_is_that_of_training_and_a_range_of_each_number_of_its_experimen
     assert scales["mirrors"] == "1,000 steps"
 
 
+def test_a_stand_in_is_told_with_the_scale_and_changes_no_network():
+    plain, told = study(), study(stand_in="digits, not MNIST")
+    assert told.scale() == f"{plain.scale()}, a stand-in (digits, not MNIST)"
+    assert told.training_spec("w_sigma_F1", 0) == plain.training_spec("w_sigma_F1", 0)
+    with pytest.raises(UserError, match=r"stand_in"):
+        study(stand_in="")
+
+
 def test_the_caller_s_config_stays_as_it_was():
     config = copy.deepcopy(TINY)
     parse_config(config)

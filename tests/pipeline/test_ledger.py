@@ -283,6 +283,23 @@ def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):
     assert tell_kept(group_claims(ledger), kept, 0) == {"mnist": "1 failed", "theory": "1 held"}
 
 
+def test_the_paper_s_findings_asked_of_stand_ins_are_counted_apart(card):
+    paper = card([claim("one", [exact_value(2.0)]), claim("sure", [exact_value(0.5)], kind="theorem")])
+    claims = {}
+    for name, stand_in in (("its own", ""), ("another", "digits, not MNIST")):
+        studies = {"s": STUDIES["s"] | {"stand_in": stand_in}}
+        claims[name] = group_claims(evaluate_claims(studies, TABLES, [paper]))
+    assert [each.owner for each in claims["another"]] == ["stand-in", "paper"]
+    assert [count_findings(claims[name], owners=("paper",))["failed"] for name in claims] == [1, 0]
+    assert count_findings(claims["another"], owners=("stand-in",))["failed"] == 1
+    assert count_findings(claims["another"])["failed"] == 1
+    kept = {"run": [*claims["its own"], *claims["another"]], "small": claims["another"]}
+    assert tell_kept(claims["its own"], kept, 0) == {
+        "run": "1 failed; as a stand-in 1 failed",
+        "small": "as a stand-in 1 failed",
+    }
+
+
 def test_what_failed_in_a_kept_run_alone_is_named_first(card):
     def run(**values):
         claims = [claim(name, [exact_value(value, case="a")]) for name, value in values.items()]

@@ -67,6 +67,14 @@ def test_a_claim_that_measures_something_else_by_now_has_no_verdict_and_says_wha
     assert told(rejudge(ledger, whole, papers=(anew,)))["ridge"] == ("held", "")
 
 
+@pytest.mark.parametrize("tables", [{}, {"s": {"a.csv": pd.DataFrame({"x": [1.0]})}}])
+def test_a_stand_in_stays_one(card, tables):
+    paper = card([claim("one", [exact_value(0.5)])])
+    studies = {"s": STUDIES["s"] | {"stand_in": "digits"}}
+    kept = evaluate_claims(studies, {"s": {"a.csv": pd.DataFrame({"x": [1.0]})}}, [paper])
+    assert list(rejudge(kept, tables, papers=(paper,))["owner"]) == ["stand-in"]
+
+
 def test_where_all_tables_are_kept_and_decide_nothing_any_more_the_claim_is_not_run(card, kept):
     paper = card([claim("ridge", [], table="hardness.csv"), claim("here", [Measurement(0.5, 5, error=0.1)])])
     tables = {"s": {name: pd.DataFrame({"x": [1.0]}) for name in ("a.csv", "hardness.csv")}}

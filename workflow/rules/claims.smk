@@ -16,7 +16,11 @@ rule claims:
         mem_mb=retried(6000),
         runtime=retried(10),
     params:
-        studies={name: {"figures": list(s.figures), "scale": s.scale()} for name, s in STUDIES.items()},
+        studies={
+            name: {"figures": list(study.figures), "scale": study.scale()}
+            | ({"stand_in": study.stand_in} if study.stand_in else {})
+            for name, study in STUDIES.items()
+        },
         tables={name: tables_of(name) for name in STUDIES},
         code=code_of("scripts.claims", *{f.module for paper in papers_drawn() for f in paper.figures}),
     message:

@@ -181,12 +181,12 @@ def _assign(target: Block, dotted: str, value: Any, where: str) -> None:
 def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], datasets: dict[str, Source]) -> Study:
     where = f"studies.{name}"
     settings = _settings(block, where)
-    figures = _figures(block.get("figures", []), where)
+    figures, stand_in = _figures(block.get("figures", []), where), block.get("stand_in")
     rest = {key: value for key, value in block.items() if key in Trained.model_fields}
     if rest.keys() <= {"dataset"}:
         # Experiments alone, perhaps on data.
         members = _members(rest.get("dataset", []), families, datasets, where)
-        study = Study(name, figures, settings, data=tuple(member for member, _ in members))
+        study = Study(name, figures, settings, data=tuple(member for member, _ in members), stand_in=stand_in)
     else:
         keys = check(Trained, rest, where)
         study = Study(
@@ -198,6 +198,7 @@ def _study(name: str, block: Block, families: Mapping[str, dict[str, Source]], d
             keys.mask_seeds,
             keys.seeds_per_job,
             tuple(keys.snapshots),
+            stand_in=stand_in,
         )
     check_study(study, datasets, where)
     return study
@@ -220,6 +221,7 @@ def _figures(figures: Any, where: str) -> tuple[str, ...]:
 def _model_of_studies() -> type[Settings]:
     """All keys that a study may have: of training, of the measures and experiments that are registered, figures."""
     keys: dict[str, Any] = {name: (Any, None) for name in (*Trained.model_fields, "figures")}
+    keys["stand_in"] = (Annotated[str, StringConstraints(min_length=1)] | None, None)
     keys |= {measure.key: (measure.settings | None, None) for measure in MEASURES.values()}
     groups: dict[str, dict[str, Any]] = {}
     for key, experiment in EXPERIMENTS.items():

@@ -21,7 +21,18 @@ from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.crate import FILE, crate_text
 from symlab.pipeline.drawing import drawing_of
-from symlab.pipeline.ledger import FAILED, FINDING, HELD, NOT_RUN, ONE_UNIT, OWNERS, UNDECIDED, Judged, group_claims
+from symlab.pipeline.ledger import (
+    FAILED,
+    FINDING,
+    HELD,
+    NOT_RUN,
+    ONE_UNIT,
+    OWNERS,
+    STAND_IN,
+    UNDECIDED,
+    Judged,
+    group_claims,
+)
 from symlab.pipeline.reference import command_help, escape, figure_table, settings_tables
 from symlab.pipeline.registry import FIGURES
 from symlab.pipeline.rejudge import CHANGED
@@ -95,12 +106,15 @@ def findings_table() -> Iterator[str]:
 def owners_table() -> Iterator[str]:
     """A row an owner of claims: how many of its findings have which verdict in the demo."""
     claims = [claim for paper in PAPERS for claim in _claims_of(paper, "demo")]
-    names = {"paper": "stated by a paper", "derived": "derived from a paper by us", "ours": "ours"}
+    names = {"paper": "stated by a paper", STAND_IN: "the same, asked of stand-ins"}
+    names |= {"derived": "derived from a paper by us", "ours": "ours"}
     shown = (HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN)
     yield f"| Claims | {' | '.join(shown)} |"
     yield "|---" * (len(shown) + 1) + "|"
     for owner, name in names.items():
         counts = count_findings(claims, owners=(owner,))
+        if owner == STAND_IN and not any(counts.values()):
+            continue
         yield f"| {name} | {' | '.join(str(counts[verdict]) for verdict in shown)} |"
     measured = [
         claim for claim in claims if (claim.kind, claim.owner) == (FINDING, "paper") and claim.verdict != NOT_RUN

@@ -30,8 +30,12 @@ VERDICTS = (ERROR, FAILED, UNDECIDED, ONE_UNIT, HELD, NOT_RUN)
 """In the order in which pages list claims; a claim's verdict is the first of these that one of its cases has."""
 UNDEFINED = "the value is undefined"
 FINDING, THEOREM, CHECK = "finding", "theorem", "check"
-OWNERS = {"paper": "the paper's", "derived": "derived", "ours": "ours"}
-"""Whose statements there are, as pages name them, in the order in which pages list them."""
+STAND_IN = "stand-in"
+OWNERS = {"paper": "the paper's", STAND_IN: "the paper's, asked of stand-ins", "derived": "derived", "ours": "ours"}
+"""Whose statements there are, as pages name them, in the order in which pages list them.
+
+A finding that a paper states of its networks is counted apart where a study, by its key ``stand_in``, has others.
+"""
 
 COLUMNS = [
     *("paper", "figure", "claim", "kind", "study", "case", "key", "statement", "quantity", "value", "error"),
@@ -61,10 +65,10 @@ def evaluate_claims(
 ) -> pd.DataFrame:
     """Verdicts of the papers' claims about the figures that the studies draw: one row a claim, study and case.
 
-    ``studies`` gives for each study the ``figures`` it draws and its ``scale``, a phrase such as "8 seeds, 60 epochs";
-    ``tables`` holds its tables by file name ("matching.csv", ...). Columns are ``COLUMNS``; ``detail`` says why a claim
-    is not run, or what an evaluation raised. A paper of which no study draws a figure is left out; of the others, a
-    claim about a figure that no study draws is there once.
+    ``studies`` gives for each study the ``figures`` it draws, its ``scale``, a phrase such as "8 seeds, 60 epochs", and
+    what makes it a ``stand_in``, if anything; ``tables`` holds its tables by file name ("matching.csv", ...). Columns
+    are ``COLUMNS``; ``detail`` says why a claim is not run, or what an evaluation raised. A paper of which no study
+    draws a figure is left out; of the others, a claim about a figure that no study draws is there once.
     """
     rows: list[dict[str, Any]] = []
     for paper in papers:
@@ -75,7 +79,7 @@ def evaluate_claims(
             drawing = {name: study for name, study in studies.items() if claim.is_about(study["figures"])}
             for name, study in drawing.items():
                 for measured, verdict in evaluate_claim(claim, tables.get(name, {}), name):
-                    rows.append(row_of(paper, claim, name, study["scale"], measured, verdict))
+                    rows.append(row_of(paper, claim, name, study["scale"], measured, verdict, study.get("stand_in")))
             if not drawing:
                 nothing = _missing("no study of this config draws the figure")
                 rows.append(row_of(paper, claim, "", "", nothing, NOT_RUN))
@@ -132,8 +136,16 @@ def _missing(why: str) -> Measurement:
     return Measurement(math.nan, 0, detail=why, unit="")
 
 
-def row_of(paper: Paper, claim: Claim, study: str, scale: str, measured: Measurement, verdict: str) -> dict[str, Any]:
-    """A row of the ledger."""
+def row_of(
+    paper: Paper,
+    claim: Claim,
+    study: str,
+    scale: str,
+    measured: Measurement,
+    verdict: str,
+    stand_in: object = None,
+) -> dict[str, Any]:
+    """A row of the ledger, of a study with the networks that the paper speaks of or, as a ``stand_in``, with others."""
     why = claim.why.get(measured.case, claim.why.get("", ""))
     detail = "; ".join(filter(None, [measured.open, measured.detail]))
     if verdict == UNDECIDED and math.isnan(measured.value) and not detail.startswith(UNDEFINED):
@@ -157,7 +169,7 @@ def row_of(paper: Paper, claim: Claim, study: str, scale: str, measured: Measure
         "n": measured.n,
         "unit": measured.unit,
         "threshold": claim.bound.text,
-        "owner": claim.owner,
+        "owner": STAND_IN if stand_in and (claim.owner, claim.kind) == ("paper", FINDING) else claim.owner,
         "origin": claim.origin,
         "reason": claim.reason,
         "verdict": verdict,

@@ -27,6 +27,7 @@ from symlab.pipeline.ledger import (
     ERROR,
     NOT_RUN,
     NUMBERS,
+    STAND_IN,
     UNDECIDED,
     claims_of,
     evaluate_claims,
@@ -99,7 +100,11 @@ def _without_rounding(ledger: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
 def _evaluate(kept: pd.DataFrame, tables: Mapping[str, Tables], papers: tuple[Paper, ...]) -> list[dict[str, Any]]:
     """What the kept tables give of the figures that their studies drew, but for tables that cannot be read any more."""
     studies = {
-        study: {"figures": list(dict.fromkeys(rows["figure"])), "scale": max(rows["scale"], key=len)}
+        study: {
+            "figures": list(dict.fromkeys(rows["figure"])),
+            "scale": max(rows["scale"], key=len),
+            "stand_in": (rows["owner"] == STAND_IN).any(),
+        }
         for study, rows in kept.groupby("study")
         if study in tables
     }
@@ -126,7 +131,7 @@ def _refresh(row: Mapping[str, Any], paper: Paper, claim: Claim, gone: str = "")
     case = Case(row["case"], **json.loads(row["key"])) if row["key"] else row["case"]
     measured = Measurement(row["value"], int(row["n"]), spread, case, detail, error, row["unit"], ends=ends)
     verdict = row["verdict"] if row["verdict"] in (NOT_RUN, UNDECIDED, ERROR) else judge(claim, measured)
-    return row_of(paper, claim, row["study"], row["scale"], measured, verdict)
+    return row_of(paper, claim, row["study"], row["scale"], measured, verdict, row["owner"] == STAND_IN)
 
 
 def _table_of(path: Path) -> str:

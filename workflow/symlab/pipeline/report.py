@@ -30,6 +30,7 @@ from symlab.pipeline.ledger import (
     NOT_RUN,
     ONE_UNIT,
     OWNERS,
+    STAND_IN,
     THEOREM,
     UNDECIDED,
     VERDICTS,
@@ -56,7 +57,12 @@ CASES_TOLD = 3
 IN_BARS = (HELD, ONE_UNIT, UNDECIDED, FAILED, ERROR, NOT_RUN)
 SIGNS = {"error": "!", "failed": "✗", "undecided": "?", "one unit": "•", "held": "✓", "not run": "–"}
 """What stands for a verdict beside its colour where there is no room for the word."""
-OF_OWNERS = {"paper": "of the papers' own", "derived": "that we derived from a paper", "ours": "of ours"}
+OF_OWNERS = {
+    "paper": "of the papers' own",
+    STAND_IN: "of the papers', asked of stand-ins",
+    "derived": "that we derived from a paper",
+    "ours": "of ours",
+}
 """Whose claims there are, after their number."""
 THUMBNAIL_MARGIN = 2
 FACTS = ("about", "scale")

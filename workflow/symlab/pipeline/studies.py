@@ -67,6 +67,8 @@ class Study:
     snapshots: tuple[int, ...] = ()
     data: tuple[str, ...] = ()
     """Names of the data sets of a study of experiments alone."""
+    stand_in: str | None = None
+    """In what its networks or data are others than those of which the paper makes its statements; None: in nothing."""
 
     def blocks(self) -> list[int]:
         """Indices of the training jobs of each variant."""
@@ -160,7 +162,8 @@ class Study:
             f"{' to '.join(f'{n:,}' for n in sorted({min(found), max(found)}))} {what}"
             for what, found in counts.items()
         ]
-        return "; ".join(filter(None, [self._scale_of_training() if self.variants else "", ", ".join(ranges)]))
+        told = "; ".join(filter(None, [self._scale_of_training() if self.variants else "", ", ".join(ranges)]))
+        return f"{told}, a stand-in ({self.stand_in})" if self.stand_in else told
 
     def about(self) -> str:
         """What the study trains on what, in one line; nothing where it trains no variants."""

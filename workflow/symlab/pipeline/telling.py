@@ -19,6 +19,7 @@ from symlab.pipeline.ledger import (
     NOT_RUN,
     ONE_UNIT,
     OWNERS,
+    STAND_IN,
     UNDECIDED,
     VERDICTS,
     Case,
@@ -180,24 +181,32 @@ def _severity(claim: Judged) -> int:
 def tell_kept(claims: Sequence[Judged], kept: Kept, named: int = NAMED) -> dict[str, str]:
     """In words, how each kept run but the demo judged the papers' own findings among the claims, and what failed.
 
-    At most ``named`` are named, first those that the claims do not find failed: there the runs contradict each other.
+    Those of stand-ins are told after the others. At most ``named`` are named, first those that the claims do not find
+    failed: there the runs contradict each other.
     """
-    own = {claim.claim for claim in claims if (claim.owner, claim.kind) == ("paper", FINDING)}
+    owners = {"paper": "", STAND_IN: "as a stand-in "}
+    own = {claim.claim for claim in claims if claim.owner in owners and claim.kind == FINDING}
     failed = {claim.claim for claim in claims if claim.verdict == FAILED}
-    verdicts, told = kept_verdicts(kept), {}
+    told = {}
     for run in sorted(set(kept) - {"demo"}):
-        counts = Counter(runs[run] for claim, runs in verdicts.items() if claim in own and run in runs)
-        missed = [claim for claim in kept[run] if claim.claim in own and claim.verdict == FAILED]
-        missed.sort(key=lambda claim: claim.claim in failed)
-        names = list(dict.fromkeys(claim.statement for claim in missed))
-        more = [f"{len(names) - named} more"] if len(names) > named else []
-        failures = counts.pop(FAILED, 0)
-        words = [describe_counts(counts, all_of_them=False)] if counts else []
-        told_names = f": {'; '.join(names[:named] + more)}" if named else ""
-        words += [f"{failures} failed{told_names}"] if failures else []
-        if words:
-            told[run] = ", ".join(words)
+        judged = {owner: [each for each in kept[run] if each.claim in own and each.owner == owner] for owner in owners}
+        words = {owner: _tell_verdicts(of_owner, failed, named) for owner, of_owner in judged.items()}
+        if any(words.values()):
+            told[run] = "; ".join(f"{owners[owner]}{found}" for owner, found in words.items() if found)
     return told
+
+
+def _tell_verdicts(claims: Sequence[Judged], failed: set[str], named: int) -> str:
+    """Counts of the claims by the worst of their verdicts, and what failed, last what ``failed`` names."""
+    counts = Counter(runs[""] for runs in kept_verdicts({"": claims}).values())
+    missed = sorted((each for each in claims if each.verdict == FAILED), key=lambda each: each.claim in failed)
+    names = list(dict.fromkeys(claim.statement for claim in missed))
+    more = [f"{len(names) - named} more"] if len(names) > named else []
+    failures = counts.pop(FAILED, 0)
+    words = [describe_counts(counts, all_of_them=False)] if counts else []
+    told_names = f": {'; '.join(names[:named] + more)}" if named else ""
+    words += [f"{failures} failed{told_names}"] if failures else []
+    return ", ".join(words)
 
 
 def describe_counts(counts: Mapping[str, int], all_of_them: bool = True) -> str:
