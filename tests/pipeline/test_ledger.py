@@ -30,6 +30,7 @@ from symlab.pipeline.telling import (
     tell_elsewhere,
     tell_headline,
     tell_kept,
+    tell_largest,
 )
 from symlab.study.card import Sentence
 from symlab.study.claim import (
@@ -322,6 +323,17 @@ def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_de
     paper = card([], headline=(sentence,))
     assert tell_headline(paper, here, {"mnist": there}) == f"0.5 and 31 (failed). {elsewhere}"
     assert tell_headline(paper, here, {"mnist": here}) == "0.5 and 31 (failed)."
+
+
+def test_docs_tell_the_largest_run_first_and_name_it(card):
+    def run(**values):
+        return group_claims(judged(card, *(claim(name, [exact_value(value)]) for name, value in values.items())))
+
+    sentences = tuple(Sentence(f"{{x}} is {name}.", {"x": (f"test-1-{name}", "")}) for name in "ab")
+    kept = {"demo": run(a=0.5, b=0.25), "whole": run(a=2.0)}
+    told = "*whole:* 2 is a (failed). In other runs: 0.5 in demo (held). *demo:* 0.25 is b."
+    assert tell_largest(card([], headline=sentences, largest="whole"), kept) == told
+    assert tell_largest(card([], headline=sentences), {"demo": kept["demo"]}) == "0.5 is a. 0.25 is b."
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,15 @@ from symlab.pipeline.reference import command_help, escape, figure_table, settin
 from symlab.pipeline.registry import FIGURES
 from symlab.pipeline.rejudge import CHANGED
 from symlab.pipeline.schema import schema_text
-from symlab.pipeline.telling import count_findings, describe_counts, doubt_of, read_kept, tell, tell_headline, tell_kept
+from symlab.pipeline.telling import (
+    count_findings,
+    describe_counts,
+    doubt_of,
+    read_kept,
+    tell,
+    tell_kept,
+    tell_largest,
+)
 from symlab.study.card import Paper
 
 ROOT = Path(__file__).parents[3]
@@ -90,15 +98,15 @@ def generate(what: str) -> Iterator[str]:
 
 
 def findings_table() -> Iterator[str]:
-    """A row a paper: what it says, what the demo found (as on the report's first screen), how larger runs judged it."""
+    """A row a paper: what it says, what was found, how larger runs judged it."""
     kept = read_kept(REFERENCE)
-    yield "| The paper says | The demo found | Its own claims in larger runs |"
+    yield "| The paper says | Found, in the demo if no run is named | Its own claims in larger runs |"
     yield "|---|---|---|"
     for paper in PAPERS:
         claims = _claims_of(paper, "demo")
         larger = "<br>".join(f"{run}: {escape(words)}" for run, words in tell_kept(claims, kept, 0).items())
         link = f"**{paper.heading}.** [{paper.short}](docs/explanation/papers/{paper.slug}.md)"
-        yield f"| {link} | {escape(tell_headline(paper, claims, kept))} | {larger} |"
+        yield f"| {link} | {escape(tell_largest(paper, kept))} | {larger} |"
     yield ""
     yield f"`make demo`, {_provenance('demo')}."
 
@@ -168,10 +176,9 @@ def kept_figures(run: Path) -> dict[Path, tuple[str, str]]:
 
 
 def headline(paper: Paper, run: str) -> Iterator[str]:
-    """What the paper says and what a run found, for those who know nothing of it."""
+    """What the paper says and what was found, in ``run`` if none is named, for those who know nothing of it."""
     date = json.loads((REFERENCE / run / "provenance.json").read_text())["date"]
-    told = tell_headline(paper, _claims_of(paper, run), read_kept(REFERENCE))
-    yield f"> **{paper.heading}.** {told} *({run}, {date})*"
+    yield f"> **{paper.heading}.** {tell_largest(paper, read_kept(REFERENCE), run)} *({run}, {date})*"
 
 
 def run_table() -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Formatter
 
@@ -107,8 +108,11 @@ def _verdicts_of(sentence: Sentence, claims: Sequence[Judged]) -> set[str]:
     return {case.verdict for place in sentence.values.values() for case in cases_at(place, claims)}
 
 
-def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = None) -> str:
-    """What was found, in a paragraph; after each sentence the verdict of its values, and what kept runs say else."""
+def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = None, run: str = "demo") -> str:
+    """What was found, in a paragraph; after each sentence the verdict of its values, and what kept runs say else.
+
+    The claims are those of ``run``, which is not among what is told else.
+    """
     told = []
     for sentence in paper.headline:
         doubt = doubt_of(sentence, claims)
@@ -118,12 +122,30 @@ def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = No
             )
             doubt = f"{doubt}; asked for: {', '.join(asked)}"
         for text in tell([sentence], claims):
-            told += [f"{text.rstrip('.')} ({doubt})." if doubt else text, tell_elsewhere(sentence, claims, kept or {})]
+            told += [
+                f"{text.rstrip('.')} ({doubt})." if doubt else text,
+                tell_elsewhere(sentence, claims, kept or {}, run),
+            ]
     return " ".join(filter(None, told))
 
 
-def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept) -> str:
-    """The values of a sentence that kept runs but the demo decided otherwise, or not at all; empty if there are none.
+def tell_largest(paper: Paper, kept: Kept, run: str = "demo") -> str:
+    """Each sentence of the headline from the paper's largest kept run or else from ``run``; named where they change."""
+    told, before = [], run
+    for sentence in paper.headline:
+        of_runs = [
+            (each, text)
+            for each in (paper.largest, run)
+            if (text := tell_headline(replace(paper, headline=(sentence,)), kept.get(each, ()), kept, each))
+        ]
+        for name, text in of_runs[:1]:
+            told.append(text if name == before else f"*{name}:* {text}")
+            before = name
+    return " ".join(told)
+
+
+def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept, but: str = "demo") -> str:
+    """The values of a sentence that kept runs but one decided otherwise, or not at all; empty if there are none.
 
     "In other runs: 6.4 in mnist_paper (standard; failed)."
     """
@@ -134,7 +156,7 @@ def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept) -> 
         told += [
             f"{_format_case(case, kinds[name])} in {run} ({'; '.join(filter(None, [case.name, case.verdict]))})"
             for run, judged in kept.items()
-            for case in cases_at(place, judged if run != "demo" else [])
+            for case in cases_at(place, judged if run != but else [])
             if case.verdict not in {*here, ONE_UNIT, ERROR}
         ]
     return f"In other runs: {'; '.join(told)}." if told else ""

@@ -103,6 +103,8 @@ class Paper:
     """What the paper says, in a line for those who know nothing of it."""
     headline: tuple[Sentence, ...] = ()
     """What was found, in two or three sentences for the same readers: one number in bold, one *but*."""
+    largest: str = ""
+    """The kept run nearest to the paper's scale: docs tell the headline from it, and from the demo what it lacks."""
     thumbnail: tuple[str, int, str] = ("", 0, "")
     """What stands for the paper on a report's first screen: a figure, which of its panels from 0 on, its marks."""
     measures: tuple[Measure, ...] = ()

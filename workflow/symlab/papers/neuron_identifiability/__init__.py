@@ -87,6 +87,7 @@ NEURON_IDENTIFIABILITY = Paper(
     scale=SCALE,
     heading=HEADING,
     headline=HEADLINE,
+    largest="mnist_paper",
     thumbnail=THUMBNAIL,
     measures=(
         _measure("theory", "theory", Theory, "theory:measure_theorems", *_OF_THEOREMS),

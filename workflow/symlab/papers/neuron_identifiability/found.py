@@ -49,10 +49,10 @@ HEADLINE = (
     ),
 )
 THUMBNAIL = (
-    "identifiability-thesis",
+    "identifiability-neurons",
     0,
-    "A point a kind of network, W with the size of its name tags. Right: neurons are where the best order puts them; "
-    "low: networks can be averaged.",
+    "A line a size of the name tags (σ_F), first layer. Up: more neurons stay in their place; right: those that could "
+    "change places only with larger weights.",
 )
 
 FOUND = (

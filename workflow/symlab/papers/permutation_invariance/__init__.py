@@ -103,6 +103,7 @@ PERMUTATION_INVARIANCE = Paper(
     subjects=SUBJECTS,
     heading=HEADING,
     headline=HEADLINE,
+    largest="permutation",
     thumbnail=THUMBNAIL,
     experiments=_EXPERIMENTS,
     tables=_MADE_OF_GRIDS,
