@@ -19,9 +19,14 @@ def story(name):
     return story_online.at_full_rank(tables()) if name == "3b-residual" else tables()
 
 
-SIMULATED = ("3a-law", "phase-stationary")
+SIMULATIONS = {
+    "3a-law": story_online.simulate_law,
+    "3a-mirror": story_online.simulate_falls,
+    "phase-stationary": story_online.simulate_stationary,
+}
+SIMULATED = tuple(SIMULATIONS)
 
 
 def simulate(name, generator):
     """Tables as the theory of a claim gives them."""
-    return {"3a-law": story_online.simulate_law, "phase-stationary": story_online.simulate_stationary}[name](generator)
+    return SIMULATIONS[name](generator)

@@ -10,12 +10,14 @@ from symlab.papers.mirror_symmetry.online.law import (
     growth_rate,
     predict_sparsity,
     relaxation_steps,
+    simulate_products,
     stationary_share,
 )
-from symlab.papers.mirror_symmetry.online.product_sgd import THRESHOLDS
+from symlab.papers.mirror_symmetry.online.product_sgd import THRESHOLDS, medians_of
 
 SEEDS = 3
 SPARSITY, LAW, EDGES = "mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror_edges.csv"
+ALONE = "mirror_sparsity_alone.csv"
 RANKS, EXPONENTS = "mirror_rank.csv", "mirror_rank_exponents.csv"
 
 
@@ -42,6 +44,17 @@ def limit_rows(grid, d, sigma):
         shares = {k: stationary_share(lr, d, sigma, 1, 10.0**-k) for k in THRESHOLDS}
         rows.append(row | {f"{name}_{k}": share for k, share in shares.items() for name in ("below", "alone")})
     return rows
+
+
+def alone_rows(law):
+    """Medians of single products, which scatter as those of ``measured_rows``."""
+    rows = []
+    for row in law:
+        for run in range(4 if row["growth"] < 0 and row["step"] >= 50_000 else 0):
+            logs = (-6 + 2 * row["growth"] * row["step"]) * (1 + 1e-3 * run)
+            kept = {key: row[key] for key in ("grid", "d", "sigma", "batch", "lr", "step")}
+            rows.append({**kept, "run": run, "median_log": logs, "median_log_mirror": logs})
+    return pd.DataFrame(rows)
 
 
 def measured_rows(law, plain):
@@ -76,7 +89,8 @@ def sparsity_tables():
             row.update({f"below_{k}": 0.0 for k in THRESHOLDS})
     limit = limit_rows(3, 50, 1.0)
     rows = measured_rows(shown, plain=True) + measured_rows([*long, *batches, *limit], plain=False)
-    return {SPARSITY: pd.DataFrame(rows), LAW: pd.DataFrame([*shown, *long, *batches, *limit])}
+    law = pd.DataFrame([*shown, *long, *batches, *limit])
+    return {SPARSITY: pd.DataFrame(rows), LAW: law, ALONE: alone_rows(shown)}
 
 
 def rank_tables():
@@ -141,8 +155,8 @@ SPOILED = {
     "3a-law": change(SPARSITY, of(grid=0, lr=0.003, model="product"), "below_6", lambda v: v - 0.2),
     "3a-alone": change(LAW, of(grid=0, lr=0.003), "alone_4", lambda v: v - 0.2),
     "3a-half": change(SPARSITY, of(grid=0, model="product"), "lr", lambda v: 1.3 * v),
-    "3a-slope": change(SPARSITY, of(grid=0, lr=0.004, model="product"), "median_log", lambda v: 1.5 * v),
-    "3a-mirror": change(SPARSITY, of(grid=0, lr=0.004, model="product"), "median_log_mirror", lambda v: 1.5 * v),
+    "3a-slope": change(SPARSITY, of(grid=0, model="product"), "median_log", lambda v: 1.5 * v),
+    "3a-mirror": change(SPARSITY, of(grid=0, model="product"), "median_log_mirror", lambda v: 1.5 * v),
     "3a-plain": (SPARSITY, plain_decays),
     "3b-exponents": change(RANKS, of(model="vanilla", lr=0.02, mu=0.1), "rank_3", lambda v: v + 15),
     "3b-monotone": change(RANKS, of(model="vanilla", lr=0.01, mu=0.1), "rank_3", lambda v: v - 30),
@@ -177,6 +191,22 @@ def simulate_law(generator, seeds=12):
     997 of 1,000.
     """
     return drawn_from_shares(generator, grid=0, d=200, seeds=seeds)
+
+
+def simulate_falls(generator, d=200, sigma=2.0, seeds=12):
+    """Regressions whose products are those that theory simulates one by one, at two rates as the preset has."""
+    tables, steps = sparsity_tables(), [50_000, 63_000, 79_000, 100_000]
+    rows = tables[SPARSITY]
+    measured, alone = [rows[(rows["grid"] == 0) & (rows["model"] == "plain") & (rows["seed"] == 0)]], []
+    for lr in (0.0044, 0.0048):
+        at = {"grid": 0, "d": d, "sigma": sigma, "batch": 1.0, "lr": lr}
+        trained, single = (
+            medians_of(simulate_products(lr, d, sigma, 1, steps, generator, runs * d), d, steps).assign(**at)
+            for runs in (seeds, 20)
+        )
+        measured.append(trained.rename(columns={"run": "seed"}).assign(model="product", diverged=False))
+        alone.append(single)
+    return {**tables, SPARSITY: pd.concat(measured, ignore_index=True), ALONE: pd.concat(alone, ignore_index=True)}
 
 
 def drawn_from_shares(generator, grid, d, seeds):

@@ -34,7 +34,7 @@ _ROOM = "symlab.papers.mirror_symmetry"
 _ONLINE, _DEEP, _CONVEX, _SMALL = (f"{_ROOM}.{part}" for part in ("online", "deep", "convex", "small"))
 _ALIKE = ("homogeneity.csv", "neuron_correlations.parquet", "neuron_pairs.csv")
 _LINES = ("mirror_lines.csv", "mirror_optimizers.csv")
-_SPARSITY = ("mirror_sparsity.csv", "mirror_sparsity_law.csv")
+_SPARSITY = ("mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror_sparsity_alone.csv")
 _RANK = ("mirror_rank.csv", "mirror_rank_exponents.csv")
 _SMALL_NETWORKS = ("mirror_decay.csv", "mirror_hessian.csv", "mirror_theorem.csv")
 _TASKS, _MIRRORS, _SIZES = ("mirror_network_tasks.csv",), ("network_mirrors.csv",), ("magnitudes.csv", "pruned.csv")
@@ -167,6 +167,8 @@ MIRROR_SYMMETRY = Paper(
         "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
         "10^-k by the law near the mirror (`below_k`) and by products simulated one by one (`alone_k`), and `chance`, "
         "what the largest difference from the latter exceeds in one of twenty runs of as many such products.",
+        "mirror_sparsity_alone.csv": "Medians of ln|u w| and ln (u + w)²/2 over as many single products as a "
+        "regression has, simulated one by one, a row a run and step of the second half, where mirrors attract.",
         "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: the "
         "rank (singular values above 10⁻³ of the largest) of all that multiplies the input (`map`), and of WU.",
         "mirror_rank_exponents.csv": "Lyapunov exponents of SGD near W = U = 0, the largest first; the rank is "

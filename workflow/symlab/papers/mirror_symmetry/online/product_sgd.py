@@ -11,7 +11,13 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.online.law import critical_rate, growth_rate, predict_sparsity, simulate_products
+from symlab.papers.mirror_symmetry.online.law import (
+    Products,
+    critical_rate,
+    growth_rate,
+    predict_sparsity,
+    simulate_products,
+)
 from symlab.papers.mirror_symmetry.settings import Sparsity
 from symlab.seeds import numpy_rng
 
@@ -45,19 +51,25 @@ def train_online(
     rows = pd.concat(_train(settings, rates, sigma, batch, job), ignore_index=True)
     return {
         "mirror_sparsity.csv": pd.DataFrame(at, index=rows.index).join(rows),
-        "mirror_sparsity_law.csv": predict_shares(at, rates, sorted(set(rows["step"])), settings.seeds, job),
+        **predict(at, rates, sorted(set(rows["step"])), settings.seeds, job),
     }
 
 
-def predict_shares(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: int, job: Job) -> pd.DataFrame:
-    """Both predictions of the shares below all thresholds, a row a rate and step, and what chance makes of them."""
+def predict(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: int, job: Job) -> dict[str, pd.DataFrame]:
+    """Both predictions of the shares below all thresholds, what chance makes of them, and medians of single products.
+
+    A row a rate and step; of medians a row a rate, step of the second half and run, each of as many products as a
+    network has, where mirrors attract.
+    """
     law = int(at["d"]), at["sigma"], at["batch"]
     named = [f"{value:g}" for value in at.values()]
-    rows, judged = [], []
+    rows, judged, medians = [], [], []
     for lr in rates:
         # Rates share their draws, so that what differs between them is not the draws.
         alone = simulate_products(lr, *law, steps, numpy_rng(job.study, "sparsity", "products alone", *named))
-        for step, theta in zip(steps, alone, strict=True):
+        if growth_rate(lr, *law) < 0:
+            medians.append(medians_of(alone, law[0], steps).assign(**at, lr=lr))
+        for step, theta in zip(steps, alone.theta, strict=True):
             row = {**at, "lr": lr, "step": step, "growth": growth_rate(lr, *law)}
             row |= {f"below_{k}": predict_sparsity(lr, *law, step, 10.0**-k) for k in THRESHOLDS}
             below = [theta < 10.0**-k for k in THRESHOLDS]
@@ -65,7 +77,23 @@ def predict_shares(at: dict[str, float], rates: np.ndarray, steps: list[int], se
             if step >= LATE * steps[-1]:
                 judged += below
     drawn = numpy_rng(job.study, "sparsity", "chance", *named)
-    return pd.DataFrame(rows).assign(chance=largest_by_chance(np.stack(judged), int(at["d"]) * seeds, drawn))
+    chance = largest_by_chance(np.stack(judged), law[0] * seeds, drawn)
+    empty = pd.DataFrame(columns=[*at, "lr", "step", "run", "median_log", "median_log_mirror"])
+    return {
+        "mirror_sparsity_law.csv": pd.DataFrame(rows).assign(chance=chance),
+        "mirror_sparsity_alone.csv": pd.concat(medians, ignore_index=True)[empty.columns] if medians else empty,
+    }
+
+
+def medians_of(products: Products, d: int, steps: list[int]) -> pd.DataFrame:
+    """Medians over d products each, a row a run and step of the second half."""
+    late = np.array(steps) >= steps[-1] / 2
+    runs = products.theta.shape[1] // d
+    of_runs = [each[late, : runs * d].reshape(-1, runs, d) for each in products]
+    with np.errstate(divide="ignore"):
+        medians = [np.median(np.log(of_runs[0]), axis=-1), np.median(of_runs[1], axis=-1)]
+    at = pd.MultiIndex.from_product([np.array(steps)[late], range(runs)], names=["step", "run"])
+    return pd.DataFrame({"median_log": medians[0].ravel(), "median_log_mirror": medians[1].ravel()}, at).reset_index()
 
 
 def largest_by_chance(

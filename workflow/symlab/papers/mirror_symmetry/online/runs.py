@@ -9,7 +9,7 @@ from symlab.papers.mirror_symmetry.online.product_sgd import LATE, PLAIN, PRODUC
 from symlab.study.claim import Case, Found, Tables, exact_value
 from symlab.study.tables import need
 
-SPARSITY, LAW = "mirror_sparsity.csv", "mirror_sparsity_law.csv"
+SPARSITY, LAW, ALONE = "mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror_sparsity_alone.csv"
 SHOWN = "below_6"
 """The column of Fig. 7's sparsity, |theta| < 1e-6, which the figures take throughout."""
 GRID = ["grid", "d", "sigma", "batch"]
