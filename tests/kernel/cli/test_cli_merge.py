@@ -57,7 +57,8 @@ def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
             assert pi[n].tolist() == np.argsort(order[0 if pi.shape[1] == 8 else 1]).tolist()
 
     scores = pd.read_csv(out / "scores.csv")
-    assert list(scores.columns) == ["network", "loss", "loss_error", "accuracy", "accuracy_error"]
+    measured = ("loss", "accuracy", "loss_difference", "accuracy_difference")
+    assert list(scores.columns) == ["network", *(f"{name}{end}" for name in measured for end in ("", "_error"))]
     assert list(scores["network"]) == [*FILES, "plain average", "merged", "ensemble", "constant"]
     by = scores.set_index("network")["loss"]
     assert by[[*FILES, "merged", "ensemble"]].to_numpy() == pytest.approx(by["A.safetensors"], rel=1e-4)

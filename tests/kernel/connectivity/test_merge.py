@@ -17,6 +17,7 @@ from symlab.connectivity.merge import average_network, scores
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.connectivity.repair import folded, with_goal_statistics
 from symlab.errors import UserError
+from symlab.own.report import verdict
 
 N_NETWORKS = 4
 
@@ -175,3 +176,67 @@ def test_scores_by_hand():
     of = scores(regression, {"A": regression.state_dict()}, x, y.float(), "regression", {"ensemble": {"A": 1.0}})
     assert of["loss"][0] == pytest.approx(float(((regression(x).flatten() - y) ** 2).mean().detach()), rel=1e-4)
     assert of["loss"][0] == pytest.approx(of["loss"][1], rel=1e-6) and of["accuracy"].isna().all()
+
+
+def planted(outputs):
+    """A network that gives each of n samples, which are their numbers, any outputs; and its state."""
+    return nn.Embedding(*outputs.shape), {"weight": outputs}
+
+
+def test_a_difference_on_the_same_samples_has_the_error_of_their_differences():
+    """1,000 samples, on 100 of which both networks are wrong, and the average on 20 more."""
+    n, wrong = 1000, {"A": 100, "B": 100, "average": 120}
+    y = torch.arange(n) % 2
+    tables = {name: torch.eye(2)[(y + (torch.arange(n) < rows)) % 2] for name, rows in wrong.items()}
+    module, states = planted(tables["A"])[0], {name: planted(table)[1] for name, table in tables.items()}
+    found = scores(module, states, torch.arange(n), y, "classification", {}, 300, ["A", "B"]).set_index("network")
+    apart = np.array([-(100 <= at < 120) for at in range(n)], dtype=float)
+    of = found.loc["average"]
+    assert of["accuracy_difference"] == pytest.approx(-0.02) and found.loc["A", "accuracy_difference"] == 0
+    assert of["accuracy_difference_error"] == pytest.approx(apart.std(ddof=1) / n**0.5, rel=1e-9)
+    # As if the samples of both were others, 2 points would lie within two errors.
+    assert 2 * np.hypot(of["accuracy_error"], found.loc["A", "accuracy_error"]) > 0.02
+    assert "averaging has a price, 2.0 ± 0.4 points" in verdict(found.reset_index(), "average", 2)
+
+
+def test_labels_of_one_sample_are_one_unit_of_errors():
+    """Texts of 5 labels that are all right or all wrong hold as much as one label each; some have fewer."""
+    generator = torch.Generator().manual_seed(0)
+    right_of = {name: torch.rand(60, 1, generator=generator) < share for name, share in (("A", 0.8), ("average", 0.6))}
+    tables = {name: torch.stack([each, ~each], 1).float().expand(60, 2, 5) for name, each in right_of.items()}
+
+    class Texts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Parameter(tables["A"].clone())
+
+        def forward(self, x):
+            return self.table[x]
+
+    given = {name: {"table": table} for name, table in tables.items()}, torch.arange(60)
+    y = torch.zeros(60, 5, dtype=torch.int64)
+    found = scores(Texts(), *given, y, "classification", {}, 7, ["A"]).set_index("network").loc["average"]
+    one = right_of["average"].flatten().double()
+    assert found["accuracy_error"] == pytest.approx(float(one.std()) / 60**0.5, rel=1e-6)
+    apart = (right_of["average"].double() - right_of["A"].double()).flatten()
+    assert found["accuracy_difference_error"] == pytest.approx(float(apart.std()) / 60**0.5, rel=1e-6)
+    y[torch.rand(60, 5, generator=generator) < 0.4] = -100
+    found = scores(Texts(), *given, y, "classification", {}, 7).set_index("network").loc["average"]
+    counts = (y >= 0).sum(1).double()
+    without = torch.stack([(one * counts)[rest].sum() / counts[rest].sum() for rest in ~torch.eye(60).bool()])
+    jackknife = float((without - without.mean()).square().sum().mul(59 / 60).sqrt())
+    assert found["accuracy_error"] == pytest.approx(jackknife, rel=0.03)
+
+
+def test_a_metric_of_a_whole_batch_has_as_many_units_as_batches():
+    x = torch.arange(40)
+    module, state = planted(torch.randn(40, 1, generator=torch.Generator().manual_seed(0)))
+    y = torch.zeros(40)
+
+    def error_of(metric):
+        return scores(module, {"A": state}, x, y, metric, {}, 10)["loss_error"][0]
+
+    by_batch = state["weight"].view(4, 10).square().mean(1)
+    assert error_of(lambda out, y: out.square().mean()) == pytest.approx(float(by_batch.std()) / 2, rel=1e-6)
+    by_sample = state["weight"].square().flatten()
+    assert error_of(lambda out, y: out.square()) == pytest.approx(float(by_sample.std()) / 40**0.5, rel=1e-6)

@@ -378,23 +378,28 @@ def test_fewer_samples_are_computed_at_a_time_where_those_of_the_test_data_are_l
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "error", "told"),
+    ("accuracy", "error", "message"),
     [
-        (0.89, 0.05, "averaging is advisable, 1.0 points of accuracy below the networks' mean; it keeps 99 %"),
-        (0.80, 0.04, "undecided on so few samples, 10.0 points of accuracy below"),
-        (0.80, 0.01, "averaging has a price, 10.0 points"),
-        (0.45, 0.01, "the average is broken, 45.0 points"),
+        (0.89, 0.05, "averaging is advisable, 1.0 ± 5.0 points of accuracy below the networks' mean; it keeps 99 %"),
+        (0.80, 0.06, "undecided on so few samples, 10.0 ± 6.0 points of accuracy below"),
+        (0.80, 0.04, "averaging has a price, 10.0 ± 4.0 points"),
+        (0.45, 0.01, "the average is broken, 45.0 ± 1.0 points"),
         (0.09, 0.01, "the average is broken, no better than a constant"),
-        (0.09, 0.4, "undecided on so few samples, 81.0 points"),
+        (0.09, 0.5, "undecided on so few samples, 81.0 ± 50.0 points"),
+        (0.45, math.nan, "undecided on so few samples, 45.0 points"),
+        (math.nan, math.nan, "the average is broken, its loss is no number"),
     ],
 )
-def test_a_verdict_says_no_more_than_the_samples_do(accuracy, error, told):
+def test_a_verdict_says_no_more_than_the_samples_do(accuracy, error, message):
     names = ["A", "B", "average", "constant"]
-    scores = pd.DataFrame({"network": names, "accuracy": [0.9, 0.9, accuracy, 0.1], "accuracy_error": error})
-    assert told in verdict(scores, "average", 2)
+    scores = pd.DataFrame({"network": names, "accuracy": [0.9, 0.9, accuracy, 0.1]})
+    told = scores.assign(accuracy_difference=scores["accuracy"] - 0.9, accuracy_difference_error=error)
+    assert message in verdict(told, "average", 2)
 
 
 def test_a_verdict_on_losses_knows_that_less_is_better():
     scores = pd.DataFrame({"network": ["A", "B", "average", "constant"], "loss": [1.0, 1.0, 1.3, 2.0]})
-    told = verdict(scores.assign(accuracy=math.nan, loss_error=0.01), "average", 2)
-    assert "averaging has a price, 0.3 in loss above the networks' mean; it keeps 70 % of" in told
+    scores = scores.assign(accuracy=math.nan, loss_difference=scores["loss"] - 1, loss_difference_error=0.01)
+    told = verdict(scores, "average", 2)
+    assert "averaging has a price, 0.3 ± 0.01 in loss above the networks' mean; it keeps 70 % of" in told
+    assert "none, for the loss of some network" in verdict(scores.replace(1.0, math.inf), "average", 2)

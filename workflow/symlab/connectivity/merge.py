@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
@@ -18,7 +18,7 @@ from symlab.batches import Inputs, prediction
 from symlab.connectivity.combine import Averaging, combine
 from symlab.connectivity.least_squares import least_squares
 from symlab.connectivity.norm_statistics import running_statistics
-from symlab.connectivity.objective import IGNORED, Task, losses, right
+from symlab.connectivity.objective import IGNORED, Task, losses_of_units, right
 from symlab.connectivity.repair import folded, with_goal_statistics
 from symlab.errors import UserError
 from symlab.products import fast_products
@@ -84,6 +84,7 @@ def scores(
     task: Task,
     ensembles: Mapping[str, Mapping[str, float]],
     rows: int | None = None,
+    parents: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Mean loss and accuracy of some networks, of ensembles of them, and of the best constant.
 
@@ -92,16 +93,19 @@ def scores(
         task: see ``objective.losses``.
         ensembles: by their names, by networks' names the weights with which outputs (logits) are averaged.
         rows: inputs in one forward pass; by default ``forward.batch_rows``.
+        parents: names of networks whose mean every network is compared with.
 
     Returns:
         One row a network, the last ones "ensemble" and "constant" (the classes' frequencies, the mean target, or of a
         metric the first network's mean output): ``network``, ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN
-        without labels and where the loss is no number), ``accuracy_error``; errors are standard errors of the means
-        over samples.
+        without labels and where the loss is no number), ``accuracy_error``; with parents ``loss_difference`` and
+        ``accuracy_difference``, from their mean, and errors of these (NaN of the constant). Errors are standard errors
+        over samples, all labels of which count as one unit; those of differences are of each sample's difference.
     """
     lost: dict[str, list[Tensor]] = {name: [] for name in (*states, *ensembles)}
     correct: dict[str, list[Tensor]] = {name: [] for name in lost}
     rows = rows or batch_rows(x)
+    units: list[Tensor] = []
     means: list[tuple[float, Any]] = []
     for x_batch, y_batch in zip(x.split(rows), y.split(rows), strict=True):
         given = {name: outputs(module, state, x_batch) for name, state in states.items()}
@@ -113,16 +117,26 @@ def scores(
         }
         for name, output in given.items():
             compared = output if callable(task) else prediction(output)
-            lost[name].append(losses(compared, y_batch, task))
+            values, of_batch = losses_of_units(compared, y_batch, task)
+            lost[name].append(values.double().cpu())
             if task == "classification":
-                correct[name].append(right(compared, y_batch))
+                correct[name].append(right(compared, y_batch).double().cpu())
+        units.append(of_batch)
         if callable(task):
             means.append((len(x_batch) / len(x), tree_map(_mean_row, given[next(iter(states))])))
-    table = [
-        {"network": name, **_mean("loss", lost[name])}
-        | _mean("accuracy", correct[name] if math.isfinite(float(torch.cat(lost[name]).mean())) else [])
-        for name in lost
-    ]
+    measured = {name: {"loss": torch.cat(parts)} for name, parts in lost.items()}
+    for name, of in measured.items():
+        counts = correct[name] and math.isfinite(float(of["loss"].mean()))
+        of["accuracy"] = torch.cat(correct[name]) if counts else torch.full_like(of["loss"], math.nan)
+    for what in ("loss", "accuracy") if parents else ():
+        mean = torch.stack([measured[name][what] for name in parents]).mean(0)
+        for of in measured.values():
+            of[f"{what}_difference"] = of[what] - mean
+    sizes = torch.cat(units)
+    table: list[dict[str, Any]] = [{"network": name} for name in measured]
+    for row, of in zip(table, measured.values(), strict=True):
+        for what, each in of.items():
+            row |= _mean(what, each, sizes)
     return pd.DataFrame([*table, {"network": CONSTANT, **_of_constant(y, task, means)}])
 
 
@@ -154,12 +168,17 @@ def _of_constant(y: Tensor, task: Task, means: Sequence[tuple[float, Any]]) -> d
         constant = tree_map(
             lambda out: out.expand(len(y), *out.shape[1:]) if isinstance(out, Tensor) and out.dim() else out, mean
         )
-        return _mean("loss", [losses(constant, y, task)])
-    return _mean("loss", [losses(y.mean(0, keepdim=True).expand_as(y), y, task)])
+        return _mean("loss", *losses_of_units(constant, y, task))
+    return _mean("loss", *losses_of_units(y.mean(0, keepdim=True).expand_as(y), y, task))
 
 
-def _mean(name: str, parts: Sequence[Tensor]) -> dict[str, float]:
-    """The mean of values and its standard error; NaN of none (and the error of one)."""
-    values = torch.cat([part.double() for part in parts]) if parts else torch.full((1,), math.nan)
-    error = float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return {name: float(values.mean()), f"{name}_error": error}
+def _mean(name: str, values: Float[Tensor, " k"], units: Int[Tensor, " units"]) -> dict[str, float]:
+    """The mean of values and its standard error, over units that hold so many of them each (NaN of one unit).
+
+    It is the error of a ratio of sums (Cochran 1977, 2.11), which with one value a unit is that of a mean.
+    """
+    values, units = values.double().cpu(), units[units > 0]
+    n, mean = len(units), values.mean()
+    beside = torch.zeros(n).double().index_add(0, torch.arange(n).repeat_interleave(units), values - mean)
+    error = float(beside.norm()) / len(values) * math.sqrt(n / (n - 1)) if n > 1 else math.nan
+    return {name: float(mean), f"{name}_error": error}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional
 
@@ -55,15 +55,7 @@ def losses(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."], task: Tas
         UserError: outputs and targets do not fit together.
     """
     if callable(task):
-        value = torch.as_tensor(task(output, y)).to(y.device)
-        if value.dim() == 0:
-            return value.double().expand(len(y))
-        if value.shape[:1] != y.shape[:1]:
-            raise UserError(
-                f"the metric gave a tensor of shape {tuple(value.shape)} for {len(y)} samples; it must give a number "
-                "for each, or one for all."
-            )
-        return value.double().flatten(1).mean(1) if value.dim() > 1 else value.double()
+        return _metric_values(output, y, task).expand(len(y))
     if task == "classification":
         flat = y.flatten()
         values = functional.cross_entropy(
@@ -71,6 +63,31 @@ def losses(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."], task: Tas
         )
         return values[flat != IGNORED]
     return (_like(output, y) - y).square().flatten(1).mean(1) if y.dim() > 1 else (_like(output, y) - y).square()
+
+
+def losses_of_units(
+    output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."], task: Task
+) -> tuple[Float[Tensor, " k"], Int[Tensor, " units"]]:
+    """``losses``, and how many of them, in order, belong to each unit that was drawn by itself.
+
+    A unit is a sample, with all of its labels; where a metric gives one number for the batch it is the batch.
+    """
+    if callable(task):
+        values = _metric_values(output, y, task)
+        return values.expand(len(y)), torch.ones(len(y)).long() if values.dim() else torch.tensor([len(y)])
+    labels = y != IGNORED if task == "classification" else torch.ones(len(y), 1)
+    return losses(output, y, task), labels.reshape(len(y), -1).sum(1).long().cpu()
+
+
+def _metric_values(output: Tensor, y: Tensor, metric: Metric) -> Tensor:
+    """What a metric gives: a number for each sample, or one for the batch."""
+    value = torch.as_tensor(metric(output, y)).to(y.device).double()
+    if value.dim() and value.shape[:1] != y.shape[:1]:
+        raise UserError(
+            f"the metric gave a tensor of shape {tuple(value.shape)} for {len(y)} samples; it must give a number "
+            "for each, or one for all."
+        )
+    return value.flatten(1).mean(1) if value.dim() > 1 else value
 
 
 def summed_loss(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."], task: Task) -> Float[Tensor, ""]:

@@ -156,8 +156,9 @@ class Aligned:
             for name, ends in ((report.PLAIN, models.states), (report.ALIGNED, (self.start, self.aligned))):
                 mean = average_network(models.module, ends, models.x)
                 networks[name] = models.network.state(models.network.as_given(mean, A.tensors))
-        ensemble = dict.fromkeys(list(networks)[:2], 1.0)
-        return scores(models.module, networks, *models.scored, models.task, {"ensemble": ensemble}, models.rows)
+        given = [str(A.path), str(B.path)]
+        ensemble = {"ensemble": dict.fromkeys(given, 1.0)}
+        return scores(models.module, networks, *models.scored, models.task, ensemble, models.rows, given)
 
     def save(self, path: str | Path) -> None:
         """Write B's renumbered weights to a safetensors file."""

@@ -96,7 +96,7 @@ class Merged:
                 ensembles = {kind: dict(zip(rows, ensembles["ensemble"].values(), strict=True)), **ensembles}
         if self.based:
             networks[f"base: {models.files[0].path}"] = models.states[0]
-        return scores(models.module, networks, *models.scored, models.task, ensembles, models.rows)
+        return scores(models.module, networks, *models.scored, models.task, ensembles, models.rows, names)
 
     def save(self, path: str | Path) -> None:
         """Write the merged network's weights to a safetensors file; of several heads one each to a folder."""

@@ -149,10 +149,12 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
 
     What the networks have learned is how far they are, in the mean, from the best constant: in accuracy, or in loss
     where there is none. An average is as good as they are if it keeps ``AS_GOOD`` of that, and broken if it keeps less
-    than ``BROKEN``; between, and broken, only if it lies more than two standard errors away.
+    than ``BROKEN``; between, and broken, only if it lies more than two standard errors of its difference from them
+    away, sample by sample.
 
     Args:
-        scores: as ``symlab.connectivity.merge.scores`` gives them; its first ``n_networks`` rows are the networks'.
+        scores: as ``symlab.connectivity.merge.scores`` gives them with the networks as parents; its first
+            ``n_networks`` rows are theirs.
         average: which row is judged.
     """
     by = scores.set_index("network")
@@ -160,20 +162,25 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     accurate = bool(of_networks["accuracy"].notna().all())
     what, sign = ("accuracy", 1) if accurate else ("loss", -1)
     value, parents = float(by.loc[average, what]), float(of_networks[what].mean())
+    if not math.isfinite(parents):
+        return "Verdict: none, for the loss of some network is no number."
     if not math.isfinite(value):
-        return f"Verdict: the average is broken, its {'loss' if accurate else what} is no number."
-    gap = sign * (parents - value)
-    error = math.hypot(by.loc[average, f"{what}_error"], of_networks[f"{what}_error"].mean())
+        return "Verdict: the average is broken, its loss is no number."
+    gap, error = (
+        -sign * float(by.loc[average, f"{what}_difference"]),
+        float(by.loc[average, f"{what}_difference_error"]),
+    )
     learned = sign * (parents - float(by.loc[CONSTANT, what]))
     kept = 1 - gap / learned if learned > 0 else 0.0
-    shown = f"{100 * abs(gap):.1f} points of accuracy" if accurate else f"{abs(gap):.3g} in loss"
+    size, beside = (f"{100 * each:.1f}" if accurate else f"{each:.3g}" for each in (abs(gap), error))
+    shown = size + f" ± {beside}" * (error > 0) + (" points of accuracy" if accurate else " in loss")
     place = f"{shown} {'below' if (gap > 0) == accurate else 'above'} the networks' mean"
     of_learned = f"; it keeps {100 * kept:.0f} % of what they have learned beyond a constant"
     if learned <= 0:
         return f"Verdict: none, for the networks are no better than a constant on these data ({place})."
     if kept >= AS_GOOD:
         return f"Verdict: averaging is advisable, {place}{of_learned}."
-    if gap <= 2 * error:
+    if not gap > 2 * error:
         return f"Verdict: undecided on so few samples, {place}, which is within two standard errors{of_learned}."
     if kept <= 0:
         return f"Verdict: the average is broken, no better than a constant ({place}): do not use it."
