@@ -16,6 +16,10 @@ def story(name):
     """The tables of the study that judges a claim or draws a figure."""
     if name == "7-proximal":
         return tables() | {"pruned.csv": story_networks.where_guess(tables()["pruned.csv"], "products")}
+    if name == "7-norms":
+        return tables() | {
+            "history.csv": story_networks.forgets(tables()["history.csv"], hadamard=story_networks.SEEDS)
+        }
     return story_online.at_full_rank(tables()) if name == "3b-residual" else tables()
 
 
@@ -23,6 +27,7 @@ SIMULATIONS = {
     "3a-law": story_online.simulate_law,
     "3a-mirror": story_online.simulate_falls,
     "phase-stationary": story_online.simulate_stationary,
+    "7-norms": story_networks.simulate_forgetting,
 }
 SIMULATED = tuple(SIMULATIONS)
 

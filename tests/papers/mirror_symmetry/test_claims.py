@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from symlab.papers.mirror_symmetry import MIRROR_SYMMETRY
 from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import permutation_p
@@ -83,6 +84,31 @@ def test_the_permutation_test_of_zeros_and_ones_is_that_of_other_numbers():
     for alternative, p in (("greater", 26 / 252), ("less", 251 / 252)):
         assert permutation_p(more, fewer, alternative) == pytest.approx(p)
         assert permutation_p(2 * more, 2 * fewer, alternative) == pytest.approx(p)
+
+
+@pytest.mark.parametrize(("few", "same"), [(2, False), (7, True)])
+def test_forgetting_is_judged_of_networks_that_had_learned(few, same):
+    """Of twelve, ten forget against two, or against seven; others, never right on 90 %, are no evidence."""
+    history = story_networks.simulate_forgetting(np.random.default_rng(0))["history.csv"]
+    history = story_networks.forgets(history, hadamard=range(10), weights=range(few))
+    tables = {**story_networks.tables(), "history.csv": history}
+    ((found, verdict),) = evaluate_claim(CLAIMS["7-norms"], tables)
+    assert verdict == ("undecided" if same else "held")
+    unlearned = history["variant"].isin(["hadamard_0.001", "weights_0.001"]) & (history["seed"] >= 10)
+    rest = history.assign(train_accuracy=history["train_accuracy"].where(~unlearned, 0.89))
+    ((without, _),) = evaluate_claim(CLAIMS["7-norms"], tables | {"history.csv": rest})
+    assert (found.n, without.n) == (12, 10) and found.value > without.value
+
+
+def test_where_as_many_forget_the_claim_holds_by_chance_in_one_of_twenty_at_most():
+    """Over all outcomes of twelve networks each that forget with one probability."""
+    ends = np.arange(12)
+    holds = [
+        [permutation_p(1.0 * (ends < more), 1.0 * (ends < few)) <= 0.05 for few in range(13)] for more in range(13)
+    ]
+    for p in (0.1, 0.3, 0.5, 0.8):
+        chances = binom.pmf(np.arange(13), 12, p)
+        assert 0 < chances @ np.array(holds) @ chances <= 0.05
 
 
 @pytest.mark.parametrize(("merged", "verdict"), [(0, "undecided"), (3, "held"), (-1, "failed")])
