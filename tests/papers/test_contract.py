@@ -343,6 +343,8 @@ def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_writ
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
 def test_what_is_drawn_is_on_the_card(paper):
+    assert all((paper.found, paper.terms, paper.scale, paper.heading, paper.headline, paper.captions))
+    assert paper.thumbnail[0] in {figure.id for figure in paper.figures}
     files = dict.fromkeys(figure.module for figure in paper.figures)
     drawn = [drawing.id for name in files for drawing in importlib.import_module(name).FIGURES]
     assert sorted(drawn) == sorted(figure.id for figure in paper.figures)

@@ -1,5 +1,6 @@
 """Checkpoints and data as people have them: shards, folders, prefixes, functions that give batches."""
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from symlab.cli import main
+import symlab
+from symlab.cli import COMMANDS, main, parser
 from symlab.own.data import read_data
 from symlab.own.network import _extremes, prepare
 from symlab.own.weights import Weights, read_weights
@@ -248,3 +250,15 @@ def test_extremes_show_what_is_not_finite(dtype, entry):
         tensor[1, 0] = entry
         low, high = _extremes(tensor)
         assert not (np.isfinite(low) and np.isfinite(high)) and np.isnan(low) == np.isnan(entry)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"trace"}))
+def test_a_command_leaves_out_what_its_function_does(name):
+    """Defaults are written down in both, and are the same."""
+    commands = next(action for action in parser()._actions if action.dest == "command").choices
+    parameters = inspect.signature(getattr(symlab, name)).parameters.values()
+    of_function = {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
+    of_command = {each.dest: each.default for each in commands[name]._actions if each.dest in of_function}
+    assert of_command and {key: value or None for key, value in of_command.items()} == {
+        key: of_function[key] or None for key in of_command
+    }

@@ -9,8 +9,10 @@ from torch import nn
 from torch.nn import functional
 
 from symlab import align, merge, trace
+from symlab.alignment import rotations
 from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.permute import permute
+from symlab.alignment.weight_matching import weight_matching
 from symlab.networks.vit import ViT
 from symlab.symmetries.actions import act, fold, random_element
 from symlab.symmetries.relations import reduced
@@ -243,6 +245,15 @@ def test_planted_maps_and_permutations_are_undone(name, group, method):
         torch.testing.assert_close(found.permuted[entry], tensor, atol=1e-8, rtol=1e-8)
     if found.transforms:
         assert not all(torch.allclose(plain.permuted[entry], tensor, atol=1e-2) for entry, tensor in A.items())
+
+
+def test_sweeps_by_weights_end_where_they_come_no_closer(monkeypatch):
+    module, x = drawn("vit", 200)
+    A, _ = planted("vit", module, "full", 3)
+    sweeps = []
+    monkeypatch.setattr(rotations, "weight_matching", lambda *given: sweeps.append(1) or weight_matching(*given))
+    align(module.double(), A, A, x, "weight", group="full", traced=free_maps("vit")[0])
+    assert 1 <= len(sweeps) <= 2
 
 
 def test_networks_merge_in_one_basis():

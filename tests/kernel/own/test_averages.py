@@ -70,7 +70,7 @@ def test_what_renumbered_networks_learned_is_added_to_their_base(networks):
 
 
 @torch.no_grad()
-def test_up_to_a_layer_networks_are_one_and_beyond_each_keeps_its_own(networks):
+def test_up_to_a_layer_networks_are_one_and_beyond_each_keeps_its_own(networks, tmp_path):
     _, A, B = networks
     found = merge(build(), [A, renumbered(B, 3)], (X, Y), until="2")
     assert {name for name in found.trunk if "running" not in name} == {"0.weight", "0.bias", "2.weight", "2.bias"}
@@ -78,6 +78,9 @@ def test_up_to_a_layer_networks_are_one_and_beyond_each_keeps_its_own(networks):
         for name, tensor in parameters(state).items():
             shared = name.startswith(("0.", "2."))
             torch.testing.assert_close(tensor, (A[name] + B[name]) / 2 if shared else own[name])
+    for _ in range(2):
+        found.save(tmp_path)
+    assert torch.equal(load_file(tmp_path / "2.safetensors")["5.weight"], B["5.weight"])
     by = found.scores.set_index("network")
     together = sum(outputs(build(), state, X) for state in found.states) / 2
     assert by.loc["merged", "loss"] == pytest.approx(float(nn.functional.cross_entropy(together, Y)), rel=1e-5)

@@ -61,19 +61,24 @@ def test_costs_are_those_of_both_networks_with_what_they_share_fixed(networks):
     A, B, x = networks
     F, D = torch.zeros(5, 8), torch.ones(5, 8)
     F[:, 0], D[:, 0] = A["second.weight"][:, 0], 0.0
-    costs = []
-    for net in (A, B):
-        h = torch.tanh(x @ net["first.weight"].T + net["first.bias"]).double()
-        _, sigma, directions = torch.linalg.svd(h - h.mean(0), full_matrices=False)
-        k = int((sigma.square().cumsum(0) < 0.8 * sigma.square().sum()).sum()) + 1
-        costs.append(
-            swap_costs(realization_costs(net["second.weight"], F, D, directions[:k].T)).fill_diagonal_(torch.inf)
-        )
-    expected = ((costs[0] + costs[1]) / 2).min(1).values
-    for fixed in (None, {"second.weight": (F, D)}):
-        rows = diagnose(Net(), A, B, x, fixed=fixed, explained_variance=0.8).neurons
-        found = rows[rows["group"] == rows["group"].iloc[-1]]["cheapest"]
+
+    def cheapest(share):
+        costs = []
+        for net in (A, B):
+            h = torch.tanh(x @ net["first.weight"].T + net["first.bias"]).double()
+            _, sigma, directions = torch.linalg.svd(h - h.mean(0), full_matrices=False)
+            k = int((sigma.square().cumsum(0) < share * sigma.square().sum()).sum()) + 1
+            found = swap_costs(realization_costs(net["second.weight"], F, D, directions[:k].T))
+            costs.append(found.fill_diagonal_(torch.inf))
+        return ((costs[0] + costs[1]) / 2).min(1).values
+
+    fixed = {"second.weight": (F, D)}
+    for share, options in ((0.9, {}), (0.8, {"explained_variance": 0.8}), (0.9, {"fixed": fixed})):
+        diagnosis, expected = diagnose(Net(), A, B, x, **options), cheapest(share)
+        found = diagnosis.neurons.query("group == 'second'")["cheapest"]
         np.testing.assert_allclose(found, expected, rtol=1e-3)
+        told = str(diagnosis).splitlines()[2].partition("cheapest swap: ")[2].rstrip(".")
+        assert float(told) == pytest.approx(float(expected.median()), rel=0.01)
 
 
 def test_the_command_writes_the_table_and_prints_how_many(networks, tmp_path, monkeypatch, capsys):
@@ -122,3 +127,25 @@ def test_where_two_groups_meet_neurons_are_compared_with_the_other_group_in_orde
     assert neurons["correlation"].to_numpy() == pytest.approx(1, abs=1e-4)
     by_weights = align(Mixer(), A, B, x, "weight").matching.set_index("permutation")["objective"]
     assert by_weights["match"].to_numpy() == pytest.approx(1, abs=1e-4) and (by_weights["identity"] < 0.9).all()
+
+
+class Branched(nn.Module):
+    """Two maps compute the first neurons together, none the second, one the third."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other, self.third = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(5, 4)
+        self.second, self.head = nn.Parameter(torch.randn(5, 8)), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = torch.tanh(self.one(x) + self.other(x)) @ self.second.T
+        return self.head(torch.tanh(self.third(torch.tanh(x))))
+
+
+def test_costs_are_of_neurons_that_one_linear_map_computes():
+    torch.manual_seed(0)
+    A, B = Branched().state_dict(), Branched().state_dict()
+    found = diagnose(Branched(), A, B, torch.randn(100, 6))
+    known = found.neurons.groupby("group")["cheapest"].agg(lambda costs: costs.notna().mean())
+    assert sorted(zip(found.neurons.groupby("group").size(), known, strict=True)) == [(4, 1), (5, 0), (8, 0)]
+    assert str(found).count("median cost of the cheapest swap") == 1

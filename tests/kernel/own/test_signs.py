@@ -9,6 +9,8 @@ from torch import nn
 from torch.nn import functional
 
 from symlab import UserError, align, merge, trace
+from symlab.alignment import signs
+from symlab.alignment.activation_matching import ActivationMatching
 from symlab.alignment.permute import permute
 from symlab.alignment.signs import signs_of
 from symlab.symmetries.signs import apply_flips, nullspace, random_signs, with_columns_alone
@@ -242,6 +244,18 @@ def test_signs_of_gains_are_settled_before_the_order_of_a_stream():
         torch.testing.assert_close(signed.permuted[entry], plain.permuted[entry])
 
 
+def test_what_weights_decide_once_signs_are_known_is_renumbered_last(monkeypatch):
+    module, x = drawn("heads")
+    traced, _ = free_signs("heads")
+    A, spec, rng = module.state_dict(), traced.spec, np.random.default_rng(0)
+    orders = [random_permutations(spec, rng) for _ in range(2)]
+    given = (ActivationMatching(order, {}, tuple(spec.groups), ()) for order in orders)
+    monkeypatch.setattr(signs, "activation_matching", lambda *_, **__: next(given))
+    found = signs.signed_matching(traced, A, A, x, 50, [], rng).matching.permutations
+    expected = permute(permute(A, spec, orders[0]), spec, orders[1])
+    assert all(torch.equal(tensor, expected[entry]) for entry, tensor in permute(A, spec, found).items())
+
+
 def test_columns_that_one_vector_alone_has():
     vectors = [0b1101, 0b0111, 0b1010]
     found, alone = with_columns_alone(vectors, [0, 2, 3])
@@ -273,10 +287,21 @@ def test_three_networks_merge_up_to_their_signs():
         assert torch.equal(copy["0.weight"][torch.as_tensor(pi["0"])].abs(), A["0.weight"].abs())
 
 
+def test_orders_from_before_and_after_the_signs_are_one_after_the_other(monkeypatch):
+    module, x = drawn("tanh")
+    spec, A, rng = free_signs("tanh")[0].spec, module.state_dict(), np.random.default_rng(0)
+    copy, before = permute(A, spec, random_permutations(spec, rng)), random_permutations(spec, rng)
+    found = signs.SignedMatching(ActivationMatching(before, {}, (), ()), {})
+    monkeypatch.setattr("symlab.own.merge.signed_matching", lambda *_: found)
+    whole = merge(module, [A, copy], x, group="signed").universe.permutations[1]
+    assert all(torch.equal(tensor, A[entry]) for entry, tensor in permute(copy, spec, whole).items())
+
+
 def test_signs_are_matched_by_activations_alone():
     module, x = drawn("tanh")
-    with pytest.raises(UserError, match="signed with activation"):
-        align(module, module, module, x, "weight", group="signed")
+    for function, networks in ((align, (module, module)), (merge, ([module, module],))):
+        with pytest.raises(UserError, match="signed with activation"):
+            function(module, *networks, x, "weight", group="signed")
 
 
 def test_a_nullspace_over_two_elements_by_hand():

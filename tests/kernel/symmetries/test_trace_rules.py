@@ -525,11 +525,12 @@ def test_what_cannot_be_reconciled_is_fixed():
     for other in (product([IndexSet(3), IndexSet(2)]), concat([IndexSet(1), IndexSet(5)])):
         node = product([IndexSet(2), IndexSet(3)])
         unify(node, other)
-        assert is_fixed(node) and is_fixed(other)
-    free, fixed = product([IndexSet(2), IndexSet(3)]), IndexSet(6)
-    fix(fixed)
-    unify(free, fixed)
-    assert is_fixed(free)
+        assert is_fixed(node) and is_fixed(other) and all(atom.mixed for atom in atoms(node))
+    for mixed in (True, False):
+        free, fixed = product([IndexSet(2), IndexSet(3)]), IndexSet(6)
+        fix(fixed, mixed)
+        unify(free, fixed)
+        assert is_fixed(free) and {bool(atom.mixed) for atom in atoms(free)} == {mixed}
 
 
 KINDS = ["linear", "norm", "group", "heads", "residual", "cat", "slice", "relu"]

@@ -209,6 +209,25 @@ def test_the_second_order_is_all_across_a_mirror_and_not_along_it(point):
     assert along[0] / along[1] == pytest.approx(10, rel=0.05)
 
 
+def test_descents_are_torch_s_from_the_mirror_and_from_beside_it(point):
+    at, n, settings = point.mirror.on(drawn(0)), unit(point.mirror.off(drawn(1))), point.settings
+    (on, beside), growth, predicted = point._descend(at, n)
+    size = settings.offset * norm(at)
+    point.module.load_state_dict({name: value + size * n[name] for name, value in at.items()})
+    sgd = torch.optim.SGD(point.module.parameters(), settings.lr, weight_decay=settings.weight_decay)
+    for step in range(settings.steps):
+        rows = (slice(32), slice(32, None))[step % 2]
+        sgd.zero_grad()
+        torch.nn.functional.cross_entropy(point.module(point.x[rows]), point.y[rows]).backward()
+        sgd.step()
+    state = point.module.state_dict()
+    parts = state["linears.0.weight"], state["linears.0.bias"][:, None], state["linears.1.weight"].T
+    first, second = torch.hstack(parts)[:2]
+    apart = float((first - second).norm()) / 2**0.5
+    assert growth == pytest.approx(np.log(apart / size), abs=1e-5) and predicted == pytest.approx(growth, abs=1e-4)
+    assert beside == pytest.approx(apart / norm(state), rel=1e-5) and on < 1e-15
+
+
 def test_samples_with_a_kink_in_the_step_are_left_out_of_the_second_order(point):
     """For one sample the first neuron's input passes 0 halfway through the step: its loss has no second order."""
     at, n = point.mirror.on(drawn(0)), unit(point.mirror.off(drawn(1)))
@@ -219,6 +238,8 @@ def test_samples_with_a_kink_in_the_step_are_left_out_of_the_second_order(point)
     assert point.beyond_second_order(at, n) == (pytest.approx(0, abs=1e-5), len(point.x) - 1)
     object.__setattr__(point, "_sides", lambda at: torch.ones(len(point.x), 1, dtype=torch.bool))
     assert point.beyond_second_order(at, n)[0] > 1e-3
+    object.__setattr__(point, "_sides", lambda at: torch.rand(len(point.x), 1))
+    assert point.beyond_second_order(at, n) == (pytest.approx(np.nan, nan_ok=True), 0)
 
 
 def test_bytes_are_those_of_a_linear_chain_by_hand(experiment):
