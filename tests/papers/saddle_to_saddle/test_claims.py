@@ -69,6 +69,13 @@ def measured(claim_id, tables):
     return [measurement for measurement, _ in evaluate_claim(CLAIMS[claim_id], tables)]
 
 
+def test_the_layer_that_is_furthest_from_rank_one_is_named(story):
+    runs = story["polygon_runs.csv"]
+    runs = runs.assign(second_3=runs["second_3"].where(runs["L"] != 4, 0.02), second_1=0.7)
+    found = measured("depths-rank", story | {"polygon_runs.csv": runs})
+    assert {str(each.case): each.detail for each in found}["depth 4"] == "layer 3; first layer 0.7"
+
+
 def test_descents_are_of_the_longest_steps_and_of_the_first_escape_alone(story):
     rows = descents(story["escape_events.csv"])
     assert set(rows["h"]) == {0.03} and set(rows["ends"]) == {0.1} and set(rows["rule"]) == {"flow"}
