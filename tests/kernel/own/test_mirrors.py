@@ -181,6 +181,110 @@ def test_a_pair_beside_its_mirror_merges_in_training_as_fast_as_its_exponent_say
     assert np.log(apart[-1] / apart[299]) / 300 == pytest.approx(found["exponent"], rel=0.05)
 
 
+def counted(monkeypatch):
+    """Of each Hessian product from here on the names of the weights that it is taken with."""
+    from symlab.symmetries.mirrors import slopes
+
+    calls = []
+
+    def counting(loss, state, v):
+        calls.append({*v})
+        return slopes(loss, state, v)
+
+    monkeypatch.setattr("symlab.own.mirrors.slopes", counting)
+    return calls
+
+
+def test_no_more_is_computed_than_an_exponent_needs(on_mirror, monkeypatch):
+    """With whole batches it is known at once; only weights that the mirror moves are differentiated."""
+    net, (x, y) = on_mirror
+    calls = counted(monkeypatch)
+    given = {"pairs": 1, "task": "regression"}
+    short = mirrors(net, net, (x, y), training=SGD(LR, DECAY, batch=len(x)), steps=2000, **given).pairs
+    assert 90 < len(calls) < 2 * 120 and {"head.bias"} not in calls
+    assert all(names == {"first.weight", "first.bias", "head.weight"} for names in calls)
+    assert short["exponent"][0] == pytest.approx(
+        mirrors(net, net, (x, y), training=SGD(LR, DECAY, batch=len(x)), steps=89, **given).pairs["exponent"][0],
+        rel=0.02,
+    )
+
+
+class Tagger(nn.Module):
+    """The class of each token of a text, by a recurrent network in both directions."""
+
+    data = torch.arange(120).reshape(20, 6) % 7, torch.arange(120).reshape(20, 6) % 3
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.lstm = nn.Embedding(7, 4), nn.LSTM(4, 3, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(self.lstm(self.tokens(x))[0])
+
+
+class Alibi(nn.Module):
+    """Causal attention whose heads know distances alone."""
+
+    data = Tagger.data
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.norm, self.packed = nn.Embedding(7, 8), nn.LayerNorm(8), nn.Linear(8, 24)
+        self.out, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        n, length = x.shape
+        h = self.tokens(x)
+        q, k, v = self.packed(self.norm(h)).view(n, length, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        apart = (torch.arange(length) - torch.arange(length)[:, None]).clamp(max=0)
+        seen = torch.full((length, length), -torch.inf).triu(1) + torch.tensor([0.5, 0.25])[:, None, None] * apart
+        mixed = (q @ k.mT / 2 + seen).softmax(-1) @ v
+        return self.head(h + self.out(mixed.transpose(1, 2).flatten(2)))
+
+
+class Conformer(nn.Module):
+    """Attention, then a gated depthwise convolution with a batch norm, on frames."""
+
+    data = torch.randn(20, 6, 5, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 3
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.heads = nn.Linear(5, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.up, self.depthwise = nn.Conv1d(8, 16, 1), nn.Conv1d(8, 8, 3, padding=1, groups=8)
+        self.norms, self.batch = nn.ModuleList([nn.LayerNorm(8), nn.LayerNorm(8)]), nn.BatchNorm1d(8)
+        self.down, self.head = nn.Conv1d(8, 8, 1), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.first(x)
+        read = self.norms[0](h)
+        h = h + self.heads(read, read, read, need_weights=False)[0]
+        gated = nn.functional.glu(self.up(self.norms[1](h).mT), dim=1)
+        h = h + self.down(nn.functional.silu(self.batch(self.depthwise(gated)))).mT
+        return self.head(h.mean(1))
+
+
+@pytest.mark.parametrize(("kind", "groups"), [(Tagger, 3), (Alibi, 1), (Conformer, 2)])
+def test_speech_and_texts_are_judged(kind, groups, monkeypatch):
+    """All pairs and signs of such networks, with exponents that are numbers."""
+    monkeypatch.setattr("symlab.own.mirrors.LANCZOS", 2)
+    torch.manual_seed(0)
+    found = mirrors(kind(), None, kind.data, training=SGD(LR, momentum=0.9, batch=10), pairs=1, steps=3)
+    assert found.pairs["group"].nunique() == groups and found.zeros.empty == (kind is Tagger)
+    for table in (found.pairs, found.zeros):
+        assert np.isfinite(table[["exponent", "curvature", "steps"]].to_numpy(float)).all()
+
+
+def test_nothing_is_claimed_where_the_loss_has_no_second_derivative(data):
+    """A weight norm divides by the length of the neuron's direction, which is 0 on the mirror of its sign."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 6, bias=False)), nn.Tanh(), nn.Linear(6, 1))
+    found = mirrors(net, None, data, training=SGD(LR), pairs=2, steps=10, task="regression")
+    unknown = found.zeros[found.zeros["exponent"].isna()]
+    assert len(unknown) == 2 and not unknown["vanishes"].any() and unknown["steps"].isna().all()
+    assert "of 2 nothing is known, for the loss has no second derivative on their mirrors" in str(found)
+
+
 def test_vectors_are_all_that_a_neuron_has(on_mirror):
     net, (x, _) = on_mirror
     from symlab import trace

@@ -246,12 +246,12 @@ def _add_mirrors(mirrors: argparse.ArgumentParser) -> None:
     mirrors.add_argument(
         "--pairs",
         type=int,
-        default=10,
+        default=3,
         metavar="N",
         help="pairs of each group, and neurons of each sign (default: %(default)s)",
     )
     mirrors.add_argument(
-        "--steps", type=int, default=300, metavar="N", help="batches of an exponent (default: %(default)s)"
+        "--steps", type=int, default=300, metavar="N", help="most batches of an exponent (default: %(default)s)"
     )
     _add_overwrite(mirrors)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from symlab.alignment.forward import call
 from symlab.alignment.signs import signs_of
@@ -26,22 +27,28 @@ from symlab.own.network import State
 from symlab.seeds import torch_generator
 from symlab.symmetries.mirrors import (
     Mirror,
-    hessian_times,
     inner,
     neurons,
     norm,
     random_state,
     relative_distances,
+    slopes,
     turned_lengths,
     unit,
     vanishing,
 )
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 
-LANCZOS, LANCZOS_SAMPLES = 20, 1000
-"""Steps, and samples at most, by which the direction of least curvature is found."""
+LANCZOS, LANCZOS_SAMPLES = 20, 256
+"""Steps, and samples (or a batch, if that is more), by which the direction of least curvature is found."""
+PAIRS = 3
 STEPS = 300
-"""Batches that an exponent is averaged over, of which the first third is left out."""
+"""Batches at most that an exponent is averaged over, of which the first third is left out."""
+BLOCKS, FEWEST_STEPS, KNOWN = 6, 90, 0.05
+"""An exponent is known when, of so many blocks of its steps, the means tell a standard error of this share of it."""
+FEWEST_AT_ONCE = 64
+"""Samples that the loss is differentiated at together, where batches are smaller."""
+ZEROS = ["group", "turns", "neuron", "size", "curvature", "exponent", "vanishes", "steps"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,7 @@ class Mirrors:
             norms; ``exponent``, by how much a step of SGD changes the logarithm of their distance in the mean, next to
             the mirror theta_a = theta_b; ``curvature``, that of loss and decay across it in the direction that grows
             fastest; ``merges``, whether the exponent is below 0; ``steps``, in which the distance halves or doubles.
+            Exponent and curvature are NaN where the loss has no second derivative on the mirror.
         zeros: a row a neuron whose sign is free (of an odd activation; a dimension of query and key, or of value and
             output, in a head, or a norm's gain with what reads it, where signs are the reflections of rescalings):
             ``group``; ``turns``, the parameters that its sign turns round; ``neuron``, of heads one after another;
@@ -100,15 +108,22 @@ class Mirrors:
             nearest = rows.loc[rows["distance"].idxmin()]
             line = f"{group}: {int(rows['merges'].sum())} of the {len(rows)} closest pairs are drawn together"
             word = "halves" if nearest["merges"] else "doubles"
-            line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart, which "
-            lines.append(f"{line}{word} in {nearest['steps']:,.0f} steps.")
+            line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart"
+            line += "" if math.isnan(nearest["steps"]) else f", which {word} in {nearest['steps']:,.0f} steps"
+            lines.append(f"{line}{_unknown(rows)}.")
         for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
             drawn = f"{int(rows['vanishes'].sum())} of the {len(rows)} smallest neurons"
-            lines.append(f"{group}: {drawn} are drawn to 0, in {turns}.")
+            lines.append(f"{group}: {drawn} are drawn to 0, in {turns}{_unknown(rows)}.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"Mirrors({self.name}, {len(self.pairs)} pairs)"
+
+
+def _unknown(rows: pd.DataFrame) -> str:
+    """How many of some rows have no exponent, if any."""
+    n = int(rows["exponent"].isna().sum())
+    return f"; of {n} nothing is known, for the loss has no second derivative on their mirrors" if n else ""
 
 
 def mirrors(
@@ -117,7 +132,7 @@ def mirrors(
     data: Any,
     *,
     training: SGD,
-    pairs: int = 10,
+    pairs: int = PAIRS,
     steps: int = STEPS,
     seed: int = 0,
     **options: Any,
@@ -136,7 +151,8 @@ def mirrors(
         weights: a state dict, a module, or the path of a file or folder; None for the module's own.
         training: SGD's settings from here on.
         pairs: how many pairs of each group, and neurons of each sign.
-        steps: batches that an exponent is averaged over, of which the first third is left out.
+        steps: batches at most that an exponent is averaged over, of which the first third is left out; fewer where it
+            is known to 5 % before.
         seed: of the batches.
 
     Raises:
@@ -150,25 +166,28 @@ def mirrors(
     traced = traced_symmetries(models)
     spec = known_axes(traced.spec, models.network)
     across = _Across(models, training, steps, seed)
-    rows = [
-        {"group": group, "a": a, "b": b, "distance": distance, **across.row(neurons(spec, group, a, b), "merges")}
+    like = models.network.by_all_names(models.states[0])
+    flips = signs_of(models.module, replace(traced, spec=spec), models.inputs()[:2], like, seed)
+    close = [
+        (neurons(spec, group, a, b), {"group": group, "a": a, "b": b, "distance": distance})
         for group in spec.free
         for a, b, distance in closest_pairs(spec, across.own, group, pairs)
     ]
-    if not rows:
+    if not close:
         raise UserError(f"{models.name} has no group of two neurons or more whose weights lie along one axis each.")
-    like = models.network.by_all_names(models.states[0])
-    flips = signs_of(models.module, replace(traced, spec=spec), models.inputs()[:2], like, seed)
     small = [
-        {"group": flip.group, "turns": ", ".join(flip.turned), "neuron": neuron, "size": size}
-        | across.row(vanishing(spec, flip, neuron), "vanishes")
+        (
+            vanishing(spec, flip, neuron),
+            {"group": flip.group, "turns": ", ".join(flip.turned), "neuron": neuron, "size": size},
+        )
         for flip in flips
         for neuron, size in smallest(turned_lengths(spec, flip, across.own), pairs)
     ]
-    zeros = pd.DataFrame(
-        small, columns=["group", "turns", "neuron", "size", "curvature", "exponent", "vanishes", "steps"]
-    )
-    return Mirrors(pd.DataFrame(rows), zeros, training, models.name)
+    shown = tqdm(total=len(close) + len(small), desc="following neurons", unit="mirror", leave=False, disable=None)
+    with shown:
+        of_pairs = across.table(close, "merges", shown)
+        zeros = across.table(small, "vanishes", shown).reindex(columns=ZEROS)
+    return Mirrors(of_pairs, zeros, training, models.name)
 
 
 def smallest(lengths: Float[Tensor, " neurons"], count: int) -> list[tuple[int, float]]:
@@ -212,18 +231,31 @@ class _Across:
         self.own = {name: value for name, value in self.state.items() if name in trained}
         self.models, self.training, self.steps, self.seed = models, training, steps, seed
 
-    def row(self, mirror: Mirror, drawn_to: str) -> dict[str, Any]:
+    def table(self, rows: Sequence[tuple[Mirror, dict[str, Any]]], drawn_to: str, shown: tqdm[Any]) -> pd.DataFrame:
+        """What is known of mirrors, a row each, and the exponents across them."""
+        found = []
+        for mirror, known in rows:
+            exponent, curvature = self.exponent(mirror)
+            steps = math.log(2) / abs(exponent) if exponent else math.inf
+            across = {"curvature": curvature, "exponent": exponent, drawn_to: exponent < 0, "steps": steps}
+            found.append(known | across)
+            shown.update()
+        return pd.DataFrame(found)
+
+    def exponent(self, mirror: Mirror) -> tuple[float, float]:
         """The exponent at the nearest point of the mirror, and the curvature in the direction that grows fastest."""
         on, training = mirror.on(self.state), self.training
-        v = mirror.off(self.own)
-        if not norm(v) > 0:
-            v = mirror.off(random_state(self.own, torch_generator("mirrors", self.seed)))
-        drawn, grown, curvatures = torch_generator("mirrors", "batches", self.seed), [], []
-        v = self._least_curved(
-            on, unit(v), torch.randperm(len(self._targets), generator=drawn)[:LANCZOS_SAMPLES], mirror
-        )
+        anywhere = mirror.off(random_state(self.own, torch_generator("mirrors", self.seed)))
+        turned = {name for name, value in anywhere.items() if value.any()}
+        v, anywhere = ({name: of[name] for name in turned} for of in (mirror.off(self.own), anywhere))
+        v = unit(v if norm(v) > 0 else anywhere)
+        grown: list[float] = []
+        curvatures: list[float] = []
+        drawn = torch_generator("mirrors", "batches", self.seed)
+        first = torch.randperm(len(self._targets), generator=drawn)[: max(training.batch, LANCZOS_SAMPLES)]
+        v = self._least_curved(on, v, first, mirror)
         velocity = {name: torch.zeros_like(value) for name, value in v.items()}
-        for _ in range(self.steps):
+        for step in range(1, self.steps + 1):
             rows = torch.randperm(len(self._targets), generator=drawn)[: training.batch]
             pull = self._pull(on, v, rows)
             curvatures.append(float(inner(v, pull)))
@@ -231,12 +263,17 @@ class _Across:
             v = {name: v[name] - training.lr * velocity[name] for name in v}
             # At the mirror the Hessian leads from across it to across it; what rounding adds within is taken off.
             length = norm(v := mirror.off(v))
+            if math.isnan(length):
+                return math.nan, math.nan
+            late = len(grown) // 3
             if not length > 0:
-                return self._told(curvatures, -math.inf, drawn_to)
+                return -math.inf, float(np.mean(curvatures[late:]))
             grown.append(math.log(length))
             v, velocity = ({name: each / length for name, each in state.items()} for state in (v, velocity))
+            if step >= FEWEST_STEPS and step % BLOCKS == 0 and _is_known(grown[step // 3 :]):
+                break
         late = len(grown) // 3
-        return self._told(curvatures[late:], float(np.mean(grown[late:])), drawn_to)
+        return float(np.mean(grown[late:])), float(np.mean(curvatures[late:]))
 
     def _least_curved(
         self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor, mirror: Mirror
@@ -251,6 +288,8 @@ class _Across:
             if not norm(w) > 1e-8 * abs(T).max() or step == LANCZOS - 1:
                 break
             basis.append(unit(w))
+        if not np.isfinite(T).all():
+            return v
         _, vectors = np.linalg.eigh(T[: len(basis), : len(basis)])
         return unit({name: sum(c * each[name] for c, each in zip(vectors[:, 0], basis, strict=True)) for name in v})
 
@@ -261,20 +300,22 @@ class _Across:
 
     def _pull(self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
         """(H + decay) v of a batch's loss."""
-        rows = rows.to(self._targets.device)
         rest = {name: value for name, value in on.items() if name not in v}
+        at, total = {name: on[name] for name in v}, {name: self.training.weight_decay * v[name] for name in v}
+        for part in rows.to(self._targets.device).split(max(self.training.batch, FEWEST_AT_ONCE)):
 
-        def loss(at: dict[str, Tensor]) -> Tensor:
-            x = in_precision(self.models.inputs()[rows], torch.float64)
-            return losses(
-                prediction(call(self.module, {**rest, **at}, x)), self._targets[rows], self.models.task
-            ).mean()
+            def loss(at: dict[str, Tensor], part: Tensor = part) -> Tensor:
+                x = in_precision(self.models.inputs()[part], torch.float64)
+                outputs = prediction(call(self.module, {**rest, **at}, x))
+                return losses(outputs, self._targets[part], self.models.task).mean()
 
-        with foreign("differentiating the loss twice"):
-            product = hessian_times(loss, {name: on[name] for name in v}, v)
-        return {name: each + self.training.weight_decay * v[name] for name, each in product.items()}
+            with foreign("differentiating the loss twice"):
+                product = slopes(loss, at, v)[1]
+            total = {name: each + len(part) / len(rows) * product[name] for name, each in total.items()}
+        return total
 
-    @staticmethod
-    def _told(curvatures: list[float], exponent: float, drawn_to: str) -> dict[str, Any]:
-        steps = math.log(2) / abs(exponent) if exponent else math.inf
-        return {"curvature": float(np.mean(curvatures)), "exponent": exponent, drawn_to: exponent < 0, "steps": steps}
+
+def _is_known(grown: list[float]) -> bool:
+    """Whether the mean of some steps has a small standard error, by the means of blocks of them."""
+    means = np.array(grown[len(grown) % BLOCKS :]).reshape(BLOCKS, -1).mean(1)
+    return bool(means.std(ddof=1) / math.sqrt(BLOCKS) < KNOWN * abs(means.mean()))

@@ -190,8 +190,15 @@ def slopes(loss: Loss, state: State, v: State) -> tuple[State, State]:
     """The gradient, and H v, in one pass: two thirds of the time of both apart, but not to be mapped over."""
     leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
     with sdpa_kernel(SDPBackend.MATH):
-        gradient = torch.autograd.grad(loss(leaves), list(leaves.values()), create_graph=True)
-        product = torch.autograd.grad(gradient, list(leaves.values()), [v[name] for name in leaves])
+        at = list(leaves.values())
+        gradient = torch.autograd.grad(loss(leaves), at, create_graph=True, materialize_grads=True)
+        slope = inner(dict(zip(leaves, gradient, strict=True)), v)
+        # A loss that is linear has the same gradient everywhere.
+        product = (
+            torch.autograd.grad(slope, at, materialize_grads=True)
+            if slope.requires_grad
+            else [torch.zeros_like(value) for value in at]
+        )
     return {name: g.detach() for name, g in zip(leaves, gradient, strict=True)}, dict(zip(leaves, product, strict=True))
 
 
