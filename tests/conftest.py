@@ -40,7 +40,7 @@ class Project:
         return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", str(self.config)]
 
     def environment(self, **variables: str) -> dict[str, str]:
-        # The modules of a copy are compiled by its first process, not by each.
+        # What of a copy's modules was not compiled here is by its first process, not by each.
         unwanted = ("SYMLAB_DATA", "PYTHONDONTWRITEBYTECODE")
         kept = {key: value for key, value in os.environ.items() if key not in unwanted}
         # Users install symlab into the environment of their clone, and the Snakefile refuses one from elsewhere. Tests
@@ -85,8 +85,12 @@ class Project:
             )
 
     def plan(self, target: str = "all") -> dict[str, int]:
-        """Jobs of each rule that a run would execute now; grouping rules without a script left out."""
-        said = self.run(target, "--dry-run", "--quiet", "host")
+        """Jobs of each rule that a run would execute now."""
+        return self.jobs_of(self.run(target, "--dry-run", "--quiet", "host"))
+
+    @staticmethod
+    def jobs_of(said: str) -> dict[str, int]:
+        """Jobs of each rule that a Snakemake tells of; grouping rules without a script left out."""
         if "Nothing to be done" in said:
             return {}
         stats = said.split("Job stats:")[-1].split("total")[0]
@@ -137,7 +141,8 @@ def copy_project(folder: Path, config: Path = TINY) -> Project:
     for name in ("Snakefile", "config.yaml", "envs", "profiles", "workflow"):
         source = ROOT / name
         if source.is_dir() and not source.is_symlink():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            # With what Python has compiled, but for what it is writing now: to compile symlab anew takes seconds.
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy(source, folder / name, follow_symlinks=False)
     return Project(folder, config)

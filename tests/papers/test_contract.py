@@ -213,11 +213,15 @@ SIMULATED = [
 
 @pytest.mark.parametrize(("paper", "claim"), SIMULATED, ids=lambda each: getattr(each, "id", ""))
 def test_a_claim_holds_on_data_of_the_theory_itself(paper, claim):
-    """In 19 of 20 draws: a yardstick that fails perfect theory for its noise alone is wrong."""
+    """In each of ten draws: a yardstick that fails perfect theory for its noise alone is wrong.
+
+    One that does so in a tenth, a fifth or three tenths of all draws is seen by this with 65, 89 and 97 %, as by 19 of
+    twenty (61, 93 and 99 %).
+    """
     place, name = room(paper), paper.number(claim.id)
-    drawn = [evaluate_claim(claim, place.simulate(name, np.random.default_rng(seed))) for seed in range(20)]
-    held = [verdicts(found) == {"held"} for found in drawn]
-    assert sum(held) >= 19, drawn[held.index(False)]
+    for seed in range(10):
+        found = evaluate_claim(claim, place.simulate(name, np.random.default_rng(seed)))
+        assert verdicts(found) == {"held"}, (seed, found)
 
 
 @each_claim
@@ -329,7 +333,7 @@ def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_writ
         drawn = draw(paper, figure)
         held = held_by(drawn)
         with apply_style(STYLE):
-            drawn.canvas.draw()
+            drawn.draw_without_rendering()
     assert plt.get_fignums() == [] and dict(rcParams) == before
     assert drawn.axes and drawing.title and drawing.caption
     kept = values_kept(paper.slug)["pictures"].get(paper.number(figure.id))

@@ -289,21 +289,21 @@ def test_decay_draws_to_a_mirror_what_the_labels_do_not_hold_off_it(train, stack
 @BOTH_WAYS
 @pytest.mark.parametrize("decay_rest", [True, False])
 def test_decay_of_the_factors_takes_a_weight_to_the_mirror_of_a_matrix(train, stacked, columns, decay_rest):
-    """Without data in a direction nothing but decay moves it: O^T theta falls to 0, and the rest only if it decays."""
+    """Without data in a direction nothing but decay moves it: O^T theta falls by the square of what the rest does."""
     off, file = columns
     data = make_data()
     silent = TrainingData(0 * data.x_train, data.y_train, 0 * data.x_val, data.y_val, "classification")
     network = MLP(name="mlp", widths=[16], norm="none", activation="relu", bias=False)
-    recipe = {**SGD, "lr": 0.5, "weight_decay": 0.1, "batch_size": None, "epochs": 400, "precision": "float64"}
+    recipe = {**SGD, "lr": 0.5, "weight_decay": 0.1, "batch_size": None, "epochs": 40, "precision": "float64"}
     mirrors = {"linears.0.weight": {"P": "matrix", "file": file, "axis": 0}}
     scheme = Constrained(name="dcs", mirrors=mirrors, decay_rest=decay_rest)
     block = train(make_run(recipe, silent, network=network, scheme=scheme), stacked)
-    before, after = (block.snapshots[epoch]["linears.0.weight"].numpy() for epoch in (0, 400))
+    before, after = (block.snapshots[epoch]["linears.0.weight"].numpy() for epoch in (0, 40))
     rest = before - off @ (off.T @ before)
-    kept = (1 - 0.05) ** 400 if decay_rest else 1
+    kept = (1 - 0.05) ** 40 if decay_rest else 1
     np.testing.assert_allclose(after - off @ (off.T @ after), kept * rest, rtol=1e-6, atol=1e-12)
     # Both factors fall by as much as the rest, so their product by its square.
-    np.testing.assert_allclose(off.T @ after, (1 - 0.05) ** 800 * (off.T @ before), atol=1e-14)
+    np.testing.assert_allclose(off.T @ after, (1 - 0.05) ** 80 * (off.T @ before), rtol=1e-9, atol=1e-12)
     assert np.abs(off.T @ before).max() > 0.1
 
 

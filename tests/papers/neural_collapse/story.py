@@ -289,19 +289,18 @@ RN1 and T11 on CIFAR-10 in the kept run."""
 
 
 def simulate(name, generator):
-    """The story with three lineages to depth 13, or what a claim needs, as noisy as those of the kept run."""
-    given = {key: table.copy() for key, table in story(name).items()}
-    for key in given.keys() & {RUNS, LAYERS}:
-        table = given[key][given[key]["L"] <= DEEPEST.get(name, 13)]
-        first = table[table["seed"] < 3]
-        more = [first[first["seed"] == 0].assign(seed=seed) for seed in range(3, LINEAGES.get(name, 3))]
-        table = pd.concat([first, *more], ignore_index=True)
-        by = ["dataset", "N", "network", "by_depth", "loss", "grown", "optimizer", "seed"]
-        lineage = table.groupby(by).ngroup()
-        table["excess"] = table["total"] - table["free"] if "total" in table else np.nan
-        for column in table.columns.intersection(list(NOISE)):
-            of_slopes, scatter = NOISE[column]
-            powers = of_slopes * generator.standard_normal(lineage.max() + 1)[lineage]
-            table[column] *= table["L"] ** powers * 10 ** (scatter * generator.standard_normal(len(table)))
-        given[key] = table.assign(total=table["free"] + table["excess"]) if "total" in table else table
-    return given
+    """The table that a claim reads, with three lineages to depth 13, or what it needs, as noisy as the kept run's."""
+    key = LAYERS if name.startswith("layers") else RUNS
+    given = story(name)
+    table = given[key][given[key]["L"] <= DEEPEST.get(name, 13)]
+    first = table[table["seed"] < 3]
+    more = [first[first["seed"] == 0].assign(seed=seed) for seed in range(3, LINEAGES.get(name, 3))]
+    table = pd.concat([first, *more], ignore_index=True)
+    by = ["dataset", "N", "network", "by_depth", "loss", "grown", "optimizer", "seed"]
+    lineage = table.groupby(by).ngroup()
+    table["excess"] = table["total"] - table["free"] if "total" in table else np.nan
+    for column in table.columns.intersection(list(NOISE)):
+        of_slopes, scatter = NOISE[column]
+        powers = of_slopes * generator.standard_normal(lineage.max() + 1)[lineage]
+        table[column] *= table["L"] ** powers * 10 ** (scatter * generator.standard_normal(len(table)))
+    return given | {key: table.assign(total=table["free"] + table["excess"]) if "total" in table else table}
