@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -27,6 +28,8 @@ TINY = Path("workflow/presets/tiny.yaml")
 SMOKE = Path("workflow/presets/smoke.yaml")
 # A variant of the tiny preset, of which training can be made to take long enough to be disturbed.
 VARIANT = "digits/w_sigma_F1"
+# pytest's handler makes torch write its trace log, which takes a sixth of the time of tests that trace.
+logging.getLogger("torch.__trace").propagate = False
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """A traced network that was stored and read back computes the same bits, and needs no exporter for it."""
 
 import json
-import logging
 
 import pytest
 import torch
@@ -10,8 +9,6 @@ from torch import nn
 from symlab.networks import MLP, VGG, ResNet20, ViT, build
 from symlab.symmetries.stored_forward import NotStorable, restore, store
 from symlab.symmetries.trace import trace
-
-logging.getLogger("torch.__trace").propagate = False
 
 NETWORKS = {
     "mlp": (MLP(name="mlp", widths=[9, 7], norm="batchnorm", activation="sigma"), 48),

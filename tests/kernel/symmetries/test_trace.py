@@ -1,5 +1,3 @@
-import logging
-
 import numpy as np
 import pytest
 import torch
@@ -11,9 +9,6 @@ from symlab.alignment.permute import permute
 from symlab.networks import MLP, CoherenceStudent, build
 from symlab.symmetries.symmetry_spec import Concat, Group, Product, columns, identity, random_permutations, shape
 from symlab.symmetries.trace import trace
-
-# pytest's handler makes torch write its trace log, which takes a sixth of the time of these tests.
-logging.getLogger("torch.__trace").propagate = False
 
 
 def conv_norm(n_in, n_out, kernel=3, stride=1, groups=1, norm=nn.BatchNorm2d):

@@ -1,6 +1,5 @@
 """Single operations, operations without a rule, and the values of the traced graph."""
 
-import logging
 from itertools import pairwise
 
 import numpy as np
@@ -20,9 +19,6 @@ from symlab.symmetries.rules.indexing import grouped_mm
 from symlab.symmetries.rules.recorder import POINTING, RULES
 from symlab.symmetries.symmetry_spec import Concat, Product, random_permutations, shape
 from symlab.symmetries.trace import trace
-
-# pytest's handler makes torch write its trace log, which takes a sixth of the time of these tests.
-logging.getLogger("torch.__trace").propagate = False
 
 
 class Net(nn.Module):
