@@ -18,6 +18,7 @@ from symlab.papers.permutation_invariance.student_tables import (
     barriers_of_uniform,
     column_entries,
     drawn,
+    reorderings,
     runs_of_trained,
     runs_of_uniform,
     try_all_permutations,
@@ -128,6 +129,22 @@ def test_the_best_of_all_permutations_leaves_the_lowest_barrier():
     np.testing.assert_allclose(table["lowest"], np.min(every, axis=0), atol=1e-13)
     np.testing.assert_allclose(table["direct"], every[0], atol=1e-13)
     assert (table["lowest"] <= table[["permuted", "permuted_hungarian"]].min(axis=1) + 1e-13).all()
+    assert (table["leftovers"].between(table["lowest"] - 1e-13, table["permuted"] + 1e-13)).all()
+
+
+def test_barriers_of_minima_are_those_of_neurons_without_a_partner_which_pair_anew_nearly_at_best():
+    (table,) = try_all_permutations(AllPermutations(M=3, d=3, m=5, uniform_pairs=200), Job("study"), 3, 3, 5).values()
+    A, B = (drawn(Size(3, 3, 5), 200, ("study", "all_permutations"), end).types for end in "AB")
+    alike = (np.sort(A, axis=1) == np.sort(B, axis=1)).all(axis=1)
+    assert 0 < alike.sum() < 200 and table.loc[alike, "permuted"].max() < 1e-15
+    excess = table[["permuted", "leftovers"]].mean() / table["lowest"].mean() - 1
+    assert excess["permuted"] > 0.05 and excess["leftovers"] < excess["permuted"] / 2
+
+
+def test_what_is_left_over_takes_all_its_places_in_turn():
+    found = reorderings(np.array([3, 1, 0, 2]), np.array([0, 2, 3]))
+    assert len(found) == len({*map(tuple, found)}) == 6 and (found[:, 1] == 1).all()
+    assert reorderings(np.array([1, 0]), np.array([], dtype=int)).tolist() == [[1, 0]]
 
 
 def test_uniform_samples_exist_from_m_equal_to_M_on():

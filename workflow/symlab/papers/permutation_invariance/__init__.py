@@ -113,7 +113,8 @@ PERMUTATION_INVARIANCE = Paper(
         "expectation `overlap`, the lower bound of Theorem 5a, and two limits at this ratio m/M, the one printed in "
         "Theorem 5b (`gaussian_limit`) and the one that is reached (`poisson_limit`).",
         "ratios_barriers.csv": _BARRIERS,
-        "all_permutations_barriers.csv": f"{_BARRIERS} `lowest` is the barrier after the best of all permutations.",
+        "all_permutations_barriers.csv": f"{_BARRIERS} `lowest` is the barrier after the best of all permutations, "
+        "`leftovers` that after the best of those that keep Algorithm 1's pairs of neurons of one type.",
         **{table.name: _RUNS for table in _MADE_OF_GRIDS if table.name.endswith("_runs.csv")},
         **{table.name: _BARRIERS for table in _MADE_OF_GRIDS if table.name.endswith("_barriers.csv")},
         "column_entries.csv": "Sorted entries of the column of W that sums to the one neuron of the teacher: mean and "

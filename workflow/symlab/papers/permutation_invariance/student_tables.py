@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from torch import Tensor
 
 from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
@@ -96,19 +96,37 @@ def draw_ratios(settings: Ratios, job: Job, M: int, d: int, m: int) -> dict[str,
 
 
 def try_all_permutations(settings: AllPermutations, job: Job, M: int, d: int, m: int) -> dict[str, pd.DataFrame]:
-    """Barriers between uniform samples, one row a pair: matched, and the lowest of all m! permutations."""
+    """Barriers between uniform samples, one row a pair: matched, and the lowest of all m! permutations.
+
+    ``leftovers`` is the lowest of those that keep Algorithm 1's pairs of one type: it pairs anew what found no partner.
+    """
     n, at = settings.uniform_pairs, np.array(settings.lambdas, dtype=float)
     A, B = (drawn(Size(M, d, m), n, (job.study, settings.role), end) for end in "AB")
     orders = np.array(list(permutations(range(m))))
     columns = {"source": "uniform", "M": M, "d": d, "m": m, "pair": np.arange(n), "pairs": 1, "kept": True}
     table = pd.DataFrame({**columns, "direct": minima_barriers(A, B, None, at)})
-    table["permuted"] = minima_barriers(A, B, match_by_type(A.types, A.values, B.types, B.values), at)
+    by_type = match_by_type(A.types, A.values, B.types, B.values)
+    table["permuted"] = minima_barriers(A, B, by_type, at)
     table["permuted_hungarian"] = minima_barriers(A, B, hungarian(A.dense(), B.dense()), at)
-    table["lowest"] = [
-        minima_barriers(A.repeated(pair, len(orders)), B.repeated(pair, len(orders)), orders, at).min()
-        for pair in range(n)
-    ]
+    alone = A.types != np.take_along_axis(B.types, by_type, axis=1)
+    tried = {
+        "leftovers": [reorderings(pi, np.flatnonzero(free)) for pi, free in zip(by_type, alone, strict=True)],
+        "lowest": [orders] * n,
+    }
+    for column, of_pairs in tried.items():
+        table[column] = [
+            minima_barriers(A.repeated(pair, len(each)), B.repeated(pair, len(each)), each, at).min()
+            for pair, each in enumerate(of_pairs)
+        ]
     return {"all_permutations_barriers.csv": table}
+
+
+def reorderings(pi: Int[np.ndarray, " m"], places: Int[np.ndarray, " k"]) -> Int[np.ndarray, "n m"]:
+    """The permutation with what it has at these places in all their orders."""
+    orders = np.array(list(permutations(places)), dtype=int)
+    found = np.tile(pi, (len(orders), 1))
+    found[:, places] = pi[orders]
+    return found
 
 
 def open_students(inputs: Inputs, grids: Sequence[Grid]) -> Iterator[Students]:
