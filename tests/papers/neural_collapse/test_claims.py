@@ -13,7 +13,7 @@ from symlab.pipeline.ledger import claims_of, evaluate_claim
 from .story import CE, PERTURBED, RUNS, SAMPLES, described, network, of, tables
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
-WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "1-log-linear", "2-control", "loss-grown"}
+WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches"}
 """Claims that do not ask whether there are enough samples: of others, or of networks beside each other."""
 
 
@@ -48,6 +48,26 @@ def test_networks_above_the_gap_are_left_out_and_too_few_decide_nothing(story):
     table.loc[rn1 & (table["L"] > 5) & (table["seed"] < 2), "gap"] = 2 * GAP
     (found,) = [each for each in judged("1-falls", {**story, RUNS: table}) if each[0].case == "NC1, RN1 on digits"]
     assert found[1] == "undecided" and found[0].open.startswith("not at an optimum")
+
+
+ABOUT_OPTIMA = ("1-falls", "1-falls-uniform", "1-falls-theorems", "1-log-linear", "1-rate", "2-control", "loss-falls",
+                "loss-hidden", "loss-seen", "loss-unseen-kept", "loss-unseen-goes", "layers-before-last",
+                "practice-test")  # fmt: skip
+
+
+@pytest.mark.parametrize("claim_id", ABOUT_OPTIMA)
+@pytest.mark.parametrize("network_", ["rn1", "rn2"])
+def test_claims_about_optima_decide_nothing_of_networks_above_the_gap(story, claim_id, network_):
+    """Nor where two lineages alone are at an optimum, of the control or of what it is set beside."""
+    table, before = story[RUNS].copy(), judged(claim_id, story)
+    table.loc[(table["network"] == network_) & table["grown"] & (table["seed"] > 1), "gap"] = 2 * GAP
+    after = judged(claim_id, {**story, RUNS: table})
+    assert len(after) == len(before)
+    # The seeds 0 and 1 are within the gap, and 2 and 3 are not.
+    for (measured, verdict), (_, earlier) in zip(after, before, strict=True):
+        about = claim_id == "2-control" or network_.upper() in measured.case
+        assert verdict == ("undecided" if about else earlier), measured
+        assert not about or measured.open.startswith("not at an optimum: ")
 
 
 def test_the_least_known_never_rises_and_says_what_gave_it():
@@ -95,7 +115,7 @@ def test_networks_above_the_loss_without_branches_decide_nothing(story):
 
 @pytest.mark.parametrize(("dataset", "N"), [("digits", 200), ("mnist", 1000)])
 @pytest.mark.parametrize("claim_id", [name for name in CLAIMS if SAMPLES in CLAIMS[name].tables
-                                      and name not in WITHOUT_EVIDENCE and "practice" not in name])  # fmt: skip
+                                      and name not in WITHOUT_EVIDENCE])  # fmt: skip
 def test_too_few_samples_are_no_evidence(story, claim_id, dataset, N):
     samples = pd.DataFrame([{"dataset": dataset, "N": N, "rank": 60 if dataset == "mnist" else 100}])
     samples["N"] = 300 if dataset == "digits" else N

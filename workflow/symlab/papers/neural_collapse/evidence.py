@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Measurement, slope
+from symlab.study.cases import Cases, Values, cases
+from symlab.study.claim import Claim, Found, slope
 from symlab.study.tables import need
 
 RUNS, LAYERS, SAMPLES, OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
@@ -113,11 +113,41 @@ def slopes(
     return Cases(tuple(replace(one, values=one.values / values[one.case.key["value"]]) for one in each), "lineages")
 
 
+def slopes_at_optima(
+    rows: pd.DataFrame,
+    values: Mapping[str, float],
+    least: int = 0,
+    several: Callable[[pd.Series], float] = slope,
+) -> tuple[Cases, dict[str, str]]:
+    """``slopes`` of lineages at an optimum, or of all where these are too few; arguments as those of ``slopes``.
+
+    Returns:
+        The cases, and by their names why they decide nothing: "" for those that do.
+    """
+    chosen: list[Values] = []
+    late: dict[str, str] = {}
+    best = {each.case: each for each in slopes(rows, values, least, several=several)}
+    for every in slopes(rows, values, least, within=False, several=several):
+        of_setting = rows[(rows["setting"] == every.case.key["setting"]) & (rows["L"] >= least)]
+        at_optimum = best.get(every.case)
+        enough = at_optimum is not None and len(at_optimum.values) >= min(LINEAGES, len(every.values))
+        told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
+        chosen.append(replace(at_optimum if enough and at_optimum is not None else every, told=told))
+        late[every.case] = of_setting["open"].iloc[0] or ("" if enough else f"not at an optimum: {told}")
+    return Cases(tuple(chosen), "lineages"), late
+
+
+def opened(found: Sequence[Found], late: Mapping[str, str]) -> list[Found]:
+    """Measurements undecided for the reasons that there are, by the names of their cases."""
+    return [each if isinstance(each, str) else replace(each, open=late[each.case]) for each in found]
+
+
 def slopes_of(
     tables: Mapping[str, pd.DataFrame],
     values: Mapping[str, float],
     chosen: Callable[[pd.DataFrame], pd.Series],
     least: int = 0,
+    several: Callable[[pd.Series], float] = slope,
 ) -> list[Found]:
     """Mean slope over lineages of each setting and value; undecided where too few lineages are at an optimum.
 
@@ -128,21 +158,8 @@ def slopes_of(
     rows = rows[chosen(rows)]
     if rows.empty:
         return ["no such networks in this study"]
-    several = rows.groupby("setting")["L"].transform(lambda L: L[least <= L].nunique()) >= DEPTHS
-    rows = rows[several]
-    best = {each.case: each for each in slopes(rows, values, least)}
-    found: list[Found] = []
-    for every in slopes(rows, values, least, within=False):
-        of_setting = rows[rows["setting"] == every.case.key["setting"]]
-        at_optimum = best.get(every.case)
-        enough = at_optimum is not None and len(at_optimum.values) >= min(LINEAGES, len(every.values))
-        chosen_values = at_optimum if enough and at_optimum is not None else every
-        (measured,) = Cases((chosen_values,), "lineages").means()
-        told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
-        late = of_setting["open"].iloc[0] or ("" if enough else f"not at an optimum: {told}")
-        assert isinstance(measured, Measurement)
-        found.append(replace(measured, detail=told, open=late))
-    return found or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
+    found, late = slopes_at_optima(rows, values, least, several)
+    return opened(found.means(), late) or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
 
 
 def missing_evidence(tables: Mapping[str, pd.DataFrame], dataset: object, N: int) -> str:

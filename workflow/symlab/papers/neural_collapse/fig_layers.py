@@ -11,13 +11,15 @@ from symlab.errors import UserError
 from symlab.papers.neural_collapse.evidence import (
     DEPTHS,
     LAYERS,
+    RUNS,
     SAMPLES,
     SETTING,
     kind_of,
-    missing_evidence,
     name_setting,
+    networks,
+    opened,
     paper_claim,
-    slopes,
+    slopes_at_optima,
 )
 from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
@@ -59,20 +61,26 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
     return draw_grid(grid, looks, height=1.7, sharey="none", note="mean over networks")
 
 
+def layers_of_lineages(tables: Tables) -> pd.DataFrame:
+    """``grown_layers`` with what is told of their networks: ``within``, ``open``."""
+    layers, of_networks = grown_layers(tables), networks(tables)
+    shared = [name for name in tables[LAYERS] if name in tables[RUNS] and name != "NC1"]
+    return layers.merge(of_networks[[*shared, "within", "open"]], on=shared, validate="many_to_one")
+
+
 def falls_before_the_last(tables: Tables) -> list[Found]:
-    """Slope of log10 NC1 on log10 L of the first and second layer before the last, mean over lineages."""
-    table = grown_layers(tables)
-    table = table[table["kind"].isin(["plotted", "theorem"]) & (table["layer"] > 1)].assign(within=True)
+    """Slope of log10 NC1 on log10 L of the first and second layer before the last, mean over lineages at an optimum."""
+    table = layers_of_lineages(tables)
+    table = table[table["kind"].isin(["plotted", "theorem"]) & (table["layer"] > 1)]
     found: list[Found] = []
     for before in BEFORE:
         place = "one layer" if before == 1 else f"{before} layers"
-        each = slopes(table[table["before"] == before], {"NC1": 1.0})
-        for one, measured in zip(each, each.means(), strict=True):
-            assert isinstance(measured, Measurement)
-            key = one.case.key
+        each, late = slopes_at_optima(table[table["before"] == before], {"NC1": 1.0})
+        for measured in opened(each.means(), late):
+            assert isinstance(measured, Measurement) and isinstance(measured.case, Case)
+            key = measured.case.key
             case = Case(f"{place} before the last, {key['setting']}", **key, before=before)
-            late = missing_evidence(tables, key["dataset"], key["N"])
-            found.append(replace(measured, case=case, open=late))
+            found.append(replace(measured, case=case))
     return found or [f"needs networks of {DEPTHS} depths"]
 
 
@@ -94,10 +102,10 @@ CLAIMS = (
     paper_claim(
         id="collapse-layers-before-last",
         statement="The layers before the last collapse with depth too",
-        quantity="slope of log₁₀ NC1 on log₁₀ L, mean over lineages",
+        quantity="slope of log₁₀ NC1 on log₁₀ L, mean over lineages at an optimum",
         bound=below(0),
         reason="Section 4.2: any finite number of layers at the end converges to collapse.",
-        tables=(LAYERS, SAMPLES),
+        tables=(LAYERS, RUNS, SAMPLES),
         measure=falls_before_the_last,
     ),
 )
