@@ -1,9 +1,10 @@
-"""Gaps of a kept run over the least losses that it and other runs know: an optimum is the same whatever the way to it.
+"""Gaps of a run over the least losses that all its studies and other runs know: an optimum has one loss.
 
-    python -m symlab.papers.neural_collapse.known <results> <other results> ...
+    python -m symlab.papers.neural_collapse.known <results> [<other results> ...]
 
-Each folder holds <study>/tables/*. The least losses, and the gaps over them, are written anew into the first; its
-claims are then judged again by ``python -m symlab.pipeline.rejudge``.
+Each folder holds <study>/tables/*. Of a setting that several studies share the least loss is that of all. The least
+losses, and the gaps over them, are written anew into the first; its claims are then judged again by ``python -m
+symlab.pipeline.rejudge``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import pandas as pd
 from symlab.artifacts import read_table, write_table
 from symlab.papers.neural_collapse.run_tables import SETTING, gaps_over
 
-ELSEWHERE = "an earlier run"
+ELSEWHERE = "another study or run"
 
 
 def lower_known(optima: pd.DataFrame, others: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The least loss of each setting and depth of a run, or of others where they know a lower one.
+    """The least loss of each setting and depth of a study, or of others where they know a lower one.
 
     As in one run, it cannot rise with depth.
     """
@@ -38,19 +39,18 @@ def main() -> None:
     """Write the tables of the first folder anew."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("results", type=Path, help="folder of the run whose gaps are told anew")
-    parser.add_argument("others", type=Path, nargs="+", help="folders of runs that may know lower losses")
+    parser.add_argument("others", type=Path, nargs="*", help="folders of runs that may know lower losses")
     arguments = parser.parse_args()
-    for path in sorted(arguments.results.glob("*/tables/collapse_optima.*")):
-        place = path.relative_to(arguments.results)
-        others = [read_table(each / place) for each in arguments.others if (each / place).exists()]
-        if not others:
-            continue
-        optima = lower_known(read_table(path), others)
+    folders = [arguments.results, *arguments.others]
+    known = {path: read_table(path) for each in folders for path in sorted(each.glob("*/tables/collapse_optima.*"))}
+    for path in [path for path in known if path.is_relative_to(arguments.results)]:
+        optima = lower_known(known[path], [table for other, table in known.items() if other != path])
         runs = path.with_stem("collapse_runs")
         table = gaps_over(read_table(runs), optima)
         write_table(path, optima)
         write_table(runs, table)
-        print(f"{place.parts[0]}: {(optima['by'] == ELSEWHERE).sum()} of {len(optima)} least losses are of others.")
+        elsewhere = int((optima["by"] == ELSEWHERE).sum())
+        print(f"{path.parts[-3]}: {elsewhere} of {len(optima)} least losses are known from elsewhere.")
 
 
 if __name__ == "__main__":
