@@ -116,7 +116,7 @@ COLLAPSE = {
     **{"1-log-linear": STRAIGHTER, "1-rate": -POWER, "2-control": 0.02 / -POWER},
     **{
         "loss-falls": POWER,
-        "loss-hidden": POWER,
+        "loss-hidden": -POWER / 1.2,
         "loss-seen": POWER,
         "loss-unseen-kept": 0.3,
         "loss-unseen-goes": POWER,

@@ -7,10 +7,12 @@ import pytest
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE
 from symlab.papers.neural_collapse.evidence import GAP, slopes
 from symlab.papers.neural_collapse.fig_layers import grown_layers
+from symlab.papers.neural_collapse.fig_loss import slope_over_law
 from symlab.papers.neural_collapse.run_tables import SETTING, least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
+from symlab.study.claim import slope
 
-from .story import CE, PERTURBED, RUNS, SAMPLES, described, network, of, tables
+from .story import CE, CRITICAL, PERTURBED, RUNS, SAMPLES, described, network, of, tables
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
 WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches"}
@@ -95,6 +97,33 @@ def test_three_lineages_are_judged_rightly_on_data_made_from_a_power(power, leas
         (measured,) = slopes(pd.DataFrame(rows), {"NC1": 1.0}).means()
         held += measured.interval[1] < 0
     assert least <= held / 100 <= most
+
+
+def test_the_bounds_law_has_its_own_slope_and_falls_from_8_on():
+    law = pd.Series({L: np.log(L) ** 2 / L for L in (8, 13, 21, 34)})
+    assert slope_over_law(3 * law) == pytest.approx(1) and slope_over_law(law**0 + 0) == pytest.approx(0)
+    assert (
+        slope(law)
+        < slope(law[law.index > 8]) * 0.5
+        < 0
+        < slope(pd.Series({L: np.log(L) ** 2 / L for L in (2, 3, 5, 8, 13)}))
+    )
+
+
+def test_what_bisection_found_is_told_as_an_interval(story):
+    """Networks that agree are at one place of it, which is known to its step alone: 1.19 in the story."""
+    table = story[CRITICAL].assign(
+        born=lambda rows: 0.95 * rows["predicted"], dies=lambda rows: 1.9 * rows["predicted"]
+    )
+    for name, value, reach in (("critical-switch", 0.95, 1.19**0.5), ("critical-hysteresis", 2.0, 1.19)):
+        for measured, verdict in judged(name, {CRITICAL: table}):
+            assert verdict == "held" and measured.error is None
+            assert measured.interval == pytest.approx((value / reach, value * reach))
+    # A threshold within half a step decides nothing.
+    near = table.assign(born=0.85 * table["predicted"])
+    assert {verdict for _, verdict in judged("critical-switch", {CRITICAL: near})} == {"undecided"}
+    alone = table[table["seed"] == 0]
+    assert {verdict for _, verdict in judged("critical-switch", {CRITICAL: alone})} == {"one unit"}
 
 
 @pytest.mark.parametrize("control", [0.5, 0.9, 0.99994, 1.1, 2.0])

@@ -196,10 +196,15 @@ class Case:
     detail: str
     why: str
     """What explains it if it failed."""
+    low: float = math.nan
+    high: float = math.nan
+    """The ends of its interval."""
 
     @property
     def measured(self) -> str:
-        """Value and standard error."""
+        """Value and standard error; the interval where it is known without an error."""
+        if math.isnan(self.error) and self.low < self.value < self.high:
+            return f"{format_number(self.low)} to {format_number(self.high)}"
         return format_value(self.value, self.error)
 
     @property
@@ -262,7 +267,7 @@ def group_claims(ledger: pd.DataFrame) -> list[Judged]:
     claims = []
     for rows in groups.values():
         records = sorted(rows, key=lambda row: VERDICTS.index(row["verdict"]))
-        of_case = ("verdict", "value", "error", "spread", "n", "unit", "detail", "why")
+        of_case = ("verdict", "value", "error", "spread", "n", "unit", "detail", "why", "low", "high")
         cases = tuple(
             Case(name=row["case"], key=json.loads(row["key"] or "{}"), **{name: row[name] for name in of_case})
             for row in records

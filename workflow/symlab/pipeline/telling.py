@@ -66,6 +66,8 @@ class Told:
 
 
 def _format_case(case: Case, kind: str) -> str:
+    if not kind:
+        return case.measured
     scale, unit = (100, " %") if "%" in kind else (1, "")
     if kind.startswith("^"):
         return format_briefly(int(kind[1:] or 10) ** case.value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from symlab.papers.neural_collapse.evidence import our_claim
@@ -12,7 +14,7 @@ from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Found, Tables, above, between
+from symlab.study.claim import Found, Measurement, Tables, above, between
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import need
 
@@ -46,13 +48,29 @@ def _found(tables: Tables, value: str, rows: pd.DataFrame | None = None) -> Case
 
 def born_over_predicted(tables: Tables) -> list[Found]:
     """The penalty above which branches next to nothing vanish over the predicted one, mean over seeds."""
-    # All networks may be at one place of the bisection; what is left of their difference is rounding.
-    return (_found(tables, "born") / _found(tables, "predicted")).map(lambda ratios: ratios.round(9)).means()
+    return _within_steps(_found(tables, "born") / _found(tables, "predicted"), tables, 1)
 
 
 def dies_over_born(tables: Tables) -> list[Found]:
     """The penalty above which living branches die over that above which new ones vanish, mean over seeds."""
-    return (_found(tables, "dies") / _found(tables, "born")).means()
+    return _within_steps(_found(tables, "dies") / _found(tables, "born"), tables, 2)
+
+
+def _within_steps(ratios: Cases, tables: Tables, found: int) -> list[Found]:
+    """Means of ratios of which so many numbers were found by bisection: intervals, however well networks agree.
+
+    What was found lies within half a step to either side, on the scale of logarithms: the interval is that of the mean
+    of the lower ends, at its lower end, and of the upper ends.
+    """
+    reach = float(tables[TABLE]["step"].max()) ** (found / 2)
+    # Where all networks are at one place of the bisection, what is left of their difference is rounding.
+    means = ratios.map(lambda values: values.round(9)).means()
+    ends = [each.interval or (np.nan, np.nan) for each in means if isinstance(each, Measurement)]
+    return [
+        replace(each, error=None, ends=(low / reach, high * reach) if np.isfinite(low) else None)
+        for each, (low, high) in zip(means, ends, strict=True)
+        if isinstance(each, Measurement)
+    ]
 
 
 def control_over_predicted(tables: Tables) -> list[Found]:
@@ -84,17 +102,19 @@ CLAIMS = (
     _claim(
         id="collapse-critical-switch",
         statement="In networks without branches new ones grow below the predicted penalty alone, at every depth",
-        quantity="penalty above which the best small neuron vanishes, by bisection, over the predicted one",
+        quantity="penalty above which the best small neuron vanishes over the predicted one, mean over networks, "
+        "widened by half a step of the bisection to either side",
         bound=between(1 / MOST, MOST),
         origin="pilot",
         reason="The network without branches is a local minimum above S alone, by a first-order expansion. A quarter "
-        "is left for half a step of the bisection and for blocks that add biases; one network of a pilot gave 0.92.",
+        "is left for the step of the bisection and for blocks that add biases; chosen after one network of a pilot.",
         measure=born_over_predicted,
     ),
     _claim(
         id="collapse-critical-hysteresis",
         statement="Branches that live hold out to a higher penalty than that at which new ones grow",
-        quantity="penalty at which living branches die over that at which new ones vanish, mean over networks",
+        quantity="penalty at which living branches die over that at which new ones vanish, mean over networks, "
+        "widened by half a step of either bisection",
         bound=above(1),
         reason="Above the critical penalty the network without branches is a local minimum, which says nothing of "
         "others: one with branches may be a minimum too.",

@@ -130,7 +130,7 @@ class Runs(OnSamples):
 class CriticalPenalty(OnSamples):
     """The penalty of hidden weights above which branches of two-layer blocks die: predicted, and found by bisection."""
 
-    revision: ClassVar = 1
+    revision: ClassVar = 2
     by: ClassVar = {"last_penalty": "last_penalty", "L": "L"}
     L: Annotated[list[Several], Field(min_length=1)] = Field([2, 3, 5], description="Depths.")
     last_penalty: Annotated[list[Amount], Field(min_length=1)] = Field(
@@ -139,7 +139,7 @@ class CriticalPenalty(OnSamples):
     halvings: Positive = Field(
         5, description="Of the interval from a quarter of the predicted penalty to four times it, in its logarithm."
     )
-    starts: Positive = Field(50, description="Random starts of the search for the best neuron.")
+    starts: Positive = Field(200, description="Random starts of the search for the best neuron.")
 
 
 class PerturbedClasses(PointSettings):
