@@ -13,10 +13,17 @@ from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.causal_transformer import CausalTransformer
+from symlab.networks.initialise import sample_parameters
 from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.neural_collapse import run_tables
 from symlab.papers.neural_collapse.growth import grow
-from symlab.papers.neural_collapse.networks import EveryToken, WithoutBranches, build_network, penalties_by_path
+from symlab.papers.neural_collapse.networks import (
+    EveryToken,
+    WithoutBranches,
+    build_network,
+    penalties_by_path,
+    with_zeros,
+)
 from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
 from symlab.papers.neural_collapse.run_tables import mixed_labels
 from symlab.papers.neural_collapse.samples import Samples, samples_of
@@ -147,6 +154,26 @@ def test_a_network_without_branches_is_a_residual_one_with_weights_of_zero(layer
     torch.testing.assert_close(functional_call(full, shared | blocks, (X,)), bare(X))
 
 
+@pytest.mark.parametrize(
+    ("kind", "pre_norm"), [("rn1", False), ("rn1", True), ("rn2", False), ("t11", True), ("t12", False), ("t22", True)]
+)
+def test_every_deeper_network_contains_that_with_hidden_weights_of_zero(kind, pre_norm):
+    digits = load(Digits(source="digits"), None)
+    grid = Runs(network=kind, pre_norm=pre_norm, per_class=3, patch=4, width=8)
+    x, torch_ = torch.from_numpy(digits.x_train[:9]), torch.Generator().manual_seed(0)
+    bare = with_zeros(build_network(grid, digits, 64, 10, 1 if grid.transformer else 2))
+    state = sample_parameters(bare, TorchDefault(name="torch"), torch_)
+    assert [name for name in state if name.startswith("blocks")] and not any(
+        "weight" in name for name in state if name.startswith("blocks")
+    )
+    for L in (2, 5):
+        deep = build_network(grid, digits, 64, 10, L)
+        zeros = {n: torch.zeros_like(t) for n, t in deep.named_parameters() if n not in state}
+        torch.testing.assert_close(
+            functional_call(deep, state | zeros, (x,)), functional_call(bare, state, (x,)), rtol=1e-4, atol=1e-4
+        )
+
+
 def test_each_network_grows_by_the_largest_share_no_worse_than_zeros_or_by_the_least_objective():
     data = TrainingData(X, Y, X[:0], Y[:0], "classification")
     descent = Descent(lambda: network(2, depth=5), data, (0.3, 0.2), ("s", "v"), 0, 1, 0.1, 3)
@@ -244,7 +271,7 @@ def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
     optima = found["collapse_optima.csv"].set_index(["network", "L"])["least"]
     assert optima["rn1", 4] <= optima["rn1", 2]
     assert (runs.loc[runs["optimizer"] == "lbfgs", "gap"] >= -1e-12).all()
-    assert (grown["total"] > grown["free"]).all()
+    assert (grown["total"] > grown["free"]).all() and (grown["without"] > grown["free"]).all()
     # The last layer of the second table is what the first one measures; a transformer's embedding is a layer more.
     last = layers[layers["layer"] == layers.groupby(by)["layer"].transform("max")]
     merged = runs.merge(last, on=[*by, "seed"], suffixes=("", "_layer"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
@@ -47,6 +48,32 @@ class WithoutBranches(nn.Module):
 
     def forward(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n k"]:
         return self.readout(self.features(x)[-1])
+
+
+class Shift(nn.Module):
+    """A linear layer whose weights are 0: its bias, or nothing."""
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        self.bias = None if linear.bias is None else nn.Parameter(torch.zeros(linear.out_features))
+
+    def forward(self, z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n d"]:
+        # With what it reads, whose parameters then have gradients, of 0.
+        return 0 * z if self.bias is None else 0 * z + self.bias
+
+    def sample_own_parameters(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """Uniform between -1 and 1, so that half of those behind a relu have a slope."""
+        drawn = [] if self.bias is None else [("bias", 2 * torch.rand(self.bias.shape, generator=generator) - 1)]
+        return dict(drawn)
+
+
+def with_zeros(network: LayerNormResNet | CausalTransformer) -> nn.Module:
+    """The network, changed in place, with hidden weights that are 0 for good; biases stay."""
+    for module in list(network.blocks.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(module, name, Shift(child))
+    return network
 
 
 class GivenFeatures(LayerNormResNet):

@@ -78,8 +78,8 @@ def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) ->
 def least_known(runs: pd.DataFrame) -> pd.DataFrame:
     """The least loss that is known of each setting and depth, and what gave it.
 
-    A deeper network contains a shallower one with blocks of zeros, and of residual ones that without branches, at a
-    penalty that is no higher: so the least cannot rise with depth.
+    A deeper network contains a shallower one with blocks of zeros, and that without branches, at a penalty that is no
+    higher: so the least cannot rise with depth.
     """
     rows = []
     for keys, of_setting in runs[runs["optimizer"] == "lbfgs"].groupby(SETTING, sort=False):

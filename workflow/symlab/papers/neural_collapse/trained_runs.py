@@ -17,7 +17,7 @@ from symlab.artifacts import Tensors
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.papers.neural_collapse.growth import grow, pad
-from symlab.papers.neural_collapse.networks import WithoutBranches, build_network, penalties_by_path
+from symlab.papers.neural_collapse.networks import build_network, penalties_by_path, with_zeros
 from symlab.papers.neural_collapse.objectives import Margins, Tokens
 from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import Runs
@@ -127,7 +127,7 @@ def minimise_depth(
         further, or the reference of the depth before with more blocks. Likewise ``objective`` (loss and
         penalties), ``gradient`` (its norm over it) and ``work`` (gradients times depth since random weights); of grown
         networks ``young/<parameter>`` [seeds, ...], which deeper ones may begin with too; the objective ``without``
-        branches of residual networks, which every one of them contains.
+        branches, which every one of them contains.
 
     Raises:
         Interrupted: a signal asked to stop, and a checkpoint was written.
@@ -173,7 +173,7 @@ def minimise_depth(
         work = np.append(work, work.max() + L * more["evaluations"])
         found = {n: np.append(found[n], more[n]) for n in found}
     same = before is not None and grid.by_depth != "uniform"
-    bare = before["without"] if same else np.array([_without_branches(grid, job, lineages, samples)])  # type: ignore[index]
+    bare = before["without"] if same else np.array([_without_branches(grid, job, dataset, lineages, samples)])  # type: ignore[index]
     kept = {
         f"{of}/{n}": t.numpy()
         for of, each in (("state", state), ("young", young if grid.grown else {}))
@@ -247,14 +247,15 @@ def objectives(descent: Descent, state: State) -> Float[np.ndarray, " seeds"]:
     return np.array(found)
 
 
-def _without_branches(grid: Runs, job: Job, descent: Descent, samples: Samples) -> float:
-    """The least objective that is found with hidden weights of 0 and free biases; NaN for transformers."""
-    if grid.transformer or grid.pre_norm:
-        return np.nan
+def _without_branches(grid: Runs, job: Job, dataset: str, descent: Descent, samples: Samples) -> float:
+    """The least objective that is found with hidden weights of 0 and free biases in one block.
+
+    Every deeper network contains it: blocks of zeros pass on what they read.
+    """
 
     def build() -> nn.Module:
-        layers = int(grid.network[2])
-        return WithoutBranches(samples.x.shape[1], samples.classes, grid.width, layers, grid.has_bias)
+        L = 1 if grid.transformer else 2
+        return with_zeros(build_network(grid, job.datasets[dataset], samples.x.shape[1], samples.classes, L))
 
     key = (job.study, f"{descent.key[1]}_without")
     bare = replace(descent, build=build, key=key, steps=grid.steps, iterations=grid.effort // 4, start=None, seeds=1)
