@@ -222,22 +222,8 @@ class Brought:
             return network.eval()(x)
 
     def align(self, factory, *options, data="data.npz", out="out"):
-        files = ("A.safetensors", "B.safetensors")
-        main(
-            [
-                "align",
-                *files,
-                "--model",
-                f"brought:{factory}",
-                "--data",
-                data,
-                "--out",
-                out,
-                "--device",
-                "cpu",
-                *options,
-            ]
-        )
+        where = ("--model", f"brought:{factory}", "--data", data, "--out", out, "--device", "cpu")
+        main(["align", "A.safetensors", "B.safetensors", *where, *options])
 
 
 @pytest.fixture

@@ -164,17 +164,6 @@ def test_one_neuron_above_the_bound_of_all_is_enough(tables_for):
     assert (row["value"], row["verdict"]) == (pytest.approx(1.6 / 1.5), "failed")
 
 
-def test_the_least_of_many_sums_is_above_half_its_mean_at_the_widths_taken():
-    generator = np.random.default_rng(0)
-    d = 128
-    for fraction in (1.0, 0.125):
-        m = int(np.ceil(12 * (1 / fraction + 1) * np.log(d**2)))
-        F = generator.normal(size=(m, d)) * (generator.random((m, d)) < fraction)
-        squares = (F**2).sum(0)
-        distances = squares[:, None] + squares[None, :] - 2 * F.T @ F
-        assert distances[np.triu_indices(d, 1)].min() > 0.5 * 2 * fraction * m
-
-
 def test_slopes_of_chords_are_means_over_layers_and_pairs(tables_for):
     tables = tables_for("thm5.1")
     table = tables["chord_deviation.csv"]
