@@ -35,6 +35,33 @@ class Deciding(nn.Module):
         return self.layers(x) if x.sum() > 0 else self.layers(-x)
 
 
+class Descending(nn.Module):
+    """Goes down an energy by its gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = self.first(x)
+        with torch.enable_grad():
+            h = h if h.requires_grad else h.requires_grad_()
+            (slope,) = torch.autograd.grad(h.logsumexp(1).sum(), h, create_graph=True)
+        return self.head(h - slope)
+
+
+class Messages(nn.Module):
+    """The nodes of one graph, and its edges by their numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x, edges):
+        h = torch.relu(self.first(x))
+        return self.head(h.index_add(0, edges[:, 1], h[edges[:, 0]]))
+
+
 def int8():
     return torch.ao.quantization.quantize_dynamic(plain(), {nn.Linear})
 
@@ -46,6 +73,8 @@ def int8():
         (lambda: torch.jit.trace(plain(), torch.randn(2, 4)), (3, 4), "compiled by torch.jit"),
         (int8, (3, 4), "quantised in '0'"),
         (Packed, (3, 5, 4), "packs sequences by their lengths"),
+        (Descending, (3, 4), "differentiates within its forward pass"),
+        (lambda: nn.Linear(4, 2, dtype=torch.complex64), (3, 4), "'weight' holds complex numbers"),
         (Deciding, (3, 4), r"depends on values \(line \d+ of .*test_refusals.py\)"),
     ],
 )
@@ -55,6 +84,15 @@ def test_a_network_that_cannot_be_traced_is_told_why(build, shape, words):
         trace(build(), torch.randn(shape))
     if "values" not in words:
         assert "control flow" not in str(raised.value)
+
+
+def test_nodes_of_one_graph_are_no_samples():
+    nodes, edges = torch.randn(30, 4), torch.randint(30, (30, 2))
+    with pytest.raises(UserError, match=r"It takes all of them together, but symlab computes with some samples"):
+        align(Messages(), Messages(), Messages(), [((nodes, edges), torch.arange(30) % 2)])
+    with pytest.raises(UserError) as raised:
+        align(Messages(), Messages(), Messages(), [((nodes, edges + 30), torch.arange(30) % 2)])
+    assert "takes all" not in str(raised.value)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from symlab import UserError, align, merge, trace
+from symlab import SGD, UserError, align, merge, mirrors, trace
 from symlab.cli import main
 from symlab.own.data import read_data
 from symlab.own.models import load_models
@@ -342,6 +342,46 @@ def test_the_nearest_command_is_named_and_none_gives_help(capsys):
     assert "did you mean align?" in raised.value.code
     main([])
     assert "symlab align A.safetensors B.safetensors" in capsys.readouterr().out
+
+
+class Latents(nn.Module):
+    """Latents that read the inputs, as many as ``len(x)`` says."""
+
+    def __init__(self):
+        super().__init__()
+        self.latents, self.first, self.head = nn.Parameter(torch.randn(3, 8)), nn.Linear(5, 8), nn.Linear(8, 4)
+        self.cross = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        latents, h = self.latents.expand(len(x), -1, -1), self.first(x)
+        return self.head((latents + self.cross(latents, h, h, need_weights=False)[0]).mean(1))
+
+
+def test_a_network_that_asks_how_many_samples_there_are_has_maps_and_mirrors():
+    """Signs and maps are asked of two samples, the graph is that of the whole batch."""
+    A, B, data = drawn(Latents, 0), drawn(Latents, 1), (torch.randn(24, 6, 5), torch.arange(24) % 4)
+    assert "Mapped by invertible maps" in str(align(A, A, B, data, group="full"))
+    found = mirrors(A, None, data, training=SGD(0.1, batch=20), pairs=1, steps=1)
+    assert {"first", "latents"} <= {*found.pairs["group"]} and len(found.zeros)
+
+
+class Flowing(nn.Module):
+    """Two steps of Euler's method, of a field that knows the time."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.field, self.head = nn.Linear(4, 6), nn.Linear(7, 6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        h = self.first(x)
+        for time in (0.0, 0.5):
+            h = h + torch.tanh(self.field(torch.cat([h, torch.ones_like(h[:, :1]) * time], 1))) / 2
+        return self.head(h)
+
+
+def test_a_column_of_which_only_the_shape_is_read_is_like_the_others():
+    spec = trace(Flowing(), torch.randn(5, 4)).spec
+    assert [spec.groups[group].size for group in spec.free] == [6]
 
 
 class Positions(Net):

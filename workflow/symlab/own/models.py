@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.alignment.permute import check_alignment, differences
-from symlab.batches import Inputs, leaves, prediction
+from symlab.batches import Inputs, leaves, parts_of, prediction
 from symlab.connectivity.objective import IGNORED, Metric, Task, by_class, check_task, losses
 from symlab.device import resolve_device
 from symlab.errors import UserError
@@ -263,25 +263,28 @@ def _checked_data(
     """
     x = in_precision(given.x.to(device), network.dtype)
     y = None if given.y is None else _targets(given.y, task, name, network.dtype).to(device)
-    output = _checked_output(network, states, x[:2], name)
+    output = _checked_output(network, states, x, name)
     if y is not None:
         _check_targets(y, output if callable(task) else prediction(output), task, name)
     return replace(given, x=x, y=y), output
 
 
-def _checked_output(network: Network, states: tuple[State, ...], x: Tensor | Inputs, source: str) -> Any:
-    """The network's output on a few samples, which shows whether it takes x, and that its weights alone count.
+def _checked_output(network: Network, states: tuple[State, ...], whole: Tensor | Inputs, source: str) -> Any:
+    """The network's output on two samples, which shows whether it takes them, and that its weights alone count.
 
     Raises:
         UserError: it does not, or they do not.
     """
-    name = type(network.module).__name__
+    name, x = type(network.module).__name__, whole[:2]
     # Copied before its first forward pass: it has seen no weights but the second network's when it is asked. Its own
     # parameters are no part of that, and need no copy.
     with foreign(f"copying {name}"):
         fresh = copy.deepcopy(network.module, {id(parameter): parameter for parameter in network.module.parameters()})
-    with foreign(f"calling {name} with {_described(x)} of {source}"):
-        output: Any = outputs(network.module, states[0], x)
+    try:
+        with foreign(f"calling {name} with {_described(x)} of {source}"):
+            output: Any = outputs(network.module, states[0], x)
+    except UserError as error:
+        raise UserError(f"{error}{_needs_all(network, states[0], whole)}") from None
     if not leaves(output):
         raise UserError(f"{name} returned a {type(output).__name__} without tensors for {len(x)} samples.")
     if len(states) < 2:
@@ -297,6 +300,21 @@ def _checked_output(network: Network, states: tuple[State, ...], x: Tensor | Inp
             "switched off."
         )
     return output
+
+
+def _needs_all(network: Network, state: State, whole: Tensor | Inputs) -> str:
+    """A sentence where a network that does not take two samples takes all together, as nodes of one graph."""
+    if sum(part.numel() for part in parts_of(whole)) > LARGEST_OUTPUT:
+        return ""
+    try:
+        with foreign(""):
+            outputs(network.module, state, whole)
+    except UserError:
+        return ""
+    return (
+        ". It takes all of them together, but symlab computes with some samples at a time, which are the rows of every "
+        "input: give whole graphs, say, as samples [graphs, nodes, ...]"
+    )
 
 
 def _described(x: Tensor | Inputs) -> str:

@@ -15,6 +15,7 @@ from torch.nn.parameter import is_lazy
 from symlab.errors import UserError
 from symlab.own.modules import is_of_transformers, some
 from symlab.own.weights import Weights, converted
+from symlab.symmetries.trace import NO_COMPLEX
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -277,10 +278,7 @@ def _check_values(
                 f"{name!r} has shape {tuple(tensor.shape)} in {path}, but {tuple(expected.shape)} in the module."
             )
         if tensor.is_complex():
-            raise UserError(
-                f"{name!r} in {path} holds complex numbers, which symlab does not follow: let the module hold real "
-                "parts and imaginary ones apart (torch.view_as_real)."
-            )
+            raise UserError(f"{name!r} in {path} holds complex numbers, {NO_COMPLEX}")
         if expected.is_floating_point() and not tensor.is_floating_point():
             raise UserError(f"{name!r} in {path} is of type {tensor.dtype}; only real weights can be averaged.")
         low, high = _extremes(tensor)

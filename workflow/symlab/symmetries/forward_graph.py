@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Calls of a part of the forward pass in another mode.
 MODES = {"wrap_with_set_grad_enabled", "wrap_with_autocast"}
 DROPOUTS = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
+# Of their input they take the shape alone.
+SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
 NEW_MEMORY = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 
 
@@ -63,6 +65,7 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
             program = program.run_decompositions({})
         program = _without_composites(program)
         _zero_new_memory(program.graph)
+        _blind(program.graph)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
         # torch.export raises errors of many unrelated types for what it cannot follow.
         raise UserError(
@@ -106,6 +109,8 @@ def _why(module: nn.Module, error: Exception) -> str:
     library = str(Path(torch.__file__).parent)
     own = [f for f in frames if not f.f_code.co_filename.startswith((library, str(Path(__file__).parents[1])))]
     line = f" (line {own[-1].f_lineno} of {own[-1].f_code.co_filename})" if own else ""
+    if "a fake tensor in the exported program" in str(error):
+        return f"it differentiates within its forward pass (torch.autograd.grad), or calls what makes no graph{line}"
     if type(error).__name__ == "GuardOnDataDependentSymNode":
         return f"which operations it computes, or on how many numbers, depends on values{line}"
     reason = str(error).strip().partition("\n")[0].rstrip(".")
@@ -176,6 +181,23 @@ def _zero_new_memory(graph: fx.Graph) -> None:
             zeroed = graph.call_function(torch.ops.aten.zero.default, (node,))
         zeroed.meta = dict(node.meta)
         node.replace_all_uses_with(zeroed, delete_user_cb=lambda user, zeroed=zeroed: user is not zeroed)
+
+
+def _blind(graph: fx.Graph) -> None:
+    """Have values of which only the shape is read, a column in ``ones_like(x[:, :1])``, tell no neurons apart."""
+    unread: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        makes = node.op == "call_function" and isinstance(node.meta.get("val"), Tensor)
+        if makes and node.users and all(user in unread or operation(user) in SHAPED for user in node.users):
+            unread.add(node)
+    for node in [node for node in graph.nodes if node in unread]:
+        for read in [each for each in node.all_input_nodes if each not in unread]:
+            if not isinstance(read.meta.get("val"), Tensor):
+                continue
+            with graph.inserting_before(node):
+                shape = graph.call_function(torch.ops.aten.zeros_like.default, (read,))
+            shape.meta = dict(read.meta)
+            node.replace_input_with(read, shape)
 
 
 def _is_composite(node: fx.Node) -> bool:

@@ -286,7 +286,8 @@ class Propagation:
 def listed(axes: Sequence[tuple[str, int]]) -> str:
     """The first of some parameters' axes, given by name and number, and how many more there are."""
     shown = ", ".join(f"axis {n} of {name!r}" for name, n in axes[:AXES_SHOWN])
-    return shown if len(axes) <= AXES_SHOWN else f"{shown} and {len(axes) - AXES_SHOWN} more axes"
+    more = len(axes) - AXES_SHOWN
+    return shown if more <= 0 else f"{shown} and {more} more {'axis' if more == 1 else 'axes'}"
 
 
 def _has_masks(node: fx.Node) -> bool:

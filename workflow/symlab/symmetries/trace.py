@@ -36,6 +36,8 @@ JUMPING = {
 }
 # fmt: on
 
+NO_COMPLEX = "which symlab does not follow: let the module hold, and compute with, real parts and imaginary ones apart."
+
 
 @dataclass
 class Traced:
@@ -69,14 +71,12 @@ class Traced:
             UserError: a name is no value of the graph, or the network cannot be traced at this batch size.
         """
         inputs = parts_of(x)
-        batch = None if self.batch is None else len(inputs[0])
-        if batch not in self._graphs:
-            self._graphs[batch] = export_forward(self._module, inputs)
+        exported = self._graph(inputs)
         wanted = tuple(dict.fromkeys(names))
         device = inputs[0].device
-        key = (wanted, device, batch)
+        key = (wanted, device, None if self.batch is None else len(inputs[0]))
         if key not in self._parts:
-            self._parts[key] = subgraph(self._graphs[batch], wanted, device)
+            self._parts[key] = subgraph(exported, wanted, device)
         module, sources = self._parts[key]
         arguments = [
             source if isinstance(source, Tensor) else inputs[int(source[1:])] if source[0] == "#" else state[source[1:]]
@@ -84,6 +84,13 @@ class Traced:
         ]
         with torch.no_grad():
             return dict(zip(wanted, module(*arguments), strict=True))
+
+    def _graph(self, inputs: tuple[Tensor, ...]) -> ForwardGraph:
+        """The graph that takes a batch of this size."""
+        batch = None if self.batch is None else len(inputs[0])
+        if batch not in self._graphs:
+            self._graphs[batch] = export_forward(self._module, inputs)
+        return self._graphs[batch]
 
     def kept_by_constants(self) -> tuple[tuple[str, int], ...]:
         """Parameters' axes, by name and number, of which more could be permuted if no constant told entries apart.
@@ -105,7 +112,8 @@ class Traced:
         of_constant: Callable[[Tensor], Value] = constant_value,
     ) -> Evaluated:
         """All values of the forward pass at a state, by all names, with their axes; in float64 if ``wide``."""
-        exported, inputs = self._graphs[self.batch], parts_of(x)
+        inputs = parts_of(x)
+        exported = self._graph(inputs)
         if wide:
             state, inputs = tree_map(widened, (dict(state), inputs))
         propagation = Propagation(self._module, exported, of_constant)
@@ -187,6 +195,8 @@ def trace(module: nn.Module, example: Tensor | Inputs | tuple[Tensor, ...]) -> T
 def _check_inputs(module: nn.Module, inputs: tuple[Any, ...]) -> None:
     if not isinstance(module, nn.Module):
         raise UserError(f"only an nn.Module can be traced, not a {type(module).__name__}.")
+    if found := next((name for name, each in module.named_parameters() if each.is_complex()), None):
+        raise UserError(f"{found!r} holds complex numbers, {NO_COMPLEX}")
     for x in inputs:
         if not isinstance(x, Tensor):
             raise UserError(
