@@ -291,3 +291,22 @@ def test_ends_of_the_line_stay_as_they_are_where_batch_norms_are_estimated_anew(
     curve = aligned.curve(3).set_index(["lambda", "aligned"])["loss"]
     for end in (0, 1):
         assert curve[end, True] == pytest.approx(curve[end, False], rel=1e-4)
+
+
+class Windowed(nn.Module):
+    """Neurons that count between two bounds alone, as the bases of splines do."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.middle, self.head = nn.Linear(4, 6), nn.Linear(6, 5, bias=False), nn.Linear(5, 3)
+
+    def forward(self, x):
+        h = self.first(x)
+        return self.head(self.middle(h * ((h > -1) & (h < 1))))
+
+
+def test_neurons_that_are_compared_twice_have_no_maps_and_others_have():
+    torch.manual_seed(0)
+    A, B = Windowed(), Windowed()
+    found = align(A, A, B, (torch.randn(40, 4), torch.arange(40) % 3), group="full")
+    assert "Mapped by invertible maps: middle." in str(found)

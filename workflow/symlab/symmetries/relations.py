@@ -170,7 +170,9 @@ class Relations:
             pair = []
             for step in (STEP, -STEP):
                 changed_values = dict(forward.values)
-                changed_values[each] = changed_values[each] + step * self._moved(each, occurrence, X)
+                # What compares, or counts, does not move by little.
+                if forward.values[each].is_floating_point():
+                    changed_values[each] = forward.values[each] + step * self._moved(each, occurrence, X)
                 for inner in through:
                     changed_values[inner] = forward.evaluate(inner, changed_values)
                 pair.append(forward.evaluate(node, changed_values).double())
