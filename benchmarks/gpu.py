@@ -25,8 +25,8 @@ from symlab.schemes import Scheme, Standard
 from symlab.training.augmentation import Augmentation
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 # Dense, by the data sheets of the H100 and H200 (SXM), in TFLOP/s: the float32 cores, the tensor cores in bfloat16.
 PEAKS = {"float32": 67.0, "bf16": 989.0}

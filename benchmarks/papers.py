@@ -36,8 +36,8 @@ from symlab.papers.permutation_invariance.student_training import train_students
 from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.papers.saddle_to_saddle.descents import descend_from_origin
 from symlab.papers.saddle_to_saddle.settings import Descents
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 if TYPE_CHECKING:
     from run import Ways

@@ -21,8 +21,8 @@ from symlab.training import stack_size
 from symlab.training.augmentation import Augmentation
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 if TYPE_CHECKING:
     from run import Ways

@@ -143,7 +143,14 @@ def test_a_module_that_is_named_counts_even_if_others_that_import_it_do_not_comp
 
 def test_the_real_training_job_depends_on_its_engine_and_on_no_network():
     found = set(code_of("scripts.train"))
-    assert {"training/replicas", "training/stacks", "schemes/fixed_parts", "data/dataset", "seeds"} <= found
+    assert {
+        "training/replicas",
+        "training/samples",
+        "training/stacks",
+        "schemes/fixed_parts",
+        "data/dataset",
+        "seeds",
+    } <= found
     assert {"training/updates", "schemes/parametrisation", "networks:build"} <= found
     assert not {"networks/mlp", "networks/vit", "networks/coherence_student", "measures/moments"} & found
     assert not [name for name in found if name.startswith(("papers", "pipeline", "plotting", "symmetries"))]

@@ -17,8 +17,9 @@ from symlab.training.cuda_graph import WARM_UP, CapturedStep
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints, training_key
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import OneByOne, TrainingData
+from symlab.training.stacks import OneByOne
 
 pytestmark = pytest.mark.slow
 

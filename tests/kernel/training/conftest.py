@@ -9,8 +9,8 @@ from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 RECIPE = {"epochs": 2, "batch_size": 16}
 

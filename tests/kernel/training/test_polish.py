@@ -19,8 +19,8 @@ from symlab.training.lbfgs import LBFGS
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Polish, Recipe
-from symlab.training.stacks import TrainingData
 
 X = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0).long() + (X[:, 1] > 0).long()

@@ -9,7 +9,7 @@ from symlab.networks import NETWORKS, build
 from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.precision import arithmetic
-from symlab.training.stacks import TrainingData
+from symlab.training.samples import TrainingData
 
 MLP = {"name": "mlp", "widths": [32, 32]}
 RESNET = {"name": "resnet20"}

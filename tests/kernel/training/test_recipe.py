@@ -21,8 +21,8 @@ from symlab.training.objective import Replica
 from symlab.training.optimizer import Optimizer
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 KEY = ("study", "variant")
 BOTH_WAYS = pytest.mark.parametrize("stacked", [False, True], ids=["one by one", "together"])

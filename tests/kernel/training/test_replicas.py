@@ -11,9 +11,9 @@ from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
+from symlab.training.samples import TrainingData, losses
 from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData, losses
 
 KEY = ("study", "variant")
 RECIPE = {"epochs": 2, "batch_size": 32}

@@ -16,8 +16,8 @@ from symlab.training import stack_size
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints, training_key
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 KEY = ("study", "variant")
 REPLICAS = [Replica(0, 0), Replica(0, 1), Replica(1, 0)]

@@ -12,7 +12,7 @@ from symlab.papers.neural_collapse.networks import WithoutBranches
 from symlab.papers.neural_collapse.samples import Samples
 from symlab.papers.neural_collapse.settings import CriticalPenalty
 from symlab.papers.neural_collapse.trained_runs import Descent
-from symlab.training.stacks import TrainingData
+from symlab.training.samples import TrainingData
 
 
 def test_the_best_neuron_is_that_of_a_grid():

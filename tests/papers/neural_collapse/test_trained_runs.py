@@ -41,8 +41,8 @@ from symlab.study.points import Result
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 N, INPUTS, CLASSES = 24, 7, 3
 X = torch.randn(N, INPUTS, generator=torch.Generator().manual_seed(0))

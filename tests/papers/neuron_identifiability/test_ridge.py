@@ -18,8 +18,8 @@ from symlab.papers.neuron_identifiability.ridge import ridge_costs, ridge_swap_c
 from symlab.papers.neuron_identifiability.ridge_problems import largest_slope, nonlinear, times_derivative
 from symlab.schemes import WAsymmetric
 from symlab.training.replicas import Replica, Run, train_block
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 bounded = settings(deadline=None, derandomize=True, max_examples=25)
 PHI = {"identity": lambda z: z, "relu": lambda z: np.maximum(z, 0), "gelu": lambda z: z * (1 + erf(z / np.sqrt(2))) / 2}

@@ -19,7 +19,8 @@ from symlab.training.optimizer import VECTOR
 from symlab.training.settings import Recipe
 
 if TYPE_CHECKING:
-    from symlab.training.stacks import OneByOne, SideBySide, Together, TrainingData
+    from symlab.training.samples import TrainingData
+    from symlab.training.stacks import OneByOne, SideBySide, Together
 
 EVALUATION_BATCH = 2048
 # A step of a small network is bound by call overhead, which a stack shares. The rule is drawn from measurements and not

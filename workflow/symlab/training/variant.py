@@ -13,8 +13,8 @@ from symlab.settings import choose
 from symlab.training.augmentation import black_values
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, TrainedBlock, train_block
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -195,8 +195,8 @@ class Solvers(PointSettings):
     seeds: Positive = Field(5, description="Draws of samples, truths and starts.")
 
 
-ENTRIES, ROWS, BLOCKS, PAIRS = "entries", "neurons", "blocks of 4 x 4", "pairs of neurons"
-COSINES, RANK = "cosines from a file", "rank of QᵀK"
+Structure = Literal["entries", "neurons", "blocks of 4 x 4", "pairs of neurons", "cosines from a file", "rank of QᵀK"]
+STRUCTURES = ENTRIES, ROWS, BLOCKS, PAIRS, COSINES, RANK = get_args(Structure)
 PROXIMAL, PRUNED = "proximal SGD", "magnitude pruning"
 BLOCK = 4
 """Outputs and inputs of a block of weights."""
@@ -207,12 +207,8 @@ class SparseNetworks(PointSettings):
 
     by: ClassVar = {"structure": "structures", "seed": "seeds"}
     counts: ClassVar = {"steps": "steps", "strengths": "strengths", "seeds": "seeds"}
-    structures: Distinct[
-        Literal["entries", "neurons", "blocks of 4 x 4", "pairs of neurons", "cosines from a file", "rank of QᵀK"]
-    ] = Field(
-        ["entries", "neurons", "blocks of 4 x 4", "pairs of neurons", "cosines from a file", "rank of QᵀK"],
-        min_length=1,
-        description="What is to vanish: of the first layer, or of an attention head.",
+    structures: Distinct[Structure] = Field(
+        list(STRUCTURES), min_length=1, description="What is to vanish: of the first layer, or of an attention head."
     )
     width: int = Field(64, ge=BLOCK, multiple_of=BLOCK, description="Hidden neurons.")
     steps: Several = Field(4000, description="Steps of every method.")

@@ -28,7 +28,7 @@ from symlab.papers.neural_collapse.settings import CriticalPenalty
 from symlab.papers.neural_collapse.trained_runs import Descent
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
-from symlab.training.stacks import TrainingData
+from symlab.training.samples import TrainingData
 
 WIDEST = 4
 """Branches are looked for from the predicted penalty over this to as many times it."""

@@ -19,7 +19,7 @@ from symlab.papers.neural_collapse.gufm import squared_error_optimum
 from symlab.papers.neural_collapse.settings import Lemmas
 from symlab.seeds import torch_generator
 from symlab.training.lbfgs import LBFGS
-from symlab.training.stacks import losses
+from symlab.training.samples import losses
 
 TASKS = {"cross_entropy": "classification", "squared_error": "one_hot", "squared_error with bias": "one_hot"}
 MEMORY, TOLERANCE = 20, 1e-9

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from symlab.training.objective import Replica
-from symlab.training.stacks import TrainingData, losses
+from symlab.training.samples import TrainingData, losses
 
 
 def margin_loss(outputs: Float[Tensor, "*r n k"], y: Int[Tensor, "*r n"]) -> Float[Tensor, "*r"]:

@@ -27,7 +27,7 @@ from symlab.papers.neural_collapse.settings import PerturbedClasses
 from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
-from symlab.training.stacks import TrainingData
+from symlab.training.samples import TrainingData
 
 SCHEMES = {
     "rn1": ("rn1", "constant"),

@@ -25,8 +25,8 @@ from symlab.schemes import Standard
 from symlab.schemes.fixed_parts import State
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, train_block
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Constant, Cosine, Polish, Recipe
-from symlab.training.stacks import TrainingData
 
 CALM = 1e-3
 """Tolerance of networks whose loss is told."""

@@ -28,8 +28,8 @@ from symlab.schemes.parametrisation import names_of, parametrise, start
 from symlab.training.objective import Replica, Replicas, Stack
 from symlab.training.optimizer import Optimizer
 from symlab.training.replicas import Run, train_block
+from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-from symlab.training.stacks import TrainingData
 
 # Of ten replicas instead a student takes an eighth longer, of two twice as long: each step calls forty operations.
 STACK = 20

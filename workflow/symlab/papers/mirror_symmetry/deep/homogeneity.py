@@ -22,8 +22,8 @@ from symlab.papers.mirror_symmetry.settings import Homogeneity
 from symlab.seeds import numpy_rng
 from symlab.symmetries.mirrors import Mirror, State, hessian_times, inner, relative_distances, unit
 from symlab.training.models import Models, move
+from symlab.training.samples import losses
 from symlab.training.settings import Recipe
-from symlab.training.stacks import losses
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset

@@ -23,7 +23,7 @@ from symlab.seeds import numpy_rng, torch_generator
 from symlab.symmetries.mirrors import Mirror, State, inner, neurons, norm, random_state, slopes, turned, unit
 from symlab.symmetries.trace import trace
 from symlab.training.models import Models, move
-from symlab.training.stacks import losses
+from symlab.training.samples import losses
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset
