@@ -47,7 +47,7 @@ def test_gradients_are_those_of_the_losses():
 def test_optimizers_leave_a_mirror_of_rotations_as_their_hessian_says_and_equal_neurons_stay_to_the_bit():
     rows = descend_from_mirrors(400, Job("study"))
     neurons = rows[rows["mirror"] == NEURONS].groupby("optimizer")["off"].max()
-    assert (neurons[[name for name in neurons.index if "dropout" not in name]] == 0).all() and len(neurons) == 7
+    assert (neurons[[name for name in neurons.index if "dropout" not in name]] == 0).all() and len(neurons) == 13
     assert neurons["SGD, dropout 0.1"] > 1e-5
     turned = rows[rows["mirror"] == ROTATION].set_index(["optimizer", "step"])[["off", "tangent"]]
     assert turned.loc[(ADAM, 10), "off"] > 1e-3

@@ -120,7 +120,7 @@ MIRROR_SYMMETRY = Paper(
         "beside each other.",
         "neuron_pairs.csv": "Pairs of neurons, the closest and as many others: their `distance`, and at their mean, "
         "in the direction n in which they differ, the `curvature` nᵀHn of loss and decay, and the `exponent` "
-        "E log|1 - lr h| / (1 - momentum) of SGD's batches, which take them apart where it is above 0.",
+        "E log|1 - lr h / (1 - momentum)| of SGD's batches, which take them apart where it is above 0.",
         "magnitudes.csv": "The `share` of parameters (products, where factors are trained) below each `threshold`, a "
         "row a network and snapshot.",
         "mirror_memory.csv": "Bytes that a training step holds at once, for a network as it is and with every "

@@ -23,6 +23,7 @@ UNEQUAL, EQUAL, RANDOM = "unequal", "equal", "random"
 class Lines(PointSettings):
     """Gradient descent from points on mirrors of two losses in the plane, and from beside them (Fig. 5)."""
 
+    revision: ClassVar = 2
     counts: ClassVar = {"steps": "steps"}
     lr: Amount = Field(0.05, description="Rate.")
     steps: Positive = Field(1000, description="Steps.")

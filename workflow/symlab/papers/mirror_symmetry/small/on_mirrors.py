@@ -43,8 +43,7 @@ class Run(NamedTuple):
 RUNS = (
     *(Run(mirror, name) for mirror in (ROTATION, NEURONS) for name in OPTIMIZERS),
     Run(ROTATION, SGD, torch.float32),
-    Run(NEURONS, SGD, torch.float32),
-    Run(NEURONS, SGD, torch.bfloat16),
+    *(Run(NEURONS, name, dtype) for name in OPTIMIZERS for dtype in (torch.float32, torch.bfloat16)),
     Run(NEURONS, SGD, torch.float64, 0.1),
 )
 
