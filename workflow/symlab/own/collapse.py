@@ -22,6 +22,7 @@ from symlab.measures.collapse import ClassSums, collapse_metrics, row_space
 from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame, least_loss
 from symlab.own.models import Models, load_models
 from symlab.own.modules import foreign, some
+from symlab.products import fast_products
 
 SEQUENCES = nn.Sequential | nn.ModuleList
 SAME = 1e-4
@@ -82,6 +83,7 @@ class Collapse:
         return f"Collapse({self.name}, {self.layers['layer'].nunique()} layers)"
 
 
+@fast_products()
 def collapse(
     module: nn.Module | str,
     data: Any,

@@ -20,6 +20,7 @@ from symlab.errors import UserError
 from symlab.own.models import Models, in_precision, load_models
 from symlab.own.modules import foreign
 from symlab.own.network import State
+from symlab.products import fast_products
 from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import follow_flow, norm_of
 
@@ -82,6 +83,7 @@ class Escape:
         return "\n".join([*lines, *(f"  {row}" for row in rows)])
 
 
+@fast_products()
 def escape(
     module: nn.Module | str,
     data: Any,
