@@ -8,25 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from symlab.measures import Measure
+from symlab.papers.mirror_symmetry import settings as of
 from symlab.papers.mirror_symmetry.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
-from symlab.papers.mirror_symmetry.settings import (
-    AdamSparsity,
-    Attention,
-    Edges,
-    Factorization,
-    Homogeneity,
-    Lines,
-    Magnitudes,
-    Memory,
-    Mirrors,
-    NetworkTasks,
-    OnlineRank,
-    Plasticity,
-    SmallNetworks,
-    Solvers,
-    SparseNetworks,
-    Sparsity,
-)
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment, PointSettings
 
@@ -38,7 +21,7 @@ _SPARSITY = ("mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror_sparsity_
 _RANK = ("mirror_rank.csv", "mirror_rank_exponents.csv")
 _SMALL_NETWORKS = ("mirror_decay.csv", "mirror_hessian.csv", "mirror_theorem.csv")
 _TASKS, _MIRRORS, _SIZES = ("mirror_network_tasks.csv",), ("network_mirrors.csv",), ("magnitudes.csv", "pruned.csv")
-_SPARSE = ("mirror_sparse.csv",)
+_SPARSE, _PLASTICITY = ("mirror_sparse.csv",), ("mirror_plasticity.csv", "mirror_dead.csv")
 
 
 def _asked(
@@ -89,26 +72,26 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-thm1", f"{_DEEP}.fig_thm1_networks", _MIRRORS),
     ),
     measures=(
-        Measure("mirror", "mirrors", Mirrors, f"{_DEEP}.network_mirrors:measure_mirrors", _MIRRORS, symmetries=True),
+        Measure("mirror", "mirrors", of.Mirrors, f"{_DEEP}.network_mirrors:measure_mirrors", _MIRRORS, symmetries=True),
         Measure(
-            "homogeneity", "homogeneity", Homogeneity, f"{_DEEP}.homogeneity:measure_homogeneity", _ALIKE, gpu=True
+            "homogeneity", "homogeneity", of.Homogeneity, f"{_DEEP}.homogeneity:measure_homogeneity", _ALIKE, gpu=True
         ),
-        Measure("magnitudes", "magnitudes", Magnitudes, f"{_DEEP}.magnitudes:measure_magnitudes", _SIZES, gpu=True),
+        Measure("magnitudes", "magnitudes", of.Magnitudes, f"{_DEEP}.magnitudes:measure_magnitudes", _SIZES, gpu=True),
     ),
     experiments=(
-        _asked("lines", Lines, "small.lines:descend_along_mirrors", _LINES),
-        _asked("small_networks", SmallNetworks, "small.small_networks:measure_small_networks", _SMALL_NETWORKS),
-        _asked("plasticity", Plasticity, "small.plasticity:learn_tasks", ("mirror_plasticity.csv", "mirror_dead.csv")),
-        _asked("network_tasks", NetworkTasks, "small.network_tasks:learn_labellings", _TASKS, datasets=True),
-        _asked("attention", Attention, "small.attention:train_attention", ("mirror_attention.csv",)),
-        _asked("factorization", Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
-        _asked("solvers", Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
-        _asked("sparse_networks", SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
-        _asked("sparsity", Sparsity, "online.product_sgd:train_online", _SPARSITY, join=True, several=True),
-        _asked("online_rank", OnlineRank, "online.matrix_rank:train_factors", _RANK, several=True),
-        _asked("edges", Edges, "online.one_product:collapse_one_product", ("mirror_edges.csv",)),
-        _asked("adam", AdamSparsity, "online.product_adam:train_with_adam", ("mirror_adam.csv",)),
-        _asked("memory", Memory, "deep.memory:count_bytes", ("mirror_memory.csv",), memory_mb=6000),
+        _asked("lines", of.Lines, "small.lines:descend_along_mirrors", _LINES),
+        _asked("small_networks", of.SmallNetworks, "small.small_networks:measure_small_networks", _SMALL_NETWORKS),
+        _asked("plasticity", of.Plasticity, "small.plasticity:learn_tasks", _PLASTICITY),
+        _asked("network_tasks", of.NetworkTasks, "small.network_tasks:learn_labellings", _TASKS, datasets=True),
+        _asked("attention", of.Attention, "small.attention:train_attention", ("mirror_attention.csv",)),
+        _asked("factorization", of.Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
+        _asked("solvers", of.Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
+        _asked("sparse_networks", of.SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
+        _asked("sparsity", of.Sparsity, "online.product_sgd:train_online", _SPARSITY, join=True, several=True),
+        _asked("online_rank", of.OnlineRank, "online.matrix_rank:train_factors", _RANK, several=True),
+        _asked("edges", of.Edges, "online.one_product:collapse_one_product", ("mirror_edges.csv",)),
+        _asked("adam", of.AdamSparsity, "online.product_adam:train_with_adam", ("mirror_adam.csv",)),
+        _asked("memory", of.Memory, "deep.memory:count_bytes", ("mirror_memory.csv",), memory_mb=6000),
     ),
     captions={
         "homogeneity.csv": "How alike neurons of the last hidden layer are, a row a network, epoch (0, the last) and "

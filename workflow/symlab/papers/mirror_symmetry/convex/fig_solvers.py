@@ -48,27 +48,15 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     rows = rows[rows["strength"] == strengths[len(strengths) // 2]]
     rows = rows.assign(label=[RUNS[key][2] for key in zip(rows["method"], rows["start"], strict=True)])
     log = np.log(rows["gap"].clip(lower=FLOOR)).groupby([rows[key] for key in ("problem", "label", "step")], sort=False)
-    means = np.exp(log.mean()).reset_index()
+    means = np.exp(log.mean()).reset_index().query("step > 0")
     looks = {name: Look(palette(style)[place], line, "") for place, line, name in RUNS.values()}
     axes = {"xlabel": "step", "xscale": "log", "yscale": "log", "ylabel": "objective above the minimum"}
 
     def close(axis: Axes, of: pd.DataFrame) -> None:
         axis.axhline(CLOSE, color="0.7", linewidth=0.6)
 
-    means = means[means["step"] > 0]
-    joined, title = {"join": True}, lambda name: name.split(" of ")[0]
-    return facets(
-        means,
-        "step",
-        "gap",
-        looks,
-        column="problem",
-        axes=axes,
-        title=title,
-        draw=draw_rows,
-        options=joined,
-        more=close,
-    )
+    drawn = partial(facets, means, "step", "gap", looks, column="problem", axes=axes, draw=draw_rows)
+    return drawn(title=lambda name: name.split(" of ")[0], options={"join": True}, more=close)
 
 
 def at_end(tables: Tables, column: str, several: Literal["mean", "max"]) -> list[Found]:

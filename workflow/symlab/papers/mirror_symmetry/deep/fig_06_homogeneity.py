@@ -84,9 +84,8 @@ def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
         shares = pd.concat([of_kind.assign(share=of_kind[name], label=label) for name, label in SHARES.items()])
         axes = {"xlabel": "weight decay", "ylabel": "share of pairs"}
         options = {"unit": NETWORK, "band": False}
-        last = Panel(
-            shares, "weight_decay", "share", axes, options=options, more=lambda a: scale_decay(a, rows["weight_decay"])
-        )
+        last = Panel(shares, "weight_decay", "share", axes, options=options)
+        last = replace(last, more=partial(scale_decay, decays=rows["weight_decay"]))
         grid.append([matrix_panel(matrices, kind, 0.0, told), matrix_panel(matrices, kind, nearest), last])
     return draw_grid(grid, looks, sharex=False, sharey=False, note="pairs of neurons")
 

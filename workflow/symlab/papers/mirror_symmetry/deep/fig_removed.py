@@ -48,17 +48,17 @@ def _merging_and_symmetry(tables: Tables, style: Style) -> Figure:
         axis.axhline(0, color="0.7", linewidth=0.6)
         axis.set_yscale("symlog", linthresh=1e-3)
 
-    options = {"unit": NETWORK, "band": False}
-    sigma = {"xlabel": "σ_F of fixed weights"}
-    distance = {"xlabel": "distance of the pair's weights"}
-    above = {"positive": "share of correlated pairs", "closest": "distance of the closest pair"}
-    below = {"curvature": "curvature with decay", "exponent": "exponent Λ of SGD"}
+    def of_networks(y: str, name: str) -> Panel:
+        axes = {"xlabel": "σ_F of fixed weights", "ylabel": name}
+        return Panel(rows, "sigma_F", y, axes, options={"unit": NETWORK, "band": False}, more=scale)
+
+    def of_pairs(y: str, name: str) -> Panel:
+        axes = {"xlabel": "distance of the pair's weights", "ylabel": name}
+        return Panel(pairs, "distance", y, axes, draw_rows, more=zero)
+
     grid = [
-        [
-            Panel(rows, "sigma_F", y, {**sigma, "ylabel": name}, options=options, more=scale)
-            for y, name in above.items()
-        ],
-        [Panel(pairs, "distance", y, {**distance, "ylabel": name}, draw_rows, more=zero) for y, name in below.items()],
+        [of_networks("positive", "share of correlated pairs"), of_networks("closest", "distance of the closest pair")],
+        [of_pairs("curvature", "curvature with decay"), of_pairs("exponent", "exponent Λ of SGD")],
     ]
     return draw_grid(grid, looks, sharex=False, sharey=False, height=2.1)
 
@@ -87,12 +87,9 @@ def _tells_merged(tables: Tables, column: str, sign: int) -> list[Found]:
     both = of_network["merged"].transform("nunique") == 2
     if not both.any():
         return ["no network has merged and separate pairs"]
-    areas = (
-        pairs[both].groupby(["weight_decay", *NETWORK]).apply(area_under_curve, column="score", include_groups=False)
-    )
-    return cases(
-        areas.rename("area").reset_index(), "area", ["weight_decay"], NETWORK, "decay {weight_decay:g}"
-    ).means()
+    of_both = pairs[both].groupby(["weight_decay", *NETWORK])
+    areas = of_both.apply(area_under_curve, column="score", include_groups=False).rename("area").reset_index()
+    return cases(areas, "area", ["weight_decay"], NETWORK, "decay {weight_decay:g}").means()
 
 
 FIGURES = (

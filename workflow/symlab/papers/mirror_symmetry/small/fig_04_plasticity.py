@@ -71,22 +71,13 @@ def _dead_against_task(tables: Tables, style: Style) -> Figure:
     options = {"unit": ("seed",)}
     tasks = {"xlabel": "task", "xticks": sorted(dead["task"].unique())}
     end = dead["task"].max()
-
     top = float(left["share"].max())
     shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05 * top, 1.1 * top), "xlim": (1, end * 1.75)}
     reached = {**tasks, "ylabel": "loss reached on the task", "yscale": "log"}
-    grid = [
-        Panel(
-            left,
-            "task",
-            "share",
-            shares,
-            options=options,
-            more=lambda axis: name_ends(axis, last, end, 0.07 * top, colors),
-        ),
-        Panel(right, "task", "loss", reached, options={**options, "band": False}),
-    ]
-    return draw_grid([grid], looks, sharex=False, sharey=False, height=2.6)
+    names = partial(name_ends, ends=last, x=end, room=0.07 * top, colors=colors)
+    first = Panel(left, "task", "share", shares, options=options, more=names)
+    second = Panel(right, "task", "loss", reached, options={**options, "band": False})
+    return draw_grid([[first, second]], looks, sharex=False, sharey=False, height=2.6)
 
 
 def name_ends(axis: Axes, ends: pd.Series, x: float, room: float, colors: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from symlab.study.tables import need
 LINES, OPTIMIZERS = "mirror_lines.csv", "mirror_optimizers.csv"
 ADAM, NEURONS = "Adam", "equal neurons"
 TITLES = {RESCALING: "$(wu - 1)^2$", ROTATION: r"$-|\theta|^2 + |\theta|^4$"}
+TITLE = "$n^T W = 0$ of $|W^T W - C|^2$"
 FIRST = 200
 """Steps in which rounding has not grown to anything."""
 GROWN = {"double": 1e-13, "single": 1e-4}, 1e-3
@@ -41,13 +42,9 @@ def _descents_on_mirrors(tables: Tables, style: Style) -> Figure:
     left = rows[(rows["mirror"] == "u = -w") & (rows["radius"] > 0)]
     left = left[left["radius"] == left["radius"].min()].assign(off=left["off"].abs().clip(lower=FLOOR))
     axes = {"yscale": "log", "xlabel": "step", "ylabel": "distance from the mirror"}
-    line = {"join": True}
-    first = {**axes, "title": "u = -w of the left loss", "xlim": (0, 400)}
-    second = {**axes, "title": "$n^T W = 0$ of $|W^T W - C|^2$"}
     turned = turned.assign(off=turned["off"].clip(lower=FLOOR))
-    grid.append(
-        [Panel(left, "step", "off", first, draw_rows, line), Panel(turned, "step", "off", second, draw_rows, line)]
-    )
+    below = (left, {"title": "u = -w of the left loss", "xlim": (0, 400)}), (turned, {"title": TITLE})
+    grid.append([Panel(of, "step", "off", {**axes, **more}, draw_rows, {"join": True}) for of, more in below])
     return draw_grid(grid, looks, sharex=False, sharey=False, width=0.8 * PAGE, height=2.5)
 
 
