@@ -1,7 +1,9 @@
 """Products by oneDNN against float64's, in all forms in which networks multiply."""
 
+import platform
 import time
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn import functional
 
-from symlab import products
+from symlab import device, products
 from symlab.cli import main
 from symlab.errors import UserError
 from symlab.products import fast_products, products_by
@@ -167,6 +169,19 @@ def test_a_network_is_traced_as_ever(by_onednn):
     plain = trace(module, X)
     with fast_products():
         assert trace(module, X).spec == plain.spec
+
+
+@pytest.mark.parametrize(
+    ("told", "maker", "family"),
+    [
+        ("vendor_id\t: GenuineIntel\ncpu family\t: 6\n", "GenuineIntel", 6),
+        ("CPU part\t: 0xd0c\n", platform.machine(), None),
+    ],
+)
+def test_a_processor_is_named_by_its_maker_where_linux_tells(monkeypatch, told, maker, family):
+    monkeypatch.setattr(device, "Path", lambda _: SimpleNamespace(exists=lambda: True, read_text=lambda: told))
+    assert device.processor.__wrapped__() == f"{maker} {torch.backends.cpu.get_cpu_capability()}"
+    assert device.processor_family.__wrapped__() == family
 
 
 @pytest.mark.parametrize(

@@ -230,14 +230,14 @@ def test_a_class_of_transformers_needs_a_folder_with_a_config(mlps):
 
 
 def test_a_modules_own_weights_are_given_up_but_not_what_ties_them():
-    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4))
+    module = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4), *[nn.BatchNorm1d(4)] * 2)
     module[2].weight.data = module[0].weight.data
     state = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     own = module[1].weight.data_ptr()
     network = prepare(module, [Weights(Path("A"), state, {})] * 2, "cpu")
     assert network.module[1].weight.data_ptr() != own
     assert network.module[2].weight.data_ptr() == network.module[0].weight.data_ptr()
-    assert network.twins["2.weight"] == "0.weight"
+    assert network.twins["2.weight"] == "0.weight" and network.twins["4.running_mean"] == "3.running_mean"
 
 
 @pytest.mark.parametrize("entry", [float("nan"), float("inf"), -float("inf")])

@@ -65,6 +65,8 @@ def test_the_forecast_is_what_training_takes(make, lr, power, momentum):
     steps = trained_steps(make(), x, y, lr, momentum=momentum, power=power)
     assert steps > 30 and found.steps(lr, power, momentum) == pytest.approx(steps, rel=0.04)
     assert found.gradients < 500 and found.degree == 3
+    with pytest.raises(UserError, match=f"lr is -1 and momentum {momentum};"):
+        found.steps(-1, momentum=momentum)
 
 
 def outputs(W, x):
