@@ -69,6 +69,38 @@ def test_separate_problems_end_where_each_does():
         assert (alone.iterations, alone.evaluations) == (together.iterations[row], together.evaluations[row])
 
 
+def two_loops(found, row):
+    """Nocedal's (1980), of one problem, over the pairs that are kept, the newest first."""
+    memory, count = found.memory, int(found.count)
+    places = [place % memory for place in reversed(range(max(count - memory, 0), count))]
+    pairs = [(found.pairs[row, p], found.pairs[row, memory + p]) for p in places if found.useful[row, p]]
+    q, shares = found.gradient[row].clone(), []
+    for step, change in pairs:
+        shares.append((step @ q) / (step @ change))
+        q -= shares[-1] * change
+    q *= found.scale[row]
+    for (step, change), share in reversed(list(zip(pairs, shares, strict=True))):
+        q += (share - (change @ q) / (step @ change)) * step
+    return -q
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 3, 4, 9])
+def test_directions_are_those_of_two_loops_over_the_pairs_that_are_kept(iterations):
+    curvature = torch.linspace(0.1, 10, 30).double()
+
+    def evaluate(theta):
+        return (curvature * theta.cosh()).sum(dim=1), curvature * theta.sinh()
+
+    theta = torch.randn(2, 30, generator=torch.Generator().manual_seed(0)).double()
+    found = LBFGS(evaluate, theta, memory=4, tolerance=1e-12)
+    for iteration in range(iterations):
+        found.iterate()
+        if iteration == 7:  # One forgets what it has, the other one pair.
+            found.useful[0], found.useful[1, 2] = False, False
+    for row, direction in enumerate(found._direction()):
+        torch.testing.assert_close(direction, two_loops(found, row), rtol=1e-9, atol=1e-12)
+
+
 def test_where_no_step_falls_it_ends():
     found = LBFGS(lambda theta: (theta.new_ones(1), torch.ones_like(theta)), torch.zeros(1, 2).double(), 5, 1e-8)
     for _ in range(3):

@@ -82,6 +82,14 @@ def test_more_networks_stand_in_a_stack_than_side_by_side(gpu, monkeypatch, reci
     assert found == size and ("side by side" in told) == convolves
 
 
+@pytest.mark.parametrize(("n", "batch_size", "size"), [(100, None, 10), (128, None, 1), (128, 32, 10)])
+def test_large_full_batches_are_computed_one_network_after_the_other(recipe, n, batch_size, size):
+    data = SimpleNamespace(device=torch.device("cpu"), n=n)
+    module = nn.Sequential(nn.Linear(5, 64), nn.ReLU(), nn.Linear(64, 3))
+    found, _ = stack_size.choose_stack_size(None, module, data, Recipe(**{**recipe, "batch_size": batch_size}))
+    assert found == size
+
+
 def test_what_ran_out_of_memory_is_freed_before_a_single_network_is_set_up(gpu, monkeypatch):
     log = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: log.append("freed"))

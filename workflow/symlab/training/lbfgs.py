@@ -32,10 +32,15 @@ class LBFGS:
         self.evaluate, self.tolerance = evaluate, tolerance
         self.theta = theta.clone()
         self.value, self.gradient = (each.clone() for each in evaluate(self.theta))
-        R = len(theta)
-        self.steps, self.changes = (theta.new_zeros(memory, *theta.shape) for _ in range(2))
-        self.inverse = theta.new_zeros(memory, R)
-        """1 / (step . change) of each pair; 0 for none."""
+        R, p = theta.shape
+        self.memory = memory
+        self.pairs = theta.new_zeros(R, 2 * memory, p)
+        """Steps, and below them the changes of the gradient; the newest takes the place of the oldest."""
+        self.crossed, self.squared = (theta.new_zeros(R, memory, memory) for _ in range(2))
+        """Products of each step with each change that is not older, and of changes with each other."""
+        self.along = theta.new_zeros(R, 2 * memory)
+        """Products of the gradient with the pairs."""
+        self.useful = torch.zeros(R, memory, dtype=torch.bool, device=theta.device)
         self.scale = 1 / self._norm(self.gradient).clamp_min(1e-300)
         """Of the first guess of the inverse Hessian."""
         self.stuck = torch.zeros(R, dtype=torch.bool, device=theta.device)
@@ -54,71 +59,88 @@ class LBFGS:
         busy = ~self.solved
         direction = self._direction()
         slope = torch.linalg.vecdot(self.gradient, direction)
-        uphill = busy & (slope >= 0)
-        self._forget(uphill)
-        direction = torch.where(uphill[:, None], -self.scale[:, None] * self.gradient, direction)
-        slope = torch.linalg.vecdot(self.gradient, direction)
+        if (uphill := busy & (slope >= 0)).any():
+            self._forget(uphill)
+            direction = torch.where(uphill[:, None], -self.scale[:, None] * self.gradient, direction)
+            slope = torch.linalg.vecdot(self.gradient, direction)
         moved, theta, value, gradient = self._search(direction, slope, busy)
         # Without a step that falls a problem tries steepest descent next, and then no more.
-        remembers = (self.inverse != 0).any(dim=0)
-        self.stuck |= busy & ~moved & ~remembers
+        self.stuck |= busy & ~moved & ~self.useful.any(dim=1)
         self._forget(busy & ~moved)
-        step, change = theta - self.theta, gradient - self.gradient
-        product = torch.linalg.vecdot(step, change)
-        useful = moved & (product > 1e-12 * torch.linalg.vecdot(step, step))
-        place = int(self.count) % len(self.inverse)
-        self.steps[place], self.changes[place] = step, change
-        self.inverse[place] = torch.where(useful, 1 / product, 0.0)
-        self.scale = torch.where(useful, product / torch.linalg.vecdot(change, change), self.scale)
+        self._remember(theta - self.theta, gradient, moved)
         self.theta, self.value, self.gradient = theta, value, gradient
         self.count += 1
         self.iterations += busy
 
     def live(self) -> dict[str, Tensor]:
         """All that iterations change, themselves and not copies."""
-        tensors = ("theta", "value", "gradient", "steps", "changes", "inverse", "scale", "stuck")
-        names = (*tensors, "count", "iterations", "evaluations")
+        tensors = ("theta", "value", "gradient", "pairs", "crossed", "squared", "along")
+        names = (*tensors, "useful", "scale", "stuck", "count", "iterations", "evaluations")
         return {f"lbfgs/{name}": getattr(self, name) for name in names}
 
     def _forget(self, where: Bool[Tensor, " r"]) -> None:
-        self.inverse = torch.where(where, 0.0, self.inverse)
+        self.useful &= ~where[:, None]
         self.scale = torch.where(where, 1 / self._norm(self.gradient).clamp_min(1e-300), self.scale)
 
+    def _remember(self, step: Float[Tensor, "r p"], gradient: Float[Tensor, "r p"], moved: Bool[Tensor, " r"]) -> None:
+        place, change, before = int(self.count) % self.memory, gradient - self.gradient, self.along
+        self.pairs[:, place], self.pairs[:, self.memory + place] = step, change
+        # One problem after the other: on a CPU batched products with a vector are slow.
+        self.along = torch.stack([pairs @ g for pairs, g in zip(self.pairs, gradient, strict=True)])
+        crossed, squared = (self.along - before).split(self.memory, dim=1)
+        crossed[:, place], squared[:, place] = torch.linalg.vecdot(step, change), torch.linalg.vecdot(change, change)
+        self.crossed[:, :, place] = crossed
+        self.squared[:, :, place] = self.squared[:, place] = squared
+        useful = moved & (crossed[:, place] > 1e-12 * torch.linalg.vecdot(step, step))
+        self.useful[:, place] = useful
+        self.scale = torch.where(useful, crossed[:, place] / squared[:, place], self.scale)
+
     def _direction(self) -> Float[Tensor, "r p"]:
-        """By the two loops of Nocedal (1980)."""
-        count, memory = int(self.count), len(self.inverse)
-        newest_first = [place % memory for place in reversed(range(max(count - memory, 0), count))]
-        q, shares = self.gradient.clone(), {}
-        for place in newest_first:
-            shares[place] = self.inverse[place] * torch.linalg.vecdot(self.steps[place], q)
-            q.addcmul_(self.changes[place], shares[place][:, None], value=-1)
-        q *= self.scale[:, None]
-        for place in reversed(newest_first):
-            share = shares[place] - self.inverse[place] * torch.linalg.vecdot(self.changes[place], q)
-            q.addcmul_(self.steps[place], share[:, None])
-        return -q
+        """What the two loops of Nocedal (1980) give, by products with all pairs at once.
+
+        Theorem 2.2 of Byrd, Nocedal and Schnabel (1994). Of pairs that are of no use the rows are the identity's.
+        """
+        count, memory, scale = int(self.count), self.memory, self.scale[:, None]
+        order = torch.arange(max(count - memory, 0), count, device=self.theta.device) % memory
+        useful = self.useful[:, order]
+        crossed, squared = (each[:, order][:, :, order] for each in (self.crossed, self.squared))
+        none = torch.diag_embed((~useful).to(crossed))
+        upper = torch.where(useful[:, None] & useful[:, :, None], crossed, 0).triu() + none
+        by_step, by_change = (each[:, order] for each in self.along.split(memory, dim=1))
+        of_change = torch.linalg.solve_triangular(upper, (by_step * useful)[..., None], upper=True)
+        left = upper.diagonal(dim1=1, dim2=2)[..., None] * of_change
+        left += scale[..., None] * (squared @ of_change - by_change[..., None])
+        of_step = torch.linalg.solve_triangular(upper.mT, left * useful[..., None], upper=False)
+        shares = scale.new_zeros(len(scale), 2 * memory)
+        shares[:, order], shares[:, memory + order] = of_step[..., 0], -scale * of_change[..., 0]
+        combined = torch.stack([share @ pairs for share, pairs in zip(shares, self.pairs, strict=True)])
+        return -torch.addcmul(combined, scale, self.gradient)
 
     def _search(
         self, direction: Tensor, slope: Tensor, busy: Tensor
     ) -> tuple[Bool[Tensor, " r"], Tensor, Tensor, Tensor]:
         """Which problems moved, and where all are then; of steps that only fall the longest is taken."""
-        t, low, high = torch.ones_like(slope), torch.zeros_like(slope), torch.full_like(slope, torch.inf)
+        t, low, high = busy.to(slope), torch.zeros_like(slope), torch.full_like(slope, torch.inf)
         moved, open_ = torch.zeros_like(busy), busy.clone()
         theta, value, gradient = self.theta, self.value, self.gradient
         for _ in range(TRIALS):
-            at = torch.where(open_[:, None], self.theta + t[:, None] * direction, theta)
+            at = torch.addcmul(self.theta, t[:, None], direction)
             tried, slopes = self.evaluate(at)
             self.evaluations += open_
             falls = open_ & (tried <= self.value + DECREASE * t * slope)
             flat = torch.linalg.vecdot(slopes, direction) >= CURVATURE * slope
-            theta = torch.where(falls[:, None], at, theta)
-            value, gradient = torch.where(falls, tried, value), torch.where(falls[:, None], slopes, gradient)
+            if falls.all():
+                theta, value, gradient = at, tried, slopes
+            else:
+                theta, gradient = (torch.where(falls[:, None], *e) for e in ((at, theta), (slopes, gradient)))
+                value = torch.where(falls, tried, value)
             moved |= falls
             low, high = torch.where(falls, t, low), torch.where(open_ & ~falls, t, high)
             open_ &= ~(falls & flat)
             if not open_.any():
                 break
-            t = torch.where(high.isfinite(), (low + high) / 2, 2 * t)
+            # Where the search has ended the point stays as it is.
+            t = torch.where(open_, torch.where(high.isfinite(), (low + high) / 2, 2 * t), t)
         return moved, theta, value, gradient
 
     @staticmethod

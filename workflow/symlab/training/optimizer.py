@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from pkgutil import resolve_name
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from symlab.device import is_accelerator
@@ -63,12 +62,6 @@ class Optimizer:
         """Add to each ``grad`` that of the penalties."""
         for tensor, strength in self.penalties:
             tensor.grad.add_(tensor, alpha=strength)  # type: ignore[union-attr]
-
-    @torch.no_grad()
-    def penalty(self) -> Float[Tensor, " r"]:
-        """What the penalties add to each replica's loss."""
-        values = [strength / 2 * t.reshape(self.R, -1).square().sum(dim=1) for t, strength in self.penalties]
-        return sum(values, self.trained[0].new_zeros(self.R))
 
     def live(self) -> dict[str, Tensor]:
         """Momenta and step counts, themselves and not copies, by names that do not depend on the process."""
