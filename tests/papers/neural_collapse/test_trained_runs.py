@@ -1,5 +1,6 @@
 """Networks minimised to collapse: what is penalised, the other objectives, and the experiment end to end."""
 
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 from torch.func import functional_call
 
 from symlab.data import Digits, load
-from symlab.errors import UserError
+from symlab.errors import Interrupted, UserError
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.causal_transformer import CausalTransformer
@@ -325,6 +326,33 @@ def test_the_reference_goes_on_from_no_checkpoint_of_the_lineages(tmp_path):
     assert (tmp_path / "checkpoint").exists()
     for name, values in once.items():
         np.testing.assert_array_equal(again[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize(("killed", "repeated"), [(5, 0), (40, 24)])
+def test_a_killed_point_goes_on_within_its_first_quarter_and_after_it(tmp_path, monkeypatch, killed, repeated):
+    grid = Runs(network="rn1", L=[2], per_class=3, steps=1, seeds=2, effort=24, reference=0, width=8)
+    job = Job("s", datasets={"digits": load(Digits(source="digits"), None)})
+
+    def minimised():
+        kept = Checkpoints(tmp_path / "point_unfinished.safetensors", {"key": 0}, 60.0, lambda line: None)
+        return minimise_depth(grid, replace(job, checkpoints=kept), "digits", 2, 0)
+
+    after_step, steps = Checkpoints.after_step, []
+
+    def stop_once(self, progress, *arguments):
+        steps.append(progress.polishes)
+        if len(steps) == killed:
+            self._stop(signal.SIGTERM, None)
+        after_step(self, progress, *arguments)
+
+    whole = minimise_depth(grid, job, "digits", 2, 0)
+    monkeypatch.setattr(Checkpoints, "after_step", stop_once)
+    with pytest.raises(Interrupted):
+        minimised()
+    for name, values in minimised().items():
+        np.testing.assert_array_equal(values, whole[name], err_msg=name)
+    # Four take 6 iterations to the first quarter, which is not kept if it ends before a checkpoint is due; two 18 more.
+    assert len(steps) == 60 + repeated
 
 
 def test_samples_are_cut_once_for_all_depths_of_a_grid(experiment, monkeypatch):

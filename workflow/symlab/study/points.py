@@ -6,11 +6,13 @@ computes its own points alone.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -139,7 +141,7 @@ def keep_point(job: Job, point: Point, spec: dict[str, Any], make: Callable[...,
             job.report(f"{_told(point)} is computed anew: {error}")
         else:
             if header["key"] == key:
-                unfinished.unlink(missing_ok=True)
+                _remove(unfinished)
                 return False, _unpacked(arrays, header["columns"])
     # Within a point, unlike between points, bits depend on these too.
     within = {**key, "device": job.device, "products": products_by()}
@@ -147,8 +149,14 @@ def keep_point(job: Job, point: Point, spec: dict[str, Any], make: Callable[...,
     found = make(replace(job, checkpoints=checkpoints), **point)
     arrays, columns = _packed(found)
     write_tensors(path, arrays, "point", {"key": key, "columns": columns})
-    unfinished.unlink(missing_ok=True)
+    _remove(unfinished)
     return True, found
+
+
+def _remove(checkpoint: Path) -> None:
+    """A point's checkpoint and those beside it."""
+    for each in checkpoint.parent.glob(f"{glob.escape(checkpoint.stem)}*{checkpoint.suffix}"):
+        each.unlink()
 
 
 def _told(point: Point) -> str:

@@ -89,6 +89,11 @@ class Checkpoints:
         self.stopped_by: signal.Signals | None = None
         self.previous: list[dict[int, Any]] = []
 
+    def beside(self, part: str) -> Checkpoints:
+        """Those of another training of the same job, in a file of their own."""
+        path = self.path.with_stem(f"{self.path.stem}_{part}")
+        return Checkpoints(path, self.key, self.seconds / 60, self.report)
+
     def __enter__(self) -> Checkpoints:
         self.previous.append({number: signal.signal(number, self._stop) for number in STOPPING})
         return self

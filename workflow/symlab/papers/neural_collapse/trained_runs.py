@@ -201,7 +201,7 @@ def of_starts(
     Args:
         starts: none for random weights.
         lower: the share by which others have to be lower than the first.
-        checkpoints: whether what follows ``YOUNG`` of the effort is kept as it goes on; a job has one file for it.
+        checkpoints: whether the job's are for these networks; up to ``YOUNG`` of the effort they have their own file.
 
     Returns:
         States at the end; those of all starts after ``YOUNG`` of the effort, [starts * seeds, ...]; which of these went
@@ -211,7 +211,8 @@ def of_starts(
     if starts:
         together = {name: torch.cat([start[name] for start in starts]) for name in starts[0]}
         begun = replace(descent, start=together, steps=0, seeds=descent.seeds * len(starts))
-    left, found = replace(begun, iterations=first).run(job)
+    of_first = replace(job, checkpoints=job.checkpoints and job.checkpoints.beside("young"))
+    left, found = replace(begun, iterations=first).run(of_first, checkpoints=checkpoints)
     by_start = {name: values.reshape(-1, descent.seeds) for name, values in found.items()}
     handicap = np.where(np.arange(len(by_start["objective"])) > 0, 1 + lower, 1)[:, None]
     chosen = (handicap * by_start["objective"]).argmin(axis=0) * descent.seeds + np.arange(descent.seeds)
