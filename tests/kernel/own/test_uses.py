@@ -384,6 +384,21 @@ def test_a_column_of_which_only_the_shape_is_read_is_like_the_others():
     assert [spec.groups[group].size for group in spec.free] == [6]
 
 
+class Pairs(Net):
+    """Two inputs, one of which has the name that targets often have."""
+
+    def forward(self, x, y):
+        return self.core(x + y)
+
+
+def test_an_input_may_be_called_as_targets_are():
+    module, x, y = drawn(Pairs, 0), torch.randn(N, 6), torch.randn(N, 6)
+    data = read_data({"x": x, "y": y, "labels": Y}, module)
+    assert data.names == ("x", "y") and torch.equal(data.x.parts[1], y) and torch.equal(data.y, Y)
+    assert align(module, module, drawn(Pairs, 1), {"x": x, "y": y, "labels": Y}).scores is not None
+    assert align(module, module, drawn(Pairs, 1), {"x": x, "y": y}).scores is None
+
+
 class Positions(Net):
     """The class of each token of texts of eight at most, by the token and its place."""
 
@@ -425,8 +440,9 @@ def test_fewer_samples_are_computed_at_a_time_where_those_of_the_test_data_are_l
         (0.80, 0.04, "averaging has a price, 10.0 ± 4.0 points"),
         (0.45, 0.01, "the average is broken, 45.0 ± 1.0 points"),
         (0.09, 0.01, "the average is broken, no better than a constant"),
-        (0.09, 0.5, "undecided on so few samples, 81.0 ± 50.0 points"),
-        (0.45, math.nan, "undecided on so few samples, 45.0 points"),
+        (0.09, 0.5, "none, for these data do not show the networks to be better than a constant (81.0 ± 50.0 points"),
+        (0.15, 0.39, "undecided on so few samples, 75.0 ± 39.0 points"),
+        (0.45, math.nan, "none, for these data do not show the networks to be better than a constant (45.0 points"),
         (math.nan, math.nan, "the average is broken, its loss is no number"),
     ],
 )

@@ -18,7 +18,7 @@ from symlab.batches import Inputs, prediction
 from symlab.connectivity.combine import Averaging, combine
 from symlab.connectivity.least_squares import least_squares
 from symlab.connectivity.norm_statistics import running_statistics
-from symlab.connectivity.objective import IGNORED, Task, losses_of_units, right
+from symlab.connectivity.objective import IGNORED, Task, losses, losses_of_units, right
 from symlab.connectivity.repair import folded, with_goal_statistics
 from symlab.errors import UserError
 from symlab.products import fast_products
@@ -99,7 +99,7 @@ def scores(
         One row a network, the last ones "ensemble" and "constant" (the classes' frequencies, the mean target, or of a
         metric the first network's mean output): ``network``, ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN
         without labels and where the loss is no number), ``accuracy_error``; with parents ``loss_difference`` and
-        ``accuracy_difference``, from their mean, and errors of these (NaN of the constant). Errors are standard errors
+        ``accuracy_difference``, from their mean, and errors of these. Errors are standard errors
         over samples, all labels of which count as one unit; those of differences are of each sample's difference.
     """
     lost: dict[str, list[Tensor]] = {name: [] for name in (*states, *ensembles)}
@@ -128,6 +128,7 @@ def scores(
     for name, of in measured.items():
         counts = correct[name] and math.isfinite(float(of["loss"].mean()))
         of["accuracy"] = torch.cat(correct[name]) if counts else torch.full_like(of["loss"], math.nan)
+    measured[CONSTANT] = _of_constant(y, task, means)
     for what in ("loss", "accuracy") if parents else ():
         mean = torch.stack([measured[name][what] for name in parents]).mean(0)
         for of in measured.values():
@@ -137,7 +138,7 @@ def scores(
     for row, of in zip(table, measured.values(), strict=True):
         for what, each in of.items():
             row |= _mean(what, each, sizes)
-    return pd.DataFrame([*table, {"network": CONSTANT, **_of_constant(y, task, means)}])
+    return pd.DataFrame(table)
 
 
 def _combined(given: Sequence[Any], weights: Sequence[float]) -> Any:
@@ -157,19 +158,22 @@ def _mean_row(output: Any) -> Any:
     return output.mean(0, keepdim=True) if batched else output
 
 
-def _of_constant(y: Tensor, task: Task, means: Sequence[tuple[float, Any]]) -> dict[str, float]:
-    """Loss and accuracy of the constant that fits the targets best."""
+def _of_constant(y: Tensor, task: Task, means: Sequence[tuple[float, Any]]) -> dict[str, Tensor]:
+    """Losses and hits of the constant that fits the targets best."""
     if task == "classification":
-        share = torch.bincount(y[y != IGNORED].flatten()).double() / int((y != IGNORED).sum())
-        entropy = -torch.special.xlogy(share, share).sum()
-        return {"loss": float(entropy), "accuracy": float(share.max())}
-    if callable(task):
+        labels = y[y != IGNORED]
+        share = torch.bincount(labels).double() / len(labels)
+        found = {"loss": -share[labels].log(), "accuracy": (labels == share.argmax()).double()}
+        return {what: values.cpu() for what, values in found.items()}
+    if not callable(task):
+        constant = y.mean(0, keepdim=True).expand_as(y)
+    else:
         mean = _combined([of_batch for _, of_batch in means], [share for share, _ in means])
         constant = tree_map(
             lambda out: out.expand(len(y), *out.shape[1:]) if isinstance(out, Tensor) and out.dim() else out, mean
         )
-        return _mean("loss", *losses_of_units(constant, y, task))
-    return _mean("loss", *losses_of_units(y.mean(0, keepdim=True).expand_as(y), y, task))
+    values = losses(constant, y, task).double().cpu()
+    return {"loss": values, "accuracy": torch.full_like(values, math.nan)}
 
 
 def _mean(name: str, values: Float[Tensor, " k"], units: Int[Tensor, " units"]) -> dict[str, float]:
@@ -177,8 +181,8 @@ def _mean(name: str, values: Float[Tensor, " k"], units: Int[Tensor, " units"]) 
 
     It is the error of a ratio of sums (Cochran 1977, 2.11), which with one value a unit is that of a mean.
     """
-    values, units = values.double().cpu(), units[units > 0]
+    units = units[units > 0]
     n, mean = len(units), values.mean()
-    beside = torch.zeros(n).double().index_add(0, torch.arange(n).repeat_interleave(units), values - mean)
+    beside = values.new_zeros(n).index_add(0, torch.arange(n).repeat_interleave(units), values - mean)
     error = float(beside.norm()) / len(values) * math.sqrt(n / (n - 1)) if n > 1 else math.nan
     return {name: float(mean), f"{name}_error": error}

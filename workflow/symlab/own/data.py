@@ -26,7 +26,8 @@ from symlab.seeds import numpy_rng
 # What targets are called in dictionaries; everything else in them is an input.
 TARGETS = ("y", "label", "labels", "target", "targets")
 MASK = "attention_mask"
-
+# Their key beside the inputs', of which one may be called y.
+Y = "#y"
 
 SAMPLES_AT_ONCE = 256
 
@@ -120,13 +121,14 @@ def _batches(source: Any, name: str, option: str) -> tuple[Iterable[Any], bool]:
 
 
 def _arrays(batch: Any, module: nn.Module, name: str) -> Arrays:
-    """A batch's inputs by position ("#0", "#1", ...) or name, and targets as "y"."""
+    """A batch's inputs by position ("#0", "#1", ...) or name, and targets as ``Y``."""
     if isinstance(batch, Mapping):
-        keys = {key: "#0" if key == "x" else "y" if key in TARGETS else str(key) for key in batch}
+        targets = {*TARGETS} - {*needed_inputs(module)}
+        keys = {key: "#0" if key == "x" else Y if key in targets else str(key) for key in batch}
         return {keys[key]: _tensor(value, f"{key} in {name}") for key, value in batch.items() if value is not None}
     if isinstance(batch, tuple | list) and batch:
         nested = any(isinstance(part, Mapping | tuple | list) for part in batch[:-1])
-        alone = len(batch) == 1 or (len(batch) == needed_inputs(module) and not nested)
+        alone = len(batch) == 1 or (len(batch) == len(needed_inputs(module)) and not nested)
         *inputs, y = (*batch, None) if alone else batch
         of_inputs = (
             _arrays(inputs[0], module, name)
@@ -136,7 +138,7 @@ def _arrays(batch: Any, module: nn.Module, name: str) -> Arrays:
                 for at, part in enumerate(inputs[0] if nested else inputs)
             }
         )
-        return of_inputs if alone else of_inputs | {"y": _tensor(y, f"y in {name}")}
+        return of_inputs if alone else of_inputs | {Y: _tensor(y, f"y in {name}")}
     return {"#0": _tensor(batch, f"x in {name}")}
 
 
@@ -168,14 +170,14 @@ def _rows(arrays: Arrays, name: str) -> int:
     Raises:
         UserError: there are none, or its parts differ in that.
     """
-    first = next((key for key in arrays if key != "y"), None)
+    first = next((key for key in arrays if key != Y), None)
     if first is None:
         raise UserError(f"{name} holds targets, but no 'x': the inputs must have that name, or the module's for them.")
     x = arrays[first]
     if x.dim() == 0 or len(x) == 0:
         raise UserError(f"x in {name} has shape {tuple(x.shape)}; it must be [n, ...] with at least one sample.")
     for key, array in arrays.items():
-        if key == "y" and (array.dim() == 0 or len(array) != len(x)):
+        if key == Y and (array.dim() == 0 or len(array) != len(x)):
             raise UserError(
                 f"y in {name} has shape {tuple(array.shape)}, but x has {len(x)} samples: it must hold as many."
             )
@@ -204,7 +206,7 @@ def _filled(part: Arrays, tokens: int) -> Arrays:
     """A batch of texts made as long as the longest: with tokens 0 that do not count, and targets that do not."""
     missing = tokens - part[MASK].shape[1]
     return {
-        key: functional.pad(array, (0, missing), value=IGNORED if key == "y" else 0)
+        key: functional.pad(array, (0, missing), value=IGNORED if key == Y else 0)
         if array.shape == part[MASK].shape
         else array
         for key, array in part.items()
@@ -218,7 +220,7 @@ def _data(arrays: Arrays, module: nn.Module, name: str) -> Data:
         UserError: none is an input of it, or some input is not finite.
     """
     known, open_ended = names_of_inputs(module)
-    y = arrays.pop("y", None)
+    y = arrays.pop(Y, None)
     named = [key for key in arrays if not key.startswith("#")]
     # What lies beside x is an input only if the module has a name for it.
     by_name = [key for key in named if key in known or (open_ended and "#0" not in arrays)]

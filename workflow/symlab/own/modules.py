@@ -159,11 +159,11 @@ def names_of_inputs(module: nn.Module) -> tuple[list[str], bool]:
     return [p.name for p in parameters if p.kind not in several], any(p.kind in several for p in parameters)
 
 
-def needed_inputs(module: nn.Module) -> int:
-    """How many inputs a module cannot do without."""
+def needed_inputs(module: nn.Module) -> list[str]:
+    """Names of the inputs that a module cannot do without."""
     parameters = inspect.signature(module.forward).parameters.values()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in positional and p.default is p.empty for p in parameters)
+    return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
 
 
 def with_plain_call(module: nn.Module, names: Sequence[str] | None) -> nn.Module:

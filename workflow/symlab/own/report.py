@@ -150,7 +150,7 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     What the networks have learned is how far they are, in the mean, from the best constant: in accuracy, or in loss
     where there is none. An average is as good as they are if it keeps ``AS_GOOD`` of that, and broken if it keeps less
     than ``BROKEN``; between, and broken, only if it lies more than two standard errors of its difference from them
-    away, sample by sample.
+    away, sample by sample. So do the networks from the constant, or there is no verdict.
 
     Args:
         scores: as ``symlab.connectivity.merge.scores`` gives them with the networks as parents; its first
@@ -166,18 +166,16 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
         return "Verdict: none, for the loss of some network is no number."
     if not math.isfinite(value):
         return "Verdict: the average is broken, its loss is no number."
-    gap, error = (
-        -sign * float(by.loc[average, f"{what}_difference"]),
-        float(by.loc[average, f"{what}_difference_error"]),
-    )
-    learned = sign * (parents - float(by.loc[CONSTANT, what]))
+    apart = [f"{what}_difference", f"{what}_difference_error"]
+    gap, error = by.loc[average, apart] * [-sign, 1]
+    learned, unsure = by.loc[CONSTANT, apart] * [-sign, 1]
     kept = 1 - gap / learned if learned > 0 else 0.0
     size, beside = (f"{100 * each:.1f}" if accurate else f"{each:.3g}" for each in (abs(gap), error))
     shown = size + f" ± {beside}" * (error > 0) + (" points of accuracy" if accurate else " in loss")
     place = f"{shown} {'below' if (gap > 0) == accurate else 'above'} the networks' mean"
     of_learned = f"; it keeps {100 * kept:.0f} % of what they have learned beyond a constant"
-    if learned <= 0:
-        return f"Verdict: none, for the networks are no better than a constant on these data ({place})."
+    if not learned > 2 * unsure:
+        return f"Verdict: none, for these data do not show the networks to be better than a constant ({place})."
     if kept >= AS_GOOD:
         return f"Verdict: averaging is advisable, {place}{of_learned}."
     if not gap > 2 * error:
