@@ -41,8 +41,7 @@ def test_points_are_shared_between_jobs(fresh, finished_run):
     """Each job computes its points; the experiment's own makes the tables that one job for all makes."""
     fresh.edit_config(lambda config: config.update(points_per_job=1))
     target = "results/tiny/origin/tables/polygon_runs.csv"
-    assert fresh.plan(target) == {"saddle_escape_polygons_points": 2, "saddle_escape_polygons": 1}
-    fresh.run(target)
+    assert fresh.jobs_of(fresh.run(target)) == {"saddle_escape_polygons_points": 2, "saddle_escape_polygons": 1}
     fresh.assert_same_results(finished_run, "origin/tables/polygon_*")
     assert "point" not in (fresh.results / "logs/saddle_escape.polygons/origin.log").read_text()
 

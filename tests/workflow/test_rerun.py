@@ -54,9 +54,9 @@ def test_a_second_run_with_remarks_and_a_new_key_that_has_a_default_has_nothing_
     assert "Nothing to be done" in finished.run("all")
 
 
-def test_remarks_docstrings_newer_files_and_another_folder_are_nothing_to_do(finished, fresh):
+def test_remarks_docstrings_newer_files_and_another_folder_are_nothing_to_do(finished_run, fresh):
     """A clone, a checkout or a pull makes files newer, whatever they hold; results may be taken along."""
-    shutil.copytree(finished.folder / "results", fresh.folder / "results")
+    shutil.copytree(finished_run.folder / "results", fresh.folder / "results")
     fresh.edit(PATH, remark)
     for script in (fresh.folder / "workflow/scripts").glob("*.py"):
         script.touch()
@@ -70,9 +70,8 @@ def test_a_style_change_redraws_figures_and_nothing_else(finished):
 
 def test_an_edited_caption_redraws_its_figure_alone(finished):
     finished.edit(FIGURE, lambda text: text.replace("The deeper a line sags", "The lower a line goes"))
-    assert finished.plan("figures") == {"figures_digits": 1}
     before = {path.name: path.read_bytes() for path in finished.find("digits/figures/*")}
-    finished.run("figures")
+    assert finished.jobs_of(finished.run("figures")) == {"figures_digits": 1}
     after = {path.name: path.read_bytes() for path in finished.find("digits/figures/*")}
     changed = {name for name in before if after[name] != before[name]}
     assert {"identifiability-4.json", "identifiability-4.rst"} <= changed
