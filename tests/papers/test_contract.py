@@ -40,7 +40,7 @@ from symlab.pipeline.ledger import COLUMNS, claims_of, evaluate_claim, group_cla
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.pipeline.telling import Told, cases_at
 from symlab.plotting.style import apply_style
-from symlab.study.card import At, Sentence
+from symlab.study.card import At
 from symlab.study.claim import bootstrap_error, statistic_of
 
 from .pictures import STYLE, draw, held_by
@@ -50,11 +50,11 @@ from .stories import APART, BY_ID, CARDS, CLAIMS, HERE, judged, judged_where_spo
 
 FIGURES = [(paper, figure) for paper in PAPERS for figure in paper.figures]
 SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in (*paper.headline, *paper.found)] + [
-    (paper, drawing.seen)
+    (paper, drawing.sentence)
     for paper in PAPERS
     for module in dict.fromkeys(figure.module for figure in paper.figures)
     for drawing in importlib.import_module(module).FIGURES
-    if isinstance(drawing.seen, Sentence)
+    if drawing.sentence
 ]
 MADE = {
     "history.csv",
@@ -340,9 +340,6 @@ def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_writ
     told = "Look at the picture, and write down what it holds: see above."
     assert kept is not None and held[:2] == kept[:2], told
     assert held[2] == pytest.approx(kept[2], abs=2e-3), told
-    if not isinstance(drawing.seen, Sentence):  # whose cases are looked for below
-        seen = drawing.seen(story_of(paper.slug, paper.number(figure.id))) if drawing.seen else "Nothing."
-        assert len(seen) > 1 and seen.endswith(".") and "nan" not in seen
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)

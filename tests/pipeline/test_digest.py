@@ -10,7 +10,7 @@ from symlab.errors import UserError
 from symlab.pipeline import digest as module
 from symlab.pipeline.digest import code_of, digest_of_figure_code, digest_of_files
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES
-from symlab.study.card import At, Sentence
+from symlab.study.card import At
 
 ROOT = Path(__file__).parents[2]
 
@@ -198,8 +198,8 @@ def test_the_real_figures_count_the_claims_that_their_sentences_tell():
     homes = {claim.id: file for file in modules.values() for claim in resolve_name(file).CLAIMS}
     told = set()
     for figure, file in modules.items():
-        seen = next(each.seen for each in resolve_name(file).FIGURES if each.id == figure)
-        places = seen.values.values() if isinstance(seen, Sentence) else ()
+        seen = next(each.sentence for each in resolve_name(file).FIGURES if each.id == figure)
+        places = seen.values.values() if seen else ()
         told |= {(file, homes[place.claim if isinstance(place, At) else place[0]]) for place in places}
     imported = {file: code_of("scripts.figures", file) for file, _ in told}
     elsewhere = [

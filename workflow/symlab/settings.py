@@ -36,6 +36,8 @@ def _distinct(values: list[Value]) -> list[Value]:
 
 Distinct = Annotated[list[Value], AfterValidator(_distinct)]
 """A list that has no value twice."""
+Listed = Annotated[Distinct[Value], Field(min_length=1)]
+"""A list of one value or more, and none twice; one of two or more is ``Distinct`` with a ``min_length``."""
 
 
 class Settings(BaseModel):

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 
 from symlab.artifacts import ArtifactError, write_text
 from symlab.errors import UserError
-from symlab.papers import PAPERS
-from symlab.pipeline.registry import FIGURES
+from symlab.pipeline.registry import FIGURES, paper_of
 from symlab.pipeline.telling import tell_seen
 from symlab.plotting.numbers import typeset
 from symlab.plotting.types import Figure as Drawn
-from symlab.study.card import Sentence
 
 if TYPE_CHECKING:
     from symlab.plotting.settings import Style
@@ -102,7 +100,8 @@ def draw_figures(
         with apply_style(style):
             try:
                 drawn = drawing.draw(tables, style)
-                seen = typeset(_seen(drawing, tables))
+                told = tell_seen(drawing.sentence, paper_of(figure), tables) if drawing.sentence else ""
+                seen = typeset(told)
                 save(drawn, *files[:2], dpi=style.dpi)
             except ArtifactError:
                 raise
@@ -128,13 +127,6 @@ def places_of_panels(figure: Drawn) -> list[list[float]]:
     height, points = figure.bbox.height, 72 / figure.dpi
     boxes = [box for axes in figure.axes if (box := axes.get_tightbbox()) is not None]
     return [[round(points * side, 1) for side in (box.x0, height - box.y1, box.width, box.height)] for box in boxes]
-
-
-def _seen(drawing: Drawing, tables: Tables) -> str:
-    if not isinstance(drawing.seen, Sentence):
-        return drawing.seen(tables) if drawing.seen else ""
-    paper = next(paper for paper in PAPERS if drawing.id in {figure.id for figure in paper.figures})
-    return tell_seen(drawing.seen, paper, tables)
 
 
 def draw_sentence(sentence: str) -> Drawn:

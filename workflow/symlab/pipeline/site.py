@@ -23,7 +23,6 @@ from symlab.pipeline.registry import FIGURES, paper_of
 from symlab.pipeline.report import write_page
 from symlab.pipeline.telling import tell
 from symlab.plotting.numbers import typeset
-from symlab.study.card import Sentence
 
 LINK = re.compile(r"(\]\()([^)#\s]+)([^)]*\))")
 
@@ -92,7 +91,7 @@ def _copy_figures(run: Path, ledger: pd.DataFrame, folder: Path) -> dict[str, li
         study = study or next(each for each in others if (figure, each) not in kept.values())
         drawing = drawing_of(FIGURES[figure])
         claims = group_claims(judged[judged["study"] == study])
-        seen = tell([drawing.seen], claims) if isinstance(drawing.seen, Sentence) else []
+        seen = tell([drawing.sentence], claims) if drawing.sentence else []
         place = folder / study / "figures" / f"{figure}.svg"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(drawn, place)

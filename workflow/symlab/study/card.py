@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from symlab.measures import Measure, Table
@@ -69,10 +70,19 @@ class Drawing:
     """Markdown paragraphs; ``{study}`` stands for the study's name. Greek letters are Unicode (σ_F)."""
     draw: Callable[[Tables, Style], Drawn]
     """Tables by file name (all that the study has) and a style in, a matplotlib figure out."""
-    seen: Sentence | Callable[[Tables], str] | None = None
-    """What the picture shows, with the values that claims measure in the same tables."""
+    seen: Sentence | str | None = None
+    """What the picture shows, with values that claims measure in the same tables. In a plain text {names} stand for all
+    values of the figure's own claims: under permutation-3 {peak} for those of permutation-3-peak."""
     differs: str = ""
     """How the picture differs from the paper's, in what is drawn or in its scale; empty where it does not."""
+
+    @property
+    def sentence(self) -> Sentence | None:
+        """``seen``, with the claims that its names stand for."""
+        if not isinstance(self.seen, str):
+            return self.seen
+        names = [name for _, name, _, _ in Formatter().parse(self.seen) if name]
+        return Sentence(self.seen, {name: at(f"{self.id}-{name}") for name in names})
 
 
 @dataclass(frozen=True)

@@ -390,3 +390,10 @@ def slope(values: pd.Series) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         y = np.log(values.to_numpy(dtype=float))
         return float(np.sum((x - x.mean()) * (y - y.mean())) / np.sum((x - x.mean()) ** 2))
+
+
+def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
+    """Spearman's, equal values sharing their ranks; not a number where one of them is constant or not finite."""
+    if not np.isfinite([*x, *y]).all() or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return math.nan
+    return float(np.corrcoef(*(pd.Series(values).rank() for values in (x, y)))[0, 1])
