@@ -1,7 +1,5 @@
 """The paper's card: how deep ReLU networks leave the saddle at the origin."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.papers.saddle_to_saddle.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL

@@ -1,7 +1,5 @@
 """Figs. 1, 3 and 4: losses and singular values of networks that leave the origin."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -10,11 +8,10 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.escapes import LAYERS, NETWORK, at_drop, by_network
 from symlab.papers.saddle_to_saddle.fig_next import NEXT
-from symlab.plotting.style import PAGE, Look, Style, palette
-from symlab.plotting.types import Figure
+from symlab.plotting.style import PAGE, Figure, Look, Style, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, share_of
-from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows
+from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, labelled
 from symlab.study.tables import need
 
 COURSE, SPECTRA = "escape_course.csv", "escape_spectra.csv"
@@ -53,18 +50,11 @@ def two_escapes(tables: Tables, style: Style) -> Figure:
     first = long.loc[long["drop"] >= min(LEFT, long["drop"].max()), "gradients"].min()
     looks = {"a network": Look(palette(style)[7], marker="")}
     looks |= assign_looks([f"layer {layer}" for layer in range(1, L + 1)], style, ordered=True)
-    axes = {"xlabel": "index", "xticks": [1, 5, 10], "ylim": (0, None)}
-    grid = [
-        Panel(course, "gradients", "loss", {"xlabel": STEPS, "ylabel": r"loss / $\log k$", "title": "a"}, draw_each),
-        *(
-            Panel(
-                long[long["gradients"] == moment], "index", "value", axes | {"title": title, "ylabel": "singular "
-                "value"},
-                draw_rows, {"join": True},
-            )
-            for moment, title in ((first, "b: after the first escape"), (long["gradients"].max(), "c: at the end"))
-        ),
-    ]  # fmt: skip
+    axes = labelled("index", "singular value", xticks=[1, 5, 10], ylim=(0, None))
+    grid = [Panel(course, "gradients", "loss", labelled(STEPS, r"loss / $\log k$", title="a"), draw_each)]
+    for moment, title in ((first, "b: after the first escape"), (long["gradients"].max(), "c: at the end")):
+        rows = long[long["gradients"] == moment]
+        grid.append(Panel(rows, "index", "value", axes | {"title": title}, draw_rows, {"join": True}))
     networks = course["seed"].nunique()
     note = f"depth {L}, {networks} network{'s' if networks > 1 else ''}; b, c: the first of them"
     return draw_grid([grid], looks, width=PAGE, height=2.0, sharex=False, sharey=False, note=note)
@@ -81,12 +71,10 @@ def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figur
     looks = {OTHERS: Look(colors[7], marker="")}
     looks |= {name: Look(color, marker="") for name, color in zip(NAMES.values(), (colors[0], colors[3]), strict=True)}
     half = -(-L // 2)
-    layers = [
-        Panel(long[long["layer"] == layer], "gradients", "value",
-              {"xlabel": STEPS, "ylabel": "" if layer % half != 1 else "singular value", "title": f"layer {layer}"},
-              draw_each, {"unit": ["place"]})
-        for layer in range(1, L + 1)
-    ]  # fmt: skip
+    layers = []
+    for layer, rows in long.groupby("layer"):
+        axes = labelled(STEPS, "" if layer % half != 1 else "singular value", title=f"layer {layer}")
+        layers.append(Panel(rows, "gradients", "value", axes, draw_each, {"unit": ["place"]}))
     axes = {"title": r"loss / $\log k$", "xlabel": STEPS}
     of_loss = Panel(loss, "gradients", "loss", axes, draw_rows, {"join": True, "linewidth": 0.8})
     grid = [[*layers[:half], of_loss], layers[half:]]
@@ -190,50 +178,41 @@ def _plateaus(tables: Tables, L: int) -> pd.DataFrame:
 
 
 LACKS = "needs networks of depth 6"
+_claim = partial(Claim, owner="paper", origin="ours", tables=(LAYERS,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="saddle-1-one-value",
         statement="After the first escape one singular value dominates every layer",
         quantity="second over first singular value, mean over networks of depth 6",
         bound=below(DOMINANT),
-        owner="paper",
-        origin="ours",
         reason="The paper sees a single dominant singular value in every layer; what dominates is twice as large.",
-        tables=(LAYERS,),
         measure=second_after_escape,
     ),
-    Claim(
+    _claim(
         id="saddle-1-deeper",
         statement="After the first escape, deeper layers are closer to rank one",
         quantity="A of W - W(0), layers 4 and 5 minus layers 2 and 3, mean over networks of depth 6",
         bound=below(0),
-        owner="paper",
         origin="paper",
         reason="The paper says more pronounced in layers 4 to 6; layers of equal shape are compared, and the change of "
         "the weights, which holds no initial noise.",
-        tables=(LAYERS,),
         measure=deeper_layers_less_spread,
     ),
-    Claim(
+    _claim(
         id="saddle-3-second",
         statement="With the second escape a second singular value appears in every layer",
         quantity="second over first singular value after it as a multiple of that after the first escape, mean of "
         "networks",
         bound=above(2),
-        owner="paper",
-        origin="ours",
         reason="The paper sees a second dominant singular value at the end; it does not say how large.",
-        tables=(LAYERS,),
         measure=second_gained,
         also=("saddle-1", "saddle-4"),
     ),
-    Claim(
+    _claim(
         id="saddle-4-longer-plateau",
         statement="The second plateau is more distinct at depth 6 than at depth 4",
         quantity="share of seeds whose second plateau is wider in decades of s",
         bound=at_least(0.8),
-        owner="paper",
-        origin="ours",
         reason="The paper says more distinct plateaus; four of five seeds. Times are compared in log10 of s, because "
         "the rate makes depth 4 leave the origin ten thousand times sooner.",
         tables=(COURSE, NEXT),

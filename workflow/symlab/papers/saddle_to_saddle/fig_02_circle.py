@@ -1,8 +1,7 @@
 """Figs. 2, 5 and 6: escape directions on the circle from random starts, faster than one neuron or not."""
 
-from __future__ import annotations
-
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW
-from symlab.plotting.style import COLUMN, Look, Style, palette, panels
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, palette, panels
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Bound, Claim, Found, Tables, above, below, exact_value, share_of, value_of_all
@@ -185,15 +183,6 @@ def _hits(tables: Tables, chosen: str) -> Cases:
     return cases(runs.assign(hit=runs["outcome"] == "success"), "hit", ("width",), "run", "width {width}")
 
 
-def hits_of_narrow(tables: Tables) -> list[Found]:
-    """Successes at each width below four."""
-    return _hits(tables, f"width < {NEEDED}").of_all(np.sum)
-
-
-def hits_of_wide(tables: Tables) -> list[Found]:
-    return _hits(tables, f"width >= {NEEDED}").of_all(np.mean)
-
-
 def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
     runs = on_circle(tables[RUNS])
     chosen = runs[(runs["outcome"] == "success") & runs["width"].between(NEEDED, 2 * NEEDED)]
@@ -204,16 +193,9 @@ def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
     return [value_of_all(float(ended[f"second_{layer}"].agg(worst)), len(ended), detail=told, unit="runs")]
 
 
-def smallest_of_first_layer(tables: Tables) -> list[Found]:
-    return _second_values(tables, 1, "min")
-
-
-def largest_of_second_layer(tables: Tables) -> list[Found]:
-    return _second_values(tables, 2, "max")
-
-
+_claim = partial(Claim, origin="ours", tables=(RUNS,), also=("saddle-6",))
 CLAIMS = (
-    Claim(
+    _claim(
         id="saddle-2-trend",
         statement="The wider the network, the more often descent finds a direction faster than one neuron",
         quantity="p-value of the trend over log2 of the width (Cochran and Armitage, one-sided)",
@@ -221,23 +203,18 @@ CLAIMS = (
         owner="paper",
         origin="derived",
         reason="The paper says that success increases with width; chance gives this p-value once in a hundred.",
-        tables=(RUNS,),
         measure=rise_with_width,
-        also=("saddle-6",),
     ),
-    Claim(
+    _claim(
         id="saddle-2-narrow",
         statement="With fewer than four neurons a layer, no run is faster than one neuron",
         quantity="number of successes",
         bound=Bound("0 runs", 0, 0),
         owner="ours",
-        origin="ours",
         reason="The paper's direction needs four neurons a layer; that fewer cannot be faster is our guess.",
-        tables=(RUNS,),
-        measure=hits_of_narrow,
-        also=("saddle-6",),
+        measure=lambda tables: _hits(tables, f"width < {NEEDED}").of_all(np.sum),
     ),
-    Claim(
+    _claim(
         id="saddle-2-wide",
         statement="From four neurons a layer on, some runs are faster than one neuron",
         quantity="share of successes",
@@ -245,32 +222,24 @@ CLAIMS = (
         owner="paper",
         origin="paper",
         reason="The paper gives a faster direction for every hidden width of at least four.",
-        tables=(RUNS,),
-        measure=hits_of_wide,
-        also=("saddle-6",),
+        measure=lambda tables: _hits(tables, f"width >= {NEEDED}").of_all(np.mean),
     ),
-    Claim(
+    _claim(
         id="saddle-2-first-layer",
         statement="Where descent is faster than one neuron, the first layer has two equal singular values",
         quantity="second over first singular value of W_1, smallest of all successes of widths 4 to 8 that have ended",
         bound=above(0.95),
         owner="derived",
-        origin="ours",
         reason="Example 1 has 1; 0.05 is left for descents that have not quite ended.",
-        tables=(RUNS,),
-        measure=smallest_of_first_layer,
-        also=("saddle-6",),
+        measure=partial(_second_values, layer=1, worst="min"),
     ),
-    Claim(
+    _claim(
         id="saddle-2-second-layer",
         statement="Where descent is faster than one neuron, the second layer has rank one",
         quantity="second over first singular value of W_2, largest of all successes of widths 4 to 8 that have ended",
         bound=below(0.1),
         owner="derived",
-        origin="ours",
         reason="Example 1 has 0; a tenth is left for descents that have not quite ended.",
-        tables=(RUNS,),
-        measure=largest_of_second_layer,
-        also=("saddle-6",),
+        measure=partial(_second_values, layer=2, worst="max"),
     ),
 )

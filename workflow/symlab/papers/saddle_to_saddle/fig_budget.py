@@ -1,16 +1,13 @@
 """Where speed is lost, layer by layer: an identity for log(|X| |G| / s), drawn as bars."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, NETWORK, at_drop, by_network, descents, small
-from symlab.plotting.style import PAGE, Style, legend, palette, panels
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, NETWORK, by_network, escaped, small
+from symlab.plotting.style import PAGE, Axes, Figure, Style, legend, palette, panels
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, below
 from symlab.study.tables import need
 
@@ -66,7 +63,7 @@ def _budgets(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def losses(tables: Tables) -> pd.DataFrame:
     """Terms of ReLU networks from the smallest weights at the escape: ``NETWORK``, ``term``, ``layer``, ``lost``."""
-    events, layers = (at_drop(small(descents(tables[name]))) for name in (EVENTS, LAYERS))
+    events, layers = (small(escaped(tables[name])) for name in (EVENTS, LAYERS))
     events, layers = (each[each["std"] == each["std"].min()] for each in (events, layers))
     of_layers = layers.melt([*NETWORK, "layer"], [f"lost_{term}" for term in TERMS if term != "output"], "term", "lost")
     of_layers["term"] = of_layers["term"].str.removeprefix("lost_")
@@ -90,10 +87,7 @@ FIGURES = (
         "of the inputs, at Y of the outputs. On the circle: Example 1 and the fastest run; of the study `{study}`: "
         "means over its networks from the smallest weights, when the loss has dropped by 1 %.",
         bars_by_layer,
-        seen=Sentence(
-            "Layers from the third on lose {deep:%} of all that networks of depth 6 lose.",
-            {"deep": at("saddle-budget-deep")},
-        ),
+        seen="Layers from the third on lose {deep:%} of all that networks of depth 6 lose.",
         differs="Not in the paper; the identity is behind its Proposition 3.4.",
     ),
 )

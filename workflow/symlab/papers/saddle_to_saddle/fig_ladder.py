@@ -1,27 +1,14 @@
 """The first escape from a ladder of initial scales and depths, in ReLU and in linear networks."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.escapes import (
-    EVENTS,
-    LAYERS,
-    SMALL,
-    at_drop,
-    by_network,
-    descents,
-    draw_range,
-    exponents,
-    largest,
-    small,
-)
-from symlab.plotting.style import PAGE, Style
-from symlab.plotting.types import Figure
+from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, SMALL, at_drop, by_network, escaped, largest, small
+from symlab.plotting.style import PAGE, Axes, Figure, Look, Shared, Style
 from symlab.study.card import Drawing, Sentence, at
+from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above, at_least, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
@@ -30,7 +17,7 @@ STD = {"yscale": "log", "xlabel": r"$\log_{10}$ initial std"}
 
 
 def phase_diagram(tables: Tables, style: Style) -> Figure:
-    events, layers = (at_drop(descents(need(tables, name))) for name in (EVENTS, LAYERS))
+    events, layers = (escaped(need(tables, name)) for name in (EVENTS, LAYERS))
     events = events.assign(relative=events["speed"] / events["one_neuron"])
     shown = [
         (events, "residual", STD | {"ylabel": "at a drop of 1 %", "title": "residual"}),
@@ -41,26 +28,33 @@ def phase_diagram(tables: Tables, style: Style) -> Figure:
 
 
 def linear_beside_relu(tables: Tables, style: Style) -> Figure:
-    layers, kinds = need(tables, LAYERS), {"identity": "linear", "relu": "ReLU"}
+    layers = need(tables, LAYERS)
     shown = [
-        (largest(at_drop(descents(layers, kind)), "second"), "second", STD | {"ylabel": "$s_2/s_1$", "title": name})
-        for kind, name in kinds.items()
+        (largest(escaped(layers, kind), "second"), "second", STD | {"ylabel": "$s_2/s_1$", "title": name})
+        for kind, name in (("identity", "linear"), ("relu", "ReLU"))
     ]
     return _panels(shown, sharey="row")
 
 
-def _panels(shown: list[tuple[pd.DataFrame, str, dict[str, str]]], sharey: bool | str) -> Figure:
+def _panels(shown: list[tuple[pd.DataFrame, str, dict[str, str]]], sharey: Shared) -> Figure:
     depths = sorted(pd.concat([rows for rows, _, _ in shown])["L"].unique())
     looks = assign_looks([f"depth {L}" for L in depths], Style(), ordered=True)
+    placed = [rows.assign(label="depth " + rows["L"].astype(str), decade=np.log10(rows["std"])) for rows, *_ in shown]
     grid = [
-        Panel(
-            rows.assign(label="depth " + rows["L"].astype(str), decade=np.log10(rows["std"])),
-            "decade", value, axes, draw_range,
-        )
-        for rows, value, axes in shown
-    ]  # fmt: skip
+        Panel(rows, "decade", value, axes, _draw_range) for rows, (_, value, axes) in zip(placed, shown, strict=True)
+    ]
     note = "line: median of the networks; bars: from the least to the most"
-    return draw_grid([grid], looks, width=PAGE, height=2.0, sharey=sharey, note=note)  # type: ignore[arg-type]
+    return draw_grid([grid], looks, width=PAGE, height=2.0, sharey=sharey, note=note)
+
+
+def _draw_range(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
+    """Draw the median of all networks against x as a line, and from the least to the most as bars."""
+    found = rows.groupby(x)[y].agg(["median", "min", "max"])
+    reach = np.abs(found[["min", "max"]].sub(found["median"], axis=0).to_numpy().T)
+    axis.errorbar(
+        found.index, found["median"], reach, color=look.color, marker=look.marker, linestyle=look.linestyle,
+        label=label, capsize=1.5, linewidth=0.9, elinewidth=0.6,
+    )  # fmt: skip
 
 
 FIGURES = (
@@ -95,100 +89,92 @@ FIGURES = (
 )
 
 
-def residual_at_escape(tables: Tables) -> list[Found]:
-    return by_network(small(at_drop(descents(tables[EVENTS]))), "residual", "std").means() or NONE_SMALL
-
-
-def exponent_of_residual(tables: Tables) -> list[Found]:
-    """Exponent of the initial scale in the residual at a drop of 1 %."""
-    rows = at_drop(descents(tables[EVENTS]))
-    return exponents(rows[rows["L"] > 2], "residual").means() or ["needs several initial scales"]
-
-
-def second_at_escape(activation: str, least: int) -> Callable[[Tables], list[Found]]:
-    def measure(tables: Tables) -> list[Found]:
-        rows = largest(small(at_drop(descents(tables[LAYERS], activation)), least), "second")
-        return by_network(rows, "second", "std").means() or NONE_SMALL
-
-    return measure
+def second_at_escape(tables: Tables, activation: str, least: int) -> list[Found]:
+    rows = largest(small(escaped(tables[LAYERS], activation), least), "second")
+    return by_network(rows, "second", "std").means() or NONE_SMALL
 
 
 def shallow_over_deep(tables: Tables) -> list[Found]:
-    rows = largest(small(at_drop(descents(tables[LAYERS]))), "second", first=2)
+    rows = largest(small(escaped(tables[LAYERS])), "second", first=2)
     three, four = (by_network(rows[rows["L"] == L], "second", "std").keyed("dataset", "std") for L in (3, 4))
     return three.ratios(four) or ["needs depths 3 and 4 from small weights"]
 
 
-def exponent_of_second(activation: str, least: int) -> Callable[[Tables], list[Found]]:
-    def measure(tables: Tables) -> list[Found]:
-        rows = at_drop(descents(tables[LAYERS], activation))
-        found = exponents(largest(rows[rows["L"] >= least], "second"), "second").means()
-        return found or [f"needs several scales of networks of depth {least} and more, activation: {activation}"]
+def exponent_of_second(tables: Tables, activation: str, least: int) -> list[Found]:
+    rows = escaped(tables[LAYERS], activation)
+    found = exponents(largest(rows[rows["L"] >= least], "second"), "second").means()
+    return found or [f"needs several scales of networks of depth {least} and more, activation: {activation}"]
 
-    return measure
+
+def exponents(rows: pd.DataFrame, value: str) -> Cases:
+    """Least-squares exponent of the initial scale in a value, of each seed over all scales."""
+
+    def exponent(line: pd.DataFrame) -> float:
+        defined = line[value].notna().all()
+        return float(np.polyfit(np.log(line["std"]), np.log(line[value]), 1)[0]) if defined else np.nan
+
+    rows = rows[rows.groupby(["dataset", "L", "seed"])["std"].transform("nunique") > 1]
+    if rows.empty:
+        return Cases(())
+    found = rows.groupby(["dataset", "L", "seed"])[["std", value]].apply(exponent)
+    return by_network(found.rename("exponent").reset_index(), "exponent")
 
 
 def half_steps(tables: Tables) -> list[Found]:
     """Residual by steps of half the length over that by whole ones, of the same networks."""
     events = tables[EVENTS]
     flow = events[(events["rule"] == "flow") & (events["activation"] == "relu")]
-    whole = at_drop(descents(events))
     half = at_drop(flow[(flow["h"] < flow["h"].max()) & (flow["ends"] == flow["ends"].min())])
-    found = by_network(half, "residual", "std").paired_ratios(by_network(whole, "residual", "std"))
-    return found or ["needs steps of two lengths"]
+    by_halves, by_whole = (by_network(rows, "residual", "std") for rows in (half, escaped(events)))
+    return by_halves.paired_ratios(by_whole) or ["needs steps of two lengths"]
 
 
 NONE_SMALL: list[Found] = [f"needs networks from initial weights of {SMALL:g} and less"]
+_claim = partial(Claim, owner="paper", origin="pilot", tables=(LAYERS,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="saddle-ladder-direction",
         statement="From small weights, networks leave the origin along an escape direction",
         quantity="|∇L0(ρ) + s ρ| / (s √L) at a drop of the loss of 1 %, mean over networks",
         bound=below(0.1),
-        owner="paper",
-        origin="pilot",
         reason="It is 0 along an escape direction. Another program had 0.03 to 0.08 on the same digits.",
         tables=(EVENTS,),
-        measure=residual_at_escape,
+        measure=lambda tables: by_network(small(escaped(tables[EVENTS])), "residual", "std").means() or NONE_SMALL,
     ),
-    Claim(
+    _claim(
         id="saddle-ladder-falling",
         statement="The smaller the initial weights, the closer to an escape direction networks leave",
         quantity="exponent of the initial scale in |∇L0(ρ) + s ρ| / (s √L) at a drop of 1 %, mean over networks",
         bound=above(0),
-        owner="paper",
         origin="paper",
         reason="The paper's theory is of the limit of small weights; no rate is stated.",
         tables=(EVENTS,),
-        measure=exponent_of_residual,
+        measure=lambda tables: (
+            exponents(escaped(tables[EVENTS]).query("L > 2"), "residual").means() or ["needs several initial scales"]
+        ),
     ),
-    Claim(
+    _claim(
         id="saddle-ladder-rank",
         statement="From small weights, the first escape has rank one in every layer, the first too",
         quantity="second over first singular value at a drop of 1 %, of the layer where it is largest, mean of "
         "networks",
         bound=below(0.05),
-        owner="paper",
-        origin="pilot",
         reason="The paper says that one often finds exactly rank one in each layer (Section 4), and one dominant "
         "value in every layer (3.3). Another program had 0.02 to 0.03 on the same digits at depth 4 and more.",
-        tables=(LAYERS,),
-        measure=second_at_escape("relu", 4),
+        measure=partial(second_at_escape, activation="relu", least=4),
     ),
-    Claim(
+    _claim(
         id="saddle-ladder-depth",
         statement="From equal weights, deep layers are far closer to rank one at depth 4 than at depth 3",
         quantity="second over first singular value, largest from layer 2 on, at depth 3 as a multiple of that at "
         "depth 4",
         bound=at_least(10),
         owner="derived",
-        origin="pilot",
         reason="The paper says that ReLU networks need both small weights and depth (Section 5). Another program had "
         "0.15 against 0.003 on the same digits from weights of 0.0001.",
-        tables=(LAYERS,),
         measure=shallow_over_deep,
     ),
-    Claim(
+    _claim(
         id="saddle-ladder-exponent",
         statement="Beyond depth 3, the second singular value at the escape falls in proportion to the initial weights",
         quantity="exponent of the initial scale in the largest second over first singular value, mean over networks",
@@ -197,10 +183,9 @@ CLAIMS = (
         origin="ours",
         reason="Along one direction the first value grows to a size that the loss sets, and the rest stays what it "
         "was.",
-        tables=(LAYERS,),
-        measure=exponent_of_second("relu", 4),
+        measure=partial(exponent_of_second, activation="relu", least=4),
     ),
-    Claim(
+    _claim(
         id="saddle-ladder-step",
         statement="Steps are short enough",
         quantity="residual at a drop of 1 % by steps of half the length, as a multiple",
@@ -212,28 +197,23 @@ CLAIMS = (
         tables=(EVENTS,),
         measure=half_steps,
     ),
-    Claim(
+    _claim(
         id="saddle-controls-rank",
         statement="In linear networks, small initial weights alone make every layer rank one, whatever the depth",
         quantity="exponent of the initial scale in the largest second over first singular value, mean over networks",
         bound=between(0.8, 1.2),
-        owner="paper",
         origin="derived",
         reason="The paper says that a small enough initialization is sufficient there; by the derivation of "
         "ladder-exponent the value is proportional to it.",
-        tables=(LAYERS,),
-        measure=exponent_of_second("identity", 3),
+        measure=partial(exponent_of_second, activation="identity", least=3),
     ),
-    Claim(
+    _claim(
         id="saddle-controls-small",
         statement="From small weights, linear networks have rank one in every layer at the first escape",
         quantity="second over first singular value at a drop of 1 %, of the layer where it is largest, mean of "
         "networks",
         bound=below(0.05),
-        owner="paper",
-        origin="pilot",
         reason="As for ReLU networks; another program had 0.002 to 0.01 on the same digits.",
-        tables=(LAYERS,),
-        measure=second_at_escape("identity", 3),
+        measure=partial(second_at_escape, activation="identity", least=3),
     ),
 )

@@ -1,16 +1,13 @@
 """How tight Proposition 3.3 is: ratios of the fastest escape direction for inputs near rank one, and the bound."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.style import COLUMN, Look, Style
-from symlab.plotting.types import Figure
+from symlab.plotting.style import COLUMN, Figure, Look, Style
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, below
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.facets import assign_looks, draw_rows, facets, labelled
 from symlab.study.tables import need
 
 TABLE = "near_rank_one.csv"
@@ -21,18 +18,17 @@ BOUND = "bound of Prop. 3.3"
 
 
 def ratios_against_noise(tables: Tables, style: Style) -> Figure:
-    """The largest A_l, B_l with l >= 1, and D_l against the norm of the noise, with the bound on all of them."""
     rows = need(tables, TABLE).groupby("noise", as_index=False).max()
     lines = [rows.assign(label=name, value=largest(rows, letter).clip(lower=FLOOR)) for letter, name in NAMES.items()]
     looks = assign_looks(list(NAMES.values()), style)
     if len(finite := rows[np.isfinite(rows["bound"])]):
         lines.append(finite.assign(label=BOUND, value=finite["bound"]))
         looks[BOUND] = Look("black", "--", "")  # type: ignore[arg-type]
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "norm of the noise / norm of $uv^T$"}
-    panel = Panel(
-        pd.concat(lines), "noise", "value", axes | {"ylabel": "largest over layers"}, draw_rows, {"join": True}
-    )
-    return draw_grid([[panel]], looks, width=1.3 * COLUMN, note="the largest of all draws")
+    axes = labelled("norm of the noise / norm of $uv^T$", "largest over layers", "xy")
+    return facets(
+        pd.concat(lines), "noise", "value", looks, axes=axes, draw=draw_rows, options={"join": True},
+        width=1.3 * COLUMN, note="the largest of all draws",
+    )  # fmt: skip
 
 
 def largest(rows: pd.DataFrame, letter: str) -> pd.Series:

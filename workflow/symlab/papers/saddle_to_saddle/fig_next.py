@@ -1,12 +1,11 @@
 """The next saddle: what the cost's gradient at the second plateau says of the second escape."""
 
-from __future__ import annotations
+from functools import partial
 
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.escapes import by_network
-from symlab.plotting.style import PAGE, Style
-from symlab.plotting.types import Figure
+from symlab.papers.saddle_to_saddle.escapes import by_depth, by_network
+from symlab.plotting.style import PAGE, Figure, Style
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
@@ -22,7 +21,7 @@ def left(table: pd.DataFrame) -> pd.DataFrame:
 
 def predicted_and_gained(tables: Tables, style: Style) -> Figure:
     rows = left(need(tables, NEXT))
-    rows = rows.assign(label="depth " + rows["L"].astype(str), relative=rows["gained_speed"] / rows["next_speed"])
+    rows = by_depth(rows).assign(relative=rows["gained_speed"] / rows["next_speed"])
     looks = assign_looks(list(rows["label"].unique()), style, ordered=True)
     shown = {
         "cosine": "cosine to new neuron",
@@ -52,38 +51,28 @@ FIGURES = (
 )
 
 
-def cosine_to_new_neuron(tables: Tables) -> list[Found]:
-    return by_network(left(tables[NEXT]), "cosine").means() or [NONE_LEFT]
+def of_those_that_left(tables: Tables, value: str) -> list[Found]:
+    return by_network(left(tables[NEXT]), value).means() or ["no network has left the second plateau within its run"]
 
 
-def second_of_gain(tables: Tables) -> list[Found]:
-    return by_network(left(tables[NEXT]), "second_gained").means() or [NONE_LEFT]
-
-
-NONE_LEFT = "no network has left the second plateau within its run"
+_claim = partial(Claim, owner="ours", origin="ours", tables=(NEXT,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="saddle-next-neuron",
         statement="The second escape is that of the fastest new neuron at the second plateau",
         quantity="cosine of what the first layer gains in it to that neuron's input weights, mean over networks",
         bound=at_least(0.9),
-        owner="ours",
-        origin="ours",
         reason="What the paper's theory of the origin would say if new neurons left beside a network that stays as "
         "it is.",
-        tables=(NEXT,),
-        measure=cosine_to_new_neuron,
+        measure=partial(of_those_that_left, value="cosine"),
     ),
-    Claim(
+    _claim(
         id="saddle-next-rank",
         statement="The second escape has rank one in every layer",
         quantity="second over first singular value of what weights gain, of the layer where it is largest, mean of "
         "networks",
         bound=below(0.2),
-        owner="ours",
-        origin="ours",
         reason="A new neuron a layer adds one; a fifth is left for what the first one still gains.",
-        tables=(NEXT,),
-        measure=second_of_gain,
+        measure=partial(of_those_that_left, value="second_gained"),
     ),
 )

@@ -1,17 +1,16 @@
 """Polygons with other numbers of corners, and greater depths: one neuron, the certified limit, what descent finds."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.plotting.style import COLUMN, Look, Style, line_entry, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, below, value_of_all
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.facets import assign_looks, draw_rows, facets, labelled
 from symlab.study.tables import need
 
 RUNS, LIMITS, LIFTS = "polygon_runs.csv", "polygon_limits.csv", "polygon_lifts.csv"
@@ -33,15 +32,14 @@ def speeds_by_polygon(tables: Tables, style: Style) -> Figure:
     looks = assign_looks(list(rows["label"].unique()), style)
     grey = palette(style)[7]
 
-    def lines(axis: Axes) -> None:
+    def lines(axis: Axes, _: pd.DataFrame) -> None:
         axis.hlines(limits["certified"], place - 0.35, place + 0.35, color="black")
         axis.hlines(limits["rank_one"], place - 0.35, place + 0.35, color=grey, linestyle="--")
         axis.set_xticks(place, place.index)
 
     entries = [line_entry(CERTIFIED, color="black"), line_entry(ONE, color=grey, linestyle="--")]
-    axes = {"xlabel": "corners $N$", "ylabel": "speed", "ylim": (-0.03, None)}
-    panel = Panel(rows, "x", "speed", axes, draw_rows, more=lines)
-    return draw_grid([[panel]], looks, width=1.3 * COLUMN, entries=entries)
+    axes = labelled("corners $N$", "speed", ylim=(-0.03, None))
+    return facets(rows, "x", "speed", looks, axes=axes, draw=draw_rows, more=lines, width=1.3 * COLUMN, entries=entries)
 
 
 def speed_against_depth(tables: Tables, style: Style) -> Figure:
@@ -56,15 +54,16 @@ def speed_against_depth(tables: Tables, style: Style) -> Figure:
     looks = {"a start": Look(grey, marker="."), "the fastest": Look(blue)}
     looks |= {"lifted from a shallower network": Look("black", marker="_")}  # type: ignore[arg-type]
 
-    def lines(axis: Axes) -> None:
+    def lines(axis: Axes, _: pd.DataFrame) -> None:
         axis.axhline(limits["certified"], color="black", linestyle=":", linewidth=0.8)
         axis.axhline(limits["rank_one"], color="black", linestyle="--", linewidth=0.8)
 
     entries = [line_entry(CERTIFIED, color="black", linestyle=":"), line_entry(ONE, color="black", linestyle="--")]
-    axes = {"xlabel": "depth $L$", "ylabel": "speed $s$", "ylim": (-0.03, 0.55), "xticks": sorted(runs["L"].unique())}
-    panel = Panel(pd.concat(rows), "x", "speed", axes, draw_rows, more=lines)
-    note = f"{STARTS} starts a depth, width {WIDTH}"
-    return draw_grid([[panel]], looks, width=1.3 * COLUMN, entries=entries, note=note)
+    return facets(
+        pd.concat(rows), "x", "speed", looks, draw=draw_rows, more=lines, width=1.3 * COLUMN, entries=entries,
+        axes=labelled("depth $L$", "speed $s$", ylim=(-0.03, 0.55), xticks=sorted(runs["L"].unique())),
+        note=f"{STARTS} starts a depth, width {WIDTH}",
+    )  # fmt: skip
 
 
 def starts(tables: Tables) -> pd.DataFrame:
@@ -113,10 +112,7 @@ FIGURES = (
         "fastest of them at a smaller depth after it is made deeper by Proposition 3.2, which is a lower limit by "
         "construction. Dotted is the certified limit of depth 3, dashed the speed of one neuron a layer.",
         speed_against_depth,
-        seen=Sentence(
-            "The fastest start of all depths above 3 reaches {flat} of the certified limit of depth 3.",
-            {"flat": at("saddle-depths-flat")},
-        ),
+        seen="The fastest start of all depths above 3 reaches {flat} of the certified limit of depth 3.",
         differs="Not in the paper, which proves that the optimal speed does not fall with the depth.",
     ),
 )
@@ -170,44 +166,39 @@ def largest_second_value(tables: Tables) -> list[Found]:
     return found or ["at no depth a start reaches the limit"]
 
 
+_claim = partial(Claim, owner="ours", origin="ours", tables=(RUNS, LIMITS))
 CLAIMS = (
-    Claim(
+    _claim(
         id="saddle-polygons-reached",
         statement="On every polygon, descent from random weights finds the fastest direction of depth 3",
         quantity="speed of the fastest start over the certified limit",
         bound=at_least(REACHED),
         owner="derived",
-        origin="ours",
         reason="The paper says of the octagon that wide networks find it; a hundredth is left for descents that have "
         "not quite ended.",
-        tables=(RUNS, LIMITS),
         measure=reach_certified,
     ),
-    Claim(
+    _claim(
         id="saddle-depths-reached",
         statement="At greater depth too, descent from random weights finds the speed that lifted networks have",
         quantity=f"speed of the fastest of {STARTS} starts of width {WIDTH} over that of the lifted network",
         bound=at_least(REACHED),
-        owner="ours",
         origin="pilot",
         reason="A hundredth is left for descents that have not quite ended; speeds that another program found "
         "at depths 3 to 8 were known.",
         tables=(RUNS, LIMITS, LIFTS),
         measure=reach_lifted_speed,
     ),
-    Claim(
+    _claim(
         id="saddle-depths-flat",
         statement="No deeper network is found that is faster than the limit of depth three",
         quantity="fastest start of all depths above 3 over the certified limit of depth 3",
         bound=at_most(1.001),
-        owner="ours",
-        origin="ours",
         reason="The paper proves that the optimal speed does not fall with the depth, and leaves open if it rises; "
         "a thousandth is far more than the certificate's slack.",
-        tables=(RUNS, LIMITS),
         measure=exceed_limit_of_depth_3,
     ),
-    Claim(
+    _claim(
         id="saddle-depths-rank",
         statement="In the fastest networks all layers but the first have rank one",
         quantity="second over first singular value of W_l, largest of layers 2 to L, of the fastest start",
@@ -216,7 +207,6 @@ CLAIMS = (
         origin="pilot",
         reason="The paper conjectures exact rank one in most layers where the optimal speed does not rise with the "
         "depth; a tenth is left for descents that have not quite ended. Ranks that another program found were known.",
-        tables=(RUNS, LIMITS),
         measure=largest_second_value,
     ),
 )

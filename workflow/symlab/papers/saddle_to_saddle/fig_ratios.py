@@ -1,14 +1,12 @@
 """A_l, B_l and D_l layer by layer at the first escape, beside their values at the start, and what goes with them."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 
 from symlab.papers.saddle_to_saddle.escapes import ESCAPE, LAYERS, NETWORK, at_drop, by_network, descents, largest
-from symlab.plotting.style import PAGE, Look, Style, palette
-from symlab.plotting.types import Figure
+from symlab.plotting.style import PAGE, Figure, Look, Style, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, draw_each, draw_grid
@@ -58,26 +56,19 @@ FIGURES = (
 )
 
 
-def over_start(layers: list[int]) -> Callable[[Tables], list[Found]]:
-    def measure(tables: Tables) -> list[Found]:
-        rows = smallest(tables[LAYERS]).melt([*NETWORK, "event", "layer"], ["B", "D"], "ratio")
-        rows = rows[rows["layer"].isin(layers)]
-        before, then = (rows[rows["event"] == event] for event in (0, ESCAPE))
-        then = before[[*NETWORK, "layer", "ratio"]].merge(then, how="left")
-        each, base = (by_network(of, "value", "ratio", "layer") for of in (then, before))
-        return (each / base).means() or [LACKS]
-
-    return measure
+def over_start(tables: Tables, layers: Sequence[int]) -> list[Found]:
+    rows = smallest(tables[LAYERS]).melt([*NETWORK, "event", "layer"], ["B", "D"], "ratio")
+    rows = rows[rows["layer"].isin(layers)]
+    before, then = (rows[rows["event"] == event] for event in (0, ESCAPE))
+    then = before[[*NETWORK, "layer", "ratio"]].merge(then, how="left")
+    each, base = (by_network(of, "value", "ratio", "layer") for of in (then, before))
+    return (each / base).means() or [LACKS]
 
 
-def at_escape(value: str, layers: Callable[[pd.Series], pd.Series]) -> Callable[[Tables], list[Found]]:
+def at_escape(tables: Tables, value: str, layers: Sequence[int]) -> list[Found]:
     """A value of layers at a drop of 1 %, mean over networks, a case a layer."""
-
-    def measure(tables: Tables) -> list[Found]:
-        rows = at_drop(smallest(tables[LAYERS]))
-        return by_network(rows[layers(rows["layer"])], value, "layer").means() or [LACKS]
-
-    return measure
+    rows = at_drop(smallest(tables[LAYERS]))
+    return by_network(rows[rows["layer"].isin(layers)], value, "layer").means() or [LACKS]
 
 
 def drift_at_end(tables: Tables) -> list[Found]:
@@ -88,63 +79,52 @@ def drift_at_end(tables: Tables) -> list[Found]:
 
 
 LACKS = f"needs networks of depth {DEPTH}"
+_claim = partial(Claim, owner="derived", origin="ours", tables=(LAYERS,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="saddle-ratios-deep",
         statement="The first escape makes all layers but the first nearly rank one and linear",
         quantity="B_l and D_l at a drop of the loss of 1 % as multiples of those at the start, mean over networks",
         bound=below(0.1),
         owner="paper",
-        origin="ours",
         reason="The paper says approximately; a tenth of what random weights of this depth have, because B falls with "
         "the layer without any training.",
-        tables=(LAYERS,),
-        measure=over_start([2, 3, 4, 5]),
+        measure=partial(over_start, layers=(2, 3, 4, 5)),
     ),
-    Claim(
+    _claim(
         id="saddle-ratios-first",
         statement="It makes the first layer so too, where one neuron is the fastest",
         quantity="B_1 and D_1 at a drop of the loss of 1 % as multiples of those at the start, mean over networks",
         bound=below(0.1),
-        owner="derived",
         origin="pilot",
         reason="One neuron a layer is rank one in every layer; another program had 0.001 for B_1 and 0.005 for D_1.",
-        tables=(LAYERS,),
-        measure=over_start([1]),
+        measure=partial(over_start, layers=(1,)),
     ),
-    Claim(
+    _claim(
         id="saddle-ratios-sign",
         statement="From the second layer on, the first input direction of the weights has one sign",
         quantity="share of its square in the entries of one sign, mean over networks",
         bound=at_least(0.99),
-        owner="derived",
-        origin="ours",
         reason="It is that of activations, which are nowhere negative (Lemma A.6); a random direction has about 0.5.",
-        tables=(LAYERS,),
-        measure=at_escape("one_sign", lambda layer: layer >= 2),
+        measure=partial(at_escape, value="one_sign", layers=range(2, DEPTH + 1)),
     ),
-    Claim(
+    _claim(
         id="saddle-ratios-balanced",
         statement="At the escape, neighbouring layers are strongly balanced",
         quantity="|W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ| over |W_l W_lᵀ|, mean over networks",
         bound=below(0.1),
-        owner="derived",
-        origin="ours",
         reason="The paper says that strong balancedness holds where pre-activations are not negative (Section 5), "
         "which D_l near 0 is; random weights have about 1.",
-        tables=(LAYERS,),
-        measure=at_escape("strong", lambda layer: layer.between(1, DEPTH - 1)),
+        measure=partial(at_escape, value="strong", layers=range(1, DEPTH)),
     ),
-    Claim(
+    _claim(
         id="saddle-ratios-conserved",
         statement="The descent conserves weak balancedness, as gradient flow does",
         quantity="change of the diagonal of W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ over |θ|² / L, mean over networks",
         bound=below(1e-2),
         kind="check",
         owner="paper",
-        origin="ours",
         reason="Gradient flow conserves it exactly (Section 5); what changes it are the lengths of steps.",
-        tables=(LAYERS,),
         measure=drift_at_end,
         also=("saddle-3", "saddle-4"),
     ),

@@ -1,18 +1,15 @@
 """Speeds on a data set: at which trained networks leave, at which they could."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.saddle_to_saddle.escapes import EVENTS, SMALL, at_drop, by_network, descents, small
-from symlab.plotting.style import COLUMN, Look, Style, line_entry, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.papers.saddle_to_saddle.escapes import EVENTS, SMALL, by_network, escaped, small
+from symlab.plotting.style import COLUMN, Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
-from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need
 
 SPEEDS = "data_speeds.csv"
@@ -20,34 +17,30 @@ TRAINED, SPHERE = "trained from small weights, at a drop of 1 %", "descent on th
 
 
 def speeds_by_depth(tables: Tables, style: Style) -> Figure:
-    trained = small(at_drop(descents(need(tables, EVENTS))))
+    trained = small(escaped(need(tables, EVENTS)))
     if trained.empty:
         raise UserError(f"it needs networks from small weights: add {SMALL:g} to saddle_escape.descents.std.")
     speeds = need(tables, SPEEDS)
     sphere, neurons = speeds[speeds["L"] > 2], speeds.loc[speeds["L"] == 2, "speed"]
     one = trained["one_neuron"].max()
-    rows = pd.concat(
-        [trained.assign(label=TRAINED, x=trained["L"] - 0.1), sphere.assign(label=SPHERE, x=sphere["L"] + 0.1)]
-    )
+    shown = ((trained, TRAINED, -0.1), (sphere, SPHERE, 0.1))
+    rows = pd.concat(each.assign(label=name, x=each["L"] + shift) for each, name, shift in shown)
     looks = {TRAINED: Look(palette(style)[0]), SPHERE: Look(palette(style)[7], marker="s")}
 
-    def one_neuron(axis: Axes) -> None:
+    def one_neuron(axis: Axes, _: pd.DataFrame) -> None:
         for speed in neurons:
             axis.axhline(speed, color="0.6", linestyle=":", linewidth=0.8, zorder=0)
         axis.axhline(one, color="black", linestyle="--", linewidth=0.8, zorder=0)
 
-    axes = {
-        "xlabel": "depth $L$",
-        "ylabel": "escape speed $s$",
-        "ylim": (0, 1.15 * one),
-        "xticks": sorted(rows["L"].unique()),
-    }
+    axes = labelled("depth $L$", "escape speed $s$", ylim=(0, 1.15 * one), xticks=sorted(rows["L"].unique()))
     entries = [
         line_entry("the fastest neuron", color="black", linestyle="--"),
         line_entry("other neurons along which a descent ends", color="0.6", linestyle=":"),
     ]
-    panel = Panel(rows, "x", "speed", axes, draw_rows, more=one_neuron)
-    return draw_grid([[panel]], looks, width=1.3 * COLUMN, entries=entries, note="a mark a network or a start")
+    return facets(
+        rows, "x", "speed", looks, axes=axes, draw=draw_rows, more=one_neuron, width=1.3 * COLUMN, entries=entries,
+        note="a mark a network or a start",
+    )  # fmt: skip
 
 
 FIGURES = (
@@ -70,7 +63,7 @@ FIGURES = (
 
 def over_one_neuron(tables: Tables) -> list[Found]:
     """Speed at the escape over that of one neuron, networks from small weights."""
-    rows = small(at_drop(descents(tables[EVENTS])))
+    rows = small(escaped(tables[EVENTS]))
     relative = rows.assign(relative=rows["speed"] / rows["one_neuron"])
     return by_network(relative, "relative", "std").means() or ["needs networks from small weights"]
 

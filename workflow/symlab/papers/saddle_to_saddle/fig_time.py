@@ -1,15 +1,13 @@
 """When networks leave: by the flow, by SGD, and by Proposition 2.2."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from symlab.papers.saddle_to_saddle.escapes import ESCAPE, EVENTS, NETWORK, at_drop, by_network, descents, small
-from symlab.plotting.style import PAGE, Style
-from symlab.plotting.types import Axes, Figure
+from symlab.papers.saddle_to_saddle.escapes import ESCAPE, EVENTS, NETWORK, by_depth, by_network, escaped, small
+from symlab.plotting.style import PAGE, Axes, Figure, Style
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above, below, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
@@ -22,10 +20,10 @@ ALIGNED = 1e-4
 
 def escape_times(tables: Tables, style: Style) -> Figure:
     events = need(tables, EVENTS)
-    flow = at_drop(descents(events))
+    flow = escaped(events)
     looks = assign_looks([f"depth {L}" for L in sorted(flow["L"].unique())], style, ordered=True)
     of_std = {"xscale": "log", "yscale": "log", "xlabel": "initial std", "ylabel": "$s$ at a drop of 1 %"}
-    first = [Panel(_by_depth(flow), "std", "s", of_std, draw_rows)]
+    first = [Panel(by_depth(flow), "std", "s", of_std, draw_rows)]
     first += _against(growth(events), "predicted", "taken", "$s$ by Prop. 2.2", "$s$ taken")
     sgd = beside_flow(events)
     second = _against(sgd, "s_flow", "s", "$s$ by the flow", "$s$ by SGD")
@@ -36,10 +34,6 @@ def escape_times(tables: Tables, style: Style) -> Figure:
     return draw_grid(grid, looks, width=PAGE, height=1.9, sharex=False, sharey=False, note="a mark a network")
 
 
-def _by_depth(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(label="depth " + rows["L"].astype(str))
-
-
 def _against(rows: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str) -> list[Panel]:
     """A panel of one value against another of the same networks, where there are any."""
     log = {"xscale": "log", "yscale": "log", "xlabel": xlabel, "ylabel": ylabel}
@@ -48,14 +42,14 @@ def _against(rows: pd.DataFrame, x: str, y: str, xlabel: str, ylabel: str) -> li
     def diagonal(axis: Axes) -> None:
         axis.axline((start, start), (2 * start, 2 * start), color="0.6", linestyle=":", zorder=0)
 
-    return [Panel(_by_depth(rows), x, y, log, draw_rows, more=diagonal)] if len(rows) else []
+    return [Panel(by_depth(rows), x, y, log, draw_rows, more=diagonal)] if len(rows) else []
 
 
 def beside_flow(events: pd.DataFrame, rule: str = "sgd") -> pd.DataFrame:
     """The rows of SGD at the escape, or of another rule, with the flow's of the same initial weights (``_flow``)."""
     same = [name for name in NETWORK if name not in ("rule", "h", "ends")]
-    flow = at_drop(descents(events))[[*same, "s", "residual"]]
-    return at_drop(descents(events, rule=rule)).merge(flow, on=same, suffixes=("", "_flow"))
+    flow = escaped(events)[[*same, "s", "residual"]]
+    return escaped(events, rule=rule).merge(flow, on=same, suffixes=("", "_flow"))
 
 
 def growth(events: pd.DataFrame) -> pd.DataFrame:
@@ -63,8 +57,7 @@ def growth(events: pd.DataFrame) -> pd.DataFrame:
 
     Along an escape direction of speed s*, d log |theta| / d s = s* L^(1 - L/2) in units of s (corrected).
     """
-    rows = small(descents(events))
-    start, end = (at_drop(rows, event)[[*NETWORK, "s", "norm", "speed"]] for event in (ALIGNED, ESCAPE))
+    start, end = (small(escaped(events, event=event))[[*NETWORK, "s", "norm", "speed"]] for event in (ALIGNED, ESCAPE))
     both = start.merge(end, on=NETWORK, suffixes=("", "_end"))
     rate = both["speed"] * both["L"] ** (1 - both["L"] / 2)
     predicted = np.log(both["norm_end"] / both["norm"]) / rate
@@ -98,7 +91,7 @@ def taken_over_predicted(tables: Tables) -> list[Found]:
 
 def delay_over_predicted(tables: Tables) -> list[Found]:
     """s by which ten times smaller weights leave later, over log(10) / (s* L^(1 - L/2)), a case a depth."""
-    rows = small(at_drop(descents(tables[EVENTS])))
+    rows = small(escaped(tables[EVENTS]))
     rows = rows.assign(decade=np.log10(rows["std"]).round(2))
     smaller = rows.assign(decade=(rows["decade"] + 1).round(2))
     by = ["dataset", "L", "seed", "decade"]
@@ -108,41 +101,33 @@ def delay_over_predicted(tables: Tables) -> list[Found]:
     return by_network(found, "ratio", "std").means() or ["needs small initial scales that are ten times each other"]
 
 
-def _sgd_over_flow(tables: Tables, value: str) -> Cases:
-    rows = beside_flow(tables[EVENTS])
-    return by_network(rows.assign(ratio=rows[value] / rows[f"{value}_flow"]), "ratio", "std")
-
-
 def sgd_over_flow(tables: Tables) -> list[Found]:
     """s at which SGD has dropped the loss by 1 % over that of the flow from the same initial weights."""
-    return _sgd_over_flow(tables, "s").means() or [NO_SGD]
-
-
-def residual_of_sgd(tables: Tables) -> list[Found]:
-    return by_network(small(at_drop(descents(tables[EVENTS], rule="sgd"))), "residual", "std").means() or [NO_SGD]
+    rows = beside_flow(tables[EVENTS])
+    return by_network(rows.assign(ratio=rows["s"] / rows["s_flow"]), "ratio", "std").means() or NO_SGD
 
 
 def over_printed_run(tables: Tables) -> list[Found]:
-    rows = at_drop(descents(tables[EVENTS]))
+    rows = escaped(tables[EVENTS])
     rows = rows[(rows["L"] == 6) & (rows["width"] >= WIDTH)]
     found = by_network(rows.assign(ratio=rows["s"] / RATE / STEPS), "ratio", "std").means()
     return found or [f"needs networks of depth 6 and width {WIDTH}"]
 
 
-LACKS, NO_SGD = "needs networks from small weights", "needs runs of SGD"
+LACKS = "needs networks from small weights"
+NO_SGD: list[Found] = ["needs runs of SGD"]
+_claim = partial(Claim, owner="ours", origin="ours", tables=(EVENTS,))
 CLAIMS = (
-    Claim(
+    _claim(
         id="saddle-time-growth",
         statement="Once aligned, the norm grows as Proposition 2.2 (corrected) says",
         quantity="s predicted for the way from a drop of 0.01 % to 1 % over s taken, mean over networks",
         bound=between(0.9, 1.1),
         owner="derived",
-        origin="ours",
         reason="1 along an escape direction of the localized loss; a tenth is left for the full loss.",
-        tables=(EVENTS,),
         measure=taken_over_predicted,
     ),
-    Claim(
+    _claim(
         id="saddle-time-scale",
         statement="The direction's way does not depend on the initial scale, which only delays the norm",
         quantity="delay by ten times smaller weights over log 10 / (s* L^(1-L/2)), s* the speed, mean over networks",
@@ -151,41 +136,35 @@ CLAIMS = (
         origin="derived",
         reason="The paper says that the direction is reached after the same s, and the norm there is proportional to "
         "that of the initial weights (Section 2.2).",
-        tables=(EVENTS,),
         measure=delay_over_predicted,
     ),
-    Claim(
+    _claim(
         id="saddle-time-sgd",
         statement="SGD at the paper's rate leaves when gradient flow does",
         quantity="s at a drop of 1 % by SGD over that by the flow from the same initial weights, mean over networks",
         bound=between(0.9, 1.1),
-        owner="ours",
-        origin="ours",
         reason="The paper's theory is of gradient flow, its run of SGD; a tenth is what a reader would overlook.",
-        tables=(EVENTS,),
         measure=sgd_over_flow,
     ),
-    Claim(
+    _claim(
         id="saddle-time-sgd-direction",
         statement="SGD at the paper's rate, too, leaves along an escape direction",
         quantity="|∇L0(ρ) + s ρ| / (s √L) of networks from small weights at a drop of 1 %, mean over networks",
         bound=below(0.1),
         owner="paper",
-        origin="ours",
         reason="As for gradient flow; what is more is what batches of 32 and steps of finite length add.",
-        tables=(EVENTS,),
-        measure=residual_of_sgd,
+        measure=lambda tables: (
+            by_network(small(escaped(tables[EVENTS], rule="sgd")), "residual", "std").means() or NO_SGD
+        ),
     ),
-    Claim(
+    _claim(
         id="saddle-time-printed",
         statement="The paper's printed run ends before its network leaves the origin",
         quantity="steps at its rate until the loss has dropped by 1 %, forecast by the flow at its size, over those "
         "of it",
         bound=above(1),
-        owner="ours",
         origin="paper",
         reason="It prints 1000 epochs of batches of 32 of 60,000 images at a rate of 10 / |θ|⁴, and shows two escapes.",
-        tables=(EVENTS,),
         measure=over_printed_run,
     ),
 )

@@ -1,13 +1,11 @@
 """Settings of the paper's experiments, every key under ``saddle_escape`` of a study; free of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from symlab.settings import Amount, Distinct, NotNegative, Positive, ProperFraction, Several
+from symlab.settings import Amount, Listed, NotNegative, Positive, ProperFraction, Several
 from symlab.study.experiment import Point, PointSettings
 
 STILL_BELOW = 1e-2
@@ -20,9 +18,7 @@ def _with_kinks_on_the_grid(values: list[int]) -> list[int]:
     return values
 
 
-Corners = Annotated[Distinct[int], Field(min_length=1), AfterValidator(_with_kinks_on_the_grid)]
-Sizes = Annotated[Distinct[Positive], Field(min_length=1)]
-Depths = Annotated[Distinct[Several], Field(min_length=1)]
+Corners = Annotated[Listed[int], AfterValidator(_with_kinks_on_the_grid)]
 
 
 class Polygons(PointSettings):
@@ -34,8 +30,8 @@ class Polygons(PointSettings):
     by: ClassVar = {"N": "N", "L": "L", "width": "widths"}
     counts: ClassVar = {"starts a width": "runs"}
     N: Corners = Field([8], description="Corners of the polygon; 8 is the paper's circle.")
-    L: Depths = Field([3], description="Depths of the networks.")
-    widths: Sizes = Field([1, 2, 4, 8, 16, 32, 64], description="Neurons of every hidden layer.")
+    L: Listed[Several] = Field([3], description="Depths of the networks.")
+    widths: Listed[Positive] = Field([1, 2, 4, 8, 16, 32, 64], description="Neurons of every hidden layer.")
     runs: Several = Field(200, description="Random starts of each point.")
     steps: Annotated[int, Field(ge=100)] = Field(
         2500, description="Steps of projected gradient descent; doubled where more than 5 % of the runs still move."
@@ -69,26 +65,23 @@ class Descents(PointSettings):
 
     revision: ClassVar = 1
     by: ClassVar = {"L": "L", "std": "std", "activation": "activation", "rule": "rule", "h": "h", "seed": "seeds"}
-    L: Depths = Field([3, 4, 6], description="Depths of the networks.")
+    L: Listed[Several] = Field([3, 4, 6], description="Depths of the networks.")
     width: Positive = Field(32, description="Neurons of every hidden layer.")
-    std: Distinct[Amount] = Field(
-        [1e-2, 1e-3, 1e-4], min_length=1, description="Standard deviations of the initial weights."
+    std: Listed[Amount] = Field([1e-2, 1e-3, 1e-4], description="Standard deviations of the initial weights.")
+    activation: Listed[Literal["relu", "identity"]] = Field(
+        ["relu"], description="identity: a linear network, as a control."
     )
-    activation: Distinct[Literal["relu", "identity"]] = Field(
-        ["relu"], min_length=1, description="identity: a linear network, as a control."
-    )
-    rule: Distinct[Literal["flow", "sgd", "gd"]] = Field(
+    rule: Listed[Literal["flow", "sgd", "gd"]] = Field(
         ["flow"],
-        min_length=1,
         description="Steps along the flow, or at a rate of lr over |theta|^(L-2): of batches (sgd), all samples (gd).",
     )
-    h: Distinct[ProperFraction] = Field([0.03], min_length=1, description="flow: a step as a share of |theta|.")
+    h: Listed[ProperFraction] = Field([0.03], description="flow: a step as a share of |theta|.")
     seeds: Positive = Field(5, description="Networks of each point.")
     heun: bool = Field(True, description="flow: steps of two gradients; false: of one.")
     rate: NotNegative = Field(0.05, description="flow: the rate below which no step is shortened.")
     lr: Amount = Field(10.0, description="sgd, gd: rate at |theta| = 1.")
     batch_size: Positive = Field(32, description="sgd: samples of each step.")
-    drops: Annotated[Distinct[ProperFraction], Field(min_length=1)] = Field(
+    drops: Listed[ProperFraction] = Field(
         [1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1],
         description="Drops of the loss, as shares of log k, at which weights are measured; a run ends at the last.",
     )
@@ -109,7 +102,7 @@ class DataSpeeds(PointSettings):
 
     by: ClassVar = {"L": "L", "width": "width"}
     counts: ClassVar = {"starts on the sphere a depth": "runs"}
-    L: Depths = Field([3, 4, 5, 6], description="Depths of the networks; one neuron at depth 2 comes besides.")
+    L: Listed[Several] = Field([3, 4, 5, 6], description="Depths of the networks; one neuron at depth 2 comes besides.")
     width: Positive = Field(8, description="Neurons of every hidden layer.")
     runs: Several = Field(10, description="Random starts at each depth.")
     steps: Annotated[int, Field(ge=100)] = Field(1500, description="Steps of projected gradient descent.")
