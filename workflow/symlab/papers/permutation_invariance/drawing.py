@@ -1,7 +1,5 @@
 """What the room's figures share: mean barriers with standard errors on a logarithmic axis, looks, marks, notes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Fig. 1 and Theorem 5: the overlap P of the types of two students drawn uniformly from the minima, against width."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
@@ -9,9 +7,8 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import WIDTH, key_of, mark_widths, width_marks
-from symlab.plotting.style import PAGE, Color, Look, Style, palette
-from symlab.plotting.types import Axes, Figure, LineStyleType
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import PAGE, Axes, Color, Figure, LineStyleType, Look, Style, palette
+from symlab.study.card import Drawing
 from symlab.study.cases import cases_of
 from symlab.study.claim import Bound, Claim, Found, Tables, exact_value
 from symlab.study.facets import draw_rows, facets, labelled
@@ -76,9 +73,9 @@ FIGURES = (
         "type in the other student. The solid line is the exact expectation T(m, M); circles are means over draws, at "
         "some of the widths.",
         against_width,
-        Sentence("The overlap is smallest at a width of {places} M.", {"places": at("permutation-1-minimum-at-2M")}),
-        "The paper draws means of 10,000 draws alone; the exact curve, the bound of Theorem 5a and the two limits at "
-        "fixed m/M are added.",
+        seen="The overlap is smallest at a width of {minimum-at-2M} M.",
+        differs="The paper draws means of 10,000 draws alone; the exact curve, the bound of Theorem 5a and the two "
+        "limits at fixed m/M are added.",
     ),
 )
 

@@ -1,7 +1,5 @@
 """Figs. 2 and 10: barriers between students against their width, above the first teacher and above each."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -12,9 +10,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, students
-from symlab.plotting.settings import Style
-from symlab.plotting.style import line_entry
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Style, line_entry
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Bound, Claim, Found, Tables, above, at_most, between, slope
 from symlab.study.curves import Curve, neighbours
@@ -227,7 +223,7 @@ EVEN = (
     "Trained students share the teacher's neurons out more evenly than chance does (permutation-2-even), and the rows "
     "of a type are nearly equal, so little is left unmatched"
 )
-_claim = partial(Claim, owner="paper", tables=(TABLE,), also=("permutation-10",))
+_claim = partial(Claim, owner="paper", origin="pilot", tables=(TABLE,), also=("permutation-10",))
 _peak_claim = partial(
     _claim,
     quantity="width of the largest mean matched barrier over m ≥ M, in units of M",
@@ -238,7 +234,6 @@ CLAIMS = (
         id="permutation-2-peak-at-2M",
         statement="After matching, the barrier is largest between students about twice as wide as the teacher (m = 2M)",
         bound=students.in_units_of_M(1.75, 2.25, "between 1.75 and 2.25"),
-        origin="pilot",
         reason="The paper: 'the barrier after permutation increases first and reaches its maximum when m = 2M'. A "
         "quarter of M is left on either side, so that 1.5M, where a pilot had put the peak of trained students, does "
         "not pass for it.",
@@ -250,7 +245,6 @@ CLAIMS = (
         statement="After its peak the matched barrier of random minima (uniform samples) decays",
         quantity="mean matched barrier at the largest width as a fraction of the peak",
         bound=at_most(0.75),
-        origin="pilot",
         reason="The paper: 'after that it decreases to 0 as m increases to infinity', without a number; a quarter "
         "less at 4M or more was chosen when a pilot had 0.27 at m = 36 for M = 6 and 0.52 at m = 48 for M = 12.",
         measure=partial(left_of_peak, samples=True, from_ratio=4),
@@ -260,7 +254,6 @@ CLAIMS = (
         statement="Matching lowers the barrier by far at every width above M",
         quantity="smallest ratio of direct to matched mean barrier over the widths",
         bound=Bound("at least 31.6 (1.5 decades)", low=10**1.5),
-        origin="pilot",
         reason="The paper: 'the barrier significantly decreases after the optimal permutation'; its logarithmic axis "
         "shows matched curves far below direct ones. 1.5 decades were chosen when a pilot of uniform samples had 1.65 "
         "to 1.92 at m = 2M for M = 4 to 16.",
@@ -322,7 +315,6 @@ CLAIMS = (
         "of samples, at the width nearest 2M",
         bound=at_most(0.5),
         owner="ours",
-        origin="pilot",
         reason="It is why their matched barrier peaks before 2M and is lower than that of samples. Half was "
         "chosen when a pilot had 0.2 to 0.3 against 0.84 for M = 6.",
         tables=(RUNS,),
@@ -341,7 +333,6 @@ CLAIMS = (
         statement="With a wider teacher, matched barriers of wide trained students are far below those of samples",
         quantity="ratio of the mean matched barriers at the largest width, for every M but the smallest",
         bound=at_most(0.5),
-        origin="pilot",
         reason="The paper: 'when M is larger, barrier of permuted SGD solutions is way more lower', without a number; "
         "half was chosen when a pilot had 0.12 at m = 30 for M = 12.",
         measure=partial(trained_over_samples, from_ratio=2.5, last=True, narrowest=False),

@@ -1,7 +1,5 @@
 """Fig. 3: the matched barrier as a fraction of the direct one for uniform samples, against relative width."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -9,9 +7,8 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, students
-from symlab.plotting.style import COLUMN, Style, wrap_sentences
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import COLUMN, Figure, Style, wrap_sentences
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.curves import Curve, neighbours
 from symlab.study.facets import assign_looks, facets, labelled
@@ -49,7 +46,7 @@ FIGURES = (
         "the students in units of the teacher's, m/M, a line for each M. The input dimension cancels. As the direct "
         "barrier falls with m, the ratio peaks a little to the right of the matched barrier itself.",
         ratio_against_relative_width,
-        Sentence("The ratio is largest at a width of {places} M.", {"places": at("permutation-3-peak")}),
+        seen="The ratio is largest at a width of {peak} M.",
     ),
 )
 

@@ -1,15 +1,12 @@
 """Fig. 4: the matched barrier of trained students narrower and wider than their teacher, a double descent."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, students
 from symlab.papers.permutation_invariance.fig_02_widths import left_of_peak
-from symlab.plotting.settings import Style
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import Figure, Style
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most
 from symlab.study.curves import Curve
 from symlab.study.tables import need
@@ -41,12 +38,9 @@ FIGURES = (
         "rounding. From M on, pairs with a run that diverged or ended with a loss above 1e-5 are not drawn, below M "
         "only diverged ones.",
         below_and_above,
-        Sentence(
-            "At the last width below M, {below:%} of the highest barrier below it is left; at the largest width, "
-            "{above:%} of the peak above M.",
-            {"below": at("permutation-4-below-M"), "above": at("permutation-4-second-descent")},
-        ),
-        "The paper gives neither M nor d, and shows one matching.",
+        seen="At the last width below M, {below-M:%} of the highest barrier below it is left; at the largest width, "
+        "{second-descent:%} of the peak above M.",
+        differs="The paper gives neither M nor d, and shows one matching.",
     ),
 )
 

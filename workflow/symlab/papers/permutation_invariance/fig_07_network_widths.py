@@ -1,7 +1,5 @@
 """Fig. 7: barriers of MLPs on MNIST against their width, with the networks as they are and permuted."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
@@ -9,9 +7,8 @@ import pandas as pd
 from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import method_looks, width_axis
 from symlab.papers.permutation_invariance.students import measure_each, over
-from symlab.plotting.style import ERROR_ALPHA, Look, Style
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import ERROR_ALPHA, Axes, Figure, Look, Style
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least
 from symlab.study.curves import Curve
 from symlab.study.facets import facets
@@ -51,11 +48,8 @@ FIGURES = (
         "direct and with the neurons of one permuted to match the other's. Lines are means over pairs, bands run from "
         "the 10th to the 90th percentile.",
         barrier_against_width,
-        Sentence(
-            "Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
-            {"peak": at("permutation-7-peak")},
-        ),
-        "The paper writes of 10,000 epochs, which are read as steps here, and does not say how it matches.",
+        seen="Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
+        differs="The paper writes of 10,000 epochs, which are read as steps here, and does not say how it matches.",
     ),
 )
 

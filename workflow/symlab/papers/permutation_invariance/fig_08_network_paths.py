@@ -1,7 +1,5 @@
 """Fig. 8: loss along the path between MLPs on MNIST, at three widths: the ends and the peak of the barrier."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
@@ -9,10 +7,9 @@ import pandas as pd
 from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import method_looks, path_panel
 from symlab.papers.permutation_invariance.students import measure_each, over
-from symlab.plotting.settings import Style
-from symlab.plotting.types import Figure
+from symlab.plotting.style import Figure, Style
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.curves import Curve, curves
 from symlab.study.facets import draw_grid
@@ -43,8 +40,8 @@ FIGURES = (
         "width, 25 (where the paper has its peak), and the largest. Lines are means over pairs, bands one standard "
         "deviation.",
         paths_at_three_widths,
-        Sentence("At the largest width matching leaves {left:%} of the barrier.", {"left": at("permutation-8-wide")}),
-        "The paper writes of 10,000 epochs, which are read as steps here.",
+        seen="At the largest width matching leaves {wide:%} of the barrier.",
+        differs="The paper writes of 10,000 epochs, which are read as steps here.",
     ),
 )
 

@@ -1,7 +1,5 @@
 """Fig. 9: which of the global minima gradient descent finds, as uniform samples would."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
@@ -11,9 +9,8 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance.drawing import key_of
 from symlab.papers.permutation_invariance.students import keep, name_students, trained
-from symlab.plotting.style import ERROR_ALPHA, Color, Look, Style, line_entry, palette
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import ERROR_ALPHA, Axes, Color, Figure, Look, Style, line_entry, palette
+from symlab.study.card import Drawing
 from symlab.study.cases import cases_of
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, labelled
@@ -43,7 +40,8 @@ def doubled_types_and_entries(tables: Tables, style: Style) -> Figure:
             by_type, "type", "runs",
             labelled("type (teacher neuron) with most rows", "number of runs", xticks=list(by_type["type"]),
                      title=f"$M$ = {M}, $d$ = {d}, $m$ = {m}; {len(counted)} of {len(runs)} runs"),
-            _draw_bars, more=partial(_draw_equal, len(counted), M, color),
+            lambda axis, rows, x, y, look, label: axis.bar(rows[x], rows[y], width=0.7, color=look.color, label=label),
+            more=partial(_draw_equal, len(counted), M, color),
         ),
         Panel(
             entries, "rank", "mean",
@@ -58,10 +56,6 @@ def doubled_types_and_entries(tables: Tables, style: Style) -> Figure:
     return draw_grid(
         [grid], looks, sharex=False, sharey=False, height=2.6, entries=[entry], note="b: mean ± std over runs"
     )
-
-
-def _draw_bars(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
-    axis.bar(rows[x], rows[y], width=0.7, color=look.color, label=label)
 
 
 def _draw_equal(n: int, M: int, color: Color, axis: Axes) -> None:
@@ -100,12 +94,10 @@ FIGURES = (
         "weights of two scales; dashed the expectation for the uniform distribution on the simplex, (1/m)·(1/k + … + "
         "1/m) at rank k. Runs that were not kept, or in which no single type has most rows, are left out of a.",
         doubled_types_and_entries,
-        Sentence(
-            "The p value of equal shares of types is {p}; sorted entries are {distance} standard errors from a uniform "
-            "point's.",
-            {"p": at("permutation-9-doubled-types"), "distance": at("permutation-9-column")},
-        ),
-        "In b the paper shows one run, and does not say from which initial weights; its appendix B.1 has 1/(md).",
+        seen="The p value of equal shares of types is {doubled-types}; sorted entries are {column} standard errors "
+        "from a uniform point's.",
+        differs="In b the paper shows one run, and does not say from which initial weights; its appendix B.1 has "
+        "1/(md).",
     ),
 )
 

@@ -1,7 +1,6 @@
 """Fig. 11: barriers between students by the dimension d of their inputs."""
 
-from __future__ import annotations
-
+import operator
 from collections.abc import Callable
 from functools import partial
 
@@ -9,10 +8,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.permutation_invariance import drawing, students
-from symlab.plotting.settings import Style
-from symlab.plotting.style import line_entry
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import Axes, Figure, Style, line_entry
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, below, between, slope
 from symlab.study.curves import Curve
 from symlab.study.facets import Panel, labelled
@@ -68,26 +65,16 @@ FIGURES = (
         "through the factor 1/d alone, the slope of the grey line. Pairs with a run that diverged or ended with a loss "
         "above 1e-5 are not drawn.",
         by_dimension,
-        Sentence(
-            "Barriers of trained students fall with d to the power of {slopes}.", {"slopes": at("permutation-11-fall")}
-        ),
+        seen="Barriers of trained students fall with d to the power of {fall}.",
     ),
 )
 
 
-def fall_with_d(tables: Tables) -> list[Found]:
-    return _slopes(students.trained(students.barriers(tables[TABLE])), lambda means: means["barrier"])
-
-
-def change_of_gap(tables: Tables) -> list[Found]:
-    rows = students.trained(students.barriers(tables[TABLE]))
-    return _slopes(rows[rows["matching"] != "direct"], lambda means: 10.0 ** students.decades(means))
-
-
-def _slopes(rows: pd.DataFrame, quantity: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
+def slopes(
+    tables: Tables, pairs: Callable[[pd.DataFrame], pd.DataFrame], quantity: Callable[[pd.DataFrame], pd.Series]
+) -> list[Found]:
     """The slope in d of a quantity of the mean barriers over the widths above M that all dimensions have."""
-    key = ["source", "M", "matching"]
-    rows = rows[rows["m"] > rows["M"]]
+    key, rows = ["source", "M", "matching"], students.trained(pairs(tables[TABLE])).query("m > M")
     dimensions = rows.groupby(key)["d"].transform("nunique")
     rows = rows[(rows.groupby([*key, "m"])["d"].transform("nunique") == dimensions) & (dimensions >= 3)]
 
@@ -112,7 +99,7 @@ CLAIMS = (
         bound=below(0),
         origin="paper",
         reason="'The barrier is decreasing when d is going up.' That of samples is proportional to 1/d by its formula.",
-        measure=fall_with_d,
+        measure=partial(slopes, pairs=students.barriers, quantity=operator.itemgetter("barrier")),
     ),
     _claim(
         id="permutation-11-gap",
@@ -122,6 +109,6 @@ CLAIMS = (
         origin="ours",
         reason="'The gap remains almost the same': a change by a tenth of a decade, which is a quarter, at ten times "
         "the dimension is read as almost none. That of samples does not depend on d by its formula.",
-        measure=change_of_gap,
+        measure=partial(slopes, pairs=students.matched, quantity=lambda means: 10.0 ** students.decades(means)),
     ),
 )

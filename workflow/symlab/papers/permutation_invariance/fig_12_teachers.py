@@ -1,7 +1,5 @@
 """Fig. 12: barriers between students by the width M of their teacher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
@@ -9,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.permutation_invariance import drawing, students
-from symlab.plotting.settings import Style
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import Figure, Style
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.curves import Curve
 from symlab.study.tables import need, need_several
@@ -36,11 +33,8 @@ FIGURES = (
         "and matched by type and rank (Algorithm 1) or by linear assignment. Pairs with a run that diverged or ended "
         "with a loss above 1e-5 are not drawn.",
         by_teacher_width,
-        Sentence(
-            "From one M to the next, barriers at m = 2M grow at least by a factor of {growth}.",
-            {"growth": at("permutation-12-growth")},
-        ),
-        "The paper's axis is m, and its caption says d where it means M.",
+        seen="From one M to the next, barriers at m = 2M grow at least by a factor of {growth}.",
+        differs="The paper's axis is m, and its caption says d where it means M.",
     ),
 )
 
@@ -67,8 +61,7 @@ def growth_of_gap(tables: Tables) -> list[Found]:
         detail = ", ".join(f"M = {M:g}: {gap:.3g}" for M, gap in students.decades(curve.means).items())
         return curve.measure(smallest_rise, detail)
 
-    rows = students.barriers(tables[TABLE])
-    return _at_2M(rows[rows["matching"] != students.DIRECT], measure)
+    return _at_2M(students.matched(tables[TABLE]), measure)
 
 
 def _at_2M(rows: pd.DataFrame, measure: Callable[[Curve], Found]) -> list[Found]:

@@ -1,31 +1,22 @@
 """Fig. 13: the matched barrier of trained students against the learning rate, at one width."""
 
-from __future__ import annotations
-
-import math
 from collections.abc import Callable
 from functools import partial
 
 import pandas as pd
 
 from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.rate_threshold import (
-    BELOW,
-    CONVERGED,
-    LACKING,
-    SETTING,
-    THRESHOLD,
-    select_setting,
-)
+from symlab.papers.permutation_invariance.fig_06_learning_rates import BELOW, LACKING, SETTING, THRESHOLD, of_setting
 from symlab.papers.permutation_invariance.students import matched, measure_barriers, over, trained
-from symlab.plotting.settings import Style
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Claim, Found, Tables, at_least, at_most
+from symlab.plotting.style import Figure, Style
+from symlab.study.card import Drawing
+from symlab.study.claim import Claim, Found, Tables, at_least, at_most, rank_correlation
 from symlab.study.curves import Curve
 from symlab.study.tables import need, need_several
 
 TABLE = "learning_rates_barriers.csv"
+CONVERGED = 0.3
+"""Below this rate a fixed number of steps leaves a loss that raises the barrier."""
 
 
 def barrier_against_learning_rate(tables: Tables, style: Style) -> Figure:
@@ -45,22 +36,19 @@ FIGURES = (
         "marks are barriers of 0 up to rounding. Pairs with a run that diverged or ended with a loss above 1e-5 are "
         "not drawn: those of the largest rates diverge, those of the smallest have yet to converge.",
         barrier_against_learning_rate,
-        Sentence(
-            "At the largest learning rate {left:%} of the barrier below the threshold is left.",
-            {"left": at("permutation-13-collapse")},
-        ),
-        "The paper shows one matching, and does not say for which M, d and m.",
+        seen="At the largest learning rate {collapse:%} of the barrier below the threshold is left.",
+        differs="The paper shows one matching, and does not say for which M, d and m.",
     ),
 )
 
 
 def barrier_past_threshold(tables: Tables) -> list[Found]:
-    rows = _rows(tables)
+    rows = of_setting(matched(tables[TABLE]))
     lacking = f"{LACKING} at two learning rates from {CONVERGED} to {BELOW} and one beyond {THRESHOLD}"
     last = rows["lr"].max()
     if not last > THRESHOLD:
         return [lacking]
-    every = (select_setting(tables[TABLE])["lr"] == last).sum()
+    every = (of_setting(tables[TABLE])["lr"] == last).sum()
 
     def measure(curve: Curve) -> Found:
         barrier = curve.means["barrier"]
@@ -72,39 +60,26 @@ def barrier_past_threshold(tables: Tables) -> list[Found]:
             lambda means: over(means["barrier"].iloc[-1], means["barrier"].iloc[:-1].mean()), f"{detail}; {kept}"
         )
 
-    return _measure_matchings(rows[_converged(rows) | (rows["lr"] == last)], measure, lacking)
+    chosen = rows["lr"].between(CONVERGED, BELOW) | (rows["lr"] == last)
+    return _measure_matchings(rows[chosen], measure, lacking)
 
 
 def rank_below_threshold(tables: Tables) -> list[Found]:
-    rows, lacking = _rows(tables), f"{LACKING} at four learning rates from {CONVERGED} to {BELOW}"
+    rows = of_setting(matched(tables[TABLE]))
+    lacking = f"{LACKING} at four learning rates from {CONVERGED} to {BELOW}"
 
     def measure(curve: Curve) -> Found:
         barrier = curve.means["barrier"]
         if len(barrier) < 4:
             return lacking
         detail = f"{barrier.iloc[0]:.2e} at {barrier.index[0]:g}, {barrier.iloc[-1]:.2e} at {barrier.index[-1]:g}"
-        return curve.measure(lambda means: _rank_correlation(means["barrier"]), detail)
+        return curve.measure(lambda means: rank_correlation(means["barrier"], means.index), detail)
 
-    return _measure_matchings(rows[_converged(rows)], measure, lacking)
-
-
-def _rows(tables: Tables) -> pd.DataFrame:
-    return select_setting(matched(tables[TABLE]))
+    return _measure_matchings(rows[rows["lr"].between(CONVERGED, BELOW)], measure, lacking)
 
 
 def _measure_matchings(rows: pd.DataFrame, measure: Callable[[Curve], Found], lacking: str) -> list[Found]:
     return measure_barriers(rows, measure, lacking, "lr", ["matching"], "{matching}")
-
-
-def _rank_correlation(curve: pd.Series) -> float:
-    """Spearman correlation of the barriers with their learning rates."""
-    # Equal barriers have no correlation with anything.
-    ranks = pd.DataFrame({"barrier": curve, "lr": curve.index}).rank()
-    return float(ranks["barrier"].corr(ranks["lr"])) if curve.nunique() > 1 else math.nan
-
-
-def _converged(rows: pd.DataFrame) -> pd.Series:
-    return rows["lr"].between(CONVERGED, BELOW)
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))

@@ -1,7 +1,5 @@
 """Fig. 14: the width at which the matched barrier of deep networks peaks, against their depth."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
@@ -10,10 +8,9 @@ from symlab.errors import UserError
 from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import width_axis
 from symlab.papers.permutation_invariance.students import measure_each
-from symlab.plotting.style import MARKERS, Look, Style, mark_entry, palette
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import MARKERS, Axes, Figure, Look, Style, mark_entry, palette
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most
 from symlab.study.curves import Curve
 from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
@@ -77,11 +74,9 @@ FIGURES = (
         "deviation over pairs; neurons are matched by the first method the study lists. Hollow marks: the largest "
         "barrier is at the smallest or largest width trained, so there is no peak.",
         peak_against_depth,
-        Sentence(
-            "The widths of the largest barrier over the depths are {steps} steps of the grid of widths apart.",
-            {"steps": at("permutation-14-depth")},
-        ),
-        "Exploratory: few widths, depths and pairs at short training, so a peak is known to the next width at best.",
+        seen="The widths of the largest barrier over the depths are {depth} steps of the grid of widths apart.",
+        differs="Exploratory: few widths, depths and pairs at short training, so a peak is known to the next width at "
+        "best.",
     ),
 )
 

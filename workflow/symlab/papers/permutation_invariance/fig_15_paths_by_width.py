@@ -1,14 +1,11 @@
 """Fig. 15: loss along the path between convolutional networks on CIFAR-10, by width."""
 
-from __future__ import annotations
-
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import method_looks, path_panel, wrap
-from symlab.plotting.settings import Style
-from symlab.plotting.types import Figure
+from symlab.plotting.style import Figure, Style
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables, above
 from symlab.study.facets import draw_grid
 from symlab.study.tables import need, where
@@ -39,12 +36,9 @@ FIGURES = (
         "convolutional networks the width multiplier): λ = 0 is the first network, λ = 1 the second, as it is (direct) "
         "or with its neurons permuted to match the first. Lines are means over pairs, bands one standard deviation.",
         paths_by_width,
-        Sentence(
-            "Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
-            {"peak": at("permutation-15-peak")},
-        ),
-        "Exploratory and no faithful rerun: the paper leaves the architecture, the widths and the training of its "
-        "network of depth 16 open, and those here are smaller.",
+        seen="Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
+        differs="Exploratory and no faithful rerun: the paper leaves the architecture, the widths and the training of "
+        "its network of depth 16 open, and those here are smaller.",
     ),
 )
 

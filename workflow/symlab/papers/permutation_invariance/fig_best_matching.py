@@ -1,15 +1,12 @@
 """Beside Algorithm 1: the barrier that the best of all permutations leaves, where all can be tried."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
 from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.students import MATCHINGS, matched
-from symlab.plotting.settings import Style
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import Figure, Style
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, without_phrases
 from symlab.study.tables import need
@@ -31,11 +28,8 @@ FIGURES = (
         "neurons matched by Algorithm 1, by linear assignment, and by that of all m! permutations which leaves the "
         "lowest barrier.",
         against_width,
-        Sentence(
-            "The barrier after Algorithm 1 is {excess} times the lowest.",
-            {"excess": at("permutation-best-algorithm-1")},
-        ),
-        "The paper calls Algorithm 1 the best permutation, and has no such figure.",
+        seen="The barrier after Algorithm 1 is {algorithm-1} times the lowest.",
+        differs="The paper calls Algorithm 1 the best permutation, and has no such figure.",
     ),
 )
 

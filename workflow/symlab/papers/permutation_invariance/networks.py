@@ -1,7 +1,5 @@
 """Which rows of barriers.csv and curves.csv the figures and claims on deep networks are about (Figs. 7, 8, 14, 15)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

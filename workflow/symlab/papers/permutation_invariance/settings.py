@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from symlab.papers.permutation_invariance.student_points import Point as Student
 from symlab.papers.permutation_invariance.student_points import Size, expand_points, expand_sizes
-from symlab.settings import Amount, Distinct, Positive
+from symlab.settings import Amount, Listed, Positive
 from symlab.study.experiment import Point, PointSettings
 
 Value = TypeVar("Value")
@@ -29,13 +29,9 @@ def _rising(values: list[float]) -> list[float]:
     return values
 
 
-Sizes = Annotated[
-    Distinct[Positive], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Positive | list[Positive])
-]
+Sizes = Annotated[Listed[Positive], BeforeValidator(_listed, json_schema_input_type=Positive | list[Positive])]
 """A whole number from 1 on, or a list of such."""
-Amounts = Annotated[
-    Distinct[Amount], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Amount | list[Amount])
-]
+Amounts = Annotated[Listed[Amount], BeforeValidator(_listed, json_schema_input_type=Amount | list[Amount])]
 """A number above 0, or a list of such."""
 
 

@@ -6,8 +6,6 @@ of the inputs. Pairs are of consecutive seeds and have no student in common, so 
 where these are measured alone. Many thresholds were set after a pilot in NumPy: their reasons say what it had shown.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
