@@ -5,22 +5,24 @@ import pandas as pd
 import pytest
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.variants import (
-    add_labels,
+from symlab.papers.neuron_identifiability.masks import (
     any_of,
     apart_from_fractions,
-    by_variant,
-    compared_variants,
     every_row,
-    name_variant,
-    names_of,
     of_scheme,
     sigma_mlp,
+    smallest_sigma,
+    w_asymmetric,
+)
+from symlab.papers.neuron_identifiability.variants import (
+    add_labels,
+    by_variant,
+    compared_variants,
+    name_variant,
+    names_of,
     sigma_regimes,
     sigma_sweep,
-    smallest_sigma,
     variants_of,
-    w_asymmetric,
 )
 
 COMMON = {"study": "digits", "dataset": "digits", "fixed_fraction": np.nan, "k": np.nan, "norm": "layernorm"}

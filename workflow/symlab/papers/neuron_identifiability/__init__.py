@@ -4,20 +4,11 @@ Each threshold of its claims turns a sentence, a figure or a theorem of the pape
 says how it follows from the paper, and its origin whether it was set before any run or after one had been seen.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.measures import Measure, Table
+from symlab.papers.neuron_identifiability import settings
 from symlab.papers.neuron_identifiability.found import FOUND, HEADING, HEADLINE, SCALE, TERMS, THUMBNAIL
-from symlab.papers.neuron_identifiability.settings import (
-    CentreGaps,
-    CoherenceStudents,
-    Hardness,
-    NeuronPlaces,
-    Ridge,
-    Theory,
-)
 from symlab.settings import Settings
 from symlab.study.card import Figure, Paper
 from symlab.study.experiment import Experiment
@@ -25,8 +16,8 @@ from symlab.study.experiment import Experiment
 _ROOM = "symlab.papers.neuron_identifiability"
 
 
-def _figure(number: str, file: str, *tables: str) -> Figure:
-    return Figure(f"identifiability-{number}", f"{_ROOM}.{file}", tables)
+def _figures(numbers: str, file: str, *tables: str) -> list[Figure]:
+    return [Figure(f"identifiability-{number}", f"{_ROOM}.{file}", tables) for number in numbers.split()]
 
 
 def _measure(name: str, key: str, settings: type[Settings], function: str, *tables: str, **more: Any) -> Measure:
@@ -47,40 +38,34 @@ NEURON_IDENTIFIABILITY = Paper(
     link="https://arxiv.org/abs/2606.04754",
     # What has no figure number in the paper comes last: theorems first, then the estimators of swap costs.
     figures=(
-        _figure("neurons", "fig_neurons", "neuron_places.parquet"),
-        _figure("thesis", "fig_thesis", "barriers.csv"),
-        _figure("2", "fig_02_identifiability", "neurons.csv"),
-        _figure("3a", "fig_03_objectives", "matching.csv"),
-        _figure("3b", "fig_03_objectives", "matching.csv"),
-        _figure("3c", "fig_03_objectives", "matching.csv"),
-        _figure("4", "fig_04_paths", "curves.csv"),
-        _figure("4b", "fig_04_paths", "curves.csv"),
-        _figure("5", "fig_05_swap_maps", "swap_costs.parquet"),
-        _figure("6", "fig_06_coherence", "coherence_barriers.csv"),
-        _figure("7", "fig_07_training", "matching.csv"),
-        _figure("8", "fig_08_layers", "matching.csv"),
-        _figure("9", "fig_08_layers", "matching.csv"),
-        _figure("10", "fig_10_fractions", "matching.csv"),
-        _figure("11", "fig_11_centre_gaps", "centre_gaps.csv"),
-        _figure("12", "fig_12_swap_boxes", "swap_costs.parquet"),
-        _figure("13", "fig_13_boxes_by_k", "swap_costs.parquet"),
-        _figure("15", "fig_05_swap_maps", "ridge_swap_costs.parquet"),
-        _figure("16", "fig_16_layer_maps", "swap_costs.parquet"),
-        _figure("20", "fig_20_transformers", "curves.csv"),
-        _figure("21", "fig_21_subspaces", "subspaces.csv"),
-        _figure("thm4.4", "fig_thm4_4_gram", "gram_deviation.csv"),
-        _figure("thm4.5", "fig_thm4_5_sensitivity", "sensitivity.csv"),
-        _figure("thm4.7", "fig_thm4_5_sensitivity", "sensitivity.csv"),
-        _figure("thm4.6", "fig_thm4_6_widths", "swap_costs.parquet"),
-        _figure("thm4.8", "fig_thm4_8_gaps", "network_gaps.csv"),
-        _figure("sec6", "fig_sec6_drops", "barriers.csv"),
-        _figure("fractions", "fig_sec6_drops", "barriers.csv"),
-        _figure("sec4.5", "fig_sec4_5_trade_off", "trade_off.csv"),
-        _figure("thm5.1", "fig_thm5_1_chords", "chord_deviation.csv"),
-        _figure("thmC.10", "fig_thmC_10_hardness", "hardness.csv"),
-        _figure("E.6", "fig_app_e_tail", "tail_energy.csv"),
-        _figure("prop5.2", "fig_prop5_2_barriers", "loss_bounds.csv"),
-        _figure("ridge", "fig_ridge", "estimators.csv"),
+        *_figures("neurons", "fig_neurons", "neuron_places.parquet"),
+        *_figures("thesis", "fig_thesis", "barriers.csv"),
+        *_figures("2", "fig_02_identifiability", "neurons.csv"),
+        *_figures("3a 3b 3c", "fig_03_objectives", "matching.csv"),
+        *_figures("4 4b", "fig_04_paths", "curves.csv"),
+        *_figures("5", "fig_05_swap_maps", "swap_costs.parquet"),
+        *_figures("6", "fig_06_coherence", "coherence_barriers.csv"),
+        *_figures("7", "fig_07_training", "matching.csv"),
+        *_figures("8 9", "fig_08_layers", "matching.csv"),
+        *_figures("10", "fig_10_fractions", "matching.csv"),
+        *_figures("11", "fig_11_centre_gaps", "centre_gaps.csv"),
+        *_figures("12", "fig_12_swap_boxes", "swap_costs.parquet"),
+        *_figures("13", "fig_13_boxes_by_k", "swap_costs.parquet"),
+        *_figures("15", "fig_05_swap_maps", "ridge_swap_costs.parquet"),
+        *_figures("16", "fig_16_layer_maps", "swap_costs.parquet"),
+        *_figures("20", "fig_20_transformers", "curves.csv"),
+        *_figures("21", "fig_21_subspaces", "subspaces.csv"),
+        *_figures("thm4.4", "fig_thm4_4_gram", "gram_deviation.csv"),
+        *_figures("thm4.5 thm4.7", "fig_thm4_5_sensitivity", "sensitivity.csv"),
+        *_figures("thm4.6", "fig_thm4_6_widths", "swap_costs.parquet"),
+        *_figures("thm4.8", "fig_thm4_8_gaps", "network_gaps.csv"),
+        *_figures("sec6 fractions", "fig_sec6_drops", "barriers.csv"),
+        *_figures("sec4.5", "fig_sec4_5_trade_off", "trade_off.csv"),
+        *_figures("thm5.1", "fig_thm5_1_chords", "chord_deviation.csv"),
+        *_figures("thmC.10", "fig_thmC_10_hardness", "hardness.csv"),
+        *_figures("E.6", "fig_app_e_tail", "tail_energy.csv"),
+        *_figures("prop5.2", "fig_prop5_2_barriers", "loss_bounds.csv"),
+        *_figures("ridge", "fig_ridge", "estimators.csv"),
     ),
     found=FOUND,
     terms=TERMS,
@@ -90,23 +75,29 @@ NEURON_IDENTIFIABILITY = Paper(
     largest="mnist_paper",
     thumbnail=THUMBNAIL,
     measures=(
-        _measure("theory", "theory", Theory, "theory:measure_theorems", *_OF_THEOREMS),
-        _measure("chords", "theory", Theory, "chords:measure_chords", "chord_deviation.csv"),
-        _measure("ridge", "ridge", Ridge, "ridge_costs:measure_ridge_costs", RIDGE, minutes=240),
-        _measure("places", "neuron_places", NeuronPlaces, "neuron_places:measure_places", PLACES, needs=_OF_NEURONS),
+        _measure("theory", "theory", settings.Theory, "theory:measure_theorems", *_OF_THEOREMS),
+        _measure("chords", "theory", settings.Theory, "chords:measure_chords", "chord_deviation.csv"),
+        _measure("ridge", "ridge", settings.Ridge, "ridge_costs:measure_ridge_costs", RIDGE, minutes=240),
+        _measure(
+            "places", "neuron_places", settings.NeuronPlaces, "neuron_places:measure_places", PLACES, needs=_OF_NEURONS
+        ),
     ),
     experiments=(
         Experiment(
             "coherence",
-            CoherenceStudents,
+            settings.CoherenceStudents,
             f"{_ROOM}.coherence:train_coherence_students",
             ("coherence_barriers.csv",),
             f"{_ROOM}.coherence_barriers:tabulate_barriers",
         ),
         Experiment(
-            "centre_gaps", CentreGaps, f"{_ROOM}.centre_gaps:draw_centre_gaps", ("centre_gaps.csv",), datasets=True
+            "centre_gaps",
+            settings.CentreGaps,
+            f"{_ROOM}.centre_gaps:draw_centre_gaps",
+            ("centre_gaps.csv",),
+            datasets=True,
         ),
-        Experiment("hardness", Hardness, f"{_ROOM}.hardness:draw_features", ("hardness.csv",)),
+        Experiment("hardness", settings.Hardness, f"{_ROOM}.hardness:draw_features", ("hardness.csv",)),
     ),
     tables=(
         Table("trade_off.csv", f"{_ROOM}.trade_off:tabulate_trade_off", ("matching.csv", "history.csv")),

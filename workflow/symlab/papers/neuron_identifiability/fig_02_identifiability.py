@@ -1,17 +1,15 @@
 """Fig. 2: what neurons can compute and what two runs learned, on a plane of the inputs; a drawing in the paper."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.looks import name_axes
-from symlab.papers.neuron_identifiability.variants import standard, telling_variants, w_asymmetric
-from symlab.plotting.style import Style, legend, line_entry, mark_entry, palette, panels
-from symlab.plotting.types import Axes, Figure
+from symlab.papers.neuron_identifiability.masks import STANDARD, w_asymmetric
+from symlab.papers.neuron_identifiability.variants import telling_variants
+from symlab.plotting.style import Axes, Figure, Style, line_entry, mark_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
+from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, where
 
 DRAWN = 8
@@ -19,10 +17,6 @@ DRAWN = 8
 
 
 def functions_on_a_plane(tables: Tables, style: Style) -> Figure:
-    """Fig. 2: v_i + M_i w for |w| <= c as ellipses, a_i of run A and of run B, a panel a kind of networks.
-
-    One neuron has a colour. Panels share their scale.
-    """
     kinds = _kinds(tables)
     if not kinds:
         raise UserError(
@@ -34,14 +28,12 @@ def functions_on_a_plane(tables: Tables, style: Style) -> Figure:
         float(np.abs(_points(rows[rows["neuron"] < DRAWN], name)).max()) for _, rows in kinds for name in "av"
     )
     color = palette(style)[3]
-    figure, axes = panels(1, len(kinds), 0.6 + 2.1 * len(kinds), 3.6)
-    for axis, (name, rows) in zip(axes[0], kinds, strict=True):
+
+    def draw(axis: Axes, rows: pd.DataFrame) -> None:
         for number, (_, of_neuron) in reversed(list(enumerate(list(rows.groupby("neuron"))[:DRAWN]))):
             _draw_neuron(axis, of_neuron, radius, (0.72, 0.72, 0.72) if number else color)
-        axis.set_title(name)
         axis.locator_params(nbins=3)
-        axis.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
-    name_axes(axes, "1st direction", "2nd direction")
+
     entries = [
         line_entry("one neuron", color=color),
         line_entry(f"{DRAWN - 1} others", color="0.72"),
@@ -50,8 +42,12 @@ def functions_on_a_plane(tables: Tables, style: Style) -> Figure:
         mark_entry("learned in run A", "o"),
         mark_entry("in run B", "^"),
     ]
-    legend(figure, entries, "layer 1 of two networks with the same masks, on the plane of the inputs")
-    return figure
+    return facets(
+        pd.concat(rows.assign(kind=name) for name, rows in kinds), "", "", {}, column="kind", more=draw, height=2.7,
+        axes=labelled("1st direction", "2nd direction", aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach)),
+        width=0.6 + 2.1 * len(kinds), entries=entries,
+        note="layer 1 of two networks with the same masks, on the plane of the inputs",
+    )  # fmt: skip
 
 
 def _kinds(tables: Tables) -> list[tuple[str, pd.DataFrame]]:
@@ -62,7 +58,7 @@ def _kinds(tables: Tables) -> list[tuple[str, pd.DataFrame]]:
     kinds = []
     masked = w_asymmetric(variants)
     columns = {
-        "no symmetry broken": standard(variants),
+        "no symmetry broken": STANDARD(variants),
         "masks alone": masked & (variants["sigma_F"] == 0),
         "masks and fixed weights": masked & (variants["sigma_F"] >= 1),
     }

@@ -1,19 +1,16 @@
 """Figs. 3a to 3c: matching objectives against sigma_F and over training, averaged over layers."""
 
-from __future__ import annotations
-
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma
 from symlab.papers.neuron_identifiability.rows import average_layers
 from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Tables
 from symlab.study.tables import last_epoch, need
 
 
-def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
+def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
     rows = average_layers(last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))).assign(row="")
     n = rows["dataset"].nunique()
     options = {"column": "dataset", "draw": draw_over_sigma, "width": max(plot.COLUMN, 2.3 * n), "height": 1.7}
@@ -21,19 +18,17 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     return objectives.draw_objectives(rows, "sigma_F", objectives.SIGMA_F, style, "row", title=title, **options)
 
 
-def against_epoch(tables: Tables, style: plot.Style) -> Figure:
+def against_epoch(tables: Tables, style: plot.Style) -> plot.Figure:
     matching = objectives.need_epochs(tables)
     sweep, scales = sigma_regimes(matching)
     rows = average_layers(label_rows(matching, sweep[sweep["sigma_F"].isin(scales)]))
     return objectives.draw_objectives(rows, "epoch", "epoch", style, column="label", width=5.2, height=1.7)
 
 
-def _seen(figure: str) -> Sentence:
-    return Sentence(
-        "On the way from random permutations to the optimal one, by objective, the identity comes {masks:%} at σ_F = 0 "
-        "and {fixed:%} at large σ_F.",
-        {"masks": at(f"identifiability-{figure}-unbroken"), "fixed": at(f"identifiability-{figure}-identifiable")},
-    )
+SEEN = (
+    "On the way from random permutations to the optimal one, by objective, the identity comes {unbroken:%} at σ_F = 0 "
+    "and {identifiable:%} at large σ_F."
+)
 
 
 FIGURES = (
@@ -45,7 +40,7 @@ Matching objective of W-asymmetric networks after the last epoch against the sca
 `{{study}}`. {objectives.DEFINITION} Values are averaged over hidden layers.
 """,
         against_sigma_F,
-        _seen("3a"),
+        SEEN,
         objectives.BROKEN_AXIS,
     ),
     Drawing(
@@ -57,7 +52,7 @@ Matching objective of W-asymmetric ResNets after the last epoch against the scal
 and the insides of blocks alike.
 """,
         against_sigma_F,
-        _seen("3b"),
+        SEEN,
         objectives.BROKEN_AXIS,
     ),
     Drawing(

@@ -1,32 +1,13 @@
 """Fig. 4: train accuracy on the straight line between two networks, unaligned and aligned."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability import masks
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.rows import one_path
-from symlab.papers.neuron_identifiability.variants import (
-    RESIDUAL,
-    SPARSE,
-    STANDARD,
-    SYRE,
-    SYRE_FROM_1,
-    W_0,
-    W_FROM_1,
-    W_FROM_2,
-    Mask,
-    W,
-    any_of,
-    by_variant,
-    every_row,
-    label_rows,
-    sigma_mlp,
-    telling_variants,
-)
+from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, telling_variants
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases
@@ -38,7 +19,7 @@ UNDER_TRAINED = 60
 """Below this train accuracy in percent, a figure notes that its networks are under-trained."""
 
 
-def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> Figure:
+def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> plot.Figure:
     """Train accuracy in percent along lambda: a panel for unaligned paths (False), one for aligned (True), as titled.
 
     A row a data set. Aligned paths are those of the first method.
@@ -110,12 +91,12 @@ the second, in panel d with its neurons permuted to match the first. A line that
 )
 
 
-def drops(tables: Tables, which: Mask, aligned: bool, column: str = "drop_max_pp") -> Cases:
+def drops(tables: Tables, which: masks.Mask, aligned: bool, column: str = "drop_max_pp") -> Cases:
     """Drop of train accuracy between the networks of each pair, in percentage points."""
     return by_variant(one_path(tables["barriers.csv"], "train", aligned), column, which)
 
 
-def over_chance(tables: Tables, which: Mask = every_row, aligned: bool = False) -> Cases:
+def over_chance(tables: Tables, which: masks.Mask = masks.every_row, aligned: bool = False) -> Cases:
     """What the two networks of each pair have over chance on train data, in percentage points."""
     curves = one_path(tables["curves.csv"], "train", aligned)
     guessed = chance(tables["curves.csv"])
@@ -124,29 +105,29 @@ def over_chance(tables: Tables, which: Mask = every_row, aligned: bool = False) 
     return by_variant(ends.assign(over=over), "over", which)
 
 
-def accuracy_drop(tables: Tables, which: Mask, aligned: bool) -> list[Found]:
+def accuracy_drop(tables: Tables, which: masks.Mask, aligned: bool) -> list[Found]:
     """Largest drop of train accuracy in percentage points, mean over pairs."""
     return drops(tables, which, aligned).means()
 
 
-def share_lost(tables: Tables, which: Mask, aligned: bool, column: str = "drop_max_pp") -> list[Found]:
+def share_lost(tables: Tables, which: masks.Mask, aligned: bool, column: str = "drop_max_pp") -> list[Found]:
     """Drop of train accuracy as a share of what the pair's networks have over chance, mean over pairs."""
     return (drops(tables, which, aligned, column) / over_chance(tables, which, aligned)).means()
 
 
-def drop_over_baseline(tables: Tables, which: Mask, baseline: Mask) -> list[Found]:
+def drop_over_baseline(tables: Tables, which: masks.Mask, baseline: masks.Mask) -> list[Found]:
     """Largest unaligned drop as a fraction of the baseline's; of several on the data set, of the smallest."""
     return drops(tables, which, False).ratios(drops(tables, baseline, False).extreme(lambda drop: -drop, "dataset"))
 
 
-def drop_left_by_alignment(tables: Tables, which: Mask) -> list[Found]:
+def drop_left_by_alignment(tables: Tables, which: masks.Mask) -> list[Found]:
     """Largest drop on the aligned path as a fraction of that on the unaligned one, of the same pairs."""
     return drops(tables, which, True).paired_ratios(drops(tables, which, False))
 
 
-def left_beside_standard(tables: Tables, which: Mask) -> list[Found]:
+def left_beside_standard(tables: Tables, which: masks.Mask) -> list[Found]:
     """The fraction of the barrier that alignment leaves, less that of standard networks."""
-    standard = drop_left_by_alignment(tables, STANDARD)[:1]
+    standard = drop_left_by_alignment(tables, masks.STANDARD)[:1]
     return [
         minus(each, other, f"{each.value:.3g} ({each.detail}); standard: {other.value:.3g} ({other.detail})")
         for each in without_phrases(drop_left_by_alignment(tables, which))
@@ -164,7 +145,7 @@ ALIKE_CLAIM = partial(
     owner="paper",
     origin="pilot",
     tables=("barriers.csv",),
-    measure=partial(left_beside_standard, which=W_0),
+    measure=partial(left_beside_standard, which=masks.W_0),
 )
 DROP_CLAIM = partial(
     Claim,
@@ -181,14 +162,22 @@ SHARE_CLAIM = partial(
     owner="paper",
     tables=("barriers.csv", "curves.csv"),
 )
-FIG_4 = (
+ALIGNED_CLAIM = partial(
+    Claim,
+    quantity="largest drop of train accuracy as a fraction of the unaligned one",
+    owner="paper",
+    origin="ours",
+    tables=("barriers.csv",),
+    also=("identifiability-4b",),
+)
+CLAIMS = (
     DROP_CLAIM(
         id="identifiability-4a-barrier",
         statement="Unaligned, two standard networks or two with σ_F = 0 cannot be averaged",
         bound=at_least(10, "pp"),
         reason="The paper calls these barriers high; ten percentage points are far more than networks of one kind "
         "differ by. A sketch on digits had been seen.",
-        measure=partial(accuracy_drop, which=any_of(STANDARD, W_0), aligned=False),
+        measure=partial(accuracy_drop, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),
     DROP_CLAIM(
         id="identifiability-4a-connected",
@@ -196,7 +185,7 @@ FIG_4 = (
         bound=at_most(3, "pp"),
         reason="The paper says unaligned connectivity is achieved for large σ_F; connected is read as less than a "
         "third of a high barrier. A sketch on digits had been seen.",
-        measure=partial(accuracy_drop, which=any_of(W_FROM_1, SYRE_FROM_1), aligned=False),
+        measure=partial(accuracy_drop, which=masks.any_of(masks.W_FROM_1, masks.SYRE_FROM_1), aligned=False),
     ),
     DROP_CLAIM(
         id="identifiability-4c-aligned",
@@ -204,7 +193,7 @@ FIG_4 = (
         bound=at_most(3, "pp"),
         reason="The paper says that all models, which are of these three kinds, have reasonably low barriers once "
         "aligned; the same few points as for the identifiable ones. A sketch on digits had been seen.",
-        measure=partial(accuracy_drop, which=any_of(STANDARD, W, SYRE), aligned=True),
+        measure=partial(accuracy_drop, which=masks.any_of(masks.STANDARD, masks.W, masks.SYRE), aligned=True),
     ),
     DROP_CLAIM(
         id="identifiability-4c-sigma",
@@ -213,7 +202,7 @@ FIG_4 = (
         owner="ours",
         reason="The paper does not say so: its Fig. 4 has no σ-MLPs, whose neurons it finds as little identifiable as "
         "random ones (Fig. 7). The same few points as for the other kinds.",
-        measure=partial(accuracy_drop, which=sigma_mlp, aligned=True),
+        measure=partial(accuracy_drop, which=masks.sigma_mlp, aligned=True),
         why={
             "": "The fixed matrix C of the nonlinearity x * sigmoid(Cx) belongs to the numbering of the neurons: "
             "permuting them permutes C as well, and the two networks on the line then differ in it."
@@ -225,7 +214,7 @@ FIG_4 = (
         bound=at_least(10, "pp"),
         reason="Table 1's other schemes have no fixed part that tells neurons apart: F is 0, or I, which stays as it "
         "is when all layers are renumbered alike. What counts as high for the paper's networks does here.",
-        measure=partial(accuracy_drop, which=any_of(SPARSE, RESIDUAL), aligned=False),
+        measure=partial(accuracy_drop, which=masks.any_of(masks.SPARSE, masks.RESIDUAL), aligned=False),
     ),
     OTHERS_CLAIM(
         id="identifiability-4c-others",
@@ -233,7 +222,7 @@ FIG_4 = (
         bound=at_most(3, "pp"),
         reason="Effective weights are matched, in which nothing is left of a scheme; the same few points as for the "
         "paper's networks.",
-        measure=partial(accuracy_drop, which=any_of(SPARSE, RESIDUAL), aligned=True),
+        measure=partial(accuracy_drop, which=masks.any_of(masks.SPARSE, masks.RESIDUAL), aligned=True),
     ),
     ALIKE_CLAIM(
         id="identifiability-4c-alike",
@@ -243,16 +232,6 @@ FIG_4 = (
         "similarly well; similar is read as within a tenth of the barrier.",
         also=("identifiability-4",),
     ),
-)
-ALIGNED_CLAIM = partial(
-    Claim,
-    quantity="largest drop of train accuracy as a fraction of the unaligned one",
-    owner="paper",
-    origin="ours",
-    tables=("barriers.csv",),
-    also=("identifiability-4b",),
-)
-FIG_4_RESNETS = (
     SHARE_CLAIM(
         id="identifiability-4b-barrier",
         statement="Unaligned, two standard ResNets or two with σ_F = 0 cannot be averaged",
@@ -260,7 +239,7 @@ FIG_4_RESNETS = (
         origin="pilot",
         reason="The paper calls these barriers high; a third is three times what counts as low in Fig. 4d. For large "
         "σ_F the paper claims connectivity only to some degree, so no bound is set there.",
-        measure=partial(share_lost, which=any_of(STANDARD, W_0), aligned=False),
+        measure=partial(share_lost, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),
     Claim(
         id="identifiability-4b-lowered",
@@ -273,7 +252,7 @@ FIG_4_RESNETS = (
         reason="The paper says unaligned connectivity is achieved to some degree; without a size stated, that is read "
         "as at least half of the standard barrier being gone.",
         tables=("barriers.csv",),
-        measure=partial(drop_over_baseline, which=W_FROM_2, baseline=STANDARD),
+        measure=partial(drop_over_baseline, which=masks.W_FROM_2, baseline=masks.STANDARD),
     ),
     SHARE_CLAIM(
         id="identifiability-4d-aligned",
@@ -281,7 +260,9 @@ FIG_4_RESNETS = (
         bound=at_most(LOW),
         origin="derived",
         reason=f"The paper calls the aligned barriers reasonably low: {TRAINED}.",
-        measure=partial(share_lost, which=any_of(STANDARD, W_0, W_FROM_2, SYRE), aligned=True),
+        measure=partial(
+            share_lost, which=masks.any_of(masks.STANDARD, masks.W_0, masks.W_FROM_2, masks.SYRE), aligned=True
+        ),
         also=("identifiability-4b",),
         why={"": "Of under-trained networks (the figure says how far they are), a few points are a large part."},
     ),
@@ -298,7 +279,7 @@ FIG_4_RESNETS = (
         bound=at_most(0.5),
         reason="The paper says alignment reduces both barriers similarly well, from high to reasonably low; half is "
         "the least that high and low differ by.",
-        measure=partial(drop_left_by_alignment, which=any_of(STANDARD, W_0)),
+        measure=partial(drop_left_by_alignment, which=masks.any_of(masks.STANDARD, masks.W_0)),
     ),
     ALIGNED_CLAIM(
         id="identifiability-4d-syre",
@@ -306,7 +287,6 @@ FIG_4_RESNETS = (
         bound=below(1),
         reason="The paper finds, to its surprise, that alignment reduces this barrier; no size is stated, so only the "
         "order is asked for.",
-        measure=partial(drop_left_by_alignment, which=SYRE),
+        measure=partial(drop_left_by_alignment, which=masks.SYRE),
     ),
 )
-CLAIMS = (*FIG_4, *FIG_4_RESNETS)

@@ -1,17 +1,15 @@
 """Figs. 5 (the data of 14) and 15: swap costs on Gaussian mixtures by intrinsic dimension k and sigma_F."""
 
-from __future__ import annotations
-
 import operator
 from functools import partial
 from itertools import pairwise
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
+from symlab.papers.neuron_identifiability.masks import W_0, W_1, every_row
 from symlab.papers.neuron_identifiability.rows import one_path
-from symlab.papers.neuron_identifiability.variants import W_0, W_1, by_variant, every_row, sigma_regimes
-from symlab.plotting.style import Style
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.papers.neuron_identifiability.variants import by_variant, sigma_regimes
+from symlab.plotting.style import Figure, Style
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most, minus, without_phrases, worst_of_each
 from symlab.study.tables import need
 
@@ -30,18 +28,10 @@ def maps_by_k(tables: Tables, style: Style, estimator: str) -> Figure:
     return swap_panels.draw_maps(maps, style, f"each map: layer 1 of one network{beta}")
 
 
-def _seen(figure: str) -> Sentence:
-    """The near-zero swaps without fixed weights, and the cheap ones with them."""
-    return Sentence(
-        "At σ_F = 0 {near:%} of the swaps cost less than a tenth of the median at σ_F = 1; there the share of swaps "
-        "below a tenth of their own median falls by {fall:%} from k = 2 to 32, to {left:%}.",
-        {
-            name: at(f"{figure}-{claim}")
-            for name, claim in (("near", "near-zero"), ("fall", "cheap-swaps"), ("left", "diagonal"))
-        },
-    )
-
-
+SEEN = (
+    "At σ_F = 0 {near-zero:%} of the swaps cost less than a tenth of the median at σ_F = 1; there the share of swaps "
+    "below a tenth of their own median falls by {cheap-swaps:%} from k = 2 to 32, to {diagonal:%}."
+)
 CAPTION = """\
 Cost Δ of swapping each two neurons of the first layer of one W-asymmetric network, study `{study}`: a row for each σ_F,
 a column for each intrinsic dimension k of the Gaussian mixture. Shown is sign(Δ)·√|Δ|, in units of weight norm: blue
@@ -58,7 +48,7 @@ FIGURES = (
         "Swap costs by k and σ_F (also Fig. 14)",
         CAPTION,
         partial(maps_by_k, estimator=swap_costs.MAHALANOBIS),
-        _seen("identifiability-5"),
+        SEEN,
         DIFFERS,
     ),
     Drawing(
@@ -66,7 +56,7 @@ FIGURES = (
         "Ridge swap costs by k and σ_F",
         CAPTION + "\nCosts are estimated by ridge regression (Definition E.3), at the β above the maps.\n",
         partial(maps_by_k, estimator=swap_costs.RIDGE),
-        _seen("identifiability-15"),
+        SEEN,
         DIFFERS,
     ),
 )
@@ -124,7 +114,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             origin="paper",
             reason="Q3: “for k = 2, many low-cost swaps exist”. Low is read as a tenth of the layer's own median, so "
             "that no scale enters.",
-            measure=measured(swap_costs.cheap_share_fall, which=W_1),
+            measure=measured(swap_costs.cheap_share_fall),
         ),
         claim(
             id=f"{figure}-diagonal",
@@ -134,29 +124,26 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             origin="pilot",
             reason="Q3: “only the diagonal remains at low cost for k = 32”; one pair in a hundred is left for chance. "
             "A sketch had been seen.",
-            measure=measured(swap_costs.cheap_share_at, which=W_1, k=32),
+            measure=measured(lambda costs: swap_costs.cheap_shares(costs).at(k=32).means()),
         ),
     )
 
 
-FIG_5_DROP = Claim(
-    id="identifiability-5-drop",
-    statement="The larger k, the lower the barrier with σ_F = 1, relative to that at σ_F = 0",
-    quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1 over that at σ_F = 0: smaller of its falls from k "
-    "= 2 to 8 and from 8 to 32",
-    bound=above(0),
-    owner="derived",
-    origin="paper",
-    reason="Q3: drops of 46.4, 15.7 and 6.1 points at k = 2, 8, 32 “corroborate” the swap costs. The paper has no "
-    "control; the drop at σ_F = 0, where swaps are free, is what the task alone does.",
-    tables=("barriers.csv",),
-    measure=drop_beside_control,
-    also=("identifiability-14", "identifiability-sec6"),
-)
-
-
 CLAIMS = (
     *claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
-    FIG_5_DROP,
+    Claim(
+        id="identifiability-5-drop",
+        statement="The larger k, the lower the barrier with σ_F = 1, relative to that at σ_F = 0",
+        quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1 over that at σ_F = 0: smaller of its falls "
+        "from k = 2 to 8 and from 8 to 32",
+        bound=above(0),
+        owner="derived",
+        origin="paper",
+        reason="Q3: drops of 46.4, 15.7 and 6.1 points at k = 2, 8, 32 “corroborate” the swap costs. The paper has no "
+        "control; the drop at σ_F = 0, where swaps are free, is what the task alone does.",
+        tables=("barriers.csv",),
+        measure=drop_beside_control,
+        also=("identifiability-14", "identifiability-sec6"),
+    ),
     *claims_by_k("identifiability-15", ", ridge estimate", swap_costs.RIDGE, also=()),
 )

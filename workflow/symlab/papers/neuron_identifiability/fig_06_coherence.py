@@ -1,17 +1,13 @@
 """Fig. 6: the barrier of networks with masks alone against the coherence of their data."""
 
-from __future__ import annotations
-
 from functools import partial
 
-import numpy as np
 import pandas as pd
 
-from symlab.plotting.style import COLUMN, PAGE, Look, Style, line_entry
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
-from symlab.study.cases import Cases, cases
-from symlab.study.claim import Case, Claim, Found, Tables, at_most, below, statistic_of
+from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style, line_entry
+from symlab.study.card import Drawing
+from symlab.study.cases import cases, cases_of
+from symlab.study.claim import Claim, Found, Tables, at_most, below, rank_correlation, statistic_of
 from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need, need_several, where
 
@@ -55,45 +51,29 @@ placing the same two-dimensional data in the input space; ν = 1 is data along t
 the pairs of one mask.
 """,
         barrier_against_nu,
-        Sentence("The barrier at ν = 1 is {ends} of that at ν = 0.1.", {"ends": at("identifiability-6-ends")}),
-        "Points are masks, where the paper shows mean and spread over all pairs.",
+        seen="The barrier at ν = 1 is {ends} of that at ν = 0.1.",
+        differs="Points are masks, where the paper shows mean and spread over all pairs.",
     ),
 )
 
 
-def barriers_of_masks(tables: Tables) -> Cases:
-    """Midpoint test-loss barrier of each mask, mean over its pairs, by embedding and t."""
-    rows = tables["coherence_barriers.csv"]
-    rows = rows.assign(name=rows["embedding"].map(_name))
-    return cases(rows, "barrier_mid", ["embedding", "t"], "mask_seed", lambda key: _name(str(key["embedding"])))
-
-
 def coherent_over_incoherent(tables: Tables) -> list[Found]:
     """Mean midpoint test-loss barrier at nu = 1 as a fraction of that at nu = 0.1, for each embedding that has both."""
-    barriers = barriers_of_masks(tables)
+    rows = tables["coherence_barriers.csv"]
+    barriers = cases(rows, "barrier_mid", ["embedding", "t"], "mask_seed", lambda key: _name(str(key["embedding"])))
     return barriers.at(t=1).ratios(barriers.at(t=10).keyed("embedding"))
 
 
 def barrier_against_coherence(tables: Tables) -> list[Found]:
     """Spearman correlation of the mean midpoint test-loss barrier with nu = 1/t; needs three or more levels of nu."""
     found: list[Found] = []
-    levels: dict[str, list[tuple[float, np.ndarray]]] = {}
-    for each in barriers_of_masks(tables):
-        levels.setdefault(each.case.key["embedding"], []).append((1 / each.case.key["t"], each.array))
-    for embedding, of_levels in levels.items():
-        nu, values = zip(*of_levels, strict=True)
-        if len(nu) < 3:
-            continue
-
-        ranks = pd.Series(nu).rank()
-
-        def correlate(masks: np.ndarray, ranks: pd.Series = ranks) -> float:
-            means = pd.Series(masks.mean(axis=0))
-            # Ranking would pass over a level without a barrier; the claim is about all of them.
-            return float("nan") if means.isna().any() or means.nunique() == 1 else float(means.rank().corr(ranks))
-
-        masks, case = np.transpose(values), Case(_name(embedding), embedding=embedding)
-        found.append(statistic_of(correlate, masks, case=case, detail=f"{len(nu)} levels of ν", unit="masks"))
+    for case, rows in cases_of(tables["coherence_barriers.csv"], ["embedding"], lambda key: _name(key["embedding"])):
+        masks = rows.groupby(["mask_seed", "t"])["barrier_mid"].mean(skipna=False).unstack()
+        nu = 1 / masks.columns.to_numpy()
+        if len(nu) >= 3:
+            correlate = partial(lambda nu, masks: rank_correlation(masks.mean(axis=0), nu), nu)
+            told = f"{len(nu)} levels of ν"
+            found.append(statistic_of(correlate, masks.to_numpy(), case=case, detail=told, unit="masks"))
     return found
 
 

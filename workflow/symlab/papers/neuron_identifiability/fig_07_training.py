@@ -1,26 +1,17 @@
 """Fig. 7: matching objectives over training, by kind of network."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from symlab.papers.neuron_identifiability import objectives
+from symlab.papers.neuron_identifiability.masks import RESIDUAL, SPARSE, SYRE_FROM_1, sigma_mlp
 from symlab.papers.neuron_identifiability.rows import average_layers
-from symlab.papers.neuron_identifiability.variants import (
-    RESIDUAL,
-    SPARSE,
-    SYRE_FROM_1,
-    label_rows,
-    sigma_mlp,
-    telling_variants,
-)
+from symlab.papers.neuron_identifiability.variants import label_rows, telling_variants
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables, at_least, at_most, between
 
 
-def against_epoch(tables: Tables, style: plot.Style) -> Figure:
+def against_epoch(tables: Tables, style: plot.Style) -> plot.Figure:
     matching = objectives.need_epochs(tables)
     variants = telling_variants(matching)
     rows = average_layers(label_rows(matching, variants))
@@ -39,12 +30,9 @@ layers. {objectives.DEFINITION} Of several W-asymmetric and syre networks, those
 σ_F = 0 and the smallest σ_F ≥ 1 are shown.
 """,
         against_epoch,
-        Sentence(
-            "On the way from random permutations to the optimal one the identity comes {apart:%} further with σ_F of 1 "
-            "or more than with σ_F = 0, in the worst layer and epoch.",
-            {"apart": at("identifiability-7-apart")},
-        ),
-        "The paper shows each layer too; the claims are about the worst of them.",
+        seen="On the way from random permutations to the optimal one the identity comes {apart:%} further with σ_F of "
+        "1 or more than with σ_F = 0, in the worst layer and epoch.",
+        differs="The paper shows each layer too; the claims are about the worst of them.",
     ),
 )
 NO_BETTER_CLAIM = partial(
@@ -54,8 +42,8 @@ NO_BETTER_CLAIM = partial(
     origin="ours",
 )
 END_CLAIM = partial(objectives.CLAIM, quantity=f"{objectives.WAY}, in the worst layer")
-AT_THE_END = partial(objectives.at_the_end, value="way", layerwise=True)
-ALL_ALONG = partial(objectives.through_training, value="above", score=abs, layerwise=True)
+AT_THE_END = partial(objectives.at_worst, value="way", layerwise=True)
+ALL_ALONG = partial(objectives.at_worst, value="above", score=abs, layerwise=True, moments=objectives.late)
 CLAIMS: tuple[Claim, ...] = (
     *objectives.claims_against_epoch("identifiability-7", layerwise=True),
     NO_BETTER_CLAIM(

@@ -1,16 +1,13 @@
 """Figs. 8 and 9: matching objectives layer by layer against sigma_F."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks
 from symlab.papers.neuron_identifiability.recording_points import break_text, in_lines, name_point, sort_points
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import last_epoch, need
@@ -19,7 +16,7 @@ NARROWEST = 1.6
 """Least width of a panel in inches, so that the name of its x axis fits."""
 
 
-def layers_against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
+def layers_against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
     rows = last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))
     lines = in_lines(sort_points(rows["point"]))
     columns = max(map(len, lines))
@@ -41,12 +38,10 @@ def layers_against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
     )  # fmt: skip
 
 
-def _seen(figure: str) -> Sentence:
-    return Sentence(
-        "In the worst layer the identity comes {masks:%} of the way from random permutations to the optimal one at "
-        "σ_F = 0, and {fixed:%} at large σ_F.",
-        {"masks": at(f"identifiability-{figure}-unbroken"), "fixed": at(f"identifiability-{figure}-identifiable")},
-    )
+SEEN = (
+    "In the worst layer the identity comes {unbroken:%} of the way from random permutations to the optimal one at "
+    "σ_F = 0, and {identifiable:%} at large σ_F."
+)
 
 
 FIGURES = (
@@ -58,7 +53,7 @@ Matching objective of W-asymmetric networks after the last epoch against the sca
 for each hidden layer, study `{{study}}`. {objectives.DEFINITION}
 """,
         layers_against_sigma_F,
-        _seen("8"),
+        SEEN,
         objectives.BROKEN_AXIS,
     ),
     Drawing(
@@ -70,7 +65,7 @@ for each group of neurons that are permuted together, study `{{study}}`. {object
 is a block group (BG): its residual stream, whose permutation all its blocks share, then the inside of each block.
 """,
         layers_against_sigma_F,
-        _seen("9"),
+        SEEN,
         objectives.BROKEN_AXIS,
     ),
 )

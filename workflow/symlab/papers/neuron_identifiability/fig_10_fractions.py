@@ -1,28 +1,19 @@
 """Fig. 10: matching objectives against the share of fixed weights."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import objectives
+from symlab.papers.neuron_identifiability.masks import Mask, of_scheme, w_asymmetric
 from symlab.papers.neuron_identifiability.recording_points import name_point
-from symlab.papers.neuron_identifiability.variants import (
-    Mask,
-    add_labels,
-    label_rows,
-    of_scheme,
-    variants_of,
-    w_asymmetric,
-)
+from symlab.papers.neuron_identifiability.variants import add_labels, label_rows, variants_of
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Tables, at_least, at_most
 from symlab.study.tables import last_epoch, need, where
 
 
-def layers_against_fraction(tables: Tables, style: plot.Style) -> Figure:
+def layers_against_fraction(tables: Tables, style: plot.Style) -> plot.Figure:
     matching = need(tables, "matching.csv")
     variants = variants_of(matching)
     w = variants[w_asymmetric(variants)]
@@ -52,11 +43,8 @@ for each σ_F, a column for each hidden layer, study `{{study}}`. {objectives.DE
 are zeros: the networks are merely sparse.
 """,
         layers_against_fraction,
-        Sentence(
-            "In the worst layer the identity comes {sparse:%} of the way from random permutations to the optimal one "
-            "at σ_F = 0; at σ_F = 1, {fixed:%}.",
-            {"sparse": at("identifiability-10-sparse"), "fixed": at("identifiability-10-fixed")},
-        ),
+        seen="In the worst layer the identity comes {sparse:%} of the way from random permutations to the optimal one "
+        "at σ_F = 0; at σ_F = 1, {fixed:%}.",
     ),
 )
 
@@ -67,7 +55,7 @@ def _of_fractions(sigma_F: float, least: float) -> Mask:
     return lambda table: chosen(table) & (table["fixed_fraction"] >= least)
 
 
-_at_the_end = partial(objectives.at_the_end, value="way", layerwise=True)
+_at_the_end = partial(objectives.at_worst, value="way", layerwise=True)
 CLAIMS = (
     objectives.CLAIM(
         id="identifiability-10-sparse",

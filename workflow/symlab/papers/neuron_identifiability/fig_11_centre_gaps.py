@@ -1,7 +1,5 @@
 """Fig. 11: how the smallest distance of projected centres shrinks with the layer's width."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
@@ -10,7 +8,6 @@ import pandas as pd
 
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import mean_std
-from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Tables, between, slope, statistic_of
@@ -18,7 +15,7 @@ from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, need_several, where
 
 
-def against_width(tables: Tables, style: plot.Style) -> Figure:
+def against_width(tables: Tables, style: plot.Style) -> plot.Figure:
     gaps = need(tables, "centre_gaps.csv")
     gaps = gaps[gaps["fixed_fraction"] == gaps["fixed_fraction"].max()]
     need_several(gaps, "m", f"{where(gaps)}.centre_gaps.widths")
@@ -37,7 +34,7 @@ def against_width(tables: Tables, style: plot.Style) -> Figure:
     )  # fmt: skip
 
 
-def draw_rates(axis: Axes, gaps: pd.DataFrame, gap: str, exponent: Callable[[float], float]) -> None:
+def draw_rates(axis: plot.Axes, gaps: pd.DataFrame, gap: str, exponent: Callable[[float], float]) -> None:
     """A gap against m for each k, mean ± std over draws, and the predicted power from the smallest width's mean."""
     by_k = gaps.groupby("k")
     for (k, rows), color in zip(by_k, plot.ordered_colors(by_k.ngroups), strict=True):

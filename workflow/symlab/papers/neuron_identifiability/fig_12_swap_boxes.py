@@ -1,27 +1,21 @@
 """Fig. 12: distributions of swap costs by variant."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.looks import box_looks
+from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
 from symlab.papers.neuron_identifiability.rows import consecutive, signed_sqrt
-from symlab.papers.neuron_identifiability.variants import STANDARD, SYRE_1, W_0, W_1, Mask, any_of, label_rows
-from symlab.plotting.style import Style
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.papers.neuron_identifiability.variants import label_rows
+from symlab.plotting.style import Figure, Style
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables, at_least, at_most
 from symlab.study.facets import Panel, draw_grid, labelled
 
 
 def boxes_by_variant(tables: Tables, style: Style) -> Figure:
-    """Distributions over disjoint consecutive pairs of all networks of the paper's variants, a column a layer.
-
-    A row a data set and estimator.
-    """
     costs = swap_panels.split_estimators(tables)
     variants = swap_panels.paper_variants(costs["Mahalanobis"])
     looks = box_looks(variants, style)
@@ -39,18 +33,15 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
         finish = partial(swap_panels.scale_roots, which="x", roots=signed_sqrt(part["swap_cost"]))
         return Panel(part[part["layer"] == layer], "place", "swap_cost", axes, swap_panels.draw_boxes, options, finish)
 
-    lines = {
-        (dataset, name): rows[(rows["dataset"] == dataset) & (rows["estimator"] == name)]
-        for dataset in datasets
-        for name in costs
-    }
-    named = [
-        swap_panels.join_lines(dataset if len(datasets) > 1 else "", name if len(costs) > 1 else "")
+    lines = [(dataset, name) for dataset in datasets for name in costs]
+    grid = [
+        [panel(rows[(rows["dataset"] == dataset) & (rows["estimator"] == name)], layer) for layer in layers]
         for dataset, name in lines
     ]
+    named = [(dataset if len(datasets) > 1 else "", name if len(costs) > 1 else "") for dataset, name in lines]
     return draw_grid(
-        [[panel(part, layer) for layer in layers] for part in lines.values()], looks, sharex="row",
-        height=0.5 + 0.27 * len(looks), rows_named=named,
+        grid, looks, sharex="row", height=0.5 + 0.27 * len(looks),
+        rows_named=[swap_panels.join_lines(*texts) for texts in named],
         note=swap_panels.join_lines(swap_panels.count_networks(rows), swap_panels.BOXES),
     )  # fmt: skip
 
@@ -71,12 +62,9 @@ definition.
 """
         + RIDGE_ROW,
         boxes_by_variant,
-        Sentence(
-            "At σ_F = 1 {positive:%} of the swaps cost something. With weights fixed at 0 (σ_F = 0) the quartiles of "
-            "the costs are at most {around} from 0, in units of the median cost at σ_F = 1.",
-            {"positive": at("identifiability-12-positive"), "around": at("identifiability-12-around-zero")},
-        ),
-        "Costs of all layers share one axis, linear around 0 and logarithmic far from it.",
+        seen="At σ_F = 1 {positive:%} of the swaps cost something. With weights fixed at 0 (σ_F = 0) the quartiles of "
+        "the costs are at most {around-zero} from 0, in units of the median cost at σ_F = 1.",
+        differs="Costs of all layers share one axis, linear around 0 and logarithmic far from it.",
     ),
 )
 
@@ -97,12 +85,7 @@ def _around_zero(name: str, estimate: str, table: str, networks: str, which: Mas
         "and syre 1.",
         tables=(table,),
         measure=swap_costs.measure_costs(
-            swap_costs.relative_by_layer,
-            table,
-            which=which,
-            statistic=swap_costs.middle_half,
-            reference=any_of(W_1, SYRE_1),
-            pairs=consecutive,
+            swap_costs.reach_by_layer, table, which=which, reference=any_of(W_1, SYRE_1), pairs=consecutive
         ),
         why={"": swap_costs.RIDGE_COUNTS_ERRORS} if table == swap_costs.RIDGE else {},
     )
@@ -118,11 +101,7 @@ CLAIMS = (
             reason="The figure's point is positive costs at W 1 and syre 1; one pair in twenty is left for outliers.",
             tables=(table,),
             measure=swap_costs.measure_costs(
-                swap_costs.share_by_layer,
-                table,
-                which=any_of(W_1, SYRE_1),
-                pairs=consecutive,
-                statistic=swap_costs.positive_share,
+                swap_costs.positive_by_layer, table, which=any_of(W_1, SYRE_1), pairs=consecutive
             ),
         )
         for name, estimate, table in swap_costs.ESTIMATORS

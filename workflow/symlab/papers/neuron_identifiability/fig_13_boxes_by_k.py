@@ -1,7 +1,5 @@
 """Fig. 13: distributions of swap costs by intrinsic dimension k and sigma_F."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd
@@ -9,20 +7,16 @@ import pandas as pd
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.fig_12_swap_boxes import RIDGE_ROW
 from symlab.papers.neuron_identifiability.looks import box_looks
+from symlab.papers.neuron_identifiability.masks import W_0, W_1
 from symlab.papers.neuron_identifiability.rows import consecutive, signed_sqrt
-from symlab.papers.neuron_identifiability.variants import W_0, W_1, label_rows, sigma_regimes
-from symlab.plotting.style import COLUMN, PAGE, Style
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
+from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Style
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Tables, above
 from symlab.study.facets import Panel, draw_grid, labelled
 
 
 def boxes_by_k(tables: Tables, style: Style) -> Figure:
-    """Distributions over disjoint consecutive pairs of all networks by k and sigma_F, a column a layer.
-
-    A row an estimator.
-    """
     costs = {name: swap_panels.need_k(table) for name, table in swap_panels.split_estimators(tables).items()}
     sweep, scales = sigma_regimes(costs["Mahalanobis"])
     chosen = sweep[sweep["sigma_F"].isin(scales)]
@@ -64,10 +58,8 @@ norm; a share of infinite costs is written above its box.
 """
         + RIDGE_ROW,
         boxes_by_k,
-        Sentence(
-            "The median cost at σ_F = 1 exceeds that at σ_F = 0 by {sigma}.", {"sigma": at("identifiability-13-sigma")}
-        ),
-        "The axis is linear around 0 and logarithmic far from it.",
+        seen="The median cost at σ_F = 1 exceeds that at σ_F = 0 by {sigma}.",
+        differs="The axis is linear around 0 and logarithmic far from it.",
     ),
 )
 

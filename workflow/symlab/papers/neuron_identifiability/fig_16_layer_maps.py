@@ -1,14 +1,11 @@
 """Figs. 16 to 19: swap costs of each layer of one network: standard, W-asymmetric without and with F, syre."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import swap_panels
 from symlab.papers.neuron_identifiability.rows import BLOCK, first_block
-from symlab.plotting.style import Style
-from symlab.plotting.types import Figure
+from symlab.plotting.style import Figure, Style
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Tables
 from symlab.study.tables import where
@@ -36,14 +33,10 @@ def maps_by_layer(tables: Tables, style: Style) -> Figure:
         kind = variants.loc[variant]
         if kind["scheme"] == "standard" and estimator == "Mahalanobis":
             continue
-        size = min(
-            swap_panels.count_complete(blocks[variant, each, layer])
-            for each in costs
-            if (variant, each, layer) in blocks
-        )
-        row = swap_panels.join_lines(
-            kind["dataset"] if several else "", kind["label"], estimator if len(costs) > 1 else ""
-        )
+        by_each = [blocks[variant, each, layer] for each in costs if (variant, each, layer) in blocks]
+        size = min(map(swap_panels.count_complete, by_each))
+        name = (kind["dataset"] if several else "", kind["label"], estimator if len(costs) > 1 else "")
+        row = swap_panels.join_lines(*name)
         maps.setdefault(estimator, {})[row, f"layer {layer}"] = swap_panels.cost_matrix(rows, size)
     if not maps:
         raise UserError(

@@ -1,15 +1,14 @@
 """Fig. 20: train accuracy on the straight line between two vision transformers."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from functools import partial
 
 from symlab.papers.neuron_identifiability.fig_04_paths import HIGH, LOW, TRAINED, draw_paths, over_chance, share_lost
+from symlab.papers.neuron_identifiability.masks import STANDARD, W_0, W_1, Mask, any_of
 from symlab.papers.neuron_identifiability.rows import one_path
-from symlab.papers.neuron_identifiability.variants import STANDARD, W_0, W_1, Mask, any_of, by_variant
-from symlab.study.card import Drawing, Sentence, at
+from symlab.papers.neuron_identifiability.variants import by_variant
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, at_least, between, worst_of_each
 
@@ -22,10 +21,7 @@ Train accuracy on the straight line between two vision transformers of a pair, u
 first network, λ = 1 the second. A line that sags is a barrier.
 """,
         partial(draw_paths, titles={False: "unaligned"}),
-        Sentence(
-            "At the midpoint {barrier:%} of what the networks have over chance is lost, {remaining:%} with σ_F = 1.",
-            {"barrier": at("identifiability-20-barrier"), "remaining": at("identifiability-20-remaining")},
-        ),
+        seen="At the midpoint {barrier:%} of what the networks have over chance is lost, {remaining:%} with σ_F = 1.",
     ),
 )
 

@@ -1,38 +1,25 @@
 """Fig. 21: coherence of the subspaces that layers read, at the end of training."""
 
-from __future__ import annotations
-
 import operator
 from functools import partial
 
 import pandas as pd
 
+from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
 from symlab.papers.neuron_identifiability.points import dodge, point_looks
 from symlab.papers.neuron_identifiability.recording_points import sort_points
 from symlab.papers.neuron_identifiability.rows import MODEL
-from symlab.papers.neuron_identifiability.variants import (
-    STANDARD,
-    SYRE_1,
-    W_0,
-    W_1,
-    Mask,
-    any_of,
-    by_variant,
-    label_rows,
-    telling_variants,
-)
+from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, telling_variants
 from symlab.plotting import style as plot
-from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import last_epoch, need
 
 
-def nu_by_layer(tables: Tables, style: plot.Style) -> Figure:
-    """nu of each later layer's inputs after the last epoch, by variant, a panel a data set."""
+def nu_by_layer(tables: Tables, style: plot.Style) -> plot.Figure:
     subspaces = last_epoch(need(tables, "subspaces.csv"))
     variants = telling_variants(subspaces)
     looks = point_looks(variants, style)
@@ -41,13 +28,10 @@ def nu_by_layer(tables: Tables, style: plot.Style) -> Figure:
     rows["place"] = rows["point"].map(points.index)
     rows["place"] = dodge(rows, "place", list(looks))
     several = rows["dataset"].nunique() > 1
-
-    def tick(axis: Axes, _: pd.DataFrame) -> None:
-        axis.set_xticks(range(len(points)), [_name(point) for point in points])
-
     return facets(
         rows, "place", "nu", looks, column="dataset", title=str if several else lambda _: "",
-        axes=labelled("layer that reads them", r"coherence $\nu(U)$ of inputs", ylim=(0, 1.02)), more=tick,
+        axes=labelled("layer that reads them", r"coherence $\nu(U)$ of inputs", ylim=(0, 1.02)),
+        more=lambda axis, _: axis.set_xticks(range(len(points)), [*map(_name, points)]),
         options={"band": False}, width=plot.PAGE if several else 1.35 * plot.COLUMN, note=over_pairs(rows),
     )  # fmt: skip
 
@@ -70,13 +54,10 @@ later layer at the end of training, study `{study}`. ν lies between k/d (spread
 neurons). Of several W-asymmetric and syre networks, those with σ_F = 0 and the smallest σ_F ≥ 1 are shown.
 """,
         nu_by_layer,
-        Sentence(
-            "With σ_F = 1 ν exceeds that of standard networks and of those with σ_F = 0 by {excess}.",
-            {"excess": at("identifiability-21-layers")},
-        ),
-        "The paper shows ν over training, and of the network's inputs and outputs too. σ-MLPs are not in its figure. "
-        "Their coherence is high though their neurons are not identifiable (Fig. 7): ν speaks of the data a layer "
-        "reads, not of the layer's symmetries.",
+        seen="With σ_F = 1 ν exceeds that of standard networks and of those with σ_F = 0 by {layers}.",
+        differs="The paper shows ν over training, and of the network's inputs and outputs too. σ-MLPs are not in its "
+        "figure. Their coherence is high though their neurons are not identifiable (Fig. 7): ν speaks of the data a "
+        "layer reads, not of the layer's symmetries.",
     ),
 )
 

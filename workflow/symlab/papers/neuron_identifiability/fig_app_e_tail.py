@@ -1,16 +1,13 @@
 """Appendix E: relaxed costs against their bound by the tail energy (Prop. E.2, Cor. E.6)."""
 
-from __future__ import annotations
-
 import operator
 
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.variants import compared_variants, label_rows
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, worst_of
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Tables
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import need
@@ -18,7 +15,7 @@ from symlab.study.tables import need
 TABLE = "tail_energy.csv"
 
 
-def shares_of_bounds(tables: Tables, style: plot.Style) -> Figure:
+def shares_of_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
     table = need(tables, TABLE)
     variants = compared_variants(table)
     rows = label_rows(table[table["cost_share"].notna()], variants)
@@ -42,12 +39,9 @@ what the energy τ outside of it may add, in proportion to τ / β. The subspace
 what their mean has outside of it. At 1 (dotted) the bound would be attained.
 """,
         shares_of_bounds,
-        Sentence(
-            "At most {share:%} of the bound is used, and {error:%} of that of Proposition E.2.",
-            {"share": at("identifiability-E.6-cost"), "error": at("identifiability-E.6-error")},
-        ),
-        "The paper states the bounds without numbers. Neurons count without bias and nonlinearity here, for which the "
-        "relaxed cost has a closed form.",
+        seen="At most {cost:%} of the bound is used, and {error:%} of that of Proposition E.2.",
+        differs="The paper states the bounds without numbers. Neurons count without bias and nonlinearity here, for "
+        "which the relaxed cost has a closed form.",
     ),
 )
 CLAIMS = (

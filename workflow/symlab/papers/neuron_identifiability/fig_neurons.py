@@ -1,7 +1,5 @@
 """Figure neurons: within one kind of networks, which neurons keep their place, and where the others go."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -9,13 +7,13 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.masks import W_0, Mask, W
 from symlab.papers.neuron_identifiability.rows import describe
-from symlab.papers.neuron_identifiability.variants import W_0, Mask, W, by_variant, label_rows, sigma_sweep
+from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, sigma_sweep
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
-from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, below, between
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, where
@@ -27,7 +25,7 @@ FEW = 0.05
 """Share of a variant's neurons that must keep their place, and that must leave it, for costs to tell them apart."""
 
 
-def kept_by_cost(tables: Tables, style: plot.Style) -> Figure:
+def kept_by_cost(tables: Tables, style: plot.Style) -> plot.Figure:
     table = need(tables, PLACES)
     sweep = sigma_sweep(table)
     rows = label_rows(table, sweep[sweep["sigma_F"] > 0])
@@ -56,12 +54,9 @@ trainings leaves at their own place. If costs did not matter, lines would be lev
 one σ_F, which therefore explains nothing of its slope.
 """,
         kept_by_cost,
-        Sentence(
-            "Of two neurons of a layer, one kept in its place and one not, the first has the costlier cheapest swap in "
-            "{kept:%} of cases (chance: 50 %). A neuron that leaves goes where {partner:%} of its swaps are cheaper.",
-            {"kept": at("identifiability-neurons-kept"), "partner": at("identifiability-neurons-partner")},
-        ),
-        "The paper has no such figure; diagnostics of this kind are its future work.",
+        seen="Of two neurons of a layer, one kept in its place and one not, the first has the costlier cheapest swap "
+        "in {kept:%} of cases (chance: 50 %). A neuron that leaves goes where {partner:%} of its swaps are cheaper.",
+        differs="The paper has no such figure; diagnostics of this kind are its future work.",
     ),
 )
 

@@ -1,7 +1,5 @@
 """Proposition 5.2: loss barriers against their bound by the chord deviation of the outputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,9 +8,8 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, worst_of
 from symlab.plotting.log_axes import floor_of
-from symlab.plotting.style import PAGE, Look, Style, line_entry, palette
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, line_entry, palette
+from symlab.study.card import Drawing
 from symlab.study.claim import Tables, at_most
 from symlab.study.facets import draw_rows, facets, labelled
 from symlab.study.tables import need, one_matching, where
@@ -22,10 +19,6 @@ ROUNDING = at_most(1e-6)
 
 
 def barrier_against_bound(tables: Tables, style: Style) -> Figure:
-    """The gap of a pair's loss at the midpoint against sqrt(2) |xi_f|_L2 there, a panel a split.
-
-    The diagonal is the bound. Pairs whose midpoint is no worse than the line have a strip of their own below.
-    """
     table = one_matching(need(tables, "loss_bounds.csv"))
     rows = table[table["bound_mid"].notna()]
     if rows.empty:
@@ -78,18 +71,10 @@ logarithmic. Titles say how much of its bound a barrier fills at
 most: the bound is loose.
 """,
         barrier_against_bound,
-        Sentence(
-            "The loss exceeds its bound by {excess} in units of it at most (below 0: nowhere).",
-            {"excess": at("identifiability-prop5.2-bound")},
-        ),
-        "The paper has no such figure.",
+        seen="The loss exceeds its bound by {bound} in units of it at most (below 0: nowhere).",
+        differs="The paper has no such figure.",
     ),
 )
-
-
-def excess_over_chord(table: pd.DataFrame) -> pd.Series:
-    """Excess of a path's loss over Prop. 5.2's bound, in units of that or of 1; an infinite bound shows nothing."""
-    return table["excess_max"].where(np.isfinite(table["bound_at_max"]))
 
 
 CLAIMS = (
@@ -102,6 +87,7 @@ CLAIMS = (
         reason="The proposition has no exception, and cross-entropy is √2-Lipschitz; outputs and losses are summed in "
         "single precision, which 1e-6 of the natural unit of the loss leaves room for.",
         tables=("loss_bounds.csv",),
-        measure=worst_of("loss_bounds.csv", excess_over_chord),
+        # An infinite bound shows nothing.
+        measure=worst_of("loss_bounds.csv", lambda rows: rows["excess_max"].where(np.isfinite(rows["bound_at_max"]))),
     ),
 )

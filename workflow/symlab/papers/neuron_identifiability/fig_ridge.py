@@ -1,7 +1,5 @@
 """Figure ridge: how well two estimators of swap costs, Mahalanobis and ridge, agree (Appendices E.2 and G.3)."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import replace
 from functools import partial
@@ -9,31 +7,20 @@ from functools import partial
 import numpy as np
 
 from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
 from symlab.papers.neuron_identifiability.points import say_left_out
 from symlab.papers.neuron_identifiability.rows import MODEL, consecutive
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, costs_by_network, reported, say_beta
-from symlab.papers.neuron_identifiability.variants import (
-    STANDARD,
-    SYRE_1,
-    W_0,
-    W_1,
-    Mask,
-    any_of,
-    by_variant,
-    compared_variants,
-    label_rows,
-)
+from symlab.papers.neuron_identifiability.variants import by_variant, compared_variants, label_rows
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least, without_phrases, worst_of_each
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, need_several, where
 
 
-def rank_correlation(tables: Tables, style: plot.Style) -> Figure:
-    """Spearman correlation of the two estimators' costs of consecutive pairs, which every beta has, against beta."""
+def rank_correlation(tables: Tables, style: plot.Style) -> plot.Figure:
     every = need(tables, "estimators.csv")
     table = every[every["pairs"] == "consecutive"]
     need_several(table, "beta", f"{where(every)}.ridge.beta")
@@ -61,8 +48,8 @@ parameter β, a panel for each layer, study `{study}`. It is taken over the disj
 costs are all alike, as in standard networks, or infinite, there is no rank to compare.
 """,
         rank_correlation,
-        Sentence("At the reported β the rank correlation is {rank}.", {"rank": at("identifiability-ridge-rank")}),
-        "The paper compares the estimators by their distributions (Figs. 12, 13) and maps alone.",
+        seen="At the reported β the rank correlation is {rank}.",
+        differs="The paper compares the estimators by their distributions (Figs. 12, 13) and maps alone.",
     ),
 )
 

@@ -1,7 +1,5 @@
 """Section 4.5: identifiability and accuracy against the scale of the fixed weights."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
@@ -10,12 +8,11 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks, tick_sigma
+from symlab.papers.neuron_identifiability.masks import STANDARD, Mask, W
 from symlab.papers.neuron_identifiability.objectives import BROKEN_AXIS, SIGMA_F, WAY, sweep_rows
-from symlab.papers.neuron_identifiability.variants import STANDARD, Mask, W
 from symlab.plotting import style as plot
-from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import CONFIDENCE, Case, Claim, Found, Measurement, Tables, above
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, where
@@ -26,7 +23,7 @@ ACCURACIES = {
 }
 
 
-def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
+def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
     table = need(tables, "trade_off.csv")
     rows = sweep_rows(table)
     if table["train_accuracy"].isna().all():
@@ -40,7 +37,7 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> Figure:
         part = rows[(rows["dataset"] == dataset) & ((rows["label"] == "identity") == identity)]
         plain = table[STANDARD(table) & (table["dataset"] == dataset)]
 
-        def finish(axis: Axes) -> None:
+        def finish(axis: plot.Axes) -> None:
             tick_sigma(axis, part["sigma_F"])
             if identity:
                 axis.axhline(1, color="0.85", linewidth=0.7, zorder=0)
@@ -71,11 +68,9 @@ the same networks; dotted lines are those of standard networks. Train accuracy i
 the weights still change, so in short runs it may lie below validation accuracy.
 """,
         against_sigma_F,
-        Sentence(
-            "At the largest σ_F validation accuracy is {lost} points below the best of the sweep.",
-            {"lost": at("identifiability-sec4.5-trade-off")},
-        ),
-        f"The paper has no such figure: it posits the trade-off and proves it for random features. {BROKEN_AXIS}",
+        seen="At the largest σ_F validation accuracy is {trade-off} points below the best of the sweep.",
+        differs="The paper has no such figure: it posits the trade-off and proves it for random features. "
+        f"{BROKEN_AXIS}",
     ),
 )
 

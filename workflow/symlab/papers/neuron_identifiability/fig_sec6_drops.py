@@ -1,22 +1,22 @@
 """Section 6, Q3: drops of train accuracy by intrinsic dimension k and by the share of fixed weights."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.masks import of_scheme
 from symlab.papers.neuron_identifiability.rows import one_path
 from symlab.papers.neuron_identifiability.swap_panels import need_k
-from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, of_scheme, sigma_regimes
+from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, sigma_regimes
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
-from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Case, Claim, Found, Tables, below, between, statistic_of
-from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
+from symlab.study.facets import assign_looks, facets, labelled
 from symlab.study.tables import need, where
 
 DROP = "midpoint drop of\ntrain accuracy (points)"
@@ -24,21 +24,19 @@ PAPER_DROPS = {2: 46.4, 8: 15.7, 32: 6.1}
 """What the paper tells of the drops at sigma_F = 1 by k, in percentage points."""
 
 
-def drops_by_k(tables: Tables, style: plot.Style) -> Figure:
+def drops_by_k(tables: Tables, style: plot.Style) -> plot.Figure:
     rows = one_path(need_k(need(tables, "barriers.csv")), "train", aligned=False)
     sweep, scales = sigma_regimes(rows)
     shown = label_rows(rows, sweep[sweep["sigma_F"].isin(scales)])
     ylim = min(0.0, 1.1 * shown["drop_mid_pp"].min()), 1.1 * shown["drop_mid_pp"].max()
-    axes = labelled("intrinsic dimension $k$", DROP, xticks=sorted(shown["k"].unique()), ylim=ylim)
-    return draw_grid(
-        [[Panel(shown, "k", "drop_mid_pp", axes, options={"band": False}, more=lambda axis: axis.set_xscale("log"))]],
-        variant_looks(sweep, style),
-        width=1.3 * plot.COLUMN,
-        note=over_pairs(shown),
-    )
+    return facets(
+        shown, "k", "drop_mid_pp", variant_looks(sweep, style), options={"band": False},
+        axes=labelled("intrinsic dimension $k$", DROP, xticks=sorted(shown["k"].unique()), ylim=ylim),
+        more=lambda axis, _: axis.set_xscale("log"), width=1.3 * plot.COLUMN, note=over_pairs(shown),
+    )  # fmt: skip
 
 
-def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
+def drops_by_fraction(tables: Tables, style: plot.Style) -> plot.Figure:
     rows = swept_fractions(need_k(one_path(need(tables, "barriers.csv"), "train", aligned=False)))
     if rows.empty:
         raise UserError(
@@ -49,22 +47,18 @@ def drops_by_fraction(tables: Tables, style: plot.Style) -> Figure:
     looks = assign_looks(list(dict.fromkeys(rows.sort_values("k")["label"])), style, ordered=True)
     shares = sorted(rows["fixed_fraction"].unique())
 
-    def draw_paper(axis: Axes) -> None:
+    def draw_paper(axis: plot.Axes, _: pd.DataFrame) -> None:
         axis.set_xscale("log", base=2)
         axis.set_xticks(shares, [f"1/{1 / share:.3g}" for share in shares])
         for k in PAPER_DROPS.keys() & set(rows["k"]):
             axis.axhline(PAPER_DROPS[k], color=looks[f"$k$ = {k:g}"].color, linestyle=":", linewidth=0.9)
 
-    axes = labelled(
-        "share of fixed weights", DROP, ylim=(0, 1.1 * max(rows["drop_mid_pp"].max(), *PAPER_DROPS.values()))
-    )
-    return draw_grid(
-        [[Panel(rows, "fixed_fraction", "drop_mid_pp", axes, options={"band": False}, more=draw_paper)]],
-        looks,
-        width=1.5 * plot.COLUMN,
-        entries=[plot.line_entry("the paper's drops", linestyle=":")],
-        note=over_pairs(rows),
-    )
+    highest = max(rows["drop_mid_pp"].max(), *PAPER_DROPS.values())
+    return facets(
+        rows, "fixed_fraction", "drop_mid_pp", looks, options={"band": False}, more=draw_paper,
+        axes=labelled("share of fixed weights", DROP, ylim=(0, 1.1 * highest)), width=1.5 * plot.COLUMN,
+        entries=[plot.line_entry("the paper's drops", linestyle=":")], note=over_pairs(rows),
+    )  # fmt: skip
 
 
 def swept_fractions(rows: pd.DataFrame) -> pd.DataFrame:
@@ -98,12 +92,9 @@ their weights that is fixed, for each intrinsic dimension k of the Gaussian mixt
 the drops that the paper tells for k = 2, 8 and 32, from the highest to the lowest.
 """,
         drops_by_fraction,
-        Sentence(
-            "With the fewest fixed weights the drops are {size} times the paper's; they change by {fall} points when "
-            "the share is doubled.",
-            {"size": at("identifiability-fractions-size"), "fall": at("identifiability-fractions-fall")},
-        ),
-        "The paper has no such figure and does not say how many weights are fixed in these networks.",
+        seen="With the fewest fixed weights the drops are {size} times the paper's; they change by {fall} points when "
+        "the share is doubled.",
+        differs="The paper has no such figure and does not say how many weights are fixed in these networks.",
     ),
 )
 
@@ -141,30 +132,27 @@ def change_by_doubling(tables: Tables) -> list[Found]:
     return found or ["the study does not sweep fixed_fraction"]
 
 
+_claim = partial(Claim, origin="pilot", tables=("barriers.csv",))
 CLAIMS = (
-    Claim(
+    _claim(
         id="identifiability-fractions-size",
         statement="With as few fixed weights as can be, the drops at k = 2, 8 and 32 are 46.4, 15.7 and 6.1 points",
         quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1, as a multiple of the paper's",
         bound=between(0.5, 2),
         owner="paper",
-        origin="pilot",
         reason="Q3 tells these numbers, but not the share of fixed weights, which moves the drop most, nor the "
         "mixture's draw, the network's depth and the length of training: a factor of two is left. Smaller drops with "
         "an eighth of the weights fixed had been seen.",
-        tables=("barriers.csv",),
         measure=drop_over_paper,
     ),
-    Claim(
+    _claim(
         id="identifiability-fractions-fall",
         statement="The more weights are fixed, the smaller the drop",
         quantity="change of the midpoint drop, in points, when the share of fixed weights is doubled",
         bound=below(0),
         owner="derived",
-        origin="pilot",
         reason="More fixed weights lie farther apart (Theorem 4.6's gap grows with their number), and swaps cost "
         "more; no size follows. A few networks had been seen.",
-        tables=("barriers.csv",),
         measure=change_by_doubling,
     ),
 )

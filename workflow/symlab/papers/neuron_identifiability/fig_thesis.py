@@ -1,9 +1,6 @@
 """The paper's thesis in one picture: how identifiable neurons are against how high the unaligned barrier is."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,15 +9,15 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.masks import sigma_mlp, w_asymmetric
 from symlab.papers.neuron_identifiability.rows import MODEL, consecutive, describe, objectives, one_path
-from symlab.papers.neuron_identifiability.variants import add_labels, by_variant, sigma_mlp, variants_of, w_asymmetric
+from symlab.papers.neuron_identifiability.variants import add_labels, by_variant, variants_of
 from symlab.plotting.numbers import typeset
-from symlab.plotting.style import Style, panels
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Style, panels
 from symlab.plotting.units import FEW, over_pairs
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Values
-from symlab.study.claim import Claim, Found, Tables, at_most, statistic_of
+from symlab.study.claim import Claim, Found, Tables, at_most, rank_correlation, statistic_of
 from symlab.study.tables import last_epoch, need, where
 
 FEWEST = 5
@@ -112,13 +109,6 @@ def kinds(tables: Tables, name: str) -> list[tuple[Values, Values]]:
     return found.keyed("variant").beside(by_variant(unaligned_barriers(tables), "drop_max_pp").keyed("variant"))
 
 
-def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
-    """Spearman's, equal values sharing their ranks; not a number where one of them is constant or not finite."""
-    if not np.isfinite([*x, *y]).all() or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return math.nan
-    return float(np.corrcoef(*(pd.Series(values).rank() for values in (x, y)))[0, 1])
-
-
 def _short(variant: pd.Series) -> str:
     if variant["scheme"] != "w_asymmetric" or variant["activation"] == "sigma":
         return str(variant["label"]).split(",")[0]
@@ -164,17 +154,10 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
         taken.append((start, start + width, height + shift))
         leader = {"arrowstyle": "-", "linewidth": 0.5, "color": "0.5", "shrinkA": 1, "shrinkB": 3}
         axis.annotate(
-            name,
-            (x, y),
-            (8 * side, shift),
-            textcoords="offset points",
-            size=size,
-            ha="left" if side > 0 else "right",
-            va="center",
-            arrowprops=leader if shift > RAISED + size else None,
+            name, (x, y), (8 * side, shift), textcoords="offset points", size=size, ha="left" if side > 0 else "right",
+            va="center", arrowprops=leader if shift > RAISED + size else None, zorder=5,
             path_effects=[withStroke(linewidth=2, foreground="white")],
-            zorder=5,
-        )
+        )  # fmt: skip
 
 
 FIGURES = (
@@ -189,12 +172,9 @@ grey band joins W-asymmetric networks in the order of σ_F: they differ in σ_F 
 evidence. Swap costs are not defined for σ-MLPs.
 """,
         scatter,
-        Sentence(
-            "The rank correlation of the unaligned barrier is {identity} with how near the identity comes to the "
-            "optimum and {cost} with the median swap cost.",
-            {"identity": at("identifiability-thesis-identity"), "cost": at("identifiability-thesis-swap-cost")},
-        ),
-        "The paper has no such figure; its Figs. 3, 4 and 12 show the three quantities one by one.",
+        seen="The rank correlation of the unaligned barrier is {identity} with how near the identity comes to the "
+        "optimum and {swap-cost} with the median swap cost.",
+        differs="The paper has no such figure; its Figs. 3, 4 and 12 show the three quantities one by one.",
     ),
 )
 

@@ -1,7 +1,5 @@
 """Theorem 4.4: how far the Gram matrices S_i are from mu_D I, against the coherence of their inputs."""
 
-from __future__ import annotations
-
 import operator
 
 import pandas as pd
@@ -12,8 +10,7 @@ from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
 from symlab.papers.neuron_identifiability.variants import by_variant, label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst, say_what_fails
 from symlab.plotting import style as plot
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most, worst_of_each
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, where
@@ -21,7 +18,7 @@ from symlab.study.tables import need, where
 MASKS = {"own": "masks of the networks", "fresh": "masks drawn afresh"}
 
 
-def against_nu(tables: Tables, style: plot.Style) -> Figure:
+def against_nu(tables: Tables, style: plot.Style) -> plot.Figure:
     rows, variants = label_all(need(tables, "gram_deviation.csv"))
     constant = (rows["sigma_D2"] == 0) & (rows["b_D"] == 0)
     shown = mark_hollow(rows[~constant])
@@ -47,7 +44,7 @@ def against_nu(tables: Tables, style: plot.Style) -> Figure:
     )  # fmt: skip
 
 
-def _draw_with_bound(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
+def _draw_with_bound(axis: plot.Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
     axis.vlines(rows[x], rows[y], rows["bound_all"], color=look.color, lw=0.5, alpha=0.4)
     draw_cases(axis, rows, x, y, look, label)
     axis.plot(rows[x], rows["bound_all"], color=look.color, marker="_", markersize=7, linestyle="")
@@ -65,11 +62,8 @@ those of the networks, or drawn afresh, independent of all that training did. Ho
 as a subspace U that depends on the masks.
 """,
         against_nu,
-        Sentence(
-            "The worst neuron of a layer reaches {worst} of its bound at most.",
-            {"worst": at("identifiability-thm4.4-all")},
-        ),
-        "The paper has no such figure.",
+        seen="The worst neuron of a layer reaches {all} of its bound at most.",
+        differs="The paper has no such figure.",
     ),
 )
 

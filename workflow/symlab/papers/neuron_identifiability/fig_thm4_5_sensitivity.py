@@ -1,7 +1,5 @@
 """Theorems 4.5 and 4.7: costs of permutations over the leading term that fixed weights give."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -14,8 +12,7 @@ from symlab.papers.neuron_identifiability.variants import by_variant, label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, worst_of
 from symlab.plotting import style as plot
 from symlab.plotting.log_axes import floor_of
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import need, where
@@ -25,7 +22,7 @@ LARGEST_RHO = 10.0
 """Ten times the largest rho of which the theorems say something; farther points would squeeze the others."""
 
 
-def draw_shares(tables: Tables, style: plot.Style, side: str) -> Figure:
+def draw_shares(tables: Tables, style: plot.Style, side: str) -> plot.Figure:
     """|cost / leading term - 1| over its bound against rho, a row a kind of permutation, a column a layer."""
     table = need(tables, "sensitivity.csv")
     rows, variants = label_all(table[table["side"] == side])
@@ -53,7 +50,7 @@ def draw_shares(tables: Tables, style: plot.Style, side: str) -> Figure:
         shown, "rho", "share", points.point_looks(variants, style), row="permutation", column="layer",
         title="layer {}".format,
         axes=labelled(r"$\rho$ (trainable over fixed)", "|cost / leading term − 1|\nover its bound", "xy"),
-        draw=points.draw_cases, more=lambda axis, _: axis.axhline(1, color="0.4", linewidth=0.8, zorder=0),
+        draw=points.draw_cases, more=points.line_at(1),
         rows_named=[PERMUTATIONS[kind] for kind in dict.fromkeys(shown["permutation"])],
         entries=[plot.line_entry("bound", linewidth=0.8), *points.hollow_entry(shown)], sharey=True, height=1.6,
         note=plot.wrap_sentences(sentences, plot.PAGE, style),
@@ -79,10 +76,7 @@ over its bound (Equation {equation}), against ρ, the scale of the trainable par
 Hollow points: an assumption fails, mostly ρ > 1 or ε > μ_D / 2.
 """,
         partial(draw_shares, side=side),
-        Sentence(
-            "Where the assumptions hold, costs leave the leading term by {worst} of the bound at most.",
-            {"worst": at(f"identifiability-thm{theorem}-bound")},
-        ),
+        "Where the assumptions hold, costs leave the leading term by {bound} of the bound at most.",
         "The paper has no such figure.",
     )
 

@@ -1,24 +1,21 @@
 """Section 6, Q3: the cheapest swaps of wider layers (Theorem 4.6)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.masks import W_1
 from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, SMALL, costs_by_network, is_below
 from symlab.papers.neuron_identifiability.swap_panels import need_k
-from symlab.papers.neuron_identifiability.variants import W_1
 from symlab.plotting import style as plot
-from symlab.plotting.types import Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.facets import assign_looks, draw_each, facets, labelled
 from symlab.study.tables import need, where
 
 
-def cheapest_by_width(tables: Tables, style: plot.Style) -> Figure:
+def cheapest_by_width(tables: Tables, style: plot.Style) -> plot.Figure:
     cheapest = _cheapest(need_k(need(tables, MAHALANOBIS)))
     widths = sorted(cheapest["m"].unique())
     if len(widths) < 2:
@@ -62,11 +59,8 @@ neurons of a network, by the layer's width m at fixed k, study `{study}`. Shown 
 norm.
 """,
         cheapest_by_width,
-        Sentence(
-            "The share of neurons with a cheap swap is {more:%} larger in the widest networks than in the narrowest.",
-            {"more": at("identifiability-thm4.6-width")},
-        ),
-        "The paper has no such figure.",
+        seen="The share of neurons with a cheap swap is {width:%} larger in the widest networks than in the narrowest.",
+        differs="The paper has no such figure.",
     ),
 )
 

@@ -1,7 +1,5 @@
 """Theorems 4.6 and 4.8: gaps of trained networks' fixed weights against the bounds on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -11,8 +9,7 @@ from symlab.papers.neuron_identifiability.fig_11_centre_gaps import draw_rates, 
 from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, worst_of
 from symlab.plotting import style as plot
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, where
@@ -20,7 +17,7 @@ from symlab.study.tables import need, where
 GAPS = {"out": r"$\gamma_{\mathrm{out}}$ (Thm. 4.6)", "in": r"$\gamma_{\mathrm{in}}$ (Thm. 4.8)"}
 
 
-def against_bounds(tables: Tables, style: plot.Style) -> Figure:
+def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
     """gamma_out and gamma_in over their lower bounds by layer, a row a data set, with the upper bound.
 
     Where centre gaps give it, a third panel has gamma_in against the width m with lines of slope 1/2.
@@ -40,12 +37,9 @@ def against_bounds(tables: Tables, style: plot.Style) -> Figure:
     datasets, layers = list(shown["dataset"].unique()), sorted(shown["layer"].unique())
     axes = labelled("layer", "gap / lower bound", "y", xticks=layers)
 
-    def bound(axis: Axes) -> None:
-        axis.axhline(1, color="0.4", linewidth=0.8, zorder=0)
-
     def panel(dataset: str, gap: str) -> Panel:
         part = shown[(shown["dataset"] == dataset) & (shown["gap"] == gap)]
-        return Panel(part, "place", "ratio", {**axes, "title": GAPS[gap]}, _draw_gaps, {}, bound)
+        return Panel(part, "place", "ratio", {**axes, "title": GAPS[gap]}, _draw_gaps, more=points.line_at(1))
 
     grid = [[panel(dataset, gap) for gap in GAPS if gap in set(shown["gap"])] for dataset in datasets]
     widths, slopes = _widths(tables), {}
@@ -67,7 +61,7 @@ def against_bounds(tables: Tables, style: plot.Style) -> Figure:
     )  # fmt: skip
 
 
-def _draw_gaps(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
+def _draw_gaps(axis: plot.Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
     points.draw_cases(axis, rows, x, y, look, label)
     axis.plot(rows[x], rows["reach"], color=look.color, linestyle="", marker="_", markersize=6)
 
@@ -90,7 +84,7 @@ def _against_width(gaps: pd.DataFrame) -> Panel:
         xticks=widths[:: -(-len(widths) // 3)],
     )
 
-    def draw(axis: Axes) -> None:
+    def draw(axis: plot.Axes) -> None:
         axis.set_xscale("log", base=2)
         draw_rates(axis, gaps, "gamma_in", lambda k: 0.5)
 
@@ -109,20 +103,16 @@ below the dash. Hollow points: an assumption fails. A third panel, where centre 
 fixed weights against the width m (mean ± std over draws), which should grow as √m.
 """,
         against_bounds,
-        Sentence(
-            "Where the assumptions hold, the lower bound is at most {out} of γ_out, and γ_in comes to {in_} of a "
-            "bound of its own at most.",
-            {"out": at("identifiability-thm4.8-out"), "in_": at("identifiability-thm4.8-in")},
-        ),
-        "The paper has no such figure.",
+        seen="Where the assumptions hold, the lower bound is at most {out} of γ_out, and γ_in comes to {in} of a bound "
+        "of its own at most.",
+        differs="The paper has no such figure.",
     ),
 )
 
 
 def of_either_bound(table: pd.DataFrame) -> pd.Series:
     """Thm. 4.8's lower bound over gamma_in, or gamma_in over its upper bound, whichever is larger."""
-    ratios = {"low": divide(table["lower"], table["gamma"]), "high": divide(table["gamma"], table["upper"])}
-    return pd.DataFrame(ratios).max(axis="columns", skipna=False)
+    return np.maximum(divide(table["lower"], table["gamma"]), divide(table["gamma"], table["upper"]))
 
 
 def growth_of_gamma_in(tables: Tables) -> list[Found]:

@@ -1,21 +1,17 @@
 """Theorems 5.1 and D.1: chord deviation of single layers against beta."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability import worst_rows
-from symlab.papers.neuron_identifiability.points import dodge, draw_cases, hollow_entry, point_looks, say_left_out
+from symlab.papers.neuron_identifiability import points, worst_rows
 from symlab.papers.neuron_identifiability.rows import assumptions_hold
 from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Bound, Claim, Found, Tables, between, slope
 from symlab.study.facets import Panel, draw_grid, labelled
@@ -26,7 +22,7 @@ THEOREMS = {"relu": ("ReLU (Thm. 5.1)", 1.5, 0.1), "gelu": ("GELU (Thm. D.1)", 2
 BOUND = "power, bound of the theorem"
 
 
-def draw_exponents(tables: Tables, style: plot.Style) -> Figure:
+def draw_exponents(tables: Tables, style: plot.Style) -> plot.Figure:
     rows, variants = label_all(need(tables, "chord_deviation.csv"))
     fixed = (rows["norm_F"] > 0) & np.isfinite(rows["beta"])
     kept = rows[fixed & (rows["beta"] > 0) & (rows["chord"] > 0)]
@@ -38,8 +34,8 @@ def draw_exponents(tables: Tables, style: plot.Style) -> Figure:
         )
     shown = pd.concat(fit(kept[kept["nonlinearity"] == kind], THEOREMS[kind][2]) for kind in kinds)
     shown = shown.assign(hollow=shown["inputs"] != "gaussian")
-    looks = point_looks(variants, style)
-    shown["place"] = dodge(shown, "layer", list(looks), 0.6)
+    looks = points.point_looks(variants, style)
+    shown["place"] = points.dodge(shown, "layer", list(looks), 0.6)
 
     def panel(kind: str, value: str) -> Panel:
         name, power, _ = THEOREMS[kind]
@@ -48,14 +44,11 @@ def draw_exponents(tables: Tables, style: plot.Style) -> Figure:
             axes = labelled("layer", "fitted power of $\\beta$", title=name, xticks=layers)
         else:
             axes = labelled("layer", "largest deviation\nover its bound", "y", xticks=layers)
+        part = shown[shown["nonlinearity"] == kind]
+        return Panel(part, "place", value, axes, points.draw_cases, more=points.line_at(level))
 
-        def draw_level(axis: Axes) -> None:
-            axis.axhline(level, color="0.4", linewidth=0.8, zorder=0)
-
-        return Panel(shown[shown["nonlinearity"] == kind], "place", value, axes, draw_cases, more=draw_level)
-
-    sentences = ["a point a layer of a pair", say_left_out(rows[~fixed], r"F = 0, or $\beta$ infinite")]
-    entries = [*hollow_entry(shown, "hollow: inputs not Gaussian"), plot.line_entry(BOUND, linewidth=0.8)]
+    sentences = ["a point a layer of a pair", points.say_left_out(rows[~fixed], r"F = 0, or $\beta$ infinite")]
+    entries = [*points.hollow_entry(shown, "hollow: inputs not Gaussian"), plot.line_entry(BOUND, linewidth=0.8)]
     return draw_grid(
         [[panel(kind, value) for kind in kinds] for value in ("slope", "share")], looks, height=1.8, entries=entries,
         width=plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE, note=plot.wrap_sentences(sentences, plot.PAGE, style),
@@ -88,11 +81,9 @@ deviation over its bound, for β < 1. A point is a layer of one pair, whose trai
 Inputs are Gaussian with the covariance of the layer's, as the theorems ask, or the data themselves (hollow).
 """,
         draw_exponents,
-        Sentence(
-            "The mean fitted powers on Gaussian inputs are {relu} for ReLU (theorem: 1.5) and {gelu} for GELU (2).",
-            {"relu": at("identifiability-thm5.1-relu-slope"), "gelu": at("identifiability-thm5.1-gelu-slope")},
-        ),
-        "The paper has no such figure.",
+        seen="The mean fitted powers on Gaussian inputs are {relu-slope} for ReLU (theorem: 1.5) and {gelu-slope} for "
+        "GELU (2).",
+        differs="The paper has no such figure.",
     ),
 )
 
@@ -109,14 +100,10 @@ def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> li
     return [] if fitted.empty else cases(fitted, "slope", unit=["variant", *PAIR]).detailed(lambda _: told).means()
 
 
-def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
-    return worst_rows.divide(rows["chord"], rows["bound"])
-
-
 def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, margin: float, why: str) -> list[Claim]:
     """The claims about a nonlinearity: within the bound, and its power of beta."""
     name, power, small = THEOREMS[nonlinearity]
-    name = name.split()[0]
+    name, table = name.split()[0], "chord_deviation.csv"
     return [
         worst_rows.bound_claim(
             id=f"identifiability-thm5.1-{nonlinearity}-bound",
@@ -125,8 +112,10 @@ def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, marg
             quantity="largest deviation in units of the bound",
             bound=bound,
             reason=f"{worst_rows.NO_ALLOWANCE}{quadrature}",
-            tables=("chord_deviation.csv",),
-            measure=worst_rows.worst_of("chord_deviation.csv", _share_of_bound, nonlinearity=nonlinearity),
+            tables=(table,),
+            measure=worst_rows.worst_of(
+                table, lambda rows: worst_rows.divide(rows["chord"], rows["bound"]), nonlinearity=nonlinearity
+            ),
         ),
         Claim(
             id=f"identifiability-thm5.1-{nonlinearity}-slope",
@@ -136,7 +125,7 @@ def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, marg
             owner="derived",
             origin="ours",
             reason=why,
-            tables=("chord_deviation.csv",),
+            tables=(table,),
             measure=partial(chord_exponent, nonlinearity=nonlinearity, largest_beta=small),
         ),
     ]

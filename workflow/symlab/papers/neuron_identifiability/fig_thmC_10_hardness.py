@@ -1,7 +1,5 @@
 """Theorem C.10 by example: random first weights that training hardly moves cannot do what one neuron does."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -10,11 +8,10 @@ import pandas as pd
 
 from symlab.papers.neuron_identifiability.worst_rows import bound_claim
 from symlab.plotting import style as plot
-from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, exact_value
-from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
+from symlab.study.facets import assign_looks, facets, labelled
 from symlab.study.tables import need
 
 TABLE = "hardness.csv"
@@ -22,22 +19,16 @@ BUDGET = 1 / (10 * math.sqrt(2))
 """The theorem's |alpha| |W|_F at most, and its bound on the error: what W moves is no more than the budget."""
 
 
-def error_by_width(tables: Tables, style: plot.Style) -> Figure:
-    """The least error over the target's norm against m, a line a d, at the bias where it is largest."""
+def error_by_width(tables: Tables, style: plot.Style) -> plot.Figure:
     rows = hardest(tables)
     rows = rows.assign(label=rows["d"].map("$d$ = {:g}".format))
     looks = assign_looks(list(dict.fromkeys(rows.sort_values("d")["label"])), style, ordered=True)
-
-    def logarithmic(axis: Axes) -> None:
-        axis.set_xscale("log", base=2)
-
     axes = labelled("width $m$ (neurons)", "least error / norm of the target", ylim=(0, 1))
-    return draw_grid(
-        [[Panel(rows, "m", "share", axes, options={"band": False, "unit": ["draw"]}, more=logarithmic)]],
-        looks,
-        width=1.35 * plot.COLUMN,
+    return facets(
+        rows, "m", "share", looks, axes=axes, more=lambda axis, _: axis.set_xscale("log", base=2),
+        options={"band": False, "unit": ["draw"]}, width=1.35 * plot.COLUMN,
         note=f"mean of n = {rows['draw'].nunique()} draws of $F$",
-    )
+    )  # fmt: skip
 
 
 def hardest(tables: Tables) -> pd.DataFrame:
@@ -80,12 +71,9 @@ neuron relu(w · x + b) with |w| = d² does on Gaussian inputs, as a share of it
 several biases b the hardest counts. A neuron whose weights are trained has no error.
 """,
         error_by_width,
-        Sentence(
-            "From one dimension d to the next the share left at the largest width rises by {rise:%}.",
-            {"rise": at("identifiability-thmC.10-rise")},
-        ),
-        "The paper proves that the number of neurons or their output weights grow exponentially with d; its constant "
-        "is not known, so only the error is compared.",
+        seen="From one dimension d to the next the share left at the largest width rises by {rise:%}.",
+        differs="The paper proves that the number of neurons or their output weights grow exponentially with d; its "
+        "constant is not known, so only the error is compared.",
     ),
 )
 CLAIMS = (

@@ -3,8 +3,6 @@
 Every start of the workflow reads this module, so it imports nothing heavy.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.study.card import At, Sentence, at

@@ -1,19 +1,14 @@
 """The looks of the paper's variants and permutations, the same in every figure; axes of sigma_F and of epochs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.plotting.settings import Style
-from symlab.plotting.style import Color, Look, palette
-from symlab.plotting.types import Axes
+from symlab.plotting.style import Axes, Color, Look, Style, palette
 from symlab.plotting.units import draw_units
 
 PERMUTATIONS = ("optimal", "identity", "random")
@@ -146,21 +141,3 @@ def _sigma_places(values: Iterable[float]) -> dict[float, float]:
         logs = list(places.values()) or [0.0]
         places = {0.0: min(logs) - max(0.3, 0.2 * (max(logs) - min(logs)))} | places
     return places
-
-
-def tick_epochs(axis: Axes) -> None:
-    """Tick an axis at whole epochs."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-
-
-def name_axes(axes: np.ndarray, x: str, y: str) -> None:
-    """Label every axis of a grid; labels that a neighbour's shared axis already shows are kept but hidden."""
-    n_rows = len(axes)
-    for row, column in np.ndindex(axes.shape):
-        axis: Any = axes[row, column]
-        axis.set_xlabel(x)
-        axis.set_ylabel(y)
-        axis.xaxis.label.set_visible(row == n_rows - 1)
-        axis.yaxis.label.set_visible(column == 0)

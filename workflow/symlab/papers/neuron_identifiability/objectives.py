@@ -3,8 +3,6 @@
 Objectives of two networks are <P, S>_F / d, the mean correlation between the neurons that P pairs.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable
@@ -14,32 +12,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from symlab.papers.neuron_identifiability.looks import permutation_looks, tick_epochs, tick_sigma
+from symlab.papers.neuron_identifiability import masks
+from symlab.papers.neuron_identifiability.looks import permutation_looks, tick_sigma
 from symlab.papers.neuron_identifiability.rows import PLACE, objectives
-from symlab.papers.neuron_identifiability.variants import (
-    SYRE_FROM_1,
-    W_0,
-    W_FROM_1,
-    Mask,
-    W,
-    any_of,
-    apart_from_fractions,
-    by_variant,
-    label_rows,
-    of_scheme,
-    sigma_sweep,
-    smallest_sigma,
-    w_asymmetric,
-)
+from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, sigma_sweep
 from symlab.plotting.pairs import PAIR
-from symlab.plotting.style import Style
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import Axes, Figure, Style
 from symlab.plotting.units import over_pairs
 from symlab.study.cases import Cases, Values
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, at_most, below, worst_of_each
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import last_epoch, need, need_several, where
 
+Moments = Callable[[pd.DataFrame], pd.DataFrame]
 Score = Callable[[float], float]
 """The worst of several layers or epochs is the one with the largest score."""
 LARGEST: Score = operator.pos
@@ -94,12 +79,14 @@ def need_epochs(tables: Tables) -> pd.DataFrame:
 
 
 def mark_zero(axis: Axes, rows: pd.DataFrame, x: str = "") -> None:
-    """Draw the line of no correlation; tick an axis of sigma_F or of epochs."""
+    """Draw the line of no correlation; tick an axis of sigma_F, or one of epochs at whole ones."""
+    from matplotlib.ticker import MaxNLocator
+
     axis.axhline(0, color="0.85", linewidth=0.7, zorder=0)
     if x == "sigma_F":
         tick_sigma(axis, rows["sigma_F"])
     if x == "epoch":
-        tick_epochs(axis)
+        axis.xaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
 def draw_objectives(
@@ -114,29 +101,25 @@ def draw_objectives(
 # What is measured
 
 
-def at_worst(rows: pd.DataFrame, value: str, which: Mask, score: Score) -> list[Found]:
-    """A column of ``objectives``, mean over pairs, for each variant where it is worst of all epochs and layers."""
+def at_worst(
+    tables: Tables, value: str, which: masks.Mask, score: Score, layerwise: bool, moments: Moments = last_epoch
+) -> list[Found]:
+    """A column of ``objectives``, mean over pairs, for each variant at the last epoch, or the worst of other moments.
+
+    Of objectives averaged over layers, or, layerwise, in the worst layer.
+    """
+    rows = objectives(moments(tables["matching.csv"]), layerwise)
     return worst_of_each(by_variant(rows, value, which, PLACE).means(), score, *PLACE)
 
 
-def at_the_end(tables: Tables, value: str, which: Mask, score: Score, layerwise: bool) -> list[Found]:
-    """As ``at_worst`` at the last epoch, of objectives averaged over layers, or, layerwise, in the worst layer."""
-    return at_worst(objectives(last_epoch(tables["matching.csv"]), layerwise), value, which, score)
-
-
-def through_training(tables: Tables, value: str, which: Mask, score: Score, layerwise: bool) -> list[Found]:
-    """As ``at_worst`` over all snapshots after the first few epochs."""
-    return at_worst(objectives(late(tables["matching.csv"]), layerwise), value, which, score)
-
-
-def apart_through_training(tables: Tables, which: Mask, baseline: Mask, layerwise: bool) -> list[Found]:
+def apart_through_training(tables: Tables, which: masks.Mask, baseline: masks.Mask, layerwise: bool) -> list[Found]:
     """By how much a variant comes farther than the baseline on its data set, at the snapshot where it is least."""
     rows = objectives(late(tables["matching.csv"]), layerwise)
     base = by_variant(rows, "way", baseline, PLACE).extreme(operator.pos, "dataset", *PLACE)
     return worst_of_each(by_variant(rows, "way", which, PLACE).differences(base), SMALLEST, *PLACE)
 
 
-def before_training(tables: Tables, which: Mask) -> list[Found]:
+def before_training(tables: Tables, which: masks.Mask) -> list[Found]:
     """How far the identity comes at epoch 0, averaged over layers, in networks that are trained further."""
     rows = objectives(tables["matching.csv"], layerwise=False)
     trained = rows.groupby("variant")["epoch"].transform("max") > 0
@@ -155,7 +138,7 @@ def along_sweep(tables: Tables, statistic: Callable[[pd.DataFrame], pd.Series]) 
     Pairs are those that every sigma_F has; a data set counts where it has three values of sigma_F or more.
     """
     matching = tables["matching.csv"]
-    if not w_asymmetric(matching).any():
+    if not masks.w_asymmetric(matching).any():
         return ["the study has no such networks"]
     rows = objectives(last_epoch(label_rows(matching, sigma_sweep(matching))), layerwise=False)
     found = []
@@ -202,8 +185,8 @@ CLAIM = partial(Claim, owner="paper", origin="pilot", tables=("matching.csv",))
 def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[Claim, ...]:
     """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9)."""
     where = "in the worst layer" if layerwise else "averaged over layers"
-    measure = partial(at_the_end, layerwise=layerwise)
-    from_large = apart_from_fractions(of_scheme("w_asymmetric", large, math.inf))
+    measure = partial(at_worst, layerwise=layerwise)
+    from_large = masks.apart_from_fractions(masks.of_scheme("w_asymmetric", large, math.inf))
     claims = (
         CLAIM(
             id=f"{figure}-unbroken",
@@ -211,7 +194,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             quantity=f"{WAY}, {where}",
             bound=at_most(FAR),
             reason=FAR_FROM_OPTIMAL,
-            measure=partial(measure, which=W_0, value="way", score=LARGEST),
+            measure=partial(measure, which=masks.W_0, value="way", score=LARGEST),
         ),
         CLAIM(
             id=f"{figure}-identifiable",
@@ -228,7 +211,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             bound=at_most(0.5),
             reason="The paper (Section 6, Q2): random permutations remain significantly lower; no size is stated, so "
             "half of the optimum is asked for.",
-            measure=partial(measure, which=W, value="random_share", score=LARGEST),
+            measure=partial(measure, which=masks.W, value="random_share", score=LARGEST),
         ),
     )
     if layerwise:
@@ -245,7 +228,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             origin="derived",
             reason="Masks make no two neurons alike on data that is not spread over all inputs alike (Theorem 4.4); "
             "the paper gives no size, so only the sign is asked for.",
-            measure=partial(measure, which=W_0, value="above", score=SMALLEST),
+            measure=partial(measure, which=masks.W_0, value="above", score=SMALLEST),
         ),
         CLAIM(
             id=f"{figure}-transition",
@@ -282,7 +265,9 @@ def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
         bound=at_least(NEAR - FAR),
         reason="The paper says that the trend of Fig. 3a holds for all stages of training; the difference between what "
         "counts as nearly optimal there and what as far from it.",
-        measure=partial(apart_through_training, which=smallest_sigma(W_FROM_1), baseline=W_0, layerwise=layerwise),
+        measure=partial(
+            apart_through_training, which=masks.smallest_sigma(masks.W_FROM_1), baseline=masks.W_0, layerwise=layerwise
+        ),
     )
     if layerwise:
         return (apart,)
@@ -296,6 +281,6 @@ def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
             owner="ours",
             reason="A control: what is there before training is the fixed part that both networks share, not what they "
             f"learned. {NEARLY_OPTIMAL}",
-            measure=partial(before_training, which=any_of(W_FROM_1, SYRE_FROM_1)),
+            measure=partial(before_training, which=masks.any_of(masks.W_FROM_1, masks.SYRE_FROM_1)),
         ),
     )

@@ -1,8 +1,6 @@
 """How the figures of theorems draw cases: a mark each, hollow where an assumption fails; what is left out is told."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +8,7 @@ import pandas as pd
 
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.rows import assumptions_hold
-from symlab.plotting.settings import Style
-from symlab.plotting.style import Look, mark_entry
-from symlab.plotting.types import Artist, Axes
+from symlab.plotting.style import Artist, Axes, Look, Style, mark_entry
 
 
 def point_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
@@ -32,14 +28,13 @@ def draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label
     """
     for hollow, part in rows.groupby("hollow"):
         face = "white" if hollow else look.color
-        kept = {
-            "linestyle": "",
-            "marker": look.marker,
-            "markeredgewidth": 0.8,
-            "markeredgecolor": look.color,
-            **options,
-        }
-        axis.plot(part[x], part[y], markerfacecolor=face, label=label, **kept)
+        edge = {"marker": look.marker, "markeredgewidth": 0.8, "markeredgecolor": look.color}
+        axis.plot(part[x], part[y], markerfacecolor=face, label=label, **{"linestyle": "", **edge, **options})
+
+
+def line_at(level: float) -> Callable[..., object]:
+    """What draws the line of a bound into a panel."""
+    return lambda axis, *_: axis.axhline(level, color="0.4", linewidth=0.8, zorder=0)
 
 
 def dodge(rows: pd.DataFrame, x: str, labels: Sequence[str], spread: float = 0.7) -> pd.Series:

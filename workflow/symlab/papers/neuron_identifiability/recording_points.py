@@ -1,13 +1,11 @@
 """The places in a network after which neurons are compared: their order and their names."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable
+from itertools import groupby
 
-from symlab.plotting.settings import Style
-from symlab.plotting.style import CHARACTER
+from symlab.plotting.style import CHARACTER, Style
 
 LONGEST_LINE, PANELS = 6, 4
 """Panels that stay in one line, and panels of each line where there are more."""
@@ -44,13 +42,10 @@ def in_lines(points: list[str]) -> list[list[str]]:
     """Recording points in lines of panels: one for each block group of a residual network, else of equal length."""
     if len(points) <= LONGEST_LINE:
         return [points]
-    found = [re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point) for point in points]
-    if all(found):
-        groups = [match[1] for match in found if match]
-        return [
-            [point for point, group in zip(points, groups, strict=True) if group == each]
-            for each in dict.fromkeys(groups)
-        ]
+    found = {point: re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point) for point in points}
+    groups = {point: match[1] for point, match in found.items() if match}
+    if len(groups) == len(points):
+        return [list(line) for _, line in groupby(points, groups.__getitem__)]
     return [points[start : start + PANELS] for start in range(0, len(points), PANELS)]
 
 

@@ -1,7 +1,5 @@
 """Which rows of networks, paths and pairs of neurons the paper's figures and claims are about."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,13 +1,11 @@
 """Settings of the paper's measures and experiments; every key of a study that switches one on."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from symlab.schemes import Scheme
-from symlab.settings import Amount, Distinct, Fraction, NotNegative, Positive, ProperFraction, Settings, Several
+from symlab.settings import Amount, Distinct, Fraction, Listed, NotNegative, Positive, ProperFraction, Settings, Several
 from symlab.study.experiment import PointSettings
 
 
@@ -23,9 +21,8 @@ class Theory(Settings):
     models: Annotated[int, Field(ge=2, multiple_of=2)] = Field(
         2, description="Networks of each job that are looked at; consecutive ones form the pairs of Theorem 5.1."
     )
-    beta: Distinct[Amount] = Field(
+    beta: Listed[Amount] = Field(
         [0.001, 0.01, 0.1, 1.0],
-        min_length=1,
         description="Weights of the norm against the error in the relaxed costs of Corollary E.6.",
     )
     realizers: Annotated[int, Field(ge=2)] = Field(
@@ -43,9 +40,7 @@ class Ridge(Settings):
     For networks with batch norm or none.
     """
 
-    beta: Distinct[Amount] = Field(
-        [0.001, 0.01, 0.1, 1.0], min_length=1, description="Weights of the norm against the error."
-    )
+    beta: Listed[Amount] = Field([0.001, 0.01, 0.1, 1.0], description="Weights of the norm against the error.")
     reported: Amount = Field(
         0.01, description="The beta whose costs are computed for all pairs of the first neurons, and that figures show."
     )
@@ -90,9 +85,7 @@ class CentreGaps(PointSettings):
     )
     draws: Positive = Field(12, description="Draws of F at every width.")
     sigma_F: Amount = Field(1.0, description="Standard deviation of the fixed weights.")
-    fixed_fraction: Distinct[Fraction] = Field(
-        [0.125, 1.0], min_length=1, description="Shares of the weights that are fixed."
-    )
+    fixed_fraction: Listed[Fraction] = Field([0.125, 1.0], description="Shares of the weights that are fixed.")
 
     def misfit_with(self, source: Any) -> str | None:
         return None if source.subspace else "it needs a known subspace of the inputs, which these samples have not"
@@ -103,16 +96,13 @@ class Hardness(PointSettings):
 
     by: ClassVar = {"d": "d", "m": "widths"}
     counts: ClassVar = {"draws of random features": "draws"}
-    d: Distinct[Annotated[int, Field(gt=40)]] = Field(
-        [50, 100, 200], min_length=1, description="Input dimensions, above 40 as in the theorem."
+    d: Listed[Annotated[int, Field(gt=40)]] = Field(
+        [50, 100, 200], description="Input dimensions, above 40 as in the theorem."
     )
-    widths: Distinct[Positive] = Field(
-        [64, 128, 256, 512, 1024, 2048], min_length=1, description="Neurons m with random weights."
-    )
+    widths: Listed[Positive] = Field([64, 128, 256, 512, 1024, 2048], description="Neurons m with random weights.")
     draws: Positive = Field(4, description="Draws of the random weights at every d and m.")
-    biases: Distinct[Annotated[float, Field(ge=-6, le=6)]] = Field(
+    biases: Listed[Annotated[float, Field(ge=-6, le=6)]] = Field(
         [-2.0, -1.0, 0.0, 1.0, 2.0],
-        min_length=1,
         description="Biases of the neuron to be done, in standard deviations of its pre-activation.",
     )
 
@@ -125,12 +115,10 @@ class CoherenceStudents(PointSettings):
     """
 
     by: ClassVar = {"embedding": "embedding", "t": "t"}
-    embedding: Distinct[Literal["exact_copy", "random_frame"]] = Field(
-        min_length=1, description="Ways of placing the latents in the input space."
+    embedding: Listed[Literal["exact_copy", "random_frame"]] = Field(
+        description="Ways of placing the latents in the input space."
     )
-    t: Distinct[Positive] = Field(
-        min_length=1, description="Inputs over which each latent is spread; the coherence is 1/t."
-    )
+    t: Listed[Positive] = Field(description="Inputs over which each latent is spread; the coherence is 1/t.")
     d: Positive = Field(20, description="Inputs, at least 2 t.")
     n_train: Positive = Field(1024, description="Training samples.")
     n_test: Positive = Field(2048, description="Test samples.")

@@ -4,8 +4,6 @@ Measurements take costs of one kind: of ridge costs those at the reported beta. 
 masks, or over the networks of the only draw.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,8 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from symlab.papers.neuron_identifiability.masks import W_1, Mask, every_row
 from symlab.papers.neuron_identifiability.rows import MODEL, describe
-from symlab.papers.neuron_identifiability.variants import Mask, by_variant, every_row
+from symlab.papers.neuron_identifiability.variants import by_variant
 from symlab.study.cases import Cases, Values
 from symlab.study.claim import Found, Tables, worst_of_each
 
@@ -62,11 +61,6 @@ def is_below(costs: pd.Series, level: pd.Series | float) -> pd.Series:
 def cheap_share(costs: np.ndarray) -> float:
     """Share of pairs that cost less than a tenth of the median."""
     return float(is_below(pd.Series(costs), SMALL * np.median(costs)).mean(skipna=False))
-
-
-def positive_share(costs: np.ndarray) -> float:
-    """Share of pairs whose swap raises the cost."""
-    return float(is_below(-pd.Series(costs), 0.0).mean(skipna=False))
 
 
 def middle_half(costs: np.ndarray) -> float:
@@ -129,40 +123,34 @@ def excess_by_k(costs: pd.DataFrame, small: Mask, large: Mask, pairs: Mask) -> l
 def growth_with_k(costs: pd.DataFrame, which: Mask, pairs: Mask, layers: Sequence[int] = ()) -> list[Found]:
     """Smallest step between the median costs at k = 2, 8, 32, for each layer, or of the layers that are given alone."""
     rows = costs[pairs(costs) & (costs["layer"].isin(layers) if layers else True)]
-    return smallest_step(costs_by_network(rows, np.median, which, name="" if layers else "layer {layer}"), "layer")
-
-
-def smallest_step(by_k: Cases, *names: str) -> list[Found]:
-    """The smallest rise of the mean from k = 2 to 8 and 8 to 32, of the cases that agree in other names of the key."""
-    at_k = [by_k.at(k=k).keyed(*names) for k in INTRINSIC_DIMENSIONS]
+    by_k = costs_by_network(rows, np.median, which, name="" if layers else "layer {layer}")
+    at_k = [by_k.at(k=k).keyed("layer") for k in INTRINSIC_DIMENSIONS]
     steps = [step for few, many in pairwise(at_k) for step in many.differences(few)]
     return worst_of_each(steps, operator.neg) if all(map(len, at_k)) else []
 
 
-def cheap_share_fall(costs: pd.DataFrame, which: Mask) -> list[Found]:
-    """By how much the share of cheap first-layer swaps is larger at k = 2 than at k = 32."""
-    shares = costs_by_network(_of_mixtures(costs), cheap_share, which, name="")
+def cheap_shares(costs: pd.DataFrame) -> Cases:
+    """Share of cheap first-layer swaps at sigma_F = 1 and each k."""
+    return costs_by_network(_of_mixtures(costs), cheap_share, W_1, name="")
+
+
+def cheap_share_fall(costs: pd.DataFrame) -> list[Found]:
+    """By how much it is larger at k = 2 than at k = 32."""
+    shares = cheap_shares(costs)
     return shares.at(k=2).differences(shares.at(k=32).keyed())
 
 
-def cheap_share_at(costs: pd.DataFrame, which: Mask, k: int) -> list[Found]:
-    """Share of cheap first-layer swaps at one k."""
-    rows = _of_mixtures(costs)
-    return costs_by_network(rows[rows["k"] == k], cheap_share, which, name="").means()
+def positive_by_layer(costs: pd.DataFrame, which: Mask, pairs: Mask) -> list[Found]:
+    """Share of pairs whose swap raises the cost, for each variant and layer."""
+    rows = costs.assign(swap_cost=is_below(-costs["swap_cost"], 0.0))
+    return costs_by_network(rows[pairs(rows)], np.mean, which).means()
 
 
-def share_by_layer(costs: pd.DataFrame, which: Mask, pairs: Mask, statistic: Statistic) -> list[Found]:
-    """A statistic of the costs for each variant and layer."""
-    return costs_by_network(costs[pairs(costs)], statistic, which).means()
-
-
-def relative_by_layer(
-    costs: pd.DataFrame, which: Mask, statistic: Statistic, reference: Mask, pairs: Mask
-) -> list[Found]:
-    """A statistic of the costs in units of the lowest median cost of the reference's variants, for each layer."""
+def reach_by_layer(costs: pd.DataFrame, which: Mask, reference: Mask, pairs: Mask) -> list[Found]:
+    """``middle_half`` of the costs in units of the lowest median cost of the reference's variants, for each layer."""
     rows = costs[pairs(costs)]
     scale = costs_by_network(rows, np.median, reference).extreme(operator.neg, "dataset", "layer")
-    return costs_by_network(rows, statistic, which).ratios(scale)
+    return costs_by_network(rows, middle_half, which).ratios(scale)
 
 
 def _of_mixtures(costs: pd.DataFrame) -> pd.DataFrame:

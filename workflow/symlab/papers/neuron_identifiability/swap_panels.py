@@ -1,7 +1,5 @@
 """How swap costs are drawn, as sign(x) sqrt(|x|): heat maps of a network's neurons, and boxes over networks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -10,13 +8,11 @@ import pandas as pd
 from jaxtyping import Float
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.looks import name_axes
 from symlab.papers.neuron_identifiability.rows import MODEL, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, reported
 from symlab.papers.neuron_identifiability.variants import telling_variants
 from symlab.plotting.numbers import typeset
-from symlab.plotting.style import PAGE, Look, Style, legend, name_row, panels
-from symlab.plotting.types import Axes, Figure
+from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, legend, name_row, panels
 from symlab.study.claim import Tables
 from symlab.study.tables import need, where
 
@@ -149,7 +145,10 @@ def draw_maps(groups: Mapping[str, Maps], style: Style, title: str = "", linear:
     size = min(2.0, (PAGE - 1.4) / len(columns))
     width, height = 1.4 + size * len(columns), 0.6 + (size + 0.4) * len(rows)
     figure, axes = panels(len(rows), len(columns), width, height, sharex=same_size, sharey=same_size)
-    name_axes(axes, "neuron $j$", "neuron $i$")
+    for (down, across), each in np.ndenumerate(axes):
+        each.set(xlabel="neuron $j$", ylabel="neuron $i$")
+        each.xaxis.label.set_visible(down == len(rows) - 1)
+        each.yaxis.label.set_visible(across == 0)
     colors = colormaps["RdBu"].with_extremes(bad=INFINITE)
     for matrices in groups.values():
         limit = robust_limit(list(matrices.values()))
@@ -211,19 +210,11 @@ def draw_boxes(
         values, at = signed_sqrt(costs), float(position) + shift[label]
         finite = values[np.isfinite(values)]
         axis.boxplot(
-            [finite],
-            positions=[at],
-            widths=width,
-            orientation=orientation,
-            whis=(5, 95),
-            patch_artist=True,
-            manage_ticks=False,
-            boxprops={"facecolor": look.color, "linewidth": 0.6},
-            medianprops={"color": "black", "linewidth": 1.2},
-            whiskerprops={"linewidth": 0.7},
-            capprops={"linewidth": 0.7},
+            [finite], positions=[at], widths=width, orientation=orientation, patch_artist=True, manage_ticks=False,
+            whis=(5, 95), whiskerprops={"linewidth": 0.7}, capprops={"linewidth": 0.7},
+            boxprops={"facecolor": look.color, "linewidth": 0.6}, medianprops={"color": "black", "linewidth": 1.2},
             flierprops={"marker": ".", "markersize": 1.5, "markerfacecolor": "0.4", "markeredgecolor": "none"},
-        )
+        )  # fmt: skip
         if len(finite) < len(values):
             share = rf"{100 * (1 - len(finite) / len(values)):.2g} % $\infty$"
             flat = orientation == "horizontal"

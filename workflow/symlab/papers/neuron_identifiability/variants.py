@@ -1,27 +1,23 @@
-"""The paper's variants: masks that choose them in a table, their names and values, and the sweep over sigma_F.
+"""The paper's variants: their names, their values by case, and the sweep over sigma_F.
 
-A figure and its claims choose with the same functions, so that they are about the same rows. Only pandas is imported: a
-claims job does not pay for matplotlib.
+from symlab.study.cases import Values
+Only pandas is imported: a claims job does not pay for matplotlib.
 """
 
-from __future__ import annotations
-
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from symlab.errors import UserError
+from symlab.papers.neuron_identifiability.masks import Mask, every_row, w_asymmetric
 from symlab.plotting.pairs import PAIR
-from symlab.study.cases import Cases, cases
+from symlab.study.cases import Cases, Values, cases
 from symlab.study.claim import Case
 from symlab.study.tables import where
 
-Mask = Callable[[pd.DataFrame], pd.Series]
-"""Which rows of a table are chosen."""
 SERIES = ["family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm"]
 SIZES = ["width", "depth"]
 KEY = ["scheme", "sigma_F", "fixed_fraction", "activation", "dataset", "k"]
@@ -29,86 +25,6 @@ KEY = ["scheme", "sigma_F", "fixed_fraction", "activation", "dataset", "k"]
 _SCHEME_ORDER = ["standard", "w_asymmetric", "syre"]
 _SCHEME_NAMES = {"w_asymmetric": "W", "w_asymmetric_heads": "W by head"}
 _ADD_W = "a w_asymmetric variant with sweep: {scheme.sigma_F: [0, 1]}"
-
-# Masks, by the description columns that every table carries
-
-
-def every_row(table: pd.DataFrame) -> pd.Series:
-    """All rows."""
-    return pd.Series(True, index=table.index)
-
-
-def of_scheme(name: str, low: float = -math.inf, high: float = math.inf) -> Mask:
-    """Networks of a scheme with elementwise activations; given bounds, only those with low <= sigma_F <= high."""
-
-    def mask(table: pd.DataFrame) -> pd.Series:
-        chosen = (table["scheme"] == name) & (table["activation"] != "sigma")
-        if low == -math.inf and high == math.inf:
-            return chosen
-        return chosen & table["sigma_F"].between(low, high)
-
-    return mask
-
-
-standard = of_scheme("standard")
-w_asymmetric = of_scheme("w_asymmetric")
-
-
-def sigma_mlp(table: pd.DataFrame) -> pd.Series:
-    """Networks whose nonlinearity is x * sigmoid(Cx)."""
-    return table["activation"] == "sigma"
-
-
-def any_of(*masks: Mask) -> Mask:
-    """Rows that at least one of the masks chooses."""
-
-    def mask(table: pd.DataFrame) -> pd.Series:
-        chosen = masks[0](table)
-        for other in masks[1:]:
-            chosen = chosen | other(table)
-        return chosen
-
-    return mask
-
-
-def apart_from_fractions(of: Mask) -> Mask:
-    """Of the rows that ``of`` chooses, those of families that do not sweep fixed_fraction; all if there are none.
-
-    A study may sweep the fraction of fixed weights beside its other networks. That sweep is the matter of Fig. 10 and
-    says nothing for or against claims about others.
-    """
-
-    def mask(table: pd.DataFrame) -> pd.Series:
-        chosen = of(table)
-        variants = table[chosen].drop_duplicates("variant")
-        fractions = variants.groupby("family")["fixed_fraction"].nunique()
-        plain = chosen & table["family"].isin(fractions.index[fractions <= 1])
-        return plain if plain.any() else chosen
-
-    return mask
-
-
-def smallest_sigma(of: Mask) -> Mask:
-    """Of the rows that ``of`` chooses, those with the smallest sigma_F."""
-
-    def mask(table: pd.DataFrame) -> pd.Series:
-        chosen = of(table)
-        return chosen & (table["sigma_F"] == table.loc[chosen, "sigma_F"].min())
-
-    return mask
-
-
-STANDARD = standard
-W = apart_from_fractions(w_asymmetric)
-W_0 = apart_from_fractions(of_scheme("w_asymmetric", 0, 0))
-W_1 = apart_from_fractions(of_scheme("w_asymmetric", 1, 1))
-W_FROM_1 = apart_from_fractions(of_scheme("w_asymmetric", 1))
-W_FROM_2 = apart_from_fractions(of_scheme("w_asymmetric", 2))
-SYRE = of_scheme("syre")
-SYRE_1 = of_scheme("syre", 1, 1)
-SYRE_FROM_1 = of_scheme("syre", 1)
-SPARSE = of_scheme("sparse")
-RESIDUAL = of_scheme("residual")
 
 
 def smallest_large(sigma_F: pd.Series) -> float | None:
@@ -174,14 +90,11 @@ def by_variant(
     def write(key: Mapping[str, Any]) -> str:
         return name.format(**{**keys[str(key["variant"])], **key, "name": names[str(key["variant"])]})
 
+    def describe(each: Values) -> Values:
+        return replace(each, case=Case(each.case, **{**keys[str(each.case.key["variant"])], **each.case.key}))
+
     found = cases(rows, value, ["variant", *by], unit, write)
-    return replace(
-        found,
-        of=tuple(
-            replace(each, case=Case(each.case, **{**keys[str(each.case.key["variant"])], **each.case.key}))
-            for each in found
-        ),
-    )
+    return replace(found, of=tuple(map(describe, found)))
 
 
 def variants_of(table: pd.DataFrame) -> pd.DataFrame:
@@ -258,9 +171,8 @@ def telling_variants(table: pd.DataFrame) -> pd.DataFrame:
     """Of ``compared_variants``, W-asymmetric and syre ones with sigma_F = 0 and the smallest >= 1 alone."""
     variants = compared_variants(table)
     swept = variants["scheme"].isin(["w_asymmetric", "syre"]) & (variants["activation"] != "sigma")
-    telling = (
-        variants[swept].groupby("scheme")["sigma_F"].transform(lambda values: values.isin([0, smallest_large(values)]))
-    )
+    by_scheme = variants[swept].groupby("scheme")["sigma_F"]
+    telling = by_scheme.transform(lambda values: values.isin([0, smallest_large(values)]))
     return variants[~swept | telling.astype(bool).reindex(variants.index, fill_value=False)]
 
 

@@ -4,8 +4,6 @@ A bound is checked where the theorem's assumptions hold. Those of Thms. 4.4, 4.6
 proofs bound it by unions over neurons, directions and pairs, so generously that no allowance for chance is made.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
