@@ -32,7 +32,15 @@ def convolutional():
     )  # fmt: skip
 
 
+def normed():
+    """Weights that are made of others, by norms of weights."""
+    norms = nn.utils.parametrizations
+    first, second = norms.weight_norm(nn.Linear(12, 16)), norms.spectral_norm(nn.Linear(16, 12))
+    return nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), nn.Linear(12, 4))
+
+
 MODULES = {
+    "norms of weights": normed,
     "mlp": lambda: build(MLP(name="mlp", widths=[16, 12]), 12, 4),
     "batchnorm mlp": lambda: build(MLP(name="mlp", widths=[16, 12], norm="batchnorm"), 12, 4),
     "convolutional": convolutional,

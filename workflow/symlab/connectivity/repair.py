@@ -78,13 +78,16 @@ def with_goal_statistics(
         if not names:
             raise UserError(
                 f"REPAIR cannot be written into the weights of a {type(module).__name__}: none of its hidden linear "
-                "maps and convolutions has a bias; leave it out (batch norms get statistics of their own without it)."
+                "maps and convolutions has a weight and a bias of its own; leave it out (batch norms get statistics of "
+                "their own without it)."
             )
+    # A layer's own weight may be made of others, by a norm of weights, and lie in no state.
+    like = next(tensor for tensor in states[0].values() if tensor.is_floating_point())
     for name in names:
         layer: Any = module.get_submodule(name)
         linear = isinstance(layer, nn.Linear)
         norm = _Rescaled(layer.out_features if linear else layer.out_channels, channels_last=linear)
-        norm.to(states[0][f"{name}.weight"])
+        norm.to(like)
         # A part of the layer, applied by a hook: the layer stays where it is, with its weight, for whatever reads it.
         rescaled_layer = rescaling.get_submodule(name)
         rescaled_layer.add_module("rescaled", norm)
