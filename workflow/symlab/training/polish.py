@@ -35,13 +35,18 @@ class Polisher:
         tensors = list(self.stack.trained.values())
         self.R = self.stack.optimizer.R
         theta = torch.cat([tensor.detach().reshape(self.R, -1) for tensor in tensors], dim=1)
-        # The weights become parts of one tensor. Where they are 1 the penalties' gradient is their strength.
-        self.weights = torch.ones_like(theta)
-        for tensor, part in zip(tensors, self.weights.split([t.numel() // self.R for t in tensors], 1), strict=True):
-            tensor.data, tensor.grad = part.view(tensor.shape), torch.zeros_like(tensor)
+        self.sizes = [tensor.numel() // self.R for tensor in tensors]
+        # Where weights are 1 the penalties' gradient is their strength.
+        self._put(torch.ones_like(theta))
+        for tensor in tensors:
+            tensor.grad = torch.zeros_like(tensor)
         self.stack.optimizer.add_penalties()
         self.strength = self._taken()
         self.lbfgs = LBFGS(self._evaluate, theta, polish.memory, polish.gradient)
+
+    def _put(self, theta: Tensor) -> None:
+        for tensor, part in zip(self.stack.trained.values(), theta.split(self.sizes, dim=1), strict=True):
+            tensor.detach().copy_(part.reshape(tensor.shape))
 
     def _taken(self) -> Tensor:
         """The gradients, which are then None."""
@@ -51,7 +56,7 @@ class Polisher:
         return found
 
     def _evaluate(self, theta: Tensor) -> tuple[Tensor, Tensor]:
-        self.weights.copy_(theta)
+        self._put(theta)
         loss, _ = self.stack.descend(self.batch)
         pull = self.strength * theta
         return loss + torch.linalg.vecdot(pull, theta) / 2, self._taken().add_(pull)
@@ -63,7 +68,7 @@ class Polisher:
 
     def end(self) -> dict[str, Tensor]:
         """Put the solution into the stack; of each replica the objective, the gradient's norm over it, and costs."""
-        self.weights.copy_(self.lbfgs.theta)
+        self._put(self.lbfgs.theta)
         relative = torch.linalg.vector_norm(self.lbfgs.gradient, dim=1) / self.lbfgs.value.abs()
         return {
             "objective": self.lbfgs.value,
