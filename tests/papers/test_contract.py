@@ -8,7 +8,8 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
   the claim reads first, in place or by returning another, or (name of the table, function);
 - ``VERDICTS``, where there are any: claims whose verdict on the story is not "held", and which it is;
 - ``simulate(name, generator)`` and ``SIMULATED``, where theory can make the data: tables drawn from the theory itself
-  for each of these claims, with the numbers of units, the noise and the sizes of a run;
+  for each of these claims, with the numbers of units, the noise and the sizes of a run; ``VIOLATED``: how such a table
+  is changed so that the claim fails;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
 
 What they measure on it is worked out in planted.py, and to the last digit kept in ``values.json`` of each room, beside
@@ -222,6 +223,18 @@ def test_a_claim_holds_on_data_of_the_theory_itself(paper, claim):
     for seed in range(10):
         found = evaluate_claim(claim, place.simulate(name, np.random.default_rng(seed)))
         assert verdicts(found) == {"held"}, (seed, found)
+
+
+VIOLATED = [each for each in SIMULATED if each[0].number(each[1].id) in getattr(room(each[0]), "VIOLATED", ())]
+
+
+@pytest.mark.parametrize(("paper", "claim"), VIOLATED, ids=lambda each: getattr(each, "id", ""))
+def test_a_claim_fails_on_data_that_violate_the_theory(paper, claim):
+    place, name = room(paper), paper.number(claim.id)
+    for seed in range(5):
+        (table,) = (tables := place.simulate(name, np.random.default_rng(seed))).values()
+        place.VIOLATED[name](table)
+        assert "failed" in verdicts(evaluate_claim(claim, tables)), seed
 
 
 @each_claim

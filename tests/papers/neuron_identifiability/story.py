@@ -340,10 +340,7 @@ def story(name):
     return {table: built(build) for table, build in tables.items()}
 
 
-SIMULATED = ("11-k2", "11-k8")
-
-
-def simulate(name, generator):
+def closest_points(name, generator):
     """The least of the m (m - 1) / 2 distances of random points in k dimensions: its k-th power is exponential."""
     k = int(name.removeprefix("11-k"))
     rows = [
@@ -354,3 +351,51 @@ def simulate(name, generator):
         for draw in range(12)
     ]
     return {"centre_gaps.csv": pd.DataFrame(rows)}
+
+
+def any_order(generator, pairs=4, layers=3, width=128):
+    """At sigma_F = 0 each order is as likely as any other, so that a neuron's partner is one of all at random."""
+    places = pd.DataFrame(
+        itertools.product(range(pairs), range(1, layers + 1), range(width)), columns=["pair", "layer", "neuron"]
+    )
+    partner = np.concatenate([generator.permutation(width) for _ in range(pairs * layers)])
+    places = places.assign(itself=partner == places["neuron"], cost_rank=generator.integers(0, width - 1, len(places)))
+    places["cost_rank"] = (places["cost_rank"] / (width - 2)).where(~places["itself"])
+    return {"neuron_places.parquet": places.assign(cheapest=1.0, **described("w_0", mask_seed=0))}
+
+
+def unrelated_neurons(name, generator, width=128):
+    """Where nothing tells neurons apart the identity is a random permutation: a mean of that many correlations."""
+    table = story(name)["matching.csv"].copy()
+    free = (table["variant"] == "w_0") & (table["permutation"] != "optimal")
+    table.loc[free, "objective"] = generator.normal(0, 0.2 / np.sqrt(width), free.sum())
+    return {"matching.csv": table}
+
+
+SIMULATED = ("11-k2", "11-k8", "11-k32", "neurons-control", "3a-unbroken", "8-unbroken")
+
+
+def simulate(name, generator):
+    if name == "neurons-control":
+        return any_order(generator)
+    return (closest_points if name.startswith("11") else unrelated_neurons)(name, generator)
+
+
+def nearest_swap(table):
+    table["cost_rank"] *= 0.6
+
+
+def as_named(table):
+    free = (table["variant"] == "w_0") & (table["permutation"] == "identity")
+    table.loc[free, "objective"] += 0.3
+
+
+def steeper(table):
+    table["gamma_out"] *= table["m"] ** (-2.0 / table["k"])
+
+
+# How a table that theory made is changed, so that the claim fails.
+VIOLATED = {
+    name: steeper if name.startswith("11") else nearest_swap if name == "neurons-control" else as_named
+    for name in SIMULATED
+}

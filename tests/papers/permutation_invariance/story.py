@@ -296,17 +296,55 @@ SPOILED = {
 }
 
 
-SIMULATED = ("2-uniform-decay",)
+def uniform_minima(generator):
+    """As many pairs of minima as the kept run has: 20,000 a width, 400 from 4M on; a pair's barrier scatters by 0.9."""
+    rows = []
+    for m in (15, 18, 21, 23, 24, 25, 27, 36, 48, 60, 72):
+        ratio, each = m / 12, 4 if m >= 48 else 200
+        mean = 6e-4 * (ratio - 1 if ratio <= 2 else (2 / ratio) ** 2)
+        rows += [
+            {"study": "s", "source": "uniform", "M": 12, "d": 20, "m": m, "pair": row, "pairs": each, "kept": True}
+            | {"direct": 0.05, "permuted": mean * generator.gamma(each / 0.81, 0.81 / each)}
+            for row in range(100)
+        ]
+    return {"widths_barriers.csv": pd.DataFrame(rows)}
+
+
+def equal_shares(generator):
+    """500 students, each of the five types as likely to be the doubled one."""
+    types = generator.integers(1, 6, 500)
+    of_all = {"study": "s", "source": "gd", "M": 5, "d": 5, "m": 6, "kept": True}
+    return {"doubled_types_runs.csv": pd.DataFrame({"seed": range(500), "doubled_type": types, **of_all})}
+
+
+def broken_sticks(generator):
+    """200 uniform points of the simplex, sorted, from either initialisation."""
+    tables = []
+    for init in (0.01, 10**-0.5):
+        parts = -np.sort(-generator.dirichlet(np.ones(10), 200), axis=1)
+        of_all = {"study": "s", "M": 1, "d": 10, "m": 10, "init_std": init, "runs": 200}
+        expected = [sum(1 / i for i in range(k, 11)) / 10 for k in range(1, 11)]
+        of_ranks = {"rank": range(1, 11), "mean": parts.mean(axis=0), "std": parts.std(axis=0, ddof=1)}
+        tables.append(pd.DataFrame(of_ranks | {"first": parts[0], "expected": expected}).assign(**of_all))
+    return {"column_entries.csv": pd.concat(tables, ignore_index=True)}
+
+
+BY_THEORY = {"9-doubled-types": equal_shares, "9-column": broken_sticks} | dict.fromkeys(
+    ("2-peak-at-2M", "2-uniform-decay", "2-below-direct", "2-theorem-6"), uniform_minima
+)
+SIMULATED = tuple(BY_THEORY)
 
 
 def simulate(name, generator):
-    """200 pairs of uniform samples of the minima at each width, whose barriers scatter by nine tenths."""
-    rows = [
-        {"study": "s", "source": "uniform", "M": 12, "d": 20, "m": round(12 * ratio), "pair": pair, "kept": True}
-        | {"direct": 0.05, "permuted": permuted, "permuted_hungarian": permuted}
-        for ratio in (1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6)
-        for pair, permuted in enumerate(
-            6e-4 * (ratio - 1 if ratio <= 2 else (2 / ratio) ** 2) * generator.gamma(1 / 0.9**2, 0.9**2, 200)
-        )
-    ]
-    return {"widths_barriers.csv": pd.DataFrame(rows)}
+    return BY_THEORY[name](generator)
+
+
+# How a table that theory made is changed, so that the claim fails.
+VIOLATED = {
+    "2-peak-at-2M": change("permuted", None, 6.0, m=36),
+    "2-uniform-decay": change("permuted", None, 15.0, m=72),
+    "2-below-direct": change("permuted", None, 4.0, m=24),
+    "2-theorem-6": change("permuted", 1e-4, m=[48, 60, 72]),
+    "9-doubled-types": fewer_of_type_3,
+    "9-column": change("mean", 0.24, rank=1),
+}
