@@ -261,7 +261,7 @@ def test_values_in_a_sentence_have_the_form_that_it_asks_for_and_a_doubtful_one_
     both = [Sentence(f"Held: {{{name}:~}}.", {name: values[name]}, "Not so.") for name in "bc"]
     assert tell(both, claims) == ["Held: \N{MINUS SIGN}1.5.", "Not so."]
     paper = card([], headline=(*both, Sentence("Nothing of {e}.", {"e": ("test-1-one", "e")})))
-    assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed)."
+    assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed; asked for: at most 1)."
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
@@ -331,7 +331,7 @@ def test_docs_tell_the_largest_run_first_and_name_it(card):
 
     sentences = tuple(Sentence(f"{{x}} is {name}.", {"x": (f"test-1-{name}", "")}) for name in "ab")
     kept = {"demo": run(a=0.5, b=0.25), "whole": run(a=2.0)}
-    told = "*whole:* 2 is a (failed). In other runs: 0.5 in demo (held). *demo:* 0.25 is b."
+    told = "*whole:* 2 is a (failed; asked for: at most 1). In other runs: 0.5 in demo (held). *demo:* 0.25 is b."
     assert tell_largest(card([], headline=sentences, largest="whole"), kept) == told
     assert tell_largest(card([], headline=sentences), {"demo": kept["demo"]}) == "0.5 is a. 0.25 is b."
 

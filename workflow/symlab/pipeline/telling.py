@@ -118,7 +118,7 @@ def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = No
     told = []
     for sentence in paper.headline:
         doubt = doubt_of(sentence, claims)
-        if doubt == UNDECIDED:
+        if doubt in (UNDECIDED, FAILED):
             asked = dict.fromkeys(
                 each.threshold for place in sentence.values.values() for each in claims if cases_at(place, [each])
             )
@@ -155,12 +155,17 @@ def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept, but
     told = []
     for name, place in sentence.values.items():
         here = {case.verdict for case in cases_at(place, claims)}
-        told += [
-            f"{_format_case(case, kinds[name])} in {run} ({'; '.join(filter(None, [case.name, case.verdict]))})"
-            for run, judged in kept.items()
-            for case in cases_at(place, judged if run != but else [])
-            if case.verdict not in {*here, ONE_UNIT, ERROR}
-        ]
+        for run, judged in kept.items():
+            other = [
+                (each.study, case)
+                for each in (judged if run != but else [])
+                for case in cases_at(place, [each])
+                if case.verdict not in {*here, ONE_UNIT, ERROR}
+            ]
+            several = len({study for study, _ in other}) > 1
+            for study, case in other:
+                notes = "; ".join(filter(None, [f"study {study}" if several else "", case.name, case.verdict]))
+                told.append(f"{_format_case(case, kinds[name])} in {run} ({notes})")
     return f"In other runs: {'; '.join(told)}." if told else ""
 
 
