@@ -101,9 +101,9 @@ def power_of(values):
 
 
 def rise_where_few(share):
-    """How much L -> 1 + 0.001 L falls, in units of its value at depth 2, over what a power of each lineage does."""
+    """How much L -> 1 + 0.001 L falls, in hundredths of its value at depth 2, over what a power does."""
     first, last = (depth ** (-1.2 * share * (1 + 0.01 * SEEDS**1.5)) for depth in (2.0, 34.0))
-    return -0.032 * np.mean(first) / np.mean(first - last)
+    return -0.01 * 0.032 * np.mean(first) / np.mean(first - last)
 
 
 def power_before_last(back):
@@ -113,7 +113,7 @@ def power_before_last(back):
 
 COLLAPSE = {
     **{"1-falls": METRICS * 6, "1-falls-uniform": METRICS * 3, "1-falls-theorems": (*METRICS, *METRICS, POWER) * 3},
-    **{"1-log-linear": STRAIGHTER, "1-rate": -POWER, "2-control": 0.02 / -POWER},
+    **{"1-log-linear": STRAIGHTER, "1-rate": -POWER, "1-calm": 1, "2-control": 0.02 / -POWER},
     **{
         "loss-falls": POWER,
         "loss-hidden": -POWER / 1.2,
@@ -209,7 +209,14 @@ SPOILED = {
         "polygons-reached": 0.9 * 0.4999 / 0.500005,
     },
     "collapse": {
-        **{"lemmas-unique": 1, "lemmas-one": -0.1, "lemmas-two": -0.9, "lemmas-collapsed": 0.3, "loss-unseen-kept": -1},
+        **{
+            "1-calm": 0,
+            "lemmas-unique": 1,
+            "lemmas-one": -0.1,
+            "lemmas-two": -0.9,
+            "lemmas-collapsed": 0.3,
+            "loss-unseen-kept": -1,
+        },
         **{"lemmas-optimum": 0.1, "lemmas-converse": 0.1, "critical-switch": 0.475, "perturbed-seen": PERTURBED},
         "critical-hysteresis": 0.4 * 1.8 / 0.95,
     },

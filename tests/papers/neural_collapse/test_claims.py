@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.papers.neural_collapse import NEURAL_COLLAPSE
-from symlab.papers.neural_collapse.evidence import GAP, slopes
+from symlab.papers.neural_collapse import NEURAL_COLLAPSE, trained_runs
+from symlab.papers.neural_collapse.evidence import CALM, GAP, slopes
 from symlab.papers.neural_collapse.fig_layers import grown_layers
 from symlab.papers.neural_collapse.fig_loss import slope_over_law
 from symlab.papers.neural_collapse.run_tables import SETTING, least_known
@@ -15,7 +15,7 @@ from symlab.study.claim import slope
 from .story import CE, CRITICAL, PERTURBED, RUNS, SAMPLES, described, network, of, tables
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
-WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches"}
+WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches", "1-calm"}
 """Claims that do not ask whether there are enough samples: of others, or of networks beside each other."""
 
 
@@ -97,6 +97,16 @@ def test_three_lineages_are_judged_rightly_on_data_made_from_a_power(power, leas
         (measured,) = slopes(pd.DataFrame(rows), {"NC1": 1.0}).means()
         held += measured.interval[1] < 0
     assert least <= held / 100 <= most
+
+
+def test_of_networks_at_an_optimum_those_of_a_small_gradient_are_counted(story):
+    table = story[RUNS].copy()
+    table["gap"] = (2 * GAP * (np.arange(len(table)) % 2)).astype(float)  # every other one
+    table["gradient"] = np.where(table["seed"] < 1, 0.5 * CALM, 2 * CALM)
+    ((measured, verdict),) = judged("1-calm", {**story, RUNS: table})
+    told = table[table["grown"] & ~table["reference"] & (table["gap"] == 0)]
+    assert (measured.value, measured.n, verdict) == ((told["seed"] < 1).mean(), len(told), "failed")
+    assert CALM == trained_runs.CALM
 
 
 def test_the_bounds_law_has_its_own_slope_and_falls_from_8_on():

@@ -19,6 +19,8 @@ GAP = 0.05
 
 Set after a pilot of RN1 on digits, whose three lineages ended 0.4 to 5.2 % over it.
 """
+CALM = 1e-3
+"""The share of the loss that the gradient's norm of a network at rest is at most: where L-BFGS is told to end."""
 ENOUGH = 5
 """Samples for each dimension of the first layer's inputs that make a run evidence."""
 METRICS = {"NC1": 1.0, "NC2": 1.0, "NC3": 1.0}
@@ -132,7 +134,8 @@ def slopes_at_optima(
         at_optimum = best.get(every.case)
         enough = at_optimum is not None and len(at_optimum.values) >= min(LINEAGES, len(every.values))
         told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
-        chosen.append(replace(at_optimum if enough and at_optimum is not None else every, told=told))
+        # The reason tells it otherwise.
+        chosen.append(replace(at_optimum, told=told) if enough and at_optimum is not None else every)
         late[every.case] = of_setting["open"].iloc[0] or ("" if enough else f"not at an optimum: {told}")
     return Cases(tuple(chosen), "lineages"), late
 

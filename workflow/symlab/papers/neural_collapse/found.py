@@ -66,6 +66,10 @@ FOUND = (
         )
     ),
     Sentence(
+        "Of the networks at an optimum, {calm:~%} have a gradient of at most a thousandth of the loss too.",
+        {"calm": at("collapse-1-calm")},
+    ),
+    Sentence(
         "With two layers in each block and the same weight decay at all depths, the slope of log₁₀ NC1 is {control} of "
         "that with one layer; the paper says that depth hardly matters there.",
         {"control": at("collapse-2-control", value="NC1")},
