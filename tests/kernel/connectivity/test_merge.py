@@ -112,7 +112,7 @@ def test_layers_without_biases_or_with_shared_weights_take_up_no_rescaling():
     tied = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
     tied[2].weight = tied[0].weight
     for module in (tied, nn.Sequential(nn.Linear(6, 6, bias=False), nn.ReLU(), nn.Linear(6, 2))):
-        with pytest.raises(UserError, match="has a bias"):
+        with pytest.raises(UserError, match="a weight and a bias of its own"):
             average_network(module, [module.state_dict()] * 2, x, repair=True)
 
 

@@ -200,11 +200,11 @@ def simulate_law(generator, seeds=12):
 
 
 def simulate_falls(generator, d=200, sigma=2.0, seeds=12):
-    """Regressions whose products are those that theory simulates one by one, at two rates as the preset has."""
+    """Regressions whose products are those that theory simulates one by one, at two rates at which mirrors attract."""
     tables, steps = sparsity_tables(), [50_000, 63_000, 79_000, 100_000]
     rows = tables[SPARSITY]
     measured, alone = [rows[(rows["grid"] == 0) & (rows["model"] == "plain") & (rows["seed"] == 0)]], []
-    for lr in (0.0044, 0.0048):
+    for lr in (0.004, 0.006):
         at = {"grid": 0, "d": d, "sigma": sigma, "batch": 1.0, "lr": lr}
         trained, single = (
             medians_of(simulate_products(lr, d, sigma, 1, steps, generator, runs * d), d, steps).assign(**at)
