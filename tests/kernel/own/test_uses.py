@@ -442,7 +442,7 @@ def test_fewer_samples_are_computed_at_a_time_where_those_of_the_test_data_are_l
         (0.09, 0.01, "the average is broken, no better than a constant"),
         (0.09, 0.5, "none, for these data do not show the networks to be better than a constant (81.0 ± 50.0 points"),
         (0.15, 0.39, "undecided on so few samples, 75.0 ± 39.0 points"),
-        (0.45, math.nan, "none, for these data do not show the networks to be better than a constant (45.0 points"),
+        (0.45, math.nan, "none, for one number for all samples has no error (45.0 points"),
         (math.nan, math.nan, "the average is broken, its loss is no number"),
     ],
 )

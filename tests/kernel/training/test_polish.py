@@ -84,6 +84,22 @@ def two_loops(found, row):
     return -q
 
 
+def test_a_problem_has_the_same_bits_at_every_place_among_others():
+    """While the memory fills and when it is full."""
+    curvature = torch.linspace(0.1, 10, 32).double()
+
+    def evaluate(theta):
+        return (curvature * theta.cosh()).sum(dim=1), curvature * theta.sinh()
+
+    theta = torch.randn(11, 32, generator=torch.Generator().manual_seed(0)).double()
+    together = LBFGS(evaluate, theta, memory=20, tolerance=0)
+    alone = [LBFGS(evaluate, each[None], memory=20, tolerance=0) for each in theta]
+    for _ in range(24):
+        for problem in (together, *alone):
+            problem.iterate()
+    assert torch.equal(together.theta, torch.cat([problem.theta for problem in alone]))
+
+
 @pytest.mark.parametrize("iterations", [0, 1, 3, 4, 9])
 def test_directions_are_those_of_two_loops_over_the_pairs_that_are_kept(iterations):
     curvature = torch.linspace(0.1, 10, 30).double()

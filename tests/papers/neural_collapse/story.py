@@ -285,7 +285,7 @@ SIMULATED = (
     *("1-falls", "1-falls-uniform", "1-falls-theorems", "1-log-linear", "1-rate", "2-control", "loss-falls"),
     *("loss-hidden", "loss-grown", "loss-seen", "loss-unseen-kept", "loss-unseen-goes", "practice-test"),
     *("practice-minibatches", "layers-before-last", "few-flat", "few-optimum", "critical-switch"),
-    *("critical-hysteresis", "critical-control", "perturbed-constant", "perturbed-uniform", "perturbed-seen"),
+    *("critical-hysteresis", "critical-control", "perturbed-constant", "perturbed-seen"),
     *("perturbed-leaves", "certificate-holds"),
 )
 LINEAGES = {"1-log-linear": 16, "1-rate": 16, "2-control": 8, "loss-unseen-kept": 4, "loss-hidden": 8}
@@ -298,7 +298,7 @@ NOISE = {"excess": (0.02, 0.02), "hidden": (0.02, 0.03), **dict.fromkeys(METRICS
 """Standard deviations between lineages of slopes on log10 L, and of log10 of values about each line: at least those of
 RN1 and T11 on CIFAR-10 in the kept run."""
 PERTURBED_NOISE = {"NC1": 0.015, "NC1_row": 0.21}
-"""Standard deviations of log10 between networks: the medians of the kept run's schemes, at most."""
+"""Standard deviations of log10 between networks: of constant penalties, and of what the last layer reads."""
 
 
 def simulate(name, generator):

@@ -174,6 +174,8 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     shown = size + f" ± {beside}" * (error > 0) + (" points of accuracy" if accurate else " in loss")
     place = f"{shown} {'below' if (gap > 0) == accurate else 'above'} the networks' mean"
     of_learned = f"; it keeps {100 * kept:.0f} % of what they have learned beyond a constant"
+    if math.isnan(unsure):
+        return f"Verdict: none, for one number for all samples has no error ({place}): give one for each of several."
     if not learned > 2 * unsure:
         return f"Verdict: none, for these data do not show the networks to be better than a constant ({place})."
     if kept >= AS_GOOD:

@@ -100,7 +100,7 @@ def generate(what: str) -> Iterator[str]:
 def findings_table() -> Iterator[str]:
     """A row a paper: what it says, what was found, how larger runs judged it."""
     kept = read_kept(REFERENCE)
-    yield "| The paper says | Found, in the demo if no run is named | Its own claims in larger runs |"
+    yield "| The paper says | Found (in italics: the kept run; else the demo) | The paper's own claims in larger runs |"
     yield "|---|---|---|"
     for paper in PAPERS:
         claims = _claims_of(paper, "demo")
@@ -177,8 +177,11 @@ def kept_figures(run: Path) -> dict[Path, tuple[str, str]]:
 
 def headline(paper: Paper, run: str) -> Iterator[str]:
     """What the paper says and what was found, in ``run`` if none is named, for those who know nothing of it."""
-    date = json.loads((REFERENCE / run / "provenance.json").read_text())["date"]
-    yield f"> **{paper.heading}.** {tell_largest(paper, read_kept(REFERENCE), run)} *({run}, {date})*"
+    runs = [each for each in (paper.largest, run) if each]
+    told = "; ".join(
+        f"{each}, {json.loads((REFERENCE / each / 'provenance.json').read_text())['date']}" for each in runs
+    )
+    yield f"> **{paper.heading}.** {tell_largest(paper, read_kept(REFERENCE), run)} *({told})*"
 
 
 def run_table() -> Iterator[str]:

@@ -162,7 +162,7 @@ def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept, but
                 for case in cases_at(place, [each])
                 if case.verdict not in {*here, ONE_UNIT, ERROR}
             ]
-            several = len({study for study, _ in other}) > 1
+            several = len({each.study for each in judged if cases_at(place, [each])}) > 1
             for study, case in other:
                 notes = "; ".join(filter(None, [f"study {study}" if several else "", case.name, case.verdict]))
                 told.append(f"{_format_case(case, kinds[name])} in {run} ({notes})")

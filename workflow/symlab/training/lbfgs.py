@@ -7,6 +7,7 @@ second derivative: relu has none at its kinks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
@@ -107,10 +108,10 @@ class LBFGS:
         none = torch.diag_embed((~useful).to(crossed))
         upper = torch.where(useful[:, None] & useful[:, :, None], crossed, 0).triu() + none
         by_step, by_change = (each[:, order] for each in self.along.split(memory, dim=1))
-        of_change = torch.linalg.solve_triangular(upper, (by_step * useful)[..., None], upper=True)
+        of_change = _each(partial(torch.linalg.solve_triangular, upper=True), upper, (by_step * useful)[..., None])
         left = upper.diagonal(dim1=1, dim2=2)[..., None] * of_change
-        left += scale[..., None] * (squared @ of_change - by_change[..., None])
-        of_step = torch.linalg.solve_triangular(upper.mT, left * useful[..., None], upper=False)
+        left += scale[..., None] * (_each(torch.matmul, squared, of_change) - by_change[..., None])
+        of_step = _each(partial(torch.linalg.solve_triangular, upper=False), upper.mT, left * useful[..., None])
         shares = scale.new_zeros(len(scale), 2 * memory)
         shares[:, order], shares[:, memory + order] = of_step[..., 0], -scale * of_change[..., 0]
         combined = torch.stack([share @ pairs for share, pairs in zip(shares, self.pairs, strict=True)])
@@ -146,3 +147,8 @@ class LBFGS:
     @staticmethod
     def _norm(tensor: Tensor) -> Tensor:
         return torch.linalg.vector_norm(tensor, dim=1)
+
+
+def _each(function: Callable[..., Tensor], *of: Float[Tensor, "r ..."]) -> Float[Tensor, "r ..."]:
+    """Of each problem by itself, in memory of its own: CPUs round by how many there are and where one lies."""
+    return torch.stack([function(*(part.clone() for part in each)) for each in zip(*of, strict=True)])

@@ -1,6 +1,7 @@
 """How many replicas train together, and how: on a CPU by a rule, on a GPU what its memory holds, measured with two.
 
-The number depends on the network, the recipe and the device, never on how many replicas are asked for.
+The number depends on the network, the recipe, the number of samples and the device, never on how many replicas are
+asked for.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ MIRROR_SYMMETRY = Paper(
     terms=TERMS,
     heading=HEADING,
     headline=HEADLINE,
+    largest="mirror",
     thumbnail=THUMBNAIL,
     figures=(
         Figure("mirror-1", f"{_SMALL}.fig_05_descents", _LINES),

@@ -10,8 +10,8 @@ HEADLINE = (
         {"half": at("mirror-3a-half", sigma=2.0)},
     ),
     Sentence(
-        "Linear regressions of such products that learn one task after another have more parameters without gradient "
-        "(dead) when the last task comes than plain ones: by {dead:~%} of all.",
+        "Linear regressions that learn one task after another lose parameters for good: their gradient is zero (dead). "
+        "When the last task comes, those of products have {dead:~%} of all parameters more dead than plain ones.",
         {"dead": at("mirror-4-symmetry")},
     ),
     Sentence(

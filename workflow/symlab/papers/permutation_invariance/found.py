@@ -31,8 +31,8 @@ HEADLINE = (
         "sparsity index of trained ones less that of random solutions: {excess:~}.",
         {"excess": at("permutation-2-sparser", source="gd")},
         "The paper explains in part by sparsity, at high learning rates, why wide trained networks average better than "
-        "random solutions. But trained at a moderate rate, they are not sparser (their sparsity index less that of "
-        "random solutions: {excess:~}).",
+        "random solutions. Trained at a moderate rate they are not always sparser: their sparsity index less that of "
+        "random solutions is {excess:~} (M: neurons of the known network, d: its inputs).",
     ),
 )
 THUMBNAIL = (
