@@ -459,3 +459,5 @@ def test_a_verdict_on_losses_knows_that_less_is_better():
     told = verdict(scores, "average", 2)
     assert "averaging has a price, 0.3 ± 0.01 in loss above the networks' mean; it keeps 70 % of" in told
     assert "none, for the loss of some network" in verdict(scores.replace(1.0, math.inf), "average", 2)
+    alone = scores.assign(loss_difference_error=[0.01, 0.01, 0.01, math.nan])
+    assert "none, for one number for all samples has no error (0.3 ± 0.01 in loss above" in verdict(alone, "average", 2)
