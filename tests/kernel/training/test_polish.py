@@ -84,6 +84,15 @@ def two_loops(found, row):
     return -q
 
 
+def test_a_pair_without_curvature_is_of_no_use():
+    """On a plane every step falls and no gradient changes: the next direction is that of steepest descent."""
+    theta = torch.zeros(1, 3).double()
+    found = LBFGS(lambda at: (at.sum(dim=1), torch.ones_like(at)), theta, memory=4, tolerance=0)
+    found.iterate()
+    assert float(found.value) < 0 and not found.useful.any()
+    torch.testing.assert_close(found._direction(), torch.full((1, 3), -(3**-0.5)).double())
+
+
 def test_a_problem_has_the_same_bits_at_every_place_among_others():
     """While the memory fills and when it is full."""
     curvature = torch.linspace(0.1, 10, 32).double()
