@@ -160,6 +160,13 @@ def test_several_settings_have_their_place_and_share_no_points(job):
     assert len(list(job.folder.iterdir())) == 2
 
 
+def test_a_table_without_rows_keeps_its_columns(job):
+    empty = {"rows.csv": pd.DataFrame(columns=["k", "x"])}
+    made = [points.keep_point(job, {"k": 1}, {}, lambda *_, **__: empty) for _ in range(2)]
+    assert [new for new, _ in made] == [True, False]
+    assert [*made[1][1]["rows.csv"]] == ["k", "x"] and len(made[1][1]["rows.csv"]) == 0
+
+
 def test_arrays_keep_their_order_and_shape(job):
     experiment = Experiment("e", Settings, f"{__name__}:arrays", (), f"{__name__}:collect")
     made, kept = (run_experiment(experiment, Settings(k=[1], seeds=1), job) for _ in range(2))

@@ -78,7 +78,7 @@ def predict(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: in
                 judged += below
     drawn = numpy_rng(job.study, "sparsity", "chance", *named)
     chance = largest_by_chance(np.stack(judged), law[0] * seeds, drawn)
-    empty = pd.DataFrame(columns=[*at, "lr", "step", "run", "median_log", "median_log_mirror"])
+    empty = pd.DataFrame(columns=[*at, "lr", "step", "run", "median_log", "median_log_mirror"], dtype=float)
     return {
         "mirror_sparsity_law.csv": pd.DataFrame(rows).assign(chance=chance),
         "mirror_sparsity_alone.csv": pd.concat(medians, ignore_index=True)[empty.columns] if medians else empty,
