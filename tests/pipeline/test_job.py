@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import symlab
+from symlab.pipeline.job import device_of, run
 from symlab.artifacts import write_text
 from symlab.errors import Interrupted, UserError
-from symlab.pipeline.job import device_of, run
 from symlab.pipeline.registry import MEASURES
 
 

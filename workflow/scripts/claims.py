@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from symlab.pipeline.job import run
 from symlab.artifacts import write_table
 from symlab.errors import UserError
-from symlab.pipeline.job import run
 from symlab.pipeline.ledger import errors_of, evaluate_claims
 from symlab.pipeline.outputs import read_output
 

@@ -1,9 +1,9 @@
 """Read or synthesise one data set and write it with its splits."""
 
+from symlab.pipeline.job import run
 from symlab.data import SOURCES, load
 from symlab.data.dataset import save
 from symlab.data.folder import resolve_data_dir
-from symlab.pipeline.job import run
 from symlab.settings import choose
 
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from symlab.pipeline.job import device_of, run
 from symlab.artifacts import read_header
 from symlab.data.dataset import open_dataset
 from symlab.measures import is_table
 from symlab.measures.job import Job
-from symlab.pipeline.job import device_of, run
 from symlab.pipeline.outputs import with_study, write_outputs
 from symlab.pipeline.registry import EXPERIMENTS, settings_of_spec
 from symlab.study.points import run_experiment

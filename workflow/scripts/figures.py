@@ -5,10 +5,10 @@ import json
 import shutil
 from pathlib import Path
 
+from symlab.pipeline.job import run
 from symlab.errors import UserError
 from symlab.pipeline.digest import digest_of_files
 from symlab.pipeline.drawing import draw_figures
-from symlab.pipeline.job import run
 from symlab.pipeline.outputs import read_output
 from symlab.plotting.settings import Style
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from pkgutil import resolve_name
 
+from symlab.pipeline.job import device_of, measure_named, run
 from symlab.artifacts import ArtifactError, rebuild
 from symlab.data.dataset import open_dataset
 from symlab.measures.job import Job
-from symlab.pipeline.job import device_of, measure_named, run
 from symlab.pipeline.outputs import read_output, write_outputs
 from symlab.products import fast_products
 from symlab.training.models import open_models

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from symlab.artifacts import read_header, read_table, write_text
 from symlab.pipeline.job import run
+from symlab.artifacts import read_header, read_table, write_text
 from symlab.pipeline.report import write_page
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from pkgutil import resolve_name
 
+from symlab.pipeline.job import run
 from symlab.artifacts import write_table
 from symlab.measures.job import Job
-from symlab.pipeline.job import run
 from symlab.pipeline.outputs import join_parts, read_output, with_study
 from symlab.pipeline.registry import TABLES, settings_of_spec
 

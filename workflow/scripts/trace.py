@@ -2,9 +2,9 @@
 
 import json
 
+from symlab.pipeline.job import run
 from symlab.artifacts import write_text
 from symlab.measures.symmetries import trace_network
-from symlab.pipeline.job import run
 
 
 def main(snakemake, report):

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from symlab.pipeline.job import run
 from symlab.artifacts import read_header, write_table
 from symlab.data.dataset import open_dataset
 from symlab.device import resolve_device
-from symlab.pipeline.job import run
 from symlab.training.models import save_models
 from symlab.training.resume import Checkpoints, training_key
 from symlab.training.variant import train_variant

@@ -237,13 +237,12 @@ def test_planted_maps_and_permutations_are_undone(name, group, method):
     module, x = drawn(name, 200)
     A, B = planted(name, module, group, 3)
     traced, _ = free_maps(name)
-    found, plain = (
-        align(module.double(), A, B, x, method, group=each, traced=traced) for each in (group, "permutation")
-    )
+    found = align(module.double(), A, B, x, method, group=group, traced=traced)
     assert found.reference is not None
     for entry, tensor in found.reference.items():
         torch.testing.assert_close(found.permuted[entry], tensor, atol=1e-8, rtol=1e-8)
-    if found.transforms:
+    if found.transforms and (group, method) == ("full", "weight"):
+        plain = align(module, A, B, x, method, group="permutation", traced=traced)
         assert not all(torch.allclose(plain.permuted[entry], tensor, atol=1e-2) for entry, tensor in A.items())
 
 

@@ -213,13 +213,12 @@ def test_planted_signs_and_permutations_are_undone(name):
     module, x = drawn(name)
     traced, flips = free_signs(name)
     A = {entry: tensor.clone() for entry, tensor in module.state_dict().items()}
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        B = permute(A, traced.spec, random_permutations(traced.spec, rng))
-        B = apply_flips(B, traced.spec, flips, random_signs(traced.spec, flips, rng))
-        signed, plain = (align(module, A, B, x, group=group, traced=traced) for group in ("signed", "permutation"))
-        assert all(torch.equal(signed.permuted[entry], tensor) for entry, tensor in A.items())
-        assert not all(torch.equal(plain.permuted[entry], tensor) for entry, tensor in A.items())
+    rng = np.random.default_rng(0)
+    B = permute(A, traced.spec, random_permutations(traced.spec, rng))
+    B = apply_flips(B, traced.spec, flips, random_signs(traced.spec, flips, rng))
+    signed, plain = (align(module, A, B, x, group=group, traced=traced) for group in ("signed", "permutation"))
+    assert all(torch.equal(signed.permuted[entry], tensor) for entry, tensor in A.items())
+    assert not all(torch.equal(plain.permuted[entry], tensor) for entry, tensor in A.items())
 
 
 def test_signs_of_gains_are_settled_before_the_order_of_a_stream():

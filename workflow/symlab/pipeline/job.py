@@ -27,6 +27,10 @@ Report = Callable[[str], None]
 # From <linux/prctl.h>: the signal that a process gets when its parent dies.
 PR_SET_PDEATHSIG = 1
 
+# What imports make stays: Python would look for garbage among it again and again, for 0.4 s of each job. Scripts import
+# this module before others, and ``run`` ends the pause.
+gc.disable()
+
 
 def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
     """Call ``main(snakemake, report)``; ``report(line)`` appends a line with the time to the job's log.
@@ -35,6 +39,8 @@ def run(main: Callable[[Any, Report], None], snakemake: Any) -> None:
     training answered with a checkpoint ends it with 128 + its number. Anything else is a fault of the program: its
     traceback goes to the log and the error is raised again.
     """
+    gc.freeze()
+    gc.enable()
     _end_with_snakemake()
     # Python would look for garbage once more as it ends, among all that torch has made: 0.4 s of each job.
     atexit.register(gc.freeze)
