@@ -32,7 +32,7 @@ from symlab.pipeline.telling import (
     tell_kept,
     tell_largest,
 )
-from symlab.study.card import Sentence
+from symlab.study.card import Sentence, at
 from symlab.study.claim import (
     Claim,
     Measurement,
@@ -262,6 +262,16 @@ def test_values_in_a_sentence_have_the_form_that_it_asks_for_and_a_doubtful_one_
     assert tell(both, claims) == ["Held: \N{MINUS SIGN}1.5.", "Not so."]
     paper = card([], headline=(*both, Sentence("Nothing of {e}.", {"e": ("test-1-one", "e")})))
     assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed; asked for: at most 1)."
+    # A threshold of a logarithm is none of the factor that is told.
+    paper = card([], headline=(Sentence("{c:^2} times.", {"c": values["c"]}),))
+    assert tell_headline(paper, claims).endswith("times (failed).")
+
+
+def test_four_cases_that_are_told_alike_are_counted(card):
+    cases = [exact_value(0.5, case=name) for name in "abcd"] + [exact_value(2.0, case="e")]
+    claims = group_claims(judged(card, claim("one", cases)))
+    sentence = Sentence("{a}.", {"a": at("test-1-one")})
+    assert tell([sentence], claims) == ["2 (e, failed), 0.5 (4 cases)."]
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)

@@ -37,6 +37,9 @@ from symlab.study.claim import Tables
 NAMED = 3
 """How many of the claims that failed in a kept run are named."""
 
+MANY = 4
+"""From how many on cases that are told alike are counted, not named."""
+
 Kept = Mapping[str, Sequence[Judged]]
 """The claims of each finished run, by its name."""
 
@@ -44,8 +47,8 @@ Kept = Mapping[str, Sequence[Judged]]
 class Told:
     """Measured values in a sentence, in the forms that ``Sentence.text`` describes.
 
-    Several are listed with the names of their cases, unless all are equal; ``judged`` ones are followed by their
-    verdict, unless they held.
+    Several are listed with the names of their cases, ``MANY`` equal ones with their number instead; ``judged`` ones
+    are followed by their verdict, unless they held.
     """
 
     def __init__(self, cases: Sequence[Case], judged: bool = False) -> None:
@@ -57,12 +60,16 @@ class Told:
         alike = {_format_case(case, kind) for case in self.cases}
         if named and len(alike) == 1 and not (self.judged and any(case.verdict != HELD for case in self.cases)):
             return f"{alike.pop()} (all {len(self.cases)} cases)"
-        told = []
+        told: dict[tuple[str, str], list[str]] = {}
         for case in self.cases:
-            notes = [case.name] if named else []
-            notes += [case.verdict] if self.judged and case.verdict != HELD else []
-            told.append(_format_case(case, kind) + (f" ({', '.join(notes)})" if notes else ""))
-        return ", ".join(told)
+            verdict = case.verdict if self.judged and case.verdict != HELD else ""
+            told.setdefault((_format_case(case, kind), verdict), []).append(case.name if named else "")
+        texts = []
+        for (value, verdict), names in told.items():
+            for name in names if len(names) < MANY else [f"{len(names)} cases"]:
+                notes = ", ".join(filter(None, (name, verdict)))
+                texts.append(value + (f" ({notes})" if notes else ""))
+        return ", ".join(texts)
 
 
 def _format_case(case: Case, kind: str) -> str:
@@ -122,7 +129,8 @@ def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = No
             asked = dict.fromkeys(
                 each.threshold for place in sentence.values.values() for each in claims if cases_at(place, [each])
             )
-            doubt = f"{doubt}; asked for: {', '.join(asked)}"
+            # What is asked of a logarithm is no threshold of the factor that is told of it.
+            doubt = doubt if ":^" in sentence.text else f"{doubt}; asked for: {', '.join(asked)}"
         for text in tell([sentence], claims):
             told += [
                 f"{text.rstrip('.')} ({doubt})." if doubt else text,

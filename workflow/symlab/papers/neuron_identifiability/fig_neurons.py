@@ -126,7 +126,7 @@ CLAIMS = (
     ),
     NEURONS(
         id="identifiability-neurons-control",
-        statement="Without fixed weights costs do not tell where a neuron goes",
+        statement="Without fixed weights a neuron goes where it costs much nearly as often as where it costs little",
         quantity="share of its swaps that cost less than that with the neuron whose place it takes, at σ_F = 0",
         bound=between(0.45, 0.55),
         owner="ours",
