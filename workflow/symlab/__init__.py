@@ -12,8 +12,6 @@ For networks of your own (torch is imported with the first of these that is used
 - ``UserError``: what they raise where something does not fit, a sentence on what to do.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

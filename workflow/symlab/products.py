@@ -5,8 +5,6 @@ AVX-512 on all. On a Zen 5, whose vector units are as wide, its products take ha
 half as wide, there is nothing to gain in training (docs/explanation/performance.md). Results differ by rounding.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """What every block of a config is made of: typed settings whose spec leaves out what was not asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 

@@ -1,7 +1,5 @@
 """The ``symlab`` command, for people who bring their own models. The workflow is run with snakemake instead."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

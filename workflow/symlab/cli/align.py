@@ -1,7 +1,5 @@
 """``symlab align``: ``symlab.align`` from files to files, and the line between both networks."""
 
-from __future__ import annotations
-
 import shutil
 from argparse import Namespace
 from pathlib import Path

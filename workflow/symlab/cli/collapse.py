@@ -1,7 +1,5 @@
 """``symlab collapse``: ``symlab.collapse`` from files to tables and a figure."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from matplotlib.figure import Figure

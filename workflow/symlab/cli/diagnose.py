@@ -1,7 +1,5 @@
 """``symlab diagnose``: ``symlab.diagnose`` from files to a table and a figure."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 import numpy as np

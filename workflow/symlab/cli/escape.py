@@ -1,7 +1,5 @@
 """``symlab escape``: ``symlab.escape``, printed with a forecast for a rule of steps."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from symlab.cli.files import computing

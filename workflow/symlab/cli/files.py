@@ -1,7 +1,5 @@
 """Results of a command in a folder: all of them or none."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

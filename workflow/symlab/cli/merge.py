@@ -1,7 +1,5 @@
 """``symlab merge``: ``symlab.merge`` from files to files."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path

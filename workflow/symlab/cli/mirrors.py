@@ -1,7 +1,5 @@
 """``symlab mirrors``: ``symlab.mirrors`` from files to a table."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from symlab.artifacts import write_table

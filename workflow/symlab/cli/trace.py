@@ -1,7 +1,5 @@
 """``symlab trace``: the symmetries of a network, printed."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from symlab.alignment.actions import actions_of, dimensions_of

@@ -1,7 +1,5 @@
 """Barriers: how much worse the networks between two ends are than the ends themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ways of making one network of several in one order: means, arcs, what each has learned since a common start."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

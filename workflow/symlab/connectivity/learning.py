@@ -6,8 +6,6 @@ et al. 2025 do for one class of networks). That fits parameters to labels: what 
 network only beyond what the same descent gains with an untrained one in its place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 import torch

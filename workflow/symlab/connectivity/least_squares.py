@@ -5,8 +5,6 @@ mean of its outputs in them: W = argmin E |W z + b - y|^2, where z and y are the
 differ by more than their order, as by any invertible map, this undoes what the mean of the weights does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

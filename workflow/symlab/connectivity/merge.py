@@ -1,7 +1,5 @@
 """The mean of networks in one order as a network, and what it is worth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

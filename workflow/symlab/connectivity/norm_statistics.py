@@ -1,7 +1,5 @@
 """Batch norm statistics of a network that was not trained, but averaged from two that were."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

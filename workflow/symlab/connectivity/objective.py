@@ -1,7 +1,5 @@
 """What a network is scored by: cross-entropy of labels, squared error of real targets, or a function of the user's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

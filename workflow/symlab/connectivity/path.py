@@ -1,7 +1,5 @@
 """Loss, accuracy and chord deviation along the straight line between two networks."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The hidden units of an interpolated network vary less than those of its ends ("v
 for a barrier. REPAIR rescales every channel to the mean and deviation interpolated from the ends.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any

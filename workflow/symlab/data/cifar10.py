@@ -4,8 +4,6 @@ Images that went through JPEG are never read as this source: their pixels are no
 source ``cifar10_jpeg`` reads those under their own name.
 """
 
-from __future__ import annotations
-
 import hashlib
 import tarfile
 import zlib

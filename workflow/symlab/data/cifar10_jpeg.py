@@ -1,7 +1,5 @@
 """CIFAR-10 recompressed as JPEG, from two parquet files: real pictures, but not the original's pixels."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

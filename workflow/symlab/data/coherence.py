@@ -1,7 +1,5 @@
 """Two latents embedded in R^d by frames of chosen subspace coherence 1/t (paper, appendix F.5)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The 1,797 real 8x8 digits that come with scikit-learn: the default data set, which needs no network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

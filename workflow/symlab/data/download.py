@@ -1,7 +1,5 @@
 """Downloads of real data into a cache folder, when the data folder does not hold them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A data set of one's own, from one .npz file."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The folder in which files of real data are looked for."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterable

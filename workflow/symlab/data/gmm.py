@@ -1,7 +1,5 @@
 """Gaussian classes in a k-dimensional subspace of R^d (paper, appendix F.6)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """From labelled images in training and test files to a data set: what mnist and both cifar10 sources share."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

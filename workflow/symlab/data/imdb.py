@@ -1,7 +1,5 @@
 """Movie reviews (Maas et al. 2011) from parquet files or the folder aclImdb."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

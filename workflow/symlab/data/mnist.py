@@ -1,7 +1,5 @@
 """MNIST from its four IDX files, found in the data folder or downloaded, verified by their decompressed content."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import math

@@ -1,7 +1,5 @@
 """MNIST rotated so that its 90 % PCA subspace has a chosen coherence (paper, Fig. 21)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files of numpy arrays that users write: read without pickles, and looked into without reading them."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Orthonormal frames, and rotations that give a subspace a chosen coherence."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float64
 

@@ -1,7 +1,5 @@
 """Training samples as experiments take them: pixels averaged, equally many of each class."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random partitions and subsets of samples."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Int64
 

@@ -1,7 +1,5 @@
 """The Gram matrix S_i of one neuron, and how far it is from mu_D I (main paper, Eqs. 9 and 18)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple

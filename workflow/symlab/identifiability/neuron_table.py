@@ -1,7 +1,5 @@
 """What becomes of each neuron of one network in another: its partner, whether that is itself, what its swaps cost."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int

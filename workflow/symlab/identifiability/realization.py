@@ -4,8 +4,6 @@ A layer is given by W_eff, F and D, each [m, d] with one row a neuron, and by an
 subspace. ``None`` stands for F = 0 and for D = 1. All arithmetic is float64 whatever the dtype of the weights.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """What a network's linear maps read: recorded as it is, or its covariances in one pass over the data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

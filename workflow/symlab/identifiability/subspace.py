@@ -1,7 +1,5 @@
 """The input subspace of a layer, estimated from a stream of its inputs, and the subspace's coherence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

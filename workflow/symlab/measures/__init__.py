@@ -4,8 +4,6 @@ A paper's card (``symlab.papers``) registers its own; those of the kernel are in
 else of them: rules, files, the keys of a study in a config and the digests of code follow from these lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

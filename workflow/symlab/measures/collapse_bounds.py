@@ -1,7 +1,5 @@
 """The generalised unconstrained features model, whose optimum collapses: closed forms, and what a loss certifies."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

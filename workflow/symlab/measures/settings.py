@@ -1,7 +1,5 @@
 """Settings of the kernel's measures; every key of a study that switches one on."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field

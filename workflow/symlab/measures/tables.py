@@ -1,7 +1,5 @@
 """Tables of a study that are made from its other tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

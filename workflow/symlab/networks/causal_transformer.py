@@ -1,7 +1,5 @@
 """Causal transformers of one head without LayerNorm gains: T11, T12, T21, T22 (Sukenik et al., eq. 3-6, 17-20)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

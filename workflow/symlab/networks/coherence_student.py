@@ -1,7 +1,5 @@
 """The one-hidden-layer student of the coherence experiment (main paper, Appendix F.5)."""
 
-from __future__ import annotations
-
 from jaxtyping import Float
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Initial values of the trainable tensors W and biases (main paper, Appendix F; the choice is a key of the variant)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

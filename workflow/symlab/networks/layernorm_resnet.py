@@ -1,7 +1,5 @@
 """Residual networks of linear layers with LayerNorm, L-RN1 and L-RN2 (Sukenik, Lampert, Mondelli, eq. 1, 2, 15, 16)."""
 
-from __future__ import annotations
-
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional

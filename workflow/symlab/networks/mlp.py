@@ -1,7 +1,5 @@
 """The multilayer perceptron of the main paper (Appendix F.1), and its sigma-asymmetric relative."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

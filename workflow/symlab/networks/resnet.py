@@ -1,7 +1,5 @@
 """ResNets for small images (He et al. 2016): ResNet20 with group norms, as in the main paper's App. F.2; ResNet18."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

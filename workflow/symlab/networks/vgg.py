@@ -1,7 +1,5 @@
 """VGG networks for images of 32 pixels a side (Simonyan and Zisserman 2015, Table 1), without normalisation."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """The vision transformer of the main paper's Appendix G.4 (Dosovitskiy et al. 2021, at the size of CIFAR-10)."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """A block of the config as settings, or one sentence that says what is wrong: key, value and what is allowed."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The Snakefile imports this module on every start, so it imports neither torch nor pandas.
 """
 
-from __future__ import annotations
-
 import copy
 import difflib
 import itertools

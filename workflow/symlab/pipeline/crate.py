@@ -1,7 +1,5 @@
 """The RO-Crate record of a kept run (https://w3id.org/ro/crate/1.1): what ran, when, on what, and its files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

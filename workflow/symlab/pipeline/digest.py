@@ -4,8 +4,6 @@ Snakemake does not see a changed module that a script imports. Rules pass these 
 that its reason names the module that changed.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import re

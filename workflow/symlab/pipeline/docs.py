@@ -8,8 +8,6 @@ What there is: ``findings`` and ``owners`` (of the kept demo, a row a paper and 
 beside a provenance.json; its figures as <figure>.svg, or <study>-<figure>.svg where several studies draw one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

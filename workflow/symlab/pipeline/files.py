@@ -1,7 +1,5 @@
 """Where the files of a run are, below its results folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,7 +1,5 @@
 """What of a study does not go together: networks and data, measures and networks, figures and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

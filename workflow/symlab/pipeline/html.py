@@ -1,7 +1,5 @@
 """HTML from the template and from Markdown; drawings as part of a page."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

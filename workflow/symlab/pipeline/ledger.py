@@ -5,8 +5,6 @@ value is undefined. One unit of what varies is a value without a verdict, unless
 is not run. An evaluation that raises is an error of ours and says nothing of a paper.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """Where a report comes from: versions of the software and the commit of the workflow."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

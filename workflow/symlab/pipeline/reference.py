@@ -1,7 +1,5 @@
 """What the reference says of configs, figures and commands, read from settings classes, cards and parsers."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """All that the kernel's lines and the papers' cards register, by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.measures import KERNEL, KERNEL_TABLES, Measure, Table

@@ -8,8 +8,6 @@ says so. If what the claim measures has another text since, that value is not it
 and says what was measured. ``--reworded`` tells that texts alone have changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

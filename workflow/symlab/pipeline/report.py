@@ -3,8 +3,6 @@
 One page that fetches nothing. Its script only sorts and filters the table of claims; without it the page is whole.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence

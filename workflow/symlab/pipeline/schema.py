@@ -1,7 +1,5 @@
 """The JSON schema of a config, from the settings classes, for editors: config/schema.json (``make docs``)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Pages are written for the repository: they may show kept figures and name files 
 are copied and the latter lead to the repository. Kept runs get their reports.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What a config asks for, once its sweeps are expanded: a project, its studies, their variants, and what these give."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

@@ -3,8 +3,6 @@
 The Snakefile imports this module on every start, so pandas is imported where it is needed.
 """
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What claims say in words: sentences with measured values in them, counts of verdicts, and what kept runs say else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Logarithmic axes: their labels, and the edge at which values stand that are 0 or but rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How generated texts write numbers for people: with minus signs and powers of ten."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -3,8 +3,6 @@
 Apart from what draws them: measures and tables use it, and another colour shall compute none of them anew.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 PAIR = ["mask_seed", "pair"]

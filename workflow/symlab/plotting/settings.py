@@ -1,7 +1,5 @@
 """The config's style; free of matplotlib, so that a config is checked at once."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from symlab.settings import Settings

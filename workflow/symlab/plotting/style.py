@@ -4,8 +4,6 @@ matplotlib is imported by the functions that need it: a figure's file, which imp
 and a claims job does not pay for what it does not draw.
 """
 
-from __future__ import annotations
-
 import io
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Makes the SVG files that matplotlib writes small, since a page holds all of a run's figures."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

@@ -1,7 +1,5 @@
 """Lines of what was drawn independently: pairs, or networks. The mean with its spread, or each where there are few."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 The Snakefile reads this registry on every start, so what draws the fixed tensors is named and not imported.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 

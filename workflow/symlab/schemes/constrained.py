@@ -7,8 +7,6 @@ is 2 alpha |O^T theta|_1; or with one factor s for all of them, which is 2 alpha
 w are O^T u and O^T w: the rest of them is in no loss.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """How many weights of each layer the W-asymmetric schemes fix; free of torch, so that a config is checked at once."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from typing import Any
 

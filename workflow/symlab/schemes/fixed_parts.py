@@ -4,8 +4,6 @@ A scheme is data, not a layer class: for each weight of a linear map or a convol
 D, sampled once from a mask seed that all networks to be interpolated share. ``None`` stands for F = 0 and for D = 1.
 """
 
-from __future__ import annotations
-
 import math
 from pkgutil import resolve_name
 

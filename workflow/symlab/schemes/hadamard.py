@@ -1,7 +1,5 @@
 """The Hadamard parametrisation theta = u * w (spred): both factors are trained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """W-asymmetry that knows attention heads: ours, beyond the main paper, which leaves it to future work (G.4)."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A mirror whose columns O a user gives as a matrix, and the files that they come from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

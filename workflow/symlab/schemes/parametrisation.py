@@ -3,8 +3,6 @@
 A scheme whose weights are not F + D * W names a function like ``affine`` in its settings (``Scheme.parametrise``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pkgutil import resolve_name
 from typing import Protocol

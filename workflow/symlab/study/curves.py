@@ -4,8 +4,6 @@ A curve has a mean at each width (learning rate, depth ...), over units that are
 measured of all its means together has an error by drawing units anew at each. Only pandas and numpy are imported.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

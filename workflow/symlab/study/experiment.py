@@ -1,7 +1,5 @@
 """An experiment as a card says it, and its settings, whose lists span its points; the Snakefile reads both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

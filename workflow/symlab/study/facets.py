@@ -4,8 +4,6 @@
 is what has one value of the column ``line``; it has the look of that name in every panel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ A run that was killed goes on with the first point that is missing, and one more
 computes its own points alone.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json

@@ -3,8 +3,6 @@
 Only pandas and numpy are imported: a claims job does not pay for matplotlib.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -9,8 +9,6 @@ that rotary embeddings turn are guessed from the axes that there would be withou
 proven like all others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

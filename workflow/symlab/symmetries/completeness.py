@@ -5,8 +5,6 @@ bottleneck), change the outputs to first order by J X theta. The X that change n
 those claimed are counted from the relations of the operations. Both are computed at random weights, gains folded.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

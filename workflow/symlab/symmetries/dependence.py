@@ -6,8 +6,6 @@ occurs without an H that belongs to it, and all tensors of an event that share a
 itself, as heads are whose biases are constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as combinations

@@ -1,7 +1,5 @@
 """The symmetries that a propagation has left: groups, what lies within what, their names, where they are recorded."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count

@@ -5,8 +5,6 @@ P = O O^T = (I - R) / 2, a point is split into P theta, off the mirror, and (I -
 |P theta|. So a mirror is a linear map of states here, and no matrix.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

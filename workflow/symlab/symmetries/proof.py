@@ -1,7 +1,5 @@
 """Proofs that a move of a network's weights changes nothing: at random weights, in float64, where outputs see it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Following every axis of a network's parameters through its forward pass."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ See ``actions``. To first order an operation agrees with powers c of its inputs 
 c_f X f, which is found by evaluating it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

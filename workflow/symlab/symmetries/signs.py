@@ -7,8 +7,6 @@ inputs; which of these ways leave its results as they were, or turn the neuron r
 {0, 1}, and the signs of the network are what satisfies those of all its operations. A random element proves them.
 """
 
-from __future__ import annotations
-
 import math
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence

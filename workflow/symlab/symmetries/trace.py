@@ -1,7 +1,5 @@
 """The permutation symmetries of any network, found by following every axis through its forward pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Random flips and crops of image batches, on the device the data are on; each replica draws its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

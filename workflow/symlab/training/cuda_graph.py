@@ -1,7 +1,5 @@
 """A training step as a CUDA graph: the GPU is told once what to do, instead of kernel by kernel in every step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The neuron that leaves the origin fastest."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as functional
 from jaxtyping import Float

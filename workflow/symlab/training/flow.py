@@ -5,8 +5,6 @@ is a share of |theta|, whatever the gradient, and the time that it takes is summ
 path turns, and so where the loss is stiff. Who follows the flow stops it by an event.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The line search is that of Lewis and Overton (2013), by bisection for the weak W
 second derivative: relu has none at its kinks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The update of a training recipe, with what is done to gradients before it and to weights after it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pkgutil import resolve_name

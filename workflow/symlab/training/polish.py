@@ -1,7 +1,5 @@
 """The end of training a deterministic objective: L-BFGS in float64 on all samples at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Arithmetic of a training step: ``recipe.precision``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 

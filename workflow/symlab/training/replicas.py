@@ -10,8 +10,6 @@ Training is an objective (what is descended: ``TrainingData``, ``Population``), 
 of), and an update and a schedule (``recipe``). The loop knows none of them by kind.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext

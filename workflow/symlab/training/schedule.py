@@ -1,7 +1,5 @@
 """The course of the learning rate: ``recipe.schedule``."""
 
-from __future__ import annotations
-
 import math
 
 from symlab.training.settings import Constant, Exponential, Recipe, Warmup

@@ -1,7 +1,5 @@
 """The keys of a training recipe; free of torch, so that a config is checked at once."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

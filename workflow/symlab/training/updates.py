@@ -4,8 +4,6 @@ It is torch's functional optimizers'; the classes around them cost 1.5 s of impo
 step. An update of your own is a class like these and a line in the registry.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

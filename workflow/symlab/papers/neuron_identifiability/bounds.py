@@ -1,7 +1,5 @@
 """Thms. 4.4, 4.5 and 4.7 of the main paper with explicit constants, and the moments of d^2 that they need."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How far exchanging two neurons or two inputs moves the projected centres v_i (main paper, Sec. 4.3 and 4.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

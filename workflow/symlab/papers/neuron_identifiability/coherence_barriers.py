@@ -1,7 +1,5 @@
 """Barriers between students of the coherence experiment (Appendix F.5)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """How far two estimators of swap costs agree: Mahalanobis distances against ridge regression (Appendix G.3)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """How far the Gram matrices S_i are from mu_D I, against the bound (main paper, Thm. 4.4)."""
 
-from __future__ import annotations
-
 import pandas as pd
 from jaxtyping import Float
 from torch import Tensor

@@ -4,8 +4,6 @@ The target is relu(w . x + b) of inputs x ~ N(0, I_d) with |w| = d^2. Its least 
 alpha_i relu(f_i . x) is exact but for a quadrature: E relu(f . x) relu(g . x) is the arc-cosine kernel.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The loss's gap along a path against the chord deviation of the network's outputs (main paper, Prop. 5.2)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The least shift of a layer's centres by a swap of two neurons or inputs, against its bounds (Thms. 4.6 and 4.8)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

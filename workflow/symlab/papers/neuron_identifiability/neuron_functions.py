@@ -1,7 +1,5 @@
 """The functions h_i(w; x) that a layer's neurons compute, norm and nonlinearity included (Def. E.3, Appendix F.7)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Preconditioned L-BFGS on the relaxed realization cost's objectives of many pairs of neurons at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -3,8 +3,6 @@
 All are float64, and each realizer's d x d matrix is factored once for all its targets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What permuting neurons or inputs costs, against the shift of the centres (main paper, Thms. 4.5 and 4.7)."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

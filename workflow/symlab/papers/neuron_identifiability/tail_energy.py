@@ -4,8 +4,6 @@ A subspace holds most of the second moment Sigma = E[x x^T] of a layer's inputs;
 The proofs need U to be orthonormal alone, not of Sigma's own eigenvectors: it may be that of the centred inputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

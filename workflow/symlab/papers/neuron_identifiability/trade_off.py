@@ -1,7 +1,5 @@
 """What identifiability costs in accuracy: both for every pair of networks (main paper, Section 4.5)."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from symlab.measures.job import Job

@@ -13,8 +13,6 @@ The work is elementwise and on small matrices, where numpy is faster than torch:
 processor with AVX-512.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How sparse students are: the PQ index, and rows that gradient descent has driven to zero."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor

@@ -1,7 +1,5 @@
 """How large a learning rate gradient descent can have at a minimum of the population loss without leaving it."""
 
-from __future__ import annotations
-
 import math
 
 import torch

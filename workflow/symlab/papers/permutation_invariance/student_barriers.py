@@ -1,7 +1,5 @@
 """Barriers of the population loss between students, with rows in place or permuted."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int

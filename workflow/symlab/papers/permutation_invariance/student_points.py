@@ -3,8 +3,6 @@
 Fields of settings are in no digest of code; what follows from them here is. Plain Python, read on every start.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 As in ``symlab.alignment.matching``, pi[i] is the row of the second student that is placed at row i of the first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor

@@ -4,8 +4,6 @@ Weights are W_1 .. W_L, each [..., n_l, n_(l-1)]; inputs X [n_0, N] have samples
 Z_l = W_l Z_(l-1)^s, Z_l^s = relu(Z_l); the output is Z_L.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,6 +106,6 @@ def draw_weights(
     return [std * torch.randn(out, into, generator=generator, dtype=dtype) for into, out in pairwise(sizes)]
 
 
-def squared_norm(W: Weights) -> Float[Tensor, ...]:
+def squared_norm(W: Weights) -> Float[Tensor, "..."]:
     """Sum of all squared weights."""
     return torch.stack([W_l.square().sum((-2, -1)) for W_l in W]).sum(0)

@@ -1,7 +1,5 @@
 """Escape speeds that descents on the sphere reach on a data set: of one neuron, and of networks from random starts."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from symlab.measures.job import Job

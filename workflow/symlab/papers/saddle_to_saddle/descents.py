@@ -1,7 +1,5 @@
 """Descents from near the origin, and what the weights are at given drops of the loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

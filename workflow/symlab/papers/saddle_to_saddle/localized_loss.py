@@ -3,8 +3,6 @@
 G [n_L, N] is the gradient of the cost at output 0; weights, inputs and layers are those of ``chain``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +16,7 @@ from symlab.papers.saddle_to_saddle.chain import Weights, chain_gradient, run_la
 
 def localized_loss(
     W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], linear: bool = False
-) -> Float[Tensor, ...]:
+) -> Float[Tensor, "..."]:
     """L0 = Tr[G^T Y], the cost's first-order change at output Y; of degree L in the weights (Section 2.1)."""
     return (G * run_layers(W, X, linear)[0][-1]).sum((-2, -1))
 
@@ -57,7 +55,7 @@ def escape_of(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], line
     return Escape(speed, squared_norm(beside).sqrt() / (speed * math.sqrt(len(rho))))
 
 
-def beyond_rank_one(M: Float[Tensor, "... a b"]) -> Float[Tensor, ...]:
+def beyond_rank_one(M: Float[Tensor, "... a b"]) -> Float[Tensor, "..."]:
     """Share of the squared Frobenius norm that is not the first singular value's; NaN for a matrix of zeros."""
     squares = squared_singular_values(M)
     return squares[..., 1:].sum(-1) / squares.sum(-1)
@@ -142,7 +140,7 @@ def speed_budget(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -
     )
 
 
-def budget_missed(budget: SpeedBudget) -> Float[Tensor, ...]:
+def budget_missed(budget: SpeedBudget) -> Float[Tensor, "..."]:
     """What the terms of a speed budget sum to, less its total: 0 but for rounding; NaN where L0 is not negative."""
     total, *terms, output = budget
     return torch.stack([term.sum(-1) for term in terms]).sum(0) + output - total
@@ -152,7 +150,7 @@ FIRST = {"norms": 1, "rank": 0, "cut": 1, "alignment": 1}
 """The layer that the first entry of each term of the speed budget belongs to."""
 
 
-def budget_by_layer(budget: SpeedBudget) -> dict[tuple[str, int], Float[Tensor, ...]]:
+def budget_by_layer(budget: SpeedBudget) -> dict[tuple[str, int], Float[Tensor, "..."]]:
     """The terms of a speed budget by name and layer."""
     terms = {name: getattr(budget, name) for name in FIRST}
     return {(name, FIRST[name] + i): term[..., i] for name, term in terms.items() for i in range(term.shape[-1])}

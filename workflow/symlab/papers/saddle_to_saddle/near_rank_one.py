@@ -1,7 +1,5 @@
 """How tight Proposition 3.3 is: escape directions for inputs that are rank one but for noise."""
 
-from __future__ import annotations
-
 import pandas as pd
 import torch
 

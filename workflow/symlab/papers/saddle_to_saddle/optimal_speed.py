@@ -1,7 +1,5 @@
 """Escape directions by projected gradient descent of the localized loss on the sphere, many runs at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """Inputs on a regular polygon with alternating gradients (Example 1), and the certified speed limit of depth three."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The polygon experiment: descents from random starts."""
 
-from __future__ import annotations
-
 import torch
 
 from symlab.artifacts import Tensors

@@ -1,7 +1,5 @@
 """Tables of the polygon experiment: the speeds of runs, beside what one neuron reaches and what is certified."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sums of products: linear maps, convolutions, attention."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules of operations on coordinates: grids of points, and images at the points of one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.symmetries.rules.recorder import Labels, Recorder, Sizes, input_of, rule

@@ -4,8 +4,6 @@ Positions are integers. Where they point at indices that may be permuted (the ex
 are renumbered with them, and what they pick is as it was; any other use of them as numbers keeps those in place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Entries that are moved, repeated, cut out, joined or filled in, and stay what they are."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from math import prod
 from typing import Any

@@ -4,8 +4,6 @@ Most rules are written as an einsum: dimensions with the same label are unified,
 of its labels. Operations without a rule are reported, and every axis that meets them stays in place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What recurrent layers do to the axes of their inputs: the hidden units of each layer and direction are one group."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.symmetries.index_sets import Unsupported

@@ -1,7 +1,5 @@
 """Sums, statistics and extremes along axes: normalisation, softmax, pooling."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
