@@ -10,6 +10,7 @@ import pandas as pd
 
 from symlab.papers import PAPERS
 from symlab.pipeline.ledger import claims_of, evaluate_claim
+from symlab.study.claim import bootstrap_error, statistic_of
 
 HERE = Path(__file__).parent
 CARDS = {paper.slug: paper for paper in PAPERS}
@@ -55,6 +56,15 @@ def roughened(table, rows):
             changed[column] *= 1 + 1e-3 * generator.uniform(-1, 1, len(rows))
         ROUGHENED[table, id(rows)] = rows, changed  # The rows too: no other table is to get their id.
     return ROUGHENED[table, id(rows)][1]
+
+
+def draw_few(resamples, monkeypatch):
+    for function in (bootstrap_error, statistic_of):
+        monkeypatch.setitem(function.__kwdefaults__, "resamples", resamples)
+
+
+def verdicts(found):
+    return {verdict for _, verdict in found}
 
 
 def judged(paper, claim):

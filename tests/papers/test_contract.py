@@ -42,12 +42,23 @@ from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.pipeline.telling import Told, cases_at
 from symlab.plotting.style import apply_style
 from symlab.study.card import At
-from symlab.study.claim import bootstrap_error, statistic_of
 
 from .pictures import STYLE, draw, held_by
 from .planted import PLANTED, ROUGHLY
 from .planted import SPOILED as WHERE_SPOILED
-from .stories import APART, BY_ID, CARDS, CLAIMS, HERE, judged, judged_where_spoiled, room, spoiled, story_of, with_few
+from .stories import (
+    CARDS,
+    CLAIMS,
+    HERE,
+    draw_few,
+    judged,
+    judged_where_spoiled,
+    room,
+    spoiled,
+    story_of,
+    verdicts,
+    with_few,
+)
 
 FIGURES = [(paper, figure) for paper in PAPERS for figure in paper.figures]
 SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in (*paper.headline, *paper.found)] + [
@@ -63,23 +74,12 @@ MADE = {
     *(name for maker in (*MEASURES.values(), *EXPERIMENTS.values()) for name in maker.outputs),
 }
 
+pytestmark = pytest.mark.usefixtures("roughly")
 each_claim = pytest.mark.parametrize(("paper", "claim"), CLAIMS, ids=lambda each: getattr(each, "id", ""))
 each_figure = pytest.mark.parametrize(("paper", "figure"), FIGURES, ids=lambda each: getattr(each, "id", ""))
 each_sentence = pytest.mark.parametrize(
     ("paper", "sentence"), SENTENCES, ids=lambda each: getattr(each, "text", "")[:40]
 )
-
-
-@pytest.fixture(autouse=True)
-def roughly(paper, monkeypatch):
-    for function in (bootstrap_error, statistic_of):
-        monkeypatch.setitem(function.__kwdefaults__, "resamples", 40)
-    for module, name, value in getattr(room(paper), "ROUGHLY", ()):
-        monkeypatch.setattr(module, name, value)
-
-
-def verdicts(found):
-    return {verdict for _, verdict in found}
 
 
 @each_claim
@@ -135,108 +135,6 @@ def test_a_claim_measures_what_is_planted_in_its_story(paper, claim):
             assert same, (case, "value, error, number of units, value where spoiled", numbers, kept[case])
 
 
-# Columns that number the independent units, the first that a table has.
-UNITS = ("mask_seed", "pair", "seed", "run", "draw")
-
-# Claims whose error is not what leaving out a unit tells, by why.
-OTHERWISE = dict.fromkeys(
-    [
-        *("permutation-2-trained-below-uniform", "permutation-5-uniform-smallest", "permutation-7-direct"),
-        *("identifiability-thesis-identity", "permutation-13-rise"),
-    ],
-    "The smallest or largest of several, or a rank: leaving out a unit of its story changes nothing or which it is.",
-)
-
-
-def numbered(table, unit, apart, generator):
-    """Of each row the number of its unit among those of its stratum, in an order drawn for each stratum; or None."""
-    if unit not in table:
-        return None
-    strata = table.groupby([name for name in apart if name in table] or (lambda _: 0), dropna=False).ngroup()
-    numbers = np.empty(len(table), dtype=int)
-    for stratum in strata.unique():
-        rows = np.flatnonzero(strata == stratum)
-        places = pd.factorize(table[unit].iloc[rows])[0]
-        order = generator.permutation(places.max() + 1) if apart else np.arange(places.max() + 1)
-        numbers[rows] = order[places]
-    return numbers
-
-
-def errors_by_leaving_out(claim, tables, values, unit, apart):
-    """Standard errors by case from what the claim measures without each unit, or each twentieth of many, in turn.
-
-    Units of the same number are left out together: with ``apart``, in several random numberings of those of each
-    stratum, so that independent strata are not taken for paired ones.
-    """
-    generator, squares, rounds = np.random.default_rng(0), dict.fromkeys(values, 0.0), 0
-    while rounds == 0 or (apart and rounds * count < 50):
-        numbers = {name: numbered(table, unit, apart, generator) for name, table in tables.items()}
-        count = max((each.max() + 1 for each in numbers.values() if each is not None), default=0)
-        if count > 60:
-            numbers, count = {name: None if each is None else each % 20 for name, each in numbers.items()}, 20
-        if count < 2:
-            return {}
-        for left_out in range(count):
-            rest = {
-                name: tables[name] if each is None else tables[name][each != left_out] for name, each in numbers.items()
-            }
-            for measured, _ in evaluate_claim(claim, rest):
-                if measured.case in values:
-                    squares[measured.case] += (measured.value - values[measured.case]) ** 2 * (count - 1) / count
-        rounds += 1
-    return {case: math.sqrt(square / rounds) for case, square in squares.items()}
-
-
-@pytest.mark.slow
-@each_claim
-def test_the_error_of_a_claim_is_what_leaving_out_units_tells(paper, claim, monkeypatch):
-    """To less than a factor of √2, by one of the ways in which units may be independent: variants apart, or paired."""
-    given = room(paper).story(paper.number(claim.id))
-    tables = {name: given[name] for name in claim.tables}
-    measured = {each.case: each for each, _ in evaluate_claim(claim, tables) if (each.error or 0) > 1e-9}
-    monkeypatch.setattr("symlab.study.claim.bootstrap_error", lambda *_, **__: None)
-    values = {case: each.value for case, each in measured.items()}
-    found = {case: [] for case in measured if claim.id not in OTHERWISE}
-    for unit in UNITS:
-        for apart in ((), APART):
-            if found and any(unit in table for table in tables.values()):
-                errors = errors_by_leaving_out(claim, tables, values, unit, apart)
-                for case, error in errors.items():
-                    found[case].append(error / measured[case].error)
-    wrong = {str(case): ratios for case, ratios in found.items() if not any(0.72 < ratio < 1.38 for ratio in ratios)}
-    assert not wrong
-
-
-SIMULATED = [
-    (paper, BY_ID[f"{paper.prefix}-{name}"]) for paper in PAPERS for name in getattr(room(paper), "SIMULATED", ())
-]
-
-
-@pytest.mark.parametrize(("paper", "claim"), SIMULATED, ids=lambda each: getattr(each, "id", ""))
-def test_a_claim_holds_on_data_of_the_theory_itself(paper, claim):
-    """In each of ten draws: a yardstick that fails perfect theory for its noise alone is wrong.
-
-    One that does so in a tenth, a fifth or three tenths of all draws is seen by this with 65, 89 and 97 %, as by 19 of
-    twenty (61, 93 and 99 %).
-    """
-    place, name = room(paper), paper.number(claim.id)
-    for seed in range(10):
-        found = evaluate_claim(claim, place.simulate(name, np.random.default_rng(seed)))
-        assert verdicts(found) == {"held"}, (seed, found)
-
-
-VIOLATED = [each for each in SIMULATED if each[0].number(each[1].id) in getattr(room(each[0]), "VIOLATED", ())]
-
-
-@pytest.mark.parametrize(("paper", "claim"), VIOLATED, ids=lambda each: getattr(each, "id", ""))
-def test_a_claim_fails_on_data_that_violate_the_theory(paper, claim):
-    place, name = room(paper), paper.number(claim.id)
-    for seed in range(5):
-        (table,) = (tables := place.simulate(name, np.random.default_rng(seed))).values()
-        place.VIOLATED[name](table)
-        assert "failed" in verdicts(evaluate_claim(claim, tables)), seed
-
-
 @each_claim
 @pytest.mark.filterwarnings("error")
 def test_a_claim_fails_where_its_story_is_spoiled(paper, claim):
@@ -258,9 +156,10 @@ def changed_numbers(before, after):
 
 @each_claim
 @pytest.mark.filterwarnings("error")
-def test_a_claim_never_holds_on_undefined_values(paper, claim):
+def test_a_claim_never_holds_on_undefined_values(paper, claim, monkeypatch):
     """Where its spoiled story differs: all of these values undefined, or one. What is measured is then undefined, or as
     it was where it reads none of them; nothing is passed over in a mean, an extreme or a count."""
+    draw_few(2, monkeypatch)
     tables, name = spoiled(paper, claim)
     failed = {measured.case for measured, verdict in judged_where_spoiled(paper.slug, claim.id) if verdict == "failed"}
     before = {measured.case: measured.value for measured, _ in judged(paper, claim)}
@@ -392,8 +291,7 @@ def test_a_sentence_finds_each_of_its_cases(paper, sentence):
 if __name__ == "__main__":
     if sys.argv[1:2] != ["--store"]:
         sys.exit("Give --store, which writes down what every claim measures, or --store and the prefixes of papers.")
-    for function in (bootstrap_error, statistic_of):
-        function.__kwdefaults__["resamples"] = 40
+    draw_few(40, pytest.MonkeyPatch())
     for paper in (each for each in PAPERS if each.prefix in (sys.argv[2:] or each.prefix)):
         for module, name, value in getattr(room(paper), "ROUGHLY", ()):
             setattr(module, name, value)

@@ -1,7 +1,6 @@
 """What a finished run does again after a change: what the change touches, and nothing else."""
 
 import re
-import shutil
 
 from symlab.artifacts import read_table
 
@@ -44,23 +43,17 @@ def remark(text):
     return text.replace('"""', '"""Once more: ', 1) + "\n# A remark.\n"
 
 
-def test_a_second_run_with_remarks_and_a_new_key_that_has_a_default_has_nothing_to_do(finished):
+def test_remarks_newer_files_another_folder_and_a_new_key_that_has_a_default_are_nothing_to_do(finished):
+    """A checkout or a pull makes files newer, whatever they hold; a run may be moved."""
     for name in (PATH, REGISTRY, SCRIPT, "workflow/symlab/pipeline/outputs.py"):
         finished.edit(name, remark)
+    for script in (finished.folder / "workflow/scripts").glob("*.py"):
+        script.touch()
     finished.edit(
         "workflow/symlab/training/settings.py",
         lambda text: re.sub(r'(class Recipe\(Settings\):\n    """.*?"""\n\n)', rf"\g<1>{KEY}", text, flags=re.DOTALL),
     )
     assert "Nothing to be done" in finished.run("all")
-
-
-def test_remarks_docstrings_newer_files_and_another_folder_are_nothing_to_do(finished_run, fresh):
-    """A clone, a checkout or a pull makes files newer, whatever they hold; results may be taken along."""
-    shutil.copytree(finished_run.folder / "results", fresh.folder / "results")
-    fresh.edit(PATH, remark)
-    for script in (fresh.folder / "workflow/scripts").glob("*.py"):
-        script.touch()
-    assert fresh.plan() == {}
 
 
 def test_a_style_change_redraws_figures_and_nothing_else(finished):
