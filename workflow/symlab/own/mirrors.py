@@ -44,11 +44,17 @@ LANCZOS, LANCZOS_SAMPLES = 20, 256
 PAIRS = 3
 STEPS = 300
 """Batches at most that an exponent is averaged over, of which the first third is left out."""
-BLOCKS, FEWEST_STEPS, KNOWN = 6, 90, 0.05
-"""An exponent is known when, of so many blocks of its steps, the means tell a standard error of this share of it."""
+BLOCKS, LOOK, FEWEST_STEPS = 6, 30, 120
+"""Blocks of its steps whose means tell an exponent's error; steps between looks at it, and before the averaging ends."""
+ERRORS, KNOWN = 3, 0.1
+"""An exponent is known when, at two looks in a row, so many standard errors are less than this share of it.
+
+By momentum steps are alike for some ten others (correlation .8 from one to the next), and whoever looks often sees a
+small error by chance: one error of a twentieth at one look is wrong by a tenth and more in up to 40 % of such series.
+"""
 FEWEST_AT_ONCE = 64
 """Samples that the loss is differentiated at together, where batches are smaller."""
-ZEROS = ["group", "turns", "neuron", "size", "curvature", "exponent", "vanishes", "steps"]
+ZEROS = ["group", "turns", "neuron", "size", "curvature", "exponent", "error", "vanishes", "steps"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class Mirrors:
     Attributes:
         pairs: a row a pair: ``group``; neurons ``a`` and ``b``; ``distance``, |theta_a - theta_b| over the sum of their
             norms; ``exponent``, by how much a step of SGD changes the logarithm of their distance in the mean, next to
-            the mirror theta_a = theta_b; ``curvature``, that of loss and decay across it in the direction that grows
+            the mirror theta_a = theta_b; ``error``, its standard error; ``curvature``, that of loss and decay across it in the direction that grows
             fastest; ``merges``, whether the exponent is below 0; ``steps``, in which the distance halves or doubles.
             Exponent and curvature are NaN where the loss has no second derivative on the mirror.
         zeros: a row a neuron whose sign is free (of an odd activation; a dimension of query and key, or of value and
@@ -110,20 +116,22 @@ class Mirrors:
             word = "halves" if nearest["merges"] else "doubles"
             line += f"; the closest, {nearest['a']} and {nearest['b']}, is {nearest['distance']:.3g} apart"
             line += "" if math.isnan(nearest["steps"]) else f", which {word} in {nearest['steps']:,.0f} steps"
-            lines.append(f"{line}{_unknown(rows)}.")
+            lines.append(f"{line}{_unsure(rows)}.")
         for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
             drawn = f"{int(rows['vanishes'].sum())} of the {len(rows)} smallest neurons"
-            lines.append(f"{group}: {drawn} are drawn to 0, in {turns}{_unknown(rows)}.")
+            lines.append(f"{group}: {drawn} are drawn to 0, in {turns}{_unsure(rows)}.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"Mirrors({self.name}, {len(self.pairs)} pairs)"
 
 
-def _unknown(rows: pd.DataFrame) -> str:
-    """How many of some rows have no exponent, if any."""
-    n = int(rows["exponent"].isna().sum())
-    return f"; of {n} nothing is known, for the loss has no second derivative on their mirrors" if n else ""
+def _unsure(rows: pd.DataFrame) -> str:
+    """How many of some rows have no exponent, or none that tells its sign, if any."""
+    unknown = int(rows["exponent"].isna().sum())
+    near = int((rows["exponent"].abs() < ERRORS * rows["error"]).sum())
+    told = f"; of {unknown} nothing is known, for the loss has no second derivative on their mirrors" if unknown else ""
+    return told + (f"; of {near} it is uncertain, for the exponent lies within {ERRORS} errors of 0" if near else "")
 
 
 def mirrors(
@@ -152,7 +160,7 @@ def mirrors(
         training: SGD's settings from here on.
         pairs: how many pairs of each group, and neurons of each sign.
         steps: batches at most that an exponent is averaged over, of which the first third is left out; fewer where it
-            is known to 5 % before.
+            is known to a tenth before.
         seed: of the batches.
 
     Raises:
@@ -235,15 +243,15 @@ class _Across:
         """What is known of mirrors, a row each, and the exponents across them."""
         found = []
         for mirror, known in rows:
-            exponent, curvature = self.exponent(mirror)
+            curvature, exponent, error = self.exponent(mirror)
             steps = math.log(2) / abs(exponent) if exponent else math.inf
-            across = {"curvature": curvature, "exponent": exponent, drawn_to: exponent < 0, "steps": steps}
-            found.append(known | across)
+            across = {"curvature": curvature, "exponent": exponent, "error": error}
+            found.append(known | across | {drawn_to: exponent < 0, "steps": steps})
             shown.update()
         return pd.DataFrame(found)
 
-    def exponent(self, mirror: Mirror) -> tuple[float, float]:
-        """The exponent at the nearest point of the mirror, and the curvature in the direction that grows fastest."""
+    def exponent(self, mirror: Mirror) -> tuple[float, float, float]:
+        """Curvature in the direction that grows fastest, the exponent at the mirror's nearest point, and its error."""
         on, training = mirror.on(self.state), self.training
         anywhere = mirror.off(random_state(self.own, torch_generator("mirrors", self.seed)))
         turned = {name for name, value in anywhere.items() if value.any()}
@@ -255,7 +263,7 @@ class _Across:
         first = torch.randperm(len(self._targets), generator=drawn)[: max(training.batch, LANCZOS_SAMPLES)]
         v = self._least_curved(on, v, first, mirror)
         velocity = {name: torch.zeros_like(value) for name, value in v.items()}
-        for step in range(1, self.steps + 1):
+        for _ in range(self.steps):
             rows = torch.randperm(len(self._targets), generator=drawn)[: training.batch]
             pull = self._pull(on, v, rows)
             curvatures.append(float(inner(v, pull)))
@@ -264,16 +272,14 @@ class _Across:
             # At the mirror the Hessian leads from across it to across it; what rounding adds within is taken off.
             length = norm(v := mirror.off(v))
             if math.isnan(length):
-                return math.nan, math.nan
-            late = len(grown) // 3
+                return math.nan, math.nan, math.nan
             if not length > 0:
-                return -math.inf, float(np.mean(curvatures[late:]))
+                return float(np.mean(_late(curvatures))), -math.inf, math.nan
             grown.append(math.log(length))
             v, velocity = ({name: each / length for name, each in state.items()} for state in (v, velocity))
-            if step >= FEWEST_STEPS and step % BLOCKS == 0 and _is_known(grown[step // 3 :]):
+            if is_known(grown):
                 break
-        late = len(grown) // 3
-        return float(np.mean(grown[late:])), float(np.mean(curvatures[late:]))
+        return float(np.mean(_late(curvatures))), *mean_growth(grown)
 
     def _least_curved(
         self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor, mirror: Mirror
@@ -315,7 +321,23 @@ class _Across:
         return total
 
 
-def _is_known(grown: list[float]) -> bool:
-    """Whether the mean of some steps has a small standard error, by the means of blocks of them."""
-    means = np.array(grown[len(grown) % BLOCKS :]).reshape(BLOCKS, -1).mean(1)
-    return bool(means.std(ddof=1) / math.sqrt(BLOCKS) < KNOWN * abs(means.mean()))
+def is_known(grown: Sequence[float]) -> bool:
+    """Whether an exponent is known to ``KNOWN`` of it by so many steps, of which no more are needed then."""
+    if len(grown) < FEWEST_STEPS or len(grown) % LOOK:
+        return False
+    looks = (mean_growth(seen) for seen in (grown[:-LOOK], grown))
+    return all(ERRORS * error < KNOWN * abs(mean) for mean, error in looks)
+
+
+def mean_growth(grown: Sequence[float]) -> tuple[float, float]:
+    """The mean of the late ones of some steps, and its standard error by the means of ``BLOCKS`` blocks."""
+    late = np.array(_late(grown))
+    if len(late) < BLOCKS:
+        return float(late.mean()), math.nan
+    means = late[len(late) % BLOCKS :].reshape(BLOCKS, -1).mean(1)
+    return float(late.mean()), float(means.std(ddof=1)) / math.sqrt(BLOCKS)
+
+
+def _late(values: Sequence[float]) -> Sequence[float]:
+    """Without the first third, in which the direction that grows fastest is still sought."""
+    return values[len(values) // 3 :]
