@@ -57,7 +57,9 @@ class Cells(nn.Module):
         (Sequences(nn.GRU, lambda out, h: out, H, num_layers=2), [H, H]),
         (Sequences(nn.LSTM, lambda out, h: out[:, -1], 2 * H, bidirectional=True), [H, H]),
         (Sequences(nn.LSTM, lambda out, h: h[1][-1], H), [H]),
-        # The last states of both layers are parts of one tensor, in which they share an axis.
+        (Sequences(nn.GRU, lambda out, h: torch.cat([h[-2], h[-1]], 1), 2 * H, bidirectional=True), [H, H]),
+        (Sequences(nn.LSTM, lambda out, h: h[0][0] - h[1][-1], H, num_layers=2), [H]),
+        # All states are parts of one tensor, in which they share an axis.
         (Sequences(nn.LSTM, lambda out, h: h[0].mean(0), H, num_layers=2), [H]),
         (LearnedStart(), [H]),
         (Cells(nn.LSTMCell), [H]),
@@ -65,7 +67,8 @@ class Cells(nn.Module):
         (Cells(nn.RNNCell), [H]),
     ],
     ids=[
-        *("tanh", "relu", "two layers", "two directions", "cell state", "states of all layers", "learned start"),
+        *("tanh", "relu", "two layers", "two directions", "cell state", "states of both directions"),
+        *("states that are subtracted", "states of all layers", "learned start"),
         *("LSTM cell", "GRU cell", "RNN cell"),
     ],
 )

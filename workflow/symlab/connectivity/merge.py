@@ -94,16 +94,18 @@ def scores(
         parents: names of networks whose mean every network is compared with.
 
     Returns:
-        One row a network, the last ones "ensemble" and "constant" (the classes' frequencies, the mean target, or of a
-        metric the first network's mean output): ``network``, ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN
-        without labels and where the loss is no number), ``accuracy_error``; with parents ``loss_difference`` and
-        ``accuracy_difference``, from their mean, and errors of these. Errors are standard errors
-        over samples, all labels of which count as one unit; those of differences are of each sample's difference.
+        One row a network, the last ones "ensemble" and "constant" (the classes' frequencies, of several labels with a
+        logit each those of each label; the mean target; or of a metric the first network's mean output): ``network``,
+        ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN without labels and where the loss is no number),
+        ``accuracy_error``; with parents ``loss_difference`` and ``accuracy_difference``, from their mean, and errors of
+        these. Errors are standard errors over samples, all labels of which count as one unit; those of differences are
+        of each sample's difference.
     """
     lost: dict[str, list[Tensor]] = {name: [] for name in (*states, *ensembles)}
     correct: dict[str, list[Tensor]] = {name: [] for name in lost}
     rows = rows or batch_rows(x)
     units: list[Tensor] = []
+    apart = False
     means: list[tuple[float, Any]] = []
     for x_batch, y_batch in zip(x.split(rows), y.split(rows), strict=True):
         given = {name: outputs(module, state, x_batch) for name, state in states.items()}
@@ -119,6 +121,7 @@ def scores(
             lost[name].append(values.double().cpu())
             if task == "classification":
                 correct[name].append(right(compared, y_batch).double().cpu())
+                apart = compared.shape == y_batch.shape
         units.append(of_batch)
         if callable(task):
             means.append((len(x_batch) / len(x), tree_map(_mean_row, given[next(iter(states))])))
@@ -126,7 +129,7 @@ def scores(
     for name, of in measured.items():
         counts = correct[name] and math.isfinite(float(of["loss"].mean()))
         of["accuracy"] = torch.cat(correct[name]) if counts else torch.full_like(of["loss"], math.nan)
-    measured[CONSTANT] = _of_constant(y, task, means)
+    measured[CONSTANT] = _of_constant(y, task, means, apart)
     for what in ("loss", "accuracy") if parents else ():
         mean = torch.stack([measured[name][what] for name in parents]).mean(0)
         for of in measured.values():
@@ -156,8 +159,14 @@ def _mean_row(output: Any) -> Any:
     return output.mean(0, keepdim=True) if batched else output
 
 
-def _of_constant(y: Tensor, task: Task, means: Sequence[tuple[float, Any]]) -> dict[str, Tensor]:
-    """Losses and hits of the constant that fits the targets best."""
+def _of_constant(y: Tensor, task: Task, means: Sequence[tuple[float, Any]], apart: bool) -> dict[str, Tensor]:
+    """Losses and hits of the constant that fits the targets best; ``apart`` if each label of a sample has a logit."""
+    if apart:
+        counted = y != IGNORED
+        share = (y * counted).sum(0).double() / counted.sum(0)
+        loss = -torch.where(y == 1, share, 1 - share)[counted].log()
+        hits = ((y == 1) == (share > 0.5))[counted].double()
+        return {"loss": loss.cpu(), "accuracy": hits.cpu()}
     if task == "classification":
         labels = y[y != IGNORED]
         share = torch.bincount(labels).double() / len(labels)

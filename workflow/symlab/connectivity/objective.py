@@ -31,16 +31,21 @@ def check_task(task: Task) -> None:
 def by_class(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n ... c"]:
     """Logits with the classes last; images have them second, as torch's own losses want it.
 
+    One logit z a label stands for 0 and z, whose softmax is the sigmoid of z.
+
     Raises:
         UserError: there is not a vector of logits for each label.
     """
+    if output.shape == y.shape or output.shape == (*y.shape, 1):
+        z = output.reshape(y.shape)
+        return torch.stack([torch.zeros_like(z), z], -1)
     if output.shape[:-1] == y.shape:
         return output
     if output.dim() == y.dim() + 1 and (*output.shape[:1], *output.shape[2:]) == y.shape:
         return output.movedim(1, -1)
     raise UserError(
-        f"labels of shape {('n', *y.shape[1:])} need logits of shape {('n', *y.shape[1:], 'classes')}, not "
-        f"{('n', *output.shape[1:])}."
+        f"labels of shape {('n', *y.shape[1:])} need logits of shape {('n', *y.shape[1:], 'classes')}, or of the "
+        f"labels' own where each is 0 or 1, not {('n', *output.shape[1:])}."
     )
 
 

@@ -153,6 +153,10 @@ class _Part:
         if f"{readout}.weight" not in state:
             raise UserError(f"the weights of {readout!r} are made of other parameters (by a norm of weights, say).")
         self.W_all = state[f"{readout}.weight"].double().cpu()
+        if len(self.W_all) <= int(present.max()):
+            raise UserError(
+                f"{readout!r} has fewer rows than classes; collapse is told of readouts with a row for each."
+            )
         self.W = self.W_all[present.cpu()]
         V = row_space(self.W, shifts=False)
         classes = torch.full((int(present.max()) + 1,), -1).to(present)

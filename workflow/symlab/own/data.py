@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
@@ -94,7 +95,7 @@ def read_data(
 def _batches(source: Any, name: str, option: str) -> tuple[Iterable[Any], bool]:
     """The batches that a source is, or gives, and whether they are one that holds all."""
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = Path(source).expanduser()
         if path.suffix == ".npz":
             return [read_npz(path)], True
         if path.suffix in (".safetensors", ".pt", ".pth"):
@@ -108,7 +109,7 @@ def _batches(source: Any, name: str, option: str) -> tuple[Iterable[Any], bool]:
     if callable(source) and not isinstance(source, Tensor | Mapping | Iterable | Dataset):
         with foreign(f"calling {name}"):
             source = source()
-    if isinstance(source, Tensor | np.ndarray | Mapping | tuple):
+    if isinstance(source, Tensor | np.ndarray | pd.DataFrame | Mapping | tuple):
         return [source], True
     if isinstance(source, Dataset) and not isinstance(source, IterableDataset):
         return DataLoader(source, SAMPLES_AT_ONCE), False
@@ -149,6 +150,8 @@ def _tensor(value: Any, what: str) -> Tensor:
         UserError: it is none, or no array of numbers.
     """
     try:
+        if isinstance(value, pd.DataFrame | pd.Series):
+            value = value.to_numpy()
         # torch computes with neither bytes swapped nor wide unsigned integers; what overflows becomes infinite.
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             with np.errstate(over="ignore"):
@@ -176,8 +179,13 @@ def _rows(arrays: Arrays, name: str) -> int:
     x = arrays[first]
     if x.dim() == 0 or len(x) == 0:
         raise UserError(f"x in {name} has shape {tuple(x.shape)}; it must be [n, ...] with at least one sample.")
+    if Y in arrays and arrays[Y].dim() == 0:
+        raise UserError(
+            f"a batch of {name} has one number as its target: samples come in batches, a list of single ones as "
+            "torch.utils.data.DataLoader(samples, 256)."
+        )
     for key, array in arrays.items():
-        if key == Y and (array.dim() == 0 or len(array) != len(x)):
+        if key == Y and len(array) != len(x):
             raise UserError(
                 f"y in {name} has shape {tuple(array.shape)}, but x has {len(x)} samples: it must hold as many."
             )

@@ -162,7 +162,7 @@ class _Problem:
         self.x = in_precision(models.inputs(), torch.float64)
         with torch.no_grad():
             zero = torch.zeros_like(self._outputs([models.states[0][n].double() for n in self.names], slice(0, 2)))
-        if zero.dim() != 2 and models.task == "classification":
+        if models.task == "classification" and (zero.dim() != 2 or zero.shape[1] < 2):
             raise UserError(f"outputs of shape {tuple(zero.shape)} are not the logits [n, classes] that this needs.")
         self.classes = zero.shape[1:]
         self.at_origin = self._losses(zero.new_zeros(len(self.y), *self.classes), slice(None)).item()

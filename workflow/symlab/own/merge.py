@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from symlab.connectivity.combine import Averaging, check_layers
 from symlab.connectivity.least_squares import unfitted
 from symlab.connectivity.merge import combined_network, scores
 from symlab.connectivity.norm_statistics import running_statistics
+from symlab.errors import UserError
 from symlab.own import report
 from symlab.own.align import CONTINUOUS, check_group, check_method, known_axes, remarks_on
 from symlab.own.maps import in_one_basis
@@ -117,13 +118,13 @@ class Merged:
 @fast_products()
 def merge(
     module: nn.Module | str,
-    states: Sequence[Any],
+    states: Iterable[Any],
     data: Any = None,
     method: str = "activation",
     *,
     group: str = "permutation",
     average: str = "mean",
-    weights: Sequence[float] | None = None,
+    weights: Iterable[float] | None = None,
     layers: Mapping[str, Sequence[float]] | None = None,
     base: Any = None,
     scale: float = 1.0,
@@ -154,6 +155,9 @@ def merge(
     check_method(method, data, traced)
     check_group(group, method)
     check_counts(restarts=restarts)
+    if isinstance(states, Mapping | nn.Module | str | Path):
+        raise UserError(f"the networks to merge are given as one {type(states).__name__}; give a list of them.")
+    states, weights = list(states), None if weights is None else [float(weight) for weight in weights]
     averaging = Averaging(average, weights, layers or {}, scale, density, until, repair)
     averaging.check(len(states), base is not None)
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}

@@ -45,7 +45,7 @@ PAIRS = 3
 STEPS = 300
 """Batches at most that an exponent is averaged over, of which the first third is left out."""
 BLOCKS, LOOK, FEWEST_STEPS = 6, 30, 120
-"""Blocks of its steps whose means tell an exponent's error; steps between looks at it, and before the averaging ends."""
+"""Blocks of steps whose means tell an exponent's error; steps between looks at it, and before averaging may end."""
 ERRORS, KNOWN = 3, 0.1
 """An exponent is known when, at two looks in a row, so many standard errors are less than this share of it.
 
@@ -92,8 +92,9 @@ class Mirrors:
     Attributes:
         pairs: a row a pair: ``group``; neurons ``a`` and ``b``; ``distance``, |theta_a - theta_b| over the sum of their
             norms; ``exponent``, by how much a step of SGD changes the logarithm of their distance in the mean, next to
-            the mirror theta_a = theta_b; ``error``, its standard error; ``curvature``, that of loss and decay across it in the direction that grows
-            fastest; ``merges``, whether the exponent is below 0; ``steps``, in which the distance halves or doubles.
+            the mirror theta_a = theta_b; ``error``, its standard error; ``curvature``, that of loss and decay across it
+            in the direction that grows fastest; ``merges``, whether the exponent is below 0; ``steps``, in which the
+            distance halves or doubles.
             Exponent and curvature are NaN where the loss has no second derivative on the mirror.
         zeros: a row a neuron whose sign is free (of an odd activation; a dimension of query and key, or of value and
             output, in a head, or a norm's gain with what reads it, where signs are the reflections of rescalings):

@@ -319,7 +319,7 @@ def _needs_all(network: Network, state: State, whole: Tensor | Inputs) -> str:
 
 def _described(x: Tensor | Inputs) -> str:
     def one(part: Tensor) -> str:
-        kind = "real numbers" if part.is_floating_point() else "integers (tokens)"
+        kind = "real numbers" if part.is_floating_point() else "integers (tokens; images must be real numbers)"
         return f"x of shape {('n', *part.shape[1:])}, {kind},"
 
     return " and ".join(map(one, x.parts if isinstance(x, Inputs) else (x,)))
@@ -364,7 +364,7 @@ def _check_targets(y: Tensor, output: Any, task: Task, name: str) -> None:
             classes = by_class(output, y[:2]).shape[-1]
             if int(y.max()) >= classes:
                 raise UserError(
-                    f"y in {name} holds the label {int(y.max())}, but the network has {classes} outputs: labels are "
-                    f"counted from 0 to {classes - 1} (or say --task regression)."
+                    f"y in {name} holds the label {int(y.max())}, but the network's outputs tell {classes} classes: "
+                    f"labels are counted from 0 to {classes - 1} (or say --task regression)."
                 )
         losses(output, y[:2], task)

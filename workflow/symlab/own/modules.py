@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from symlab.batches import prediction
 from symlab.errors import UserError
@@ -127,7 +128,7 @@ def is_of_transformers(module: nn.Module) -> bool:
 
 
 def bare(module: Any) -> nn.Module:
-    """A module without what runs it on several devices or compiles it.
+    """A module without what runs it on several devices, compiles it, or averages its weights over steps.
 
     Raises:
         UserError: it is no module.
@@ -139,7 +140,7 @@ def bare(module: Any) -> nn.Module:
             f"the network is given as a {type(module).__name__}; it must be an nn.Module (align and merge take the "
             "module first, then the networks' weights, then data)."
         )
-    while (inner := getattr(module, "_orig_mod", None) or _of_devices(module)) is not None:
+    while (inner := getattr(module, "_orig_mod", None) or _wrapped(module)) is not None:
         module = inner
     if isinstance(module, torch.jit.ScriptModule):
         raise UserError(
@@ -148,8 +149,9 @@ def bare(module: Any) -> nn.Module:
     return module
 
 
-def _of_devices(module: nn.Module) -> nn.Module | None:
-    return module.module if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel) else None
+def _wrapped(module: nn.Module) -> nn.Module | None:
+    kinds = nn.DataParallel | nn.parallel.DistributedDataParallel | AveragedModel
+    return module.module if isinstance(module, kinds) else None
 
 
 def names_of_inputs(module: nn.Module) -> tuple[list[str], bool]:

@@ -96,16 +96,27 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def as_in_memory(weights: Weights, module: nn.Module) -> Weights:
-    """The weights, read by transformers if they lie in a folder of it whose names do not fit its model as they are.
+    """The weights as the module has them, of files that hold more or have older names.
+
+    Where all that the module has stands under one prefix, what stands beside it is left out: the weights of a loss, or
+    how many were averaged. Folders of transformers are read by it, if their names do not fit its model as they are.
 
     Raises:
         UserError: transformers finds that the folder lacks some.
     """
-    if not (is_of_transformers(module) and (weights.path / "config.json").is_file()):
-        return weights
     tensors = _tensors(module)
-    fits = _fits(_renamed(weights, tensors, _twins(tensors)), weights, tensors, _twins(tensors))
-    return weights if fits else converted(weights, module)
+    twins = _twins(tensors)
+    if _fits(_renamed(weights, tensors, twins), weights, tensors, twins):
+        return weights
+    for prefix in _prefixes(weights.tensors):
+        within = {name: tensor for name, tensor in weights.tensors.items() if name.startswith(prefix)}
+        if not any(_misfits((name.removeprefix(prefix) for name in within), tensors, twins)):
+            beside = [name for name in weights.tensors if name not in within]
+            remark = f"Of {weights.path} what stands beside {prefix!r} was left out: {some(beside, 3)}."
+            shards = {file: [name for name in names if name in within] for file, names in weights.shards.items()}
+            return replace(weights, tensors=within, shards=shards, remarks=(*weights.remarks, remark))
+    of_folder = is_of_transformers(module) and (weights.path / "config.json").is_file()
+    return converted(weights, module) if of_folder else weights
 
 
 def prepare(module: nn.Module, files: Sequence[Weights], device: str) -> Network:

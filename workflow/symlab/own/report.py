@@ -130,7 +130,8 @@ def coverage(module: nn.Module, spec: SymmetrySpec) -> str:
     for name, parameter in module.named_parameters():
         axes = spec.axes.get(name, ())
         # The others of a convolution run over its kernel.
-        convolves = isinstance(module.get_submodule(name.rpartition(".")[0]), _ConvNd)
+        layer = name.partition(".parametrizations.")[0] if ".parametrizations." in name else name.rpartition(".")[0]
+        convolves = isinstance(module.get_submodule(layer), _ConvNd)
         for n, axis in enumerate(axes[: 2 if convolves else None] if parameter.dim() > 1 else ()):
             if set(groups_of(axis)) & set(spec.free):
                 moved += 1

@@ -84,7 +84,7 @@ def read_weights(path: str | Path) -> Weights:
     Raises:
         UserError: a file is missing, holds no weights or more than the loader takes, or is empty.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     files, index = _files(path)
     shards: dict[Path, list[str]] = {}
     tensors: dict[str, Tensor] = {}

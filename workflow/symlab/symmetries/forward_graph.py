@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from symlab.errors import UserError
+from symlab.symmetries.recurrent_cells import cells_apart
 from symlab.symmetries.rules.recorder import CARRIERS, rule_of
 
 if TYPE_CHECKING:
@@ -53,9 +54,12 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
     inputs = tuple(x.clone() for x in inputs)
     was_training = {part: part.training for part in module.modules()}
     fast_attention = torch.backends.mha.get_fastpath_enabled()
+    asks_values = torch.distributions.Distribution._validate_args
     module.eval()
     # The fused layer hides its linear maps.
     torch.backends.mha.set_fastpath_enabled(False)
+    # Distributions check the values that they are asked about.
+    torch.distributions.Distribution.set_default_validate_args(False)
     try:
         shapes = tuple({0: ExportDim.AUTO} if x.dim() else None for x in inputs)
         program = export(module, inputs, dynamic_shapes=_by_argument(module, shapes), strict=False)
@@ -66,6 +70,7 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
         program = _without_composites(program)
         _zero_new_memory(program.graph)
         _blind(program.graph)
+        cells_apart(program.graph)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
         # torch.export raises errors of many unrelated types for what it cannot follow.
         raise UserError(
@@ -74,6 +79,7 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
         ) from error
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_attention)
+        torch.distributions.Distribution.set_default_validate_args(asks_values)
         for part, training in was_training.items():
             part.training = training
     sources: dict[str, str | Tensor] = {}

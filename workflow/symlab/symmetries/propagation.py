@@ -14,7 +14,6 @@ from symlab.symmetries.rules.recorder import (
     CARRIERS,
     MASKS,
     POINTING,
-    RESULTS_USED,
     Recorder,
     Unknown,
     rule_of,
@@ -150,8 +149,7 @@ class Propagation:
         try:
             if apply is None:
                 raise Unsupported
-            used = {user.args[1] for user in node.users if user in self.live and user.target is operator.getitem}
-            arguments = {**self._arguments(node), RESULTS_USED: used, MASKS: _has_masks(node)}
+            arguments = {**self._arguments(node), MASKS: _has_masks(node)}
             if name not in POINTING:
                 self._fix_positions(node.all_input_nodes)
             result = apply(self.recorder, arguments, shapes)

@@ -155,9 +155,7 @@ POINTWISE = {
     *("softshrink", "hardshrink", "log_sigmoid", "threshold", "rrelu", "where", "copy", "masked_fill", "square"),
     *("__and__", "__or__", "__xor__", "floor_divide"),
 }
-# Beside the arguments of an operation with several results, the numbers of those that are used.
-RESULTS_USED = "results used"
-# Whether tensors of positions are masks, which count for as many dimensions as they have.
+# Beside the arguments, whether tensors of positions are masks, which count for as many dimensions as they have.
 MASKS = "masks"
 # Operations whose result holds the same activations as their first input, pixel by pixel or summed over fixed axes.
 CARRIERS: set[str] = set()

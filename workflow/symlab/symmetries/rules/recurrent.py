@@ -3,14 +3,13 @@
 from typing import Any
 
 from symlab.symmetries.index_sets import Unsupported
-from symlab.symmetries.rules.rearrangements import join
-from symlab.symmetries.rules.recorder import RESULTS_USED, Recorder, Sizes, combine, rule
-from symlab.symmetries.values import ONE, Value, cut_dim, fix_dim, fixed_dim, free_dim
+from symlab.symmetries.rules.recorder import Recorder, Sizes, combine, rule
+from symlab.symmetries.values import ONE, Value, cut_dim, fix_dim, free_dim
 
 
 @rule("lstm", "gru", "rnn_tanh", "rnn_relu")
 def recurrent(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> list[Value]:
-    """Outputs, and for the last step the states of all layers and directions.
+    """The outputs of one layer in one direction, and its states at the last step.
 
     Every gate has an entry for each hidden unit, and so have the states: one permutation renumbers all of them. Time
     runs along an axis that stays in place.
@@ -18,28 +17,14 @@ def recurrent(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]
     x, weights = arguments.get("input"), arguments.get("params")
     if not isinstance(x, Value) or len(x.dims) != 3 or not isinstance(weights, list):
         raise Unsupported("sequences of several lengths, or without a batch")
-    states = arguments["hx"] if isinstance(arguments["hx"], list) else [arguments["hx"]]
-    directions = 2 if arguments["bidirectional"] else 1
-    n_cells = arguments["num_layers"] * directions
-    per_cell = 4 if arguments["has_biases"] else 2
-    if len(weights) != per_cell * n_cells:
+    if len(weights) != (4 if arguments["has_biases"] else 2):
         raise Unsupported("states that are projected")
+    states = arguments["hx"] if isinstance(arguments["hx"], list) else [arguments["hx"]]
     time = 1 if arguments["batch_first"] else 0
     fix_dim(x.dims[time])
-    last: list[Value] = []
-    for layer in range(arguments["num_layers"]):
-        outputs = []
-        for cell in range(layer * directions, (layer + 1) * directions):
-            starts = [_cell_of(state, cell) for state in states]
-            h = _cell(recorder, x, weights[cell * per_cell : (cell + 1) * per_cell], starts, time)
-            outputs.append(h)
-            last.append(Value((ONE, h.dims[1 - time], h.dims[2])))
-        x = join(recorder, outputs, 2)
+    h = _cell(recorder, x, weights, [state.with_dims(state.dims[1:]) for state in states], time)
     recorder.mixed = ["input", *(f"params.{n}" for n in range(len(weights)))]
-    # Other layers' states are other groups: who wants all of them as one tensor gets one group.
-    kept = any(number > 0 for number in arguments[RESULTS_USED])
-    final = join(recorder, last, 0) if kept else Value(tuple(map(fixed_dim, shapes[1])))
-    return [x, *[final] * (len(shapes) - 1)]
+    return [h, *[Value((ONE, h.dims[1 - time], h.dims[2]))] * (len(shapes) - 1)]
 
 
 def _cell(recorder: Recorder, x: Value, weights: list[Value], starts: list[Value], time: int) -> Value:
@@ -55,9 +40,3 @@ def _cell(recorder: Recorder, x: Value, weights: list[Value], starts: list[Value
     for start in starts:
         gates.append(Value((*start.dims[:time], ONE, *start.dims[time:])))
     return combine(recorder, [hidden, *gates])
-
-
-def _cell_of(state: Value, cell: int) -> Value:
-    """The initial state [batch, H] of one direction of a layer."""
-    part = cut_dim(state, 0, [1] * state.dims[0].size)[cell]
-    return part.with_dims(part.dims[1:])

@@ -1,0 +1,169 @@
+"""Weights, targets and data in the forms of other tools: averaged models, Lightning, pandas, one logit a label."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Normal
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.optim.swa_utils import AveragedModel
+
+from symlab import UserError, align, collapse, escape, merge, trace
+from symlab.own.report import coverage
+
+N = 60
+
+
+def build(classes=3):
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, classes))
+
+
+@pytest.fixture(scope="module")
+def data():
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(N, 6, generator=generator), torch.arange(N) % 3
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A network, and itself with its neurons in another order."""
+    torch.manual_seed(0)
+    A, B = build(), build()
+    order = torch.randperm(8)
+    with torch.no_grad():
+        B[0].weight.copy_(A[0].weight[order])
+        B[0].bias.copy_(A[0].bias[order])
+        B[2].weight.copy_(A[2].weight[:, order])
+        B[2].bias.copy_(A[2].bias)
+    return A, B
+
+
+def undone(found, A):
+    return all(torch.equal(value, found.permuted[name]) for name, value in A.state_dict().items())
+
+
+def test_averaged_models_are_modules_and_states(pair, data):
+    A, B = pair
+    averaged = AveragedModel(B)
+    told = align(A, A, averaged.state_dict(), data)
+    assert {
+        name.removeprefix("module."): value for name, value in told.permuted.items()
+    }.keys() == A.state_dict().keys()
+    assert "stands beside 'module.' was left out: 'n_averaged'" in str(told)
+    assert undone(align(averaged, A, averaged, data), A)
+
+
+def test_what_a_checkpoint_holds_beside_the_network_is_left_out(pair, data, tmp_path):
+    A, B = pair
+    inside = {f"model.{name}": value for name, value in B.state_dict().items()}
+    torch.save({"state_dict": inside | {"loss.weight": torch.ones(3)}, "epoch": 1}, tmp_path / "B.ckpt")
+    found = align(A, A, tmp_path / "B.ckpt", data)
+    assert torch.equal(found.permuted["model.0.weight"], A.state_dict()["0.weight"])
+    assert set(found.permuted) == set(inside) and "was left out: 'loss.weight'" in str(found)
+    with pytest.raises(UserError, match=r"it lacks .*'0\.bias'"):
+        align(
+            A,
+            A,
+            {name: value for name, value in inside.items() if name != "model.0.bias"} | {"loss": torch.ones(1)},
+            data,
+        )
+
+
+def test_tables_of_pandas_are_arrays(pair, data):
+    (A, B), (x, y) = pair, data
+    table = pd.DataFrame(x.numpy(), columns=list("abcdef"))
+    assert undone(align(A, A, B, table), A)
+    found = align(A, A, B, (table, pd.Series(y.numpy())))
+    pd.testing.assert_frame_equal(found.scores, align(A, A, B, data).scores, atol=1e-6)
+
+
+def test_a_path_may_begin_at_home(pair, data, tmp_path, monkeypatch):
+    A, B = pair
+    monkeypatch.setenv("HOME", str(tmp_path))
+    torch.save(B.state_dict(), tmp_path / "B.pt")
+    np.savez(tmp_path / "data.npz", x=data[0].numpy())
+    assert undone(align(A, A, Path("~/B.pt"), "~/data.npz"), A)
+
+
+@pytest.mark.parametrize("weights", [np.array([1, 2]), torch.tensor([1.0, 2.0])])
+def test_weights_may_be_arrays_and_networks_come_one_by_one(pair, data, weights):
+    A = pair[0]
+    state = merge(A, (each for each in pair), data, weights=weights).state
+    torch.testing.assert_close(state, dict(A.state_dict()))
+
+
+@pytest.mark.parametrize(
+    ("given", "samples", "words"),
+    [
+        (lambda A, B: {"a": A, "b": B}, lambda x, y: (x, y), "given as one dict; give a list"),
+        (lambda A, B: A, lambda x, y: (x, y), "given as one Sequential; give a list"),
+        (
+            lambda A, B: [A, B],
+            lambda x, y: list(zip(x, y, strict=True)),
+            r"one number as its target.*DataLoader\(samples",
+        ),
+    ],
+)
+def test_what_is_no_list_of_networks_or_batches_is_told(pair, data, given, samples, words):
+    with pytest.raises(UserError, match=words):
+        merge(pair[0], given(*pair), samples(*data))
+
+
+def test_one_logit_a_label_is_scored_by_its_sigmoid(data):
+    """Against torch's binary cross-entropy, for two classes and for several labels a sample."""
+    x = data[0]
+    for labels in (torch.arange(N) % 4 == 0, torch.stack([torch.arange(N) % k == 0 for k in (2, 3, 5)], 1)):
+        torch.manual_seed(0)
+        classes = labels[0].numel()
+        A, B = build(classes), build(classes)
+        of = align(A, A, B, (x, labels)).scores.set_index("network")
+        logits = A(x).detach().reshape(labels.shape)
+        loss = binary_cross_entropy_with_logits(logits, labels.float())
+        assert of.loc["A", "loss"] == pytest.approx(float(loss), rel=1e-5)
+        assert of.loc["A", "accuracy"] == pytest.approx(float(((logits > 0) == labels).float().mean()))
+        p = labels.double().mean(0)
+        entropy = -(p * p.log() + (1 - p) * (1 - p).log())
+        assert of.loc["constant", "loss"] == pytest.approx(float(entropy.mean()))
+        assert of.loc["constant", "accuracy"] == pytest.approx(float(torch.maximum(p, 1 - p).mean()))
+    with pytest.raises(UserError, match=r"outputs tell 2 classes: labels are counted from 0 to 1"):
+        align(build(1), build(1), build(1), data)
+
+
+def test_what_needs_a_logit_a_class_says_so(data):
+    binary = (data[0], data[1] % 2)
+    with pytest.raises(UserError, match="has fewer rows than classes"):
+        collapse(build(1), binary)
+    with pytest.raises(UserError, match="are not the logits"):
+        escape(nn.Sequential(nn.Linear(6, 8, bias=False), nn.ReLU(), nn.Linear(8, 1, bias=False)), binary)
+
+
+class Flow(nn.Module):
+    """Two coupling layers and the density of what they give."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.ModuleList([nn.Sequential(nn.Linear(4, 10), nn.Tanh(), nn.Linear(10, 4)) for _ in range(2)])
+        self.register_buffer("mask", torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1]]))
+
+    def forward(self, x):
+        moved = 0
+        for mask, scale in zip(self.mask, self.scale, strict=True):
+            by = scale(x * mask) * (1 - mask)
+            x, moved = x * by.exp(), moved + by.sum(1)
+        return Normal(0, 1).log_prob(x).sum(1) + moved
+
+
+def test_a_network_that_asks_a_distribution_is_traced():
+    assert torch.distributions.Distribution._validate_args
+    assert trace(Flow(), torch.randn(8, 4)).spec.free == ["scale.0.0", "scale.1.0"]
+    assert torch.distributions.Distribution._validate_args
+
+
+def test_kernels_of_convolutions_whose_weights_are_normed_are_no_axes_of_matrices():
+    normed = nn.utils.parametrizations.weight_norm
+    network = nn.Sequential(normed(nn.Conv1d(4, 6, 3)), nn.ReLU(), nn.Conv1d(6, 2, 3))
+    spec = trace(network, torch.randn(2, 4, 9)).spec
+    assert coverage(network, spec).startswith("3 of 5 axes of matrices are renumbered; these stay, as those of inputs")
