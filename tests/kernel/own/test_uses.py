@@ -308,7 +308,7 @@ def test_test_data_have_the_inputs_of_the_data():
     for test, words in (
         ((X, Y), "test holds the inputs x, but the data hold left, right"),
         ({"left": X[:, :2], "right": X[:, 2:]}, "test holds no targets y"),
-        (names | {"label": Y + 9}, "y in test holds the label 12, but the network has 4 outputs"),
+        (names | {"label": Y + 9}, "y in test holds the label 12, but the network's outputs tell 4 classes"),
         ("test.csv", "--test is test.csv"),
     ):
         with pytest.raises(UserError, match=words):

@@ -19,7 +19,8 @@ RECURRENT = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu
 def cells_apart(graph: fx.Graph) -> None:
     """Have each layer and direction of the graph's recurrent layers be an operation."""
     for node in [node for node in graph.nodes if node.target in RECURRENT]:
-        x, _, params, biased, layers, _, _, both, _ = node.args
+        given: Any = node.args
+        x, _, params, biased, layers, _, _, both, _ = given
         n_cells = layers * (2 if both else 1)
         # Others have one cell, no batch, or states that are projected.
         if n_cells == 1 or x.meta["val"].dim() != 3 or len(params) != (4 if biased else 2) * n_cells:
@@ -27,18 +28,22 @@ def cells_apart(graph: fx.Graph) -> None:
         with graph.inserting_before(node):
             output, last = _cells(graph, node)
         for user in list(node.users):
-            if user.args[1] == 0:
+            number: Any = user.args[1]
+            if number == 0:
                 user.replace_all_uses_with(output)
             else:
-                _states(graph, user, [of_cell[user.args[1]] for of_cell in last])
+                _states(graph, user, [of_cell[number] for of_cell in last])
             graph.erase_node(user)
         graph.erase_node(node)
 
 
 def _cells(graph: fx.Graph, node: fx.Node) -> tuple[fx.Node, list[list[fx.Node]]]:
     """A recurrent layer's outputs [batch, time, directions x H], and of each cell the outputs and last states."""
-    x, starts, params, biased, layers, _, _, both, batch_first = node.args
-    several, gates, time, found = isinstance(starts, list | tuple), 4 if biased else 2, int(batch_first), []
+    given: Any = node.args
+    x, starts, params, biased, layers, _, _, both, batch_first = given
+    several, gates, time = isinstance(starts, list | tuple), 4 if biased else 2, int(batch_first)
+    kind: Any = node.target
+    found: list[list[fx.Node]] = []
     whole, *states = node.meta["val"]
     size = states[0].shape[2]
     for _ in range(layers):
@@ -51,7 +56,7 @@ def _cells(graph: fx.Graph, node: fx.Node) -> tuple[fx.Node, list[list[fx.Node]]
             read = _call(graph, node, aten.flip.default, x, [time]) if reverse else x
             of_cell = params[k * gates : (k + 1) * gates]
             options = (biased, 1, 0.0, False, False, batch_first)
-            cell = graph.call_function(node.target, (read, own if several else own[0], of_cell, *options))
+            cell = graph.call_function(kind, (read, own if several else own[0], of_cell, *options))
             cell.meta = {**node.meta, "val": (whole[..., :size], *(state[:1] for state in states))}
             h, *ends = (_call(graph, node, operator.getitem, cell, n) for n in range(len(node.meta["val"])))
             outputs.append(_call(graph, node, aten.flip.default, h, [time]) if reverse else h)
@@ -63,9 +68,10 @@ def _cells(graph: fx.Graph, node: fx.Node) -> tuple[fx.Node, list[list[fx.Node]]
 def _states(graph: fx.Graph, stacked: fx.Node, of_cells: list[fx.Node]) -> None:
     """Have who takes one cell's last state take that, and the others all of them."""
     for user in list(stacked.users):
-        if user.target is aten.select.int and user.args[1] == 0 and isinstance(user.args[2], int):
+        at: Any = user.args[2] if user.target is aten.select.int and user.args[1] == 0 else None
+        if isinstance(at, int):
             with graph.inserting_before(user):
-                one = _call(graph, user, aten.select.int, of_cells[user.args[2]], 0, 0)
+                one = _call(graph, user, aten.select.int, of_cells[at], 0, 0)
             user.replace_all_uses_with(one)
             graph.erase_node(user)
     if stacked.users:
