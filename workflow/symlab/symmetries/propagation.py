@@ -205,7 +205,8 @@ class Propagation:
         """Inputs that the operation contracts with a trained parameter or with each other."""
         named = self._named_nodes(node)
         operands = [named[argument] for argument in self.recorder.mixed]
-        varying = [operand for operand in operands if operand in self.varying]
+        # Correlations are of real numbers.
+        varying = [node for node in operands if node in self.varying and not node.meta["val"].is_complex()]
         sources = {value.parameter for operand in operands if isinstance(value := self.values[operand], Value)}
         return varying if len(varying) > 1 or sources & self.trained else []
 

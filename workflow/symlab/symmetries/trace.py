@@ -124,7 +124,9 @@ class Traced:
             if node.op != "placeholder":
                 forward.nodes.append(node)
                 forward.values[node] = forward.evaluate(node, forward.values)
-                forward.axes[node] = axes_of(propagation, node)
+                # Of complex numbers no part is a neuron: what is made of them is asked.
+                is_complex = isinstance(value := forward.values[node], Tensor) and value.is_complex()
+                forward.axes[node] = None if is_complex else axes_of(propagation, node)
             elif isinstance(source, str) and source[0] == "=":
                 name = forward.names[node] = forward.first_names[source[1:]]
                 forward.values[node], forward.axes[node] = state[name], spec.axes[name]
