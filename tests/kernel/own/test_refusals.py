@@ -66,12 +66,19 @@ def int8():
     return torch.ao.quantization.quantize_dynamic(plain(), {nn.Linear})
 
 
+def quantising():
+    network = plain().train()
+    network.qconfig = torch.ao.quantization.get_default_qat_qconfig("fbgemm")
+    return torch.ao.quantization.prepare_qat(network)
+
+
 @pytest.mark.parametrize(
     ("build", "shape", "words"),
     [
         (lambda: torch.jit.script(plain()), (3, 4), "compiled by torch.jit"),
         (lambda: torch.jit.trace(plain(), torch.randn(2, 4)), (3, 4), "compiled by torch.jit"),
         (int8, (3, 4), "quantised in '0'"),
+        (quantising, (3, 4), "'0.weight_fake_quant' quantises what the network computes"),
         (Packed, (3, 5, 4), "packs sequences by their lengths"),
         (Descending, (3, 4), "differentiates within its forward pass"),
         (lambda: nn.Linear(4, 2, dtype=torch.complex64), (3, 4), "'weight' holds complex numbers"),

@@ -197,6 +197,12 @@ def _check_inputs(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         raise UserError(f"only an nn.Module can be traced, not a {type(module).__name__}.")
     if found := next((name for name, each in module.named_parameters() if each.is_complex()), None):
         raise UserError(f"{found!r} holds complex numbers, {NO_COMPLEX}")
+    quantising = (name for name, each in module.named_modules() if type(each).__module__.endswith(".fake_quantize"))
+    if found := next(quantising, None):
+        raise UserError(
+            f"{found!r} quantises what the network computes, by scales that fit its own weights: give the network "
+            "as it was before it was prepared for quantisation-aware training, and of each state the weights alone."
+        )
     for x in inputs:
         if not isinstance(x, Tensor):
             raise UserError(
