@@ -17,7 +17,7 @@ from symlab.alignment.forward import outputs
 from symlab.alignment.matching import match_all
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.weight_matching import STATISTICS, weight_matching
-from symlab.connectivity.path import curve
+from symlab.connectivity.path import curve, interpolate
 from symlab.identifiability.recording import representation_covariances
 from symlab.networks import MLP, Network, ResNet20, build
 from symlab.symmetries.trace import trace
@@ -62,6 +62,23 @@ def weight_matching_resnet50() -> Ways:
         "by index": lambda: _descent(axes, *arrays, sizes, np.take),
         "by permutation matrices": lambda: _descent(axes, *arrays, sizes, _by_matrix),
     }
+
+
+def curve_mlp() -> Ways:
+    """Nine points between two MNIST-size MLPs, 10,000 images, against a pass of batches of 512 for each."""
+    A, B = build(WIDE, 784, 10).eval(), build(WIDE, 784, 10).eval().state_dict()
+    x, y, lambdas = torch.randn(10_000, 784), torch.arange(10_000) % 10, [i / 8 for i in range(9)]
+
+    @torch.no_grad()
+    def plain() -> None:
+        for lam in lambdas:
+            state = interpolate(A.state_dict(), B, lam)
+            for images, labels in zip(x.split(512), y.split(512), strict=True):
+                logits = torch.func.functional_call(A, state, images)
+                nn.functional.cross_entropy(logits, labels, reduction="sum").item()
+                (logits.argmax(dim=1) == labels).sum().item()
+
+    return {"symlab": lambda: curve(A, A.state_dict(), B, lambdas, x, y, "classification"), "plain loop": plain}
 
 
 def moments_by_library() -> Ways:

@@ -18,9 +18,12 @@ from statistics import median
 from typing import Any
 
 import torch
+from threadpoolctl import threadpool_limits
 
 Ways = dict[str, Callable[[], Any]]
 FILES = ("training", "matching", "costs", "papers")
+# Seconds of CPU: a round of all ways that takes longer needs no other that warms up, and is the only one.
+LONG = 30
 
 
 def benchmarks() -> dict[str, Callable[[], Ways]]:
@@ -33,17 +36,20 @@ def benchmarks() -> dict[str, Callable[[], Ways]]:
 
 
 def compare(name: str, ways: Ways, rounds: int) -> None:
-    """Print the times of each way: a round that warms up does not count."""
+    """Print the times of each way: a round that warms up does not count, unless it is long."""
     taken: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(rounds + 1):
         for way, work in ways.items():
             wall, cpu = time.perf_counter(), time.process_time()
             work()
             taken[way].append((time.process_time() - cpu, time.perf_counter() - wall))
-    first = next(iter(taken.values()))
-    for way, times in taken.items():
-        cpu, wall = (median(column) for column in zip(*times[1:], strict=True))
-        ratio = median(own[0] / other[0] for own, other in zip(times[1:], first[1:], strict=True))
+        if sum(times[0][0] for times in taken.values()) > LONG:
+            break
+    counted = {way: times[1:] or times for way, times in taken.items()}
+    first = next(iter(counted.values()))
+    for way, times in counted.items():
+        cpu, wall = (median(column) for column in zip(*times, strict=True))
+        ratio = median(own[0] / other[0] for own, other in zip(times, first, strict=True))
         print(f"{name}: {way}: CPU {cpu:.3f} s, wall {wall:.3f} s, {ratio:.2f} times the first", flush=True)
 
 
@@ -55,6 +61,7 @@ def peak_mb() -> float:
 def measure_memory(name: str, way: str) -> None:
     """Print by how much a way raises the peak."""
     torch.set_num_threads(1)
+    threadpool_limits(1)
     work, before = benchmarks()[name]()[way], peak_mb()
     work()
     print(f"{name}: {way}: {peak_mb() - before:.0f} MB", flush=True)
@@ -72,10 +79,14 @@ def main() -> None:
     if unknown := set(arguments.names) - set(known):
         parser.error(f"there is no {' nor '.join(sorted(unknown))}; known are {', '.join(known)}")
     torch.set_num_threads(arguments.threads)
+    threadpool_limits(arguments.threads)
     for name in arguments.names or known:
         torch.manual_seed(0)
         if not arguments.memory:
-            compare(name, known[name](), arguments.rounds)
+            try:
+                compare(name, known[name](), arguments.rounds)
+            except ModuleNotFoundError as error:
+                print(f"{name}: left out: {error}")
             continue
         for way in known[name]():
             process = multiprocessing.get_context("spawn").Process(target=measure_memory, args=(name, way))

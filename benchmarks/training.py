@@ -16,6 +16,7 @@ from symlab.data.coherence import load
 from symlab.networks import MLP, Lecun, Network, ResNet20, build
 from symlab.papers.neuron_identifiability.coherence import student_run
 from symlab.papers.neuron_identifiability.settings import CoherenceStudents
+from symlab.products import fast_products
 from symlab.schemes import Scheme, Standard, WAsymmetric
 from symlab.training import stack_size
 from symlab.training.augmentation import Augmentation
@@ -48,6 +49,7 @@ def _mlp(scheme: Scheme) -> Ways:
     data = _samples(BATCH * STEPS, SIZES[0])
     return {
         "engine": _engine(WIDE, data, scheme, batch_size=BATCH),
+        "engine, bf16": _engine(WIDE, data, scheme, batch_size=BATCH, precision="bf16"),
         "loop": lambda: _loop(masked_mlp() if scheme is W_ASYMMETRIC else build(WIDE, 784, 10), data, BATCH),
         "products": partial(_products, SIZES, BATCH, STEPS),
     }
@@ -122,6 +124,7 @@ def _loop(model: nn.Module, data: TrainingData, batch: int, augmentation: Augmen
         optimizer.step()
 
 
+@fast_products()
 def _products(sizes: list[int], batch: int, steps: int) -> None:
     layers = [
         (torch.randn(batch, fan_in), torch.randn(fan_out, fan_in), torch.randn(batch, fan_out))

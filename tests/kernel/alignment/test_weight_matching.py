@@ -322,12 +322,14 @@ def anchored(spec, A, B, from_outputs, roots=None):
     A, B = ({name: state[name] for name in kept} for state in (A, B))
     every = [root for root, group in spec.groups.items() if not group.within]
     steps = [step for root in roots or every for step in weights._steps(root, spec, A)]
-    return weights._anchored(spec, A, B, steps, 1.0, weights._order(spec, A, steps, from_outputs))
+    return weights._anchored(spec, A, B, steps, 1.0, from_outputs)
 
 
+@pytest.mark.parametrize("louder", ["0.weight", "4.weight"])
 @pytest.mark.parametrize("seed", range(3))
-def test_an_anchored_start_matches_by_what_is_in_order_already(seed):
+def test_an_anchored_start_matches_first_what_gains_most_and_by_what_is_in_order_already(seed, louder):
     A, B = random_state(PERCEPTRON, seed), random_state(PERCEPTRON, seed + 100)
+    A[louder] = 100 * A[louder]
 
     def S(names, a=slice(None), b=slice(None), transposed=()):
         """Inner products of neurons in some tensors of A and of B, whose layers a and b are in an order."""
@@ -337,19 +339,30 @@ def test_an_anchored_start_matches_by_what_is_in_order_already(seed):
 
     of_a, of_b = ["0.weight", "0.bias", "1.weight", "1.bias"], ["2.bias"]
     first = match(S(of_a))
-    expected = {"a": first, "b": match(S([*of_b, "2.weight"], a=first))}
-    assert {name: [*pi] for name, pi in anchored(PERCEPTRON, A, B, False).items()} == {
-        name: [*pi] for name, pi in expected.items()
-    }
+    inputs_first = {"a": first, "b": match(S([*of_b, "2.weight"], a=first, transposed=["4.weight"]))}
     last = match(S(of_b, transposed=["4.weight"]))
-    expected = {"a": match(S(of_a, b=last, transposed=["2.weight"])), "b": last}
-    assert {name: [*pi] for name, pi in anchored(PERCEPTRON, A, B, True).items()} == {
-        name: [*pi] for name, pi in expected.items()
-    }
+    outputs_first = {"a": match(S(of_a, b=last, transposed=["2.weight"])), "b": last}
+    by_gain = inputs_first if louder == "0.weight" else outputs_first
+    for from_outputs, expected in ((False, by_gain), (True, outputs_first)):
+        found = anchored(PERCEPTRON, A, B, from_outputs)
+        assert {name: [*pi] for name, pi in found.items()} == {name: [*pi] for name, pi in expected.items()}
     # The other layer stays, and is in order, if it is not to be matched.
     only_b = anchored(PERCEPTRON, A, B, False, ["b"])
     assert [*only_b["a"]] == [*range(4)]
     assert [*only_b["b"]] == [*match(S([*of_b, "2.weight"], transposed=["4.weight"]))]
+
+
+def test_a_root_is_tried_again_once_its_neighbours_are_in_order():
+    """Of three layers the outer ones are matched first, then the middle one by both."""
+    axes = {"0": ("a", None), "1": ("b", "a"), "2": ("c", "b"), "3": (None, "c")}
+    spec = SymmetrySpec(axes, {name: Group(5) for name in "abc"})
+    A, B = random_state(spec, 0), random_state(spec, 1)
+    A = {name: tensor * {"0": 100, "1": 0.1, "2": 0.1, "3": 10}[name] for name, tensor in A.items()}
+    a, c = (match((p.double() @ q.double().T).numpy()) for p, q in ((A["0"], B["0"]), (A["3"].T, B["3"].T)))
+    both = A["1"].double() @ B["1"][:, a].double().T + A["2"].T.double() @ B["2"][c].double()
+    found = anchored(spec, A, B, False)
+    expected = {"a": a, "b": match(both.numpy()), "c": c}
+    assert {name: [*pi] for name, pi in found.items()} == {name: [*pi] for name, pi in expected.items()}
 
 
 @pytest.mark.parametrize("from_outputs", [False, True])

@@ -2,14 +2,17 @@
 
 Coordinate descent as in Git Re-Basin (Ainsworth et al. 2023, Algorithm 1), on any network that has a symmetry spec.
 Where it ends depends on where it starts. An anchored start is built first: its groups are matched one after another,
-each by those weights alone whose other neurons stand in the final order already, from the network's inputs or outputs.
+each by those weights alone whose other neurons stand in the final order already, by what a match gains or from the
+network's outputs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,8 +83,8 @@ def weight_matching(
     Args:
         state_A, state_B: states of one architecture; the running statistics of batch norms do not count.
         rng: order of the steps and starts.
-        restarts: starts, of which the best is returned: the identity, an anchored start from the inputs, one from the
-            outputs, then random permutations (also in place of an anchored start that an earlier one equals).
+        restarts: starts, of which the best is returned: the identity, an anchored start by gain, one from the outputs,
+            then random permutations (also in place of an anchored start that an earlier one equals).
         roots: groups within no others, to be matched with all within them while the rest stays in place; default all.
         correlations: S of some groups, for B as it is, which come before the weights: these only decide between
             neurons that S does not tell apart. The histories hold ``CORRELATION`` times what a match gains in S.
@@ -164,59 +167,17 @@ def _starts(
     scale: float,
     rng: np.random.Generator,
 ) -> Iterator[Permutations]:
-    """Starts of the descent: identity, anchored from inputs, from outputs, where they differ; random without end."""
-    known, orders = [identity(spec)], []
+    """Starts of the descent: identity, anchored by gain, from the outputs; random for one that is known, and then."""
+    known = [identity(spec)]
     yield known[0]
     for from_outputs in (False, True):
-        order = _order(spec, A, steps, from_outputs)
-        start = random_permutations(spec, rng) if order in orders else _anchored(spec, A, B, steps, scale, order)
+        start = _anchored(spec, A, B, steps, scale, from_outputs)
         if any(all(np.array_equal(start[group], other[group]) for group in start) for other in known):
             start = random_permutations(spec, rng)
         known.append(start)
-        orders.append(order)
         yield start
     while True:
         yield random_permutations(spec, rng)
-
-
-def _order(
-    spec: SymmetrySpec, A: Mapping[str, Tensor], steps: Sequence[Step], from_outputs: bool
-) -> dict[str, frozenset[str]]:
-    """In which order an anchored start matches roots, each with those groups beside it which are in order by then.
-
-    Anchored are weights whose other neurons are in order: axes without a group, groups that no step moves, and matched
-    ones. Next is the root that has the largest share of its weights anchored, or, from the outputs, the last of the
-    network that has any. Biases and weights of norms have no other neurons and do not count here: they say little of
-    who is who.
-    """
-    first: dict[str, Step] = {}
-    for step in steps:
-        first.setdefault(step.root, step)
-    left = {root: _parts(step, spec, A) for root, step in first.items()}
-    settled = spec.groups.keys() - {group for step in steps for group in step.groups}
-    order = {}
-    while left:
-        shares = {
-            root: sum(size for size, others in parts if others <= settled) / max(1, sum(size for size, _ in parts))
-            for root, parts in left.items()
-        }
-        begun = [root for root, share in shares.items() if share > 0]
-        root = (begun or [*shares])[-1] if from_outputs else max(shares, key=lambda root: shares[root])
-        beside: set[str] = set().union(*(others for _, others in left.pop(root)))
-        order[root] = frozenset(beside & settled)
-        settled |= first[root].groups.keys()
-    return order
-
-
-def _parts(step: Step, spec: SymmetrySpec, A: Mapping[str, Tensor]) -> list[tuple[int, set[str]]]:
-    """For each block in which a step's group acts beside other axes: its number of entries, and the other groups."""
-    found = []
-    for name in step.tensors:
-        for block in blocks(A[name], spec.axes[name], spec.groups):
-            for dims in occurrences_in(block, step.active, spec.groups):
-                if block.tensor.dim() > len(dims):
-                    found.append((block.tensor.numel(), other_groups(block, dims)))
-    return found
 
 
 def _anchored(
@@ -225,22 +186,68 @@ def _anchored(
     B: Mapping[str, Tensor],
     steps: Sequence[Step],
     scale: float,
-    order: Mapping[str, frozenset[str]],
+    from_outputs: bool,
 ) -> Permutations:
-    """Permutations found root by root, each by its anchored weights alone, as ``_order`` says; one pass of products."""
+    """Permutations found root by root, each by its anchored weights alone.
+
+    Anchored are weights whose other neurons are in order: axes without a group, groups that no step moves, and matched
+    ones. Next is, of the roots that have any, the one that gains most by its match, or, from the outputs, the network's
+    last. A root is tried again only when one that it shares tensors with has been matched.
+    """
     similarities = Similarities(spec, A, B, steps, scale)
     current, moved = identity(spec), dict(B)
-    for root, settled in order.items():
-        for index, step in enumerate(steps):
-            if step.root != root:
-                continue
-            update = match_all(similarities.anchored(index, moved, settled), step.groups)
-            matched = {group: update[group] for group in step.active}
-            for name in step.tensors:
-                moved[name] = permuted(moved[name], spec.axes[name], matched, spec.groups)
-            current |= compose(current, update, step.groups)
-            settled |= step.active
+    settled = spec.groups.keys() - {group for step in steps for group in step.groups}
+    left: dict[str, list[set[str]]] = {}
+    for step in steps:
+        left.setdefault(step.root, []).extend(_beside(step, spec, A))
+    tried: dict[str, tuple[float, Permutations]] = {}
+    while left:
+        begun = [root for root, beside in left.items() if any(others <= settled for others in beside)] or [*left]
+        candidates = begun[-1:] if from_outputs else begun
+        for each in candidates:
+            if each not in tried:
+                tried[each] = _match_root(spec, similarities, each, moved, settled)
+        root = max(candidates, key=lambda each: tried[each][0])
+        update = tried.pop(root)[1]
+        for name in {name for step in steps if step.root == root for name in step.tensors}:
+            moved[name] = permuted(moved[name], spec.axes[name], update, spec.groups)
+        current |= update
+        settled |= update.keys()
+        del left[root]
+        tried = {each: found for each, found in tried.items() if update.keys().isdisjoint(set().union(*left[each]))}
     return current
+
+
+def _match_root(
+    spec: SymmetrySpec, similarities: Similarities, root: str, moved: Mapping[str, Tensor], settled: AbstractSet[str]
+) -> tuple[float, Permutations]:
+    """What the match of a root and all within it, by anchored weights, is worth as <A, permuted B>; and the match."""
+    own = [(index, step) for index, step in enumerate(similarities.steps) if step.root == root]
+    worth, found = 0.0, dict[str, Any]()
+    for index, step in own:
+        S = similarities.anchored(index, moved, settled)
+        update = match_all(S, step.groups)
+        worth += sum(along(S[group], joint(group, update, spec.groups)) for group in S)
+        found = compose(found, update, step.groups) if found else update
+        if len(own) > 1:
+            matched = {group: update[group] for group in step.active}
+            of_root = {name: permuted(moved[name], spec.axes[name], matched, spec.groups) for name in step.tensors}
+            moved, settled = {**moved, **of_root}, settled | step.active
+    return worth, found
+
+
+def _beside(step: Step, spec: SymmetrySpec, A: Mapping[str, Tensor]) -> list[set[str]]:
+    """For each block in which a step's group acts beside other axes, the other groups.
+
+    Biases and weights of norms have no other neurons and do not count: they say little of who is who.
+    """
+    return [
+        other_groups(block, dims)
+        for name in step.tensors
+        for block in blocks(A[name], spec.axes[name], spec.groups)
+        for dims in occurrences_in(block, step.active, spec.groups)
+        if block.tensor.dim() > len(dims)
+    ]
 
 
 def _descend(
