@@ -294,7 +294,7 @@ def _add_matching(command: argparse.ArgumentParser) -> None:
         type=int,
         default=3,
         metavar="N",
-        help="starts of --method weight, the best is kept: as the networks are, anchored at the inputs, at the "
+        help="starts of --method weight, the best is kept: as the networks are, anchored by gain, at the "
         "outputs, then random (default: %(default)s); activations need one",
     )
 

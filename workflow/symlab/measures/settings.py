@@ -28,7 +28,7 @@ class Matching(Settings):
     restarts: Positive = Field(
         5,
         description="weight: starts of the coordinate descent, of which the best is kept: the identity, one "
-        "anchored at the inputs, one at the outputs, then random ones.",
+        "anchored by what a match gains, one at the outputs, then random ones.",
     )
     n_random: Positive = Field(100, description="Random permutations that the baseline averages over.")
     samples: Positive | None = Field(
