@@ -5,6 +5,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -172,6 +173,8 @@ def test_a_thumbnail_is_one_panel_of_a_figure_that_the_page_holds_once(finished)
     ids = drawn.values("id")
     used = [address[1:] for address in drawn.values("href", "use")]
     assert set(used) <= set(ids) and len(ids) == len(set(ids)) and any(name.startswith("l") for name in used)
+    of_one_not_drawn = replace(finished["papers"][0], thumbnail=("test-2", 0, "Red: twos."))
+    assert "Red: twos." not in write_page(**finished | {"papers": [of_one_not_drawn]})
     finished["figures"] = {}
     assert "<use" not in write_page(**finished)
 

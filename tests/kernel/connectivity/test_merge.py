@@ -240,3 +240,13 @@ def test_a_metric_of_a_whole_batch_has_as_many_units_as_batches():
     assert error_of(lambda out, y: out.square().mean()) == pytest.approx(float(by_batch.std()) / 2, rel=1e-6)
     by_sample = state["weight"].square().flatten()
     assert error_of(lambda out, y: out.square()) == pytest.approx(float(by_sample.std()) / 40**0.5, rel=1e-6)
+
+
+def test_the_constant_of_a_metric_is_the_first_network_s_mean_output_over_all_samples():
+    x, y = torch.arange(40), torch.zeros(40)
+    module, state = planted(torch.randn(40, 1, generator=torch.Generator().manual_seed(0)))
+    found = scores(
+        module, {"A": state, "B": {"weight": state["weight"] + 1}}, x, y, lambda out, y: out.square(), {}, 12
+    )
+    expected = float(state["weight"].double().mean()) ** 2
+    assert found.set_index("network").loc["constant", "loss"] == pytest.approx(expected, rel=1e-5)

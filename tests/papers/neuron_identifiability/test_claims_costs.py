@@ -43,6 +43,16 @@ def test_infinite_costs_are_results_not_mishaps(tables_for):
     assert list(verdicts("12-around-zero", tables)["verdict"].unique()) == ["undecided"]
 
 
+@pytest.mark.parametrize("lower", ["w_1", "syre"])
+def test_the_unit_of_around_zero_is_the_lower_median_of_the_two_kinds(lower, tables_for):
+    values = []
+    for factor in (1e-3, 1e-4):
+        costs = (tables := tables_for("12"))["swap_costs.parquet"]
+        costs.loc[costs["variant"] == lower, "swap_cost"] *= factor
+        values.append(verdicts("12-around-zero", tables)["value"].to_numpy())
+    np.testing.assert_allclose(values[1], 10 * values[0])
+
+
 def test_costs_of_exactly_zero_are_around_zero_unless_all_are(tables_for):
     tables = tables_for("12")
     column(tables["swap_costs.parquet"], "swap_cost", 0.0, variant="standard")

@@ -14,6 +14,8 @@ from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.seeds import numpy_rng, torch_generator
 
 ELEVEN = np.arange(11) / 10
+# Places that are not those that they are from the other end.
+UNEVEN = np.array([0.0, 0.1, 0.15, 1.0])
 SHORT = np.array([0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0])
 
 
@@ -43,20 +45,21 @@ def test_above_line_of_many_curves_is_that_of_each():
         above_line(ELEVEN[1:], values[..., 1:])
 
 
-def test_barriers_of_any_students_written_out():
+@pytest.mark.parametrize("lambdas", [ELEVEN, UNEVEN])
+def test_barriers_of_any_students_written_out(lambdas):
     noise = 0.1 * torch.randn(2, 7, 5, 4, generator=torch_generator("any"), dtype=torch.float64)
     W1, W2 = (sample.dense() + part for sample, part in zip(pairs(3, 4, 5, 7), noise, strict=True))
-    found = barriers(W1, W2, 3, ELEVEN)
+    found = barriers(W1, W2, 3, lambdas)
     for pair in range(7):
         ends = [float(population_loss(W[pair], 3)) for W in (W1, W2)]
         gaps = [
             float(population_loss(lam * W1[pair] + (1 - lam) * W2[pair], 3)) - lam * ends[0] - (1 - lam) * ends[1]
-            for lam in ELEVEN
+            for lam in lambdas
         ]
         assert found[pair] == pytest.approx(max(0, *gaps), abs=1e-14)
     assert (found >= 0).all() and (found > 0).any()
-    np.testing.assert_allclose(barriers(W2, W1, 3, 1 - ELEVEN[::-1]), found, rtol=1e-12)
-    assert np.abs(barriers(W1, W1, 3, ELEVEN)).max() < 1e-15
+    np.testing.assert_allclose(barriers(W2, W1, 3, 1 - lambdas[::-1]), found, rtol=1e-12)
+    assert np.abs(barriers(W1, W1, 3, lambdas)).max() < 1e-15
 
 
 def test_rows_along_the_axes_may_be_left_to_the_axes():
