@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from symlab.artifacts import read_table
@@ -48,6 +49,7 @@ from symlab.study.card import Paper
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "results" / "reference"
+kept_runs = cache(read_kept)
 SCHEMA = ROOT / "config" / "schema.json"
 EXAMPLE = ROOT / "examples" / "align" / "kept"
 PART = re.compile(r"(<!-- generated: ([\w -]+?) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
@@ -97,7 +99,7 @@ def generate(what: str) -> Iterator[str]:
 
 def findings_table() -> Iterator[str]:
     """A row a paper: what it says, what was found, how larger runs judged it."""
-    kept = read_kept(REFERENCE)
+    kept = kept_runs(REFERENCE)
     yield "| The paper says | Found (in italics: the kept run; else the demo) | The paper's own claims in larger runs |"
     yield "|---|---|---|"
     for paper in PAPERS:
@@ -179,16 +181,16 @@ def headline(paper: Paper, run: str) -> Iterator[str]:
     told = "; ".join(
         f"{each}, {json.loads((REFERENCE / each / 'provenance.json').read_text())['date']}" for each in runs
     )
-    yield f"> **{paper.heading}.** {tell_largest(paper, read_kept(REFERENCE), run)} *({told})*"
+    yield f"> **{paper.heading}.** {tell_largest(paper, kept_runs(REFERENCE), run)} *({told})*"
 
 
 def run_table() -> Iterator[str]:
     """A row a kept run: its report, the command, when and where it ran, and how many findings have which verdict."""
     yield "| Run | Command | Date | Wall time | Findings |"
     yield "|---|---|---|---|---|"
-    for path in sorted(REFERENCE.glob("*/claims.csv")):
-        kept = json.loads(path.with_name("provenance.json").read_text())
-        name, counts = path.parent.name, describe_counts(count_findings(group_claims(read_table(path))))
+    for name, claims in kept_runs(REFERENCE).items():
+        kept = json.loads((REFERENCE / name / "provenance.json").read_text())
+        counts = describe_counts(count_findings(claims))
         link = f'<a href="{name}/report.html">{name}</a>'
         yield f"| {link} | `{kept['command']}` | {kept['date']} | {escape(kept['wall_time'])} | {counts} |"
 
