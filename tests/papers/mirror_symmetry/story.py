@@ -24,10 +24,19 @@ def story(name):
 
 
 SIMULATIONS = {
-    "3a-law": story_online.simulate_law,
-    "3a-mirror": story_online.simulate_falls,
+    **dict.fromkeys(("3a-law", "3a-half"), story_online.simulate_law),
+    **dict.fromkeys(("3a-slope", "3a-mirror"), story_online.simulate_falls),
+    **dict.fromkeys(("batch-alone", "batch-noise"), story_online.simulate_batches),
+    "edges-sign": story_online.simulate_edges,
     "phase-stationary": story_online.simulate_stationary,
     "7-norms": story_networks.simulate_forgetting,
+    "7-proximal": story_networks.simulate_learning,
+    "7-time": story_networks.simulate_times,
+    **dict.fromkeys(("removed-curvature", "removed-exponent", "removed-drawn"), story_networks.simulate_pairs),
+}
+VIOLATED = {
+    "edges-sign": story_online.attracted_everywhere,
+    **dict.fromkeys(("removed-curvature", "removed-exponent", "removed-drawn"), story_networks.told_by_nothing),
 }
 SIMULATED = tuple(SIMULATIONS)
 

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from symlab.papers.mirror_symmetry.online.law import (
     critical_rate,
@@ -188,6 +189,24 @@ def at_full_rank(tables):
 def simulate_stationary(generator):
     """Products drawn from the stationary law, with the preset's numbers of seeds and inputs."""
     return drawn_from_shares(generator, grid=3, d=50, seeds=36)
+
+
+def simulate_batches(generator):
+    """Products drawn from single ones' shares at each batch size, with the preset's numbers of seeds and inputs."""
+    return drawn_from_shares(generator, grid=2, d=200, seeds=3)
+
+
+def simulate_edges(generator, runs=200, steps=20_000):
+    """Sums of so many steps' normal logarithms, whose means are on either side of 0, far from it and near."""
+    rows = edge_tables()[EDGES]
+    growth = 0.1 * generator.uniform(-1, 1, len(rows)) ** 3
+    chances = norm.cdf(-growth * math.sqrt(steps) / rows["deviation"])
+    return {EDGES: rows.assign(growth=growth, steps=steps, share=generator.binomial(runs, chances) / runs)}
+
+
+def attracted_everywhere(rows):
+    """Mirrors that attract whatever the exponent."""
+    rows["share"] = 1.0
 
 
 def simulate_law(generator, seeds=12):

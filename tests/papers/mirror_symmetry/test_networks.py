@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from symlab.alignment.signs import signs_of
 from symlab.measures.job import Job
 from symlab.networks import ViT, build
 from symlab.networks.mlp import MLP
@@ -125,6 +126,30 @@ def test_curvatures_of_several_pairs_are_those_of_each_and_take_one_pass(models,
     monkeypatch.setattr(homogeneity, "AT_ONCE", 1)
     alone = measure_homogeneity(models, data, settings, Job("s", "v"))["neuron_pairs.csv"]
     np.testing.assert_allclose(pairs["curvature"], alone["curvature"], rtol=1e-9, atol=1e-12)
+
+
+def test_pairs_are_followed_from_the_last_snapshot_to_the_end(models, data):
+    early = planted()
+    W = early["linears.1.weight"]
+    W[1, 0] += 0.1
+    W[5] = W[6] + 0.01
+    both = Models(
+        models.tensors | {f"3/{name}": t[None] for name, t in early.items()}, models.header | {"epochs": [0, 3, 7]}
+    )
+    both.tensors.update({f"0/{name}": 3 * t[None] for name, t in early.items()})
+    pairs = measure_homogeneity(both, data, Homogeneity(samples=300, curvatures=56), Job("s", "v"))["neuron_pairs.csv"]
+    assert set(pairs["epoch"]) == {3} and pairs["near"].sum() == 14
+    assert pairs[pairs["near"]]["distance"].max() <= pairs[~pairs["near"]]["distance"].min()
+    of_pair = pairs.set_index(["a", "b"])
+    # One pair has merged since, exactly.
+    assert of_pair.loc[(0, 1), "merged"] and of_pair.loc[(0, 1), "change"] == -np.inf
+    rows = [
+        torch.hstack([s["linears.1.weight"], s["linears.1.bias"][:, None], s["linears.2.weight"].T]).double()
+        for s in (early, planted())
+    ]
+    before, after = (float((of[5] - of[6]).norm()) for of in rows)
+    assert of_pair.loc[(5, 6), "change"] == pytest.approx(np.log(after / before), rel=1e-5)
+    assert not of_pair.loc[(5, 6), "merged"]
 
 
 def test_distances_of_weights_are_those_of_all_that_a_neuron_has(models):
@@ -251,6 +276,9 @@ def test_bytes_are_those_of_a_linear_chain_by_hand(experiment):
     assert plain[["parameters", "gradients", "momentum"]].tolist() == [4 * numbers] * 3
     assert products[["parameters", "gradients", "momentum"]].tolist() == [8 * numbers] * 3
     assert products["activations"] - plain["activations"] == 4 * numbers
+    times = experiment("mirror_symmetry.memory", settings, Job("s"))["mirror_step_times.csv"]
+    assert len(times) == 2 * settings.steps and (times["seconds"] > 0).all()
+    assert times.groupby("scheme")["turn"].apply(list).map(lambda of: of == [1, 2, 3, 4, 5, 6]).all()
     # A linear map saves its input, of one colour image 3072 numbers; cross-entropy the log-probabilities and targets.
     linear = torch.nn.Linear(3072, 10)
     assert saved_bytes(linear, 2, 32) == 4 * 2 * 3072 + 4 * 2 * 10 + 8 * 2 + 4
@@ -263,8 +291,8 @@ def test_rotations_within_a_head_are_mirrors_of_a_vision_transformer():
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(parameter.numel()))
     state = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    rotations = rotations_within(network, x, trace(network, x[:2]).spec)
-    found = list(_mirrors(SimpleNamespace(free=[]), rotations, Mirrors(), np.random.default_rng(0)))
+    rotations = rotations_within(network, x, trace(network, x[:2]))
+    found = list(_mirrors(SimpleNamespace(free=[]), rotations, [], Mirrors(), np.random.default_rng(0)))
     assert [place["group"] for _, place in found] == [
         "blocks.0.attention: query, key",
         "blocks.0.attention: value, output",
@@ -284,6 +312,21 @@ def test_rotations_within_a_head_are_mirrors_of_a_vision_transformer():
     by_hand[1]["blocks.0.attention.output.weight"] = state["blocks.0.attention.output.weight"] @ R
     for (mirror, _), expected in zip(found, by_hand, strict=True):
         torch.testing.assert_close(mirror.reflect(state), state | expected)
+    # A rescaling that takes both signs: of a norm's gain and bias with what reads them, or of a head's maps.
+    flips = signs_of(network, trace(network, x[:2]), x[:2], network.state_dict())
+    spec = trace(network, x[:2]).spec
+    free = SimpleNamespace(free=[], groups=spec.groups, axes=spec.axes)
+    rescalings = list(_mirrors(free, [], flips, Mirrors(groups=20), np.random.default_rng(0)))
+    assert len(rescalings) == len(flips) > 2
+    for mirror, place in rescalings:
+        assert place["mirror"] == "rescaling"
+        turned, on = mirror.reflect(state), mirror.on(state)
+        torch.testing.assert_close(*(torch.func.functional_call(network, each, (x,)) for each in (state, turned)))
+        changed = {name for name in state if not torch.equal(state[name], turned[name])}
+        assert changed == set(place["group"].partition(": ")[2].split(", "))
+        # What is turned round is 0 on the mirror, and nothing else is touched.
+        for name in changed:
+            assert torch.equal(on[name], torch.where(turned[name] == state[name], state[name], 0))
     for mirror, _ in found:
         turned = mirror.reflect(state)
         both = [torch.func.functional_call(network, each, (x,)) for each in (state, turned)]

@@ -3,8 +3,6 @@
 Its captions say what the tables hold that measures and experiments return.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.measures import Measure
@@ -21,6 +19,7 @@ _SPARSITY = ("mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror_sparsity_
 _RANK = ("mirror_rank.csv", "mirror_rank_exponents.csv")
 _SMALL_NETWORKS = ("mirror_decay.csv", "mirror_hessian.csv", "mirror_theorem.csv")
 _TASKS, _MIRRORS, _SIZES = ("mirror_network_tasks.csv",), ("network_mirrors.csv",), ("magnitudes.csv", "pruned.csv")
+_COSTS = ("mirror_memory.csv", "mirror_step_times.csv")
 _SPARSE, _PLASTICITY = ("mirror_sparse.csv",), ("mirror_plasticity.csv", "mirror_dead.csv")
 
 
@@ -66,7 +65,7 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-edges", f"{_ONLINE}.fig_collapse", ("mirror_edges.csv",)),
         Figure("mirror-adam", f"{_ONLINE}.fig_03a_rates", (*_SPARSITY[:1], "mirror_adam.csv")),
         Figure("mirror-removed", f"{_DEEP}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
-        Figure("mirror-budget", f"{_DEEP}.fig_07_products", (*_SIZES, "homogeneity.csv")),
+        Figure("mirror-budget", f"{_DEEP}.fig_budget", (*_SIZES, "homogeneity.csv")),
         Figure("mirror-tasks", f"{_SMALL}.fig_04_plasticity", _TASKS),
         Figure("mirror-sparse", f"{_CONVEX}.fig_solvers", _SPARSE),
         Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
@@ -85,6 +84,7 @@ MIRROR_SYMMETRY = Paper(
         _asked("plasticity", of.Plasticity, "small.plasticity:learn_tasks", _PLASTICITY),
         _asked("network_tasks", of.NetworkTasks, "small.network_tasks:learn_labellings", _TASKS, datasets=True),
         _asked("attention", of.Attention, "small.attention:train_attention", ("mirror_attention.csv",)),
+        _asked("balance", of.Balance, "small.balance:follow_balance", ("mirror_balance.csv",)),
         _asked("factorization", of.Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
         _asked("solvers", of.Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
         _asked("sparse_networks", of.SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
@@ -92,7 +92,7 @@ MIRROR_SYMMETRY = Paper(
         _asked("online_rank", of.OnlineRank, "online.matrix_rank:train_factors", _RANK, several=True),
         _asked("edges", of.Edges, "online.one_product:collapse_one_product", ("mirror_edges.csv",)),
         _asked("adam", of.AdamSparsity, "online.product_adam:train_with_adam", ("mirror_adam.csv",)),
-        _asked("memory", of.Memory, "deep.memory:count_bytes", ("mirror_memory.csv",), memory_mb=6000),
+        _asked("memory", of.Memory, "deep.memory:measure_costs", _COSTS, memory_mb=6000),
     ),
     captions={
         "homogeneity.csv": "How alike neurons of the last hidden layer are, a row a network, epoch (0, the last) and "
@@ -104,17 +104,20 @@ MIRROR_SYMMETRY = Paper(
         "beside each other.",
         "neuron_pairs.csv": "Pairs of neurons, the closest and as many others: their `distance`, and at their mean, "
         "in the direction n in which they differ, the `curvature` nᵀHn of loss and decay, and the `exponent` "
-        "E log|1 - lr h / (1 - momentum)| of SGD's batches, which take them apart where it is above 0.",
+        "E log|1 - lr h / (1 - momentum)| of SGD's batches, which take them apart where it is above 0; all at the "
+        "last snapshot before the end, if there is one. `near`: one of the closest. `change`: that of ln|θ_a - θ_b| "
+        "until the end, when they may have `merged`.",
         "magnitudes.csv": "The `share` of parameters (products, where factors are trained) below each `threshold`, a "
         "row a network and snapshot.",
         "mirror_memory.csv": "Bytes that a training step holds at once, for a network as it is and with every "
         "parameter a product of two: `parameters`, `gradients`, `momentum` and, with the composed parameters, the "
         "`activations` that the backward pass needs.",
+        "mirror_step_times.csv": "CPU `seconds` of training steps of both, taken in turn, on the machine of the run.",
         "pruned.csv": "Test accuracy in percent with the smallest `share` of all parameters set to 0, and with all "
         "below `threshold` (other rows have none).",
-        "network_mirrors.csv": "Mirrors of trained networks, of pairs of neurons and of rotations within a head, a row "
-        "a quantity: what Theorem 1 says of gradients, Hessians and SGD `on` the mirror, and the same `off` it. Second "
-        "orders are of the `samples` of whose ReLUs no input changes its sign within the step.",
+        "network_mirrors.csv": "Mirrors of trained networks, of pairs of neurons, of rotations within a head and of "
+        "rescalings, a row a quantity: what Theorem 1 says of gradients, Hessians and SGD `on` the mirror, and the "
+        "same `off` it. Second orders are of the `samples` of whose ReLUs no input changes its sign within the step.",
         "mirror_lines.csv": "Gradient descents in the plane that start on a mirror of the loss or `offset` beside it: "
         "the point and its distance `off` the mirror at every step.",
         "mirror_optimizers.csv": "How far optimizers get `off` a mirror on which they start, over the weights' norm, "
@@ -138,6 +141,8 @@ MIRROR_SYMMETRY = Paper(
         "mirror_attention.csv": "Ranks of the query and key weights of attention layers while they train (singular "
         "values above 1e-2 of the largest), how far the key's singular values are from the query's over their norm "
         "(`apart_key`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
+        "mirror_balance.csv": "The same difference along gradient descent (`unbalance`), and without what the second "
+        "orders of its steps add (`first_order`).",
         "mirror_solvers.csv": "Products of factors with weight decay and convex solvers, after the same numbers of "
         "steps: the objective above the minimum (`gap`), and `f1` of what exceeds 1e-6 against the minimum's support.",
         "mirror_sparse.csv": "Networks of which parts are drawn to vanish by a `method` at a `strength`: accuracy "

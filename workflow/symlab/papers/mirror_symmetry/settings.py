@@ -168,6 +168,12 @@ class Attention(PointSettings):
     seeds: Positive = Field(3, description="Draws of data and initial weights.")
 
 
+class Balance(Attention):
+    """The balance of query and key under gradient descent, and what the steps' finite size leaves (Figs. 9, 10)."""
+
+    by: ClassVar = {"layers": "layers"}
+
+
 Rates = Annotated[Distinct[Amount], Field(min_length=1)]
 
 
@@ -317,7 +323,7 @@ class OnlineRank(PointSettings):
 
 
 class Memory(PointSettings):
-    """Memory of a training step of a network as it is and with every parameter a product (Fig. 7, App. B.4)."""
+    """Memory and time of a training step, of a network as it is and with products for parameters (Fig. 7, App. B.4)."""
 
     by: ClassVar = {"batch": "batch"}
     network: Annotated[ResNet20 | ResNet18 | VGG | ViT, Field(discriminator="name")] = Field(
@@ -325,6 +331,7 @@ class Memory(PointSettings):
     )
     side: Positive = Field(32, description="Pixels of each side of an image.")
     batch: Distinct[Positive] = Field([1, 128], min_length=1, description="Batch sizes.")
+    steps: Annotated[int, Field(ge=2)] = Field(6, description="Steps of each kind of network that are timed, in turn.")
 
     def modules(self) -> list[str]:
         return [self.network.module]

@@ -1,7 +1,5 @@
 """Figure 8: the rank of two linear layers falls as their weight decay rises."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

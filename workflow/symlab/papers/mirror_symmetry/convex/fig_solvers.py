@@ -1,7 +1,5 @@
 """Eq. 7's factors with decay against convex solvers, and in networks against proximal SGD and pruning (Sec. 2.6)."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Literal
 

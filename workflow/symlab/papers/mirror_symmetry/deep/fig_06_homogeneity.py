@@ -1,7 +1,5 @@
 """Figures 3 (right) and 6: decay makes neurons of the last hidden layer alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

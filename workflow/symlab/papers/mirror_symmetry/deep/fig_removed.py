@@ -1,7 +1,5 @@
 """Which pairs of neurons decay merges, and what is left of it where fixed weights remove the symmetry."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -75,14 +73,24 @@ def _fewer_without_symmetry(tables: Tables) -> list[Found]:
 def area_under_curve(pairs: pd.DataFrame, column: str) -> float:
     """The chance that of a merged and a separate pair the merged has the larger value; NaN without both."""
     merged, apart = (pairs.loc[pairs["merged"] == is_so, column].to_numpy() for is_so in (True, False))
-    if not len(merged) or not len(apart) or np.isnan(np.concatenate([merged, apart])).any():
+    if not len(merged) or not len(apart) or pairs[["merged", column]].isna().any(axis=None):
         return float("nan")
     wins = merged[:, None] - apart[None, :]
     return float(np.mean((wins > 0) + (wins == 0) / 2))
 
 
+def _tells_drawn(tables: Tables) -> list[Found]:
+    """Of the closest pairs those that draw nearer by the end against those that do not, by the exponent before."""
+    pairs = tables[PAIRS]
+    drawn = pairs.assign(merged=(pairs["change"] < 0).where(pairs["change"].notna()), score=-pairs["exponent"])
+    return _areas(drawn[drawn["near"]])
+
+
 def _tells_merged(tables: Tables, column: str, sign: int) -> list[Found]:
-    pairs = tables[PAIRS].assign(score=sign * tables[PAIRS][column])
+    return _areas(tables[PAIRS].assign(score=sign * tables[PAIRS][column]))
+
+
+def _areas(pairs: pd.DataFrame) -> list[Found]:
     of_network = pairs.groupby([*NETWORK, "weight_decay"])
     both = of_network["merged"].transform("nunique") == 2
     if not both.any():
@@ -100,8 +108,9 @@ FIGURES = (
         "distance of the closest pair, against the strength σ_F of fixed weights that remove the permutation symmetry "
         "(0: standard networks), at the same decay; mean and standard deviation over networks. Below: of standard "
         "networks, the curvature of loss and decay at a pair's mean, in the direction in which both neurons differ, "
-        "and the exponent by which SGD's batches take them apart, for the closest pairs and as many others. The mirror "
-        "attracts where the curvature is positive in the mean loss, and where the exponent is negative under SGD.",
+        "and the exponent by which SGD's batches take them apart, at the last snapshot before the end, for the closest "
+        "pairs and as many others; pairs that have merged at the end. The mirror attracts where the curvature is "
+        "positive in the mean loss, and where the exponent is negative under SGD.",
         _merging_and_symmetry,
         seen=Sentence(
             "Of the standard networks' correlated pairs fixed weights leave {left:%}.",
@@ -140,5 +149,15 @@ CLAIMS = (
         bound=at_least(0.8),
         reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
         measure=lambda tables: _tells_merged(tables, "exponent", -1),
+    ),
+    _claim(
+        id="mirror-removed-drawn",
+        statement="Of the pairs that differ least those draw nearer that the exponent says",
+        quantity="area under the curve: pairs that are nearer at the end against those that are not, of the closest at "
+        "the last snapshot before it, by -E log|1 - lr (n^T H n + decay)| there",
+        bound=at_least(0.8),
+        reason="The exponent is that of the distance next to the mirror: it speaks of close pairs, and of what comes "
+        "after, merged or not; 0.5 would be chance.",
+        measure=_tells_drawn,
     ),
 )

@@ -1,7 +1,5 @@
 """Theorem 1 and Corollary 1 at trained networks: gradients, Hessians and SGD on mirrors and off them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -55,8 +53,9 @@ FIGURES = (
     Drawing(
         "mirror-thm1",
         "Theorem 1 at trained networks",
-        "Mirrors of trained networks: of pairs of neurons, drawn from their traced groups, and of rotations within a "
-        "head of attention layers (of query and key, of value and output); a dot a mirror. Left, on the mirror (the "
+        "Mirrors of trained networks: of pairs of neurons, drawn from their traced groups, of rotations within a head "
+        "of attention layers (of query and key, of value and output), and of rescalings that take both signs (of a "
+        "norm's gain and what reads it, of a head's maps); a dot a mirror. Left, on the mirror (the "
         "network's projection) and off it (the network itself): the share of a batch's gradient that points off the "
         "mirror, the same of the Hessian's product with a random direction within, how far SGD gets from the mirror "
         "that started on it and 1e-9 beside it, and how far the loss is from the second order of Eq. 6, over "

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DEAD = 1e-12
 """Variance of a neuron over the samples up to which it is dead: the mirror theta_a = 0."""
+EXACT: dict[str, Any] = {"compute_mode": "donot_use_mm_for_euclid_dist"}
 AT_ONCE = 10
 """Pairs whose curvatures are taken in one pass; each has a copy of what the last hidden layer gives."""
 
@@ -60,7 +61,7 @@ def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, jo
                 if position == 0 and epoch == models.epochs[-1]:
                     matrices.append(_clustered(C).assign(kind=kind, **trained))
         if settings.curvatures and models.header["scheme"]["name"] == "standard":
-            pairs.append(_curvatures(module, state, data, distance, settings, job, recipe, which))
+            pairs.append(_curvatures(module, models, position, data, settings, job, recipe, which))
     return {
         "homogeneity.csv": pd.DataFrame(rows),
         "neuron_correlations.parquet": pd.concat(matrices, ignore_index=True),
@@ -68,7 +69,8 @@ def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, jo
     }
 
 
-PAIRS = ["mask_seed", "seed", "weight_decay", "budget", "a", "b", "distance", "merged", "curvature", "exponent"]
+PAIRS = ["mask_seed", "seed", "weight_decay", "budget", "epoch", "a", "b", "near", "distance", "change", "merged"]
+PAIRS += ["curvature", "exponent"]
 
 
 def activations(module: nn.Module, state: State, x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, "n m"]]:
@@ -118,15 +120,28 @@ def _clustered(C: Float[Tensor, "m m"]) -> pd.DataFrame:
 
 def _curvatures(
     module: nn.Module,
-    state: State,
+    models: Models,
+    position: int,
     data: Dataset,
-    distance: Float[Tensor, "m m"],
     settings: Homogeneity,
     job: Job,
     recipe: Recipe,
     which: dict[str, Any],
 ) -> pd.DataFrame:
-    """The closest pairs and as many drawn from the others, on the training samples."""
+    """The closest pairs and as many drawn from the others, on the training samples; and how they went on from there.
+
+    At the last snapshot before the end; at the end, where there is none but that of epoch 0.
+    """
+    *_, epoch, last = [0, 0, *models.epochs]
+    epoch = epoch or last
+    state, end = (move(models.state(each, position), job.device) for each in (epoch, last))
+    before, after = (neuron_weights(module, each) for each in (state, end))
+    distance, later = relative_distances(before), relative_distances(after)
+    change = (
+        (torch.cdist(after, after, **EXACT) / torch.cdist(before, before, **EXACT))
+        .log()
+        .nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+    )
     x, y = (torch.from_numpy(part[: settings.samples]).to(job.device) for part in data.split("train"))
     *_, hidden, readout = linear_maps(module)
     module, x = module.double(), x.double()
@@ -150,6 +165,7 @@ def _curvatures(
     ]
     rate = recipe.lr / (1 - momentum_of(recipe))
     rows = []
+    near = {(int(a[pair]), int(b[pair])) for pair in order[:half]}
     for start in range(0, len(pairs), AT_ONCE):
         chosen = [(int(a[pair]), int(b[pair])) for pair in pairs[start : start + AT_ONCE]]
         mirrors = [across_pair(readout, i, j) for i, j in chosen]
@@ -159,8 +175,8 @@ def _curvatures(
         of_batches = torch.stack([vmap(partial(across, batch))(mean, n) for batch in batches]) + recipe.weight_decay
         exponents = (1 - rate * of_batches).abs().log().mean(0)
         for (i, j), curvature, exponent in zip(chosen, of_batches.mean(0).tolist(), exponents.tolist(), strict=True):
-            merged = float(distance[i, j]) < settings.close
-            row = {"a": i, "b": j, "distance": float(distance[i, j]), "merged": merged}
+            row = {"epoch": epoch, "a": i, "b": j, "near": (i, j) in near, "distance": float(distance[i, j])}
+            row |= {"change": float(change[i, j]), "merged": float(later[i, j]) < settings.close}
             rows.append({**which, **row, "curvature": curvature, "exponent": exponent})
     module.float()
     return pd.DataFrame(rows, columns=PAIRS)

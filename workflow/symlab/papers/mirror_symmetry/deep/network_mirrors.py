@@ -16,18 +16,32 @@ from torch.func import functional_call, grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from symlab.alignment.actions import actions_of
+from symlab.alignment.signs import signs_of
 from symlab.measures.job import Job
 from symlab.measures.symmetries import symmetries_of
 from symlab.papers.mirror_symmetry.settings import Mirrors
 from symlab.seeds import numpy_rng, torch_generator
-from symlab.symmetries.mirrors import Mirror, State, inner, neurons, norm, random_state, slopes, turned, unit
-from symlab.symmetries.trace import trace
+from symlab.symmetries.mirrors import (
+    Mirror,
+    State,
+    inner,
+    neurons,
+    norm,
+    random_state,
+    slopes,
+    turned,
+    unit,
+    vanishing,
+)
+from symlab.symmetries.symmetry_spec import shape
+from symlab.symmetries.trace import Traced, trace
 from symlab.training.models import Models, move
 from symlab.training.samples import losses
 
 if TYPE_CHECKING:
     from symlab.data.dataset import Dataset
     from symlab.symmetries.actions import Action
+    from symlab.symmetries.signs import Flip
     from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 STEP = 1e-5
@@ -38,9 +52,9 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
     """Gradients, Hessians and SGD on mirrors of trained networks, and off them, in double precision.
 
     Returns:
-        ``network_mirrors.csv``: a row a quantity: ``mask_seed``, ``seed``, ``mirror`` (neurons, rotation), ``group``,
-        ``a``, ``b`` (of a rotation the head, and 0), ``quantity``, its value ``on`` the mirror, at the trained
-        network's projection, and ``off`` it, at the network itself:
+        ``network_mirrors.csv``: a row a quantity: ``mask_seed``, ``seed``, ``mirror`` (neurons, rotation, rescaling),
+        ``group``, ``a``, ``b`` (of a rotation the head, of a rescaling the neuron, and 0), ``quantity``, its value
+        ``on`` the mirror, at the trained network's projection, and ``off`` it, at the network itself:
 
         - gradient: |P grad| / |grad|, the largest over batches (Theorem 1, part 1);
         - hessian: |P H m| / |H m| for a random m within the mirror (part 2);
@@ -55,7 +69,9 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
     x, y = x.to(job.device).double(), y.to(job.device)
     module = models.module().double().to(job.device)
     spec = symmetries_of(models, x.float(), job).spec
-    rotations = rotations_within(module, x, spec)
+    traced = trace(module, x[:2])
+    rotations = rotations_within(module, x, traced)
+    flips = signs_of(module, traced, x[:2], module.state_dict())
     rows = []
     for position, replica in list(enumerate(models.replicas))[: settings.models]:
         state = move(models.state(models.epochs[-1], position), job.device)
@@ -64,7 +80,7 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
         state = {name: state[name].double() for name in parameters}
         which = {"mask_seed": replica.mask_seed, "seed": replica.seed}
         drawn = numpy_rng(job.study, job.variant, "mirrors", replica.mask_seed, replica.seed)
-        for mirror, place in _mirrors(spec, rotations, settings, drawn):
+        for mirror, place in _mirrors(spec, rotations, flips, settings, drawn):
             seed = (job.study, job.variant, "mirrors", replica.mask_seed, replica.seed, *place.values())
             # On the mirror running statistics of both neurons are alike too.
             fixed = {name: tensor.double() for name, tensor in buffers.items()}
@@ -75,18 +91,26 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
     return {"network_mirrors.csv": pd.DataFrame(rows)}
 
 
-def rotations_within(module: nn.Module, x: Tensor, spec: SymmetrySpec) -> list[Action]:
+def rotations_within(module: nn.Module, x: Tensor, traced: Traced) -> list[Action]:
     """The traced groups within others, as heads, whose rotations are all free: of queries and keys, of values."""
-    if not any(group.within for group in spec.groups.values()):
+    if not any(group.within for group in traced.spec.groups.values()):
         return []
-    found = actions_of(module, trace(module, x[:2]), x[:2], module.state_dict())
+    found = actions_of(module, traced, x[:2], module.state_dict())
     return [action for action in found if len(action.size) > 1 and action.kind in ("orthogonal", "invertible")]
 
 
 def _mirrors(
-    spec: SymmetrySpec, rotations: Sequence[Action], settings: Mirrors, drawn: np.random.Generator
+    spec: SymmetrySpec,
+    rotations: Sequence[Action],
+    flips: Sequence[Flip],
+    settings: Mirrors,
+    drawn: np.random.Generator,
 ) -> Iterator[tuple[Mirror, dict[str, Any]]]:
-    """Pairs of neurons of traced groups; of each attention layer a rotation in a head, of Q, K and of V, O."""
+    """Pairs of neurons of traced groups; of each attention layer a rotation in a head, of Q, K and of V, O.
+
+    And neurons of rescalings that take both signs (Theorem 2), as of a norm's gain with what reads it: both are 0 on
+    the mirror.
+    """
     for group in sorted(drawn.permutation(spec.free)[: settings.groups]):
         for _ in range(settings.pairs):
             a, b = map(int, sorted(drawn.choice(spec.groups[group].size, 2, replace=False)))
@@ -103,6 +127,11 @@ def _mirrors(
             layer = next(iter(maps)).rpartition(".")[0]
             group = f"{layer}: {', '.join(name.rpartition('.')[2] for name in maps)}"
             yield turned(action, n / n.norm(), head), {"mirror": "rotation", "group": group, "a": head, "b": 0}
+    for place in sorted(drawn.permutation(len(flips))[: settings.groups]):
+        flip = flips[place]
+        neuron = int(drawn.integers(math.prod(shape(flip.group, spec.groups))))
+        named = {"mirror": "rescaling", "group": f"{flip.group}: {', '.join(flip.turned)}", "a": neuron, "b": 0}
+        yield vanishing(spec, flip, neuron), named
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Figure 3 left: products for coefficients become sparse at high rates, by a law without a fit, and under Adam."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figure 3 mid: noisy rates lower the rank of a product of matrices, by as many exponents as turn negative."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Where SGD collapses: over rates, noises, sizes, times and batches, in the limit, between which rates (Theorem 5)."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What the figures of online SGD read from the tables of products: runs beside their predictions, and midpoints."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

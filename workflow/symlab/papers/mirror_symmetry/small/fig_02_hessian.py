@@ -1,7 +1,5 @@
 """Figure 2: on a mirror the Hessian falls into blocks, and decay decides whether the mirror is a minimum across it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figure 4: dead parameters of regressors, and of networks, that learn one task after the other; what they reach."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

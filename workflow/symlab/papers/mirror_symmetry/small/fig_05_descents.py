@@ -1,7 +1,5 @@
 """Figures 1 and 5: a mirror in the plane, descents that start on mirrors, and what rounding makes of them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

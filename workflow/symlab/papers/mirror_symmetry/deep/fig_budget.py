@@ -1,0 +1,91 @@
+"""What a budget of decay does to parameters and neurons, over widths."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK
+from symlab.papers.mirror_symmetry.deep.fig_07_products import (
+    LEAST,
+    PLAIN,
+    PRODUCTS,
+    PRUNED,
+    SIZES,
+    VANISHED,
+    mean_shares,
+    that_learned,
+)
+from symlab.plotting.style import Style
+from symlab.plotting.types import Figure
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, at_most
+from symlab.study.facets import Panel, assign_looks, draw_grid
+from symlab.study.tables import last_epoch, need
+
+ALIKE = "homogeneity.csv"
+
+
+def _width(rows: pd.DataFrame) -> pd.Series:
+    return rows["width"].map(lambda width: "" if pd.isna(width) else f", width {width:g}")
+
+
+def vanished_of_all(tables: Tables) -> pd.DataFrame:
+    """Share of parameters below 1e-6 at the end, of standard networks and products of every width that learned."""
+    rows = last_epoch(need(tables, SIZES))
+    rows = rows[np.isclose(rows["threshold"], VANISHED) & rows["trained_as"].isin((PLAIN, PRODUCTS))]
+    rows = rows[rows["scheme"].isin(("standard", "hadamard"))].assign(label=lambda of: of["trained_as"] + _width(of))
+    return that_learned(tables, rows)
+
+
+def _against_budget(tables: Tables, style: Style) -> Figure:
+    sizes = vanished_of_all(tables).query("undecided == ''")
+    alike = last_epoch(need(tables, ALIKE))
+    alike = alike[(alike["kind"] == "pre") & (alike["scheme"] == "standard")]
+    alike = alike.assign(label=PLAIN + _width(alike))
+    names = list(dict.fromkeys([*sizes["label"], *alike["label"]]))
+
+    def panel(rows: pd.DataFrame, column: str, share: str) -> Panel:
+        axes = {"xlabel": "budget of decay B", "ylabel": f"share of {share}"}
+        return Panel(rows, "budget", column, axes, options={"unit": NETWORK, "band": False})
+
+    first = panel(sizes, "share", "|θ| < 1e-6")
+    first = replace(first, more=lambda axis: axis.axvline(LEAST, color="0.5", linestyle="--", linewidth=0.7))
+    grid = [first, panel(alike, "positive", "correlated pairs"), panel(alike, "close", "merged pairs")]
+    return draw_grid([grid], assign_looks(names, style), sharey=False)
+
+
+def _vanished_too_early(tables: Tables) -> list[Found]:
+    rows = vanished_of_all(tables)
+    rows = rows[(rows["trained_as"] == PRODUCTS) & (rows["budget"] < LEAST)].sort_values("budget")
+    found = mean_shares(rows, ["label", "budget"], lambda key: f"{key['label']}, B = {key['budget']:.3g}")
+    return found or ["needs products at a budget below 7"]
+
+
+FIGURES = (
+    Drawing(
+        "mirror-budget",
+        "What a budget of decay does",
+        "B = sum of the rates times decay over (1 - momentum): decay alone takes parameters down by exp(-B) and "
+        "products by exp(-2B). Share of parameters below 1e-6, of perfectly correlated and of merged pairs of neurons "
+        "of the last hidden layer at the end, against B; mean and standard deviation over networks. Dashed: the budget "
+        "below which no product of size 1 can fall below 1e-6 by decay alone. The first panel leaves out networks that "
+        "guess.",
+        _against_budget,
+        seen=Sentence("At budgets below that, {early:%} of products vanish.", {"early": at("mirror-budget-least")}),
+        differs="Not in the paper.",
+    ),
+)
+CLAIMS = (
+    Claim(
+        id="mirror-budget-least",
+        statement="Below a budget of ln(1e6)/2 hardly any product vanishes",
+        quantity="share of parameters of products below 1e-6 at the end, of networks that do not guess",
+        bound=at_most(0.05),
+        tables=(SIZES, PRUNED),
+        origin="ours",
+        owner="derived",
+        reason="exp(-2B) is above 1e-6; a twentieth is left for products that start small or that gradients push to 0.",
+        measure=_vanished_too_early,
+    ),
+)
