@@ -195,7 +195,7 @@ SPOILED = {
             "4-bias": 0.1,
             "4-bias-and-decay": 0.1,
         },
-        **{"7-proximal": 1, "7-norms": 1, "7-zeroed": 90 - 97.25, "removed-drawn": 0},
+        **{"7-proximal": 1, "7-norms": 1, "7-zeroed": 90 - 97.25, "removed-drawn": 0.5},
         **{"9-balance-steps": 0.5, "10-balance-steps": 0.5},
         **{"5-rounding": 0.5, "7-accurate": 94 - 97.25, "7-starts": 90 - 97.25, "8-rank": 2, "8-full-range": 0.5},
         **{"8-staircase": 7, "9-together": 3, "10-together": 3, "9-balance": 0.5, "10-balance": 0.5, "10-layers": 1},

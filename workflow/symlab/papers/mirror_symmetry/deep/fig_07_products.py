@@ -316,8 +316,8 @@ CLAIMS = (
         "points",
         bound=between(-0.25, 0.25),
         owner="paper",
-        reason="Fig. 7: no discernible effect on the performance; a quarter of a point is ours. Of networks that do not "
-        "guess, and of whose parameters a tenth have vanished.",
+        reason="Fig. 7: no discernible effect on the performance; a quarter of a point is ours. Of networks that do "
+        "not guess, and of whose parameters a tenth have vanished.",
         measure=lost_with_zeros,
     ),
     _claim(
