@@ -26,7 +26,7 @@ def story(name):
 SIMULATIONS = {
     **dict.fromkeys(("3a-law", "3a-half"), story_online.simulate_law),
     **dict.fromkeys(("3a-slope", "3a-mirror"), story_online.simulate_falls),
-    **dict.fromkeys(("batch-alone", "batch-noise"), story_online.simulate_batches),
+    "batch-noise": story_online.simulate_batches,
     "edges-sign": story_online.simulate_edges,
     "phase-stationary": story_online.simulate_stationary,
     "7-norms": story_networks.simulate_forgetting,
