@@ -205,9 +205,9 @@ def forget_less_often(tables: Tables) -> list[Found]:
     forgot = (last < LEARNED).astype(float).where(best.notna() & last.notna())[~never]
     networks = cases(forgot.rename("forgot").reset_index(), "forgot", ["trained_as", "weight_decay"], NETWORK, _name)
     lacks = "needs two hadamard variants of one decay that learn, one with recipe.decay_bias: false"
-    found = _more_often(networks, PRODUCTS, WEIGHTS)
     told = f"; {never.sum()} of {len(never)} never learned and are left out"
-    return [replace(each, detail=each.detail + told) for each in found] or [lacks]
+    found: list[Found] = [replace(each, detail=each.detail + told) for each in _more_often(networks, PRODUCTS, WEIGHTS)]
+    return found or [lacks]
 
 
 def _more_often(networks: Cases, kind: str, base: str) -> list[Measurement]:

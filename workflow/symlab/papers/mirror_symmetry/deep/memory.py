@@ -42,7 +42,7 @@ def step_times(settings: Memory, batch: int) -> pd.DataFrame:
     x, y = torch.randn(batch, 3 * settings.side**2), torch.zeros(batch, dtype=torch.long)
     module = build(settings.network, x.shape[1], 10).train()
     plain = {name: value.detach().clone() for name, value in module.named_parameters()}
-    trained = {
+    trained: dict[str, dict[str, tuple[Tensor, ...]]] = {
         "standard": {name: (value,) for name, value in plain.items()},
         "hadamard": {name: (value.sign() * value.abs().sqrt(), value.abs().sqrt()) for name, value in plain.items()},
     }
