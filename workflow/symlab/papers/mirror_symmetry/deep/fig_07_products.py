@@ -193,7 +193,7 @@ def learned_less_often(tables: Tables) -> list[Found]:
     networks = _accuracies(of_kind(tables, PRUNED, PRODUCTS, PROXIMAL))
     learned = networks.map(lambda of: (of > guessing(tables)).astype(float).where(of.notna()))
     lacks = "needs products, and standard networks with recipe.l1 of the products' weight_decay"
-    return _more_often(learned, PROXIMAL, PRODUCTS) or [lacks]
+    return [*_more_often(learned, PROXIMAL, PRODUCTS)] or [lacks]
 
 
 def forget_less_often(tables: Tables) -> list[Found]:
