@@ -87,14 +87,15 @@ def test_every_preset_is_in_the_guide():
     assert [name for name in presets if f"`{name}`" not in text] == []
 
 
-def configs():
-    """The whole configs that pages show."""
-    for name in ("docs/reference/configuration.md", "docs/tutorial/first-study.md"):
-        for at, text in enumerate(re.findall(r"```yaml\n(.*?)```", PAGES[name].read_text(), re.DOTALL)):
-            yield pytest.param(yaml.safe_load(text), id=f"{name}-{at}")
+# The whole configs that pages show.
+CONFIGS = {
+    f"{name}-{at}": yaml.safe_load(text)
+    for name in ("docs/reference/configuration.md", "docs/tutorial/first-study.md")
+    for at, text in enumerate(re.findall(r"```yaml\n(.*?)```", PAGES[name].read_text(), re.DOTALL))
+}
 
 
-@pytest.mark.parametrize("config", configs())
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_configs_in_pages_are_valid(config):
     assert all(study.variants or study.settings for study in parse_config(config).studies.values())
 

@@ -5,13 +5,12 @@ import torch
 import torch.nn.functional as functional
 
 from symlab.errors import UserError
-from symlab.networks import NETWORKS, Lecun, build
+from symlab.networks import NETWORKS, build
 from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import sample_fixed_parts, weight_shapes
 from symlab.settings import choose
 from symlab.symmetries.trace import trace
 
-LECUN = Lecun(name="lecun")
 NETWORK = {"name": "resnet20"}
 # Table 3 of the main paper.
 TABLE_3 = {

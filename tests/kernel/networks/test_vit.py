@@ -6,11 +6,10 @@ import torch.nn.functional as functional
 from torch import nn
 
 from symlab.errors import UserError
-from symlab.networks import NETWORKS, Lecun, build
+from symlab.networks import NETWORKS, build
 from symlab.schemes.fixed_parts import weight_shapes
 from symlab.settings import choose
 
-LECUN = Lecun(name="lecun")
 SMALL = {"name": "vit", "patch": 2, "dim": 24, "depth": 2, "heads": 3, "mlp_ratio": 2}
 
 
