@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import nn
 
 from symlab.data import Digits
 from symlab.data.digits import load
 from symlab.data.samples import pooled_samples
 from symlab.measures.job import Job
+from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.mirror_symmetry.convex.sparse_networks import Trained, constraint_of
 from symlab.papers.mirror_symmetry.online.product_sgd import draw_samples, step_sgd
@@ -36,6 +39,7 @@ from symlab.papers.permutation_invariance.student_training import train_students
 from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.papers.saddle_to_saddle.descents import descend_from_origin
 from symlab.papers.saddle_to_saddle.settings import Descents
+from symlab.training import stack_size
 from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
@@ -133,6 +137,26 @@ def collapse_depth_2() -> Ways:
 def collapse_depth_8() -> Ways:
     """The same, 8 layers deep."""
     return _collapse(8)
+
+
+def full_batches() -> Ways:
+    """20 iterations of L-BFGS on six networks, in a stack or one by one: of residual ones and of transformers."""
+    x, y = pooled_samples(load(Digits(source="digits"), None), per_class=30)
+    data = TrainingData(x, y, x[:0], y[:0], "classification")
+    kinds = {"RN1": partial(LayerNormResNet, 64, 10, 64, 5), "T11": partial(CausalTransformer, 64, 10, 64, 3, patch=4)}
+
+    def minimise(build: Callable[[], nn.Module], limit: int, single: float) -> None:
+        descent = Descent(build, data, (0.005, 0.005), ("b", "v"), 1, 20, 0.005, 6, single=single)
+        before, stack_size.LARGEST_FULL_BATCH = stack_size.LARGEST_FULL_BATCH, limit
+        descent.run(Job("b"))
+        stack_size.LARGEST_FULL_BATCH = before
+
+    return {
+        f"{name}, {how}, {precision}": partial(minimise, build, limit, single)
+        for name, build in kinds.items()
+        for how, limit in (("stacked", 10**9), ("one by one", 0))
+        for precision, single in (("float64", 0.0), ("float32", 1.0))
+    }
 
 
 def _collapse(depth: int) -> Ways:

@@ -17,6 +17,7 @@ from symlab.schemes import SCHEMES, Standard
 from symlab.settings import choose
 from symlab.training.lbfgs import LBFGS
 from symlab.training.objective import Replica
+from symlab.training.polish import Polisher
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
 from symlab.training.samples import TrainingData
@@ -93,20 +94,22 @@ def test_a_pair_without_curvature_is_of_no_use():
     torch.testing.assert_close(found._direction(), torch.full((1, 3), -(3**-0.5)).double())
 
 
-def test_a_problem_has_the_same_bits_at_every_place_among_others():
-    """While the memory fills and when it is full."""
-    curvature = torch.linspace(0.1, 10, 32).double()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("p", [32, 4810])
+def test_a_problem_has_the_same_bits_at_every_place_among_others(dtype, p):
+    """While the memory fills and when it is full, in stacks as training makes them: even ones, of two at least."""
+    curvature = torch.linspace(0.1, 10, p).to(dtype)
 
     def evaluate(theta):
         return (curvature * theta.cosh()).sum(dim=1), curvature * theta.sinh()
 
-    theta = torch.randn(11, 32, generator=torch.Generator().manual_seed(0)).double()
+    theta = torch.randn(10, p, generator=torch.Generator().manual_seed(0)).to(dtype)
     together = LBFGS(evaluate, theta, memory=20, tolerance=0)
-    alone = [LBFGS(evaluate, each[None], memory=20, tolerance=0) for each in theta]
+    alone = [LBFGS(evaluate, each.repeat(2, 1), memory=20, tolerance=0) for each in theta]
     for _ in range(24):
         for problem in (together, *alone):
             problem.iterate()
-    assert torch.equal(together.theta, torch.cat([problem.theta for problem in alone]))
+    assert torch.equal(together.theta, torch.stack([problem.theta[0] for problem in alone]))
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 3, 4, 9])
@@ -144,9 +147,10 @@ def test_it_passes_over_values_that_are_not_finite():
     torch.testing.assert_close(found.theta, torch.ones(1, 1).double(), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("single", [0, 0.5])
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
-def test_training_ends_at_a_minimum_of_loss_and_penalties(seeds):
-    block = trained(seeds, Polish(iterations=500, gradient=1e-6))
+def test_training_ends_at_a_minimum_of_loss_and_penalties(seeds, single):
+    block = trained(seeds, Polish(iterations=500, gradient=1e-6, single=single))
     rows = block.polished.set_index("seed")
     for place, seed in enumerate(seeds):
         value, module = objective(block.snapshots[5], place)
@@ -155,6 +159,48 @@ def test_training_ends_at_a_minimum_of_loss_and_penalties(seeds):
         assert rows.loc[seed, "objective"] == pytest.approx(value.item(), rel=1e-12)
         assert rows.loc[seed, "gradient"] < 1e-6 and rows.loc[seed, "evaluations"] >= rows.loc[seed, "iterations"]
     assert block.snapshots[5]["0.weight"].dtype == torch.float64
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_so_many_iterations_are_in_float32_and_what_is_told_of_the_end_is_in_float64(seeds, monkeypatch):
+    seen, evaluate = [], Polisher._evaluate
+    monkeypatch.setattr(Polisher, "_evaluate", lambda self, at: seen.append(at.dtype) or evaluate(self, at))
+    for single, last in ((0.25, 15), (1.0, 0)):
+        seen.clear()
+        block = trained(seeds, Polish(iterations=20, gradient=1e-12, single=single))
+        # First all in float32, and at least one more than its iterations; then the rest.
+        narrow = seen.count(torch.float32)
+        assert seen == [torch.float32] * narrow + [torch.float64] * (len(seen) - narrow)
+        assert narrow > 20 - last and len(seen) - narrow > last
+        assert block.snapshots[5]["0.weight"].dtype == torch.float64
+        for place, found in enumerate(block.polished["objective"]):
+            assert found == pytest.approx(objective(block.snapshots[5], place)[0].item(), rel=1e-12)
+
+
+def test_pairs_are_kept_where_float64_begins_and_what_was_stuck_tries_again():
+    curvature = torch.linspace(0.1, 10, 30)
+
+    def evaluate(theta):
+        return (curvature * theta.cosh()).sum(dim=1), curvature * theta.sinh()
+
+    found = LBFGS(evaluate, torch.ones(2, 30), memory=4, tolerance=0)
+    for _ in range(6):
+        found.iterate()
+    pairs, found.stuck[1] = found.pairs.clone(), True
+    found.widen()
+    assert torch.equal(found.pairs, pairs.double()) and not found.stuck.any()
+    assert {t.dtype for t in found.live().values() if t.is_floating_point()} == {torch.float64}
+    for row, direction in enumerate(found._direction()):
+        torch.testing.assert_close(direction, two_loops(found, row), rtol=1e-4, atol=1e-6)
+
+
+def test_what_the_last_tenth_of_the_iterations_gains_is_told():
+    polish = Polish(iterations=20, gradient=1e-12)
+    whole = trained((0,), polish).polished
+    before = trained((0,), polish.model_copy(update={"iterations": 18})).polished
+    expected = before["objective"] / whole["objective"] - 1
+    assert whole["fall"].tolist() == pytest.approx(expected.tolist(), rel=1e-9) and (expected > 0).all()
+    assert trained((0,), Polish(iterations=5)).polished["fall"].isna().all()
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
@@ -170,8 +216,10 @@ def test_it_may_be_all_of_training_and_begin_at_given_weights():
     assert objective(block.snapshots[0], 0)[0] < objective(begun, 1)[0]
 
 
-def test_a_killed_polish_goes_on_with_the_same_bits(tmp_path):
-    polish = Polish(iterations=40, gradient=1e-12)
+@pytest.mark.parametrize("single", [0, 0.1, 0.5])
+def test_a_killed_polish_goes_on_with_the_same_bits(tmp_path, single):
+    """Killed at iteration 10: of those in float64, in float64 after four in float32, in float32."""
+    polish = Polish(iterations=40, gradient=1e-12, single=single)
     whole = trained((0, 1), polish)
     checkpoints = partial(Checkpoints, tmp_path / "kept.safetensors", {}, 60.0, lambda line: None)
     stopping, calls = checkpoints(), []

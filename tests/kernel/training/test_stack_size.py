@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from symlab.networks.causal_transformer import CausalTransformer
+from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.schemes import Standard
 from symlab.training import stack_size
 from symlab.training.objective import Replica, Replicas
@@ -82,10 +84,12 @@ def test_more_networks_stand_in_a_stack_than_side_by_side(gpu, monkeypatch, reci
     assert found == size and ("side by side" in told) == convolves
 
 
-@pytest.mark.parametrize(("n", "batch_size", "size"), [(100, None, 10), (128, None, 1), (128, 32, 10)])
-def test_large_full_batches_are_computed_one_network_after_the_other(recipe, n, batch_size, size):
-    data = SimpleNamespace(device=torch.device("cpu"), n=n)
-    module = nn.Sequential(nn.Linear(5, 64), nn.ReLU(), nn.Linear(64, 3))
+@pytest.mark.parametrize(("patch", "n", "batch_size", "size"), [(None, 511, None, 10), (None, 512, None, 1),
+                         (None, 512, 32, 10), (4, 127, None, 10), (4, 128, None, 1)])  # fmt: skip
+def test_large_full_batches_are_computed_one_network_after_the_other(recipe, patch, n, batch_size, size):
+    """All tokens count: of four there are four times as many numbers."""
+    data = SimpleNamespace(device=torch.device("cpu"), n=n, x_train=torch.zeros(n, 64))
+    module = LayerNormResNet(64, 10, 64, 2) if patch is None else CausalTransformer(64, 10, 64, 2, patch=patch)
     found, _ = stack_size.choose_stack_size(None, module, data, Recipe(**{**recipe, "batch_size": batch_size}))
     assert found == size
 

@@ -209,8 +209,9 @@ def test_each_network_goes_on_from_the_start_that_led_lower_and_deeper_ones_may_
     crossed = [{n: torch.stack([a[n][0], b[n][1]]) for n in good} for a, b in ((good, start), (start, good))]
     state, left, chosen, found = of_starts(job, descent, crossed)
     assert chosen.tolist() == [0, 3]
-    quarter = [replace(descent, start=each, iterations=2).run(job) for each in (good, crossed[0], crossed[1])]
-    alone, ended = replace(descent, start=quarter[0][0], iterations=6).run(job)
+    # Three quarters of the iterations are in float32.
+    quarter = [replace(descent, start=each, iterations=2, single=1).run(job) for each in (good, crossed[0], crossed[1])]
+    alone, ended = replace(descent, start=quarter[0][0], iterations=6, single=2 / 3).run(job)
     for name in good:
         torch.testing.assert_close(state[name], alone[name])
         torch.testing.assert_close(left[name], torch.cat([quarter[1][0][name], quarter[2][0][name]]))
@@ -285,14 +286,27 @@ def test_the_tables_hold_every_network_and_a_reference_of_each_depth(tables):
 
 
 def test_networks_begin_on_plain_and_on_whitened_inputs_and_deeper_ones_with_young_and_with_minimised_ones(monkeypatch):
-    run, begun = Descent.run, []
-    monkeypatch.setattr(Descent, "run", lambda self, *a, **k: begun.append(self) or run(self, *a, **k))
+    run, begun, spent = Descent.run, [], []
+
+    def watched(self, *arguments, **more):
+        begun.append(self)
+        state, found = run(self, *arguments, **more)
+        spent.append(found["evaluations"])
+        return state, found
+
+    monkeypatch.setattr(Descent, "run", watched)
     grid = Runs(network="rn1", L=[2, 4], per_class=3, steps=2, seeds=2, effort=16, reference=1, width=8)
     digits = load(Digits(source="digits"), None)
     job = Job("s", datasets={"digits": digits})
     samples = samples_of(grid, digits)
     first = minimise_depth(grid, job, "digits", 2, 0)
-    plain, whitened, quarter, _, reference, *_ = begun
+    plain, whitened, quarter, rest, reference, *_ = begun
+    # All gradients are told, times the depth: two steps of Adam and some of L-BFGS from each start, and the rest.
+    gradients = 2 * 2 + spent[0] + spent[1] + spent[2].reshape(2, 2).sum(axis=0) + spent[3]
+    assert first["work"][:2].tolist() == (2 * gradients).tolist()
+    # Float32 up to three quarters of the effort: all of the first one, and of the rest two thirds.
+    assert (quarter.iterations, rest.iterations) == (4, 12)
+    assert (quarter.single, rest.single) == (1, pytest.approx(2 / 3))
     assert torch.equal(plain.data.x_train, samples.plain) and plain.start is None and plain.steps == 2
     assert torch.equal(quarter.data.x_train, samples.x) and quarter.steps == 0
     assert whitened.start is None and whitened.steps == 2 and torch.equal(whitened.data.x_train, samples.x)

@@ -40,13 +40,14 @@ class LBFGS:
         self.along = theta.new_zeros(R, 2 * memory)
         """Products of the gradient with the pairs."""
         self.useful = torch.zeros(R, memory, dtype=torch.bool, device=theta.device)
-        self.scale = 1 / self._norm(self.gradient).clamp_min(1e-300)
+        self.scale = self._steepest()
         """Of the first guess of the inverse Hessian."""
         self.stuck = torch.zeros(R, dtype=torch.bool, device=theta.device)
         self.count = torch.zeros((), dtype=torch.int64)
         """Iterations of all together."""
-        self.iterations, self.evaluations = (torch.zeros(R, dtype=torch.int64, device=theta.device) for _ in range(2))
-        """Of each problem, while it is not solved."""
+        self.iterations = torch.zeros(R, dtype=torch.int64, device=theta.device)
+        self.evaluations = torch.ones_like(self.iterations)
+        """Of each problem, while it is not solved; where it begins is evaluated too."""
 
     @property
     def solved(self) -> Bool[Tensor, " r"]:
@@ -77,15 +78,28 @@ class LBFGS:
         names = (*tensors, "useful", "scale", "stuck", "count", "iterations", "evaluations")
         return {f"lbfgs/{name}": getattr(self, name) for name in names}
 
+    def widen(self) -> None:
+        """Go on in float64, in which the objective is evaluated from now on; where no step fell one is tried again."""
+        for name, tensor in self.live().items():
+            if tensor.is_floating_point():
+                setattr(self, name.removeprefix("lbfgs/"), tensor.double())
+        self.value, self.gradient = (each.clone() for each in self.evaluate(self.theta))
+        self.along = self._products(self.gradient)
+        self.stuck = torch.zeros_like(self.stuck)
+        self.evaluations += 1
+
     def _forget(self, where: Bool[Tensor, " r"]) -> None:
         self.useful &= ~where[:, None]
-        self.scale = torch.where(where, 1 / self._norm(self.gradient).clamp_min(1e-300), self.scale)
+        self.scale = torch.where(where, self._steepest(), self.scale)
+
+    def _steepest(self) -> Float[Tensor, " r"]:
+        """The scale of a first step of length 1."""
+        return 1 / self._norm(self.gradient).clamp_min(torch.finfo(self.gradient.dtype).tiny)
 
     def _remember(self, step: Float[Tensor, "r p"], gradient: Float[Tensor, "r p"], moved: Bool[Tensor, " r"]) -> None:
         place, change, before = int(self.count) % self.memory, gradient - self.gradient, self.along
         self.pairs[:, place], self.pairs[:, self.memory + place] = step, change
-        # One problem after the other: on a CPU batched products with a vector are slow.
-        self.along = torch.stack([pairs @ g for pairs, g in zip(self.pairs, gradient, strict=True)])
+        self.along = self._products(gradient)
         crossed, squared = (self.along - before).split(self.memory, dim=1)
         crossed[:, place], squared[:, place] = torch.linalg.vecdot(step, change), torch.linalg.vecdot(change, change)
         self.crossed[:, :, place] = crossed
@@ -93,6 +107,10 @@ class LBFGS:
         useful = moved & (crossed[:, place] > 1e-12 * torch.linalg.vecdot(step, step))
         self.useful[:, place] = useful
         self.scale = torch.where(useful, crossed[:, place] / squared[:, place], self.scale)
+
+    def _products(self, gradient: Float[Tensor, "r p"]) -> Float[Tensor, "r m"]:
+        # One problem after the other: on a CPU batched products with a vector are slow.
+        return torch.stack([pairs @ g for pairs, g in zip(self.pairs, gradient, strict=True)])
 
     def _direction(self) -> Float[Tensor, "r p"]:
         """What the two loops of Nocedal (1980) give, by products with all pairs at once.

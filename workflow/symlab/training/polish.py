@@ -1,4 +1,4 @@
-"""The end of training a deterministic objective: L-BFGS in float64 on all samples at once."""
+"""The end of training a deterministic objective: L-BFGS on all samples at once, at last in float64."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -10,6 +10,7 @@ from symlab.errors import UserError
 from symlab.schemes.fixed_parts import State
 from symlab.training.lbfgs import LBFGS
 from symlab.training.objective import Stack
+from symlab.training.resume import restore
 from symlab.training.settings import Polish
 
 
@@ -17,7 +18,7 @@ class Polisher:
     """A stack of networks minimised together, each for itself.
 
     Args:
-        stack: it goes on in float64.
+        stack: it goes on in float64, after ``polish.single`` of the iterations.
         batch: all samples, as the objective's ``batches`` gives them.
 
     Raises:
@@ -29,18 +30,42 @@ class Polisher:
             raise UserError(f"recipe.polish does not go with {type(stack).__name__}, which has steps of its own.")
         self.stack = cast("Any", stack)
         self.polish, self.batch = polish, batch
-        self.stack.widen()
+        self.single = int(polish.single * polish.iterations)
+        """Iterations in float32."""
+        if self.single == 0:
+            self.stack.widen()
         tensors = list(self.stack.trained.values())
         self.R = self.stack.optimizer.R
         theta = torch.cat([tensor.detach().reshape(self.R, -1) for tensor in tensors], dim=1)
         self.sizes = [tensor.numel() // self.R for tensor in tensors]
-        # Where weights are 1 the penalties' gradient is their strength.
+        self.strength = self._penalties(theta)
+        self.lbfgs = LBFGS(self._evaluate, theta, polish.memory, polish.gradient)
+        self.late = torch.full_like(self.lbfgs.value, torch.nan, dtype=torch.float64)
+        """Objectives when a tenth of the iterations was left."""
+
+    def _penalties(self, theta: Tensor) -> Tensor:
+        """The penalties' strength at each weight: their gradient where weights are 1."""
         self._put(torch.ones_like(theta))
-        for tensor in tensors:
+        for tensor in self.stack.trained.values():
             tensor.grad = torch.zeros_like(tensor)
         self.stack.optimizer.add_penalties()
-        self.strength = self._taken()
-        self.lbfgs = LBFGS(self._evaluate, theta, polish.memory, polish.gradient)
+        return self._taken()
+
+    def widen(self) -> None:
+        """Go on in float64."""
+        self.single = 0
+        self.stack.widen()
+        self.strength = self._penalties(self.lbfgs.theta.double())
+        self.lbfgs.widen()
+
+    def iterate(self) -> None:
+        """Take a step on each network; after the last one in float32 go on in float64."""
+        self.lbfgs.iterate()
+        count = int(self.lbfgs.count)
+        if self.single and (count >= self.single or self.lbfgs.solved.all()):
+            self.widen()
+        if count == self.polish.iterations - self.polish.iterations // 10 < self.polish.iterations:
+            self.late = self.lbfgs.value.double()
 
     def _put(self, theta: Tensor) -> None:
         for tensor, part in zip(self.stack.trained.values(), theta.split(self.sizes, dim=1), strict=True):
@@ -65,16 +90,27 @@ class Polisher:
         return int(self.lbfgs.count) >= self.polish.iterations or bool(self.lbfgs.solved.all())
 
     def end(self) -> dict[str, Tensor]:
-        """Put the solution into the stack; of each replica the objective, the gradient's norm over it, and costs."""
+        """Put the solution into the stack; of each replica the objective, and over it the gradient's norm and its fall.
+
+        ``fall`` is that over the last tenth of the iterations; not a number where fewer than ten were asked for or
+        needed. Costs are counted: ``iterations``, ``evaluations``.
+        """
         self._put(self.lbfgs.theta)
-        relative = torch.linalg.vector_norm(self.lbfgs.gradient, dim=1) / self.lbfgs.value.abs()
+        value = self.lbfgs.value.abs()
         return {
             "objective": self.lbfgs.value,
-            "gradient": relative,
+            "gradient": torch.linalg.vector_norm(self.lbfgs.gradient, dim=1) / value,
+            "fall": (self.late - self.lbfgs.value) / value,
             "iterations": self.lbfgs.iterations,
             "evaluations": self.lbfgs.evaluations,
         }
 
     def live(self) -> State:
         """All tensors that iterations change."""
-        return {**self.stack.live(), **self.lbfgs.live()}
+        return {**self.stack.live(), **self.lbfgs.live(), "late": self.late}
+
+    def restore(self, live: State) -> None:
+        """Go on from what a checkpoint holds."""
+        if self.single and live["lbfgs/theta"].dtype == torch.float64:
+            self.widen()
+        restore(self.live(), live)

@@ -191,7 +191,9 @@ class _Training:
         assert self.live is not None
         if self.progress.polishes:
             self.polisher = self._polisher(stack, members)
-        restore((self.polisher or stack).live(), self.live)
+            self.polisher.restore(self.live)
+        else:
+            restore(stack.live(), self.live)
         self.live = None
 
     def _polisher(self, stack: Stack, members: Sequence[Replica]) -> Polisher:
@@ -205,7 +207,7 @@ class _Training:
         if self.polisher is None:
             self.polisher, progress.polishes = self._polisher(stack, members), True
         while not self.polisher.ended:
-            self.polisher.lbfgs.iterate()
+            self.polisher.iterate()
             if self.checkpoints is not None:
                 last = last_stack and self.polisher.ended
                 self.checkpoints.after_step(progress, progress.seconds, self.polisher.live, last)

@@ -46,9 +46,12 @@ class Augment(Settings):
 
 
 class Polish(Settings):
-    """L-BFGS in float64 on all samples, after the last epoch and before what is kept of it."""
+    """L-BFGS on all samples, in float64 at last, after the last epoch and before what is kept of it."""
 
     iterations: Positive = Field(300, description="At most so many.")
+    single: float = Field(
+        0, ge=0, le=1, description="The share of the iterations, the first ones, in float32, at half the cost."
+    )
     gradient: Amount = Field(1e-4, description="It ends where the gradient's norm is at most so many times the loss.")
     memory: Positive = Field(20, description="Steps that are remembered.")
 

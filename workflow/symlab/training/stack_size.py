@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from symlab.device import is_accelerator
 from symlab.schemes.fixed_parts import Shapes, weight_shapes
@@ -33,11 +34,13 @@ EVALUATION_BATCH = 2048
 STACK_BELOW_PARAMETERS = 100_000
 CPU_STACK = 10
 # A full batch of many samples keeps the products busy, and what a stack of it leaves behind is more than a cache holds;
-# L-BFGS moreover evaluates a stack until the last of its networks has found a step. Residual networks of width 64 and 8
-# layers, CPU ms an evaluation and network in float64, in a stack and alone: 60 samples 1.7, 2.0; 300 4.4, 4.9; 1000
-# 18.4, 11.7; a transformer of 3 blocks on 300 images of 4 patches 32, 17.
-LARGEST_FULL_BATCH = 2**13
-"""Numbers of the widest hidden layer on all samples."""
+# L-BFGS moreover evaluates a stack until the last of its networks has found a step. CPU ms an iteration of it and
+# network of width 64, in a stack of six and alone, float64, and the same in float32: residual networks of 2, 5 and 13
+# layers on 300 samples 2.3, 2.8 (1.4, 1.9), 3.6, 5.0 (1.9, 3.6), 7.3, 9.0 (4.2, 5.8); of 8 layers on 1000 samples 12.9,
+# 13.6, and in another measurement 18.4, 11.7; a transformer of 3 blocks on 300 images of 4 patches 30, 17 (17, 11)
+# (benchmarks/papers.py: full_batches).
+LARGEST_FULL_BATCH = 2**15
+"""Numbers of the widest layer on all samples, of all their tokens."""
 LARGEST = 64
 # More side by side gain nothing: on an H200 a network's step (ResNet20 of width 1, bfloat16) took 3.4 ms alone, 1.77 as
 # one of 6 and 1.76 as one of 16.
@@ -56,7 +59,7 @@ def choose_stack_size(
     """
     shapes = weight_shapes(module)
     if not is_accelerator(data.device):
-        full = data.n * max(_hidden(shapes)) if recipe.batch_size is None else 0
+        full = data.n * _widest(module, data.x_train) if recipe.batch_size is None else 0
         return (CPU_STACK if full < LARGEST_FULL_BATCH and stacks_on_cpu(module, shapes) else 1), None
     beside = goes_side_by_side(module, recipe, data.device)
     largest = LARGEST_SIDE_BY_SIDE if beside else LARGEST
@@ -84,6 +87,21 @@ def _hidden(shapes: Shapes) -> list[int]:
     """Widths of the layers but the last, if there is more than one."""
     widths = [shape[0] for shape in shapes.values()]
     return widths[:-1] or widths
+
+
+@torch.no_grad()
+def _widest(module: nn.Module, x: Float[Tensor, "n i"]) -> int:
+    """Numbers of a sample, all its tokens counted, that the widest layer with weights gives."""
+    sizes: list[int] = []
+    layers = [child for child in module.modules() if isinstance(child, nn.Linear | nn.Conv2d | nn.Embedding)]
+    hooks = [layer.register_forward_hook(lambda *given: sizes.append(given[2].numel() // 2)) for layer in layers]
+    was_training, first = module.training, next(module.parameters())
+    # Two, in evaluation: a norm over the batch would refuse one, and remember what it reads.
+    module.eval()(x[:2].to(first) if x.is_floating_point() else x[:2])
+    module.train(was_training)
+    for hook in hooks:
+        hook.remove()
+    return max(sizes, default=0)
 
 
 def _convolves(shapes: Shapes) -> bool:

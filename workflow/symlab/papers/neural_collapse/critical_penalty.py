@@ -25,7 +25,7 @@ from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
 from symlab.papers.neural_collapse.networks import WithoutBranches
 from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import CriticalPenalty
-from symlab.papers.neural_collapse.trained_runs import Descent
+from symlab.papers.neural_collapse.trained_runs import SINGLE, Descent
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
 from symlab.training.samples import TrainingData
@@ -69,7 +69,7 @@ def find_critical_penalty(
         settings.seeds,
         tolerance=TOLERANCE,
     )
-    states, found = dead.run(job, checkpoints=True)
+    states, found = replace(dead, single=SINGLE).run(job, checkpoints=True)
     rows = []
     for seed in range(settings.seeds):
         without = {name: tensor[seed] for name, tensor in states.items()}

@@ -43,6 +43,8 @@ YOUNG = 1 / 4
 Chosen after pilots of RN1 on digits: from shallow networks minimised to the end deep ones end 12 to 15 % higher, since
 the new halves of few large branches stay next to nothing; from young ones shallow networks end 1 to 2 % higher.
 """
+SINGLE = 3 / 4
+"""Share of the iterations in float32, whose rounding is far below what the last quarter gains."""
 LOWER = 0.05
 """Share by which networks that began on whitened images have to be lower than those on plain ones to be taken.
 
@@ -57,6 +59,7 @@ class Descent:
 
     build: makes a network; penalties: of its hidden weights and of its last layer.
     tolerance: it ends where the gradient's norm is at most so many times the loss.
+    single: the share of L-BFGS' iterations in float32, before those in float64.
     """
 
     build: Callable[[], nn.Module]
@@ -69,6 +72,7 @@ class Descent:
     seeds: int
     start: State | None = None
     tolerance: float = CALM
+    single: float = 0
 
     def recipe(self) -> Recipe:
         """Adam on all samples with a cosine to 0, then L-BFGS."""
@@ -80,8 +84,8 @@ class Descent:
             epochs=self.steps,
             batch_size=None,
             schedule=Cosine(name="cosine"),
-            precision="float32" if self.steps else "float64",
-            polish=Polish(iterations=self.iterations, gradient=self.tolerance),
+            precision="float32" if self.steps or self.single else "float64",
+            polish=Polish(iterations=self.iterations, gradient=self.tolerance, single=self.single),
         )
 
     def run(self, job: Job, recipe: Recipe | None = None, checkpoints: bool = False) -> tuple[State, Tensors]:
@@ -124,10 +128,10 @@ def minimise_depth(
 
     Returns:
         ``state/<parameter>`` [seeds + 1, ...] in float64, the last of them the reference's: the best network minimised
-        further, or the reference of the depth before with more blocks. Likewise ``objective`` (loss and
-        penalties), ``gradient`` (its norm over it) and ``work`` (gradients times depth since random weights); of grown
-        networks ``young/<parameter>`` [seeds, ...], which deeper ones may begin with too; the objective ``without``
-        branches, which every one of them contains.
+        further, or the reference of the depth before with more blocks. Likewise ``objective`` (loss and penalties);
+        over it ``gradient`` (its norm) and ``fall`` (in the last tenth of the iterations); ``work`` (gradients times
+        depth since random weights); of grown networks ``young/<parameter>`` [seeds, ...], which deeper ones may begin
+        with too; the objective ``without`` branches, which every one of them contains.
 
     Raises:
         Interrupted: a signal asked to stop, and a checkpoint was written.
@@ -151,14 +155,15 @@ def minimise_depth(
         return _controls(grid, job, lineages)
     ripe = {n: t[: grid.seeds] for n, t in earlier.items()}
     starts = [grown_well(lineages, each, blocks) for each in (younger, ripe) if each]
-    whitening = None if starts else samples.whitening
+    whitening, begun = None if starts else samples.whitening, np.full(grid.seeds, steps)
     if whitening is not None:
         plain = replace(lineages, data=objective_on(grid, samples, plain=True), iterations=1)
-        starts = [whitening.carried(plain.run(job)[0]), replace(lineages, iterations=1).run(job)[0]]
+        (on_plain, spent), (on_whitened, more) = plain.run(job), replace(lineages, iterations=1).run(job)
+        starts = [whitening.carried(on_plain), on_whitened]
+        begun = 2 * steps + spent["evaluations"] + more["evaluations"]
     state, left, chosen, found = of_starts(job, lineages, starts, LOWER if whitening else 0, checkpoints=True)
     young = {n: t[chosen] if whitening else t[: grid.seeds] for n, t in left.items()}
-    steps *= 1 if whitening is None else 2
-    work = L * (steps + found["evaluations"]) + (0 if before is None else before["work"][: grid.seeds])
+    work = L * (begun + found["evaluations"]) + (0 if before is None else before["work"][: grid.seeds])
     if grid.reference:
         others = []
         if earlier:
@@ -179,7 +184,7 @@ def minimise_depth(
         for of, each in (("state", state), ("young", young if grid.grown else {}))
         for n, t in each.items()
     }
-    return {**kept, "objective": found["objective"], "gradient": found["gradient"], "work": work, "without": bare}
+    return {**kept, **{n: found[n] for n in ("objective", "gradient", "fall")}, "work": work, "without": bare}
 
 
 def _states(found: Mapping[str, Any], of: str) -> State:
@@ -212,12 +217,13 @@ def of_starts(
         together = {name: torch.cat([start[name] for start in starts]) for name in starts[0]}
         begun = replace(descent, start=together, steps=0, seeds=descent.seeds * len(starts))
     of_first = replace(job, checkpoints=job.checkpoints and job.checkpoints.beside("young"))
-    left, found = replace(begun, iterations=first).run(of_first, checkpoints=checkpoints)
+    left, found = replace(begun, iterations=first, single=1).run(of_first, checkpoints=checkpoints)
     by_start = {name: values.reshape(-1, descent.seeds) for name, values in found.items()}
     handicap = np.where(np.arange(len(by_start["objective"])) > 0, 1 + lower, 1)[:, None]
     chosen = (handicap * by_start["objective"]).argmin(axis=0) * descent.seeds + np.arange(descent.seeds)
     start = {name: tensor[chosen] for name, tensor in left.items()}
-    rest = replace(descent, start=start, steps=0, iterations=max(descent.iterations - first, 1))
+    left_over, single = max(descent.iterations - first, 1), (SINGLE - YOUNG) / (1 - YOUNG)
+    rest = replace(descent, start=start, steps=0, iterations=left_over, single=single)
     state, ended = rest.run(job, checkpoints=checkpoints)
     spent = ended["evaluations"] + by_start["evaluations"].sum(axis=0)
     return state, left, chosen, ended | {"evaluations": spent}
@@ -260,7 +266,7 @@ def _without_branches(grid: Runs, job: Job, dataset: str, descent: Descent, samp
 
     key = (job.study, f"{descent.key[1]}_without")
     bare = replace(descent, build=build, key=key, steps=grid.steps, iterations=grid.effort // 4, start=None, seeds=1)
-    return float(bare.run(job)[1]["objective"][0])
+    return float(replace(bare, single=SINGLE).run(job)[1]["objective"][0])
 
 
 def _controls(grid: Runs, job: Job, descent: Descent) -> Tensors:
@@ -279,4 +285,5 @@ def _controls(grid: Runs, job: Job, descent: Descent) -> Tensors:
     state, _ = descent.run(job, recipe, checkpoints=True)
     nan = np.full(grid.seeds, np.nan)
     kept = {f"state/{name}": tensor.numpy() for name, tensor in state.items()}
-    return {**kept, "objective": objectives(descent, state), "gradient": nan, "work": nan, "without": nan[:1]}
+    undefined = dict.fromkeys(("gradient", "fall", "work"), nan)
+    return {**kept, **undefined, "objective": objectives(descent, state), "without": nan[:1]}
