@@ -21,13 +21,14 @@ SETTINGS = (
     *(("rn2", "split", CE), ("rn1", "constant", MSE), ("rn1", "constant", "margins")),
 )
 SEEDS = 4
+READ = {"pool": 1, "patch": 0, "every_token": False}
 
 
 def described(network, by, L, loss=CE, grown=True, optimizer="lbfgs"):
     last = 0.005 / L if by == "uniform" else 0.005
     hidden = 0.005 if by == "constant" else 0.005 / L
     key = {"dataset": "digits", "network": network, "pre_norm": False, "loss": loss, "by_depth": by, "penalty": 0.005}
-    key |= {"every_token": False, "output_bias": loss == CE, "width": 64, "N": 300, "grown": grown, "L": L}
+    key |= {"output_bias": loss == CE, "width": 64, "grown": grown, "L": L, **READ, "N": 300}
     return key | {"optimizer": optimizer, "hidden_penalty": hidden, "last_penalty": last, "classes": 10}
 
 
@@ -124,7 +125,7 @@ def scalar():
 
 @functools.cache
 def tables():
-    samples = pd.DataFrame([{"dataset": "digits", "N": 300, "rank": 60}])
+    samples = pd.DataFrame([{"dataset": "digits", "N": 300, "rank": 60, **READ}])
     optima = runs().groupby(["network", "loss", "by_depth", "L"])["total"].min().rename("least").reset_index()
     found = {RUNS: runs(), LAYERS: layers(), SAMPLES: samples, OPTIMA: optima, CRITICAL: critical(), FREE: free()}
     return found | {PERTURBED: perturbed(), SCALAR: scalar()}
@@ -140,7 +141,7 @@ def few_tables():
     for name in ("NC1", "NC2A", "NC3"):
         less[name] = 0.01 * less.loc[less["L"] == DEPTHS[0], name].mean() * scatter * (1 + 0.001 * less["L"])
     less["total"] = less["free"] * (1 + 0.001 * less["L"] ** 0.5)
-    samples = pd.DataFrame([{"dataset": "digits", "N": 300, "rank": 60}, {"dataset": "digits", "N": 40, "rank": 40}])
+    samples = pd.DataFrame([{"dataset": "digits", "N": N, "rank": rank, **READ} for N, rank in ((300, 60), (40, 40))])
     return {RUNS: pd.concat([rows, less.assign(N=40)], ignore_index=True), SAMPLES: samples}
 
 

@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE, trained_runs
-from symlab.papers.neural_collapse.evidence import CALM, GAP, slopes
+from symlab.papers.neural_collapse.evidence import CALM, GAP, SETTING, lineages, slopes
 from symlab.papers.neural_collapse.fig_layers import grown_layers
 from symlab.papers.neural_collapse.fig_loss import slope_over_law
-from symlab.papers.neural_collapse.run_tables import SETTING, least_known
+from symlab.papers.neural_collapse.run_tables import least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 from symlab.study.claim import slope
 
-from .story import CE, CRITICAL, PERTURBED, RUNS, SAMPLES, described, network, of, tables
+from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, described, network, of, tables
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
 WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches", "1-calm"}
@@ -105,8 +105,32 @@ def test_of_networks_at_an_optimum_those_of_a_small_gradient_are_counted(story):
     table["gradient"] = np.where(table["seed"] < 1, 0.5 * CALM, 2 * CALM)
     ((measured, verdict),) = judged("1-calm", {**story, RUNS: table})
     told = table[table["grown"] & ~table["reference"] & (table["gap"] == 0)]
-    assert (measured.value, measured.n, verdict) == ((told["seed"] < 1).mean(), len(told), "failed")
+    # All networks of a lineage are one unit: of the seed 0 all are calm, of others none.
+    seeds = told.groupby(["network", "loss", "by_depth", "seed"])["gap"].size().reset_index()["seed"]
+    assert measured.value == pytest.approx((seeds < 1).mean()) and (measured.n, verdict) == (len(seeds), "failed")
+    assert measured.interval[0] < measured.value < measured.interval[1]
     assert CALM == trained_runs.CALM
+
+
+def test_settings_that_differ_in_their_inputs_alone_are_two(story):
+    """Averaged pixels and patches: one slope each, with evidence of their own, and one least loss each."""
+    table, samples = story[RUNS][story[RUNS]["network"] == "rn1"], story[SAMPLES]
+    for name in ("pool", "patch"):
+        both = pd.concat([table, table.assign(**{name: 2}, total=1.5 * table["total"])], ignore_index=True)
+        found = judged("loss-falls", {**story, RUNS: both})
+        assert len(found) == 2 * len(judged("loss-falls", {**story, RUNS: table}))
+        cases = {measured.case: measured for measured, _ in found}
+        known, unknown = (cases[f"excess, RN1 on digits, {name} = {value}"] for value in (READ[name], 2))
+        assert not known.open and unknown.open.startswith("no evidence: the rank")
+        more = pd.concat([samples, samples.assign(**{name: 2}, rank=100)])
+        few = {each.case: each for each, _ in judged("loss-falls", {**story, RUNS: both, SAMPLES: more})}
+        assert few[unknown.case].open.startswith("no evidence: 3 samples") and not few[known.case].open
+        least = least_known(both).groupby(SETTING)["least"].min()
+        assert least.loc[least.index.get_level_values(name) == 2].tolist() == pytest.approx(
+            (1.5 * least.loc[least.index.get_level_values(name) != 2]).tolist()
+        )
+    # Where nothing has to be told apart names are as they were.
+    assert not lineages(story)["setting"].str.contains(" = ").any()
 
 
 def test_the_bounds_law_has_its_own_slope_and_falls_from_8_on():
@@ -156,7 +180,7 @@ def test_networks_above_the_loss_without_branches_decide_nothing(story):
 @pytest.mark.parametrize("claim_id", [name for name in CLAIMS if SAMPLES in CLAIMS[name].tables
                                       and name not in WITHOUT_EVIDENCE])  # fmt: skip
 def test_too_few_samples_are_no_evidence(story, claim_id, dataset, N):
-    samples = pd.DataFrame([{"dataset": dataset, "N": N, "rank": 60 if dataset == "mnist" else 100}])
+    samples = pd.DataFrame([{"dataset": dataset, "N": N, "rank": 60 if dataset == "mnist" else 100, **READ}])
     samples["N"] = 300 if dataset == "digits" else N
     found = judged(claim_id, {**story, SAMPLES: samples})
     assert {verdict for _, verdict in found} == {"undecided"}

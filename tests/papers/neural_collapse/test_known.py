@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from symlab.artifacts import read_table, write_table
+from symlab.papers.neural_collapse.evidence import INPUTS, SETTING
 from symlab.papers.neural_collapse.known import ELSEWHERE, lower_known, main
-from symlab.papers.neural_collapse.run_tables import SETTING, gaps_over
+from symlab.papers.neural_collapse.run_tables import gaps_over
 
 KEPT = Path(__file__).parents[3] / "results" / "reference"
 OPTIMA = sorted(KEPT.glob("*/*/tables/collapse_optima.parquet"))
@@ -75,10 +76,12 @@ def test_kept_gaps_are_over_the_kept_least_losses_and_none_is_below(path):
 
 @pytest.mark.parametrize("run", sorted({path.parents[2] for path in OPTIMA}), ids=lambda run: run.name)
 def test_kept_studies_that_share_a_setting_have_one_reference_of_the_same_inputs(run):
-    """What a setting names, its number of samples included, tells inputs of a kept run apart."""
     paths = [path for path in OPTIMA if path.is_relative_to(run)]
     known = pd.concat([read_table(path) for path in paths]).groupby([*SETTING, "L"])["least"]
     assert (known.max() == known.min()).all()
     samples = pd.concat([read_table(path.with_stem("collapse_samples")) for path in paths])
-    inputs = samples.assign(patched=samples["patch"] > 0).groupby(["dataset", "N", "every_token", "patched"])
-    assert (inputs[["pool", "patch", "inputs", "rank"]].nunique() == 1).all(axis=None)
+    assert (samples.groupby(INPUTS)[["inputs", "rank"]].nunique() == 1).all(axis=None)
+    # What the kept networks read is what the samples' table tells of.
+    for path in paths:
+        runs, inputs = (read_table(path.with_stem(f"collapse_{name}")) for name in ("runs", "samples"))
+        assert len(runs.merge(inputs, on=INPUTS)) == len(runs)

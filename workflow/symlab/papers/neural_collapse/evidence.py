@@ -25,7 +25,12 @@ ENOUGH = 5
 """Samples for each dimension of the first layer's inputs that make a run evidence."""
 METRICS = {"NC1": 1.0, "NC2": 1.0, "NC3": 1.0}
 """What is divided by what where slopes are told."""
-SETTING = ("network", "pre_norm", "loss", "output_bias", "by_depth", "every_token", "dataset", "N")
+INPUTS = ["dataset", "N", "pool", "patch", "every_token"]
+"""What tells apart what networks read."""
+SETTING = ["network", "pre_norm", "loss", "output_bias", "by_depth", "penalty", "width", *INPUTS]
+"""What networks of one depth curve have in common."""
+APART = ("N", "pool", "patch")
+"""Numbers that a setting's name tells where it has several of them."""
 DEPTHS, LINEAGES = 4, 3
 """Depths that a slope needs, and lineages that have it: networks grown from one another, from one random start."""
 LARGE = 5
@@ -51,14 +56,17 @@ def networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         excess=table["total"] - table["free"],
         within=table["gap"] <= GAP,
     )
+    return named(table).assign(open=missing_evidence(tables, table))
+
+
+def named(table: pd.DataFrame) -> pd.DataFrame:
+    """The same rows with their ``setting`` in words and its ``kind``."""
     rows = table.to_dict("records")
-    reasons = {name: missing_evidence(tables, *name) for name in set(zip(table["dataset"], table["N"], strict=True))}
-    texts = {
-        "setting": [name_setting(row) for row in rows],
-        "kind": [kind_of(row) for row in rows],
-        "open": [reasons[row["dataset"], row["N"]] for row in rows],
-    }
-    return table.assign(**texts)
+    names = pd.Series([name_setting(row) for row in rows], table.index, object)
+    for name in APART:
+        several = table[name].groupby(names).transform("nunique") > 1
+        names = names.mask(several, names + f", {name} = " + table[name].astype(str))
+    return table.assign(setting=names, kind=[kind_of(row) for row in rows])
 
 
 def lineages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -165,14 +173,19 @@ def slopes_of(
     return opened(found.means(), late) or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
 
 
-def missing_evidence(tables: Mapping[str, pd.DataFrame], dataset: object, N: int) -> str:
-    """Why runs on samples are no evidence: fewer than five times the rank of what the first layer reads.
+def rank_of_inputs(tables: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.Series:
+    """The rank of what the first layer of each network reads; not a number where it is not known."""
+    ranks = tables[SAMPLES] if SAMPLES in tables else pd.DataFrame(columns=[*INPUTS, "rank"])
+    known = ranks.groupby(INPUTS)["rank"].max()
+    return pd.Series(known.reindex(pd.MultiIndex.from_frame(rows[INPUTS])).to_numpy(float), rows.index)
+
+
+def missing_evidence(tables: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.Series:
+    """Why networks are no evidence, if so: fewer samples than five times the rank of what the first layer reads.
 
     That layer has no penalty; where samples are as few as the rank it collapses them alone, without any depth.
     """
-    rows = tables[SAMPLES] if SAMPLES in tables else pd.DataFrame(columns=["dataset", "N", "rank"])
-    rows = rows[(rows["dataset"] == dataset) & (rows["N"] == N)]
-    if rows.empty:
-        return "no evidence: the rank of what the first layer reads is not known"
-    ratio = float((rows["N"] / rows["rank"]).min())
-    return "" if ratio >= ENOUGH else f"no evidence: {ratio:.2g} samples for each dimension that the first layer reads"
+    ratio = rows["N"] / rank_of_inputs(tables, rows)
+    few = ratio.map("no evidence: {:.2g} samples for each dimension that the first layer reads".format)
+    told = few.where(ratio < ENOUGH, "")
+    return told.mask(ratio.isna(), "no evidence: the rank of what the first layer reads is not known")

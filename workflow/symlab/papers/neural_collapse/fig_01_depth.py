@@ -121,12 +121,12 @@ def rate_of_optima(tables: Tables) -> list[Found]:
 
 
 def share_calm(tables: Tables) -> list[Found]:
-    """Share of the grown networks at an optimum whose gradient is small too."""
+    """Share of each lineage's networks at an optimum whose gradient is small too, mean over lineages."""
     rows = lineages(tables)
     rows = rows[rows["within"]]
     calm = (rows["gradient"] <= CALM).astype(float).where(rows["gradient"].notna())
-    each = cases(rows.assign(calm=calm, network_number=range(len(rows))), "calm", unit="network_number")
-    return Cases(each.of, "networks").of_all(np.mean) if len(rows) else ["no network is at an optimum"]
+    each = cases(rows.assign(calm=calm), "calm", unit=("setting", "seed"))
+    return Cases(each.of, "lineages").means() if len(rows) else ["no network is at an optimum"]
 
 
 def slopes_of_kind(tables: Tables, kind: str) -> list[Found]:
@@ -145,8 +145,8 @@ FIGURES = (
         "weights alone. An architecture with several data sets is shown on the first.",
         metrics_against_depth,
         seen=Sentence(
-            "The slope of log₁₀ NC1 on log₁₀ L is {slope}. Of all networks at an optimum in the study, {calm:~%} have "
-            "a small gradient too.",
+            "The slope of log₁₀ NC1 on log₁₀ L is {slope}. Of a lineage's networks at an optimum {calm:~%} have a "
+            "small gradient too.",
             {"slope": at("collapse-1-falls", value="NC1"), "calm": at("collapse-1-calm")},
         ),
         differs="Samples and seeds are fewer than the paper's, and networks are at lower losses than its 5000 epochs "
@@ -204,7 +204,8 @@ CLAIMS = (
     our_claim(
         id="collapse-1-calm",
         statement="Networks whose loss is next to the least known have a small gradient too",
-        quantity=f"share of the grown networks at an optimum whose gradient's norm is at most {CALM:g} of the loss",
+        quantity=f"share of a lineage's networks at an optimum whose gradient's norm is at most {CALM:g} of the loss, "
+        "mean over lineages",
         bound=at_least(0.95),
         origin="pilot",
         reason="Where a loss is smooth its gradient vanishes at a minimum, and L-BFGS is told to end there. That few "

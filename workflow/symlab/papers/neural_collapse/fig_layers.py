@@ -14,8 +14,7 @@ from symlab.papers.neural_collapse.evidence import (
     RUNS,
     SAMPLES,
     SETTING,
-    kind_of,
-    name_setting,
+    named,
     networks,
     opened,
     paper_claim,
@@ -37,11 +36,9 @@ def grown_layers(tables: Tables) -> pd.DataFrame:
     """Layers of grown networks of settings with several depths; ``before``: how many layers before the last."""
     table = need(tables, LAYERS)
     table = table[table["grown"] & ~table["reference"]]
-    table = table[table.groupby(list(SETTING))["L"].transform("nunique") >= DEPTHS]
-    rows = table.to_dict("records")
+    table = table[table.groupby(SETTING)["L"].transform("nunique") >= DEPTHS]
     last = table.groupby([*SETTING, "L", "seed"])["layer"].transform("max")
-    texts = {"setting": [name_setting(row) for row in rows], "kind": [kind_of(row) for row in rows]}
-    return table.assign(**texts, before=last - table["layer"], place=(table["layer"] - 1) / (last - 1).clip(lower=1))
+    return named(table).assign(before=last - table["layer"], place=(table["layer"] - 1) / (last - 1).clip(lower=1))
 
 
 def collapse_by_layer(tables: Tables, style: Style) -> Figure:

@@ -66,7 +66,8 @@ FOUND = (
         )
     ),
     Sentence(
-        "Of the networks at an optimum, {calm:~%} have a gradient of at most a thousandth of the loss too.",
+        "Of a lineage's networks at an optimum, {calm:~%} have a gradient of at most a thousandth of the loss too, in "
+        "the mean over lineages.",
         {"calm": at("collapse-1-calm")},
     ),
     Sentence(
@@ -85,8 +86,8 @@ FOUND = (
         {"switch": at("collapse-critical-switch"), "living": at("collapse-critical-hysteresis")},
     ),
     Sentence(
-        "On as few MNIST images as they have dimensions, where the optimum is the same at every depth, NC1 falls with "
-        "depth by {share:.2f} of what it does on five times as many.",
+        "On as few MNIST images as they have dimensions, where the optimum is the same at every depth, NC1 varies with "
+        "depth by {share:.2g} of what it does on five times as many.",
         {"share": at("collapse-few-flat", value="NC1")},
     ),
     Sentence(

@@ -16,7 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from symlab.artifacts import read_table, write_table
-from symlab.papers.neural_collapse.run_tables import SETTING, gaps_over
+from symlab.papers.neural_collapse.evidence import SETTING
+from symlab.papers.neural_collapse.run_tables import gaps_over
 
 ELSEWHERE = "another study or run"
 

@@ -18,6 +18,7 @@ from symlab.measures.collapse import collapse_metrics
 from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
 from symlab.papers.neural_collapse.collapse import linear_floor, within_over_between
+from symlab.papers.neural_collapse.evidence import SETTING
 from symlab.papers.neural_collapse.gufm import squared_error_optimum
 from symlab.papers.neural_collapse.lemmas import free_optimum
 from symlab.papers.neural_collapse.networks import build_network
@@ -28,8 +29,6 @@ from symlab.papers.neural_collapse.trained_runs import objective_on
 from symlab.seeds import torch_generator
 from symlab.study.points import Result
 
-SETTING = ["dataset", "network", "pre_norm", "loss", "output_bias", "by_depth", "every_token", "penalty", "width", "N"]
-"""What networks of one depth curve have in common."""
 FREE_ITERATIONS, FREE_STARTS = 2000, 2
 UNDEFINED = ("NC2A", "NC2B", "NC3", "NC3_centred", "NC2A_centred", "NC1_row", "NC1_null")
 """Metrics that no simplex bounds where labels are mixed."""
@@ -41,9 +40,9 @@ def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) ->
     Returns:
         ``collapse_runs.csv``: a row a network: what it is (``SETTING``, ``grown``, ``optimizer``, ``hidden_penalty``
         and ``last_penalty``, classes, L, ``seed``, which of a ``reference`` is -1), ``total`` and its parts ``fit``,
-        ``hidden`` and ``last``, its ``gap`` over the least that is known, ``gradient``, ``work``, the loss ``without``
-        branches and that of ``free`` features, ``accuracy``, the metrics of ``collapse_metrics``, and ``NC1_test`` and
-        ``accuracy_test``.
+        ``hidden`` and ``last``, its ``gap`` over the least that is known, ``gradient``, ``fall``, ``work``, the loss
+        ``without`` branches and that of ``free`` features, ``accuracy``, the metrics of ``collapse_metrics``, and
+        ``NC1_test`` and ``accuracy_test``.
         ``collapse_layers.csv``: NC1 of X_1 .. X_L, a row a network and layer.
         ``collapse_optima.csv``: ``least_known``.
         ``collapse_samples.csv``: a row a data set and reduction: N; ``inputs`` and ``rank`` of what the first layer
@@ -150,8 +149,8 @@ def mixed_labels(samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
 
 def _describe(grid: Runs, point: dict[str, Any], samples: Samples) -> dict[str, Any]:
     hidden, last = grid.penalties(point["L"])
-    names = ("network", "pre_norm", "loss", "by_depth", "every_token", "penalty", "width", "grown", "optimizer")
-    named = {"dataset": point["dataset"], **{name: getattr(grid, name) for name in names}}
+    names = ("network", "pre_norm", "loss", "by_depth", "every_token", "penalty", "width", "pool", "grown", "optimizer")
+    named = {"dataset": point["dataset"], **{name: getattr(grid, name) for name in names}, "patch": grid.patch or 0}
     N = len(mixed_labels(samples)[0]) if grid.every_token else len(samples.y)
     sizes = {"output_bias": grid.has_bias, "N": N, "classes": samples.classes, "L": point["L"]}
     return {**named, **sizes, "hidden_penalty": hidden, "last_penalty": last}
@@ -187,7 +186,7 @@ def _measured(
         reference = member == grid.seeds
         network.load_state_dict({name: torch.from_numpy(np.asarray(array[member])) for name, array in states.items()})
         of_network = {**key, "reference": reference, "seed": -1 if reference else member, "total": total}
-        of_network |= {name: float(found[name][member]) for name in ("gradient", "work")}
+        of_network |= {name: float(found[name][member]) for name in ("gradient", "fall", "work")}
         metrics, of_layers = _metrics(grid, network, samples, job.device)
         networks.append(of_network | {"without": float(found["without"][0])} | metrics)
         layers += [{**of_network, "layer": layer, "NC1": NC1} for layer, NC1 in enumerate(of_layers, 1)]
