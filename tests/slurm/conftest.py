@@ -1,7 +1,5 @@
 """A real SLURM cluster of one node on this machine, and the project as its user submits it."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

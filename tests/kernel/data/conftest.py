@@ -1,7 +1,5 @@
 """Small hand-made IDX files that stand in for MNIST, and the real ones where they are found."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

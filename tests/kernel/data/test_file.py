@@ -1,7 +1,5 @@
 """Data sets of one's own: what an .npz file gives, and what is wrong with one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Two seeds of one mask with batch norm; the splits differ in size, mean and covariance, the snapshots in everything.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from types import SimpleNamespace
 

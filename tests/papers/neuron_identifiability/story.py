@@ -270,14 +270,8 @@ def thesis_matching():
     return table.assign(objective=table["objective"].where(table["permutation"] != "identity", identity))
 
 
-def thesis_swap_costs():
-    table = swap_costs()
-    return table.assign(swap_cost=table["variant"].map(lambda variant: THESIS[variant][1]) + table["seed"] / 100)
-
-
-def thesis_barriers():
-    table = barriers()
-    return table.assign(drop_max_pp=table["variant"].map(lambda variant: THESIS[variant][2]) + table["pair"] / 100)
+def of_thesis(table, column, place, unit):
+    return table.assign(**{column: table["variant"].map(lambda variant: THESIS[variant][place]) + table[unit] / 100})
 
 
 def barriers_with_half():
@@ -296,8 +290,8 @@ FIGURES = {
     "4c": {"barriers.csv": barriers_with_half, "curves.csv": curves},
     "thesis": {
         "matching.csv": thesis_matching,
-        "swap_costs.parquet": thesis_swap_costs,
-        "barriers.csv": thesis_barriers,
+        "swap_costs.parquet": lambda: of_thesis(swap_costs(), "swap_cost", 1, "seed"),
+        "barriers.csv": lambda: of_thesis(barriers(), "drop_max_pp", 2, "pair"),
     },
     "2": {"neurons.csv": neurons},
     "neurons": {"neuron_places.parquet": neuron_places},
