@@ -261,7 +261,7 @@ def test_values_in_a_sentence_have_the_form_that_it_asks_for_and_a_doubtful_one_
     both = [Sentence(f"Held: {{{name}:~}}.", {name: values[name]}, "Not so.") for name in "bc"]
     assert tell(both, claims) == ["Held: \N{MINUS SIGN}1.5.", "Not so."]
     paper = card([], headline=(*both, Sentence("Nothing of {e}.", {"e": ("test-1-one", "e")})))
-    assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed; asked for: at most 1)."
+    assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed; asked: at most 1)."
     # A threshold of a logarithm is none of the factor that is told.
     paper = card([], headline=(Sentence("{c:^2} times.", {"c": values["c"]}),))
     assert tell_headline(paper, claims).endswith("times (failed).")
@@ -291,7 +291,6 @@ def test_kept_runs_tell_the_worst_verdict_of_a_claim(card, tmp_path):
     kept = read_kept(tmp_path)
     assert kept_verdicts(kept) == {"test-1-one": {"demo": "failed", "mnist": "failed", "theory": "held"}}
     assert tell_kept(group_claims(ledger), kept) == {"mnist": "1 failed: one holds", "theory": "1 held"}
-    assert tell_kept(group_claims(ledger), kept, 0) == {"mnist": "1 failed", "theory": "1 held"}
 
 
 def test_the_paper_s_findings_asked_of_stand_ins_are_counted_apart(card):
@@ -305,9 +304,9 @@ def test_the_paper_s_findings_asked_of_stand_ins_are_counted_apart(card):
     assert count_findings(claims["another"], owners=("stand-in",))["failed"] == 1
     assert count_findings(claims["another"])["failed"] == 1
     kept = {"run": [*claims["its own"], *claims["another"]], "small": claims["another"]}
-    assert tell_kept(claims["its own"], kept, 0) == {
-        "run": "1 failed; as a stand-in 1 failed",
-        "small": "as a stand-in 1 failed",
+    assert tell_kept(claims["its own"], kept) == {
+        "run": "1 failed: one holds; as a stand-in 1 failed: one holds",
+        "small": "as a stand-in 1 failed: one holds",
     }
 
 
@@ -328,8 +327,10 @@ def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_de
     sentence = Sentence("{a} and {b:~}.", {name: ("test-1-one", name) for name in "ab"})
     assert tell([sentence], here) == ["0.5 and 31 (failed)."]
     assert doubt_of(sentence, here) == "" and doubt_of(sentence, there) == "failed"
-    elsewhere = "In other runs: 2 in mnist (a; failed)."
+    elsewhere = "Other runs: failed at 2 (mnist)."
     assert tell_elsewhere(sentence, here, {"mnist": there, "demo": there}) == elsewhere
+    more = {"mnist": there, "theory": run(("a", 7.0)), "demo": there}
+    assert tell_elsewhere(sentence, here, more) == "Other runs: failed at 2 to 7 (mnist, theory)."
     paper = card([], headline=(sentence,))
     assert tell_headline(paper, here, {"mnist": there}) == f"0.5 and 31 (failed). {elsewhere}"
     assert tell_headline(paper, here, {"mnist": here}) == "0.5 and 31 (failed)."
@@ -341,9 +342,9 @@ def test_docs_tell_the_largest_run_first_and_name_it(card):
 
     sentences = tuple(Sentence(f"{{x}} is {name}.", {"x": (f"test-1-{name}", "")}) for name in "ab")
     kept = {"demo": run(a=0.5, b=0.25), "whole": run(a=2.0)}
-    told = "*whole:* 2 is a (failed; asked for: at most 1). In other runs: 0.5 in demo (held). *demo:* 0.25 is b."
+    told = "*whole:* 2 is a (failed; asked: at most 1). Other runs: held at 0.5 (demo). *demo:* 0.25 is b."
     assert tell_largest(card([], headline=sentences, largest="whole"), kept) == told
-    assert tell_largest(card([], headline=sentences), {"demo": kept["demo"]}) == "0.5 is a. 0.25 is b."
+    assert tell_largest(card([], headline=sentences), {"demo": kept["demo"]}) == "*demo:* 0.5 is a. 0.25 is b."
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The generated parts of README.md and docs/: ``make docs`` writes them anew, and a test fails where they drifted.
 
 A part stands between ``<!-- generated: <what> -->`` and ``<!-- end of generated -->``; what is around it is by hand.
-What there is: ``findings`` and ``owners`` (of the kept demo, a row a paper and a row an owner of claims); ``headline``,
+What there is: ``findings`` (a row a paper) and ``owners`` (of the kept demo, a row an owner of claims); ``headline``,
 ``found`` and ``verdicts``, each with ``<paper> <run>`` (in plain words, in sentences, as a table); ``runs`` and
 ``gallery`` (all kept runs, and their figures); ``example`` (what the example's alignment gave); ``settings``,
 ``figures`` and ``commands`` (the reference). A run is kept by copying its claims.csv to results/reference/<run>,
@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -42,7 +43,6 @@ from symlab.pipeline.telling import (
     doubt_of,
     read_kept,
     tell,
-    tell_kept,
     tell_largest,
 )
 from symlab.study.card import Paper
@@ -98,17 +98,17 @@ def generate(what: str) -> Iterator[str]:
 
 
 def findings_table() -> Iterator[str]:
-    """A row a paper: what it says, what was found, how larger runs judged it."""
+    """A row a paper: what it says, and the first two sentences of what was found."""
     kept = kept_runs(REFERENCE)
-    yield "| The paper says | Found (in italics: the kept run; else the demo) | The paper's own claims in larger runs |"
-    yield "|---|---|---|"
+    yield "| The paper says | *Run:* found |"
+    yield "|---|---|"
     for paper in PAPERS:
-        claims = _claims_of(paper, "demo")
-        larger = "<br>".join(f"{run}: {escape(words)}" for run, words in tell_kept(claims, kept, 0).items())
-        link = f"**{paper.heading}.** [{paper.short}](docs/explanation/papers/{paper.slug}.md)"
-        yield f"| {link} | {escape(tell_largest(paper, kept))} | {larger} |"
+        link = f"[{paper.short}](docs/explanation/papers/{paper.slug}.md), [{paper.where}]({paper.link})"
+        found = tell_largest(replace(paper, headline=paper.headline[:2]), kept)
+        yield f"| **{paper.heading}.** {link} | {escape(found)} |"
+    demo = json.loads((REFERENCE / "demo" / "provenance.json").read_text())
     yield ""
-    yield f"`make demo`, {_provenance('demo')}."
+    yield f"`make demo`, {demo['date']}: {demo['wall_time'].partition(' (')[0]}, {demo['machine']}."
 
 
 def owners_table() -> Iterator[str]:

@@ -123,12 +123,12 @@ def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = No
     told = []
     for sentence in paper.headline:
         doubt = doubt_of(sentence, claims)
-        if doubt in (UNDECIDED, FAILED):
+        if doubt in (UNDECIDED, FAILED) and ":^" not in sentence.text:
+            # What is asked of a logarithm would be no threshold of the factor that is told of it.
             asked = dict.fromkeys(
                 each.threshold for place in sentence.values.values() for each in claims if cases_at(place, [each])
             )
-            # What is asked of a logarithm is no threshold of the factor that is told of it.
-            doubt = doubt if ":^" in sentence.text else f"{doubt}; asked for: {', '.join(asked)}"
+            doubt = f"{doubt}; asked: {', '.join(asked)}"
         for text in tell([sentence], claims):
             told += [
                 f"{text.rstrip('.')} ({doubt})." if doubt else text,
@@ -138,41 +138,39 @@ def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = No
 
 
 def tell_largest(paper: Paper, kept: Kept, run: str = "demo") -> str:
-    """Each sentence of the headline from the paper's largest kept run or else from ``run``; named where they change."""
-    told, before = [], run
+    """Each sentence of the headline from the paper's largest kept run or else from ``run``, named where they change."""
+    told, before = [], ""
     for sentence in paper.headline:
-        of_runs = [
-            (each, text)
-            for each in (paper.largest, run)
-            if (text := tell_headline(replace(paper, headline=(sentence,)), kept.get(each, ()), kept, each))
-        ]
-        for name, text in of_runs[:1]:
-            told.append(text if name == before else f"*{name}:* {text}")
-            before = name
+        for name in filter(None, (paper.largest, run)):
+            if text := tell_headline(replace(paper, headline=(sentence,)), kept.get(name, ()), kept, name):
+                told.append(text if name == before else f"*{name}:* {text}")
+                before = name
+                break
     return " ".join(told)
 
 
 def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept, but: str = "demo") -> str:
     """The values of a sentence that kept runs but one decided otherwise, or not at all; empty if there are none.
 
-    "In other runs: 6.4 in mnist_paper (standard; failed)."
+    Of several with one verdict, the least and the largest: "Other runs: held at 14 to 29 (appendix, demo)."
     """
     kinds = {name: kind or "" for _, name, kind, _ in Formatter().parse(sentence.text) if name}
     told = []
     for name, place in sentence.values.items():
-        here = {case.verdict for case in cases_at(place, claims)}
-        for run, judged in kept.items():
-            other = [
-                (each.study, case)
-                for each in (judged if run != but else [])
-                for case in cases_at(place, [each])
-                if case.verdict not in {*here, ONE_UNIT, ERROR}
-            ]
-            several = len({each.study for each in judged if cases_at(place, [each])}) > 1
-            for study, case in other:
-                notes = "; ".join(filter(None, [f"study {study}" if several else "", case.name, case.verdict]))
-                told.append(f"{_format_case(case, kinds[name])} in {run} ({notes})")
-    return f"In other runs: {'; '.join(told)}." if told else ""
+        known = {ONE_UNIT, ERROR, *(case.verdict for case in cases_at(place, claims))}
+        values: dict[str, list[Case]] = {}
+        runs: dict[str, dict[str, None]] = {}
+        for run in [each for each in kept if each != but]:
+            found = [(each.study, case) for each in kept[run] for case in cases_at(place, [each])]
+            one = len({case.verdict for _, case in found}) == 1
+            for study, case in found:
+                values.setdefault(case.verdict, []).append(case)
+                runs.setdefault(case.verdict, {})[run if one else f"study {study} of {run}"] = None
+        for verdict in [each for each in VERDICTS if each in values and each not in known]:
+            cases = sorted(values[verdict], key=lambda case: case.value)
+            ends = dict.fromkeys(_format_case(case, kinds[name]) for case in (cases[0], cases[-1]))
+            told.append(f"{verdict} at {' to '.join(ends)} ({', '.join(sorted(runs[verdict]))})")
+    return f"Other runs: {', '.join(told)}." if told else ""
 
 
 def tell_seen(sentence: Sentence, paper: Paper, tables: Tables) -> str:
@@ -213,10 +211,10 @@ def _severity(claim: Judged) -> int:
     return VERDICTS.index(claim.verdict)
 
 
-def tell_kept(claims: Sequence[Judged], kept: Kept, named: int = NAMED) -> dict[str, str]:
+def tell_kept(claims: Sequence[Judged], kept: Kept) -> dict[str, str]:
     """In words, how each kept run but the demo judged the papers' own findings among the claims, and what failed.
 
-    Those of stand-ins are told after the others. At most ``named`` are named, first those that the claims do not find
+    Those of stand-ins are told after the others. At most ``NAMED`` are named, first those that the claims do not find
     failed: there the runs contradict each other.
     """
     owners = {"paper": "", STAND_IN: "as a stand-in "}
@@ -225,22 +223,21 @@ def tell_kept(claims: Sequence[Judged], kept: Kept, named: int = NAMED) -> dict[
     told = {}
     for run in sorted(set(kept) - {"demo"}):
         judged = {owner: [each for each in kept[run] if each.claim in own and each.owner == owner] for owner in owners}
-        words = {owner: _tell_verdicts(of_owner, failed, named) for owner, of_owner in judged.items()}
+        words = {owner: _tell_verdicts(of_owner, failed) for owner, of_owner in judged.items()}
         if any(words.values()):
             told[run] = "; ".join(f"{owners[owner]}{found}" for owner, found in words.items() if found)
     return told
 
 
-def _tell_verdicts(claims: Sequence[Judged], failed: set[str], named: int) -> str:
+def _tell_verdicts(claims: Sequence[Judged], failed: set[str]) -> str:
     """Counts of the claims by the worst of their verdicts, and what failed, last what ``failed`` names."""
     counts = Counter(runs[""] for runs in kept_verdicts({"": claims}).values())
     missed = sorted((each for each in claims if each.verdict == FAILED), key=lambda each: each.claim in failed)
     names = list(dict.fromkeys(claim.statement for claim in missed))
-    more = [f"{len(names) - named} more"] if len(names) > named else []
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
     failures = counts.pop(FAILED, 0)
     words = [describe_counts(counts, all_of_them=False)] if counts else []
-    told_names = f": {'; '.join(names[:named] + more)}" if named else ""
-    words += [f"{failures} failed{told_names}"] if failures else []
+    words += [f"{failures} failed: {'; '.join(names[:NAMED] + more)}"] if failures else []
     return ", ".join(words)
 
 

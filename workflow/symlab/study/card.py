@@ -112,7 +112,7 @@ class Paper:
     heading: str = ""
     """What the paper says, in a line for those who know nothing of it."""
     headline: tuple[Sentence, ...] = ()
-    """What was found, in two or three sentences for the same readers: one number in bold, one *but*."""
+    """What was found, in sentences for the same readers, one number in bold; README has the first two."""
     largest: str = ""
     """The kept run nearest to the paper's scale: docs tell the headline from it, and from the demo what it lacks."""
     thumbnail: tuple[str, int, str] = ("", 0, "")

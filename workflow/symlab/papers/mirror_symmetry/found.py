@@ -5,19 +5,19 @@ from symlab.study.card import Sentence, at
 HEADING = "Noise and symmetry together switch parameters off"
 HEADLINE = (
     Sentence(
-        "If each weight is trained as a product of two, the noise of SGD drives weights to zero: half of them vanish "
-        "at **{half} times** the learning rate that we derive from the paper's theory for runs of this length.",
+        "SGD's noise drives products of two weights to zero, half of them at **{half} times** the learning rate that "
+        "we derive from the theory.",
         {"half": at("mirror-3a-half", sigma=2.0)},
     ),
     Sentence(
-        "Linear regressions that learn one task after another lose parameters for good: their gradient is zero (dead). "
-        "When the last task comes, those of products have {dead:~%} of all parameters more dead than plain ones.",
-        {"dead": at("mirror-4-symmetry")},
+        "Over many tasks such weights die: with the paper's fixed bias {bias:~%} are dead at last, with its noise "
+        "{noise:~%}.",
+        {"bias": at("mirror-4-bias"), "noise": at("mirror-4-noise")},
     ),
     Sentence(
-        "Of the paper's two remedies, a little noise leaves {noise:~%} dead; a fixed bias leaves {bias:~%}, with "
-        "weight decay beside it {both:~%}.",
-        {"noise": at("mirror-4-noise"), "bias": at("mirror-4-bias"), "both": at("mirror-4-bias-and-decay")},
+        "Without a remedy {dead:~%} more of all parameters are dead at the last task than in plain networks: their "
+        "gradient is at most 1e-6. It can grow back: of the dead {stay:~%} still are at the next task (Adam).",
+        {"dead": at("mirror-4-symmetry"), "stay": at("mirror-4-contained", variant="Hadamard", lr=0.01)},
     ),
 )
 THUMBNAIL = (

@@ -6,24 +6,13 @@ _DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"
 HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
-        "In residual networks with weight decay, trained on digits, twice as many blocks multiply the spread within a "
-        "class, relative to that between classes, by **{nc1:^2}** (1 would be no change).",
-        {"nc1": at("collapse-1-falls", value="NC1", network="rn1", dataset="digits")},
+        "In residual networks with weight decay, twice the depth multiplies the spread within classes, relative to "
+        "that between them, by **{nc1:^2}**.",
+        {"nc1": at("collapse-1-falls", value="NC1", network="rn1")},
     ),
     Sentence(
-        "With two layers in each block, and weight decay as the theorems ask for, by {split:^2}.",
-        {
-            "split": at(
-                "collapse-1-falls-theorems",
-                value="NC1",
-                network="rn2",
-                by_depth="split",
-                dataset="digits",
-                loss="cross_entropy",
-            ),
-        },
-        "With two layers in each block, and weight decay as the theorems ask for, by {split:^2}; that it falls is "
-        "not confirmed.",
+        "With two layers a block and the weight decay of the theorems, by {split:^2}.",
+        {"split": at("collapse-1-falls-theorems", value="NC1", network="rn2", by_depth="split", loss="cross_entropy")},
     ),
 )
 THUMBNAIL = (
@@ -36,8 +25,8 @@ THUMBNAIL = (
 FOUND = (
     *(
         Sentence(
-            f"On {name}, ten times as many blocks of one linear layer change log₁₀ NC1 by {{nc1}}, NC2 by {{nc2}} and "
-            "NC3 by {nc3}.",
+            f"On {name}, with one linear layer a block, ten times the depth L changes log₁₀ NC1 by {{nc1}}, NC2 by "
+            "{nc2} and NC3 by {nc3}.",
             {
                 value.lower(): at("collapse-1-falls", value=value, network="rn1", dataset=data)
                 for value in ("NC1", "NC2", "NC3")

@@ -24,29 +24,22 @@ _NEURONS = {name: _at(f"neurons-{name}") for name in ("kept", "partner", "contro
 HEADING = "Give every neuron a name tag, and networks can be averaged"
 HEADLINE = (
     Sentence(
-        "Averaging two networks trained from different seeds loses **{standard:~} points** of train accuracy.",
+        "On the line between two networks train accuracy drops by **{standard:~} percentage points**.",
         {"standard": _at("4a-barrier", **STANDARD)},
     ),
     Sentence(
-        "If some weights of each neuron are fixed at the same random values in both (its name tag; standard deviation "
-        "1), the average loses {fixed:~} points.",
+        "With name tags, random weights that are fixed alike in both, it drops by {fixed:~}.",
         {"fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
-        "Beyond the paper: where two neurons could change places only with larger weights, they tend to stay. Of a "
-        "neuron that stayed and one that moved, the one that stayed is the costlier to exchange in {kept:~%} of cases "
-        "(by chance, half).",
+        "Beyond the paper: of a neuron that kept its place and one that moved, the one that stayed is the costlier to "
+        "exchange, by larger weights, in {kept:~%} of cases (by chance, half).",
         {"kept": _at("neurons-kept", **_fixed(0.5))},
-        "Beyond the paper: neurons that could change places only with larger weights need not stay. Of a neuron that "
-        "stayed and one that moved, the one that stayed is the costlier to exchange in {kept:~%} of cases (by chance, "
-        "half).",
     ),
     Sentence(
-        "The price: with the largest fixed values that were tried, validation accuracy is {price:~} points below that "
-        "with the best ones.",
-        {"price": _at("sec4.5-trade-off")},
-        "With the largest fixed values that were tried, validation accuracy is {price:~} points below that with the "
+        "With the largest fixed weights that were tried, validation accuracy is {price:~} points below that with the "
         "best ones.",
+        {"price": _at("sec4.5-trade-off")},
     ),
 )
 THUMBNAIL = (
@@ -58,9 +51,9 @@ THUMBNAIL = (
 
 FOUND = (
     Sentence(
-        "Averaging two networks from different seeds costs {standard} percentage points of train accuracy, {masks} if "
-        "some of their weights are fixed at 0 (masks alone, σ_F = 0), {fixed} if they are fixed at random values of "
-        "scale σ_F = 1, and {syre} in syre networks.",
+        "On the line between two networks from different seeds train accuracy drops by {standard} percentage points, "
+        "{masks} if some of their weights are fixed at 0 (masks alone, σ_F = 0), {fixed} if they are fixed at random "
+        "values of scale σ_F = 1, and {syre} in syre networks.",
         {
             "standard": _at("4a-barrier", **STANDARD),
             "masks": _at("4a-barrier", **_fixed(0)),
@@ -98,7 +91,7 @@ FOUND = (
         {"untrained": _at("3c-untrained", **_fixed(1))},
     ),
     Sentence(
-        "After alignment the average costs {standard} points for standard networks, {masks} with σ_F = 0, {half} with "
+        "After alignment it drops by {standard} points for standard networks, {masks} with σ_F = 0, {half} with "
         "σ_F = 0.5 and {sigma} for σ-MLPs.",
         {
             "standard": _at("4c-aligned", **STANDARD),

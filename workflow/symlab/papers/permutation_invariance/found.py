@@ -16,23 +16,19 @@ _ALGORITHM, _ASSIGNMENT = "Algorithm 1", "linear assignment"
 HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
-        "Networks with one hidden layer learn to copy a known one of 6 neurons. Putting the neurons of two of them in "
-        "the same order divides the loss of their average by **{assigned}** at the width above 6 where it helps "
-        "least.",
+        "Two networks learn to equal a given one of 6 hidden neurons. Reordering divides the barrier "
+        "between them by **{assigned}** at the worst width above 6.",
         {"assigned": _trained("below-direct", _ASSIGNMENT)},
     ),
     Sentence(
-        "Reordered, their averages are worst at {peak:~} times the known network's width, those of random solutions at "
-        "{random:~} times; the paper says 2.",
-        {"peak": _trained("peak-at-2M", _ASSIGNMENT), "random": at("permutation-2-peak-at-2M", M=6, source="uniform")},
+        "It is highest at a width of {peak:~} times 6; the paper: 2.",
+        {"peak": _trained("peak-at-2M", _ASSIGNMENT)},
     ),
     Sentence(
-        "The paper explains in part by sparsity why wide trained networks average better than random solutions. The "
-        "sparsity index of trained ones less that of random solutions: {excess:~}.",
+        "The paper explains in part by sparsity, at high learning rates, why such wide networks average better than "
+        "random ones that equal the given one. At a moderate rate their sparsity index less that of random ones is "
+        "{excess:~} (M: neurons of the given one, d: its inputs).",
         {"excess": at("permutation-2-sparser", source="gd")},
-        "The paper explains in part by sparsity, at high learning rates, why wide trained networks average better than "
-        "random solutions. Trained at a moderate rate they are not always sparser: their sparsity index less that of "
-        "random solutions is {excess:~} (M: neurons of the known network, d: its inputs).",
     ),
 )
 THUMBNAIL = (

@@ -5,20 +5,17 @@ from symlab.study.card import Sentence, at
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
     Sentence(
-        "Networks of six layers that start from tiny weights first learn one thing: when the loss begins to fall, "
-        "each layer's weights have one strong direction, and the second is **{rank:~%}** as strong.",
+        "When networks of six layers leave tiny weights, each layer has one strong direction: the second is at most "
+        "**{rank:~%}** as strong.",
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "They leave zero in a direction that the theory predicts, but for {direction:~%} of its length.",
+        "Their direction is off one that the theory predicts by {direction:~%} of its length.",
         {"direction": at("saddle-ladder-direction", L=6, std=1e-4)},
-        "But the direction in which they leave zero is off those that the theory predicts: by {direction:~%} of its "
-        "length.",
     ),
     Sentence(
-        "Another experiment, with networks of three layers on eight points of a circle, asks whether anything leaves "
-        "zero faster than networks with one neuron a layer: of searches from random weights, {w4:~%} find such a "
-        "direction at 4 neurons a layer, {w32:~%} at 32.",
+        "Does anything leave faster than networks with one neuron a layer? On eight points of a circle, with three "
+        "layers, {w4:~%} of searches from random weights find such a way at 4 neurons a layer, {w32:~%} at 32.",
         {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 32)},
     ),
 )
