@@ -109,9 +109,8 @@ def align_models(
     learn: int = 0,
 ) -> Aligned:
     """As ``align``, of two networks that are loaded; a third one, untrained, if alignment is learned."""
-    traced = traced_symmetries(models) if traced is None else traced
-    network, spec = models.network, known_axes(traced.spec, models.network)
-    traced = replace(traced, spec=spec)
+    traced = traced_symmetries(models, traced)
+    network, spec = models.network, traced.spec
     if group in CONTINUOUS:
         return _by_maps(models, traced, method, restarts, seed, group, learn)
     flips = []
@@ -198,11 +197,6 @@ def check_group(group: str, method: str, learn: int = 0) -> None:
         raise UserError(
             f"group is {group!r} by {method}s; it must be permutation, orthogonal or full, or signed with activation."
         )
-
-
-def known_axes(spec: SymmetrySpec, network: Network) -> SymmetrySpec:
-    """The spec without constants that are no part of the networks' states."""
-    return replace(spec, axes={name: axes for name, axes in spec.axes.items() if name in network.all_names})
 
 
 def _by_activations(

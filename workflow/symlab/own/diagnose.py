@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from symlab.errors import UserError
 from symlab.identifiability.neuron_table import neuron_table
 from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.subspace import Covariance, principal_subspace
-from symlab.own.align import align_models, correlations, known_axes
+from symlab.own.align import align_models, correlations
 from symlab.own.aligned import Aligned
 from symlab.own.models import Models, check_counts, load_models, traced_symmetries
 from symlab.own.modules import foreign
@@ -88,7 +88,6 @@ def diagnose(
     check_counts(restarts=restarts)
     models = load_models(module, {"A": A, "B": B}, data, seed=seed, **options)
     traced = traced_symmetries(models)
-    traced = replace(traced, spec=known_axes(traced.spec, models.network))
     aligned = align_models(models, "activation", restarts, seed, traced)
     groups = [name for name, group in traced.spec.groups.items() if name in traced.spec.points and not group.within]
     if not groups:

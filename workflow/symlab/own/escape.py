@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as functional
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from symlab.batches import parts_of
-from symlab.connectivity.objective import IGNORED
+from symlab.connectivity.objective import counted, summed_loss
 from symlab.errors import UserError
 from symlab.own.models import Models, in_precision, load_models
 from symlab.own.modules import foreign
@@ -222,11 +221,7 @@ class _Problem:
 
     def _losses(self, outputs: Tensor, rows: slice) -> Tensor:
         """The share of some samples in the mean loss."""
-        y = self.y[rows]
-        if self.models.task == "classification":
-            counted = (self.y != IGNORED).sum()
-            return functional.cross_entropy(outputs, y, ignore_index=IGNORED, reduction="sum") / counted
-        return (outputs - y.reshape(outputs.shape)).square().sum() / self.y.numel()
+        return summed_loss(outputs, self.y[rows], self.models.task) / counted(self.y, self.models.task)
 
     def _gradient(self, W: Sequence[Tensor], of: Callable[[Tensor, slice], Tensor]) -> tuple[list[Tensor], float]:
         """Gradient and value of a sum over all samples, by what some rows' outputs add to it."""

@@ -22,7 +22,7 @@ from symlab.connectivity.merge import combined_network, scores
 from symlab.connectivity.norm_statistics import running_statistics
 from symlab.errors import UserError
 from symlab.own import report
-from symlab.own.align import CONTINUOUS, check_group, check_method, known_axes, remarks_on
+from symlab.own.align import CONTINUOUS, check_group, check_method, remarks_on
 from symlab.own.maps import in_one_basis
 from symlab.own.models import Models, check_counts, checked, load_models, shown, traced_symmetries
 from symlab.own.modules import foreign
@@ -163,8 +163,7 @@ def merge(
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}
     models = load_models(module, given, data, scored_on=test, seed=seed, **options)
     check_layers(averaging.layers, models.network.names)
-    traced = traced_symmetries(models) if traced is None else traced
-    traced = replace(traced, spec=known_axes(traced.spec, models.network))
+    traced = traced_symmetries(models, traced)
     trunk = None
     if averaging.until is not None:
         trunk = frozenset(models.network.twins[name] for name in traced.names_up_to(averaging.until))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from symlab.alignment.signs import signs_of
 from symlab.batches import prediction
 from symlab.connectivity.objective import losses
 from symlab.errors import UserError
-from symlab.own.align import known_axes
 from symlab.own.models import Models, check_counts, in_precision, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
@@ -173,10 +172,10 @@ def mirrors(
     training.check(len(models.y))
     check_counts(pairs=pairs, steps=steps)
     traced = traced_symmetries(models)
-    spec = known_axes(traced.spec, models.network)
+    spec = traced.spec
     across = _Across(models, training, steps, seed)
     like = models.network.by_all_names(models.states[0])
-    flips = signs_of(models.module, replace(traced, spec=spec), models.inputs()[:2], like, seed)
+    flips = signs_of(models.module, traced, models.inputs()[:2], like, seed)
     close = [
         (neurons(spec, group, a, b), {"group": group, "a": a, "b": b, "distance": distance})
         for group in spec.free

@@ -167,17 +167,18 @@ def check_counts(**counts: int | None) -> None:
             raise UserError(f"{name} is {count}; it must be at least 1.")
 
 
-def traced_symmetries(models: Models) -> Traced:
-    """The network traced.
+def traced_symmetries(models: Models, traced: Traced | None = None) -> Traced:
+    """The network traced, if it is not yet; its spec without constants that are no part of the networks' states.
 
     Raises:
         UserError: it cannot be traced, or has no symmetries.
     """
-    traced = trace_quietly(models.module, models.inputs()[: models.rows])
+    traced = traced or trace_quietly(models.module, models.inputs()[: models.rows])
     if not traced.spec.free:
         reasons = " ".join(traced.spec.unsupported)
         raise UserError(f"no neurons of {models.name} can be renumbered without changing its function. {reasons}")
-    return traced
+    axes = {name: axes for name, axes in traced.spec.axes.items() if name in models.network.all_names}
+    return replace(traced, spec=replace(traced.spec, axes=axes))
 
 
 def checked(
