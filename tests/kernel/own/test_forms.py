@@ -162,6 +162,26 @@ def test_a_network_that_asks_a_distribution_is_traced():
     assert torch.distributions.Distribution._validate_args
 
 
+class Translator(nn.Module):
+    """torch's own transformer, with a mask that it would look at."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.head = nn.Embedding(9, 8), nn.Linear(8, 9)
+        self.layers = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+
+    def forward(self, source, target):
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        return self.head(self.layers(self.tokens(source), self.tokens(target), tgt_mask=mask))
+
+
+def test_a_transformer_of_torch_with_a_causal_mask_is_traced():
+    looks = nn.modules.transformer._detect_is_causal_mask
+    spec = trace(Translator(), (torch.randint(9, (4, 5)), torch.randint(9, (4, 6)))).spec
+    assert sorted(group.size for group in spec.groups.values()) == [2, 2, 2, 4, 4, 4, 4, 4, 4, 8, 16, 16]
+    assert nn.modules.transformer._detect_is_causal_mask is looks
+
+
 def test_kernels_of_convolutions_whose_weights_are_normed_are_no_axes_of_matrices():
     normed = nn.utils.parametrizations.weight_norm
     network = nn.Sequential(normed(nn.Conv1d(4, 6, 3)), nn.ReLU(), nn.Conv1d(6, 2, 3))

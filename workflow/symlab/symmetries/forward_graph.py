@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import operator
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules import transformer
 
 from symlab.errors import UserError
 from symlab.symmetries.recurrent_cells import cells_apart
@@ -52,17 +54,10 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
 
     # Of a view export asks for the tensor that it is a view of.
     inputs = tuple(x.clone() for x in inputs)
-    was_training = {part: part.training for part in module.modules()}
-    fast_attention = torch.backends.mha.get_fastpath_enabled()
-    asks_values = torch.distributions.Distribution._validate_args
-    module.eval()
-    # The fused layer hides its linear maps.
-    torch.backends.mha.set_fastpath_enabled(False)
-    # Distributions check the values that they are asked about.
-    torch.distributions.Distribution.set_default_validate_args(False)
     try:
         shapes = tuple({0: ExportDim.AUTO} if x.dim() else None for x in inputs)
-        program = export(module, inputs, dynamic_shapes=_by_argument(module, shapes), strict=False)
+        with _evaluating(module):
+            program = export(module, inputs, dynamic_shapes=_by_argument(module, shapes), strict=False)
         _inline_modes(program.graph_module, program.graph_signature)
         if not _made_functional(program):
             program.graph_module.recompile()
@@ -77,11 +72,6 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
             f"the forward pass of {type(module).__name__} cannot be traced at inputs of shape {shape_list(inputs)}: "
             f"{_why(module, error)}."
         ) from error
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_attention)
-        torch.distributions.Distribution.set_default_validate_args(asks_values)
-        for part, training in was_training.items():
-            part.training = training
     sources: dict[str, str | Tensor] = {}
     n_inputs = 0
     state = module.state_dict()
@@ -94,6 +84,30 @@ def export_forward(module: nn.Module, inputs: tuple[Tensor, ...]) -> ForwardGrap
         elif spec.target in program.constants:
             sources[spec.arg.name] = program.constants[spec.target]
     return ForwardGraph(program.graph, sources)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Run a module in evaluation mode, without the fused layer, which hides its linear maps, and what asks for values.
+
+    Those are distributions, which check what they are asked about, and nn.Transformer, which looks whether a mask is
+    causal, to tell that to attention beside the mask.
+    """
+    was_training = {part: part.training for part in module.modules()}
+    fused, asks = torch.backends.mha.get_fastpath_enabled(), torch.distributions.Distribution._validate_args
+    looks = transformer._detect_is_causal_mask
+    module.eval()
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch.distributions.Distribution.set_default_validate_args(False)
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
+        torch.distributions.Distribution.set_default_validate_args(asks)
+        transformer._detect_is_causal_mask = looks
+        for part, training in was_training.items():
+            part.training = training
 
 
 def _why(module: nn.Module, error: Exception) -> str:
