@@ -128,6 +128,13 @@ def test_one_logit_a_label_is_scored_by_its_sigmoid(data):
         entropy = -(p * p.log() + (1 - p) * (1 - p).log())
         assert of.loc["constant", "loss"] == pytest.approx(float(entropy.mean()))
         assert of.loc["constant", "accuracy"] == pytest.approx(float(torch.maximum(p, 1 - p).mean()))
+    masks = torch.rand(N, 4, 4) < 0.3
+    torch.manual_seed(0)
+    B = nn.Sequential(nn.Conv2d(2, 5, 1), nn.ReLU(), nn.Conv2d(5, 1, 1))
+    for labels in (masks, masks[:, None]):
+        of = align(B, B, B.state_dict(), (torch.randn(N, 2, 4, 4), labels)).scores.set_index("network")
+        p = float(masks.float().mean())
+        assert of.loc["constant", "accuracy"] == pytest.approx(max(p, 1 - p))
     with pytest.raises(UserError, match=r"outputs tell 2 classes: labels are counted from 0 to 1"):
         align(build(1), build(1), build(1), data)
 

@@ -121,7 +121,7 @@ def scores(
             lost[name].append(values.double().cpu())
             if task == "classification":
                 correct[name].append(right(compared, y_batch).double().cpu())
-                apart = compared.shape == y_batch.shape
+                apart = compared.shape == y_batch.shape and y.dim() == 2
         units.append(of_batch)
         if callable(task):
             means.append((len(x_batch) / len(x), tree_map(_mean_row, given[next(iter(states))])))

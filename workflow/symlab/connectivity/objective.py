@@ -42,7 +42,7 @@ def by_class(output: Float[Tensor, "n ..."], y: Shaped[Tensor, "n ..."]) -> Floa
     if output.shape[:-1] == y.shape:
         return output
     if output.dim() == y.dim() + 1 and (*output.shape[:1], *output.shape[2:]) == y.shape:
-        return output.movedim(1, -1)
+        return by_class(output.movedim(1, -1), y)
     raise UserError(
         f"labels of shape {('n', *y.shape[1:])} need logits of shape {('n', *y.shape[1:], 'classes')}, or of the "
         f"labels' own where each is 0 or 1, not {('n', *output.shape[1:])}."

@@ -105,8 +105,8 @@ def as_in_memory(weights: Weights, module: nn.Module) -> Weights:
         UserError: transformers finds that the folder lacks some.
     """
     tensors = _tensors(module)
-    twins = _twins(tensors)
-    if _fits(_renamed(weights, tensors, twins), weights, tensors, twins):
+    twins = {} if any(map(is_lazy, tensors.values())) else _twins(tensors)
+    if not twins or _fits(_renamed(weights, tensors, twins), weights, tensors, twins):
         return weights
     for prefix in _prefixes(weights.tensors):
         within = {name: tensor for name, tensor in weights.tensors.items() if name.startswith(prefix)}
