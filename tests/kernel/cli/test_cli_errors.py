@@ -116,7 +116,7 @@ def test_factories(mlps, capsys, model, words, monkeypatch):
         ({"x": np.zeros((4, 7), dtype=np.float32)}, ["Sequential", "('n', 7)", "RuntimeError"]),
         ({"x": np.zeros((4, 6), dtype=np.int64)}, ["integers (tokens)"]),
         ({"x": X, "y": np.zeros(5, dtype=np.int64)}, ["(5,)", "x has 4 samples"]),
-        ({"x": X, "y": np.array([0, 1, 2, 3])}, ["label 3", "3 outputs", "0 to 2"]),
+        ({"x": X, "y": np.array([0, 1, 2, 3])}, ["label 3", "3 classes", "0 to 2"]),
         ({"x": X, "y": np.array([0, 1, 2, -1])}, ["label -1"]),
         ({"x": X, "y": np.zeros(4)}, ["('n',)", "as many outputs", "integers"]),
     ],
