@@ -165,7 +165,9 @@ def test_class_labels_for_logits_at_every_token(brought, capsys):
         state = brought.state("language_model", 0)
         brought.save(f"{name}.safetensors", state)
     saved(brought, x=np.zeros((4, 5), dtype=np.int64), y=np.zeros(4, dtype=np.int64))
-    assert "logits of shape ('n', 'classes'), not ('n', 5, 11)" in refused(brought, capsys, "language_model")
+    assert "logits of shape ('n', 'classes'), or of the labels' own where each is 0 or 1, not ('n', 5, 11)" in refused(
+        brought, capsys, "language_model"
+    )
 
 
 @pytest.mark.parametrize(
