@@ -167,8 +167,8 @@ FIGURES = (
         """\
 The thesis of the paper, study `{study}`: each point is a kind of network, at how identifiable its neurons are (a: how
 far the identity comes from random permutations to the optimal one by matching objective; b: the median cost of swapping
-two neurons, averaged over layers) and at how much train accuracy is lost halfway between two unaligned networks. The
-grey band joins W-asymmetric networks in the order of σ_F: they differ in σ_F alone and are no independent
+two neurons, averaged over layers) and at the largest drop of train accuracy on the line between two unaligned networks.
+The grey band joins W-asymmetric networks in the order of σ_F: they differ in σ_F alone and are no independent
 evidence. Swap costs are not defined for σ-MLPs.
 """,
         scatter,
