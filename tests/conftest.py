@@ -31,7 +31,7 @@ SMOKE = Path("workflow/presets/smoke.yaml")
 VARIANT = "digits/w_sigma_F1"
 # pytest's handler makes torch write its trace log, which takes a sixth of the time of tests that trace.
 logging.getLogger("torch.__trace").propagate = False
-# Nor does it look for garbage among what imports have made, which takes a tenth of all tests.
+# Nor does Python look for garbage among what imports make, which takes a second of each process.
 gc.disable()
 
 

@@ -161,10 +161,10 @@ def test_several_settings_have_their_place_and_share_no_points(job):
 
 
 def test_a_table_without_rows_keeps_its_columns(job):
-    empty = {"rows.csv": pd.DataFrame(columns=["k", "x"])}
+    empty = {"rows.csv": pd.DataFrame({"kind": ["a"], "x": [1.0]})[:0].assign(unknown=[])}
     made = [points.keep_point(job, {"k": 1}, {}, lambda *_, **__: empty) for _ in range(2)]
     assert [new for new, _ in made] == [True, False]
-    assert [*made[1][1]["rows.csv"]] == ["k", "x"] and len(made[1][1]["rows.csv"]) == 0
+    assert [*made[1][1]["rows.csv"]] == ["kind", "x", "unknown"] and len(made[1][1]["rows.csv"]) == 0
 
 
 def test_arrays_keep_their_order_and_shape(job):

@@ -182,10 +182,8 @@ def _packed(found: Found) -> tuple[Tensors, Columns]:
             continue
         of_table: list[tuple[str, list[str] | None]] = []
         for column, values in value.items():
-            texts = sorted(set(values)) if pd.api.types.is_string_dtype(values) and len(values) else None
+            texts = sorted(set(values)) if pd.api.types.is_string_dtype(values) else None
             of_table.append((str(column), texts))
-            if len(values) == 0 and values.dtype == object:
-                values = values.astype(float)  # Columns of a table without rows have no kind of their own.
             kept = values.to_numpy() if texts is None else np.array([texts.index(each) for each in values])
             arrays[f"{name}/{column}"] = np.ascontiguousarray(kept)
         columns.append((name, of_table))
