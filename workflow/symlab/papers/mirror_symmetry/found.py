@@ -10,13 +10,13 @@ HEADLINE = (
         {"half": at("mirror-3a-half", sigma=2.0)},
     ),
     Sentence(
-        "Over many tasks such weights die: with the paper's fixed bias {bias:~%} are dead at last, with its noise "
-        "{noise:~%}.",
+        "Over many tasks such weights lose their gradient: {bias:~%} with the paper's fixed bias, {noise:~%} with its "
+        "noise.",
         {"bias": at("mirror-4-bias"), "noise": at("mirror-4-noise")},
     ),
     Sentence(
-        "Without a remedy {dead:~%} more of all parameters are dead at the last task than in plain networks: their "
-        "gradient is at most 1e-6. It can grow back: of the dead {stay:~%} still are at the next task (Adam).",
+        "Without these remedies {dead:~%} of all weights more have lost it at the last task than in plain regressions. "
+        "It can come back: of those that lost it {stay:~%} are without it at the next task too (Adam).",
         {"dead": at("mirror-4-symmetry"), "stay": at("mirror-4-contained", variant="Hadamard", lr=0.01)},
     ),
 )

@@ -21,11 +21,11 @@ HEADLINE = (
         {"assigned": _trained("below-direct", _ASSIGNMENT)},
     ),
     Sentence(
-        "It is highest at a width of {peak:~} times 6; the paper: 2.",
+        "What is left is highest at a width of {peak:~} times 6; the paper: 2.",
         {"peak": _trained("peak-at-2M", _ASSIGNMENT)},
     ),
     Sentence(
-        "The paper explains in part by sparsity, at high learning rates, why such wide networks average better than "
+        "The paper explains in part by sparsity, at high learning rates, why wide trained networks average better than "
         "random ones that equal the given one. At a moderate rate their sparsity index less that of random ones is "
         "{excess:~} (M: neurons of the given one, d: its inputs).",
         {"excess": at("permutation-2-sparser", source="gd")},

@@ -10,7 +10,7 @@ HEADLINE = (
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "Their direction is off one that the theory predicts by {direction:~%} of its length.",
+        "The direction in which they leave is {direction:~%} of its length off one that the theory predicts.",
         {"direction": at("saddle-ladder-direction", L=6, std=1e-4)},
     ),
     Sentence(
