@@ -357,7 +357,7 @@ CLAIMS = (
         origin="pilot",
         reason="Sec. 2.6 says that both have the same minimum, not that training gets there. Either kind of network "
         "learns or guesses, so that means of accuracies say nothing to a point: they were compared first, for four "
-        "networks a kind, of which none and two learned. In the kept run these seeds are among the twelve.",
+        "networks a kind, of which none and two learned; the study norms_decay has other seeds.",
         measure=learned_less_often,
     ),
     _claim(
