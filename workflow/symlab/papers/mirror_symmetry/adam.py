@@ -3,8 +3,6 @@
 ``training.updates`` has one of each for all that it steps.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 
@@ -14,7 +12,7 @@ EPSILON = 1e-8
 class Adam:
     """Means of gradients and of their squares, of weights [..., runs, d]; ``beta1`` None keeps no mean of gradients."""
 
-    def __init__(self, weights: Float[np.ndarray, ...], beta1: np.ndarray | None, beta2: float) -> None:
+    def __init__(self, weights: Float[np.ndarray, "..."], beta1: np.ndarray | None, beta2: float) -> None:
         self.beta1, self.beta2 = None if beta1 is None else beta1[:, None], beta2
         self.mean, self.square = np.zeros_like(weights), np.zeros_like(weights)
         self.count = np.zeros(weights.shape[-2])

@@ -1,7 +1,5 @@
 """Settings of the paper's experiments, every key under ``mirror_symmetry`` of a study; free of torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, get_args

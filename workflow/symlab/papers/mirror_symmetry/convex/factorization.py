@@ -1,7 +1,5 @@
 """Rank of two linear layers with weight decay, against the convex problem that they solve (Fig. 8)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import torch

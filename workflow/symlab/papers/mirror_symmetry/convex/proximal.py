@@ -1,7 +1,5 @@
 """Proximal gradient methods for convex penalties: what a product of factors with weight decay is held against."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import islice
 

@@ -5,8 +5,6 @@ group in s w (the sum of the groups' norms), for matrices W U (the nuclear norm)
 O ((O^T w) o (O^T u)), as the scheme ``dcs`` composes it, where v does not decay (|O^T theta|_1).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import count

@@ -6,8 +6,6 @@ is added as the decay of factors, whose minimum is the same (Sec. 2.6), or taken
 or they are set to 0 after half of the steps, and the rest trained on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import product

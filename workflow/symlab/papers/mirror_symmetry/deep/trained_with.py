@@ -1,7 +1,5 @@
 """How networks were trained, as figures of this paper tell them apart: parametrisation, decay, and its budget."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.training.models import Models

@@ -6,8 +6,6 @@ drift alone (Eq. 5). Away from 0 the drift is that of h = 2 (u w - 1/d) on avera
 coefficient has no signal left that would keep it from falling (``simulate_products``).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

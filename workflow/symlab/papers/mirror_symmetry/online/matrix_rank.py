@@ -4,8 +4,6 @@ The rank is predicted without a fit: near W = U = 0 every hidden neuron's weight
 I + 2 lr [[0, y x^T], [x y^T, 0]], and the product has a direction for each positive Lyapunov exponent of these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

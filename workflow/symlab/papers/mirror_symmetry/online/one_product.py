@@ -1,7 +1,5 @@
 """One product u w beside its mirrors: SGD collapses between two critical rates, or at none (Theorem 5)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from jaxtyping import Float

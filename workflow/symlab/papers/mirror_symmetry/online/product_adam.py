@@ -1,7 +1,5 @@
 """The regression of products under Adam: how sparse its coefficients get, and at which error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from jaxtyping import Float

@@ -1,7 +1,5 @@
 """Online SGD of a regression with and without products for coefficients, all rates and seeds at once (Fig. 3 left)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Ranks of query and key weights of self-attention layers with weight decay, while they train (Figs. 9, 10)."""
 
-from __future__ import annotations
-
 import pandas as pd
 import torch
 from jaxtyping import Float

@@ -1,7 +1,5 @@
 """Descents that start on a mirror, and beside it: two losses in the plane, and optimizers on a rotation's (Fig. 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks that learn one labelling of images after the other, with and without rescaling symmetry (Fig. 4 beyond)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import torch

@@ -1,7 +1,5 @@
 """Optimizers that start on a mirror: which stay on it, and what rounding makes of it (Corollary 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Regressors that learn one task after the other, and how many of their parameters have died (Fig. 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

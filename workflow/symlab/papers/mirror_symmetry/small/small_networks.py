@@ -1,7 +1,5 @@
 """Tanh networks, whose mirrors are known in closed form: the decay from which 0 is stable, and a Hessian in blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import torch

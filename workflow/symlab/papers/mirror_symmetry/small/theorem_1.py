@@ -1,7 +1,5 @@
 """What Theorem 1 and Equations 2 and 6 say in numbers, on losses in closed form, and a symmetry without reflection."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 
