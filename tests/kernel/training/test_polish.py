@@ -179,6 +179,27 @@ def test_so_many_iterations_are_in_float32_and_what_is_told_of_the_end_is_in_flo
             assert found == pytest.approx(objective(block.snapshots[5], place)[0].item(), rel=1e-12)
 
 
+@pytest.mark.parametrize("gradient", [1e-3, 1e6])
+def test_where_float64_begins_does_not_depend_on_networks_beside(monkeypatch, gradient):
+    """Though both are solved in float32 before, after some iterations or none."""
+    begun, widen = [], LBFGS.widen
+    monkeypatch.setattr(LBFGS, "widen", lambda self: begun.append(int(self.count)) or widen(self))
+    block = trained((0, 2), Polish(iterations=400, gradient=gradient, single=0.5))
+    assert begun == [200] and (block.polished["iterations"] < 200).all()
+    assert block.snapshots[5]["0.weight"].dtype == torch.float64
+
+
+def test_a_problem_that_waits_is_as_if_it_had_iterated():
+    solved = LBFGS(lambda theta: (theta.square().sum(dim=1) + 1, 2 * theta), torch.ones(2, 3), memory=4, tolerance=0.1)
+    while not solved.solved.all():
+        solved.iterate()
+    waiting = LBFGS(solved.evaluate, torch.ones(2, 3), memory=4, tolerance=0.1)
+    while int(waiting.count) < 9:
+        waiting.iterate()
+    solved.idle(until=9)
+    assert torch.equal(solved._direction(), waiting._direction()) and not solved.useful.any()
+
+
 def test_pairs_are_kept_where_float64_begins_and_what_was_stuck_tries_again():
     curvature = torch.linspace(0.1, 10, 30)
 

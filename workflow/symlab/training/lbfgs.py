@@ -72,6 +72,15 @@ class LBFGS:
         self.count += 1
         self.iterations += busy
 
+    def idle(self, until: int) -> None:
+        """What iterations up to that count come to where all problems are solved: their pairs are lost one by one.
+
+        So a problem is as it would be among others that are not solved yet.
+        """
+        lost = torch.arange(int(self.count), until, device=self.theta.device) % self.memory
+        self.useful[:, lost] = False
+        self.count.fill_(max(until, int(self.count)))
+
     def live(self) -> dict[str, Tensor]:
         """All that iterations change, themselves and not copies."""
         tensors = ("theta", "value", "gradient", "pairs", "crossed", "squared", "along")

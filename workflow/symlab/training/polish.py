@@ -59,10 +59,12 @@ class Polisher:
         self.lbfgs.widen()
 
     def iterate(self) -> None:
-        """Take a step on each network; after the last one in float32 go on in float64."""
+        """Take a step on each network; after the last one in float32, taken or not, go on in float64."""
         self.lbfgs.iterate()
+        if self.single and self.lbfgs.solved.all():
+            self.lbfgs.idle(until=self.single)
         count = int(self.lbfgs.count)
-        if self.single and (count >= self.single or self.lbfgs.solved.all()):
+        if self.single and count >= self.single:
             self.widen()
         if count == self.polish.iterations - self.polish.iterations // 10 < self.polish.iterations:
             self.late = self.lbfgs.value.double()
@@ -87,7 +89,7 @@ class Polisher:
     @property
     def ended(self) -> bool:
         """Whether no iteration is left."""
-        return int(self.lbfgs.count) >= self.polish.iterations or bool(self.lbfgs.solved.all())
+        return int(self.lbfgs.count) >= self.polish.iterations or (not self.single and bool(self.lbfgs.solved.all()))
 
     def end(self) -> dict[str, Tensor]:
         """Put the solution into the stack; of each replica the objective, and over it the gradient's norm and its fall.
