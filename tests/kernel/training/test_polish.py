@@ -262,11 +262,13 @@ def test_a_killed_polish_goes_on_with_the_same_bits(tmp_path, single):
         assert torch.equal(rest.snapshots[5][name], tensor)
 
 
-def test_what_cannot_be_minimised_is_refused():
+def test_what_cannot_be_minimised_is_refused(monkeypatch):
     for changes in ({"batch_size": 4}, {"weight_decay": 0.1, "batch_size": None}):
         with pytest.raises(ValidationError, match="polish minimises one loss"):
             Recipe(**{"epochs": 1, "weight_decay": 0, "batch_size": None, "polish": {}} | changes)
     with pytest.raises(ValidationError, match="without polish"):
         Recipe(epochs=0)
-    with pytest.raises(UserError, match="scheme standard"):
-        trained((0, 1), Polish(), scheme=choose(SCHEMES, {"name": "hadamard"}))
+    monkeypatch.setattr(LBFGS, "iterate", lambda self: pytest.fail("It was refused too late."))
+    for single in (0, 0.5):
+        with pytest.raises(UserError, match="scheme standard"):
+            trained((0, 1), Polish(single=single), scheme=choose(SCHEMES, {"name": "hadamard"}))

@@ -29,6 +29,8 @@ class Polisher:
         if not hasattr(stack, "descend"):
             raise UserError(f"recipe.polish does not go with {type(stack).__name__}, which has steps of its own.")
         self.stack = cast("Any", stack)
+        if self.stack.composed or self.stack.pinned:
+            raise UserError("recipe.polish moves weights as they are: it goes with the scheme standard alone.")
         self.polish, self.batch = polish, batch
         self.single = int(polish.single * polish.iterations)
         """Iterations in float32."""
@@ -60,13 +62,14 @@ class Polisher:
 
     def iterate(self) -> None:
         """Take a step on each network; after the last one in float32, taken or not, go on in float64."""
+        begun = int(self.lbfgs.count)
         self.lbfgs.iterate()
         if self.single and self.lbfgs.solved.all():
             self.lbfgs.idle(until=self.single)
         count = int(self.lbfgs.count)
         if self.single and count >= self.single:
             self.widen()
-        if count == self.polish.iterations - self.polish.iterations // 10 < self.polish.iterations:
+        if begun < self.polish.iterations - self.polish.iterations // 10 <= count < self.polish.iterations:
             self.late = self.lbfgs.value.double()
 
     def _put(self, theta: Tensor) -> None:

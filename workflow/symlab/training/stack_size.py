@@ -95,10 +95,11 @@ def _widest(module: nn.Module, x: Float[Tensor, "n i"]) -> int:
     sizes: list[int] = []
     layers = [child for child in module.modules() if isinstance(child, nn.Linear | nn.Conv2d | nn.Embedding)]
     hooks = [layer.register_forward_hook(lambda *given: sizes.append(given[2].numel() // 2)) for layer in layers]
-    was_training, first = module.training, next(module.parameters())
+    modes, first = {child: child.training for child in module.modules()}, next(module.parameters())
     # Two, in evaluation: a norm over the batch would refuse one, and remember what it reads.
     module.eval()(x[:2].to(first) if x.is_floating_point() else x[:2])
-    module.train(was_training)
+    for child, training in modes.items():
+        child.training = training
     for hook in hooks:
         hook.remove()
     return max(sizes, default=0)

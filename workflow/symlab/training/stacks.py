@@ -13,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symlab.device import is_accelerator
-from symlab.errors import UserError
 from symlab.schemes.fixed_parts import State
 from symlab.schemes.parametrisation import Parametrisation, names_of, parametrise, start
 from symlab.training.objective import Replicas
@@ -22,8 +21,6 @@ from symlab.training.precision import forward_pass
 
 if TYPE_CHECKING:
     from symlab.training.samples import TrainingData
-
-ONLY_FREE = "recipe.polish moves weights as they are: it goes with the scheme standard alone."
 
 
 class OneByOne:
@@ -96,8 +93,6 @@ class OneByOne:
 
     def widen(self) -> None:
         """Go on in float64."""
-        if self.composed or self.pinned:
-            raise UserError(ONLY_FREE)
         self.data, self.precision = self.data.widened(), "float64"
         for child in self.module.modules():
             for name, parameter in child.named_parameters(recurse=False):
@@ -262,8 +257,6 @@ class Together:
 
     def widen(self) -> None:
         """Go on in float64."""
-        if self.composed or self.pinned:
-            raise UserError(ONLY_FREE)
         self.data, self.precision = self.data.widened(), "float64"
         self.module.double()
         self.buffers = {name: self._on(buffer) for name, buffer in self.buffers.items()}
