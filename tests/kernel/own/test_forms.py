@@ -72,6 +72,18 @@ def test_what_a_checkpoint_holds_beside_the_network_is_left_out(pair, data, tmp_
         )
 
 
+def test_of_several_parts_the_one_of_the_modules_shapes_is_taken_and_equals_are_refused(pair, data):
+    A, B = pair
+    plain, wide = B.state_dict(), nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3)).state_dict()
+    student, teacher = ({f"{part}.{name}": value for name, value in of.items()} for part, of in
+                        (("student", wide), ("teacher", plain)))  # fmt: skip
+    found = align(A, A, student | teacher, data)
+    assert torch.equal(found.permuted["teacher.0.weight"], A.state_dict()["0.weight"])
+    twice = {f"{part}.{name}": value for part in ("student", "teacher") for name, value in plain.items()}
+    with pytest.raises(UserError, match=r"2 networks that fit the module, under 'student\.', 'teacher\.'"):
+        align(A, A, twice, data)
+
+
 def test_tables_of_pandas_are_arrays(pair, data):
     (A, B), (x, y) = pair, data
     table = pd.DataFrame(x.numpy(), columns=list("abcdef"))
@@ -86,6 +98,9 @@ def test_a_path_may_begin_at_home(pair, data, tmp_path, monkeypatch):
     torch.save(B.state_dict(), tmp_path / "B.pt")
     np.savez(tmp_path / "data.npz", x=data[0].numpy())
     assert undone(align(A, A, Path("~/B.pt"), "~/data.npz"), A)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "B.pt").rename("~B.pt")
+    assert undone(align(A, A, "~B.pt", "~/data.npz"), A)
 
 
 @pytest.mark.parametrize("weights", [np.array([1, 2]), torch.tensor([1.0, 2.0])])

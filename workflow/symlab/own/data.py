@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,7 +96,7 @@ def read_data(
 def _batches(source: Any, name: str, option: str) -> tuple[Iterable[Any], bool]:
     """The batches that a source is, or gives, and whether they are one that holds all."""
     if isinstance(source, str | Path):
-        path = Path(source).expanduser()
+        path = Path(os.path.expanduser(source))  # Which leaves a name as it is that only begins like a home.
         if path.suffix == ".npz":
             return [read_npz(path)], True
         if path.suffix in (".safetensors", ".pt", ".pth"):

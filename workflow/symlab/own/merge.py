@@ -157,8 +157,12 @@ def merge(
     check_counts(restarts=restarts)
     if isinstance(states, Mapping | nn.Module | str | Path):
         raise UserError(f"the networks to merge are given as one {type(states).__name__}; give a list of them.")
-    states, weights = list(states), None if weights is None else [float(weight) for weight in weights]
-    averaging = Averaging(average, weights, layers or {}, scale, density, until, repair)
+    try:
+        shares = None if weights is None else [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise UserError(f"weights = {weights!r} are no numbers; give one for each network.") from None
+    states = list(states)
+    averaging = Averaging(average, shares, layers or {}, scale, density, until, repair)
     averaging.check(len(states), base is not None)
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}
     models = load_models(module, given, data, scored_on=test, seed=seed, **options)

@@ -108,13 +108,18 @@ def as_in_memory(weights: Weights, module: nn.Module) -> Weights:
     twins = {} if any(map(is_lazy, tensors.values())) else _twins(tensors)
     if not twins or _fits(_renamed(weights, tensors, twins), weights, tensors, twins):
         return weights
-    for prefix in _prefixes(weights.tensors):
+    fitting = [prefix for prefix in _prefixes(weights.tensors) if _fits_under(prefix, weights.tensors, tensors, twins)]
+    if len(fitting) > 1:
+        raise UserError(
+            f"{weights.path} holds {len(fitting)} networks that fit the module, under {some(fitting, 5)}: "
+            f"keep the tensors of one of them."
+        )
+    for prefix in fitting:
         within = {name: tensor for name, tensor in weights.tensors.items() if name.startswith(prefix)}
-        if not any(_misfits((name.removeprefix(prefix) for name in within), tensors, twins)):
-            beside = [name for name in weights.tensors if name not in within]
-            remark = f"Of {weights.path} what stands beside {prefix!r} was left out: {some(beside, 3)}."
-            shards = {file: [name for name in names if name in within] for file, names in weights.shards.items()}
-            return replace(weights, tensors=within, shards=shards, remarks=(*weights.remarks, remark))
+        beside = [name for name in weights.tensors if name not in within]
+        remark = f"Of {weights.path} what stands beside {prefix!r} was left out: {some(beside, 3)}."
+        shards = {file: [name for name in names if name in within] for file, names in weights.shards.items()}
+        return replace(weights, tensors=within, shards=shards, remarks=(*weights.remarks, remark))
     of_folder = is_of_transformers(module) and (weights.path / "config.json").is_file()
     return converted(weights, module) if of_folder else weights
 
@@ -255,6 +260,16 @@ def _prefixes(names: Iterable[str]) -> list[str]:
     """What stands before any of the dots of the names, with the dot, each once."""
     found = (name[: end + 1] for name in names for end, letter in enumerate(name) if letter == ".")
     return list(dict.fromkeys(found))
+
+
+def _fits_under(
+    prefix: str, given: Mapping[str, Tensor], tensors: Mapping[str, Tensor], twins: Mapping[str, str]
+) -> bool:
+    """Whether what stands under a prefix has the module's names, and their shapes."""
+    within = {name.removeprefix(prefix): tensor for name, tensor in given.items() if name.startswith(prefix)}
+    return not any(_misfits(within, tensors, twins)) and all(
+        tensor.shape == tensors[name].shape for name, tensor in within.items()
+    )
 
 
 def _misfits(

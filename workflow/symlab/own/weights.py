@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -84,7 +85,7 @@ def read_weights(path: str | Path) -> Weights:
     Raises:
         UserError: a file is missing, holds no weights or more than the loader takes, or is empty.
     """
-    path = Path(path).expanduser()
+    path = Path(os.path.expanduser(path))  # Which leaves a name as it is that only begins like a home.
     files, index = _files(path)
     shards: dict[Path, list[str]] = {}
     tensors: dict[str, Tensor] = {}
