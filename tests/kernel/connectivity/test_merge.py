@@ -250,3 +250,29 @@ def test_the_constant_of_a_metric_is_the_first_network_s_mean_output_over_all_sa
     )
     expected = float(state["weight"].double().mean()) ** 2
     assert found.set_index("network").loc["constant", "loss"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("x", [torch.arange(12 * 40).view(12, 40) % 9, torch.randn(12, 40, 5)])
+def test_the_constant_of_a_logit_a_token_is_one_with_and_without_an_axis_of_one_class(x):
+    """The entropy of the share of ones among all tokens; of labels that are no tokens', the mean of each one's."""
+    y = (torch.rand(12, 40, generator=torch.Generator().manual_seed(0)) < 0.3).long()
+
+    class Tagger(nn.Module):
+        def __init__(self, shape):
+            super().__init__()
+            self.shape, self.bias = shape, nn.Parameter(torch.zeros(40, 1))
+
+        def forward(self, x):
+            return self.bias.expand(len(x), 40, 1).reshape(len(x), *self.shape)
+
+    def loss(shape, x):
+        module = Tagger(shape)
+        found = scores(module, {"A": module.state_dict()}, x, y, "classification", {}, 5)
+        return found.set_index("network").loc["constant", "loss"]
+
+    def entropy(p):
+        return float(-(torch.xlogy(p, p) + torch.xlogy(1 - p, 1 - p)).mean())
+
+    for shape in ((40,), (40, 1)):
+        assert loss(shape, x) == pytest.approx(entropy(y.double().mean()))
+    assert loss((40,), torch.randn(12, 6)) == pytest.approx(entropy(y.double().mean(0)))

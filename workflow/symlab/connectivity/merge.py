@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from symlab.alignment.averaging import average
 from symlab.alignment.forward import batch_rows, outputs
-from symlab.batches import Inputs, prediction
+from symlab.batches import Inputs, parts_of, prediction
 from symlab.connectivity.combine import Averaging, combine
 from symlab.connectivity.least_squares import least_squares
 from symlab.connectivity.norm_statistics import running_statistics
@@ -95,11 +95,11 @@ def scores(
 
     Returns:
         One row a network, the last ones "ensemble" and "constant" (the classes' frequencies, of several labels with a
-        logit each those of each label; the mean target; or of a metric the first network's mean output): ``network``,
-        ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN without labels and where the loss is no number),
-        ``accuracy_error``; with parents ``loss_difference`` and ``accuracy_difference``, from their mean, and errors of
-        these. Errors are standard errors over samples, all labels of which count as one unit; those of differences are
-        of each sample's difference.
+        logit each those of each label, unless they go along tokens; the mean target; or of a metric the first network's
+        mean output): ``network``, ``loss``, ``loss_error``, ``accuracy`` (a fraction; NaN without labels and where the
+        loss is no number), ``accuracy_error``; with parents ``loss_difference`` and ``accuracy_difference``, from their
+        mean, and errors of these. Errors are standard errors over samples, all labels of which count as one unit; those
+        of differences are of each sample's difference.
     """
     lost: dict[str, list[Tensor]] = {name: [] for name in (*states, *ensembles)}
     correct: dict[str, list[Tensor]] = {name: [] for name in lost}
@@ -121,7 +121,7 @@ def scores(
             lost[name].append(values.double().cpu())
             if task == "classification":
                 correct[name].append(right(compared, y_batch).double().cpu())
-                apart = compared.shape == y_batch.shape and y.dim() == 2
+                apart = compared.shape == y_batch.shape and y.dim() == 2 and not _of_tokens(x_batch, y_batch)
         units.append(of_batch)
         if callable(task):
             means.append((len(x_batch) / len(x), tree_map(_mean_row, given[next(iter(states))])))
@@ -140,6 +140,12 @@ def scores(
         for what, each in of.items():
             row |= _mean(what, each, sizes)
     return pd.DataFrame(table)
+
+
+def _of_tokens(x: Tensor | Inputs, y: Shaped[Tensor, "n k"]) -> bool:
+    """Whether inputs are series [n, k, ...], or texts as numbers [n, k], that the k labels of a sample can go along."""
+    series = (part for part in parts_of(x) if part.dim() == 3 or (part.dim() == 2 and not part.is_floating_point()))
+    return any(part.shape[:2] == y.shape for part in series)
 
 
 def _combined(given: Sequence[Any], weights: Sequence[float]) -> Any:
