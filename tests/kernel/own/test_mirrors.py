@@ -241,6 +241,20 @@ def test_steps_that_do_not_tell_the_exponents_sign_are_said_to_be_uncertain(data
     assert "uncertain, for the exponent lies within 3 errors of 0" in str(found)
 
 
+def test_exponents_of_steps_too_few_for_an_error_are_said_to_be_uncertain(data):
+    """Of 8 steps 6 are late, one a block; of 7 there are five. -inf, a distance of 0 after a step, is certain."""
+    torch.manual_seed(0)
+    net = Net()
+    for steps, unknown in ((7, True), (8, False)):
+        found = mirrors(net, None, data, training=SGD(LR, batch=4), pairs=2, steps=steps, task="regression")
+        assert found.pairs["error"].isna().all() == unknown
+        told = [line for line in str(found).splitlines() if "closest pairs" in line]
+        said = ["of 2 it is uncertain, for so few steps tell no error of the exponent" in line for line in told]
+        assert said and all(each == unknown for each in said)
+    found.pairs[["exponent", "error"]] = -np.inf, np.nan
+    assert "few steps" not in str(found).splitlines()[1]
+
+
 class Tagger(nn.Module):
     """The class of each token of a text, by a recurrent network in both directions."""
 

@@ -130,7 +130,9 @@ def _unsure(rows: pd.DataFrame) -> str:
     """How many of some rows have no exponent, or none that tells its sign, if any."""
     unknown = int(rows["exponent"].isna().sum())
     near = int((rows["exponent"].abs() < ERRORS * rows["error"]).sum())
+    few = int((np.isfinite(rows["exponent"]) & rows["error"].isna()).sum())
     told = f"; of {unknown} nothing is known, for the loss has no second derivative on their mirrors" if unknown else ""
+    told += f"; of {few} it is uncertain, for so few steps tell no error of the exponent" if few else ""
     return told + (f"; of {near} it is uncertain, for the exponent lies within {ERRORS} errors of 0" if near else "")
 
 
