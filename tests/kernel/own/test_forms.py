@@ -154,10 +154,33 @@ def test_one_logit_a_label_is_scored_by_its_sigmoid(data):
         align(build(1), build(1), build(1), data)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((N,), 1), ((N, 4), -1), ((N, 4, 5), 1)])
+def test_one_hot_labels_are_refused_and_what_is_told_in_their_place_is_scored(shape, axis):
+    """Of samples, tokens and pixels; one sample with none of the classes, and they are labels each by itself."""
+    torch.manual_seed(0)
+    images = nn.Sequential(nn.Conv2d(6, 5, 1), nn.Tanh(), nn.Conv2d(5, 3, 1))
+    net = images if len(shape) == 3 else build()
+    classes = torch.randint(3, shape)
+    y = nn.functional.one_hot(classes, 3).movedim(-1, axis)
+    x = torch.randn(*shape, 6).movedim(-1, axis)
+    with pytest.raises(UserError, match=rf"is one-hot: give y\.argmax\({axis % y.dim()}\)"):
+        align(net, net, net, (x, y))
+    logits, targets = net(x).detach(), y.argmax(axis)
+    of = merge(net, [net, net], (x, targets)).scores.set_index("network")
+    loss = nn.functional.cross_entropy(logits.movedim(axis, 1), targets)
+    assert of["loss"].iloc[0] == pytest.approx(float(loss), rel=1e-5)
+    y[0] = 0
+    of = merge(net, [net, net], (x, y)).scores.set_index("network")
+    assert of["loss"].iloc[0] == pytest.approx(float(binary_cross_entropy_with_logits(logits, y.float())), rel=1e-5)
+
+
 def test_what_needs_a_logit_a_class_says_so(data):
     binary = (data[0], data[1] % 2)
     with pytest.raises(UserError, match="has fewer rows than classes"):
         collapse(build(1), binary)
+    several = torch.stack([torch.arange(N) % k == 0 for k in (2, 3, 5)], 1)
+    with pytest.raises(UserError, match=r"need outputs of shape \('n', 3, 'classes'\), not \('n', 3\)"):
+        collapse(build(3), (data[0], several))
     with pytest.raises(UserError, match="are not the logits"):
         escape(nn.Sequential(nn.Linear(6, 8, bias=False), nn.ReLU(), nn.Linear(8, 1, bias=False)), binary)
 

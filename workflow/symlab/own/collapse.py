@@ -166,6 +166,11 @@ class _Part:
         for x, y in zip(models.inputs().split(models.rows), labels.split(models.rows), strict=True):
             with watched(models.module, [*layers, readout]) as seen, foreign(f"computing {models.name}"):
                 output = prediction(outputs(models.module, models.states[0], x))
+            if output.shape[:-1] != y.shape:
+                raise UserError(
+                    f"labels of shape {('n', *y.shape[1:])} need outputs of shape {('n', *y.shape[1:], 'classes')}, "
+                    f"not {('n', *output.shape[1:])}: collapse is told of labels of one class each."
+                )
             kept = y.flatten() != IGNORED
             H = _features(seen, readout, output)[kept]
             flat = y.flatten()[kept]

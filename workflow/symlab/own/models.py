@@ -368,4 +368,21 @@ def _check_targets(y: Tensor, output: Any, task: Task, name: str) -> None:
                     f"y in {name} holds the label {int(y.max())}, but the network's outputs tell {classes} classes: "
                     f"labels are counted from 0 to {classes - 1} (or say --task regression)."
                 )
+            _check_classes(y, output, name)
         losses(output, y[:2], task)
+
+
+def _check_classes(y: Shaped[Tensor, "n ..."], output: Tensor, name: str) -> None:
+    """Check that labels with a logit each are no classes one-hot, whose logits are a softmax's and not sigmoids'.
+
+    Raises:
+        UserError: along an axis of theirs each sample has one 1.
+    """
+    if y.dim() == 1 or output.shape[1:] != y.shape[1:] or int(y.min()) < 0:
+        return
+    for axis in {1, y.dim() - 1}:
+        if y.shape[axis] > 1 and bool((y.sum(axis) == 1).all()):
+            raise UserError(
+                f"y in {name}, of shape {('n', *y.shape[1:])}, is one-hot: give y.argmax({axis}), or, where each logit "
+                "is a sigmoid's of its own, the loss as a metric."
+            )
