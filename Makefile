@@ -38,7 +38,7 @@ bench: .venv/.installed
 	$(BIN)/python benchmarks/run.py
 
 .venv/.installed: envs/requirements.lock pyproject.toml
-	@echo "Installing the pinned environment into .venv: a minute or two, about 2 GB with torch."
+	@echo "Installing the pinned environment into .venv: some minutes, 2 GB with torch for CPUs, 6 GB with CUDA."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement envs/requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
