@@ -150,6 +150,13 @@ def test_pairs_are_followed_from_the_last_snapshot_to_the_end(models, data):
     before, after = (float((of[5] - of[6]).norm()) for of in rows)
     assert of_pair.loc[(5, 6), "change"] == pytest.approx(np.log(after / before), rel=1e-5)
     assert not of_pair.loc[(5, 6), "merged"]
+    # Who was one before has no change, and none is known of a network that diverged on its way.
+    both.tensors["3/linears.1.weight"] = planted()["linears.1.weight"][None]
+    again = measure_homogeneity(both, data, Homogeneity(samples=300, curvatures=56), Job("s", "v"))["neuron_pairs.csv"]
+    assert again.set_index(["a", "b"])["change"].isna()[(0, 1)] and again["change"].notna().any()
+    both.tensors["7/linears.1.weight"] = np.nan * both.tensors["7/linears.1.weight"]
+    diverged = measure_homogeneity(both, data, Homogeneity(samples=300, curvatures=56), Job("s", "v"))
+    assert diverged["neuron_pairs.csv"]["change"].isna().all() and not diverged["neuron_pairs.csv"]["merged"].any()
 
 
 def test_distances_of_weights_are_those_of_all_that_a_neuron_has(models):

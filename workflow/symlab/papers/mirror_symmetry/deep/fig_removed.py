@@ -80,10 +80,13 @@ def area_under_curve(pairs: pd.DataFrame, column: str) -> float:
 
 
 def _tells_drawn(tables: Tables) -> list[Found]:
-    """Of the closest pairs those that draw nearer by the end against those that do not, by the exponent before."""
+    """Of the closest pairs those that draw nearer by the end against those that do not, by the exponent before.
+
+    Those that were one already cannot draw nearer.
+    """
     pairs = tables[PAIRS]
     drawn = pairs.assign(merged=(pairs["change"] < 0).where(pairs["change"].notna()), score=-pairs["exponent"])
-    return _areas(drawn[drawn["near"]])
+    return _areas(drawn[drawn["near"] & (drawn["distance"] > 0)])
 
 
 def _tells_merged(tables: Tables, column: str, sign: int) -> list[Found]:

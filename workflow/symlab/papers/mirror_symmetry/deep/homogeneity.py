@@ -137,11 +137,8 @@ def _curvatures(
     state, end = (move(models.state(each, position), job.device) for each in (epoch, last))
     before, after = (neuron_weights(module, each) for each in (state, end))
     distance, later = relative_distances(before), relative_distances(after)
-    change = (
-        (torch.cdist(after, after, **EXACT) / torch.cdist(before, before, **EXACT))
-        .log()
-        .nan_to_num(nan=-torch.inf, neginf=-torch.inf)
-    )
+    # NaN where a network has diverged since, or a pair was one already.
+    change = (torch.cdist(after, after, **EXACT) / torch.cdist(before, before, **EXACT)).log()
     x, y = (torch.from_numpy(part[: settings.samples]).to(job.device) for part in data.split("train"))
     *_, hidden, readout = linear_maps(module)
     module, x = module.double(), x.double()
