@@ -23,7 +23,7 @@ from symlab.papers.mirror_symmetry.small.plasticity import BIAS, HADAMARD, KEPT,
 
 NETWORK_TASKS, SPARSE = "mirror_network_tasks.csv", "mirror_sparse.csv"
 FACTOR, DEAD, TASKS = "mirror_factors.csv", "mirror_dead.csv", "mirror_plasticity.csv"
-ATTENTION, BALANCE = "mirror_attention.csv", "mirror_balance.csv"
+ATTENTION = "mirror_attention.csv"
 COURSE, SIGNS = "mirror_solvers.csv", "mirror_signs.csv"
 SHARES = {VANILLA: 0.0, SKIP: 0.6, HADAMARD: 0.5, KEPT: 0.5, BIAS: 0.0, "decay": 0.8, SYRE: 0.0, NOISE: 0.0, SGD: 0.6}
 """Of each variant what is dead at last."""
@@ -159,7 +159,6 @@ def tables():
         DEAD: dead(),
         TASKS: tasks(),
         ATTENTION: attention(),
-        BALANCE: attention().query("optimizer == @DESCENT").assign(first_order=lambda of: of["unbalance"]),
         NETWORK_TASKS: network_tasks(),
         COURSE: course(),
         SIGNS: signs(),
@@ -193,8 +192,6 @@ SPOILED = {
     "10-together": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 3)),
     "10-values": (ATTENTION, lambda t: t.assign(apart_key=0.3 + 0.1 / (1 + t["time"]))),
     "10-balance": (ATTENTION, lambda t: t.assign(unbalance=t["unbalance"] ** 0.5)),
-    "9-balance-steps": (BALANCE, lambda t: t.assign(first_order=t["first_order"] ** 0.5)),
-    "10-balance-steps": (BALANCE, lambda t: t.assign(first_order=t["first_order"] ** 0.5)),
     "10-layers": (ATTENTION, lambda t: t.assign(rank_key=t["rank_query"] + 4)),
     "sparse-proximal": (SPARSE, lambda t: t.assign(test=t["test"] - 3 * (t["method"] == FACTORS))),
     "sparse-pruned": (SPARSE, lambda t: t.assign(test=t["test"] - 20 * (t["method"] == FACTORS))),

@@ -17,7 +17,7 @@ from symlab.study.claim import Claim, Found, Tables, at_most, below
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
 
-TABLE, BALANCE = "mirror_attention.csv", "mirror_balance.csv"
+TABLE = "mirror_attention.csv"
 LINES = {ADAM: "-", DESCENT: ":"}
 SYMBOLS = {"query": "W_Q", "key": "W_K"}
 RESOLVED = 1e-3
@@ -94,41 +94,20 @@ def _closer(rows: pd.DataFrame) -> float:
     return float((ends / rows[rows["step"] == 0].set_index("decay")["apart_key"]).median(skipna=False))
 
 
-def _rates(rows: pd.DataFrame, column: str) -> list[float]:
-    """Rates at which |QQ^T - KK^T| falls over 2 wd, one for each decay that tells it.
+def _off_balancing(rows: pd.DataFrame) -> float:
+    """Distance from 1 of the median over decays of the rate at which |QQ^T - KK^T| falls over 2 wd.
 
     The prediction is exp(-2 wd t), t the rate times the steps, at the last moment at which it can be resolved.
     """
     ratios = []
     for decay, of in rows.groupby("decay"):
-        path = of.set_index("time")[column].sort_index()
+        path = of.set_index("time")["unbalance"].sort_index()
         resolved = path[np.exp(-2 * float(decay) * path.index) > RESOLVED]
         expected = 2 * float(decay) * resolved.index[-1]
         # What has hardly begun to decay tells no rate.
         if expected > 0.5:
             ratios.append(float(np.log(path.iloc[0] / resolved.iloc[-1])) / expected)
-    return ratios
-
-
-def _off_balancing(rows: pd.DataFrame) -> float:
-    """Distance from 1 of these rates' median."""
-    ratios = _rates(rows, "unbalance")
     return abs(float(np.median(ratios)) - 1) if ratios else np.nan
-
-
-def balancing_in_first_order(tables: Tables, layers: int) -> list[Found]:
-    """The largest distance from 1 of the rates without the second orders of the steps, a case a layer."""
-    rows = tables[BALANCE][tables[BALANCE]["layers"] == layers]
-    if rows.empty:
-        return [f"needs balance.layers of {layers}"]
-
-    def farthest(of: pd.DataFrame) -> float:
-        rates = _rates(of, "first_order")
-        return float(np.abs(np.array(rates) - 1).max()) if rates else np.nan
-
-    off = rows.groupby(["layer", "seed"]).apply(farthest, include_groups=False).rename("off").reset_index()
-    name = "layer {layer}" if layers > 1 else ""
-    return cases(off, "off", ["layer"], "layer", name, several="max").exact()
 
 
 def balancing(tables: Tables, layers: int) -> list[Found]:
@@ -214,21 +193,6 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             origin="derived",
             reason="The difference decays as exp(-4γt) under gradient flow; a tenth is left to finite steps.",
             measure=lambda tables: balancing(tables, layers),
-        ),
-        _claim(
-            id=f"mirror-{figure}-balance-steps",
-            statement="Without the second orders of finite steps they become balanced at that rate",
-            quantity="largest distance from 1 of the rate at which |QQᵀ - KKᵀ - S| decays over 4γ, S the sum of "
-            "rate² (GGᵀ of query less that of key)",
-            bound=at_most(0.01),
-            owner="derived",
-            origin="derived",
-            kind="theorem",
-            reason="The loss is one of QᵀK, so that the first order of a step conserves the difference but for decay: "
-            "what is off the rate of gradient flow is S. (1 - rate 2γ)² differs from exp(-4γ rate) by less than a "
-            "hundredth of the exponent, and single precision by less still.",
-            tables=(BALANCE,),
-            measure=lambda tables: balancing_in_first_order(tables, layers),
         ),
     )
 
