@@ -19,7 +19,7 @@ from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Found, Tables, between
+from symlab.study.claim import Found, Tables, at_most, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 
 VALUES = {**{name: name for name in METRICS}, "excess": "loss over\nfree features"}
@@ -92,7 +92,7 @@ CLAIMS = (
         statement="Where samples are as few as the rank of the inputs, metrics vary with depth by little of what "
         "they do on enough",
         quantity="range of the metric over the depths of a lineage, over that on enough samples, means over lineages",
-        bound=between(-0.25, 0.25),
+        bound=at_most(0.25),
         reason="The optimum is collapsed without any block; a quarter of what depth changes otherwise is left for "
         "noise. It was asked of slopes of the logarithm first, which at an optimum of 0 say nothing, then of the fall "
         "from the first depth to the last, which on enough samples there was not. The quantity was changed after "
