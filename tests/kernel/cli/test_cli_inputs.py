@@ -128,6 +128,14 @@ def test_shards_and_folders_give_what_the_whole_file_gives(mlps):
     assert all(torch.equal(tensor, whole[name]) for name, tensor in mlps.load("out/permuted.safetensors").items())
 
 
+def test_shards_are_written_without_what_stands_beside_the_network(mlps):
+    state = {f"model.{name}": tensor for name, tensor in mlps.state("mlp", 1).items()}
+    folder = sharded(mlps.folder / "B", state | {"loss.weight": torch.ones(3)})
+    align(mlps, "A.safetensors", folder)
+    written = [load_file(path) for path in sorted((mlps.folder / "out" / "permuted").glob("*.safetensors"))]
+    assert len(written) == 2 and {name for of_file in written for name in of_file} == state.keys()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -74,3 +74,23 @@ def test_neurons_around_complex_numbers_are_found_and_free(module, sizes):
     # Of the stream no sign alone is free in the operator; in attention pairs of planes turn.
     assert all(change.change < 1e-10 for change in actions_of(module, traced, x[:2], state, 0))
     assert bool(signs_of(module, traced, x[:2], state, 0)) == isinstance(module, Turned)
+
+
+class Mixed(nn.Module):
+    """Tokens and channels mixed by a transform along both, as in FNet, in either order of the axes."""
+
+    def __init__(self, turned):
+        super().__init__()
+        self.turned, self.first, self.up, self.head = turned, nn.Linear(5, 6), nn.Linear(6, 7), nn.Linear(7, 3)
+
+    def forward(self, x):
+        h = self.first(x)
+        mixed = torch.fft.fft2(h.mT).mT if self.turned else torch.fft.fft2(h)
+        return self.head(gelu(self.up(torch.view_as_real(mixed)[..., 0])))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_no_axis_along_which_images_are_transformed_is_free(turned):
+    """Waves are neither channels nor tokens; behind them a layer has neurons of its own."""
+    traced = trace(Mixed(turned).eval().requires_grad_(False), torch.randn(3, 4, 5))
+    assert traced.spec.unsupported == () and [group.size for group in traced.spec.groups.values()] == [7]

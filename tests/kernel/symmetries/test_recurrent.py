@@ -35,6 +35,20 @@ class LearnedStart(nn.Module):
         return self.last(self.recurrent(x.transpose(0, 1), self.start.expand(-1, len(x), -1).contiguous())[0][-1])
 
 
+class Begun(nn.Module):
+    """Two layers in two directions, of which each cell begins at a state of its own."""
+
+    def __init__(self, kind, n_states):
+        super().__init__()
+        self.recurrent, self.last = kind(3, H, num_layers=2, bidirectional=True, batch_first=True), nn.Linear(3 * H, 2)
+        self.starts = nn.Parameter(torch.randn(n_states, 4, 1, H, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x):
+        starts = tuple(self.starts.expand(-1, -1, len(x), -1).contiguous())
+        out, last = self.recurrent(x, starts if len(starts) > 1 else starts[0])
+        return self.last(torch.cat([out[:, 0], (last[1] if len(starts) > 1 else last)[2]], 1))
+
+
 class Cells(nn.Module):
     """Two steps, one cell a step, as in hand-written loops over time."""
 
@@ -98,3 +112,11 @@ def test_projected_states_are_told():
     module = Sequences(nn.LSTM, lambda out, h: out, 2, proj_size=2).requires_grad_(False)
     spec = trace(module, torch.zeros(2, 7, 3)).spec
     assert spec.groups == {} and "projected" in spec.unsupported[0]
+
+
+@pytest.mark.parametrize(("kind", "n_states"), [(nn.GRU, 1), (nn.LSTM, 2)])
+def test_cells_that_were_taken_apart_compute_what_the_layer_does(kind, n_states):
+    module = Begun(kind, n_states).eval().requires_grad_(False)
+    x = torch.randn(4, 7, 3, generator=torch.Generator().manual_seed(1))
+    forward = trace(module, x).evaluated(module.state_dict(), x)
+    torch.testing.assert_close(forward.values[forward.outputs[0]], module(x))
