@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -331,6 +332,9 @@ def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_de
     assert tell_elsewhere(sentence, here, {"mnist": there, "demo": there}) == elsewhere
     more = {"mnist": there, "theory": run(("a", 7.0)), "demo": there}
     assert tell_elsewhere(sentence, here, more) == "Other runs: failed at 2 to 7 (mnist, theory)."
+    # Where studies of a run do not agree they are named.
+    both = [*there, *(replace(each, study="t") for each in run(("a", 0.5)))]
+    assert tell_elsewhere(sentence, here, {"mnist": both}) == "Other runs: failed at 2 (study s of mnist)."
     paper = card([], headline=(sentence,))
     assert tell_headline(paper, here, {"mnist": there}) == f"0.5 and 31 (failed). {elsewhere}"
     assert tell_headline(paper, here, {"mnist": here}) == "0.5 and 31 (failed)."

@@ -377,6 +377,15 @@ def test_an_anchored_start_is_a_planted_permutation(spec, from_outputs):
         assert all(torch.equal(aligned[name], tensor) for name, tensor in A.items())
 
 
+def test_a_group_within_a_root_is_anchored_by_another_in_it():
+    """A grouped convolution's outputs are told by their weights alone, once its inputs are in order."""
+    A = random_state(GROUPED, 0)
+    A |= {name: torch.zeros_like(A[name]) for name in ("2.bias", "5.weight")}
+    B = permute(A, GROUPED, random_permutations(GROUPED, np.random.default_rng(1)))
+    aligned = permute(B, GROUPED, anchored(GROUPED, A, B, False))
+    assert all(torch.equal(aligned[name], tensor) for name, tensor in A.items())
+
+
 def test_anchored_starts_exceed_the_descent_from_the_identity_on_random_networks():
     groups = {name: Group(256) for name in "abc"}
     sizes = [784, 256, 256, 256, 10]

@@ -181,11 +181,17 @@ def test_so_many_iterations_are_in_float32_and_what_is_told_of_the_end_is_in_flo
 
 @pytest.mark.parametrize("gradient", [1e-3, 1e6])
 def test_where_float64_begins_does_not_depend_on_networks_beside(monkeypatch, gradient):
-    """Though both are solved in float32 before, after some iterations or none."""
-    begun, widen = [], LBFGS.widen
-    monkeypatch.setattr(LBFGS, "widen", lambda self: begun.append(int(self.count)) or widen(self))
+    """Though all are solved in float32 before, after some iterations or none, not the first of them alone."""
+    begun, solved, widen = [], [], LBFGS.widen
+
+    def watched(self):
+        begun.append(int(self.count))
+        solved.append(self.solved.tolist())
+        widen(self)
+
+    monkeypatch.setattr(LBFGS, "widen", watched)
     block = trained((0, 2), Polish(iterations=400, gradient=gradient, single=0.5))
-    assert begun == [200] and (block.polished["iterations"] < 200).all()
+    assert begun == [200] and solved == [[True, True]] and (block.polished["iterations"] < 200).all()
     assert block.snapshots[5]["0.weight"].dtype == torch.float64
 
 
@@ -213,6 +219,8 @@ def test_pairs_are_kept_where_float64_begins_and_what_was_stuck_tries_again():
     found.widen()
     assert torch.equal(found.pairs, pairs.double()) and not found.stuck.any()
     assert {t.dtype for t in found.live().values() if t.is_floating_point()} == {torch.float64}
+    along = (found.pairs @ found.gradient[:, :, None])[:, :, 0]
+    torch.testing.assert_close(found.along, along, rtol=1e-12, atol=1e-12)
     for row, direction in enumerate(found._direction()):
         torch.testing.assert_close(direction, two_loops(found, row), rtol=1e-4, atol=1e-6)
 

@@ -68,6 +68,8 @@ def test_networks_that_guess_are_not_counted_as_sparse(name, decay, dead, verdic
 def test_the_area_under_the_curve_counts_ties_half():
     table = pd.DataFrame({"merged": [True, True, False, False], "curvature": [1.0, 0.0, 0.0, -1.0]})
     assert area_under_curve(table, "curvature") == pytest.approx((2 + 1.5) / 4)
+    # Of which it is not known whether they merged, they leave the area unknown.
+    assert np.isnan(area_under_curve(table.assign(merged=[True, True, False, None]), "curvature"))
 
 
 def test_the_permutation_test_counts_relabellings():
