@@ -7,11 +7,15 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
+from symlab import align
 from symlab.alignment.actions import actions_of
 from symlab.alignment.permute import permute
 from symlab.alignment.signs import signs_of
 from symlab.symmetries.symmetry_spec import random_permutations
 from symlab.symmetries.trace import trace
+
+# Taken for real numbers, complex ones would lose their imaginary parts.
+pytestmark = pytest.mark.filterwarnings("error:Casting complex values to real")
 
 
 class Turned(nn.Module):
@@ -94,3 +98,15 @@ def test_no_axis_along_which_images_are_transformed_is_free(turned):
     """Waves are neither channels nor tokens; behind them a layer has neurons of its own."""
     traced = trace(Mixed(turned).eval().requires_grad_(False), torch.randn(3, 4, 5))
     assert traced.spec.unsupported == () and [group.size for group in traced.spec.groups.values()] == [7]
+
+
+@pytest.mark.parametrize("module", [Turned(), Waves(1)], ids=["turns", "waves"])
+def test_activations_around_complex_numbers_tell_a_planted_permutation(module):
+    torch.manual_seed(0)
+    module, x = module.eval(), torch.randn(40, 6, 5)
+    state = dict(module.state_dict())
+    spec = trace(module.requires_grad_(False), x[:2]).spec
+    B = permute(state, spec, random_permutations(spec, np.random.default_rng(1)))
+    found = align(module, state, B, x, method="activation")
+    for name, tensor in state.items():
+        torch.testing.assert_close(found.permuted[name], tensor)
