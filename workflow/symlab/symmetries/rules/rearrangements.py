@@ -165,30 +165,6 @@ def along_fixed(recorder: Recorder, arguments: dict[str, Any], shapes: list[Size
     return Value(tuple(dims), value.parameter)
 
 
-@rule("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft")
-def fourier(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    return along_fixed(recorder, {"n": None, **arguments}, shapes)
-
-
-@rule("fft_fft2", "fft_ifft2", "fft_rfft2", "fft_irfft2")
-def fourier_of_images(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    return along_fixed(recorder, {"dim": (-2, -1), **arguments}, shapes)
-
-
-@rule("view_as_complex")
-def as_complex(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    """Pairs of real numbers, along the last dimension, as one number each."""
-    value = input_of(arguments)
-    fix_dim(value.dims[-1])
-    return value.with_dims(value.dims[:-1])
-
-
-@rule("view_as_real")
-def as_real(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
-    value = input_of(arguments)
-    return value.with_dims((*value.dims, fixed_dim(2)))
-
-
 @rule("pixel_shuffle", "pixel_unshuffle")
 def pixel_shuffle(recorder: Recorder, arguments: dict[str, Any], shapes: list[Sizes]) -> Value:
     x, sizes = input_of(arguments), shapes[0]
