@@ -25,6 +25,10 @@ SINGLE = {"rtol": 1e-5, "atol": 1e-5}
 # orders.
 RAISED = {"rtol": 1e-2, "atol": 1e-6}
 RAISED_IN = {"digits/swap_costs.parquet"}
+# L-BFGS in single precision ends elsewhere than in double by 6e-4 of gradients, 2e-4 of gaps, 3e-5 of metrics, and its
+# line search may take a step more or less.
+MINIMISED_IN = {"collapse/collapse_runs.csv"}
+MINIMISED, WORK = {"rtol": 2e-3, "atol": 1e-5}, {"rtol": 0.05, "atol": 0}
 # A bias before a batch norm has a gradient of rounding alone, which Adam divides by its own size: after two epochs such
 # biases differ by 1e-2 on another processor, and running means, which follow late, shift what evaluation sees by 1e-3.
 BIASES_BEFORE_NORMS = {"rtol": 1e-3, "atol": 1e-3}
@@ -46,6 +50,8 @@ def tolerance(name, column):
     for part, of_one in ONE_SAMPLE.items():
         if column.endswith(part):
             return of_one
+    if str(name) in MINIMISED_IN:
+        return WORK if column == "work" else MINIMISED
     if str(name) in RAISED_IN:
         return RAISED
     if name.parts[0] == "norms":
