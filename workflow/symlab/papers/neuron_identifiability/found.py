@@ -28,7 +28,7 @@ HEADLINE = (
         {"standard": _at("4a-barrier", **STANDARD)},
     ),
     Sentence(
-        "With name tags, random weights that are fixed alike in both, it drops by {fixed:~}.",
+        "With name tags of scale 1, random weights that are fixed alike in both, it drops by {fixed:~}.",
         {"fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(

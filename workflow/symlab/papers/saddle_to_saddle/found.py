@@ -5,8 +5,8 @@ from symlab.study.card import Sentence, at
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
     Sentence(
-        "When networks of six layers leave tiny weights, each layer has one strong direction: the second is at most "
-        "**{rank:~%}** as strong.",
+        "When networks of six layers leave tiny weights, each layer has one strong direction: the second is on average "
+        "**{rank:~%}** as strong in the layer where it is strongest.",
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
