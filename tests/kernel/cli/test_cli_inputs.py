@@ -133,6 +133,8 @@ def test_shards_are_written_without_what_stands_beside_the_network(mlps):
     folder = sharded(mlps.folder / "B", state | {"loss.weight": torch.ones(3)})
     align(mlps, "A.safetensors", folder)
     written = [load_file(path) for path in sorted((mlps.folder / "out" / "permuted").glob("*.safetensors"))]
+    listed = json.loads((mlps.folder / "out" / "permuted" / "model.safetensors.index.json").read_text())
+    assert listed["weight_map"].keys() == state.keys()
     assert len(written) == 2 and {name for of_file in written for name in of_file} == state.keys()
 
 

@@ -1,5 +1,6 @@
 """``symlab align``: ``symlab.align`` from files to files, and the line between both networks."""
 
+import json
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -85,9 +86,12 @@ def _write_permuted(permuted: dict[str, Tensor], B: Weights, folder: Path) -> No
     else:
         (folder / "permuted").mkdir()
         shards = {folder / "permuted" / file.name: names for file, names in B.shards.items()}
-        for beside in (B.index, B.index.with_name(CONFIG)):
-            if beside.is_file():
-                shutil.copyfile(beside, folder / "permuted" / beside.name)
+        # Without what stands beside the network, which no shard holds.
+        listed = json.loads(B.index.read_text())
+        listed["weight_map"] = {name: file for name, file in listed["weight_map"].items() if name in permuted}
+        (folder / "permuted" / B.index.name).write_text(json.dumps(listed, indent=2))
+        if (config := B.index.with_name(CONFIG)).is_file():
+            shutil.copyfile(config, folder / "permuted" / CONFIG)
     for file, names in tqdm(shards.items(), desc="writing", unit="file", leave=False, disable=None):
         save_file(unshared({name: permuted[name] for name in names}), file, metadata=B.metadata or None)
 
