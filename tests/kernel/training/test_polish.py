@@ -195,15 +195,24 @@ def test_where_float64_begins_does_not_depend_on_networks_beside(monkeypatch, gr
     assert block.snapshots[5]["0.weight"].dtype == torch.float64
 
 
-def test_a_problem_that_waits_is_as_if_it_had_iterated():
-    solved = LBFGS(lambda theta: (theta.square().sum(dim=1) + 1, 2 * theta), torch.ones(2, 3), memory=4, tolerance=0.1)
+@pytest.mark.parametrize(("waits", "left"), [(0, 4), (1, 3), (3, 1), (9, 0)])
+def test_a_problem_that_waits_is_as_if_it_had_iterated(waits, left):
+    """Its four pairs take all places, and each iteration that it waits overwrites one."""
+    curvature = torch.linspace(0.1, 10, 30).double()
+
+    def evaluate(theta):
+        return (curvature * theta.cosh()).sum(dim=1), curvature * theta.sinh()
+
+    solved, waiting = (LBFGS(evaluate, torch.ones(2, 30).double(), memory=4, tolerance=1e-2) for _ in range(2))
     while not solved.solved.all():
         solved.iterate()
-    waiting = LBFGS(solved.evaluate, torch.ones(2, 3), memory=4, tolerance=0.1)
-    while int(waiting.count) < 9:
+    until = int(solved.count) + waits
+    while int(waiting.count) < until:
         waiting.iterate()
-    solved.idle(until=9)
-    assert torch.equal(solved._direction(), waiting._direction()) and not solved.useful.any()
+    solved.idle(until=until)
+    assert int(solved.count) == until and solved.useful.sum(dim=1).tolist() == [left, left]
+    assert torch.equal(solved.useful, waiting.useful)
+    torch.testing.assert_close(solved._direction(), waiting._direction(), rtol=1e-12, atol=0)
 
 
 def test_pairs_are_kept_where_float64_begins_and_what_was_stuck_tries_again():

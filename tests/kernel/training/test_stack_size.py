@@ -117,3 +117,11 @@ def test_a_trial_takes_all_kinds_of_steps_and_moves_nothing(monkeypatch, recipe,
     assert seen == [(1, 16)] * (stack_size.WARM_UP + 1) + [(1, 15)]
     for name, tensor in stack.state().items():
         assert torch.equal(tensor, W[name])
+
+
+def test_looking_at_sizes_changes_no_mode_and_remembers_nothing():
+    """A batch norm that is frozen stays so; the widest of the layers gives 7 numbers at each of 5 tokens."""
+    module = nn.Sequential(nn.Linear(3, 7), nn.BatchNorm1d(5), nn.Linear(7, 2))
+    module[1].eval()
+    assert stack_size._widest(module, torch.randn(4, 5, 3)) == 5 * 7
+    assert [child.training for child in module] == [True, False, True] and not module[1].running_mean.any()

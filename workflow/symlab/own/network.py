@@ -114,7 +114,8 @@ def as_in_memory(weights: Weights, module: nn.Module) -> Weights:
             f"{weights.path} holds {len(fitting)} networks that fit the module, under {some(fitting, 5)}: "
             f"keep the tensors of one of them."
         )
-    for prefix in fitting:
+    if fitting:
+        prefix = fitting[0]
         within = {name: tensor for name, tensor in weights.tensors.items() if name.startswith(prefix)}
         beside = [name for name in weights.tensors if name not in within]
         remark = f"Of {weights.path} what stands beside {prefix!r} was left out: {some(beside, 3)}."
