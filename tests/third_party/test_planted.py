@@ -88,7 +88,7 @@ def image_family(name, draws=20):
 SWIN = {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}
 NETWORKS = {
     "MLP": Planted("symlab", lambda: MLP(20, [64, 64, 64], 5), (512, 20)),
-    "ResNet20": Planted("symlab", lambda: ResNet20(3072, 10), (64, 3072)),
+    "ResNet20": Planted("symlab", lambda: ResNet20(3072, 10, 1, 1, 3), (64, 3072)),
     "ResNet-50": Planted("timm", families.timm_model("resnet50", 0).build, (64, 3, 64, 64), 2),
     "ConvNeXt": Planted("timm", timm_class("convnext", "ConvNeXt", depths=(1, 1, 2, 1), dims=(16, 24, 32, 48))),
     "DenseNet": Planted("timm", timm_class("densenet", "DenseNet", growth_rate=8, block_config=(2, 3, 2))),

@@ -58,7 +58,7 @@ def convnext():
 
 NETWORKS = {
     "symlab MLP": Compared(lambda: MLP(20, [16, 12], 5), lambda: torch.randn(2, 20)),
-    "symlab ResNet20": Compared(lambda: ResNet20(3072, 10), lambda: torch.randn(2, 3072)),
+    "symlab ResNet20": Compared(lambda: ResNet20(3072, 10, 1, 1, 3), lambda: torch.randn(2, 3072)),
     "timm ResNet-18": timm_model("resnet18"),
     "timm VGG-11": timm_model("vgg11"),
     "timm MobileNetV2": timm_model("mobilenetv2_035"),

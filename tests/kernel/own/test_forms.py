@@ -232,3 +232,70 @@ def test_kernels_of_convolutions_whose_weights_are_normed_are_no_axes_of_matrice
     network = nn.Sequential(normed(nn.Conv1d(4, 6, 3)), nn.ReLU(), nn.Conv1d(6, 2, 3))
     spec = trace(network, torch.randn(2, 4, 9)).spec
     assert coverage(network, spec).startswith("3 of 5 axes of matrices are renumbered; these stay, as those of inputs")
+
+
+class Answers(nn.Sequential):
+    """One output a sample: a function of its first entry, times a size, and a little of everything else."""
+
+    def __init__(self, size, of_answer):
+        super().__init__(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.size, self.of_answer = size, of_answer
+
+    def forward(self, x):
+        return self.of_answer(self.size * x[:, :1] + 1e-3 * super().forward(x))
+
+
+CHANCE = 0.3
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Inputs whose first entry is the answer, 1 or -1, wrong in ``CHANCE`` of the samples, and the truth, 1 or 0."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(400, 6, generator=generator), (torch.arange(400) % 2).float()
+    wrong = torch.rand(400, generator=generator) < CHANCE
+    x[:, 0] = torch.where(wrong, 1 - 2 * y, 2 * y - 1)
+    return x, y
+
+
+@pytest.mark.parametrize("column", [False, True])
+@pytest.mark.parametrize(
+    ("of_answer", "size", "task"),
+    [
+        # Calibrated logits, overconfident ones, and ones of a coin.
+        (lambda z: z, float(np.log((1 - CHANCE) / CHANCE)), "classification"),
+        (lambda z: z, 6.0, "classification"),
+        (lambda z: z, 0.0, "classification"),
+        # What least squares gives, and a sigmoid's chances, right and overconfident.
+        (lambda z: 0.5 + z / 2, 1 - 2 * CHANCE, "regression"),
+        (torch.sigmoid, float(np.log((1 - CHANCE) / CHANCE)), "regression"),
+        (torch.sigmoid, 6.0, "regression"),
+    ],
+    ids=["logits", "loud logits", "a coin's logits", "least squares", "chances", "loud chances"],
+)
+def test_zeros_and_ones_as_real_numbers_are_labels_of_logits_and_numbers_beside_numbers(
+    answers, of_answer, size, task, column
+):
+    x, y = answers
+    torch.manual_seed(0)
+    A, B = (Answers(size, of_answer) for _ in "AB")
+    found = align(A, A, B, (x, y[:, None] if column else y))
+    assert found.models.task == task
+    assert ("taken as labels" in str(found)) == (task == "classification")
+    assert ("by squared error (--task classification" in str(found)) == (task == "regression")
+    for asked in ("classification", "regression"):
+        said = align(A, A, B, (x, y), task=asked)
+        assert said.models.task == asked and "as real numbers" not in str(said)
+
+
+def test_integer_labels_of_chances_and_one_hot_real_numbers_are_told(answers, data):
+    x, y = answers
+    A = Answers(1.0, torch.sigmoid)
+    assert "give the module without its sigmoid" in str(align(A, A, A, (x, y.long())))
+    A = Answers(1.0, lambda z: z)
+    assert "sigmoid" not in str(align(A, A, A, (x, y.long())))
+    A, one_hot = build(), torch.eye(3)[data[1]]
+    found = align(A, A, A, (data[0], one_hot))
+    assert found.models.task == "regression" and "as classes: y.argmax(1)" in str(found)
+    # Of real numbers that are more than 0 and 1 nothing is to be said.
+    assert "as real numbers" not in str(align(A, A, A, (data[0], 2 * one_hot)))

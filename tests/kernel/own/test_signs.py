@@ -117,6 +117,22 @@ class Sines(nn.Sequential):
         return self[1](torch.sin(self[0](x)))
 
 
+class Recurrent(nn.Module):
+    """Texts read by a recurrent layer, or by one of its cells, step by step."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.over, self.head = kind(6, 5, **options), nn.Linear(5 * (1 + options.get("bidirectional", False)), 3)
+
+    def forward(self, x):
+        if isinstance(self.over, nn.RNNBase):
+            return self.head(self.over(x)[0][:, 2])
+        state = None
+        for step in x.unbind(1):
+            state = self.over(step, state)
+        return self.head(state[0])
+
+
 # What each network's free signs turn, by hand; weights alone.
 FREE = {
     "tanh": (lambda: mlp(nn.Tanh()), [{"0.weight", "2.weight"}, {"2.weight", "4.weight"}]),
@@ -154,6 +170,20 @@ FREE = {
     # Queries and keys, in one matrix, are turned round together: neither alone is a part of the state.
     "heads, packed": (lambda: Heads(packed=True), [{"qkv.weight"}, {"qkv.weight", "out.weight"}] * 2),
     "heads, written": (lambda: Heads(written=True), [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
+    # Of h = o tanh(c), c' = f c + i g, and of h' = (1 - z) n + z h: the candidate's row, and all that reads h.
+    "LSTM": (
+        lambda: Recurrent(nn.LSTM, batch_first=True, bidirectional=True),
+        [
+            {"over.weight_ih_l0", "over.weight_hh_l0", "head.weight"},
+            {"over.weight_ih_l0_reverse", "over.weight_hh_l0_reverse", "head.weight"},
+        ],
+    ),
+    "GRU": (
+        lambda: Recurrent(nn.GRU, batch_first=True),
+        [{"over.weight_ih_l0", "over.weight_hh_l0", "head.weight"}],
+    ),
+    "RNN of relus": (lambda: Recurrent(nn.RNN, batch_first=True, nonlinearity="relu"), []),
+    "LSTM's cell": (lambda: Recurrent(nn.LSTMCell), [{"over.weight_ih", "over.weight_hh", "head.weight"}]),
     "heads, masked": (lambda: Heads(True), [{"q.weight", "k.weight"}, {"v.weight", "out.weight"}] * 2),
 }
 
@@ -172,7 +202,9 @@ def drawn(name, seed=0):
     for entry, tensor in module.state_dict().items():
         if tensor.is_floating_point() and tensor.dim() < 2:
             tensor.add_(0.5 * torch.rand_like(tensor) if "var" in entry else 0.3 * torch.randn_like(tensor))
-    shape = {Images: (60, 1, 5, 5), Excited: (60, 1, 5, 5), Heads: (100, 5, 6)}.get(type(module), (400, 6))
+    shape = {Images: (60, 1, 5, 5), Excited: (60, 1, 5, 5), Heads: (100, 5, 6), Recurrent: (100, 5, 6)}.get(
+        type(module), (400, 6)
+    )
     return module, torch.randn(shape)
 
 
@@ -190,7 +222,7 @@ def test_free_signs_are_found_and_change_nothing_in_float64(name, filled_memory)
     traced, flips = free_signs(name)
     expected = FREE[name][1]
     if expected is not None:
-        weights = [{n for n in flip.turned if n.startswith("gain") or n.endswith("weight")} for flip in flips]
+        weights = [{n for n in flip.turned if n.startswith("gain") or "weight" in n} for flip in flips]
         assert len(flips) == len(expected)
         # Any basis of the same signs will do: each of mine is a product of those found.
         for each in expected:

@@ -19,7 +19,6 @@ from symlab.connectivity.barrier import barriers
 from symlab.errors import UserError
 from symlab.own.align import align as align_networks
 from symlab.own.aligned import MOST_POINTS, Aligned
-from symlab.own.report import of_alignment
 from symlab.own.weights import Weights, unshared
 from symlab.plotting.style import COLUMN, PAGE, Look, Style, apply_style, handles, legend, palette, panels, save
 
@@ -48,7 +47,7 @@ def align(options: Namespace) -> None:
     models = aligned.models
     path = None if models.scored is None else aligned.curve(options.lambdas, repair=options.repair)
     of_path = None if path is None else barriers(path, ["aligned"])
-    told = of_alignment(aligned, of_path, options.repair)
+    told = aligned.summary(of_path, options.repair)
 
     with written(options, RESULTS, told) as staged:
         _write(options, aligned, staged)

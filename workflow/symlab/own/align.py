@@ -1,7 +1,5 @@
 """Aligning one network to another, as a function: ``from symlab import align``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What aligning one network to another gives: the network, and what lies between both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 from tqdm import tqdm
@@ -164,8 +163,42 @@ class Aligned:
         """Write B's renumbered weights to a safetensors file."""
         save_file(unshared(self.permuted), path, metadata=self.models.files[1].metadata or None)
 
+    def summary(self, barriers: pd.DataFrame | None = None, repair: bool = False) -> str:
+        """What was matched, what it is worth, and what to do next, as plain text for a terminal.
+
+        Args:
+            barriers: as ``barrier`` gives them, if they were measured.
+            repair: whether activations were rescaled along the lines.
+        """
+        models, samples = self.models, report.scored_samples(self.models)
+        A, B = (each.path.name for each in models.files)
+        groups = report.groups_counted(self.spec)
+        parts = [
+            f"{B} aligned to {A} ({models.name}): {groups} of neurons, matched by {self.method}s.",
+            report.coverage(models.module, self.spec),
+            *report.not_understood(self.spec.unsupported),
+            report.matching_table(self.matching, self.spec, self.method, self.reference is not None),
+            *self.remarks,
+        ]
+        if models.x is not None:
+            parts.append("The permuted network computes what B does (checked on the data).")
+        parts += [] if barriers is None else [report.barriers_table(barriers, samples, repair)]
+        parts += report.judged(self.scores, report.ALIGNED, 2, samples)
+        parts += [] if self.learned is None else [str(self.learned)]
+        reference = models.files[0].tensors if self.reference is None else self.reference
+        if any(not torch.equal(reference[name], tensor) for name, tensor in models.files[0].tensors.items()):
+            parts.append(
+                "A changes too, in its weights and not in its function: its reference is what to average B with."
+            )
+        option = "" if self.reference is None else ", with the same group"
+        parts.append(
+            f"To average them: symlab merge A B, symlab.merge(module, [A, B], data){option}, or .interpolate(0.5) of "
+            "this."
+        )
+        return "\n\n".join(parts)
+
     def __str__(self) -> str:
-        return report.of_alignment(self)
+        return self.summary()
 
     def __repr__(self) -> str:
         return f"Aligned({self.models.name}, {len(self.permutations)} groups, method={self.method!r})"

@@ -1,7 +1,5 @@
 """How far a classifier is from neural collapse, layer by layer, as a function: ``from symlab import collapse``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

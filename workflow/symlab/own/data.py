@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from symlab.connectivity.objective import IGNORED
 from symlab.data.npz import read_npz
 from symlab.errors import UserError
 from symlab.own.modules import foreign, imported, is_of_transformers, names_of_inputs, needed_inputs
-from symlab.own.weights import weights_of
+from symlab.own.weights import at_home, weights_of
 from symlab.seeds import numpy_rng
 
 # What targets are called in dictionaries; everything else in them is an input.
@@ -96,7 +95,7 @@ def read_data(
 def _batches(source: Any, name: str, option: str) -> tuple[Iterable[Any], bool]:
     """The batches that a source is, or gives, and whether they are one that holds all."""
     if isinstance(source, str | Path):
-        path = Path(os.path.expanduser(source))  # Which leaves a name as it is that only begins like a home.
+        path = at_home(source)
         if path.suffix == ".npz":
             return [read_npz(path)], True
         if path.suffix in (".safetensors", ".pt", ".pth"):

@@ -1,7 +1,5 @@
 """Which neurons have the same place in two trainings, as a function: ``from symlab import diagnose``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How and when a network leaves the saddle at the origin, as a function: ``from symlab import escape``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

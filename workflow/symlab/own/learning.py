@@ -1,7 +1,5 @@
 """Alignment learned from labels, with the control that says what it is worth: the same with an untrained network."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

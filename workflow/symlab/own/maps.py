@@ -1,7 +1,5 @@
 """Rotations, scales and other linear maps beside renumbering: what ``group="orthogonal"`` and ``"full"`` do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

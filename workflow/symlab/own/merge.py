@@ -1,7 +1,5 @@
 """Merging networks into one, as a function: ``from symlab import merge``."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -109,7 +107,39 @@ class Merged:
             save_file(unshared(state), Path(path) / f"{n}.safetensors", metadata=metadata)
 
     def __str__(self) -> str:
-        return report.of_merge(self)
+        models, universe = self.models, self.universe
+        parts = [
+            f"{report.networks_counted(len(self.names))} merged ({models.name}): {report.groups_counted(self.spec)} of "
+            f"neurons, matched by {self.method}s in {universe.sweeps} sweeps.",
+            *self._average(),
+        ]
+        if not universe.settled:
+            parts += ["Neurons still moved in the last sweep: another --seed, or --method, may give a better match."]
+        parts += [
+            report.coverage(models.module, self.spec),
+            *report.not_understood(self.spec.unsupported),
+            *self.remarks,
+        ]
+        if models.x is not None:
+            parts.append("The permuted networks compute what theirs do (checked on the data).")
+        parts += report.judged(self.scores, report.MERGED, len(self.names), report.scored_samples(models))
+        return "\n\n".join(parts)
+
+    def _average(self) -> list[str]:
+        """A sentence on how the networks were averaged, if it was not by the mean of their weights."""
+        how = self.averaging
+        kinds = {
+            "mean": "the mean",
+            "slerp": "the point on the arc between both, tensor by tensor",
+            "ties": f"TIES, the mean of the largest {how.density:.0%} of the entries where signs agree",
+            "least-squares": "layers fitted by least squares to the mean of what the networks' compute",
+        }
+        told = kinds[how.rule]
+        told += f" of what each has learned since {self.models.files[0].path}, times {how.scale:g}" * self.based
+        told += f"; weights of their own have {', '.join(how.layers)}" if how.layers else ""
+        told += f"; only up to {how.until}, beyond which each keeps its own" if how.until is not None else ""
+        told += "; channels rescaled to the statistics of the networks' (REPAIR)" * how.repair
+        return [] if told == "the mean" else [f"Averaged by {told}. So is the plain average."]
 
     def __repr__(self) -> str:
         return f"Merged({self.models.name}, {len(self.names)} networks, method={self.method!r})"

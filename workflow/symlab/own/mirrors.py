@@ -1,7 +1,5 @@
 """Which neurons will merge or vanish at given settings of SGD, as a function: ``from symlab import mirrors``."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -241,7 +239,7 @@ class _Across:
         self.own = {name: value for name, value in self.state.items() if name in trained}
         self.models, self.training, self.steps, self.seed = models, training, steps, seed
 
-    def table(self, rows: Sequence[tuple[Mirror, dict[str, Any]]], drawn_to: str, shown: tqdm[Any]) -> pd.DataFrame:
+    def table(self, rows: Sequence[tuple[Mirror, dict[str, Any]]], drawn_to: str, shown: Any) -> pd.DataFrame:
         """What is known of mirrors, a row each, and the exponents across them."""
         found = []
         for mirror, known in rows:

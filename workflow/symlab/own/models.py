@@ -1,7 +1,5 @@
 """Networks and data, in whatever form, checked to fit together: how every command and function starts."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,12 +14,13 @@ from tqdm import tqdm
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.alignment.permute import check_alignment, differences
 from symlab.batches import Inputs, leaves, parts_of, prediction
-from symlab.connectivity.objective import IGNORED, Metric, Task, by_class, check_task, losses
+from symlab.connectivity.objective import Metric, Task, check_task
 from symlab.device import resolve_device
 from symlab.errors import UserError
 from symlab.own.data import Data, read_data
 from symlab.own.modules import bare, foreign, imported, load_module, quiet, with_plain_call
 from symlab.own.network import Network, State, as_in_memory, device_of, prepare
+from symlab.own.targets import as_compared, check_targets, task_of
 from symlab.own.weights import Weights, weights_of
 from symlab.symmetries.trace import Traced, trace
 
@@ -135,24 +134,26 @@ def load_models(
     states = tuple(network.state(each.tensors) for each in files)
     if isinstance(metric, str):
         metric = imported(metric, "--metric", "a function in it of outputs and targets")
-    targets = next((each.y for each in (held, given) if each is not None and each.y is not None), None)
-    of_type = "regression" if targets is not None and targets.is_floating_point() else "classification"
-    chosen = metric or task or of_type
-    check_task(chosen)
+    chosen: Task | None = metric or task
+    if chosen is not None:
+        check_task(chosen)
     if given is None:
+        chosen = chosen or "classification"
         return Models(network, tuple(files), states, None, None, chosen, batch_size or 1, network.remarks)
-    ready, output = _checked_data(given, network, states, chosen, where, _called(data, "data"))
+    ready, output, chosen = _checked_data(given, network, states, chosen, where, _called(data, "data"))
     remarks = [*network.remarks, *ready.remarks]
     rows, scored = batch_size or _rows(ready.x, output), None
     if held is not None:
         name = _called(scored_on, "test")
-        held, output = _checked_data(_as_named(held, given.names, name), network, states[:1], chosen, where, name)
+        held = _as_named(held, given.names, name)
+        held, output, chosen = _checked_data(held, network, states[:1], chosen, where, name)
         if held.y is None:
             raise UserError(f"{name} holds no targets y, but averages are scored on it.")
         scored = (held.x, held.y)
         remarks += [each for each in held.remarks if each not in remarks]
         # Their texts or images may be larger.
         rows = batch_size or min(rows, _rows(held.x, output))
+    chosen = chosen or "classification"
     return Models(network, tuple(files), states, ready.x, ready.y, chosen, rows, tuple(remarks), scored)
 
 
@@ -255,19 +256,25 @@ def _as_named(test: Data, names: tuple[str, ...] | None, name: str) -> Data:
 
 
 def _checked_data(
-    given: Data, network: Network, states: tuple[State, ...], task: Task, device: str, name: str
-) -> tuple[Data, Any]:
-    """Data on the device, and the network's output on a few samples, with which their targets can be compared.
+    given: Data, network: Network, states: tuple[State, ...], task: Task | None, device: str, name: str
+) -> tuple[Data, Any, Task | None]:
+    """Data on the device, the network's output on a few samples, and what compares it with targets, if there are any.
 
     Raises:
         UserError: the network does not take the inputs, or the targets do not fit its outputs.
     """
     x = in_precision(given.x.to(device), network.dtype)
-    y = None if given.y is None else _targets(given.y, task, name, network.dtype).to(device)
     output = _checked_output(network, states, x, name)
-    if y is not None:
-        _check_targets(y, output if callable(task) else prediction(output), task, name)
-    return replace(given, x=x, y=y), output
+    if given.y is None:
+        return replace(given, x=x), output, task
+    remarks = given.remarks
+    if task is None:
+        few = x[:CHECKED_SAMPLES]
+        task, told = task_of(given.y[: len(few)], lambda: prediction(outputs(network.module, states[0], few)), name)
+        remarks = (*remarks, told) if told else remarks
+    y = as_compared(given.y, task, name, network.dtype).to(device)
+    check_targets(y, output if callable(task) else prediction(output), task, name)
+    return replace(given, x=x, y=y, remarks=remarks), output, task
 
 
 def _checked_output(network: Network, states: tuple[State, ...], whole: Tensor | Inputs, source: str) -> Any:
@@ -324,65 +331,3 @@ def _described(x: Tensor | Inputs) -> str:
         return f"x of shape {('n', *part.shape[1:])}, {kind},"
 
     return " and ".join(map(one, x.parts if isinstance(x, Inputs) else (x,)))
-
-
-def _targets(y: Tensor, task: Task, name: str, dtype: torch.dtype) -> Tensor:
-    """Targets of the type that the task compares.
-
-    Raises:
-        UserError: they are no labels, or not finite.
-    """
-    if y.is_floating_point() and not y.isfinite().all():
-        raise UserError(f"y in {name} has entries that are NaN or infinite.")
-    if callable(task):
-        return y.to(dtype) if y.is_floating_point() else y
-    if task == "regression":
-        return y.to(dtype)
-    if y.is_floating_point():
-        raise UserError(
-            f"y in {name} holds real numbers, not class labels; say --task regression, or store the labels as integers."
-        )
-    y = y.long()
-    counted = y[y != IGNORED]
-    if not len(counted):
-        raise UserError(f"y in {name} holds no label but {IGNORED}, which is ignored: there would be no loss.")
-    if int(counted.min()) < 0:
-        raise UserError(
-            f"y in {name} holds the label {int(counted.min())}; labels are counted from 0 ({IGNORED}: ignored)."
-        )
-    return y
-
-
-def _check_targets(y: Tensor, output: Any, task: Task, name: str) -> None:
-    """Check that targets can be compared with the network's outputs, before anything long is computed.
-
-    Raises:
-        UserError: they cannot.
-    """
-    what = f"comparing the outputs with y in {name}, of shape {('n', *y.shape[1:])},"
-    with foreign(f"calling the metric for {what}" if callable(task) else what):
-        if task == "classification":
-            classes = by_class(output, y[:2]).shape[-1]
-            if int(y.max()) >= classes:
-                raise UserError(
-                    f"y in {name} holds the label {int(y.max())}, but the network's outputs tell {classes} classes: "
-                    f"labels are counted from 0 to {classes - 1} (or say --task regression)."
-                )
-            _check_classes(y, output, name)
-        losses(output, y[:2], task)
-
-
-def _check_classes(y: Shaped[Tensor, "n ..."], output: Tensor, name: str) -> None:
-    """Check that labels with a logit each are no classes one-hot, whose logits are a softmax's and not sigmoids'.
-
-    Raises:
-        UserError: along an axis of theirs each sample has one 1.
-    """
-    if y.dim() == 1 or output.shape[1:] != y.shape[1:] or int(y.min()) < 0:
-        return
-    for axis in {1, y.dim() - 1}:
-        if y.shape[axis] > 1 and bool((y.sum(axis) == 1).all()):
-            raise UserError(
-                f"y in {name}, of shape {('n', *y.shape[1:])}, is one-hot: give y.argmax({axis}), or, where each logit "
-                "is a sigmoid's of its own, the loss as a metric."
-            )

@@ -1,7 +1,5 @@
 """A user's module: found by name, taken out of its wrappers, and called with its inputs one after another."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import io

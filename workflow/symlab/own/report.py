@@ -1,25 +1,17 @@
 """What an alignment or a merge says when it is printed: what was matched, what it is worth, what to do next."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
-import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from symlab.connectivity.merge import CONSTANT
+from symlab.own.models import Models
+from symlab.symmetries.actions import Action
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import SymmetrySpec, groups_of, shape
-
-if TYPE_CHECKING:
-    from symlab.own.aligned import Aligned
-    from symlab.own.merge import Merged
-    from symlab.own.models import Models
-    from symlab.symmetries.actions import Action
 
 GROUPS_SHOWN = 16
 UNSUPPORTED_SHOWN = 8
@@ -37,54 +29,6 @@ KINDS_TOLD = {
 }
 
 
-def of_alignment(aligned: Aligned, barriers: pd.DataFrame | None = None, repair: bool = False) -> str:
-    """An alignment as plain text for a terminal.
-
-    Args:
-        barriers: by ``aligned``, as ``symlab.connectivity.barrier.barriers`` gives them, if they were measured.
-        repair: whether activations were rescaled along the lines.
-    """
-    models = aligned.models
-    A, B = (each.path.name for each in models.files)
-    parts = [
-        f"{B} aligned to {A} ({models.name}): {_groups(aligned.spec)} of neurons, matched by {aligned.method}s.",
-        coverage(models.module, aligned.spec),
-        *_unsupported(aligned.spec.unsupported),
-        _matching(aligned.matching, aligned.spec, aligned.method, aligned.reference is not None),
-        *aligned.remarks,
-    ]
-    if models.x is not None:
-        parts.append("The permuted network computes what B does (checked on the data).")
-    parts += [_barriers(barriers, _samples(models), repair)] if barriers is not None else []
-    parts += _judged(aligned.scores, ALIGNED, 2, _samples(models))
-    parts += [] if aligned.learned is None else [str(aligned.learned)]
-    reference = models.files[0].tensors if aligned.reference is None else aligned.reference
-    if any(not torch.equal(reference[name], tensor) for name, tensor in models.files[0].tensors.items()):
-        parts.append("A changes too, in its weights and not in its function: its reference is what to average B with.")
-    option = "" if aligned.reference is None else ", with the same group"
-    parts.append(
-        f"To average them: symlab merge A B, symlab.merge(module, [A, B], data){option}, or .interpolate(0.5) of this."
-    )
-    return "\n\n".join(parts)
-
-
-def of_merge(merged: Merged) -> str:
-    """A merge as plain text for a terminal."""
-    models, universe = merged.models, merged.universe
-    parts = [
-        f"{_networks(len(merged.names))} merged ({models.name}): {_groups(merged.spec)} of neurons, matched by "
-        f"{merged.method}s in {universe.sweeps} sweeps.",
-        *_average(merged),
-    ]
-    if not universe.settled:
-        parts += ["Neurons still moved in the last sweep: another --seed, or --method, may give a better match."]
-    parts += [coverage(models.module, merged.spec), *_unsupported(merged.spec.unsupported), *merged.remarks]
-    if models.x is not None:
-        parts.append("The permuted networks compute what theirs do (checked on the data).")
-    parts += _judged(merged.scores, MERGED, len(merged.names), _samples(models))
-    return "\n\n".join(parts)
-
-
 def of_action(action: Action) -> str:
     """A line on maps of a group's neurons that change nothing."""
     inverse = [name for name, where in action.powers.items() if min(where.values()) < 0]
@@ -94,30 +38,13 @@ def of_action(action: Action) -> str:
     return f"{KINDS_TOLD[action.kind]} free{acted}{folded} (a random one changes {action.change:.0e} of the outputs)"
 
 
-def _average(merged: Merged) -> list[str]:
-    """A sentence on how the networks were averaged, if it was not by the mean of their weights."""
-    how = merged.averaging
-    kinds = {
-        "mean": "the mean",
-        "slerp": "the point on the arc between both, tensor by tensor",
-        "ties": f"TIES, the mean of the largest {how.density:.0%} of the entries where signs agree",
-        "least-squares": "layers fitted by least squares to the mean of what the networks' compute",
-    }
-    told = kinds[how.rule]
-    told += f" of what each has learned since {merged.models.files[0].path}, times {how.scale:g}" * merged.based
-    told += f"; weights of their own have {', '.join(how.layers)}" if how.layers else ""
-    told += f"; only up to {how.until}, beyond which each keeps its own" if how.until is not None else ""
-    told += "; channels rescaled to the statistics of the networks' (REPAIR)" * how.repair
-    return [] if told == "the mean" else [f"Averaged by {told}. So is the plain average."]
-
-
-def _samples(models: Models) -> str:
+def scored_samples(models: Models) -> str:
     """How many samples averages are scored on, and that they are not those of the match."""
     n = 0 if models.scored is None else len(models.scored[0])
     return f"{n:,} {'samples' if models.test is None else 'test samples'}"
 
 
-def _judged(scores: pd.DataFrame | None, average: str, n_networks: int, samples: str) -> list[str]:
+def judged(scores: pd.DataFrame | None, average: str, n_networks: int, samples: str) -> list[str]:
     """The table of scores and a sentence on the average; that there is none without targets."""
     if scores is None:
         return ["No scores and no curve: the data hold no targets y."]
@@ -203,16 +130,19 @@ def _with_error(value: float, error: float) -> str:
     return _number(value, 4) + ("" if pd.isna(error) else f" ± {_number(error, 4)}")
 
 
-def _networks(n: int) -> str:
+def networks_counted(n: int) -> str:
+    """ "1 network", "2 networks"."""
     return "1 network" if n == 1 else f"{n} networks"
 
 
-def _groups(spec: SymmetrySpec) -> str:
+def groups_counted(spec: SymmetrySpec) -> str:
+    """How many groups may be renumbered, in words."""
     n = len(spec.free)
     return "1 group" if n == 1 else f"{n} groups"
 
 
-def _unsupported(sentences: Sequence[str]) -> list[str]:
+def not_understood(sentences: Sequence[str]) -> list[str]:
+    """What the tracer says of operations that it does not know, the first of it."""
     if not sentences:
         return []
     lines = ["Not understood; the axes that these operations meet stay in place:"]
@@ -222,7 +152,8 @@ def _unsupported(sentences: Sequence[str]) -> list[str]:
     return ["\n".join(lines)]
 
 
-def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str, mapped: bool) -> str:
+def matching_table(matching: pd.DataFrame, spec: SymmetrySpec, method: str, mapped: bool) -> str:
+    """``Aligned.matching`` for a terminal; ``mapped`` if some groups were mapped instead."""
     objective = matching.set_index(["group", "permutation"])["objective"]
     shown = spec.free[:GROUPS_SHOWN]
     rows = [["group", "neurons", "matched", "identity", "random"]]
@@ -243,7 +174,8 @@ def _matching(matching: pd.DataFrame, spec: SymmetrySpec, method: str, mapped: b
     return "\n".join(lines)
 
 
-def _barriers(barriers: pd.DataFrame, samples: str, repair: bool) -> str:
+def barriers_table(barriers: pd.DataFrame, samples: str, repair: bool) -> str:
+    """Both barriers on the line between two networks."""
     by = barriers.set_index("aligned")
     rows = [["", "B as it is", "B aligned"]]
     rows += [["loss barrier", *(_number(by.loc[aligned, "barrier_max"], 4) for aligned in (False, True))]]

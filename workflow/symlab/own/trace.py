@@ -1,7 +1,5 @@
 """Tracing a network of the user's, as a function: ``from symlab import trace``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Weights as people have them: files, folders, shards, checkpoints, modules, state dicts. Mistakes become sentences."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile
@@ -85,7 +83,7 @@ def read_weights(path: str | Path) -> Weights:
     Raises:
         UserError: a file is missing, holds no weights or more than the loader takes, or is empty.
     """
-    path = Path(os.path.expanduser(path))  # Which leaves a name as it is that only begins like a home.
+    path = at_home(path)
     files, index = _files(path)
     shards: dict[Path, list[str]] = {}
     tensors: dict[str, Tensor] = {}
@@ -104,6 +102,12 @@ def read_weights(path: str | Path) -> Weights:
     # What was read of pickles is written as one safetensors file.
     index = index if index is not None and index.name.endswith(INDEX[0]) else None
     return Weights(path, tensors, metadata, files, tuple(remarks), shards if index else {}, index)
+
+
+def at_home(path: str | Path) -> Path:
+    """A path that may begin at a home (``~``)."""
+    # Path.expanduser refuses a name that only begins like one.
+    return Path(os.path.expanduser(path))
 
 
 def converted(weights: Weights, network: nn.Module) -> Weights:

@@ -11,7 +11,7 @@ import math
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from symlab.symmetries.evaluated import Evaluated, Occurrence, between, occurren
 from symlab.symmetries.forward_graph import operation
 from symlab.symmetries.symmetry_spec import Axes, Group, Point, SymmetrySpec, blocks, length, neurons_last, shape
 
-# Operations that read a group in more places at once are not asked: its signs count as unknown.
-MOST_OCCURRENCES = 7
+# Operations that read a group in more places at once are asked for two of them at a time (a cell of an LSTM reads its
+# hidden units in twenty); in still more they are not asked: the group's signs count as unknown.
+MOST_OCCURRENCES, MOST_IN_PAIRS = 7, 32
 # Of an operation's largest result; they are evaluated in float64.
 TOLERANCE = 1e-10
 # Neurons that are asked for each operation.
@@ -108,17 +109,20 @@ def _of_group(passes: Sequence[Evaluated], group: str) -> list[Flip]:
         # What is hidden is asked when something known is made of it.
         if node in hidden or not (inputs or own):
             continue
-        if len(inputs) > MOST_OCCURRENCES or not isinstance(forward.values[node], Tensor):
+        if len(inputs) > MOST_IN_PAIRS or not isinstance(forward.values[node], Tensor):
             return []
         columns = [unknowns[forward.names.get(each, each), occurrence] for each, occurrence in (*inputs, *own)]
-        for each in passes:
-            relation = _asked(each, node, inputs, own, group, hidden)
-            for functional in nullspace(relation, len(columns)):
-                # A tensor that is read twice has one unknown for both.
-                row = 0
-                for n, column in enumerate(columns):
-                    row ^= ((functional >> n) & 1) << column
-                constraints.add(row)
+        if len(inputs) > MOST_OCCURRENCES:
+            rows = _asked_in_pairs(forward, node, inputs, own, group, hidden)
+        else:
+            asked = (_asked(each, node, inputs, own, group, hidden) for each in passes)
+            rows = {row for relation in asked for row in nullspace(relation, len(columns))}
+        for functional in rows:
+            # A tensor that is read twice has one unknown for both.
+            row = 0
+            for n, column in enumerate(columns):
+                row ^= ((functional >> n) & 1) << column
+            constraints.add(row)
     return _as_flips(forward, group, unknowns, nullspace(constraints, len(unknowns)))
 
 
@@ -201,29 +205,70 @@ def _asked(
 ) -> set[int]:
     """All ways to turn a neuron round in an operation's inputs, and in its result with them, that agree; as bits."""
     spec, result = forward.spec, forward.values[node]
-    hidden_inputs = between(node, hidden)
+    axes = forward.axes.get(node)
     allowed: set[int] | None = None
     for signs in _loudest(forward, (*inputs, *own), shape(group, spec.groups)):
         agreeing = set()
         for bits in product((0, 1), repeat=len(inputs)):
-            changed: ChainMap[fx.Node, Any] = ChainMap({}, forward.values)  # type: ignore[arg-type]
-            for each in dict.fromkeys(holder for holder, _ in inputs):
-                where = [o for (holder, o), bit in zip(inputs, bits, strict=True) if bit and holder is each]
-                if where:
-                    axes = forward.axes[each]
-                    assert axes is not None
-                    changed[each] = flipped(forward.values[each], axes, where, spec.groups, signs)
-            for each in hidden_inputs:
-                changed[each] = forward.evaluate(each, changed)
-            found = forward.evaluate(node, changed)
+            turned = [(place, signs) for place, bit in zip(inputs, bits, strict=True) if bit]
+            found = _changed(forward, node, turned, hidden)
             for of_result in product((0, 1), repeat=len(own)):
                 where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
-                axes = forward.axes.get(node)
                 expected = flipped(result, axes, where, spec.groups, signs) if where and axes else result
                 if _alike(found, expected):
                     agreeing.add(sum(bit << n for n, bit in enumerate((*bits, *of_result))))
         allowed = agreeing if allowed is None else allowed & agreeing
     return allowed or {0}
+
+
+def _asked_in_pairs(
+    forward: Evaluated,
+    node: fx.Node,
+    inputs: Sequence[tuple[fx.Node, Occurrence]],
+    own: Sequence[tuple[fx.Node, Occurrence]],
+    group: str,
+    hidden: Collection[fx.Node],
+) -> set[int]:
+    """Sets of an operation's many inputs of which every way to turn a neuron round must turn an even number; as bits.
+
+    With the neuron at 0 in all inputs but one or two, that part of the result which is odd in each of these must turn
+    round as they do. What needs three at once is not seen, and left to the proof.
+    """
+    groups, result, axes = forward.spec.groups, unmasked(forward.values[node]), forward.axes.get(node)
+    signs = _loudest(forward, (*inputs, *own), shape(group, groups))[0]
+    absent = [(place, (1 + signs) / 2) for place in inputs]
+    # Of each entry of the result in which of its own places the neuron stands.
+    held = torch.zeros(result.shape, dtype=torch.int64, device=result.device)
+    for n, (_, where) in enumerate(own):
+        assert axes is not None
+        held |= (flipped(torch.ones_like(result), axes, [where], groups, signs) < 0).long() << (len(inputs) + n)
+    rows = set()
+    for seen in (each for most in range(3) for each in combinations(range(len(inputs)), most)):
+        odd = torch.zeros_like(result)
+        for bits in product((0, 1), repeat=len(seen)):
+            turned = [absent[n] for n in range(len(inputs)) if n not in seen]
+            turned += [(inputs[n], signs) for n, bit in zip(seen, bits, strict=True) if bit]
+            odd += (-1) ** sum(bits) * unmasked(_changed(forward, node, turned, hidden))
+        loud = odd.abs() > TOLERANCE * result.abs().max()
+        rows |= {sum(1 << n for n in seen) | int(code) for code in held[loud].unique()}
+    return rows
+
+
+def _changed(
+    forward: Evaluated,
+    node: fx.Node,
+    factors: Iterable[tuple[tuple[fx.Node, Occurrence], Tensor]],
+    hidden: Collection[fx.Node],
+) -> Any:
+    """What an operation gives with a group's neurons multiplied by factors at places of its inputs."""
+    changed: ChainMap[fx.Node, Any] = ChainMap({}, forward.values)  # type: ignore[arg-type]
+    for (holder, where), of_neurons in factors:
+        axes = forward.axes[holder]
+        assert axes is not None
+        changed[holder] = flipped(changed[holder], axes, [where], forward.spec.groups, of_neurons)
+    for each in between(node, hidden):
+        changed[each] = forward.evaluate(each, changed)
+    return forward.evaluate(node, changed)
 
 
 def _loudest(
