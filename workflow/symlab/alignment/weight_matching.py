@@ -1,26 +1,23 @@
 """Weight matching: the renumbering of B's neurons under which its weights agree best with A's, without any data.
 
 Coordinate descent as in Git Re-Basin (Ainsworth et al. 2023, Algorithm 1), on any network that has a symmetry spec.
-Where it ends depends on where it starts. An anchored start is built first: its groups are matched one after another,
-each by those weights alone whose other neurons stand in the final order already, by what a match gains or from the
-network's outputs.
+Where it ends depends on where it starts; see ``anchored``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from symlab.alignment.anchored import anchored_starts
 from symlab.alignment.matching import Permutations, compose, joint, match_all
-from symlab.alignment.similarities import Similarities, Step, agreement, along, inner, occurrences_in, other_groups
+from symlab.alignment.similarities import Similarities, Step, agreement, along, inner, occurrences_in
 from symlab.errors import UserError
 from symlab.products import fast_products
 from symlab.symmetries.symmetry_spec import (
@@ -83,8 +80,8 @@ def weight_matching(
     Args:
         state_A, state_B: states of one architecture; the running statistics of batch norms do not count.
         rng: order of the steps and starts.
-        restarts: starts, of which the best is returned: the identity, an anchored start by gain, one from the outputs,
-            then random permutations (also in place of an anchored start that an earlier one equals).
+        restarts: starts, of which the best is returned: the identity, the anchored ones (by gain, by share, from the
+            outputs; those that differ, the most similar first), then random permutations.
         roots: groups within no others, to be matched with all within them while the rest stays in place; default all.
         correlations: S of some groups, for B as it is, which come before the weights: these only decide between
             neurons that S does not tell apart. The histories hold ``CORRELATION`` times what a match gains in S.
@@ -167,87 +164,18 @@ def _starts(
     scale: float,
     rng: np.random.Generator,
 ) -> Iterator[Permutations]:
-    """Starts of the descent: identity, anchored by gain, from the outputs; random for one that is known, and then."""
+    """Starts of the descent: the identity, the anchored ones that differ, the most similar first, then random ones."""
     known = [identity(spec)]
     yield known[0]
-    for from_outputs in (False, True):
-        start = _anchored(spec, A, B, steps, scale, from_outputs)
-        if any(all(np.array_equal(start[group], other[group]) for group in start) for other in known):
-            start = random_permutations(spec, rng)
-        known.append(start)
-        yield start
+    anchored = []
+    for start in anchored_starts(spec, A, B, steps, scale):
+        if not any(all(np.array_equal(start[group], other[group]) for group in start) for other in known):
+            known.append(start)
+            moved = {name: permuted(tensor, spec.axes[name], start, spec.groups) for name, tensor in B.items()}
+            anchored.append((agreement(A, moved), start))
+    yield from (start for _, start in sorted(anchored, key=lambda each: -each[0]))
     while True:
         yield random_permutations(spec, rng)
-
-
-def _anchored(
-    spec: SymmetrySpec,
-    A: Mapping[str, Tensor],
-    B: Mapping[str, Tensor],
-    steps: Sequence[Step],
-    scale: float,
-    from_outputs: bool,
-) -> Permutations:
-    """Permutations found root by root, each by its anchored weights alone.
-
-    Anchored are weights whose other neurons are in order: axes without a group, groups that no step moves, and matched
-    ones. Next is, of the roots that have any, the one that gains most by its match, or, from the outputs, the network's
-    last. A root is tried again only when one that it shares tensors with has been matched.
-    """
-    similarities = Similarities(spec, A, B, steps, scale)
-    current, moved = identity(spec), dict(B)
-    settled = spec.groups.keys() - {group for step in steps for group in step.groups}
-    left: dict[str, list[set[str]]] = {}
-    for step in steps:
-        left.setdefault(step.root, []).extend(_beside(step, spec, A))
-    tried: dict[str, tuple[float, Permutations]] = {}
-    while left:
-        begun = [root for root, beside in left.items() if any(others <= settled for others in beside)] or [*left]
-        candidates = begun[-1:] if from_outputs else begun
-        for each in candidates:
-            if each not in tried:
-                tried[each] = _match_root(spec, similarities, each, moved, settled)
-        root = max(candidates, key=lambda each: tried[each][0])
-        update = tried.pop(root)[1]
-        for name in {name for step in steps if step.root == root for name in step.tensors}:
-            moved[name] = permuted(moved[name], spec.axes[name], update, spec.groups)
-        current |= update
-        settled |= update.keys()
-        del left[root]
-        tried = {each: found for each, found in tried.items() if update.keys().isdisjoint(set().union(*left[each]))}
-    return current
-
-
-def _match_root(
-    spec: SymmetrySpec, similarities: Similarities, root: str, moved: Mapping[str, Tensor], settled: AbstractSet[str]
-) -> tuple[float, Permutations]:
-    """What the match of a root and all within it, by anchored weights, is worth as <A, permuted B>; and the match."""
-    own = [(index, step) for index, step in enumerate(similarities.steps) if step.root == root]
-    worth, found = 0.0, dict[str, Any]()
-    for index, step in own:
-        S = similarities.anchored(index, moved, settled)
-        update = match_all(S, step.groups)
-        worth += sum(along(S[group], joint(group, update, spec.groups)) for group in S)
-        found = compose(found, update, step.groups) if found else update
-        if len(own) > 1:
-            matched = {group: update[group] for group in step.active}
-            of_root = {name: permuted(moved[name], spec.axes[name], matched, spec.groups) for name in step.tensors}
-            moved, settled = {**moved, **of_root}, settled | step.active
-    return worth, found
-
-
-def _beside(step: Step, spec: SymmetrySpec, A: Mapping[str, Tensor]) -> list[set[str]]:
-    """For each block in which a step's group acts beside other axes, the other groups.
-
-    Biases and weights of norms have no other neurons and do not count: they say little of who is who.
-    """
-    return [
-        other_groups(block, dims)
-        for name in step.tensors
-        for block in blocks(A[name], spec.axes[name], spec.groups)
-        for dims in occurrences_in(block, step.active, spec.groups)
-        if block.tensor.dim() > len(dims)
-    ]
 
 
 def _descend(
