@@ -294,8 +294,8 @@ def _add_matching(command: argparse.ArgumentParser) -> None:
         type=int,
         default=3,
         metavar="N",
-        help="starts of --method weight, the best is kept: as the networks are, anchored by gain, at the "
-        "outputs, then random (default: %(default)s); activations need one",
+        help="starts of --method weight, the best is kept: as the networks are, up to three that are anchored, then "
+        "random ones (default: %(default)s); activations need one",
     )
 
 
