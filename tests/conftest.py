@@ -24,6 +24,8 @@ from safetensors import safe_open
 
 from symlab.artifacts import read_header, read_table
 
+from .warm import STARTER
+
 ROOT = Path(__file__).parents[1]
 TINY = Path("workflow/presets/tiny.yaml")
 SMOKE = Path("workflow/presets/smoke.yaml")
@@ -46,6 +48,8 @@ class Project:
 
     folder: Path
     config: Path = TINY
+    # Whether Snakemake starts from a process that has imported what it imports (warm.py).
+    warm: bool = False
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", str(self.config)]
@@ -60,14 +64,10 @@ class Project:
         return kept | {"PYTHONPATH": path.rstrip(os.pathsep)} | variables
 
     def snakemake(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.environment(**variables),
-            text=True,
-            capture_output=True,
-            timeout=1800,
-        )
+        command, environment = self.command(*arguments), self.environment(**variables)
+        if self.warm:
+            return STARTER.run(command[3:], self.folder, environment)
+        return subprocess.run(command, cwd=self.folder, env=environment, text=True, capture_output=True, timeout=1800)
 
     def run(self, *arguments: str, **variables: str) -> str:
         """What a Snakemake that has to succeed says."""
@@ -147,7 +147,7 @@ class Project:
                 pd.testing.assert_frame_equal(*tables, check_exact=True, obj=str(name))
 
 
-def copy_project(folder: Path, config: Path = TINY) -> Project:
+def copy_project(folder: Path, config: Path = TINY, warm: bool = False) -> Project:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("Snakefile", "config.yaml", "envs", "profiles", "workflow"):
         source = ROOT / name
@@ -156,7 +156,7 @@ def copy_project(folder: Path, config: Path = TINY) -> Project:
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy(source, folder / name, follow_symlinks=False)
-    return Project(folder, config)
+    return Project(folder, config, warm)
 
 
 def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
@@ -165,7 +165,7 @@ def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"finished_{config.stem}"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            result = copy_project(folder, config).snakemake("all")
+            result = copy_project(folder, config, config == TINY).snakemake("all")
             if result.returncode != 0:
                 # The other processes shall not take it for finished.
                 shutil.rmtree(folder)
@@ -174,9 +174,15 @@ def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Project:
+def warm(request: pytest.FixtureRequest) -> bool:
+    """Slow tests start Snakemake as users do."""
+    return request.node.get_closest_marker("slow") is None
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, warm: bool) -> Project:
     """The project as cloned."""
-    return copy_project(tmp_path / "fresh")
+    return copy_project(tmp_path / "fresh", warm=warm)
 
 
 @pytest.fixture(scope="session")
@@ -192,10 +198,10 @@ def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def finished(finished_run: Project, tmp_path: Path) -> Iterator[Project]:
+def finished(finished_run: Project, tmp_path: Path, warm: bool) -> Iterator[Project]:
     """A copy of the finished tiny run with its timestamps and Snakemake's records."""
     shutil.copytree(finished_run.folder, tmp_path / "copy", symlinks=True)
-    yield Project(tmp_path / "copy", finished_run.config)
+    yield Project(tmp_path / "copy", finished_run.config, warm)
     shutil.rmtree(tmp_path / "copy")
 
 
