@@ -299,3 +299,45 @@ def test_integer_labels_of_chances_and_one_hot_real_numbers_are_told(answers, da
     assert found.models.task == "regression" and "as classes: y.argmax(1)" in str(found)
     # Of real numbers that are more than 0 and 1 nothing is to be said.
     assert "as real numbers" not in str(align(A, A, A, (data[0], 2 * one_hot)))
+
+
+class Keywords(nn.Module):
+    """Takes inputs by name alone, as a Trainer gives them, and a loss of its own beside the logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = build()
+
+    def forward(self, *, signal, scale, labels=None):
+        found = {"logits": self.net(signal * scale)}
+        return found if labels is None else {"loss": found["logits"].sum(), **found}
+
+
+def test_inputs_that_go_by_name_alone_may_be_given_in_order(data):
+    x, y = data
+    torch.manual_seed(0)
+    A, B = Keywords(), Keywords()
+    scale = 1 + torch.arange(N)[:, None] / N
+    named = align(A, A, B, {"signal": x, "scale": scale, "labels": y})
+    for given in ((x, scale, y), [((x[:30], scale[:30]), y[:30]), ((x[30:], scale[30:]), y[30:])]):
+        pd.testing.assert_frame_equal(align(A, A, B, given).scores, named.scores)
+    with torch.no_grad():
+        right = (A.net(x * scale).argmax(1) == y).float().mean()
+    assert named.scores.set_index("network").loc["A", "accuracy"] == pytest.approx(float(right))
+    assert trace(A, (x, scale)).spec.free == ["net.0"]
+
+
+def test_folders_of_a_trainer_are_told_and_networks_of_one_name_have_paths(pair, data, tmp_path):
+    A, B = pair
+    for run, network in (("one", A), ("two", B)):
+        folder = tmp_path / run / "checkpoint-9"
+        folder.mkdir(parents=True)
+        (folder / "trainer_state.json").write_text("{}")
+        torch.save({"lr": 1.0}, folder / "training_args.bin")
+        torch.save({"state": {}}, folder / "optimizer.pt")
+        torch.save(network.state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match="there are some in 'checkpoint-9'"):
+        align(A, tmp_path / "one", tmp_path / "two", data)
+    paths = [tmp_path / run / "checkpoint-9" for run in ("one", "two")]
+    found = align(A, *paths, data)
+    assert undone(found, A) and f"{paths[1]} aligned to {paths[0]} (" in str(found)

@@ -171,7 +171,7 @@ class Aligned:
             repair: whether activations were rescaled along the lines.
         """
         models, samples = self.models, report.scored_samples(self.models)
-        A, B = (each.path.name for each in models.files)
+        A, B = report.short_names(models.files)
         groups = report.groups_counted(self.spec)
         parts = [
             f"{B} aligned to {A} ({models.name}): {groups} of neurons, matched by {self.method}s.",

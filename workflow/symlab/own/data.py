@@ -20,7 +20,7 @@ from symlab.batches import Inputs
 from symlab.connectivity.objective import IGNORED
 from symlab.data.npz import read_npz
 from symlab.errors import UserError
-from symlab.own.modules import foreign, imported, is_of_transformers, names_of_inputs, needed_inputs
+from symlab.own.modules import foreign, imported, is_of_transformers, names_of_inputs, needed_inputs, wants_names
 from symlab.own.weights import at_home, weights_of
 from symlab.seeds import numpy_rng
 
@@ -229,10 +229,10 @@ def _data(arrays: Arrays, module: nn.Module, name: str) -> Data:
     """
     known, open_ended = names_of_inputs(module)
     y = arrays.pop(Y, None)
-    named = [key for key in arrays if not key.startswith("#")]
+    given = [key for key in arrays if not key.startswith("#")]
     # What lies beside x is an input only if the module has a name for it.
-    by_name = [key for key in named if key in known or (open_ended and "#0" not in arrays)]
-    left = [key for key in named if key not in by_name]
+    by_name = [key for key in given if key in known or (open_ended and "#0" not in arrays)]
+    left = [key for key in given if key not in by_name]
     chosen = {key: array for key, array in arrays.items() if key not in left}
     if not chosen:
         held = ", ".join(map(repr, sorted(arrays)))
@@ -245,7 +245,8 @@ def _data(arrays: Arrays, module: nn.Module, name: str) -> Data:
             raise UserError(f"inputs in {name} have {len(next(iter(chosen.values())))} and {len(array)} samples.")
         if array.is_floating_point() and not array.isfinite().all():
             raise UserError(f"{'x' if key == '#0' else key} in {name} has entries that are NaN or infinite.")
-    names = tuple(known[int(key[1:])] if key.startswith("#") else key for key in chosen) if by_name else None
+    named = bool(by_name) or (wants_names(module) and len(chosen) <= len(known))
+    names = tuple(known[int(key[1:])] if key.startswith("#") else key for key in chosen) if named else None
     remarks = [f"Of {name} what the module does not take was left out: {', '.join(left)}."] if left else []
     remarks += _on_masks(chosen, module)
     parts = tuple(chosen.values())

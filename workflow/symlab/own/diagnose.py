@@ -19,6 +19,7 @@ from symlab.own.aligned import Aligned
 from symlab.own.models import Models, check_counts, load_models, traced_symmetries
 from symlab.own.modules import foreign
 from symlab.own.network import State
+from symlab.own.report import short_names
 from symlab.products import fast_products
 
 Parts = Mapping[str, tuple[Tensor | None, Tensor | None]]
@@ -41,7 +42,7 @@ class Diagnosis:
     aligned: Aligned
 
     def __str__(self) -> str:
-        A, B = (each.path.name for each in self.aligned.models.files)
+        A, B = short_names(self.aligned.models.files)
         lines = [f"Neurons of {A} whose place in {B} is their own ({self.aligned.models.name}):"]
         for group, rows in self.neurons.groupby("group", sort=False):
             moved = ~rows["itself"]

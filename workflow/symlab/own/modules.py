@@ -162,8 +162,14 @@ def names_of_inputs(module: nn.Module) -> tuple[list[str], bool]:
 def needed_inputs(module: nn.Module) -> list[str]:
     """Names of the inputs that a module cannot do without."""
     parameters = inspect.signature(module.forward).parameters.values()
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in parameters if p.kind in positional and p.default is p.empty]
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.kind not in several and p.default is p.empty]
+
+
+def wants_names(module: nn.Module) -> bool:
+    """Whether a module takes its first input by its name alone."""
+    first = next(iter(inspect.signature(module.forward).parameters.values()), None)
+    return first is not None and first.kind == inspect.Parameter.KEYWORD_ONLY
 
 
 def with_plain_call(module: nn.Module, names: Sequence[str] | None) -> nn.Module:

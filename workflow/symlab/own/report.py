@@ -9,6 +9,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from symlab.connectivity.merge import CONSTANT
 from symlab.own.models import Models
+from symlab.own.weights import Weights
 from symlab.symmetries.actions import Action
 from symlab.symmetries.propagation import listed
 from symlab.symmetries.symmetry_spec import SymmetrySpec, groups_of, shape
@@ -36,6 +37,12 @@ def of_action(action: Action) -> str:
     gains = ", ".join(gain.name for gain in action.gains)
     folded = f", once what reads them has taken up the gains {gains}" if gains else ""
     return f"{KINDS_TOLD[action.kind]} free{acted}{folded} (a random one changes {action.change:.0e} of the outputs)"
+
+
+def short_names(files: Sequence[Weights]) -> list[str]:
+    """What networks are called in a sentence: names of files and folders, or, of equal ones, whole paths."""
+    names = [each.path.name for each in files]
+    return names if len({*names}) == len(names) else [str(each.path) for each in files]
 
 
 def scored_samples(models: Models) -> str:
@@ -101,7 +108,10 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     size, beside = (f"{100 * each:.1f}" if accurate else f"{each:.3g}" for each in (abs(gap), error))
     shown = size + f" ± {beside}" * (error > 0) + (" points of accuracy" if accurate else " in loss")
     place = f"{shown} {'below' if (gap > 0) == accurate else 'above'} the networks' mean"
-    of_learned = f"; it keeps {100 * kept:.0f} % of what they have learned beyond a constant"
+    # A share is not rounded over the edge that it was judged by.
+    rounded = round(100 * kept) / 100
+    digits = int(any((kept < edge) != (rounded < edge) for edge in (AS_GOOD, BROKEN)))
+    of_learned = f"; it keeps {100 * kept:.{digits}f} % of what they have learned beyond a constant"
     if math.isnan(unsure):
         return f"Verdict: none, for one number for all samples has no error ({place}): give one for each of several."
     if not learned > 2 * unsure:

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from symlab.own.models import load_models, trace_quietly
-from symlab.own.modules import bare
+from symlab.own.modules import bare, wants_names
 from symlab.symmetries.trace import Traced
 
 
@@ -21,7 +21,7 @@ def trace(module: nn.Module | str, example: Any) -> Traced:
     Raises:
         UserError: the forward pass cannot be traced, or two groups would get the same name.
     """
-    if isinstance(example, Tensor | tuple):
-        return trace_quietly(bare(module), example)
+    if isinstance(example, Tensor | tuple) and not wants_names(network := bare(module)):
+        return trace_quietly(network, example)
     models = load_models(module, {}, example)
     return trace_quietly(models.module, models.inputs()[:2])

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from symlab.errors import UserError
-from symlab.own.modules import bare, foreign, quiet
+from symlab.own.modules import bare, foreign, quiet, some
 
 PICKLE_SUFFIXES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"}
+WEIGHTS = {*PICKLE_SUFFIXES, ".safetensors"}
 # Where a checkpoint that holds more than weights has them: torch's tutorials, Lightning, and what others call them.
 LAYOUTS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "weights", "params")
 # What a folder of weights is looked through for: the list of shards, or all in one file (of transformers, diffusers).
@@ -153,7 +154,13 @@ def _files(path: Path) -> tuple[tuple[Path, ...], Path | None]:
     if pickles:
         names = ", ".join(file.name for file in pickles)
         raise UserError(f"{path} holds several checkpoints ({names}): name the file of one of them.")
-    raise UserError(f"{path} is a folder without files of weights (.safetensors, .pt, .bin, .ckpt).")
+    within = sorted(
+        folder.name for folder in path.iterdir() if any(file.suffix in WEIGHTS for file in folder.glob("*.*"))
+    )
+    raise UserError(
+        f"{path} is a folder without files of weights (.safetensors, .pt, .bin, .ckpt)"
+        f"{f'; there are some in {some(within, 5)}: name one of these' if within else ''}."
+    )
 
 
 def _shards(path: Path) -> tuple[Path, ...]:
