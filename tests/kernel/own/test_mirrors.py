@@ -325,8 +325,9 @@ def test_speech_and_texts_are_judged(kind, groups, monkeypatch):
     torch.manual_seed(0)
     found = mirrors(kind(), None, kind.data, training=SGD(LR, momentum=0.9, batch=10), pairs=1, steps=3)
     assert found.pairs["group"].nunique() == groups
-    # Of the tagger, dimensions of the embedding alone, which a linear map reads.
-    assert (set(found.zeros["group"]) == {"tokens"}) == (kind is Tagger) and len(found.zeros)
+    # Of the tagger, dimensions of the embedding, which a linear map reads, and hidden units of both directions.
+    zeros = {"tokens", "lstm.weight_ih_l0", "lstm.weight_ih_l0_reverse"}
+    assert (set(found.zeros["group"]) == zeros) == (kind is Tagger) and len(found.zeros)
     for table in (found.pairs, found.zeros):
         assert np.isfinite(table[["exponent", "curvature", "steps"]].to_numpy(float)).all()
 
