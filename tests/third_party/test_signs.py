@@ -29,6 +29,9 @@ FREE = {
     "Gemma": {"network.model.layers.0.mlp.gate_proj": 1},
     "T5 encoder": {"network.transformer.shared": 6},
     "Mamba": {},
+    # Queries, keys and values of all heads in one matrix; an image's class and registers beside its patches.
+    "GPT-NeoX": {"network.gpt_neox.layers.0.attention.query_key_value:1": 1},
+    "DINOv2 with registers": {},
     "Mixtral": {},
     "ViT": {},
 }
