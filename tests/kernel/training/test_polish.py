@@ -61,7 +61,7 @@ def test_separate_problems_end_where_each_does():
     while not together.solved.all():
         together.iterate()
     torch.testing.assert_close(together.theta, torch.ones(3, 3).double(), rtol=0, atol=1e-6)
-    assert int(together.count) < 100 and together.iterations.tolist()[2] == 0
+    assert int(together.iterations.max()) < 100 and together.iterations.tolist()[2] == 0
     for row in range(2):
         alone = LBFGS(evaluate, theta[row : row + 1], memory=10, tolerance=1e-8)
         while not alone.solved.all():
@@ -72,7 +72,7 @@ def test_separate_problems_end_where_each_does():
 
 def two_loops(found, row):
     """Nocedal's (1980), of one problem, over the pairs that are kept, the newest first."""
-    memory, count = found.memory, int(found.count)
+    memory, count = found.memory, int(found.iterations[row])
     places = [place % memory for place in reversed(range(max(count - memory, 0), count))]
     pairs = [(found.pairs[row, p], found.pairs[row, memory + p]) for p in places if found.useful[row, p]]
     q, shares = found.gradient[row].clone(), []
@@ -116,6 +116,7 @@ def test_a_problem_has_the_same_bits_at_every_place_among_others(dtype, p):
 
 @pytest.mark.parametrize("iterations", [0, 1, 3, 4, 9])
 def test_directions_are_those_of_two_loops_over_the_pairs_that_are_kept(iterations):
+    """Of each problem those of its own iterations: one has fewer."""
     curvature = torch.linspace(0.1, 10, 30).double()
 
     def evaluate(theta):
@@ -124,6 +125,7 @@ def test_directions_are_those_of_two_loops_over_the_pairs_that_are_kept(iteratio
     theta = torch.randn(2, 30, generator=torch.Generator().manual_seed(0)).double()
     found = LBFGS(evaluate, theta, memory=4, tolerance=1e-12)
     for iteration in range(iterations):
+        found.stuck[1] = iteration in (2, 5)
         found.iterate()
         if iteration == 7:  # One forgets what it has, the other one pair.
             found.useful[0], found.useful[1, 2] = False, False
@@ -179,40 +181,64 @@ def test_so_many_iterations_are_in_float32_and_what_is_told_of_the_end_is_in_flo
             assert found == pytest.approx(objective(block.snapshots[5], place)[0].item(), rel=1e-12)
 
 
+def test_float64_begins_for_each_network_where_float32_finds_no_step(monkeypatch):
+    """Long before the share of the iterations that may be in float32; alone and in company with the same bits."""
+    begun, widen = [], LBFGS.widen
+    monkeypatch.setattr(LBFGS, "widen", lambda self: begun.append(self.iterations.tolist()) or widen(self))
+    polish = Polish(iterations=400, gradient=1e-9, single=0.9)
+    block = trained((0, 1, 2), polish)
+    in_single = begun[0][:3]
+    assert max(in_single) < 200 and len(set(in_single)) == 3
+    assert (block.polished["iterations"] > in_single).all() and (block.polished["gradient"] < 1e-6).all()
+    for place, seed in enumerate(block.polished["seed"]):
+        alone = trained((seed,), polish)
+        assert begun[-1][0] == in_single[place]
+        assert alone.polished.iloc[0].equals(block.polished.iloc[place])
+        for name, tensor in alone.snapshots[5].items():
+            assert torch.equal(tensor[0], block.snapshots[5][name][place])
+
+
 @pytest.mark.parametrize("gradient", [1e-3, 1e6])
-def test_where_float64_begins_does_not_depend_on_networks_beside(monkeypatch, gradient):
-    """Though all are solved in float32 before, after some iterations or none, not the first of them alone."""
-    begun, solved, widen = [], [], LBFGS.widen
-
-    def watched(self):
-        begun.append(int(self.count))
-        solved.append(self.solved.tolist())
-        widen(self)
-
-    monkeypatch.setattr(LBFGS, "widen", watched)
+def test_what_is_solved_in_float32_is_told_in_float64(gradient):
+    """After some iterations or none."""
     block = trained((0, 2), Polish(iterations=400, gradient=gradient, single=0.5))
-    assert begun == [200] and solved == [[True, True]] and (block.polished["iterations"] < 200).all()
+    assert (block.polished["iterations"] < 200).all() and block.polished["fall"].isna().all()
     assert block.snapshots[5]["0.weight"].dtype == torch.float64
 
 
-@pytest.mark.parametrize(("waits", "left"), [(0, 4), (1, 3), (3, 1), (9, 0)])
-def test_a_problem_that_waits_is_as_if_it_had_iterated(waits, left):
-    """Its four pairs take all places, and each iteration that it waits overwrites one."""
+def test_a_solved_problem_stays_as_it_is_while_others_go_on():
     curvature = torch.linspace(0.1, 10, 30).double()
 
     def evaluate(theta):
         return (curvature * theta.cosh()).sum(dim=1), curvature * theta.sinh()
 
-    solved, waiting = (LBFGS(evaluate, torch.ones(2, 30).double(), memory=4, tolerance=1e-2) for _ in range(2))
-    while not solved.solved.all():
-        solved.iterate()
-    until = int(solved.count) + waits
-    while int(waiting.count) < until:
-        waiting.iterate()
-    solved.idle(until=until)
-    assert int(solved.count) == until and solved.useful.sum(dim=1).tolist() == [left, left]
-    assert torch.equal(solved.useful, waiting.useful)
-    torch.testing.assert_close(solved._direction(), waiting._direction(), rtol=1e-12, atol=0)
+    found = LBFGS(evaluate, torch.stack([torch.ones(30), torch.full((30,), 5)]).double(), memory=4, tolerance=1e-2)
+    while not found.solved[0]:
+        found.iterate()
+    before, direction = {name: tensor[0].clone() for name, tensor in found.live().items()}, found._direction()[0]
+    assert not found.solved[1] and found.useful[0].all()
+    for _ in range(6):
+        found.iterate()
+    assert all(torch.equal(tensor[0], before[name]) for name, tensor in found.live().items())
+    assert torch.equal(found._direction()[0], direction)
+
+
+@pytest.mark.parametrize(("dtype", "kept"), [(torch.float32, 4), (torch.float64, 0)])
+def test_without_a_step_pairs_are_kept_for_float64_or_steepest_descent_is_tried(dtype, kept):
+    curvature, walled = torch.linspace(0.1, 10, 30).to(dtype), []
+
+    def evaluate(theta):
+        value = (curvature * theta.cosh()).sum(dim=1)
+        return torch.where(torch.tensor(bool(walled)), torch.inf, value), curvature * theta.sinh()
+
+    found = LBFGS(evaluate, torch.ones(1, 30, dtype=dtype), memory=5, tolerance=0)
+    for _ in range(6):
+        found.iterate()
+    walled.append(True)
+    found.iterate()
+    assert found.useful.sum() == kept and found.stuck.item() == (kept > 0)
+    found.iterate()
+    assert found.stuck.item()
 
 
 def test_pairs_are_kept_where_float64_begins_and_what_was_stuck_tries_again():

@@ -4,6 +4,7 @@ The line search is that of Lewis and Overton (2013), by bisection for the weak W
 second derivative: relu has none at its kinks.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -34,7 +35,7 @@ class LBFGS:
         R, p = theta.shape
         self.memory = memory
         self.pairs = theta.new_zeros(R, 2 * memory, p)
-        """Steps, and below them the changes of the gradient; the newest takes the place of the oldest."""
+        """Steps, and below them the changes of the gradient; of each problem the newest takes the oldest's place."""
         self.crossed, self.squared = (theta.new_zeros(R, memory, memory) for _ in range(2))
         """Products of each step with each change that is not older, and of changes with each other."""
         self.along = theta.new_zeros(R, 2 * memory)
@@ -43,8 +44,6 @@ class LBFGS:
         self.scale = self._steepest()
         """Of the first guess of the inverse Hessian."""
         self.stuck = torch.zeros(R, dtype=torch.bool, device=theta.device)
-        self.count = torch.zeros((), dtype=torch.int64)
-        """Iterations of all together."""
         self.iterations = torch.zeros(R, dtype=torch.int64, device=theta.device)
         self.evaluations = torch.ones_like(self.iterations)
         """Of each problem, while it is not solved; where it begins is evaluated too."""
@@ -54,9 +53,13 @@ class LBFGS:
         """Problems that have reached the tolerance, or on which no step is found that falls."""
         return self.stuck | (self._norm(self.gradient) <= self.tolerance * self.value.abs())
 
-    def iterate(self) -> None:
-        """Take a step on each problem that is not solved."""
-        busy = ~self.solved
+    def busy(self, until: float) -> Bool[Tensor, " r"]:
+        """Problems that are not solved and have had fewer iterations."""
+        return ~self.solved & (self.iterations < until)
+
+    def iterate(self, until: float = math.inf) -> None:
+        """Take a step on each busy problem."""
+        busy = self.busy(until)
         direction = self._direction()
         slope = torch.linalg.vecdot(self.gradient, direction)
         if (uphill := busy & (slope >= 0)).any():
@@ -64,27 +67,21 @@ class LBFGS:
             direction = torch.where(uphill[:, None], -self.scale[:, None] * self.gradient, direction)
             slope = torch.linalg.vecdot(self.gradient, direction)
         moved, theta, value, gradient = self._search(direction, slope, busy)
-        # Without a step that falls a problem tries steepest descent next, and then no more.
-        self.stuck |= busy & ~moved & ~self.useful.any(dim=1)
-        self._forget(busy & ~moved)
-        self._remember(theta - self.theta, gradient, moved)
+        if self.theta.dtype == torch.float32:
+            # Rounding hides what falls: the pairs are kept for float64. Else tens of trials would gain nothing.
+            self.stuck |= busy & ~(value < self.value)
+        else:
+            # Without a step that falls a problem tries steepest descent next, and then no more.
+            self.stuck |= busy & ~moved & ~self.useful.any(dim=1)
+            self._forget(busy & ~moved)
+        self._remember(theta - self.theta, gradient, busy, moved)
         self.theta, self.value, self.gradient = theta, value, gradient
-        self.count += 1
         self.iterations += busy
-
-    def idle(self, until: int) -> None:
-        """What iterations up to that count come to where all problems are solved: their pairs are lost one by one.
-
-        So a problem is as it would be among others that are not solved yet.
-        """
-        lost = torch.arange(int(self.count), until, device=self.theta.device) % self.memory
-        self.useful[:, lost] = False
-        self.count.fill_(max(until, int(self.count)))
 
     def live(self) -> dict[str, Tensor]:
         """All that iterations change, themselves and not copies."""
         tensors = ("theta", "value", "gradient", "pairs", "crossed", "squared", "along")
-        names = (*tensors, "useful", "scale", "stuck", "count", "iterations", "evaluations")
+        names = (*tensors, "useful", "scale", "stuck", "iterations", "evaluations")
         return {f"lbfgs/{name}": getattr(self, name) for name in names}
 
     def widen(self) -> None:
@@ -105,17 +102,22 @@ class LBFGS:
         """The scale of a first step of length 1."""
         return 1 / self._norm(self.gradient).clamp_min(torch.finfo(self.gradient.dtype).tiny)
 
-    def _remember(self, step: Float[Tensor, "r p"], gradient: Float[Tensor, "r p"], moved: Bool[Tensor, " r"]) -> None:
-        place, change, before = int(self.count) % self.memory, gradient - self.gradient, self.along
-        self.pairs[:, place], self.pairs[:, self.memory + place] = step, change
+    def _remember(
+        self, step: Float[Tensor, "r p"], gradient: Float[Tensor, "r p"], busy: Tensor, moved: Tensor
+    ) -> None:
+        change, before = gradient - self.gradient, self.along
+        rows = busy.nonzero()[:, 0]
+        at = self.iterations[rows] % self.memory
+        self.pairs[rows, at], self.pairs[rows, self.memory + at] = step[rows], change[rows]
         self.along = self._products(gradient)
-        crossed, squared = (self.along - before).split(self.memory, dim=1)
-        crossed[:, place], squared[:, place] = torch.linalg.vecdot(step, change), torch.linalg.vecdot(change, change)
-        self.crossed[:, :, place] = crossed
-        self.squared[:, :, place] = self.squared[:, place] = squared
-        useful = moved & (crossed[:, place] > 1e-12 * torch.linalg.vecdot(step, step))
-        self.useful[:, place] = useful
-        self.scale = torch.where(useful, crossed[:, place] / squared[:, place], self.scale)
+        crossed, squared = (self.along - before)[rows].split(self.memory, dim=1)
+        places = torch.arange(len(rows), device=rows.device), at
+        crossed[places], squared[places] = (torch.linalg.vecdot(each, change)[rows] for each in (step, change))
+        self.crossed[rows, :, at] = crossed
+        self.squared[rows, :, at] = self.squared[rows, at] = squared
+        useful = moved[rows] & (crossed[places] > 1e-12 * torch.linalg.vecdot(step, step)[rows])
+        self.useful[rows, at] = useful
+        self.scale[rows] = torch.where(useful, crossed[places] / squared[places], self.scale[rows])
 
     def _products(self, gradient: Float[Tensor, "r p"]) -> Float[Tensor, "r m"]:
         # One problem after the other: on a CPU batched products with a vector are slow.
@@ -126,19 +128,19 @@ class LBFGS:
 
         Theorem 2.2 of Byrd, Nocedal and Schnabel (1994). Of pairs that are of no use the rows are the identity's.
         """
-        count, memory, scale = int(self.count), self.memory, self.scale[:, None]
-        order = torch.arange(max(count - memory, 0), count, device=self.theta.device) % memory
-        useful = self.useful[:, order]
-        crossed, squared = (each[:, order][:, :, order] for each in (self.crossed, self.squared))
+        memory, scale = self.memory, self.scale[:, None]
+        order = (self.iterations[:, None] + torch.arange(memory, device=self.theta.device)) % memory
+        places = torch.arange(len(order), device=order.device)[:, None, None], order[:, :, None], order[:, None]
+        useful, crossed, squared = self.useful.gather(1, order), self.crossed[places], self.squared[places]
         none = torch.diag_embed((~useful).to(crossed))
         upper = torch.where(useful[:, None] & useful[:, :, None], crossed, 0).triu() + none
-        by_step, by_change = (each[:, order] for each in self.along.split(memory, dim=1))
+        by_step, by_change = (each.gather(1, order) for each in self.along.split(memory, dim=1))
         of_change = _each(partial(torch.linalg.solve_triangular, upper=True), upper, (by_step * useful)[..., None])
         left = upper.diagonal(dim1=1, dim2=2)[..., None] * of_change
         left += scale[..., None] * (_each(torch.matmul, squared, of_change) - by_change[..., None])
         of_step = _each(partial(torch.linalg.solve_triangular, upper=False), upper.mT, left * useful[..., None])
         shares = scale.new_zeros(len(scale), 2 * memory)
-        shares[:, order], shares[:, memory + order] = of_step[..., 0], -scale * of_change[..., 0]
+        shares.scatter_(1, order, of_step[..., 0]).scatter_(1, memory + order, -scale * of_change[..., 0])
         combined = torch.stack([share @ pairs for share, pairs in zip(shares, self.pairs, strict=True)])
         return -torch.addcmul(combined, scale, self.gradient)
 

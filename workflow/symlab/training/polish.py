@@ -61,16 +61,17 @@ class Polisher:
         self.lbfgs.widen()
 
     def iterate(self) -> None:
-        """Take a step on each network; after the last one in float32, taken or not, go on in float64."""
-        begun = int(self.lbfgs.count)
-        self.lbfgs.iterate()
-        if self.single and self.lbfgs.solved.all():
-            self.lbfgs.idle(until=self.single)
-        count = int(self.lbfgs.count)
-        if self.single and count >= self.single:
+        """Take a step on each network; in float32 until each has had its share of them or found one that gains nothing.
+
+        All go on in float64 then, each with the iterations that it has left: its result does not depend on the others.
+        """
+        before = self.lbfgs.iterations.clone()
+        self.lbfgs.iterate(self.single or self.polish.iterations)
+        if self.single and not self.lbfgs.busy(self.single).any():
             self.widen()
-        if begun < self.polish.iterations - self.polish.iterations // 10 <= count < self.polish.iterations:
-            self.late = self.lbfgs.value.double()
+        reached, tenth = self.lbfgs.iterations, self.polish.iterations // 10
+        now = (before < reached) & (reached == self.polish.iterations - tenth) & (tenth > 0)
+        self.late = torch.where(now, self.lbfgs.value.double(), self.late)
 
     def _put(self, theta: Tensor) -> None:
         for tensor, part in zip(self.stack.trained.values(), theta.split(self.sizes, dim=1), strict=True):
@@ -92,7 +93,7 @@ class Polisher:
     @property
     def ended(self) -> bool:
         """Whether no iteration is left."""
-        return int(self.lbfgs.count) >= self.polish.iterations or (not self.single and bool(self.lbfgs.solved.all()))
+        return not self.single and not self.lbfgs.busy(self.polish.iterations).any()
 
     def end(self) -> dict[str, Tensor]:
         """Put the solution into the stack; of each replica the objective, and over it the gradient's norm and its fall.

@@ -50,7 +50,11 @@ class Polish(Settings):
 
     iterations: Positive = Field(300, description="At most so many.")
     single: float = Field(
-        0, ge=0, le=1, description="The share of the iterations, the first ones, in float32, at half the cost."
+        0,
+        ge=0,
+        le=1,
+        description="The share of the iterations, the first ones, in float32, at half the cost. A network of which no "
+        "step lowers the loss there goes on in float64 before.",
     )
     gradient: Amount = Field(1e-4, description="It ends where the gradient's norm is at most so many times the loss.")
     memory: Positive = Field(20, description="Steps that are remembered.")

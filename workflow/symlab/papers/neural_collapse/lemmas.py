@@ -103,8 +103,8 @@ def free_optimum(
 
 def _minimised(evaluate: Callable[[Tensor], tuple[Tensor, Tensor]], theta: Tensor, iterations: int) -> LBFGS:
     found = LBFGS(evaluate, theta, MEMORY, TOLERANCE)
-    while int(found.count) < iterations and not found.solved.all():
-        found.iterate()
+    while found.busy(iterations).any():
+        found.iterate(iterations)
     return found
 
 
