@@ -93,15 +93,16 @@ SIMULATED = [
 ]
 
 
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 10), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize(("paper", "claim"), SIMULATED, ids=lambda each: getattr(each, "id", ""))
-def test_a_claim_holds_on_data_of_the_theory_itself(paper, claim):
+def test_a_claim_holds_on_data_of_the_theory_itself(paper, claim, seeds):
     """In each of ten draws: a yardstick that fails perfect theory for its noise alone is wrong.
 
     One that does so in a tenth, a fifth or three tenths of all draws is seen by this with 65, 89 and 97 %, as by 19 of
-    twenty (61, 93 and 99 %).
+    twenty (61, 93 and 99 %). A fault of the code shows in the first three already.
     """
     place, name = room(paper), paper.number(claim.id)
-    for seed in range(10):
+    for seed in seeds:
         found = evaluate_claim(claim, place.simulate(name, np.random.default_rng(seed)))
         assert verdicts(found) == {"held"}, (seed, found)
 

@@ -245,6 +245,8 @@ def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_writ
         drawn = draw(paper, figure)
         held = held_by(drawn)
         with apply_style(STYLE):
+            # Where things stand is decided of by the next test, which takes three times as long.
+            drawn.set_layout_engine("none")
             drawn.draw_without_rendering()
     assert plt.get_fignums() == [] and dict(rcParams) == before
     assert drawn.axes and drawing.title and drawing.caption
@@ -252,6 +254,15 @@ def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_writ
     told = "Look at the picture, and write down what it holds: see above."
     assert kept is not None and held[:2] == kept[:2], told
     assert held[2] == pytest.approx(kept[2], abs=2e-3), told
+
+
+@pytest.mark.slow
+@each_figure
+@pytest.mark.filterwarnings("error")
+def test_there_is_room_for_all_that_a_figure_holds(paper, figure):
+    drawn = draw(paper, figure)
+    with apply_style(STYLE):
+        drawn.draw_without_rendering()
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.slug)
