@@ -148,3 +148,30 @@ def test_the_stack_size_depends_on_the_gpu_only(train, data, network):
             )
     assert sizes[0] == sizes[1]
     assert all(size == 1 or size % 2 == 0 for size in sizes)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_equal_neurons_stay_equal_in_tf32(optimizer, monkeypatch):
+    # Corollary 1 of Ziyin (2024) in TF32: products round the entries of equal rows alike, so that two neurons that
+    # start equal are equal to the last bit after 200 steps; a third, 1e-3 beside them, is not.
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    generator = torch.Generator().manual_seed(0)
+    drawn = {"w": (512, 784), "v": (512, 512), "u": (10, 512), "x": (64, 784)}
+    w, v, u, x = (torch.randn(size, generator=generator).div(size[1] ** 0.5).cuda() for size in drawn.values())
+    w[1], v[:, 1] = w[0], v[:, 0]
+    w[2], v[:, 2] = w[0] + 1e-3, v[:, 0]
+    start = w.clone()
+    x, y = x * 28, torch.arange(64).cuda() % 10
+    exact = (x.double() @ w.double().T - (x @ w.T).double()).abs().max()
+    assert exact > 1e-4  # TF32 has 10 bits; float32 errs by less than 1e-5 here.
+    weights = [weight.requires_grad_() for weight in (w, v, u)]
+    steps = optimizer(weights, lr=1e-3)
+    for _ in range(200):
+        loss = torch.nn.functional.cross_entropy(((x @ w.T).tanh() @ v.T).tanh() @ u.T, y)
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+    assert (w - start).abs().max() > 1e-3
+    assert torch.equal(w[0], w[1])
+    assert torch.equal(v[:, 0], v[:, 1])
+    assert not torch.equal(w[0] - w[2], start[0] - start[2])
