@@ -95,6 +95,8 @@ def run(function, args, kwargs):
     if here and any(each.dim() for each in on_the_cpu(bound)):
         raise RuntimeError(f"Expected all tensors to be on the same device, but {function} has some on the CPU.")
     wanted = kwargs.get("device") is not None and torch.device(kwargs["device"]).type == NAME
+    if here and "_fused_" in kind.__name__:
+        refuse_unlike_layouts(kind, args)
     moved = {"device": CPU} if kwargs.get("device") is not None else {}
     recorded = Graph.recording if here or wanted else None
     if recorded:
@@ -110,6 +112,14 @@ def run(function, args, kwargs):
     # In-place operations return their argument itself.
     known = {id(each.held): each for each in here}
     return tree_map(lambda each: wrapped(each, known), results)
+
+
+def refuse_unlike_layouts(kind, args):
+    """A fused update on a GPU wants parameters, gradients and what it remembers to lie alike in memory."""
+    for alike in zip(*(each for each in args if isinstance(each, list) and len(each) == len(args[0])), strict=True):
+        layouts = {each.stride() for each in alike if each.dim()}
+        if len(layouts) > 1:
+            raise RuntimeError(f"Expected check_fast_path_restrictions to be true: {kind} has layouts {layouts}.")
 
 
 def on_the_cpu(arguments):

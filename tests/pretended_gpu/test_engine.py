@@ -25,7 +25,12 @@ pytestmark = pytest.mark.slow
 
 W = {"name": "w_asymmetric", "sigma_F": 1.0, "fixed_fraction": 0.25}
 SYRE = {"name": "syre", "sigma_F": 1.0, "epsilon": 0.01}
-MIRROR = {"name": "dcs", "mirrors": {"linears.1.weight": {"P": "pairs", "pairs": [[0, 9], [4, 3]]}}}
+MIRRORS = {
+    "linears.1.weight": {"P": "pairs", "pairs": [[0, 9], [4, 3]]},
+    # A block's gradient lies in memory otherwise than the block.
+    "linears.2.weight": {"P": "blocks", "block": [5, 8]},
+}
+MIRROR = {"name": "dcs", "mirrors": MIRRORS}
 MLP = {"name": "mlp", "widths": [32, 32]}
 NORMED = {**MLP, "norm": "batchnorm"}
 SGD = {"optimizer": "sgd", "momentum": 0.9, "lr": 0.01}
@@ -83,7 +88,7 @@ def assert_near(block, other, tolerance):
             torch.cat([each[name].double().reshape(len(REPLICAS), -1) for name in sorted(state)], dim=1)
             for each in (state, other.snapshots[epoch])
         )
-        assert ((a - b).norm(dim=1) / b.norm(dim=1)).max() < (tolerance if epoch else 1e-12)
+        assert ((a - b).norm(dim=1) / b.norm(dim=1)).max() < (tolerance if epoch else 1e-7)
     for column in ("train_loss", "val_loss"):
         np.testing.assert_allclose(block.history[column], other.history[column], rtol=10 * tolerance)
 

@@ -252,7 +252,7 @@ class Together:
             assert gradient is not None
             with torch.no_grad():
                 for factor, pulled in zip(factors, by.pull_back(gradient, *factors), strict=True):
-                    factor.grad = pulled
+                    factor.grad = pulled if pulled.stride() == factor.stride() else _laid_out(pulled, factor)
         return loss.detach(), self.data.hits(outputs.detach(), y).sum(dim=-1)
 
     def widen(self) -> None:

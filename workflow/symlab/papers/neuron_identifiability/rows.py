@@ -62,8 +62,9 @@ def objectives(matching: pd.DataFrame, layerwise: bool) -> pd.DataFrame:
         identity - random; and what describes the variant.
     """
     place = ["variant", *PAIR, "epoch", "point"]
-    wide = matching.set_index([*place, "permutation"])["objective"].unstack("permutation", sort=False)
-    wide = wide.reindex(columns=["optimal", "identity", "random"])
+    # Sorted, then in the order of the table: by pandas 3.0.0 an unsorted unstack takes values of other rows.
+    wide = matching.set_index([*place, "permutation"])["objective"].unstack("permutation")
+    wide = wide.reindex(matching.set_index(place).index.unique(), columns=["optimal", "identity", "random"])
     if not layerwise:
         wide = wide.groupby(level=place[:-1], sort=False).mean(skipna=False)
         wide = wide.assign(point="all layers").set_index("point", append=True)

@@ -118,7 +118,7 @@ def balancing(tables: Tables, layers: int) -> list[Found]:
 def _layers_apart(tables: Tables) -> list[Found]:
     rows = _of(tables, 2)
     within = rows.assign(apart=(rows["rank_query"] - rows["rank_key"]).abs())
-    of_layers = rows.set_index(["optimizer", "seed", "step", "decay", "layer"])["rank_query"].unstack(sort=False)
+    of_layers = rows.set_index(["optimizer", "seed", "step", "decay", "layer"])["rank_query"].unstack()
     across = (of_layers[2] - of_layers[1]).abs().rename("apart").reset_index()
     inside, between = (cases(each, "apart", ["optimizer"], "seed", "{optimizer}") for each in (within, across))
     return (inside / between).means()
