@@ -20,7 +20,6 @@ STAGES = {
     "import symlab": set(),
     "import symlab.device, symlab.pipeline.config, symlab.pipeline.digest, symlab.pipeline.files, symlab.data": set(),
     "import symlab.artifacts": {"numpy"},
-    f"import {ROOM}.permutation_invariance.grid_training": {"numpy"},
     "import symlab.connectivity.barrier": TABLES,
     f"import {ROOM}.neuron_identifiability.estimators, {ROOM}.neuron_identifiability.trade_off": TABLES,
     f"import symlab.plotting.log_axes, symlab.plotting.units, {FIGURES}": TABLES,

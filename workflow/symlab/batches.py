@@ -1,7 +1,5 @@
 """A batch of a network's inputs, one or several, and the tensors in what a network returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -20,14 +18,14 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.parts[0])
 
-    def __getitem__(self, rows: Any) -> Inputs:
+    def __getitem__(self, rows: Any) -> "Inputs":
         return Inputs(tuple(part[rows] for part in self.parts))
 
-    def split(self, rows: int) -> tuple[Inputs, ...]:
+    def split(self, rows: int) -> tuple["Inputs", ...]:
         """Batches of so many rows, the last one of what is left."""
         return tuple(map(Inputs, zip(*(part.split(rows) for part in self.parts), strict=True)))
 
-    def tensor_split(self, sections: int) -> tuple[Inputs, ...]:
+    def tensor_split(self, sections: int) -> tuple["Inputs", ...]:
         """So many parts of nearly equal numbers of rows."""
         return tuple(map(Inputs, zip(*(part.tensor_split(sections) for part in self.parts), strict=True)))
 
@@ -35,7 +33,7 @@ class Inputs:
         """Entries of all inputs together."""
         return sum(part.numel() for part in self.parts)
 
-    def to(self, device: torch.device | str) -> Inputs:
+    def to(self, device: torch.device | str) -> "Inputs":
         """The same on a device."""
         return Inputs(tuple(part.to(device) for part in self.parts))
 

@@ -32,7 +32,7 @@ def test_tables_are_made_of_what_experiments_give():
 
 
 def test_what_decides_the_students_counts_as_their_code_and_what_measures_them_does_not():
-    code = {name.rpartition("/")[2] for name in code_of("symlab.papers.permutation_invariance.grid_training")}
+    code = {name.rpartition("/")[2] for name in code_of("symlab.papers.permutation_invariance.student_training")}
     assert {"student_points", "student_training", "population_loss"} <= code
     assert not {"student_tables", "student_barriers", "type_matching", "minima"} & code
 

@@ -1,7 +1,5 @@
 """What every data source returns, its normalisation, and its artifact."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -68,7 +66,7 @@ class Dataset:
             raise UserError(f"The rotation of a data set with {self.n_inputs} inputs must be square of that size.")
 
     @classmethod
-    def of_rows(cls, x: np.ndarray, y: np.ndarray, rows: Sequence[np.ndarray], **rest: Any) -> Dataset:
+    def of_rows(cls, x: np.ndarray, y: np.ndarray, rows: Sequence[np.ndarray], **rest: Any) -> "Dataset":
         """Samples [n, d] and targets [n] whose rows of the train, val and test split are given."""
         splits = dict(zip(SPLITS, rows, strict=True))
         arrays = {f"x_{name}": x[of_split] for name, of_split in splits.items()}

@@ -1,7 +1,5 @@
 """How far features and the last layer are from neural collapse: NC1, NC2A, NC2B, NC3 and what they are made of."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as functional
 from jaxtyping import Float, Int
@@ -75,7 +73,7 @@ class ClassSums:
         """W, the readout's weights, and a basis of their row space: of layers of its size."""
         self.K, self.W, self.rows, self.size = K, W, rows, 0
 
-    def add(self, H: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> ClassSums:
+    def add(self, H: Float[Tensor, "n d"], y: Int[Tensor, " n"]) -> "ClassSums":
         """Add features of a batch."""
         if not self.size:
             self.size = H.shape[1]

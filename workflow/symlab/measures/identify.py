@@ -1,23 +1,19 @@
 """The job that measures input subspaces of every layer, and what swapping two hidden neurons costs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from symlab.data.dataset import Dataset
 from symlab.identifiability.realization import projected, realization_costs, swap_costs
 from symlab.identifiability.recording import hidden_layers, representation_covariances
 from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.measures.job import Job
 from symlab.measures.settings import Identification
 from symlab.training.models import Models, move
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 BATCH = 1024
 SHOWN = 16

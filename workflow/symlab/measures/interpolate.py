@@ -1,8 +1,6 @@
 """The job that walks the straight line between the networks of each pair, aligned and not."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,14 +8,12 @@ import torch
 
 from symlab.alignment.permute import permute
 from symlab.connectivity.path import curve
+from symlab.data.dataset import Dataset
 from symlab.measures.job import Job
 from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Interpolation
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.training.models import Models, move
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 COLUMNS = ["mask_seed", "pair", "aligned", "matching", "split", "lambda", "loss", "accuracy", "chord"]
 

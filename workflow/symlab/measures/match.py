@@ -1,8 +1,6 @@
 """The job that matches the neurons of each pair and records how good the matchings are."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,14 +9,12 @@ import torch
 from symlab.alignment.matching import joint, match_all, objective, objectives
 from symlab.alignment.permute import check_alignment, permute
 from symlab.alignment.weight_matching import weight_matching
+from symlab.data.dataset import Dataset
 from symlab.measures.job import Job
 from symlab.measures.settings import Matching
 from symlab.seeds import numpy_rng
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 from symlab.training.models import Models, Pair
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 CHECKED_SAMPLES = 256
 

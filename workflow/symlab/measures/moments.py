@@ -1,20 +1,16 @@
 """The job that correlates the activations of each pair of networks over training data in one pass."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from symlab.alignment.moments import record_pair_moments
+from symlab.data.dataset import Dataset
 from symlab.measures.job import Job
 from symlab.measures.rows import rows_at_once
 from symlab.measures.settings import Matching
 from symlab.measures.symmetries import symmetries_of
 from symlab.training.models import Models, move
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 
 def correlate_activations(models: Models, data: Dataset, settings: Matching, job: Job) -> dict[str, Any]:

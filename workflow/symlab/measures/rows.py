@@ -1,18 +1,12 @@
 """How many inputs a measure passes through the networks of a study at once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from symlab.alignment.forward import batch_rows
 from symlab.device import is_accelerator
-
-if TYPE_CHECKING:
-    from symlab.training.models import Models
+from symlab.training.models import Models
 
 # With 1,024 digits at a time an H200 waited for the calls: 5 s for a pair's curves, whose products take a fifth of one.
 ROWS_OF_MLPS_ON_A_GPU = 8192

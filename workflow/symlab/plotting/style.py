@@ -203,11 +203,6 @@ def panels(
     return figure, figure.subplots(n_rows, n_columns, sharex=sharex, sharey=sharey, squeeze=False)
 
 
-def wrap_sentences(sentences: Sequence[str], width: float, style: Style) -> str:
-    """Sentences that are not empty, each beginning a line, in lines that fit into a width in inches."""
-    return _wrap(sentences, width, style.font_size - 1)
-
-
 def _wrap(lines: Sequence[str], width: float, font_size: float) -> str:
     limit = max(20, int(72 * width / (CHARACTER * font_size)))
     return "\n".join(
@@ -256,7 +251,10 @@ def handles(looks: dict[str, Look], *, marker: bool = True) -> list[Artist]:
 
 
 def legend(figure: Figure, entries: Sequence[Artist], title: str) -> None:
-    """One legend above all panels, read row by row, in as few rows as the figure's width allows; so is its title."""
+    """One legend above all panels, read row by row, in as few rows as the figure's width allows.
+
+    Each line of its title that is not empty is broken where the figure ends.
+    """
     from matplotlib import rcParams
 
     title = _wrap(title.split("\n"), figure.get_figwidth(), rcParams["legend.title_fontsize"] or rcParams["font.size"])

@@ -1,7 +1,5 @@
 """What a claim of a paper is: a statement, a threshold set before the run, and a measurement from tables alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,12 +33,12 @@ class Case(str):
     key: dict[str, Any]
     """Plain values, which JSON holds: {"scheme": "standard", "layer": 2}."""
 
-    def __new__(cls, name: str, /, **key: Any) -> Case:
+    def __new__(cls, name: str, /, **key: Any) -> "Case":
         case = super().__new__(cls, name)
         case.key = key
         return case
 
-    def agrees(self, other: Case) -> bool:
+    def agrees(self, other: "Case") -> bool:
         """Whether the two keys have the same value under each name that is in both."""
         return all(self.key[name] == other.key[name] for name in self.key.keys() & other.key.keys())
 

@@ -125,20 +125,19 @@ def draw_grid(
     """
     columns = max(map(len, grid), default=0)
     figure, axes = panels(len(grid), columns, width, 0.9 + height * len(grid), sharex=sharex, sharey=sharey)
-    for of_row, along in zip(axes, grid, strict=True):
-        for axis, panel in zip(of_row, along, strict=False):
-            _draw_panel(axis, panel, looks, line)
-        for axis in of_row[len(along) :]:
+    placed = [each for row, along in zip(axes, grid, strict=True) for each in zip(row, along, strict=False)]
+    for axis, panel in placed:
+        _draw_panel(axis, panel, looks, line)
+    for row, along in zip(axes, grid, strict=True):
+        for axis in row[len(along) :]:
             axis.remove()
     _hide_inner_labels(axes, grid, sharex, sharey)
-    _scale(axes, grid)
-    for axis, name in zip(
-        (along[len(each) - 1] for along, each in zip(axes, grid, strict=True)), rows_named, strict=False
-    ):
-        name_row(axis, name)
-    drawn = {name for along in grid for panel in along if line in panel.rows for name in panel.rows[line]}
+    _scale(placed)
+    for row, along, name in zip(axes, grid, rows_named, strict=False):
+        name_row(row[len(along) - 1], name)
+    drawn = {name for _, panel in placed if line in panel.rows for name in panel.rows[line]}
     shown = {name: look for name, look in looks.items() if name in drawn}
-    marked = any(panel.options.get("marker", True) for along in grid for panel in along)
+    marked = any(panel.options.get("marker", True) for _, panel in placed)
     if all_entries := [*handles(shown, marker=marked), *entries]:
         legend(figure, all_entries, note)
     return figure
@@ -162,21 +161,13 @@ def _hide_inner_labels(axes: np.ndarray, grid: Sequence[Sequence[Panel]], sharex
             axis.yaxis.label.set_visible(across == 0 or sharey in (False, "none", "col"))
 
 
-def _scale(axes: np.ndarray, grid: Sequence[Sequence[Panel]]) -> None:
+def _scale(placed: Sequence[tuple[Axes, Panel]]) -> None:
     for which in ("x", "y"):
-        logarithmic = [
-            axes[at, across]
-            for at, along in enumerate(grid)
-            for across, panel in enumerate(along)
-            if panel.axes.get(f"{which}scale") == "log"
-        ]
-        if logarithmic:
+        if logarithmic := [axis for axis, panel in placed if panel.axes.get(f"{which}scale") == "log"]:
             scale_log(np.array(logarithmic), which)
-    for axis, panel in (
-        (axis, panel) for row, along in zip(axes, grid, strict=True) for axis, panel in zip(row, along, strict=False)
-    ):
-        for name in TICKS & panel.axes.keys():
-            set_ticks(axis.xaxis if name == "xticks" else axis.yaxis, panel.axes[name])
+        for axis, panel in placed:
+            if f"{which}ticks" in panel.axes:
+                set_ticks(getattr(axis, f"{which}axis"), panel.axes[f"{which}ticks"])
 
 
 def assign_looks(names: Sequence[str], style: Style, ordered: bool = False, marked: bool = True) -> dict[str, Look]:

@@ -1,7 +1,5 @@
 """A forward pass with all its values: where groups occur in them, and what it gives at other states."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,7 +50,7 @@ class Evaluated:
         """What an operation gives, from the values of those before it, in the precision of this pass."""
         return evaluate(node, values, self.wide)
 
-    def at(self, state: Mapping[str, Tensor]) -> Evaluated:
+    def at(self, state: Mapping[str, Tensor]) -> "Evaluated":
         """The same pass at another state, by first names."""
         values = dict(self.values)
         for node, name in self.names.items():

@@ -8,8 +8,6 @@ fixed atom it is known whether its indices still stand for what they stood for: 
 axis of an input, an output or a constant; they are mixed if an operation may have moved or combined what is along it.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
@@ -44,7 +42,7 @@ class IndexSet:
         self.sorted_by: Positions | None = None
         self._merged_into: IndexSet | None = None
 
-    def root(self) -> IndexSet:
+    def root(self) -> "IndexSet":
         """The set that this one has been merged into."""
         node = self
         while node._merged_into is not None:
@@ -53,7 +51,7 @@ class IndexSet:
             self._merged_into = node
         return node
 
-    def merge_into(self, other: IndexSet) -> None:
+    def merge_into(self, other: "IndexSet") -> None:
         """Make ``self``, a root, the same set as ``other``, another root."""
         self._merged_into = other
 

@@ -4,8 +4,6 @@ torch computes all layers and directions in one operation and stacks their last 
 cell's hidden units could not be told from the others', and what lower layers compute could not be recorded.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

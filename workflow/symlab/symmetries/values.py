@@ -1,7 +1,5 @@
 """Dimensions of the traced graph's values: index sets, and what views, cuts and transposes make of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -56,7 +54,7 @@ class Value:
     positions: Positions | None = None
     picked: tuple[tuple[IndexSet, Positions], ...] = ()
 
-    def with_dims(self, dims: Sequence[Dim]) -> Value:
+    def with_dims(self, dims: Sequence[Dim]) -> "Value":
         """The same entries, in order, in other dimensions."""
         positions = self.positions
         if positions is not None and positions.counted is not None:

@@ -1,7 +1,5 @@
 """Checkpoints of a training job: it may be killed at any moment and goes on, on the same CPU, with the same bits."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time
@@ -89,12 +87,12 @@ class Checkpoints:
         self.stopped_by: signal.Signals | None = None
         self.previous: list[dict[int, Any]] = []
 
-    def beside(self, part: str) -> Checkpoints:
+    def beside(self, part: str) -> "Checkpoints":
         """Those of another training of the same job, in a file of their own."""
         path = self.path.with_stem(f"{self.path.stem}_{part}")
         return Checkpoints(path, self.key, self.seconds / 60, self.report)
 
-    def __enter__(self) -> Checkpoints:
+    def __enter__(self) -> "Checkpoints":
         self.previous.append({number: signal.signal(number, self._stop) for number in STOPPING})
         return self
 

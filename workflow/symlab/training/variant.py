@@ -1,24 +1,20 @@
 """Training one block of a variant's replicas from its spec: what a training job does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from symlab.data.dataset import Dataset
 from symlab.networks import INITS, NETWORKS, build
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training.augmentation import black_values
 from symlab.training.objective import Replica
 from symlab.training.replicas import Run, TrainedBlock, train_block
+from symlab.training.resume import Checkpoints
 from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
-    from symlab.training.resume import Checkpoints
 
 
 def train_variant(

@@ -4,11 +4,9 @@ For W(lambda) = (1 - lambda) W_A + lambda W_B, xi(lambda; x) = eta(W(lambda) x) 
 eta(W_B x). Biases and norms are left out, as in the theorems: a layer is its weights and its nonlinearity.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +15,12 @@ import torch.nn.functional as functional
 from jaxtyping import Float
 from torch import Tensor
 
+from symlab.data.dataset import Dataset
 from symlab.errors import UserError
 from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.settings import Theory
 from symlab.training.models import Models, move
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 SCALES = np.logspace(0, -4, 9).tolist()
 """Factors of the trainable parts."""

@@ -1,7 +1,5 @@
 """The coherence experiment (Appendix F.5): students with masks alone, on data along subspaces of chosen coherence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -105,7 +103,7 @@ class SumsOfReluData(TrainingData):
     operations took two thirds of the time.
     """
 
-    def prepared(self, recipe: Recipe, device: torch.device, key: tuple[str, str]) -> SumsOfReluData:
+    def prepared(self, recipe: Recipe, device: torch.device, key: tuple[str, str]) -> "SumsOfReluData":
         """The same samples with a column of ones, which the biases are the weights of; on the CPU."""
         data = super().prepared(recipe, torch.device("cpu"), key)
         ones = torch.ones_like(data.x_train[:, :1])
@@ -117,7 +115,7 @@ class SumsOfReluData(TrainingData):
         """A few, whatever the number of replicas."""
         return STACK, None
 
-    def stack(self, replicas: Replicas) -> SumsOfRelu:  # type: ignore[override]
+    def stack(self, replicas: Replicas) -> "SumsOfRelu":  # type: ignore[override]
         return SumsOfRelu(replicas, self)
 
 

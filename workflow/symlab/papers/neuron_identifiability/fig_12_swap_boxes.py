@@ -41,8 +41,8 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
     named = [(dataset if len(datasets) > 1 else "", name if len(costs) > 1 else "") for dataset, name in lines]
     return draw_grid(
         grid, looks, sharex="row", height=0.5 + 0.27 * len(looks),
-        rows_named=[swap_panels.join_lines(*texts) for texts in named],
-        note=swap_panels.join_lines(swap_panels.count_networks(rows), swap_panels.BOXES),
+        rows_named=["\n".join(filter(None, texts)) for texts in named],
+        note=f"{swap_panels.count_networks(rows)}\n{swap_panels.BOXES}",
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def boxes_by_k(tables: Tables, style: Style) -> Figure:
     return draw_grid(
         [[panel(rows[rows["estimator"] == name], layer) for layer in layers] for name in costs], looks,
         width=PAGE if len(layers) > 1 else COLUMN, height=1.7, rows_named=list(costs) if len(costs) > 1 else (),
-        note=swap_panels.join_lines(swap_panels.count_networks(rows), swap_panels.BOXES),
+        note=f"{swap_panels.count_networks(rows)}\n{swap_panels.BOXES}",
     )  # fmt: skip
 
 

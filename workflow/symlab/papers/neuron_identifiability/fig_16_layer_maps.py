@@ -36,8 +36,8 @@ def maps_by_layer(tables: Tables, style: Style) -> Figure:
         by_each = [blocks[variant, each, layer] for each in costs if (variant, each, layer) in blocks]
         size = min(map(swap_panels.count_complete, by_each))
         name = (kind["dataset"] if several else "", kind["label"], estimator if len(costs) > 1 else "")
-        row = swap_panels.join_lines(*name)
-        maps.setdefault(estimator, {})[row, f"layer {layer}"] = swap_panels.cost_matrix(rows, size)
+        cell = "\n".join(filter(None, name)), f"layer {layer}"
+        maps.setdefault(estimator, {})[cell] = swap_panels.cost_matrix(rows, size)
     if not maps:
         raise UserError(
             f"{where(costs['Mahalanobis'])}.variants has no network whose swaps have a cost; add a W-asymmetric one."

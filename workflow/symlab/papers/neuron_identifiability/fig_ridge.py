@@ -33,7 +33,7 @@ def rank_correlation(tables: Tables, style: plot.Style) -> plot.Figure:
         row="dataset", column="layer", title="layer {}".format,
         axes=labelled(r"ridge parameter $\beta$", "Spearman correlation", "x"), options={"band": False},
         more=lambda axis, _: axis.axhline(0, color="0.85", linewidth=0.7, zorder=0), sharey=True, height=1.6,
-        note=plot.wrap_sentences(sentences, plot.PAGE, style),
+        note="\n".join(sentences),
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def against_nu(tables: Tables, style: plot.Style) -> plot.Figure:
         "nu", "deviation_max", point_looks(variants, style), column="masks", title=MASKS.__getitem__,
         axes=labelled(r"coherence $\nu(U)$ of inputs", r"$\|S_i - \mu_D I\|_{\mathrm{op}}\,/\,\mu_D$", "xy"),
         draw=_draw_with_bound, more=lambda axis, _: axis.axhline(1, color="0.4", linestyle=":", linewidth=0.9),
-        entries=entries, height=2.3, note=plot.wrap_sentences(sentences, plot.PAGE, style),
+        entries=entries, height=2.3, note="\n".join(sentences),
     )  # fmt: skip
 
 

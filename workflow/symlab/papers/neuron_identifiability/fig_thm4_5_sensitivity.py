@@ -53,7 +53,7 @@ def draw_shares(tables: Tables, style: plot.Style, side: str) -> plot.Figure:
         draw=points.draw_cases, more=points.line_at(1),
         rows_named=[PERMUTATIONS[kind] for kind in dict.fromkeys(shown["permutation"])],
         entries=[plot.line_entry("bound", linewidth=0.8), *points.hollow_entry(shown)], sharey=True, height=1.6,
-        note=plot.wrap_sentences(sentences, plot.PAGE, style),
+        note="\n".join(sentences),
     )  # fmt: skip
 
 

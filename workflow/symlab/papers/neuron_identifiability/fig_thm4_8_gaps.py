@@ -57,7 +57,7 @@ def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
     entries += points.hollow_entry(shown) + [plot.line_entry(name, color=color) for name, color in slopes.items()]
     return draw_grid(
         grid, looks, sharex=False, sharey=False, rows_named=datasets if len(datasets) > 1 else (), entries=entries,
-        note=plot.wrap_sentences(sentences, plot.PAGE, style),
+        note="\n".join(sentences),
     )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def draw_exponents(tables: Tables, style: plot.Style) -> plot.Figure:
     entries = [*points.hollow_entry(shown, "hollow: inputs not Gaussian"), plot.line_entry(BOUND, linewidth=0.8)]
     return draw_grid(
         [[panel(kind, value) for kind in kinds] for value in ("slope", "share")], looks, height=1.8, entries=entries,
-        width=plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE, note=plot.wrap_sentences(sentences, plot.PAGE, style),
+        width=plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE, note="\n".join(sentences),
     )  # fmt: skip
 
 

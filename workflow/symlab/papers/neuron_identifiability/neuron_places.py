@@ -1,14 +1,13 @@
 """What becomes of each neuron: whether it keeps its place in another training, and what its swaps cost."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from symlab.data.dataset import Dataset
 from symlab.identifiability.neuron_table import neuron_table
 from symlab.identifiability.realization import realization_costs, swap_costs
 from symlab.identifiability.recording import hidden_layers, representation_covariances
@@ -16,9 +15,6 @@ from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.settings import NeuronPlaces
 from symlab.training.models import Models, move
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 BATCH = 1024
 

@@ -1,7 +1,5 @@
 """Relaxed (ridge) realization costs of trained neurons' functions, and the swap costs they give (Def. E.3, Eq. 14)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -139,7 +137,7 @@ class Batch(NamedTuple):
             nonlinearity=layer.nonlinearity,
         )
 
-    def in_float64(self) -> Batch:
+    def in_float64(self) -> "Batch":
         """The same pairs, inputs and values in float64."""
         X = self.X.double()
         return self._replace(X=X, H=nonlinear(self.layer.nonlinearity, _preactivations(self.layer, X, self.j)))

@@ -1,8 +1,6 @@
 """The measure of swap costs by ridge regression, on the networks at the end of training."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,15 +8,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from symlab.data.dataset import Dataset
 from symlab.identifiability.recording import hidden_layers, layer_inputs
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.neuron_functions import layer_functions
 from symlab.papers.neuron_identifiability.ridge import ridge_swap_costs
 from symlab.papers.neuron_identifiability.settings import Ridge
 from symlab.training.models import Models, move
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 
 def measure_ridge_costs(models: Models, data: Dataset, settings: Ridge, job: Job) -> dict[str, Any]:

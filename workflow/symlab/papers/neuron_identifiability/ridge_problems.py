@@ -1,7 +1,5 @@
 """The objective of the relaxed realization cost (Def. E.3) for many pairs of neurons at once, and its gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,7 +26,7 @@ class RidgeProblems:
     factor: float
     nonlinearity: str
 
-    def select(self, rows: Int[Tensor, " q"] | Bool[Tensor, " p"]) -> RidgeProblems:
+    def select(self, rows: Int[Tensor, " q"] | Bool[Tensor, " p"]) -> "RidgeProblems":
         """The problems of these rows."""
         parts = {name: getattr(self, name)[rows] for name in ("base", "scale", "shift", "H")}
         return replace(self, **parts)

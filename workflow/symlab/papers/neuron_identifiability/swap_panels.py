@@ -51,11 +51,6 @@ def name_beta(ridge: pd.DataFrame) -> str:
     return rf"$\beta$ = {ridge['beta'].iloc[0]:g}"
 
 
-def join_lines(*texts: str) -> str:
-    """The texts that are not empty, each in a line of its own."""
-    return "\n".join(filter(None, texts))
-
-
 def need_k(table: pd.DataFrame) -> pd.DataFrame:
     """The rows with an intrinsic dimension k.
 

@@ -1,12 +1,11 @@
 """The measure of the theorems on single layers: bounds and what they bound, for the networks at the end of training."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import torch
 
+from symlab.data.dataset import Dataset
 from symlab.identifiability.recording import hidden_layers, linear_maps, representation_covariances
 from symlab.identifiability.subspace import covariance_of, principal_subspace
 from symlab.measures.job import Job
@@ -19,9 +18,6 @@ from symlab.papers.neuron_identifiability.tail_energy import second_moment, tail
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training.models import Models, move
-
-if TYPE_CHECKING:
-    from symlab.data.dataset import Dataset
 
 BATCH = 1024
 

@@ -42,7 +42,7 @@ _EXPERIMENTS = (
         _experiment(
             grid.role,
             grid,
-            "grid_training:train_point",
+            "student_training:train_point",
             f"{grid.role}.safetensors",
             tables=f"{_ROOM}.student_tables:collect_students",
             several=True,

@@ -11,7 +11,7 @@ from symlab.errors import UserError
 from symlab.papers.permutation_invariance.networks import METHODS
 from symlab.papers.permutation_invariance.students import DIRECT, MATCHINGS, UNIFORM, barriers, keep
 from symlab.plotting.log_axes import floor_of
-from symlab.plotting.style import PAGE, Look, Shared, Style, line_entry, mark_entry, palette, wrap_sentences
+from symlab.plotting.style import PAGE, Look, Shared, Style, line_entry, mark_entry, palette
 from symlab.plotting.types import Artist, Axes, Figure, LineStyleType
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import where
@@ -137,7 +137,7 @@ def draw_barriers(
     return draw_grid(
         wrap(grid), {**source_looks(style), **(looks or {})}, entries=entries, sharex=sharex,
         sharey=sharey, width=PAGE, height=2.6 if len(grid) < 3 else 2.3,
-        note=wrap_sentences([say_pairs(table)], PAGE, style),
+        note=say_pairs(table),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, students
-from symlab.plotting.style import COLUMN, Figure, Style, wrap_sentences
+from symlab.plotting.style import PAGE, Figure, Style
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above
 from symlab.study.curves import Curve, neighbours
@@ -28,13 +28,12 @@ def ratio_against_relative_width(tables: Tables, style: Style) -> Figure:
     # The scatter of these is that of a ratio of means, to first order.
     fraction = ratio + (rows["barrier"] - ratio * rows["direct"]) / means["direct"]
     names = {M: f"$M$ = {M}" for M in sorted(rows["M"].unique())}
-    width = 1.5 * COLUMN
     return facets(
         rows.assign(label=rows["M"].map(names), fraction=fraction), "ratio", "fraction",
-        assign_looks(list(names.values()), style, ordered=True), draw=drawing.draw_means, width=width, height=2.6,
+        assign_looks(list(names.values()), style, ordered=True), draw=drawing.draw_means, width=PAGE, height=2.6,
         axes=labelled("student over teacher width $m / M$", "permuted / direct barrier", "y"),
         more=lambda axis, _: drawing.mark_widths(1, (2,), axis), entries=drawing.width_marks(),
-        note=wrap_sentences([drawing.say_pairs(table).replace("mean", "ratio of means", 1)], width, style),
+        note=drawing.say_pairs(table).replace("mean", "ratio of means", 1),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import drawing, students
-from symlab.plotting.style import PAGE, Figure, Look, Style, palette, wrap_sentences
+from symlab.plotting.style import Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most
 from symlab.study.curves import Curve
@@ -39,7 +39,7 @@ def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
         rows, "m", "pq_rows", looks, column="title", draw=drawing.draw_means, height=2.6,
         axes=labelled(drawing.WIDTH, "PQ index of row norms"),
         more=lambda axis, part: drawing.mark_widths(part["M"].iloc[0], (2,), axis), entries=drawing.width_marks(),
-        note=wrap_sentences([drawing.say_pairs(table, "students")], PAGE, style),
+        note=drawing.say_pairs(table, "students"),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from symlab.papers.permutation_invariance import drawing
 from symlab.papers.permutation_invariance.students import keep, measure_each, over, trained
-from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, line_entry, palette, wrap_sentences
+from symlab.plotting.style import Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most, between
 from symlab.study.curves import Curve, curves
@@ -60,7 +60,7 @@ def against_learning_rate(tables: Tables, style: Style) -> Figure:
     return draw_grid(
         grid, looks, sharex=True, sharey=False, height=2.2, rows_named=names if len(names) > 1 else (),
         entries=[line_entry(STABILITY, **LIMIT)],
-        note=wrap_sentences([drawing.say_pairs(table, "students")], PAGE, style),
+        note=drawing.say_pairs(table, "students"),
     )  # fmt: skip
 
 

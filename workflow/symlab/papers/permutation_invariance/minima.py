@@ -5,8 +5,6 @@ e_j sum to it. The type of a row, counted from 0 here, tells its axis; a row of 
 written as -1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,7 +30,7 @@ class Minima:
         np.put_along_axis(W, self.types[..., None], self.values[..., None], axis=-1)
         return torch.from_numpy(W)
 
-    def repeated(self, number: int, times: int) -> Minima:
+    def repeated(self, number: int, times: int) -> "Minima":
         """The student of a number, so many times."""
         return replace(self, types=self.types[[number] * times], values=self.values[[number] * times])
 

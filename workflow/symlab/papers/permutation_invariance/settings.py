@@ -3,8 +3,6 @@
 Every start of the workflow reads this module, so it imports nothing heavy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -94,7 +92,7 @@ class Samples(PointSettings):
             )
         return self
 
-    def misfit(self, *with_what: Samples) -> str | None:
+    def misfit(self, *with_what: "Samples") -> str | None:
         # Of the config's keys together; a job that trains is given those alone that it reads.
         if self.needs_pairs and not self.uniform_pairs:
             return "it is about uniform samples of the minima, so it needs uniform_pairs"

@@ -1,11 +1,9 @@
 """Tables of students: a row for each of them, and a row for each pair whose barriers are measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +11,8 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
+from symlab.artifacts import Tensors
+from symlab.measures.job import Job
 from symlab.papers.permutation_invariance.minima import Minima, types_of, uniform_minima
 from symlab.papers.permutation_invariance.population_loss import population_loss
 from symlab.papers.permutation_invariance.row_sparsity import is_zero, pq_index
@@ -22,11 +22,7 @@ from symlab.papers.permutation_invariance.student_barriers import barriers, mini
 from symlab.papers.permutation_invariance.student_points import Point, Size
 from symlab.papers.permutation_invariance.type_matching import hungarian, match_by_type
 from symlab.seeds import numpy_rng
-
-if TYPE_CHECKING:
-    from symlab.artifacts import Tensors
-    from symlab.measures.job import Job
-    from symlab.study.points import Result
+from symlab.study.points import Result
 
 # A run that is to reach zero loss and ends above has stopped at another minimum, or was stopped too early.
 KEPT_BELOW = 1e-5
@@ -40,7 +36,7 @@ MOST_ROWS = 100
 MOST_LOOKED_AT = 500
 
 
-Inputs = Mapping[str, "tuple[Tensors, dict[str, Any]]"]
+Inputs = Mapping[str, tuple[Tensors, dict[str, Any]]]
 """Tensors and header of the one file of trained students that a table is made from, by its name."""
 
 

@@ -1,15 +1,15 @@
 """Students trained from many seeds by the replica engine: gradient descent on the population loss, or online SGD."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+from symlab.artifacts import Tensors
+from symlab.measures.job import Job
 from symlab.networks import Normal
 from symlab.papers.permutation_invariance.population_loss import batch_loss_and_gradient, loss_and_gradient
 from symlab.papers.permutation_invariance.settings import Grid
@@ -18,10 +18,8 @@ from symlab.schemes import Standard
 from symlab.training.objective import Replica
 from symlab.training.population import STEPS, Population
 from symlab.training.replicas import Run, train_block
+from symlab.training.resume import Checkpoints
 from symlab.training.settings import Recipe
-
-if TYPE_CHECKING:
-    from symlab.training.resume import Checkpoints
 
 # In units of the loss of the student without neurons: whatever grows beyond it never came back.
 DIVERGED = 1e6
@@ -36,6 +34,12 @@ class Student(nn.Module):
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n 1"]:
         return torch.relu(self.linear(x)).sum(dim=-1, keepdim=True)
+
+
+def train_point(grid: Grid, job: Job, **point: Any) -> Tensors:
+    """What ``train_students`` gives of one size, learning rate and scale of first weights of a grid."""
+    trained = train_students(Point(**point), range(grid.runs), grid, (job.study, grid.role), job.checkpoints)
+    return {name: tensor.numpy() for name, tensor in trained.items()}
 
 
 def train_students(

@@ -4,20 +4,15 @@ Of m neurons, type j has alpha_j + 1 with alpha ~ Multinomial(m - M; 1/M, ..., 1
 P = (M + sum_j min(alpha_j, alpha'_j)) / m; its expectation is T(m, M).
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from symlab.measures.job import Job
+from symlab.papers.permutation_invariance.settings import Overlap
 from symlab.seeds import numpy_rng
-
-if TYPE_CHECKING:
-    from symlab.measures.job import Job
-    from symlab.papers.permutation_invariance.settings import Overlap
 
 
 def measure_overlap(settings: Overlap, job: Job, M: int) -> dict[str, pd.DataFrame]:
