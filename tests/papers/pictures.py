@@ -1,6 +1,5 @@
 """What a picture holds, but for its layout, in three numbers."""
 
-import importlib
 import zlib
 
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from symlab.plotting.style import Style, apply_style
+from symlab.study.card import drawings_of
 
 from .stories import story_of
 
@@ -19,9 +19,8 @@ STYLE = Style()
 
 def draw(paper, figure):
     """A figure of a card, from its story with no two measured numbers alike."""
-    drawing = next(each for each in importlib.import_module(figure.module).FIGURES if each.id == figure.id)
     with apply_style(STYLE):
-        return drawing.draw(story_of(paper.slug, paper.number(figure.id)), STYLE)
+        return drawings_of(figure.module)[figure.id].draw(story_of(paper.slug, paper.number(figure.id)), STYLE)
 
 
 def held_by(figure):

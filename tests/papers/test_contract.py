@@ -41,7 +41,7 @@ from symlab.pipeline.ledger import COLUMNS, claims_of, evaluate_claim, group_cla
 from symlab.pipeline.registry import EXPERIMENTS, MEASURES, TABLES
 from symlab.pipeline.telling import Told, cases_at
 from symlab.plotting.style import apply_style
-from symlab.study.card import At
+from symlab.study.card import At, drawings_of
 
 from .pictures import STYLE, draw, held_by
 from .planted import PLANTED, ROUGHLY
@@ -65,7 +65,7 @@ SENTENCES = [(paper, sentence) for paper in PAPERS for sentence in (*paper.headl
     (paper, drawing.sentence)
     for paper in PAPERS
     for module in dict.fromkeys(figure.module for figure in paper.figures)
-    for drawing in importlib.import_module(module).FIGURES
+    for drawing in drawings_of(module).values()
     if drawing.sentence
 ]
 MADE = {
@@ -226,10 +226,9 @@ def test_a_claim_about_few_networks_says_what_it_did_when_it_was_written_down(pa
 @each_figure
 def test_a_figure_of_few_networks_is_drawn_or_says_what_it_lacks(paper, figure, count):
     tables = with_few(room(paper).story(paper.number(figure.id)), count)
-    drawing = next(each for each in importlib.import_module(figure.module).FIGURES if each.id == figure.id)
     try:
         with apply_style(STYLE):
-            drawing.draw(tables, STYLE)
+            drawings_of(figure.module)[figure.id].draw(tables, STYLE)
     except UserError as error:
         assert str(error).endswith(".")
 
@@ -237,7 +236,7 @@ def test_a_figure_of_few_networks_is_drawn_or_says_what_it_lacks(paper, figure, 
 @each_figure
 def test_a_figure_is_drawn_from_its_story_and_holds_what_it_did_when_it_was_written_down(paper, figure):
     """What it holds finds changes, not errors; with no two measured numbers alike, a change of any is seen."""
-    drawings = {each.id: each for each in importlib.import_module(figure.module).FIGURES}
+    drawings = drawings_of(figure.module)
     assert figure.id in drawings, f"{figure.module} draws no {figure.id}: add it to FIGURES there."
     drawing, before = drawings[figure.id], dict(rcParams)
     with warnings.catch_warnings():
@@ -270,7 +269,7 @@ def test_what_is_drawn_is_on_the_card(paper):
     assert all((paper.found, paper.terms, paper.scale, paper.heading, paper.headline, paper.captions))
     assert paper.thumbnail[0] in {figure.id for figure in paper.figures}
     files = dict.fromkeys(figure.module for figure in paper.figures)
-    drawn = [drawing.id for name in files for drawing in importlib.import_module(name).FIGURES]
+    drawn = [drawing for name in files for drawing in drawings_of(name)]
     assert sorted(drawn) == sorted(figure.id for figure in paper.figures)
     named = {*room(paper).SPOILED, *PLANTED[paper.prefix], *WHERE_SPOILED[paper.prefix]}
     unknown = named - {paper.number(claim.id) for claim in claims_of(paper)}

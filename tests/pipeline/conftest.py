@@ -18,8 +18,8 @@ def card(monkeypatch):
     def make(claims, figures=("1",), prefix="test", **fields):
         module = ModuleType(f"symlab_test_figures_{next(NUMBER)}")
         ids = [f"{prefix}-{number}" for number in figures]
-        module.CLAIMS = tuple(claims)
-        module.FIGURES = tuple(Drawing(name, f"About {name}", "Of study `{study}`: *σ_F* <b>", None) for name in ids)
+        module.CLAIMS = {claim.id: claim for claim in claims}
+        module.FIGURES = {name: Drawing(f"About {name}", "Of study `{study}`: *σ_F* <b>", None) for name in ids}
         monkeypatch.setitem(sys.modules, module.__name__, module)
         listed = tuple(Figure(name, module.__name__, ("a.csv",)) for name in ids)
         return Paper(

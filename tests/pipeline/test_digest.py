@@ -195,10 +195,10 @@ def test_a_figure_counts_the_claims_that_its_sentence_tells(package):
 
 def test_the_real_figures_count_the_claims_that_their_sentences_tell():
     modules = {name: figure.module for name, figure in FIGURES.items()}
-    homes = {claim.id: file for file in modules.values() for claim in resolve_name(file).CLAIMS}
+    homes = {claim: file for file in modules.values() for claim in resolve_name(file).CLAIMS}
     told = set()
     for figure, file in modules.items():
-        seen = next(each.sentence for each in resolve_name(file).FIGURES if each.id == figure)
+        seen = drawings_of(file)[figure].sentence
         places = seen.values.values() if seen else ()
         told |= {(file, homes[place.claim if isinstance(place, At) else place[0]]) for place in places}
     imported = {file: code_of("scripts.figures", file) for file, _ in told}

@@ -40,7 +40,7 @@ def job(tmp_path, monkeypatch):
     """What Snakemake hands to the script, for figures each of which goes another way."""
     ways = {"a-1": lacks, "a-2": breaks, "a-3": breaks_when_written, "a-4": drawn}
     monkeypatch.setattr(drawing, "FIGURES", dict.fromkeys(ways))
-    cards = iter([Drawing(name, "About it", "Of `{study}`", way) for name, way in ways.items()] * 3)
+    cards = iter([Drawing("About it", "Of `{study}`", way, id=name) for name, way in ways.items()] * 3)
     monkeypatch.setattr(drawing, "drawing_of", lambda _: next(cards))
     monkeypatch.setattr("symlab.pipeline.job._end_with_snakemake", lambda: None)
     table = tmp_path / "tables" / "a.csv"
@@ -76,7 +76,7 @@ def test_a_fault_at_a_figure_hides_no_other_and_ends_the_job(job, tmp_path, caps
 
 def test_a_job_without_faults_leaves_no_others_behind(job, tmp_path, monkeypatch):
     (tmp_path / "figures_with_errors").mkdir()
-    monkeypatch.setattr(drawing, "drawing_of", lambda _: Drawing("a", "About it", "", drawn))
+    monkeypatch.setattr(drawing, "drawing_of", lambda _: Drawing("About it", "", drawn, id="a"))
     run(job)
     assert len(list((tmp_path / "figures").glob("*.svg"))) == 4 and not (tmp_path / "figures_with_errors").exists()
 

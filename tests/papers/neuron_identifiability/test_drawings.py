@@ -20,7 +20,7 @@ FIGURES = {figure.id.removeprefix(PREFIX): figure for figure in NEURON_IDENTIFIA
 
 def draw(number, **tables):
     """The figure from the tables of its study, or from others."""
-    drawings = {each.id: each for each in importlib.import_module(FIGURES[number].module).FIGURES}
+    drawings = drawings_of(FIGURES[number].module)
     with apply_style(Style()):
         return drawings[PREFIX + number].draw(
             story(number) | {n.replace("__", "."): t for n, t in tables.items()}, Style()

@@ -20,7 +20,7 @@ FIGURES = {figure.id: figure for figure in PERMUTATION_INVARIANCE.figures}
 
 def draw(number, tables):
     figure = FIGURES[f"permutation-{number}"]
-    drawings = {drawing.id: drawing for drawing in import_module(figure.module).FIGURES}
+    drawings = drawings_of(figure.module)
     with apply_style(Style()):
         return drawings[figure.id].draw(tables, Style())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import textwrap
@@ -18,10 +17,10 @@ from symlab.pipeline.registry import FIGURES, paper_of
 from symlab.pipeline.telling import tell_seen
 from symlab.plotting.numbers import typeset
 from symlab.plotting.types import Figure as Drawn
+from symlab.study.card import Drawing, Figure, drawings_of
 
 if TYPE_CHECKING:
     from symlab.plotting.settings import Style
-    from symlab.study.card import Drawing, Figure
     from symlab.study.claim import Tables
 
 FIELDS = {"seen": "To be seen here", "differs": "Unlike the paper", "undrawn": "Not drawn"}
@@ -70,7 +69,7 @@ class Text:
 
 def drawing_of(figure: Figure) -> Drawing:
     """A figure of a card as its file says it."""
-    return next(drawing for drawing in importlib.import_module(figure.module).FIGURES if drawing.id == figure.id)
+    return drawings_of(figure.module)[figure.id]
 
 
 def draw_figures(

@@ -19,7 +19,7 @@ from symlab.errors import UserError
 from symlab.papers import PAPERS
 from symlab.pipeline.registry import switches
 from symlab.plotting.numbers import format_number, format_value, typeset
-from symlab.study.card import Paper
+from symlab.study.card import Paper, with_ids
 from symlab.study.claim import Case as Key
 from symlab.study.claim import Claim, Measurement, Tables
 
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 def claims_of(paper: Paper) -> list[Claim]:
     """The claims of a paper, from the files of its figures, in the order of the card."""
     modules = dict.fromkeys(figure.module for figure in paper.figures)
-    claims = [claim for module in modules for claim in importlib.import_module(module).CLAIMS]
+    claims = [claim for module in modules for claim in with_ids(importlib.import_module(module).CLAIMS)]
     order = [figure.id for figure in paper.figures]
 
     def place(claim: Claim) -> int:

@@ -1,7 +1,6 @@
 """What the reference says of configs, figures and commands, read from settings classes, cards and parsers."""
 
 import contextlib
-import importlib
 import inspect
 import io
 import json
@@ -23,7 +22,7 @@ from symlab.pipeline.registry import EXPERIMENTS, MEASURES, maker_of, switches
 from symlab.plotting.settings import Style
 from symlab.schemes import SCHEMES
 from symlab.settings import Settings, kinds_by_name
-from symlab.study.card import Paper
+from symlab.study.card import Paper, drawings_of
 from symlab.training.settings import Recipe
 
 KINDS_OF_NUMBERS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
@@ -67,7 +66,7 @@ def figure_table(presets: Path, reference: Path) -> Iterator[str]:
 
 def _title(paper: Paper, figure: str) -> str:
     module = next(each.module for each in paper.figures if each.id == figure)
-    return next(each.title for each in importlib.import_module(module).FIGURES if each.id == figure)
+    return drawings_of(module)[figure].title
 
 
 def _minutes(keys: Sequence[str], stages: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +63,8 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What a figure's file says of it: title, caption, drawing; its ``FIGURES`` is a tuple of these."""
+    """What a figure's file says of it: title, caption, drawing; its ``FIGURES`` lists these by id."""
 
-    id: str
     title: str
     caption: str
     """Markdown paragraphs; ``{study}`` stands for the study's name. Greek letters are Unicode (σ_F)."""
@@ -75,6 +75,7 @@ class Drawing:
     values of the figure's own claims: under permutation-3 {peak} for those of permutation-3-peak."""
     differs: str = ""
     """How the picture differs from the paper's, in what is drawn or in its scale; empty where it does not."""
+    id: str = ""
 
     @property
     def sentence(self) -> Sentence | None:
@@ -83,6 +84,16 @@ class Drawing:
             return self.seen
         names = [name for _, name, _, _ in Formatter().parse(self.seen) if name]
         return Sentence(self.seen, {name: at(f"{self.id}-{name}") for name in names})
+
+
+def drawings_of(module: str) -> dict[str, Drawing]:
+    """What a figures' file draws, by id."""
+    return {drawing.id: drawing for drawing in with_ids(import_module(module).FIGURES)}
+
+
+def with_ids(listed: Mapping[str, Any]) -> list[Any]:
+    """The drawings or claims of a file, each with the id that it is listed by."""
+    return [replace(each, id=name) for name, each in listed.items()]
 
 
 @dataclass(frozen=True)

@@ -117,8 +117,8 @@ Found = Measurement | str
 class Claim:
     """A statement about one figure, checked against a threshold in every case that a study's tables hold."""
 
-    id: str
-    """The id of its figure, a hyphen and a name: identifiability-4a-barrier."""
+    id: str = ""
+    """The id of its figure, a hyphen and a name: identifiability-4a-barrier. Its file's ``CLAIMS`` lists it by it."""
     statement: str
     quantity: str = ""
     """What is measured for the statement, with its unit."""

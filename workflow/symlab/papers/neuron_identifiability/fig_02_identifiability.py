@@ -98,9 +98,8 @@ def _draw_neuron(axis: Axes, rows: pd.DataFrame, radius: float, color: tuple[flo
         axis.plot(*point, color=color, marker=marker, linestyle="", markersize=4, label=f"run {run}")
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-2",
+FIGURES = {
+    "identifiability-2": Drawing(
         "What neurons can compute, and what two runs learned",
         """\
 The first-layer functions of the same eight neurons in two networks that share masks and fixed weights, on the plane of
@@ -113,5 +112,5 @@ scale.
         differs="a drawing in the paper, measured here in trained networks; inputs of more than two directions are "
         "projected",
     ),
-)
-CLAIMS: tuple[Claim, ...] = ()
+}
+CLAIMS: dict[str, Claim] = {}

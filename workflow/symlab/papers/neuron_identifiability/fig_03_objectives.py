@@ -31,9 +31,8 @@ SEEN = (
 )
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-3a",
+FIGURES = {
+    "identifiability-3a": Drawing(
         "Matching objective against σ_F",
         f"""\
 Matching objective of W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study
@@ -43,8 +42,7 @@ Matching objective of W-asymmetric networks after the last epoch against the sca
         SEEN,
         objectives.BROKEN_AXIS,
     ),
-    Drawing(
-        "identifiability-3b",
+    "identifiability-3b": Drawing(
         "Matching objective against σ_F, ResNets",
         f"""\
 Matching objective of W-asymmetric ResNets after the last epoch against the scale σ_F of their fixed weights, study
@@ -55,8 +53,7 @@ and the insides of blocks alike.
         SEEN,
         objectives.BROKEN_AXIS,
     ),
-    Drawing(
-        "identifiability-3c",
+    "identifiability-3c": Drawing(
         "Matching objective over training",
         f"""\
 Matching objective against the training epoch, averaged over hidden layers, study `{{study}}`: W-asymmetric networks
@@ -70,10 +67,10 @@ with weights fixed at 0 (σ_F = 0) and at large values (the smallest σ_F ≥ 1 
         ),
         "The paper shows MLPs and ResNets side by side; here one kind a study.",
     ),
-)
+}
 
-CLAIMS = (
-    *objectives.claims_against_sigma_F("identifiability-3a", layerwise=False, large=1),
-    *objectives.claims_against_sigma_F("identifiability-3b", layerwise=False, large=2),
-    *objectives.claims_against_epoch("identifiability-3c", layerwise=False),
-)
+CLAIMS = {
+    **objectives.claims_against_sigma_F("identifiability-3a", layerwise=False, large=1),
+    **objectives.claims_against_sigma_F("identifiability-3b", layerwise=False, large=2),
+    **objectives.claims_against_epoch("identifiability-3c", layerwise=False),
+}

@@ -51,9 +51,8 @@ def draw_paths(tables: Tables, style: plot.Style, titles: dict[bool, str]) -> pl
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-4",
+FIGURES = {
+    "identifiability-4": Drawing(
         "Train accuracy along the path",
         """\
 Train accuracy on the straight line between two networks of a pair, study `{study}`: λ = 0 is the first network, λ = 1
@@ -74,8 +73,7 @@ own line, wherever it lies, so that the mean of the drops is more than the dip o
         ),
         "The paper leaves σ-MLPs out. Its axis begins at 0.",
     ),
-    Drawing(
-        "identifiability-4b",
+    "identifiability-4b": Drawing(
         "Train accuracy along the path, ResNets (b, d)",
         """\
 Train accuracy on the straight line between two ResNets of a pair, study `{study}`: λ = 0 is the first network, λ = 1
@@ -88,7 +86,7 @@ the second, in panel d with its neurons permuted to match the first. A line that
             {"barrier": at("identifiability-4b-barrier"), "aligned": at("identifiability-4d-aligned")},
         ),
     ),
-)
+}
 
 
 def drops(tables: Tables, which: masks.Mask, aligned: bool, column: str = "drop_max_pp") -> Cases:
@@ -170,33 +168,29 @@ ALIGNED_CLAIM = partial(
     tables=("barriers.csv",),
     also=("identifiability-4b",),
 )
-CLAIMS = (
-    DROP_CLAIM(
-        id="identifiability-4a-barrier",
+CLAIMS = {
+    "identifiability-4a-barrier": DROP_CLAIM(
         statement="Unaligned, two standard networks or two with σ_F = 0 cannot be averaged",
         bound=at_least(10, "pp"),
         reason="The paper calls these barriers high; ten percentage points are far more than networks of one kind "
         "differ by. A sketch on digits had been seen.",
         measure=partial(accuracy_drop, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),
-    DROP_CLAIM(
-        id="identifiability-4a-connected",
+    "identifiability-4a-connected": DROP_CLAIM(
         statement="Unaligned, two networks with σ_F of 1 and more can be averaged",
         bound=at_most(3, "pp"),
         reason="The paper says unaligned connectivity is achieved for large σ_F; connected is read as less than a "
         "third of a high barrier. A sketch on digits had been seen.",
         measure=partial(accuracy_drop, which=masks.any_of(masks.W_FROM_1, masks.SYRE_FROM_1), aligned=False),
     ),
-    DROP_CLAIM(
-        id="identifiability-4c-aligned",
+    "identifiability-4c-aligned": DROP_CLAIM(
         statement="Aligned, two standard, two W-asymmetric (whatever σ_F) and two syre networks can be averaged",
         bound=at_most(3, "pp"),
         reason="The paper says that all models, which are of these three kinds, have reasonably low barriers once "
         "aligned; the same few points as for the identifiable ones. A sketch on digits had been seen.",
         measure=partial(accuracy_drop, which=masks.any_of(masks.STANDARD, masks.W, masks.SYRE), aligned=True),
     ),
-    DROP_CLAIM(
-        id="identifiability-4c-sigma",
+    "identifiability-4c-sigma": DROP_CLAIM(
         statement="Aligned, two σ-MLPs can be averaged too",
         bound=at_most(3, "pp"),
         owner="ours",
@@ -208,32 +202,28 @@ CLAIMS = (
             "permuting them permutes C as well, and the two networks on the line then differ in it."
         },
     ),
-    OTHERS_CLAIM(
-        id="identifiability-4a-others",
+    "identifiability-4a-others": OTHERS_CLAIM(
         statement="Unaligned, two sparse or two residual networks cannot be averaged either",
         bound=at_least(10, "pp"),
         reason="Table 1's other schemes have no fixed part that tells neurons apart: F is 0, or I, which stays as it "
         "is when all layers are renumbered alike. What counts as high for the paper's networks does here.",
         measure=partial(accuracy_drop, which=masks.any_of(masks.SPARSE, masks.RESIDUAL), aligned=False),
     ),
-    OTHERS_CLAIM(
-        id="identifiability-4c-others",
+    "identifiability-4c-others": OTHERS_CLAIM(
         statement="Aligned, they can",
         bound=at_most(3, "pp"),
         reason="Effective weights are matched, in which nothing is left of a scheme; the same few points as for the "
         "paper's networks.",
         measure=partial(accuracy_drop, which=masks.any_of(masks.SPARSE, masks.RESIDUAL), aligned=True),
     ),
-    ALIKE_CLAIM(
-        id="identifiability-4c-alike",
+    "identifiability-4c-alike": ALIKE_CLAIM(
         statement="Alignment helps networks with σ_F = 0 as much as standard ones",
         quantity="fraction of the unaligned barrier that alignment leaves, less that of standard networks",
         reason="The paper (Section 6, Q1): alignment reduces the barrier of W-asymmetric architectures with σ_F = 0 "
         "similarly well; similar is read as within a tenth of the barrier.",
         also=("identifiability-4",),
     ),
-    SHARE_CLAIM(
-        id="identifiability-4b-barrier",
+    "identifiability-4b-barrier": SHARE_CLAIM(
         statement="Unaligned, two standard ResNets or two with σ_F = 0 cannot be averaged",
         bound=at_least(HIGH),
         origin="pilot",
@@ -241,8 +231,7 @@ CLAIMS = (
         "σ_F the paper claims connectivity only to some degree, so no bound is set there.",
         measure=partial(share_lost, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),
-    Claim(
-        id="identifiability-4b-lowered",
+    "identifiability-4b-lowered": Claim(
         statement="Unaligned, W-asymmetric ResNets with σ_F of 2 and more have a clearly lower barrier than standard "
         "ones",
         quantity="largest drop of train accuracy as a fraction of theirs",
@@ -254,8 +243,7 @@ CLAIMS = (
         tables=("barriers.csv",),
         measure=partial(drop_over_baseline, which=masks.W_FROM_2, baseline=masks.STANDARD),
     ),
-    SHARE_CLAIM(
-        id="identifiability-4d-aligned",
+    "identifiability-4d-aligned": SHARE_CLAIM(
         statement="Aligned, two ResNets can be averaged: standard ones, with σ_F of 0 or of 2 and more, and syre ones",
         bound=at_most(LOW),
         origin="derived",
@@ -266,27 +254,24 @@ CLAIMS = (
         also=("identifiability-4b",),
         why={"": "Of under-trained networks (the figure says how far they are), a few points are a large part."},
     ),
-    ALIKE_CLAIM(
-        id="identifiability-4d-alike",
+    "identifiability-4d-alike": ALIKE_CLAIM(
         statement="Alignment helps ResNets with σ_F = 0 as much as standard ones",
         quantity="fraction of the unaligned barrier that alignment leaves, less that of standard ResNets",
         reason="As for MLPs in Fig. 4c.",
         also=("identifiability-4b",),
     ),
-    ALIGNED_CLAIM(
-        id="identifiability-4d-lowered",
+    "identifiability-4d-lowered": ALIGNED_CLAIM(
         statement="Alignment lowers the barrier of standard ResNets and of those with σ_F = 0",
         bound=at_most(0.5),
         reason="The paper says alignment reduces both barriers similarly well, from high to reasonably low; half is "
         "the least that high and low differ by.",
         measure=partial(drop_left_by_alignment, which=masks.any_of(masks.STANDARD, masks.W_0)),
     ),
-    ALIGNED_CLAIM(
-        id="identifiability-4d-syre",
+    "identifiability-4d-syre": ALIGNED_CLAIM(
         statement="Alignment lowers the barrier of syre ResNets, whose symmetries are broken",
         bound=below(1),
         reason="The paper finds, to its surprise, that alignment reduces this barrier; no size is stated, so only the "
         "order is asked for.",
         measure=partial(drop_left_by_alignment, which=masks.SYRE),
     ),
-)
+}

@@ -42,24 +42,22 @@ DIFFERS = (
     "Each row has a colour scale of its own, so that the signs at σ_F = 0 can be seen beside the large costs below."
 )
 
-FIGURES = (
-    Drawing(
-        "identifiability-5",
+FIGURES = {
+    "identifiability-5": Drawing(
         "Swap costs by k and σ_F (also Fig. 14)",
         CAPTION,
         partial(maps_by_k, estimator=swap_costs.MAHALANOBIS),
         SEEN,
         DIFFERS,
     ),
-    Drawing(
-        "identifiability-15",
+    "identifiability-15": Drawing(
         "Ridge swap costs by k and σ_F",
         CAPTION + "\nCosts are estimated by ridge regression (Definition E.3), at the β above the maps.\n",
         partial(maps_by_k, estimator=swap_costs.RIDGE),
         SEEN,
         DIFFERS,
     ),
-)
+}
 
 
 def drop_beside_control(tables: Tables) -> list[Found]:
@@ -81,13 +79,12 @@ def drop_beside_control(tables: Tables) -> list[Found]:
     return worst_of_each(steps, operator.neg)
 
 
-def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> tuple[Claim, ...]:
+def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -> dict[str, Claim]:
     """Swap costs of all pairs on Gaussian mixtures (Fig. 5 = 14; by ridge regression Fig. 15)."""
     claim = partial(Claim, owner="paper", tables=(table,), also=also)
     measured = partial(swap_costs.measure_costs, table=table)
-    return (
-        claim(
-            id=f"{figure}-near-zero",
+    return {
+        f"{figure}-near-zero": claim(
             statement=f"Without fixed weights (σ_F = 0) near-zero and negative swap costs dominate{estimate}",
             quantity=f"share of layer-1 swaps that cost less than a tenth of the median at σ_F = 1{estimate}",
             bound=above(0.5),
@@ -97,8 +94,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             measure=measured(swap_costs.near_zero_by_k, small=W_0, large=W_1),
             why={"": swap_costs.RIDGE_COUNTS_ERRORS} if table == swap_costs.RIDGE else {},
         ),
-        claim(
-            id=f"{figure}-growth",
+        f"{figure}-growth": claim(
             statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is{estimate}",
             quantity=f"smaller step between the median layer-1 costs at k = 2, 8, 32{estimate}",
             bound=above(0),
@@ -106,8 +102,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             reason="Q3: “a strong dependence on the intrinsic dimension k”, in this order; no size is stated.",
             measure=measured(swap_costs.growth_with_k, which=W_1, pairs=every_row, layers=(1,)),
         ),
-        claim(
-            id=f"{figure}-cheap-swaps",
+        f"{figure}-cheap-swaps": claim(
             statement=f"At σ_F = 1 cheap swaps are more common at k = 2 than at k = 32{estimate}",
             quantity=f"share of layer-1 swaps below a tenth of the layer's median: at k = 2 less at k = 32{estimate}",
             bound=above(0),
@@ -116,8 +111,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             "that no scale enters.",
             measure=measured(swap_costs.cheap_share_fall),
         ),
-        claim(
-            id=f"{figure}-diagonal",
+        f"{figure}-diagonal": claim(
             statement=f"At σ_F = 1 and k = 32 no swap is cheap{estimate}",
             quantity=f"share of layer-1 swaps below a tenth of the layer's median{estimate}",
             bound=at_most(0.01),
@@ -126,13 +120,12 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             "A sketch had been seen.",
             measure=measured(lambda costs: swap_costs.cheap_shares(costs).at(k=32).means()),
         ),
-    )
+    }
 
 
-CLAIMS = (
-    *claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
-    Claim(
-        id="identifiability-5-drop",
+CLAIMS = {
+    **claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
+    "identifiability-5-drop": Claim(
         statement="The larger k, the lower the barrier with σ_F = 1, relative to that at σ_F = 0",
         quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1 over that at σ_F = 0: smaller of its falls "
         "from k = 2 to 8 and from 8 to 32",
@@ -145,5 +138,5 @@ CLAIMS = (
         measure=drop_beside_control,
         also=("identifiability-14", "identifiability-sec6"),
     ),
-    *claims_by_k("identifiability-15", ", ridge estimate", swap_costs.RIDGE, also=()),
-)
+    **claims_by_k("identifiability-15", ", ridge estimate", swap_costs.RIDGE, also=()),
+}

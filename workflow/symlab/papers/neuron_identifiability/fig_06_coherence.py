@@ -40,9 +40,8 @@ def _name(embedding: str) -> str:
     return embedding.replace("_", " ")
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-6",
+FIGURES = {
+    "identifiability-6": Drawing(
         "Midpoint barrier against coherence",
         """\
 Barrier of the test loss (mean squared error) at the midpoint between two networks with random masks and no fixed
@@ -54,7 +53,7 @@ the pairs of one mask.
         seen="The barrier at ν = 1 is {ends} of that at ν = 0.1.",
         differs="Points are masks, where the paper shows mean and spread over all pairs.",
     ),
-)
+}
 
 
 def coherent_over_incoherent(tables: Tables) -> list[Found]:
@@ -78,9 +77,8 @@ def barrier_against_coherence(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, owner="paper", origin="pilot", tables=("coherence_barriers.csv",))
-CLAIMS = (
-    _claim(
-        id="identifiability-6-ends",
+CLAIMS = {
+    "identifiability-6-ends": _claim(
         statement="Masks alone connect networks where the data lie along the input axes (coherence ν = 1)",
         quantity="midpoint test-loss barrier at ν = 1 as a fraction of that at ν = 0.1",
         bound=below(0.2),
@@ -88,8 +86,7 @@ CLAIMS = (
         "low. A sketch of these barriers had been seen.",
         measure=coherent_over_incoherent,
     ),
-    _claim(
-        id="identifiability-6-trend",
+    "identifiability-6-trend": _claim(
         statement="With masks alone, the barrier falls as the coherence ν of the data rises",
         quantity="Spearman correlation of the mean midpoint barrier with ν, over the levels of ν",
         bound=at_most(-0.9),
@@ -97,4 +94,4 @@ CLAIMS = (
         "lets neighbouring levels change places.",
         measure=barrier_against_coherence,
     ),
-)
+}

@@ -8,7 +8,7 @@ from symlab.papers.neuron_identifiability.recording_points import break_text, in
 from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Tables
+from symlab.study.claim import Tables
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import last_epoch, need
 
@@ -44,9 +44,8 @@ SEEN = (
 )
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-8",
+FIGURES = {
+    "identifiability-8": Drawing(
         "Matching objective by layer against σ_F",
         f"""\
 Matching objective of W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, one panel
@@ -56,8 +55,7 @@ for each hidden layer, study `{{study}}`. {objectives.DEFINITION}
         SEEN,
         objectives.BROKEN_AXIS,
     ),
-    Drawing(
-        "identifiability-9",
+    "identifiability-9": Drawing(
         "Matching objective by layer, ResNets",
         f"""\
 Matching objective of W-asymmetric ResNets after the last epoch against the scale σ_F of their fixed weights, one panel
@@ -68,8 +66,8 @@ is a block group (BG): its residual stream, whose permutation all its blocks sha
         SEEN,
         objectives.BROKEN_AXIS,
     ),
-)
-CLAIMS: tuple[Claim, ...] = (
-    *objectives.claims_against_sigma_F("identifiability-8", layerwise=True, large=1),
-    *objectives.claims_against_sigma_F("identifiability-9", layerwise=True, large=2),
-)
+}
+CLAIMS = {
+    **objectives.claims_against_sigma_F("identifiability-8", layerwise=True, large=1),
+    **objectives.claims_against_sigma_F("identifiability-9", layerwise=True, large=2),
+}

@@ -33,9 +33,8 @@ def layers_against_fraction(tables: Tables, style: plot.Style) -> plot.Figure:
     )
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-10",
+FIGURES = {
+    "identifiability-10": Drawing(
         "Matching objective against fixed weights",
         f"""\
 Matching objective of W-asymmetric networks after the last epoch against the fraction of weights that are fixed: a row
@@ -46,7 +45,7 @@ are zeros: the networks are merely sparse.
         seen="In the worst layer the identity comes {sparse:%} of the way from random permutations to the optimal one "
         "at σ_F = 0; at σ_F = 1, {fixed:%}.",
     ),
-)
+}
 
 
 def _of_fractions(sigma_F: float, least: float) -> Mask:
@@ -56,9 +55,8 @@ def _of_fractions(sigma_F: float, least: float) -> Mask:
 
 
 _at_the_end = partial(objectives.at_worst, value="way", layerwise=True)
-CLAIMS = (
-    objectives.CLAIM(
-        id="identifiability-10-sparse",
+CLAIMS = {
+    "identifiability-10-sparse": objectives.CLAIM(
         statement="Sparsity without fixed weights does not give identifiability",
         quantity=f"{objectives.WAY}, in the worst layer at σ_F = 0",
         bound=at_most(objectives.FAR),
@@ -66,8 +64,7 @@ CLAIMS = (
         "what counts as far from optimal in Fig. 3a is not strong.",
         measure=partial(_at_the_end, which=_of_fractions(0, 0), score=objectives.LARGEST),
     ),
-    objectives.CLAIM(
-        id="identifiability-10-fixed",
+    "identifiability-10-fixed": objectives.CLAIM(
         statement="At σ_F = 1, fixing 5 % of the weights or more does",
         quantity=f"{objectives.WAY}, in the worst layer",
         bound=at_least(0.75),
@@ -76,4 +73,4 @@ CLAIMS = (
         "them are fixed here.",
         measure=partial(_at_the_end, which=_of_fractions(1, 0.05), score=objectives.SMALLEST),
     ),
-)
+}

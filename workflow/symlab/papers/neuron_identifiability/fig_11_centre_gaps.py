@@ -44,9 +44,8 @@ def draw_rates(axis: plot.Axes, gaps: pd.DataFrame, gap: str, exponent: Callable
         axis.plot(stats["m"], rate, color=color, linestyle=":", label=f"rate, k = {k:g}")
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-11",
+FIGURES = {
+    "identifiability-11": Drawing(
         "Centre gap against width",
         """\
 Smallest distance γ_out between the projected centres of sampled fixed weights, against the number m of neurons, for
@@ -60,7 +59,7 @@ c_k m^(-2/k), drawn through the mean at the smallest width.
             {name: at(f"identifiability-11-k{k}") for name, k in (("two", 2), ("eight", 8), ("many", 32))},
         ),
     ),
-)
+}
 
 
 def slopes(tables: Tables, k: int) -> list[Found]:
@@ -97,9 +96,8 @@ ASYMPTOTIC = (
     "-2/k is the rate for m to infinity. In 32 dimensions the distances of random centres are nearly all alike, so at "
     "these widths their smallest still falls faster as they become more"
 )
-CLAIMS = tuple(
-    Claim(
-        id=f"identifiability-11-k{k}",
+CLAIMS = {
+    f"identifiability-11-k{k}": Claim(
         statement=f"The centre gap γ_out falls with the width m as m^(-2/k) at k = {k}",
         quantity="slope of log mean γ_out against log m",
         bound=between(-2.5 / k, -1.5 / k),
@@ -117,4 +115,4 @@ CLAIMS = tuple(
         else {},
     )
     for k in (2, 8, 32)
-)
+}

@@ -50,9 +50,8 @@ RIDGE_ROW = """
 Where the study estimates costs by ridge regression too (Definition E.3), a second row has these, of the same networks
 and pairs, at the β that the picture names.
 """
-FIGURES = (
-    Drawing(
-        "identifiability-12",
+FIGURES = {
+    "identifiability-12": Drawing(
         "Swap-cost distributions by variant",
         """\
 Costs of swapping the disjoint neighbouring neurons (0, 1), (2, 3), …, over all networks of a kind, a panel for each
@@ -66,16 +65,15 @@ definition.
         "the costs are at most {around-zero} from 0, in units of the median cost at σ_F = 1.",
         differs="Costs of all layers share one axis, linear around 0 and logarithmic far from it.",
     ),
-)
+}
 
 
 _claim = partial(Claim, owner="paper", origin="ours", also=("identifiability-16",))
 
 
-def _around_zero(name: str, estimate: str, table: str, networks: str, which: Mask, why_so: str) -> Claim:
+def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: str) -> Claim:
     """The claim by one estimator that swaps of networks without fixed weights are nearly free."""
     return _claim(
-        id=f"identifiability-12-{name}around-zero",
         statement=f"Beside those of networks with fixed weights, swap costs of those without ({networks}) are around "
         f"zero{estimate}",
         quantity="how far from 0 their interquartile range reaches on either side, in units of the median at σ_F = 1 "
@@ -91,10 +89,9 @@ def _around_zero(name: str, estimate: str, table: str, networks: str, which: Mas
     )
 
 
-CLAIMS = (
-    *(
-        _claim(
-            id=f"identifiability-12-{name}positive",
+CLAIMS = {
+    **{
+        f"identifiability-12-{name}positive": _claim(
             statement=f"In networks with fixed weights (σ_F = 1) swapping two neurons costs something{estimate}",
             quantity=f"share of positive swap costs, consecutive pairs{estimate}",
             bound=at_least(0.95),
@@ -105,13 +102,12 @@ CLAIMS = (
             ),
         )
         for name, estimate, table in swap_costs.ESTIMATORS
-    ),
+    },
     # By the Mahalanobis form standard networks lie at zero by definition.
-    _around_zero("", "", swap_costs.MAHALANOBIS, "σ_F = 0", W_0, ""),
-    _around_zero(
-        *("ridge-", ", ridge estimate", swap_costs.RIDGE, "standard and σ_F = 0"),
-        any_of(STANDARD, W_0),
+    "identifiability-12-around-zero": _around_zero("", swap_costs.MAHALANOBIS, "σ_F = 0", W_0, ""),
+    "identifiability-12-ridge-around-zero": _around_zero(
+        *(", ridge estimate", swap_costs.RIDGE, "standard and σ_F = 0", any_of(STANDARD, W_0)),
         "By ridge regression a swap costs something even in standard networks: their batch norms, which are left "
         "fixed, give neurons scales and offsets of their own. ",
     ),
-)
+}

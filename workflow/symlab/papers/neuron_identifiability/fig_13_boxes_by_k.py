@@ -47,9 +47,8 @@ def boxes_by_k(tables: Tables, style: Style) -> Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-13",
+FIGURES = {
+    "identifiability-13": Drawing(
         "Swap-cost distributions by k and σ_F",
         """\
 Costs of swapping the disjoint neighbouring neurons (0, 1), (2, 3), … in W-asymmetric networks on Gaussian mixtures, by
@@ -61,28 +60,26 @@ norm; a share of infinite costs is written above its box.
         seen="The median cost at σ_F = 1 exceeds that at σ_F = 0 by {sigma}.",
         differs="The axis is linear around 0 and logarithmic far from it.",
     ),
-)
+}
 
 _claim = partial(Claim, bound=above(0), owner="paper", origin="paper")
-CLAIMS = tuple(
-    claim
+CLAIMS = {
+    claim: made
     for name, estimate, table in swap_costs.ESTIMATORS
-    for claim in (
-        _claim(
-            id=f"identifiability-13-{name}sigma",
+    for claim, made in {
+        f"identifiability-13-{name}sigma": _claim(
             statement=f"Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer{estimate}",
             quantity=f"difference of the median costs, consecutive pairs{estimate}",
             reason="Q3 tells the regimes σ_F = 0 and 1 apart by their costs; no size is stated.",
             tables=(table,),
             measure=swap_costs.measure_costs(swap_costs.excess_by_k, table, small=W_0, large=W_1, pairs=consecutive),
         ),
-        _claim(
-            id=f"identifiability-13-{name}growth",
+        f"identifiability-13-{name}growth": _claim(
             statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer{estimate}",
             quantity=f"smaller step between the median costs at k = 2, 8, 32, consecutive pairs{estimate}",
             reason="Q3 finds this dependence on k, without a size; the figure shows all layers.",
             tables=(table,),
             measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=consecutive),
         ),
-    )
-)
+    }.items()
+}

@@ -45,9 +45,8 @@ def maps_by_layer(tables: Tables, style: Style) -> Figure:
     return swap_panels.draw_maps(maps, style, "one network of each kind", swap_panels.LINEAR_OF_ALL)
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-16",
+FIGURES = {
+    "identifiability-16": Drawing(
         "Swap costs of each layer (Figs. 16 to 19)",
         f"""\
 Cost Δ of swapping each two of the first neurons of each layer (at most {BLOCK}) of one network of each kind, study
@@ -63,6 +62,6 @@ colours, linear around 0, logarithmic far from it, which saturates at the 99th p
         ),
         "The paper has a figure for each kind of networks, with a colour scale of its own.",
     ),
-)
+}
 # What the paper says of these maps it says of the distributions of Fig. 12, whose claims are about them too.
-CLAIMS: tuple[Claim, ...] = ()
+CLAIMS: dict[str, Claim] = {}

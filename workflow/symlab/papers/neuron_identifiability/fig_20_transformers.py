@@ -12,9 +12,8 @@ from symlab.study.card import Drawing
 from symlab.study.cases import Cases
 from symlab.study.claim import Claim, Found, Tables, at_least, between, worst_of_each
 
-FIGURES = (
-    Drawing(
-        "identifiability-20",
+FIGURES = {
+    "identifiability-20": Drawing(
         "Train accuracy along the unaligned path, ViTs",
         """\
 Train accuracy on the straight line between two vision transformers of a pair, unaligned, study `{study}`: λ = 0 is the
@@ -23,7 +22,7 @@ first network, λ = 1 the second. A line that sags is a barrier.
         partial(draw_paths, titles={False: "unaligned"}),
         seen="At the midpoint {barrier:%} of what the networks have over chance is lost, {remaining:%} with σ_F = 1.",
     ),
-)
+}
 
 
 def midpoint_gain(
@@ -56,15 +55,13 @@ MIDPOINT_CLAIM = partial(
     origin="pilot",
     tables=("barriers.csv", "curves.csv"),
 )
-CLAIMS = (
-    MIDPOINT_CLAIM(
-        id="identifiability-20-barrier",
+CLAIMS = {
+    "identifiability-20-barrier": MIDPOINT_CLAIM(
         statement="Unaligned, standard vision transformers and those with σ_F = 0 have a pronounced barrier",
         reason="The paper calls the barrier pronounced and finds masks alone to match it; a third, as in Fig. 4b.",
         measure=partial(share_lost, which=any_of(STANDARD, W_0), aligned=False, column="drop_mid_pp"),
     ),
-    _claim(
-        id="identifiability-20-alike",
+    "identifiability-20-alike": _claim(
         statement="Unaligned, vision transformers with σ_F = 0 are like standard ones",
         quantity="difference of the train accuracies at the midpoint as a share of what standard networks have over "
         "chance",
@@ -72,8 +69,7 @@ CLAIMS = (
         reason=f"The paper says that they closely match; close is read as half of what counts as low: {TRAINED}.",
         measure=partial(midpoint_gain, which=W_0, baselines=(STANDARD,), score=abs),
     ),
-    _claim(
-        id="identifiability-20-higher",
+    "identifiability-20-higher": _claim(
         statement="Unaligned, vision transformers with σ_F = 1 are better at the midpoint than standard ones and "
         "those with σ_F = 0",
         quantity="gain in train accuracy over the higher of the two as a share of what that one's networks have over "
@@ -83,10 +79,9 @@ CLAIMS = (
         measure=partial(midpoint_gain, which=W_1, baselines=(STANDARD, W_0), score=operator.neg),
         why={"": "In short training, transformers with σ_F = 1 reach less themselves; so does the middle between two."},
     ),
-    MIDPOINT_CLAIM(
-        id="identifiability-20-remaining",
+    "identifiability-20-remaining": MIDPOINT_CLAIM(
         statement="Unaligned, vision transformers with σ_F = 1 still have a barrier",
         reason="The paper says that the curve remains well below the endpoints; a third, as for the other barriers.",
         measure=partial(share_lost, which=W_1, aligned=False, column="drop_mid_pp"),
     ),
-)
+}

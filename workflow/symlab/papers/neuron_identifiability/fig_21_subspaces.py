@@ -44,9 +44,8 @@ def _name(point: str) -> str:
     return f"layer {int(point.removeprefix('hidden')) + 1}"
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-21",
+FIGURES = {
+    "identifiability-21": Drawing(
         "Subspace coherence",
         """\
 Coherence ν of the subspace that carries most of the variance (the study's `explained_variance`) of the inputs to each
@@ -59,7 +58,7 @@ neurons). Of several W-asymmetric and syre networks, those with σ_F = 0 and the
         "figure. Their coherence is high though their neurons are not identifiable (Fig. 7): ν speaks of the data a "
         "layer reads, not of the layer's symmetries.",
     ),
-)
+}
 
 
 def excess_at_later_layers(tables: Tables, which: Mask, baselines: tuple[Mask, ...]) -> list[Found]:
@@ -78,9 +77,8 @@ def excess_at_later_layers(tables: Tables, which: Mask, baselines: tuple[Mask, .
     return [*Cases(tuple(nu(which)), "networks").differences(base)]
 
 
-CLAIMS = (
-    Claim(
-        id="identifiability-21-layers",
+CLAIMS = {
+    "identifiability-21-layers": Claim(
         statement="At the end of training, the inputs to the later layers of networks with σ_F = 1 are more coherent "
         "than those of standard networks and of networks with σ_F = 0",
         quantity="difference of the coherence ν from the higher of the two",
@@ -97,4 +95,4 @@ CLAIMS = (
             "the earliest, where kinds of networks differ least."
         },
     ),
-)
+}

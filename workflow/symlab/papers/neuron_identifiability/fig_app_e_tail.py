@@ -28,9 +28,8 @@ def shares_of_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-E.6",
+FIGURES = {
+    "identifiability-E.6": Drawing(
         "Relaxed costs and the tail energy (Corollary E.6)",
         """\
 The largest relaxed cost at which a neuron does another's function, over its bound of Corollary E.6, against the ridge
@@ -43,21 +42,19 @@ what their mean has outside of it. At 1 (dotted) the bound would be attained.
         differs="The paper states the bounds without numbers. Neurons count without bias and nonlinearity here, for "
         "which the relaxed cost has a closed form.",
     ),
-)
-CLAIMS = (
-    bound_claim(
-        id="identifiability-E.6-error",
+}
+CLAIMS = {
+    "identifiability-E.6-error": bound_claim(
         statement="Two neurons that agree on the subspace differ elsewhere by no more than the tail energy allows "
         "(Proposition E.2)",
         quantity="mean square of their difference over 2 (|u_1|² + |u_2|²) τ, largest of all pairs",
         tables=(TABLE,),
         measure=worst_of(TABLE, operator.itemgetter("error_share")),
     ),
-    bound_claim(
-        id="identifiability-E.6-cost",
+    "identifiability-E.6-cost": bound_claim(
         statement="What can be realized on the subspace has a relaxed cost within the bound of Corollary E.6",
         quantity="relaxed cost over the bound, largest of all pairs",
         tables=(TABLE,),
         measure=worst_of(TABLE, operator.itemgetter("cost_share")),
     ),
-)
+}

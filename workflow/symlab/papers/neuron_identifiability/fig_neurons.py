@@ -43,9 +43,8 @@ def kept_by_cost(tables: Tables, style: plot.Style) -> plot.Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-neurons",
+FIGURES = {
+    "identifiability-neurons": Drawing(
         "Which neurons keep their place",
         """\
 Within one kind of networks, study `{study}`: the neurons of a layer in ten equal parts by the cost of their cheapest
@@ -58,7 +57,7 @@ one σ_F, which therefore explains nothing of its slope.
         "in {kept:%} of cases (chance: 50 %). A neuron that leaves goes where {partner:%} of its swaps are cheaper.",
         differs="The paper has no such figure; diagnostics of this kind are its future work.",
     ),
-)
+}
 
 
 def dearer_if_kept(tables: Tables) -> list[Found]:
@@ -104,9 +103,8 @@ def with_fixed_weights(table: pd.DataFrame) -> pd.Series:
 
 
 NEURONS = partial(Claim, owner="derived", origin="pilot", tables=(PLACES,))
-CLAIMS = (
-    NEURONS(
-        id="identifiability-neurons-kept",
+CLAIMS = {
+    "identifiability-neurons-kept": NEURONS(
         statement="Within one σ_F, the neurons whose cheapest swap is costly keep their place",
         quantity="probability that of a neuron matched to itself and one that is not, in the same layer, the first has "
         "the costlier cheapest swap",
@@ -116,16 +114,14 @@ CLAIMS = (
         "been seen.",
         measure=dearer_if_kept,
     ),
-    NEURONS(
-        id="identifiability-neurons-partner",
+    "identifiability-neurons-partner": NEURONS(
         statement="Within one σ_F, a neuron that leaves its place goes where that costs little",
         quantity="share of its swaps that cost less than that with the neuron whose place it takes",
         bound=below(0.5),
         reason="If costs did not matter, half of them would cost less. An analysis of the demo had been seen.",
         measure=partial(rank_of_partner, which=with_fixed_weights),
     ),
-    NEURONS(
-        id="identifiability-neurons-control",
+    "identifiability-neurons-control": NEURONS(
         statement="Without fixed weights a neuron goes where it costs much nearly as often as where it costs little",
         quantity="share of its swaps that cost less than that with the neuron whose place it takes, at σ_F = 0",
         bound=between(0.45, 0.55),
@@ -134,4 +130,4 @@ CLAIMS = (
         "for what masks do. An analysis of the demo had been seen.",
         measure=partial(rank_of_partner, which=W_0),
     ),
-)
+}

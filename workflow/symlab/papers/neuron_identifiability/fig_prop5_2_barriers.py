@@ -59,9 +59,8 @@ def barrier_against_bound(tables: Tables, style: Style) -> Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-prop5.2",
+FIGURES = {
+    "identifiability-prop5.2": Drawing(
         "Loss barrier and its bound (Prop. 5.2)",
         """\
 Loss barrier at the midpoint between the two networks of a pair against its bound by Proposition 5.2: √2 (the Lipschitz
@@ -74,12 +73,11 @@ most: the bound is loose.
         seen="The loss exceeds its bound by {bound} in units of it at most (below 0: nowhere).",
         differs="The paper has no such figure.",
     ),
-)
+}
 
 
-CLAIMS = (
-    bound_claim(
-        id="identifiability-prop5.2-bound",
+CLAIMS = {
+    "identifiability-prop5.2-bound": bound_claim(
         statement="Between two networks the loss exceeds the straight line by no more than √2 times the chord "
         "deviation of the outputs",
         quantity="largest excess over that bound anywhere on a path, in units of the larger of the bound and 1",
@@ -90,4 +88,4 @@ CLAIMS = (
         # An infinite bound shows nothing.
         measure=worst_of("loss_bounds.csv", lambda rows: rows["excess_max"].where(np.isfinite(rows["bound_at_max"]))),
     ),
-)
+}

@@ -37,9 +37,8 @@ def rank_correlation(tables: Tables, style: plot.Style) -> plot.Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-ridge",
+FIGURES = {
+    "identifiability-ridge": Drawing(
         "Agreement of the two swap-cost estimators",
         """\
 Rank correlation (Spearman) between the swap costs of the two estimators, Mahalanobis and ridge, against the ridge
@@ -51,7 +50,7 @@ costs are all alike, as in standard networks, or infinite, there is no rank to c
         seen="At the reported β the rank correlation is {rank}.",
         differs="The paper compares the estimators by their distributions (Figs. 12, 13) and maps alone.",
     ),
-)
+}
 
 
 def measure_rank_correlation(tables: Tables, which: Mask) -> list[Found]:
@@ -88,9 +87,8 @@ def order_of_medians(tables: Tables, low: Mask, high: Mask) -> list[Found]:
     return [say_beta(each, ridge) for each in worst_of_each(gaps, operator.neg)]
 
 
-CLAIMS = (
-    Claim(
-        id="identifiability-ridge-rank",
+CLAIMS = {
+    "identifiability-ridge-rank": Claim(
         statement="Both estimators put the swaps of networks with σ_F = 1 in the same order",
         quantity="Spearman correlation of the Mahalanobis and the ridge costs of a layer's pairs, at the reported β",
         bound=at_least(0.5),
@@ -107,8 +105,7 @@ CLAIMS = (
         },
         measure=partial(measure_rank_correlation, which=any_of(W_1, SYRE_1)),
     ),
-    Claim(
-        id="identifiability-ridge-order",
+    "identifiability-ridge-order": Claim(
         statement="By both estimators, swaps cost less in standard networks and at σ_F = 0 than in W and syre networks "
         "with σ_F = 1",
         quantity="lowest median of the latter less highest of the former, by the estimator with the smaller "
@@ -120,4 +117,4 @@ CLAIMS = (
         tables=(RIDGE, MAHALANOBIS),
         measure=partial(order_of_medians, low=any_of(STANDARD, W_0), high=any_of(W_1, SYRE_1)),
     ),
-)
+}

@@ -56,9 +56,8 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-sec4.5",
+FIGURES = {
+    "identifiability-sec4.5": Drawing(
         "Identifiability against accuracy (Sec. 4.5)",
         """\
 W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study `{study}` (Section 4.5).
@@ -72,7 +71,7 @@ the weights still change, so in short runs it may lie below validation accuracy.
         differs="The paper has no such figure: it posits the trade-off and proves it for random features. "
         f"{BROKEN_AXIS}",
     ),
-)
+}
 
 
 def accuracy_lost(tables: Tables, which: Mask, margin: float) -> list[Found]:
@@ -111,9 +110,8 @@ def accuracy_lost(tables: Tables, which: Mask, margin: float) -> list[Found]:
     return found or ["needs three values of sigma_F and two pairs at each"]
 
 
-CLAIMS = (
-    Claim(
-        id="identifiability-sec4.5-trade-off",
+CLAIMS = {
+    "identifiability-sec4.5-trade-off": Claim(
         statement="The most strongly identifiable networks are less accurate on validation data than the best of the "
         "sweep over σ_F",
         quantity="by how many percentage points validation accuracy at the largest σ_F is below the best of the sweep "
@@ -127,4 +125,4 @@ CLAIMS = (
         tables=("trade_off.csv",),
         measure=partial(accuracy_lost, which=W, margin=0.05),
     ),
-)
+}

@@ -67,9 +67,8 @@ def swept_fractions(rows: pd.DataFrame) -> pd.DataFrame:
     return chosen[chosen.groupby(["family", "dataset"])["fixed_fraction"].transform("nunique") > 1]
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-sec6",
+FIGURES = {
+    "identifiability-sec6": Drawing(
         "Unaligned midpoint drop by k (Section 6, Q3)",
         """\
 Drop of train accuracy at the midpoint between two W-asymmetric networks, unaligned, against the intrinsic dimension k
@@ -83,8 +82,7 @@ shows what the task alone does.
         ),
         "The paper tells the drops at σ_F = 1 in its text, 46.4, 15.7 and 6.1 points, without a control.",
     ),
-    Drawing(
-        "identifiability-fractions",
+    "identifiability-fractions": Drawing(
         "Unaligned midpoint drop by the share of fixed weights (Section 6, Q3)",
         """\
 Drop of train accuracy at the midpoint between two W-asymmetric networks with σ_F = 1, unaligned, against the share of
@@ -96,7 +94,7 @@ the drops that the paper tells for k = 2, 8 and 32, from the highest to the lowe
         "the share is doubled.",
         differs="The paper has no such figure and does not say how many weights are fixed in these networks.",
     ),
-)
+}
 
 
 def drop_over_paper(tables: Tables) -> list[Found]:
@@ -133,9 +131,8 @@ def change_by_doubling(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, origin="pilot", tables=("barriers.csv",))
-CLAIMS = (
-    _claim(
-        id="identifiability-fractions-size",
+CLAIMS = {
+    "identifiability-fractions-size": _claim(
         statement="With as few fixed weights as can be, the drops at k = 2, 8 and 32 are 46.4, 15.7 and 6.1 points",
         quantity="midpoint drop of train accuracy, unaligned, at σ_F = 1, as a multiple of the paper's",
         bound=between(0.5, 2),
@@ -145,8 +142,7 @@ CLAIMS = (
         "an eighth of the weights fixed had been seen.",
         measure=drop_over_paper,
     ),
-    _claim(
-        id="identifiability-fractions-fall",
+    "identifiability-fractions-fall": _claim(
         statement="The more weights are fixed, the smaller the drop",
         quantity="change of the midpoint drop, in points, when the share of fixed weights is doubled",
         bound=below(0),
@@ -155,4 +151,4 @@ CLAIMS = (
         "more; no size follows. A few networks had been seen.",
         measure=change_by_doubling,
     ),
-)
+}

@@ -160,9 +160,8 @@ def _label(axis: Axes, points: list[tuple[float, float, str]]) -> None:
         )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-thesis",
+FIGURES = {
+    "identifiability-thesis": Drawing(
         "Identifiable neurons, low barriers",
         """\
 The thesis of the paper, study `{study}`: each point is a kind of network, at how identifiable its neurons are (a: how
@@ -176,7 +175,7 @@ evidence. Swap costs are not defined for σ-MLPs.
         "optimum and {swap-cost} with the median swap cost.",
         differs="The paper has no such figure; its Figs. 3, 4 and 12 show the three quantities one by one.",
     ),
-)
+}
 
 
 def correlate(tables: Tables, name: str) -> list[Found]:
@@ -205,9 +204,8 @@ def correlate(tables: Tables, name: str) -> list[Found]:
     return [replace(found, detail=told)]
 
 
-def _claim(name: str, table: str, measure: str, statement: str, quantity: str) -> Claim:
+def _claim(table: str, measure: str, statement: str, quantity: str) -> Claim:
     return Claim(
-        id=f"identifiability-thesis-{name}",
         statement=statement,
         quantity=f"rank correlation over all kinds of networks of {quantity} and the largest drop of train accuracy on "
         "the unaligned path",
@@ -222,19 +220,13 @@ def _claim(name: str, table: str, measure: str, statement: str, quantity: str) -
     )
 
 
-CLAIMS = (
-    _claim(
-        "identity",
-        "matching.csv",
-        "way",
-        "The more identifiable the neurons, the lower the unaligned barrier",
+CLAIMS = {
+    "identifiability-thesis-identity": _claim(
+        *("matching.csv", "way", "The more identifiable the neurons, the lower the unaligned barrier"),
         "how near the identity comes to the optimal matching",
     ),
-    _claim(
-        "swap-cost",
-        "swap_costs.parquet",
-        "cost",
-        "The more it costs to swap two neurons, the lower the unaligned barrier",
+    "identifiability-thesis-swap-cost": _claim(
+        *("swap_costs.parquet", "cost", "The more it costs to swap two neurons, the lower the unaligned barrier"),
         "the median swap cost",
     ),
-)
+}

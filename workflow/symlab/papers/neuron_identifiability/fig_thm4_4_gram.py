@@ -50,9 +50,8 @@ def _draw_with_bound(axis: plot.Axes, rows: pd.DataFrame, x: str, y: str, look: 
     axis.plot(rows[x], rows["bound_all"], color=look.color, marker="_", markersize=7, linestyle="")
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-thm4.4",
+FIGURES = {
+    "identifiability-thm4.4": Drawing(
         "Concentration of S_i (Thm. 4.4)",
         """\
 How far the Gram matrices S_i = Uᵀ diag(d_i)² U of a layer's neurons are from their mean μ_D I (in the operator norm,
@@ -65,7 +64,7 @@ as a subspace U that depends on the masks.
         seen="The worst neuron of a layer reaches {all} of its bound at most.",
         differs="The paper has no such figure.",
     ),
-)
+}
 
 
 def exceedance(tables: Tables) -> list[Found]:
@@ -94,9 +93,8 @@ def _sampled(gram: pd.DataFrame) -> pd.DataFrame:
     return gram[gram["sigma_D2"] != 0]
 
 
-CLAIMS = (
-    Claim(
-        id="identifiability-thm4.4-share",
+CLAIMS = {
+    "identifiability-thm4.4-share": Claim(
         statement="The Gram matrix S_i of one neuron deviates from μ_D I by more than the bound of Theorem 4.4 with "
         "probability δ at most",
         quantity="share of neurons above the bound in the worst variant, layer and kind of masks, over δ",
@@ -108,8 +106,7 @@ CLAIMS = (
         measure=exceedance,
         kind="theorem",
     ),
-    bound_claim(
-        id="identifiability-thm4.4-all",
+    "identifiability-thm4.4-all": bound_claim(
         statement="All Gram matrices of a layer are within the bound of Theorem 4.4 for all neurons at once",
         quantity="largest deviation in units of the bound",
         reason="The statement of footnote 4 holds with probability 1 - δ. Its union bound is so far from tight that "
@@ -117,4 +114,4 @@ CLAIMS = (
         tables=("gram_deviation.csv",),
         measure=largest_deviation,
     ),
-)
+}

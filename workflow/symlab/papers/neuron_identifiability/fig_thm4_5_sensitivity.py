@@ -67,7 +67,6 @@ def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
 
 def _drawing(theorem: str, side: str, cost: str, shift: str, equation: int) -> Drawing:
     return Drawing(
-        f"identifiability-thm{theorem}",
         f"Cost of {side} permutations (Thm. {theorem})",
         f"""\
 How far the cost {cost} is from the leading term ‖{shift}‖² / μ_D that the fixed weights give: |cost / leading term − 1|
@@ -81,10 +80,10 @@ Hollow points: an assumption fails, mostly ρ > 1 or ε > μ_D / 2.
     )
 
 
-FIGURES = (
-    _drawing("4.5", "output", "Δ_out(π) of reassigning neurons", "δ_out", 87),
-    _drawing("4.7", "input", "Δ_in(τ) of reindexing a layer's inputs", "δ_in", 147),
-)
+FIGURES = {
+    "identifiability-thm4.5": _drawing("4.5", "output", "Δ_out(π) of reassigning neurons", "δ_out", 87),
+    "identifiability-thm4.7": _drawing("4.7", "input", "Δ_in(τ) of reindexing a layer's inputs", "δ_in", 147),
+}
 
 
 def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list[Found]:
@@ -104,18 +103,16 @@ def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list
     return by_variant(medians, "ratio", unit=MODEL[1:]).detailed(lambda _: count_held(rows)).means()
 
 
-def _sensitivity(theorem: str, side: str, what: str) -> tuple[Claim, ...]:
+def _sensitivity(theorem: str, side: str, what: str) -> dict[str, Claim]:
     """The claims about permutations on one side: within the bound, and about the leading term."""
-    return (
-        bound_claim(
-            id=f"identifiability-thm{theorem}-bound",
+    return {
+        f"identifiability-thm{theorem}-bound": bound_claim(
             statement=f"What {what} costs follows the leading term ‖δ‖² / μ_D within the bound of Theorem {theorem}",
             quantity="largest |cost / leading term − 1| in units of the bound",
             tables=("sensitivity.csv",),
             measure=worst_of("sensitivity.csv", _share_of_bound, side=side),
         ),
-        Claim(
-            id=f"identifiability-thm{theorem}-leading",
+        f"identifiability-thm{theorem}-leading": Claim(
             statement=f"Where fixed centres dominate (ρ of 0.1 and less), what {what} costs is about the leading term",
             quantity="median cost in units of the leading term",
             bound=between(0.5, 1.5),
@@ -130,10 +127,10 @@ def _sensitivity(theorem: str, side: str, what: str) -> tuple[Claim, ...]:
                 "where its own Gram matrix is small, and a swap costs more."
             },
         ),
-    )
+    }
 
 
-CLAIMS = (
-    *_sensitivity("4.5", "output", "reassigning a layer's neurons"),
-    *_sensitivity("4.7", "input", "permuting a layer's inputs"),
-)
+CLAIMS = {
+    **_sensitivity("4.5", "output", "reassigning a layer's neurons"),
+    **_sensitivity("4.7", "input", "permuting a layer's inputs"),
+}

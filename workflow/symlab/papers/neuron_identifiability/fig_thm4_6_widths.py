@@ -49,9 +49,8 @@ def _cheapest(costs: pd.DataFrame) -> pd.DataFrame:
     return found.assign(m=found.groupby(MODEL)["neuron"].transform("size"))
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-thm4.6",
+FIGURES = {
+    "identifiability-thm4.6": Drawing(
         "Cheapest swaps by width (Section 6, Q3; Thm. 4.6)",
         """\
 Cost of each first-layer neuron's cheapest swap in W-asymmetric networks with σ_F = 1, as a distribution over the
@@ -62,7 +61,7 @@ norm.
         seen="The share of neurons with a cheap swap is {width:%} larger in the widest networks than in the narrowest.",
         differs="The paper has no such figure.",
     ),
-)
+}
 
 
 def accessible_by_width(tables: Tables) -> list[Found]:
@@ -82,9 +81,8 @@ def accessible_by_width(tables: Tables) -> list[Found]:
     ]
 
 
-CLAIMS = (
-    Claim(
-        id="identifiability-thm4.6-width",
+CLAIMS = {
+    "identifiability-thm4.6-width": Claim(
         statement="At fixed low k, more neurons make swaps cheap again",
         quantity="share of layer-1 neurons with a swap below a tenth of the layer's median cost, at σ_F = 1: of the "
         "widest networks less that of the narrowest",
@@ -97,4 +95,4 @@ CLAIMS = (
         tables=(MAHALANOBIS,),
         measure=accessible_by_width,
     ),
-)
+}

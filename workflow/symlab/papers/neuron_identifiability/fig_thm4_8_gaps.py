@@ -91,9 +91,8 @@ def _against_width(gaps: pd.DataFrame) -> Panel:
     return Panel(gaps, "m", "gamma_in", axes, more=draw)
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-thm4.8",
+FIGURES = {
+    "identifiability-thm4.8": Drawing(
         "Gaps of trained networks and their bounds (Thms. 4.6, 4.8)",
         """\
 Gaps of the fixed weights of trained networks over their lower bounds, by layer, study `{study}`: γ_out, the smallest
@@ -107,7 +106,7 @@ fixed weights against the width m (mean ± std over draws), which should grow as
         "of its own at most.",
         differs="The paper has no such figure.",
     ),
-)
+}
 
 
 def of_either_bound(table: pd.DataFrame) -> pd.Series:
@@ -128,23 +127,20 @@ def growth_of_gamma_in(tables: Tables) -> list[Found]:
     return found or [f"no two widths are large enough, from m = {enough.min():.0f} on"]
 
 
-CLAIMS = (
-    bound_claim(
-        id="identifiability-thm4.8-out",
+CLAIMS = {
+    "identifiability-thm4.8-out": bound_claim(
         statement="The gap γ_out between a layer's projected centres is above the lower bound of Theorem 4.6",
         quantity="largest ratio of the bound to the gap",
         tables=("network_gaps.csv",),
         measure=worst_of("network_gaps.csv", lambda rows: divide(rows["lower"], rows["gamma"]), gap="out"),
     ),
-    bound_claim(
-        id="identifiability-thm4.8-in",
+    "identifiability-thm4.8-in": bound_claim(
         statement="The gap γ_in of a layer's inputs lies between the bounds of Theorem 4.8",
         quantity="largest ratio of the lower bound to the gap, or of the gap to the upper bound",
         tables=("network_gaps.csv",),
         measure=worst_of("network_gaps.csv", of_either_bound, gap="in"),
     ),
-    Claim(
-        id="identifiability-thm4.8-growth",
+    "identifiability-thm4.8-growth": Claim(
         statement="The gap γ_in grows with the width m as √m",
         quantity="slope of log mean γ_in against log m, over the widths that are large beside log d",
         bound=between(0.4, 0.6),
@@ -156,4 +152,4 @@ CLAIMS = (
         measure=growth_of_gamma_in,
         also=("identifiability-11",),
     ),
-)
+}

@@ -69,9 +69,8 @@ def fit(rows: pd.DataFrame, largest_beta: float) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*place, "slope", "share"])
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-thm5.1",
+FIGURES = {
+    "identifiability-thm5.1": Drawing(
         "Chord deviation against beta (Thms. 5.1, D.1)",
         """\
 How a layer's chord deviation (the L² norm of the difference between its output on the line between two networks and
@@ -85,7 +84,7 @@ Inputs are Gaussian with the covariance of the layer's, as the theorems ask, or 
         "GELU (2).",
         differs="The paper has no such figure.",
     ),
-)
+}
 
 
 def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> list[Found]:
@@ -100,13 +99,12 @@ def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> li
     return [] if fitted.empty else cases(fitted, "slope", unit=["variant", *PAIR]).detailed(lambda _: told).means()
 
 
-def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, margin: float, why: str) -> list[Claim]:
+def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, margin: float, why: str) -> dict[str, Claim]:
     """The claims about a nonlinearity: within the bound, and its power of beta."""
     name, power, small = THEOREMS[nonlinearity]
     name, table = name.split()[0], "chord_deviation.csv"
-    return [
-        worst_rows.bound_claim(
-            id=f"identifiability-thm5.1-{nonlinearity}-bound",
+    return {
+        f"identifiability-thm5.1-{nonlinearity}-bound": worst_rows.bound_claim(
             statement=f"The chord deviation of a {name} layer on Gaussian inputs is within the bound of Theorem "
             f"{theorem}",
             quantity="largest deviation in units of the bound",
@@ -117,8 +115,7 @@ def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, marg
                 table, lambda rows: worst_rows.divide(rows["chord"], rows["bound"]), nonlinearity=nonlinearity
             ),
         ),
-        Claim(
-            id=f"identifiability-thm5.1-{nonlinearity}-slope",
+        f"identifiability-thm5.1-{nonlinearity}-slope": Claim(
             statement=f"The chord deviation of a {name} layer on Gaussian inputs grows as β^{power:g}",
             quantity=f"slope of log deviation against log β for β up to {small:g}, mean over layers and pairs",
             bound=between(power - margin, power + margin),
@@ -128,7 +125,7 @@ def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, marg
             tables=(table,),
             measure=partial(chord_exponent, nonlinearity=nonlinearity, largest_beta=small),
         ),
-    ]
+    }
 
 
 RELU = "Theorem 5.1 has β^(3/2) (1 + β), whose second factor adds less than 0.1 to the slope at these β."
@@ -139,4 +136,4 @@ GELU = (
 )
 _of_relu = _claims("relu", "5.1", worst_rows.EXACT, "", 0.1, RELU)
 _of_gelu = _claims("gelu", "D.1", worst_rows.QUADRATURE, " Deviations of GELU come from a quadrature.", 0.2, GELU)
-CLAIMS = tuple(claim for pair in zip(_of_relu, _of_gelu, strict=True) for claim in pair)
+CLAIMS = dict(each for pair in zip(_of_relu.items(), _of_gelu.items(), strict=True) for each in pair)

@@ -61,9 +61,8 @@ def rise_with_dimension(tables: Tables) -> list[Found]:
     ]
 
 
-FIGURES = (
-    Drawing(
-        "identifiability-thmC.10",
+FIGURES = {
+    "identifiability-thmC.10": Drawing(
         "One neuron by random features (Theorem C.10)",
         """\
 The least error at which a sum of m neurons with random, fixed first weights and any output weights can do what one
@@ -75,10 +74,9 @@ several biases b the hardest counts. A neuron whose weights are trained has no e
         differs="The paper proves that the number of neurons or their output weights grow exponentially with d; its "
         "constant is not known, so only the error is compared.",
     ),
-)
-CLAIMS = (
-    bound_claim(
-        id="identifiability-thmC.10-error",
+}
+CLAIMS = {
+    "identifiability-thmC.10-error": bound_claim(
         statement="Networks whose trained part stays within the budget of Theorem C.10 miss a single neuron by more "
         "than 1/(10√2), whatever their output weights are",
         quantity="1/(10√2) over the least error of random features less what the trained part may change, largest of "
@@ -86,8 +84,7 @@ CLAIMS = (
         tables=(TABLE,),
         measure=bound_over_error,
     ),
-    Claim(
-        id="identifiability-thmC.10-rise",
+    "identifiability-thmC.10-rise": Claim(
         statement="The higher the dimension, the less of a single neuron random features can do",
         quantity="rise of the share of its norm that is left at the largest width, from a dimension to the next",
         bound=above(0),
@@ -98,4 +95,4 @@ CLAIMS = (
         tables=(TABLE,),
         measure=rise_with_dimension,
     ),
-)
+}

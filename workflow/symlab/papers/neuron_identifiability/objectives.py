@@ -182,30 +182,27 @@ def largest_fall(curves: pd.DataFrame) -> pd.Series:
 CLAIM = partial(Claim, owner="paper", origin="pilot", tables=("matching.csv",))
 
 
-def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[Claim, ...]:
+def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> dict[str, Claim]:
     """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9)."""
     where = "in the worst layer" if layerwise else "averaged over layers"
     measure = partial(at_worst, layerwise=layerwise)
     from_large = masks.apart_from_fractions(masks.of_scheme("w_asymmetric", large, math.inf))
-    claims = (
-        CLAIM(
-            id=f"{figure}-unbroken",
+    claims = {
+        f"{figure}-unbroken": CLAIM(
             statement="At σ_F = 0 the identity is far from the optimal matching",
             quantity=f"{WAY}, {where}",
             bound=at_most(FAR),
             reason=FAR_FROM_OPTIMAL,
             measure=partial(measure, which=masks.W_0, value="way", score=LARGEST),
         ),
-        CLAIM(
-            id=f"{figure}-identifiable",
+        f"{figure}-identifiable": CLAIM(
             statement=f"At σ_F of {large:g} and more the identity is nearly optimal",
             quantity=f"{WAY}, {where}",
             bound=at_least(NEAR),
             reason=NEARLY_OPTIMAL,
             measure=partial(measure, which=from_large, value="way", score=SMALLEST),
         ),
-        CLAIM(
-            id=f"{figure}-random",
+        f"{figure}-random": CLAIM(
             statement="Random permutations stay far below the optimal matching at every σ_F",
             quantity=f"ratio of their objectives {where}",
             bound=at_most(0.5),
@@ -213,13 +210,12 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             "half of the optimum is asked for.",
             measure=partial(measure, which=masks.W, value="random_share", score=LARGEST),
         ),
-    )
+    }
     if layerwise:
         return claims
-    return (
-        *claims,
-        CLAIM(
-            id=f"{figure}-above-random",
+    return {
+        **claims,
+        f"{figure}-above-random": CLAIM(
             statement="Masks alone (σ_F = 0) make neurons a little identifiable: the identity is above random "
             "permutations",
             quantity=f"difference of their objectives {where}",
@@ -230,8 +226,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             "the paper gives no size, so only the sign is asked for.",
             measure=partial(measure, which=masks.W_0, value="above", score=SMALLEST),
         ),
-        CLAIM(
-            id=f"{figure}-transition",
+        f"{figure}-transition": CLAIM(
             statement=f"Neurons become identifiable at a σ_F below {large:g}",
             quantity="σ_F at which the identity comes half of the way from random permutations to the optimal one",
             bound=below(large),
@@ -241,8 +236,7 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             "so the change lies below.",
             measure=partial(along_sweep, statistic=half_way),
         ),
-        CLAIM(
-            id=f"{figure}-rise",
+        f"{figure}-rise": CLAIM(
             statement="Identifiability rises with σ_F",
             quantity=f"{WAY}: largest fall from one σ_F to the next (below 0: it rises everywhere)",
             bound=at_most(0.05),
@@ -251,30 +245,33 @@ def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> tuple[
             "way is left for noise where it is already gone.",
             measure=partial(along_sweep, statistic=largest_fall),
         ),
-    )
+    }
 
 
-def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
+def claims_against_epoch(figure: str, layerwise: bool) -> dict[str, Claim]:
     """Objectives against the epoch (Figs. 3c, 7)."""
     where = "in the worst layer" if layerwise else "averaged over layers"
-    apart = CLAIM(
-        id=f"{figure}-apart",
-        statement="At all stages of training the identity is nearer to the optimum with σ_F of 1 or more than with "
-        "σ_F = 0",
-        quantity=f"{WAY}: least difference after the first few epochs, {where}",
-        bound=at_least(NEAR - FAR),
-        reason="The paper says that the trend of Fig. 3a holds for all stages of training; the difference between what "
-        "counts as nearly optimal there and what as far from it.",
-        measure=partial(
-            apart_through_training, which=masks.smallest_sigma(masks.W_FROM_1), baseline=masks.W_0, layerwise=layerwise
-        ),
-    )
+    apart = {
+        f"{figure}-apart": CLAIM(
+            statement="At all stages of training the identity is nearer to the optimum with σ_F of 1 or more than with "
+            "σ_F = 0",
+            quantity=f"{WAY}: least difference after the first few epochs, {where}",
+            bound=at_least(NEAR - FAR),
+            reason="The paper says that the trend of Fig. 3a holds for all stages of training; the difference between "
+            "what counts as nearly optimal there and what as far from it.",
+            measure=partial(
+                apart_through_training,
+                which=masks.smallest_sigma(masks.W_FROM_1),
+                baseline=masks.W_0,
+                layerwise=layerwise,
+            ),
+        )
+    }
     if layerwise:
-        return (apart,)
-    return (
-        apart,
-        CLAIM(
-            id=f"{figure}-untrained",
+        return apart
+    return {
+        **apart,
+        f"{figure}-untrained": CLAIM(
             statement="Fixed weights of σ_F = 1 and more make neurons identifiable before any training",
             quantity=f"{WAY}, at epoch 0, {where}",
             bound=at_least(NEAR),
@@ -283,4 +280,4 @@ def claims_against_epoch(figure: str, layerwise: bool) -> tuple[Claim, ...]:
             f"learned. {NEARLY_OPTIMAL}",
             measure=partial(before_training, which=masks.any_of(masks.W_FROM_1, masks.SYRE_FROM_1)),
         ),
-    )
+    }

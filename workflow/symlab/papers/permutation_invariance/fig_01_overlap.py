@@ -64,9 +64,8 @@ def _mark_minimum(color: Color, axis: Axes, rows: pd.DataFrame) -> None:
     mark_widths(rows["M"].iloc[0], (2,), axis)
 
 
-FIGURES = (
-    Drawing(
-        "permutation-1",
+FIGURES = {
+    "permutation-1": Drawing(
         "Overlap of types against student width",
         "Mean overlap P of the types of two students of m neurons, drawn uniformly from the global minima for a "
         "teacher of M neurons, against m, a panel for each M. P is the share of neurons that have a partner of their "
@@ -77,7 +76,7 @@ FIGURES = (
         differs="The paper draws means of 10,000 draws alone; the exact curve, the bound of Theorem 5a and the two "
         "limits at fixed m/M are added.",
     ),
-)
+}
 
 
 def minimum(tables: Tables) -> list[Found]:
@@ -95,9 +94,8 @@ def minimum(tables: Tables) -> list[Found]:
     return found
 
 
-CLAIMS = (
-    Claim(
-        id="permutation-1-minimum-at-2M",
+CLAIMS = {
+    "permutation-1-minimum-at-2M": Claim(
         kind="theorem",
         statement="In the limit of wide teachers and students, two random minima have the fewest neurons of a type in "
         "common at m = 2M (Theorem 5b)",
@@ -114,4 +112,4 @@ CLAIMS = (
             "less than 0.004."
         },
     ),
-)
+}

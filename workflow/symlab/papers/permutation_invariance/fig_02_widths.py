@@ -70,9 +70,8 @@ def _draw_rate(rows: pd.DataFrame, axis: Axes) -> None:
     axis.plot(ends, 1.5 * means.max() * (ends / ends[0]) ** -0.5, color="0.6", linewidth=1.2, zorder=0, label="_rate")
 
 
-FIGURES = (
-    Drawing(
-        "permutation-2",
+FIGURES = {
+    "permutation-2": Drawing(
         "Barrier between students against width",
         "Loss barrier on the straight line between two students of m neurons against m, above the first teacher of M "
         "neurons: of students trained by gradient descent (GD) or online SGD, and of uniform samples of the global "
@@ -86,8 +85,7 @@ FIGURES = (
         ),
         "The paper shows one matching and no wide samples; it calls its trained students SGD solutions.",
     ),
-    Drawing(
-        "permutation-10",
+    "permutation-10": Drawing(
         "Barrier between students against width, by teacher",
         "Loss barrier on the straight line between two students of m neurons against m, a panel for each teacher of M "
         "neurons in d dimensions: of students trained by gradient descent (GD) or online SGD, and of uniform samples "
@@ -99,7 +97,7 @@ FIGURES = (
         "The paper has 20 pairs up to m = 6M; wide students of M = 30 have fewer or none here, since the time of a "
         "step grows as m².",
     ),
-)
+}
 
 
 def peaks(tables: Tables, samples: bool = True) -> list[Found]:
@@ -229,9 +227,8 @@ _peak_claim = partial(
     quantity="width of the largest mean matched barrier over m ≥ M, in units of M",
     also=("permutation-4", "permutation-10"),
 )
-CLAIMS = (
-    _peak_claim(
-        id="permutation-2-peak-at-2M",
+CLAIMS = {
+    "permutation-2-peak-at-2M": _peak_claim(
         statement="After matching, the barrier is largest between students about twice as wide as the teacher (m = 2M)",
         bound=students.in_units_of_M(1.75, 2.25, "between 1.75 and 2.25"),
         reason="The paper: 'the barrier after permutation increases first and reaches its maximum when m = 2M'. A "
@@ -240,8 +237,7 @@ CLAIMS = (
         measure=peaks,
         why={"": f"{EVEN} from 2M on, and the peak comes earlier: so by gradient descent, and by online SGD."},
     ),
-    _claim(
-        id="permutation-2-uniform-decay",
+    "permutation-2-uniform-decay": _claim(
         statement="After its peak the matched barrier of random minima (uniform samples) decays",
         quantity="mean matched barrier at the largest width as a fraction of the peak",
         bound=at_most(0.75),
@@ -249,8 +245,7 @@ CLAIMS = (
         "less at 4M or more was chosen when a pilot had 0.27 at m = 36 for M = 6 and 0.52 at m = 48 for M = 12.",
         measure=partial(left_of_peak, samples=True, from_ratio=4),
     ),
-    _claim(
-        id="permutation-2-below-direct",
+    "permutation-2-below-direct": _claim(
         statement="Matching lowers the barrier by far at every width above M",
         quantity="smallest ratio of direct to matched mean barrier over the widths",
         bound=Bound("at least 31.6 (1.5 decades)", low=10**1.5),
@@ -259,8 +254,7 @@ CLAIMS = (
         "to 1.92 at m = 2M for M = 4 to 16.",
         measure=fall_by_matching,
     ),
-    _claim(
-        id="permutation-2-theorem-6",
+    "permutation-2-theorem-6": _claim(
         kind="theorem",
         statement="The matched barrier of random minima decays at least as fast as m^(−1/2) (Theorem 6)",
         quantity=f"slope of log mean matched barrier against log m over the widths of {WIDE}M or more",
@@ -271,8 +265,7 @@ CLAIMS = (
         "expected.",
         measure=slope_of_decay,
     ),
-    _claim(
-        id="permutation-2-trained-below-uniform",
+    "permutation-2-trained-below-uniform": _claim(
         statement="From 3M on, matched barriers of trained students do not exceed those of random minima (samples)",
         quantity="largest ratio of the mean matched barriers over the widths",
         bound=at_most(1),
@@ -281,8 +274,7 @@ CLAIMS = (
         "3M, half of the way to its widest students, is read as relatively large.",
         measure=partial(trained_over_samples, from_ratio=3),
     ),
-    _claim(
-        id="permutation-2-slightly-below-uniform",
+    "permutation-2-slightly-below-uniform": _claim(
         statement="Matched barriers of wide trained students are slightly smaller than those of random minima",
         quantity="ratio of the mean matched barriers at the largest width, for the narrowest teacher",
         bound=between(0.5, 1),
@@ -293,8 +285,7 @@ CLAIMS = (
         also=(),
         why={"": f"The difference has the paper's sign and is larger than slight. {EVEN}."},
     ),
-    _claim(
-        id="permutation-2-sparser",
+    "permutation-2-sparser": _claim(
         statement="Wide trained students are sparser than random minima, in part why their matched barrier is lower",
         quantity="mean PQ index of the neurons' norms of trained students less that of samples, at the largest width",
         bound=above(0),
@@ -308,8 +299,7 @@ CLAIMS = (
         also=("permutation-5", "permutation-10"),
         why={"": f"{EVEN}, though they are less sparse than samples."},
     ),
-    _claim(
-        id="permutation-2-even",
+    "permutation-2-even": _claim(
         statement="Trained students share the teacher's neurons out more evenly than random minima do",
         quantity="variance over the teacher's neurons of how many rows a student has of each, as a fraction of that "
         "of samples, at the width nearest 2M",
@@ -320,16 +310,14 @@ CLAIMS = (
         tables=(RUNS,),
         measure=evenness,
     ),
-    _peak_claim(
-        id="permutation-2-trained-peak",
+    "permutation-2-trained-peak": _peak_claim(
         statement="After matching, the barrier between trained students rises from m = M to a peak and falls again",
         bound=students.in_units_of_M(1, 2.5, "above 1 and at most 2.5", open_below=True),
         origin="ours",
         reason="The paper's peak as such, wherever it is: inside the widths, the paper's 2M and a quarter more.",
         measure=partial(peaks, samples=False),
     ),
-    _claim(
-        id="permutation-10-far-below-uniform",
+    "permutation-10-far-below-uniform": _claim(
         statement="With a wider teacher, matched barriers of wide trained students are far below those of samples",
         quantity="ratio of the mean matched barriers at the largest width, for every M but the smallest",
         bound=at_most(0.5),
@@ -338,4 +326,4 @@ CLAIMS = (
         measure=partial(trained_over_samples, from_ratio=2.5, last=True, narrowest=False),
         also=(),
     ),
-)
+}

@@ -37,9 +37,8 @@ def ratio_against_relative_width(tables: Tables, style: Style) -> Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "permutation-3",
+FIGURES = {
+    "permutation-3": Drawing(
         "Matched over direct barrier against relative width",
         "Mean matched over mean direct loss barrier between uniform samples of the global minima, against the width of "
         "the students in units of the teacher's, m/M, a line for each M. The input dimension cancels. As the direct "
@@ -47,7 +46,7 @@ FIGURES = (
         ratio_against_relative_width,
         seen="The ratio is largest at a width of {peak} M.",
     ),
-)
+}
 
 
 def place_of_peak(tables: Tables) -> list[Found]:
@@ -95,9 +94,8 @@ def _wide_enough(ratio: pd.Series | pd.Index) -> bool:
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-3-peak",
+CLAIMS = {
+    "permutation-3-peak": _claim(
         statement="In units of the direct barrier, the matched one peaks at a width near 2M whatever M",
         quantity="m/M at which mean matched over mean direct barrier of samples is largest",
         bound=students.in_units_of_M(LOW, HIGH, f"between {LOW} and {HIGH}"),
@@ -107,8 +105,7 @@ CLAIMS = (
         "pilot had 2.0 to 2.5 for M = 4 to 500, and the room is for that.",
         measure=place_of_peak,
     ),
-    _claim(
-        id="permutation-3-height",
+    "permutation-3-height": _claim(
         statement="Matching helps more the wider the teacher: the peak of the fraction is lower",
         quantity="smallest fall of the largest matched over direct barrier from one M to the next",
         bound=above(0),
@@ -116,4 +113,4 @@ CLAIMS = (
         reason="'Permutation also brings more benefits when M is larger', the order of its curves.",
         measure=fall_of_peak,
     ),
-)
+}

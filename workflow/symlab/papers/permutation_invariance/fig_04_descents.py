@@ -28,9 +28,8 @@ def below_and_above(tables: Tables, style: Style) -> Figure:
     return drawing.draw_barriers(rows, "m", ["M", "d"], "widths", style, only_matched=True, marks=(1, 2))
 
 
-FIGURES = (
-    Drawing(
-        "permutation-4",
+FIGURES = {
+    "permutation-4": Drawing(
         "Barrier of students narrower and wider than the teacher",
         "Matched loss barrier between trained students against their width m, below the teacher's width M and above "
         "it. Neurons are matched by type and rank (Algorithm 1; the type of a neuron is its largest coordinate among "
@@ -42,7 +41,7 @@ FIGURES = (
         "{second-descent:%} of the peak above M.",
         differs="The paper gives neither M nor d, and shows one matching.",
     ),
-)
+}
 
 
 def left_below_M(tables: Tables) -> list[Found]:
@@ -54,17 +53,15 @@ def left_below_M(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, bound=at_most(0.5), owner="paper", origin="pilot", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-4-below-M",
+CLAIMS = {
+    "permutation-4-below-M": _claim(
         statement="As m rises to M, the matched barrier of trained students falls",
         quantity="mean matched barrier at the last width below M as a fraction of the largest below M",
         reason="The paper: 'as m approaches M, the extent of unmatched teacher neurons decreases, thereby lowering "
         "the barrier', without a number; half was chosen when a pilot had 0.12 for M = 6.",
         measure=left_below_M,
     ),
-    _claim(
-        id="permutation-4-second-descent",
+    "permutation-4-second-descent": _claim(
         statement="After its peak above M the matched barrier of trained students falls again",
         quantity="mean matched barrier at the largest width as a fraction of the peak over m > M",
         reason="The paper: 'the second descent occurs once m exceeds approximately 2M', without a number; half at 3M "
@@ -72,4 +69,4 @@ CLAIMS = (
         measure=partial(left_of_peak, samples=False, from_ratio=3),
         also=("permutation-10",),
     ),
-)
+}

@@ -43,9 +43,8 @@ def by_neuron_against_width(tables: Tables, style: Style) -> Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "permutation-5",
+FIGURES = {
+    "permutation-5": Drawing(
         "Sparsity by neuron against student width",
         "PQ index (p = 1/2, q = 1) of the row norms of students against their width m, a line for each learning rate "
         "lr = c d/m and one for uniform samples of the global minima. 0 says that all neurons are equally large, "
@@ -54,7 +53,7 @@ FIGURES = (
         seen="From the narrowest students to the widest, the index at the largest learning rate changes by {growth}.",
         differs="The paper does not say which learning rates its lines have.",
     ),
-)
+}
 
 
 def rise_with_rate(tables: Tables) -> list[Found]:
@@ -141,17 +140,15 @@ def _growths(means: pd.DataFrame) -> tuple[float, float]:
 DECAYING = "The learning rates decay with the width as c d/m, in which the stability limit is nearly constant."
 
 _claim = partial(Claim, bound=above(0), owner="paper", origin="paper", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-5-rate",
+CLAIMS = {
+    "permutation-5-rate": _claim(
         statement="Larger learning rates give sparser students",
         quantity="smallest excess over the widths of the mean PQ index by neuron at the largest learning rate over "
         "that at the smallest",
         reason=f"'With a smaller learning rate the PQI of minima is smaller': the extreme rates alone. {DECAYING}",
         measure=rise_with_rate,
     ),
-    _claim(
-        id="permutation-5-growth",
+    "permutation-5-growth": _claim(
         statement="At a large learning rate students are sparser the wider they are",
         quantity="growth of the mean PQ index by neuron from the smallest to the largest width",
         reason=f"'When the learning rate is large, the PQI also increases with the increase in width'. {DECAYING}",
@@ -161,8 +158,7 @@ CLAIMS = (
             "width, and one zero row of 8 counts more than three of 36."
         },
     ),
-    _claim(
-        id="permutation-5-no-growth",
+    "permutation-5-no-growth": _claim(
         statement="At a small learning rate wider students are not sparser",
         quantity="growth of the mean PQ index by neuron with width as a fraction of that at the largest rate",
         bound=at_most(0.5),
@@ -170,8 +166,7 @@ CLAIMS = (
         reason="'This phenomenon is not evident when the learning rate is low': less than half is read as not evident.",
         measure=growth_at_smallest_rate,
     ),
-    _claim(
-        id="permutation-5-uniform-smallest",
+    "permutation-5-uniform-smallest": _claim(
         statement="Uniform samples of the minima are less sparse than any trained student",
         quantity="smallest excess of the mean PQ index by neuron of trained students over that of uniform samples",
         reason="'The uniformly sampled minima have the smallest PQI or sparsity.'",
@@ -182,4 +177,4 @@ CLAIMS = (
             "0.215. Trained students exceed that only past the threshold, where whole rows are zero."
         },
     ),
-)
+}

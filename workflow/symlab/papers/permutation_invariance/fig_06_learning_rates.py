@@ -78,9 +78,8 @@ def of_setting(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["M"] == M) & (rows["d"] == D) & (rows["m"] == WIDTH)]
 
 
-FIGURES = (
-    Drawing(
-        "permutation-6",
+FIGURES = {
+    "permutation-6": Drawing(
         "Sparsity and zero rows against the learning rate",
         "Sparsity of trained students against the learning rate: the PQ index (p = 1/2, q = 1) of all entries of W, "
         "and the same with entries below 1e-3 set to 0; that of the norms of the rows; and the number of rows with "
@@ -92,7 +91,7 @@ FIGURES = (
         seen="Every other student has a row of zeros from a learning rate of {threshold} on.",
         differs="The paper draws the index of all entries alone, and does not say for which M, d and m.",
     ),
-)
+}
 
 
 def zero_rows_below(tables: Tables) -> list[Found]:
@@ -161,9 +160,8 @@ def _range(curve: Curve) -> str:
 
 
 _claim = partial(Claim, owner="paper", origin="pilot", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-6-dense-below",
+CLAIMS = {
+    "permutation-6-dense-below": _claim(
         statement="Below the threshold gradient descent switches no neuron off",
         quantity=f"largest mean number of zero rows of a student over the learning rates up to {BELOW}",
         bound=at_most(0),
@@ -174,16 +172,14 @@ CLAIMS = (
             "stability limit, which differs between students (the dotted line is its mean)."
         },
     ),
-    _claim(
-        id="permutation-6-threshold",
+    "permutation-6-threshold": _claim(
         statement="At a learning rate near 2 whole neurons become exactly zero",
         quantity="smallest learning rate at which the mean number of zero rows of a student is 0.5 or more",
         bound=between(1.9, 2.1),
         reason=f"The paper: 'for example, learning rate = 2'. {SETTING} One step of 0.1 is left on either side.",
         measure=first_with_zero_rows,
     ),
-    _claim(
-        id="permutation-6-jump",
+    "permutation-6-jump": _claim(
         statement="Sparsity is flat below the threshold and jumps at it",
         quantity=f"range of the mean PQ index by neuron over the learning rates up to {BELOW} as a fraction of the "
         "jump at the first rate with zero rows",
@@ -193,4 +189,4 @@ CLAIMS = (
         "is left off the axes.",
         measure=spread_below_over_jump,
     ),
-)
+}

@@ -40,9 +40,8 @@ def _percentiles(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, lab
     axis.fill_between(mean.index, low, high, color=look.color, alpha=ERROR_ALPHA, linewidth=0)
 
 
-FIGURES = (
-    Drawing(
-        "permutation-7",
+FIGURES = {
+    "permutation-7": Drawing(
         "Barrier of the loss against network width",
         "Barrier of the train loss (NLL) on the straight line between two trained networks against their hidden width, "
         "direct and with the neurons of one permuted to match the other's. Lines are means over pairs, bands run from "
@@ -51,7 +50,7 @@ FIGURES = (
         seen="Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
         differs="The paper writes of 10,000 epochs, which are read as steps here, and does not say how it matches.",
     ),
-)
+}
 
 
 def direct_stays(tables: Tables) -> list[Found]:
@@ -68,9 +67,8 @@ def direct_stays(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-7-peak",
+CLAIMS = {
+    "permutation-7-peak": _claim(
         statement=networks.UP_AND_DOWN,
         quantity=networks.MIDDLE_OVER_ENDS,
         bound=above(1),
@@ -83,8 +81,7 @@ CLAIMS = (
             "mnist, depth 4, weight matching": f"The barrier changes little with the width, without a peak. {STEPS}",
         },
     ),
-    _claim(
-        id="permutation-7-direct",
+    "permutation-7-direct": _claim(
         statement="Without matching the barrier stays large at all widths",
         quantity="smallest mean direct loss barrier (training set) over the widths as a fraction of the largest",
         bound=at_least(1 / 3),
@@ -92,4 +89,4 @@ CLAIMS = (
         reason="'The NLL is constantly large for all widths': a third of the largest is read as not vanishing.",
         measure=direct_stays,
     ),
-)
+}

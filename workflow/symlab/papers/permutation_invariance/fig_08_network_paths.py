@@ -31,9 +31,8 @@ def paths_at_three_widths(tables: Tables, style: Style) -> Figure:
     return draw_grid(grid, method_looks(style), line="method", rows_named=names, note=over_pairs(rows))
 
 
-FIGURES = (
-    Drawing(
-        "permutation-8",
+FIGURES = {
+    "permutation-8": Drawing(
         "Loss along the path at three widths",
         "Train loss (NLL) on the straight line between two networks of a pair: λ = 0 is the first network, λ = 1 the "
         "second, as it is (direct) or with its neurons permuted to match the first. From left to right the smallest "
@@ -43,7 +42,7 @@ FIGURES = (
         seen="At the largest width matching leaves {wide:%} of the barrier.",
         differs="The paper writes of 10,000 epochs, which are read as steps here.",
     ),
-)
+}
 
 
 def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
@@ -74,9 +73,8 @@ def ends_of_path(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, owner="paper", origin="ours", tables=(BARRIERS,))
-CLAIMS = (
-    _claim(
-        id="permutation-8-peak",
+CLAIMS = {
+    "permutation-8-peak": _claim(
         statement="Where the matched barrier peaks, matching helps little",
         quantity="permuted as a fraction of direct mean loss barrier at that width",
         bound=at_least(0.5),
@@ -87,8 +85,7 @@ CLAIMS = (
             "width, also at the narrowest, where most is left."
         },
     ),
-    _claim(
-        id="permutation-8-wide",
+    "permutation-8-wide": _claim(
         statement="At the largest width matching removes most of the barrier",
         quantity="permuted as a fraction of direct mean loss barrier",
         bound=at_most(0.25),
@@ -100,8 +97,7 @@ CLAIMS = (
             "activations at every width."
         },
     ),
-    _claim(
-        id="permutation-8-ends",
+    "permutation-8-ends": _claim(
         statement="The trained networks themselves fit the data",
         quantity="their mean loss as a fraction of the largest on the direct path, at the width where that is largest",
         bound=at_most(0.1),
@@ -109,4 +105,4 @@ CLAIMS = (
         tables=(CURVES,),
         measure=ends_of_path,
     ),
-)
+}

@@ -84,9 +84,8 @@ def name_init(row: pd.Series) -> str:
     return f"{row['init_std']:g}"
 
 
-FIGURES = (
-    Drawing(
-        "permutation-9",
+FIGURES = {
+    "permutation-9": Drawing(
         "Which minima gradient descent finds",
         "Left (a): of students with one neuron more than the teacher, how often each type is the one that has two; the "
         "dashed line is an equal share of all runs, the band one standard deviation of the binomial distribution. "
@@ -99,7 +98,7 @@ FIGURES = (
         differs="In b the paper shows one run, and does not say from which initial weights; its appendix B.1 has "
         "1/(md).",
     ),
-)
+}
 
 
 def p_of_doubled_types(tables: Tables) -> list[Found]:
@@ -141,9 +140,8 @@ def distance_from_simplex(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, owner="paper", origin="ours")
-CLAIMS = (
-    _claim(
-        id="permutation-9-doubled-types",
+CLAIMS = {
+    "permutation-9-doubled-types": _claim(
         statement="Each of the teacher's neurons is as likely as any other to be the one that a student of M + 1 "
         "neurons has twice (Fig. 9a)",
         quantity="p value of Pearson's χ² test",
@@ -153,8 +151,7 @@ CLAIMS = (
         tables=(RUNS,),
         measure=p_of_doubled_types,
     ),
-    _claim(
-        id="permutation-9-column",
+    "permutation-9-column": _claim(
         statement="The shares of one teacher neuron that a student's neurons take, sorted, are those of a uniform "
         "point of the simplex (Fig. 9b)",
         quantity="largest difference of a mean share from the expected one over the ranks, in its standard error",
@@ -170,4 +167,4 @@ CLAIMS = (
             "largest is smaller. One run, as in the paper, cannot show it.",
         },
     ),
-)
+}

@@ -55,9 +55,8 @@ def _draw_slope(rows: pd.DataFrame, axis: Axes) -> None:
     axis.plot(ends, height / ends, color="0.6", linewidth=1.2, zorder=0, label="_slope")
 
 
-FIGURES = (
-    Drawing(
-        "permutation-11",
+FIGURES = {
+    "permutation-11": Drawing(
         "Barrier between students by input dimension",
         "Loss barrier between students against their width m, a panel for each input dimension d, and in the last one "
         "against d at the width nearest 2M: of trained students (GD) and of uniform samples of the global minima, as "
@@ -67,7 +66,7 @@ FIGURES = (
         by_dimension,
         seen="Barriers of trained students fall with d to the power of {fall}.",
     ),
-)
+}
 
 
 def slopes(
@@ -91,9 +90,8 @@ def slopes(
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-11-fall",
+CLAIMS = {
+    "permutation-11-fall": _claim(
         statement="The barrier between trained students falls as the inputs' dimension grows",
         quantity="slope of log barrier, mean over the widths above M, against log d",
         bound=below(0),
@@ -101,8 +99,7 @@ CLAIMS = (
         reason="'The barrier is decreasing when d is going up.' That of samples is proportional to 1/d by its formula.",
         measure=partial(slopes, pairs=students.barriers, quantity=operator.itemgetter("barrier")),
     ),
-    _claim(
-        id="permutation-11-gap",
+    "permutation-11-gap": _claim(
         statement="Matching lowers the barrier of trained students by the same factor at every dimension",
         quantity="slope of log of direct over matched barrier, means over the widths above M, against log d",
         bound=between(-0.1, 0.1),
@@ -111,4 +108,4 @@ CLAIMS = (
         "the dimension is read as almost none. That of samples does not depend on d by its formula.",
         measure=partial(slopes, pairs=students.matched, quantity=lambda means: 10.0 ** students.decades(means)),
     ),
-)
+}

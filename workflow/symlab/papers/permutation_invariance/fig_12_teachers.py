@@ -24,9 +24,8 @@ def by_teacher_width(tables: Tables, style: Style) -> Figure:
     return drawing.draw_barriers(rows, "ratio", ["M"], "teachers", style, axes=axes, sharex=True)
 
 
-FIGURES = (
-    Drawing(
-        "permutation-12",
+FIGURES = {
+    "permutation-12": Drawing(
         "Barrier between students by teacher width",
         "Loss barrier between students against their width in units of the teacher's, m/M, a panel for each M, at one "
         "input dimension d: of trained students (GD) and of uniform samples of the global minima, as they are (direct) "
@@ -36,7 +35,7 @@ FIGURES = (
         seen="From one M to the next, barriers at m = 2M grow at least by a factor of {growth}.",
         differs="The paper's axis is m, and its caption says d where it means M.",
     ),
-)
+}
 
 
 def growth_with_M(tables: Tables) -> list[Found]:
@@ -73,9 +72,8 @@ def _at_2M(rows: pd.DataFrame, measure: Callable[[Curve], Found]) -> list[Found]
 
 
 _claim = partial(Claim, owner="paper", origin="paper", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-12-growth",
+CLAIMS = {
+    "permutation-12-growth": _claim(
         statement="Both barriers, direct and matched, grow with the teacher's width",
         quantity="smallest ratio of the mean barrier at m = 2M to that at the next smaller M",
         bound=above(1),
@@ -86,12 +84,11 @@ CLAIMS = (
             "that linear assignment leaves them, at M = 4 and 8 as much; by linear assignment no fall is found."
         },
     ),
-    _claim(
-        id="permutation-12-gap",
+    "permutation-12-gap": _claim(
         statement="Matching lowers the barrier by a larger factor the wider the teacher",
         quantity="smallest rise of log10 of direct over matched barrier at m = 2M from one M to the next",
         bound=above(0),
         reason="'The gap between the permuted barrier and direct barrier also becomes larger.'",
         measure=growth_of_gap,
     ),
-)
+}

@@ -27,9 +27,8 @@ def barrier_against_learning_rate(tables: Tables, style: Style) -> Figure:
     )
 
 
-FIGURES = (
-    Drawing(
-        "permutation-13",
+FIGURES = {
+    "permutation-13": Drawing(
         "Matched barrier against the learning rate",
         "Matched loss barrier between trained students against the learning rate, for neurons matched by type and rank "
         "(Algorithm 1; rows of 0 are matched last, with those that found no partner) and by linear assignment. Open "
@@ -39,7 +38,7 @@ FIGURES = (
         seen="At the largest learning rate {collapse:%} of the barrier below the threshold is left.",
         differs="The paper shows one matching, and does not say for which M, d and m.",
     ),
-)
+}
 
 
 def barrier_past_threshold(tables: Tables) -> list[Found]:
@@ -83,9 +82,8 @@ def _measure_matchings(rows: pd.DataFrame, measure: Callable[[Curve], Found], la
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-13-collapse",
+CLAIMS = {
+    "permutation-13-collapse": _claim(
         statement="Past the sparsity threshold the matched barrier of trained students collapses",
         quantity="mean matched barrier at the largest learning rate as a fraction of the mean over the rates below "
         "the threshold",
@@ -101,8 +99,7 @@ CLAIMS = (
             "is due to this reading."
         },
     ),
-    _claim(
-        id="permutation-13-rise",
+    "permutation-13-rise": _claim(
         statement="Below the threshold the matched barrier of trained students rises with the learning rate",
         quantity=f"Spearman correlation of mean matched barrier and learning rate from {CONVERGED} to {BELOW}",
         bound=at_least(0.5),
@@ -116,4 +113,4 @@ CLAIMS = (
             "raises the barrier, which is no effect of the learning rate on the minima."
         },
     ),
-)
+}

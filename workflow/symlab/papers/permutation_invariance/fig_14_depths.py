@@ -65,9 +65,8 @@ def _draw_peaks(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, labe
         axis.plot(part[x], part[y], look.marker, color=look.color, markerfacecolor=face, markersize=5, label="_peaks")
 
 
-FIGURES = (
-    Drawing(
-        "permutation-14",
+FIGURES = {
+    "permutation-14": Drawing(
         "Width of the largest barrier against depth",
         "Width at which the mean permuted barrier of the train loss is largest, against the depth of the networks, a "
         "line for each data set, and before it the barriers that it is read from. Error bars are one standard "
@@ -78,7 +77,7 @@ FIGURES = (
         differs="Exploratory: few widths, depths and pairs at short training, so a peak is known to the next width at "
         "best.",
     ),
-)
+}
 
 
 def steps_between_depths(tables: Tables) -> list[Found]:
@@ -135,9 +134,8 @@ def _without_peak(curve: Curve) -> str:
 
 
 _claim = partial(Claim, owner="paper", origin="ours", tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="permutation-14-depth",
+CLAIMS = {
+    "permutation-14-depth": _claim(
         statement="The width at which the matched barrier peaks does not move with depth",
         quantity="distance of the peaks over the depths, in steps of the grid of widths",
         bound=at_most(1),
@@ -148,8 +146,7 @@ CLAIMS = (
             f"and short training moves it too. {networks.EXPLORATORY}; this run is exploratory."
         },
     ),
-    _claim(
-        id="permutation-14-dataset",
+    "permutation-14-dataset": _claim(
         statement="The width at which the matched barrier peaks is larger on CIFAR-10 than on MNIST",
         quantity="ratio of the peak widths",
         bound=above(1),
@@ -160,4 +157,4 @@ CLAIMS = (
             f"coarse grid of widths need not tell two peaks apart. {networks.EXPLORATORY}; this run is exploratory."
         },
     ),
-)
+}

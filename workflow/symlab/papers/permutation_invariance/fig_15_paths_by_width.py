@@ -28,9 +28,8 @@ def paths_by_width(tables: Tables, style: Style) -> Figure:
     return draw_grid(wrap(grid), method_looks(style), line="method", sharey=True, note=over_pairs(rows))
 
 
-FIGURES = (
-    Drawing(
-        "permutation-15",
+FIGURES = {
+    "permutation-15": Drawing(
         "Loss along the path by width multiplier",
         "Train loss (NLL) on the straight line between two networks of a pair, a panel for each width (of "
         "convolutional networks the width multiplier): λ = 0 is the first network, λ = 1 the second, as it is (direct) "
@@ -40,11 +39,10 @@ FIGURES = (
         differs="Exploratory and no faithful rerun: the paper leaves the architecture, the widths and the training of "
         "its network of depth 16 open, and those here are smaller.",
     ),
-)
+}
 
-CLAIMS = (
-    Claim(
-        id="permutation-15-peak",
+CLAIMS = {
+    "permutation-15-peak": Claim(
         statement=networks.UP_AND_DOWN,
         quantity=networks.MIDDLE_OVER_ENDS,
         bound=above(1),
@@ -58,4 +56,4 @@ CLAIMS = (
             "networks and training here are far smaller than its own, so this is no faithful rerun."
         },
     ),
-)
+}

@@ -20,9 +20,8 @@ def against_width(tables: Tables, style: Style) -> Figure:
     return drawing.draw_barriers(table, "m", ["M", "d"], "all_permutations", style, only_matched=True, marks=())
 
 
-FIGURES = (
-    Drawing(
-        "permutation-best",
+FIGURES = {
+    "permutation-best": Drawing(
         "Algorithm 1 beside the best of all permutations",
         "Mean loss barrier between uniform samples of the global minima of a small teacher against their width m: with "
         "neurons matched by Algorithm 1, by linear assignment, and by that of all m! permutations which leaves the "
@@ -31,7 +30,7 @@ FIGURES = (
         seen="The barrier after Algorithm 1 is {algorithm-1} times the lowest.",
         differs="The paper calls Algorithm 1 the best permutation, and has no such figure.",
     ),
-)
+}
 
 
 def over_lowest(tables: Tables, matching: str) -> list[Found]:
@@ -62,9 +61,8 @@ _of_matching = partial(
     origin="pilot",
     tables=(TABLE,),
 )
-CLAIMS = (
-    _of_matching(
-        id="permutation-best-algorithm-1",
+CLAIMS = {
+    "permutation-best-algorithm-1": _of_matching(
         statement="Algorithm 1 leaves the lowest barrier that any permutation leaves",
         owner="derived",
         reason="The paper proves no optimality. 'Find the best permutation for global minima', the heading of "
@@ -77,8 +75,7 @@ CLAIMS = (
             "storage; paired for the lowest barrier, they leave nearly the lowest of all (told beside each value)."
         },
     ),
-    _of_matching(
-        id="permutation-best-assignment",
+    "permutation-best-assignment": _of_matching(
         statement="Linear assignment leaves the lowest barrier that any permutation leaves",
         owner="ours",
         reason="As for Algorithm 1. A reader had 1.12 to 1.34 before this was written.",
@@ -88,4 +85,4 @@ CLAIMS = (
             "0, so that assignment pairs these in any order."
         },
     ),
-)
+}

@@ -82,9 +82,8 @@ def singular_values_over_training(tables: Tables, style: Style, L: int) -> Figur
     return draw_grid(grid, looks, width=PAGE, height=1.5, sharey=False, note=f"one network of depth {L}")
 
 
-FIGURES = (
-    Drawing(
-        "saddle-1",
+FIGURES = {
+    "saddle-1": Drawing(
         "Losses and singular values on the way from the origin",
         "Networks of the study `{study}` of the greatest depth that follow gradient flow from small weights. (a) "
         "Training loss, (b, c) the ten largest singular values of each layer of one network, after the first escape "
@@ -99,8 +98,7 @@ FIGURES = (
         "the first network; the claim on a second one is of those networks, of depths 4 and 6, that left the second "
         "plateau within their run.",
     ),
-    Drawing(
-        "saddle-3",
+    "saddle-3": Drawing(
         "Singular values over training, depth 6",
         "The ten largest singular values of each layer and the training loss of one network of depth 6 of the study "
         "`{study}`, along gradient flow.",
@@ -108,14 +106,13 @@ FIGURES = (
         differs="As Figure 1: the network drawn is the first, which need not be one that the claim is of. The axis "
         "counts steps of 3 % of |θ|, shorter ones where the path turns.",
     ),
-    Drawing(
-        "saddle-4",
+    "saddle-4": Drawing(
         "Singular values over training, depth 4",
         "As Figure 3, for depth 4.",
         partial(singular_values_over_training, L=4),
         differs="As Figure 3.",
     ),
-)
+}
 
 
 def second_after_escape(tables: Tables) -> list[Found]:
@@ -179,17 +176,15 @@ def _plateaus(tables: Tables, L: int) -> pd.DataFrame:
 
 LACKS = "needs networks of depth 6"
 _claim = partial(Claim, owner="paper", origin="ours", tables=(LAYERS,))
-CLAIMS = (
-    _claim(
-        id="saddle-1-one-value",
+CLAIMS = {
+    "saddle-1-one-value": _claim(
         statement="After the first escape one singular value dominates every layer",
         quantity="second over first singular value, mean over networks of depth 6",
         bound=below(DOMINANT),
         reason="The paper sees a single dominant singular value in every layer; what dominates is twice as large.",
         measure=second_after_escape,
     ),
-    _claim(
-        id="saddle-1-deeper",
+    "saddle-1-deeper": _claim(
         statement="After the first escape, deeper layers are closer to rank one",
         quantity="A of W - W(0), layers 4 and 5 minus layers 2 and 3, mean over networks of depth 6",
         bound=below(0),
@@ -198,8 +193,7 @@ CLAIMS = (
         "the weights, which holds no initial noise.",
         measure=deeper_layers_less_spread,
     ),
-    _claim(
-        id="saddle-3-second",
+    "saddle-3-second": _claim(
         statement="With the second escape a second singular value appears in every layer",
         quantity="second over first singular value after it as a multiple of that after the first escape, mean of "
         "networks",
@@ -208,8 +202,7 @@ CLAIMS = (
         measure=second_gained,
         also=("saddle-1", "saddle-4"),
     ),
-    _claim(
-        id="saddle-4-longer-plateau",
+    "saddle-4-longer-plateau": _claim(
         statement="The second plateau is more distinct at depth 6 than at depth 4",
         quantity="share of seeds whose second plateau is wider in decades of s",
         bound=at_least(0.8),
@@ -218,4 +211,4 @@ CLAIMS = (
         tables=(COURSE, NEXT),
         measure=wider_at_depth_6,
     ),
-)
+}

@@ -124,9 +124,8 @@ def _draw_limits(axis: Axes) -> None:
     axis.axhline(0.5, color="black", linestyle=":", linewidth=0.8)
 
 
-FIGURES = (
-    Drawing(
-        "saddle-2",
+FIGURES = {
+    "saddle-2": Drawing(
         "Escape directions on the circle",
         """\
 Left: eight inputs on the unit circle, coloured by the gradient of the cost at output 0. Centre: speed -L0 along
@@ -142,21 +141,19 @@ end faster than any network of one neuron a layer, √2 - 1, against the width.
         differs="The paper names neither the width of the centre panel nor the number of runs; the width nearest to a "
         "share of one half is shown. The limit 1/2 is certified here by linear programs, the paper conjectures it.",
     ),
-    Drawing(
-        "saddle-6",
+    "saddle-6": Drawing(
         "All descents on the circle",
         "Speed -L0 along every descent of Figure 2, a panel a width; blue ones end above √2 - 1.",
         all_descents,
     ),
-    Drawing(
-        "saddle-5",
+    "saddle-5": Drawing(
         "Speed of one neuron against its direction",
         "Escape speed on the circle of a network of one neuron a layer, against the direction φ of its input weights "
         "(Equation 6). It is √2 - 1 at most (dashed), where φ points at an input, and 0 between two; dotted is what "
         "wider networks reach at depth 3.",
         speed_against_direction,
     ),
-)
+}
 
 
 def rise_with_width(tables: Tables) -> list[Found]:
@@ -194,9 +191,8 @@ def _second_values(tables: Tables, layer: int, worst: str) -> list[Found]:
 
 
 _claim = partial(Claim, origin="ours", tables=(RUNS,), also=("saddle-6",))
-CLAIMS = (
-    _claim(
-        id="saddle-2-trend",
+CLAIMS = {
+    "saddle-2-trend": _claim(
         statement="The wider the network, the more often descent finds a direction faster than one neuron",
         quantity="p-value of the trend over log2 of the width (Cochran and Armitage, one-sided)",
         bound=below(0.01),
@@ -205,8 +201,7 @@ CLAIMS = (
         reason="The paper says that success increases with width; chance gives this p-value once in a hundred.",
         measure=rise_with_width,
     ),
-    _claim(
-        id="saddle-2-narrow",
+    "saddle-2-narrow": _claim(
         statement="With fewer than four neurons a layer, no run is faster than one neuron",
         quantity="number of successes",
         bound=Bound("0 runs", 0, 0),
@@ -214,8 +209,7 @@ CLAIMS = (
         reason="The paper's direction needs four neurons a layer; that fewer cannot be faster is our guess.",
         measure=lambda tables: _hits(tables, f"width < {NEEDED}").of_all(np.sum),
     ),
-    _claim(
-        id="saddle-2-wide",
+    "saddle-2-wide": _claim(
         statement="From four neurons a layer on, some runs are faster than one neuron",
         quantity="share of successes",
         bound=above(0),
@@ -224,8 +218,7 @@ CLAIMS = (
         reason="The paper gives a faster direction for every hidden width of at least four.",
         measure=lambda tables: _hits(tables, f"width >= {NEEDED}").of_all(np.mean),
     ),
-    _claim(
-        id="saddle-2-first-layer",
+    "saddle-2-first-layer": _claim(
         statement="Where descent is faster than one neuron, the first layer has two equal singular values",
         quantity="second over first singular value of W_1, smallest of all successes of widths 4 to 8 that have ended",
         bound=above(0.95),
@@ -233,8 +226,7 @@ CLAIMS = (
         reason="Example 1 has 1; 0.05 is left for descents that have not quite ended.",
         measure=partial(_second_values, layer=1, worst="min"),
     ),
-    _claim(
-        id="saddle-2-second-layer",
+    "saddle-2-second-layer": _claim(
         statement="Where descent is faster than one neuron, the second layer has rank one",
         quantity="second over first singular value of W_2, largest of all successes of widths 4 to 8 that have ended",
         bound=below(0.1),
@@ -242,4 +234,4 @@ CLAIMS = (
         reason="Example 1 has 0; a tenth is left for descents that have not quite ended.",
         measure=partial(_second_values, layer=2, worst="max"),
     ),
-)
+}

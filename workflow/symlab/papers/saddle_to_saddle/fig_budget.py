@@ -77,9 +77,8 @@ def losses(tables: Tables) -> pd.DataFrame:
     return pd.concat([of_layers, output[[*NETWORK, "term", "layer", "lost"]]], ignore_index=True)
 
 
-FIGURES = (
-    Drawing(
-        "saddle-budget",
+FIGURES = {
+    "saddle-budget": Drawing(
         "Where speed is lost",
         "The escape speed s of weights on the sphere is |X| |G| but for what is lost on the way: log(|X| |G| / s) is a "
         "sum over layers of what the activations' rank, relu and the alignment of weights with their inputs cost, of "
@@ -90,7 +89,7 @@ FIGURES = (
         seen="Layers from the third on lose {deep:%} of all that networks of depth 6 lose.",
         differs="Not in the paper; the identity is behind its Proposition 3.4.",
     ),
-)
+}
 
 
 def lost_in_deep_layers(tables: Tables) -> list[Found]:
@@ -104,9 +103,8 @@ def lost_in_deep_layers(tables: Tables) -> list[Found]:
     return (deep / whole).means() or ["needs networks of depth 6 from small weights"]
 
 
-CLAIMS = (
-    Claim(
-        id="saddle-budget-deep",
+CLAIMS = {
+    "saddle-budget-deep": Claim(
         statement="At the first escape, layers from the third on lose next to no speed",
         quantity="their share in log(|X| |G| / s), by rank, relu and alignment, mean over networks of depth 6",
         bound=below(0.1),
@@ -116,4 +114,4 @@ CLAIMS = (
         tables=(EVENTS, LAYERS),
         measure=lost_in_deep_layers,
     ),
-)
+}

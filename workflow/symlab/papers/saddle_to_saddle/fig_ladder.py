@@ -57,9 +57,8 @@ def _draw_range(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, labe
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "saddle-ladder",
+FIGURES = {
+    "saddle-ladder": Drawing(
         "The first escape: depth and initial scale",
         "Networks of the study `{study}` that follow gradient flow from small weights, at the moment at which the "
         "loss has dropped by 1 %: how far their direction is from an escape direction, the second over the first "
@@ -73,8 +72,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which says that both small weights and depth are needed (Section 5).",
     ),
-    Drawing(
-        "saddle-controls",
+    "saddle-controls": Drawing(
         "Linear and ReLU networks from smaller and smaller weights",
         "Second over first singular value at a drop of the loss of 1 %, of the layer where it is largest, of linear "
         "and of ReLU networks of the study `{study}`.",
@@ -86,7 +84,7 @@ FIGURES = (
         differs="Not in the paper, which says that linear networks need small initial weights alone, and ReLU networks "
         "depth besides, without a run of linear ones.",
     ),
-)
+}
 
 
 def second_at_escape(tables: Tables, activation: str, least: int) -> list[Found]:
@@ -131,9 +129,8 @@ def half_steps(tables: Tables) -> list[Found]:
 
 NONE_SMALL: list[Found] = [f"needs networks from initial weights of {SMALL:g} and less"]
 _claim = partial(Claim, owner="paper", origin="pilot", tables=(LAYERS,))
-CLAIMS = (
-    _claim(
-        id="saddle-ladder-direction",
+CLAIMS = {
+    "saddle-ladder-direction": _claim(
         statement="From small weights, networks leave the origin along an escape direction",
         quantity="|∇L0(ρ) + s ρ| / (s √L) at a drop of the loss of 1 %, mean over networks",
         bound=below(0.1),
@@ -141,8 +138,7 @@ CLAIMS = (
         tables=(EVENTS,),
         measure=lambda tables: by_network(small(escaped(tables[EVENTS])), "residual", "std").means() or NONE_SMALL,
     ),
-    _claim(
-        id="saddle-ladder-falling",
+    "saddle-ladder-falling": _claim(
         statement="The smaller the initial weights, the closer to an escape direction networks leave",
         quantity="exponent of the initial scale in |∇L0(ρ) + s ρ| / (s √L) at a drop of 1 %, mean over networks",
         bound=above(0),
@@ -153,8 +149,7 @@ CLAIMS = (
             exponents(escaped(tables[EVENTS]).query("L > 2"), "residual").means() or ["needs several initial scales"]
         ),
     ),
-    _claim(
-        id="saddle-ladder-rank",
+    "saddle-ladder-rank": _claim(
         statement="From small weights, the first escape has rank one in every layer, the first too",
         quantity="second over first singular value at a drop of 1 %, of the layer where it is largest, mean of "
         "networks",
@@ -163,8 +158,7 @@ CLAIMS = (
         "value in every layer (3.3). Another program had 0.02 to 0.03 on the same digits at depth 4 and more.",
         measure=partial(second_at_escape, activation="relu", least=4),
     ),
-    _claim(
-        id="saddle-ladder-depth",
+    "saddle-ladder-depth": _claim(
         statement="From equal weights, deep layers are far closer to rank one at depth 4 than at depth 3",
         quantity="second over first singular value, largest from layer 2 on, at depth 3 as a multiple of that at "
         "depth 4",
@@ -174,8 +168,7 @@ CLAIMS = (
         "0.15 against 0.003 on the same digits from weights of 0.0001.",
         measure=shallow_over_deep,
     ),
-    _claim(
-        id="saddle-ladder-exponent",
+    "saddle-ladder-exponent": _claim(
         statement="Beyond depth 3, the second singular value at the escape falls in proportion to the initial weights",
         quantity="exponent of the initial scale in the largest second over first singular value, mean over networks",
         bound=between(0.8, 1.2),
@@ -185,8 +178,7 @@ CLAIMS = (
         "was.",
         measure=partial(exponent_of_second, activation="relu", least=4),
     ),
-    _claim(
-        id="saddle-ladder-step",
+    "saddle-ladder-step": _claim(
         statement="Steps are short enough",
         quantity="residual at a drop of 1 % by steps of half the length, as a multiple",
         bound=between(0.9, 1.1),
@@ -197,8 +189,7 @@ CLAIMS = (
         tables=(EVENTS,),
         measure=half_steps,
     ),
-    _claim(
-        id="saddle-controls-rank",
+    "saddle-controls-rank": _claim(
         statement="In linear networks, small initial weights alone make every layer rank one, whatever the depth",
         quantity="exponent of the initial scale in the largest second over first singular value, mean over networks",
         bound=between(0.8, 1.2),
@@ -207,8 +198,7 @@ CLAIMS = (
         "ladder-exponent the value is proportional to it.",
         measure=partial(exponent_of_second, activation="identity", least=3),
     ),
-    _claim(
-        id="saddle-controls-small",
+    "saddle-controls-small": _claim(
         statement="From small weights, linear networks have rank one in every layer at the first escape",
         quantity="second over first singular value at a drop of 1 %, of the layer where it is largest, mean of "
         "networks",
@@ -216,4 +206,4 @@ CLAIMS = (
         reason="As for ReLU networks; another program had 0.002 to 0.01 on the same digits.",
         measure=partial(second_at_escape, activation="identity", least=3),
     ),
-)
+}

@@ -36,9 +36,8 @@ def largest(rows: pd.DataFrame, letter: str) -> pd.Series:
     return rows[[name for name in rows if name.startswith(f"{letter}_") and name != "B_0"]].max(axis=1, skipna=False)
 
 
-FIGURES = (
-    Drawing(
-        "saddle-prop3.3",
+FIGURES = {
+    "saddle-prop3.3": Drawing(
         "Ratios for inputs near rank one",
         "Largest A, B and D over the layers, and over draws, of the fastest escape direction found for inputs uvᵀ + "
         "E, against the norm of E; dashed, where finite, the bound of Proposition 3.3. Values at the grey line are 0 "
@@ -50,7 +49,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which proves the bound and conjectures exact rank one in most layers.",
     ),
-)
+}
 
 
 def beyond_rank_one(tables: Tables) -> list[Found]:
@@ -64,9 +63,8 @@ def beyond_rank_one(tables: Tables) -> list[Found]:
     return found
 
 
-CLAIMS = (
-    Claim(
-        id="saddle-prop3.3-exact",
+CLAIMS = {
+    "saddle-prop3.3-exact": Claim(
         statement="For inputs near rank one, the fastest direction has weights and activations of exactly rank one",
         quantity="largest A and B over layers of the fastest of all starts, the worst draw",
         bound=below(1e-6),
@@ -77,4 +75,4 @@ CLAIMS = (
         tables=(TABLE,),
         measure=beyond_rank_one,
     ),
-)
+}

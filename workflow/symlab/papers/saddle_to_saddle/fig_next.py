@@ -33,9 +33,8 @@ def predicted_and_gained(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], looks, width=PAGE, height=1.8, note="a mark a network that has left the second plateau")
 
 
-FIGURES = (
-    Drawing(
-        "saddle-next",
+FIGURES = {
+    "saddle-next": Drawing(
         "The second escape, and a new neuron at the second plateau",
         "Networks of the study `{study}` between the second plateau, where the loss is flattest over log s after the "
         "first escape, and the end of their runs: what their weights have gained. It is set beside the fastest "
@@ -48,7 +47,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which conjectures that saddles of growing rank follow (Section 5).",
     ),
-)
+}
 
 
 def of_those_that_left(tables: Tables, value: str) -> list[Found]:
@@ -56,9 +55,8 @@ def of_those_that_left(tables: Tables, value: str) -> list[Found]:
 
 
 _claim = partial(Claim, owner="ours", origin="ours", tables=(NEXT,))
-CLAIMS = (
-    _claim(
-        id="saddle-next-neuron",
+CLAIMS = {
+    "saddle-next-neuron": _claim(
         statement="The second escape is that of the fastest new neuron at the second plateau",
         quantity="cosine of what the first layer gains in it to that neuron's input weights, mean over networks",
         bound=at_least(0.9),
@@ -66,8 +64,7 @@ CLAIMS = (
         "it is.",
         measure=partial(of_those_that_left, value="cosine"),
     ),
-    _claim(
-        id="saddle-next-rank",
+    "saddle-next-rank": _claim(
         statement="The second escape has rank one in every layer",
         quantity="second over first singular value of what weights gain, of the layer where it is largest, mean of "
         "networks",
@@ -75,4 +72,4 @@ CLAIMS = (
         reason="A new neuron a layer adds one; a fifth is left for what the first one still gains.",
         measure=partial(of_those_that_left, value="second_gained"),
     ),
-)
+}

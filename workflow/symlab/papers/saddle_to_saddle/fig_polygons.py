@@ -90,9 +90,8 @@ def lifted_speeds(tables: Tables) -> pd.Series:
     return lifts[(lifts["N"] == 8) & (lifts["width"] == WIDTH)].groupby("L")["speed"].max()
 
 
-FIGURES = (
-    Drawing(
-        "saddle-polygons",
+FIGURES = {
+    "saddle-polygons": Drawing(
         "Escape speeds on polygons",
         "Inputs at the N corners of a regular polygon with gradients that alternate. Black: upper limit of the speed "
         "of every network of depth 3, certified by linear programs; grey: the best of one neuron a layer; marks: the "
@@ -105,8 +104,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which has N = 8 alone.",
     ),
-    Drawing(
-        "saddle-depths",
+    "saddle-depths": Drawing(
         "Speed against depth",
         "Escape speeds on the circle against the depth: of descents on the sphere from random starts, and of the "
         "fastest of them at a smaller depth after it is made deeper by Proposition 3.2, which is a lower limit by "
@@ -115,7 +113,7 @@ FIGURES = (
         seen="The fastest start of all depths above 3 reaches {flat} of the certified limit of depth 3.",
         differs="Not in the paper, which proves that the optimal speed does not fall with the depth.",
     ),
-)
+}
 
 
 def reach_certified(tables: Tables) -> list[Found]:
@@ -167,9 +165,8 @@ def largest_second_value(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, owner="ours", origin="ours", tables=(RUNS, LIMITS))
-CLAIMS = (
-    _claim(
-        id="saddle-polygons-reached",
+CLAIMS = {
+    "saddle-polygons-reached": _claim(
         statement="On every polygon, descent from random weights finds the fastest direction of depth 3",
         quantity="speed of the fastest start over the certified limit",
         bound=at_least(REACHED),
@@ -178,8 +175,7 @@ CLAIMS = (
         "not quite ended.",
         measure=reach_certified,
     ),
-    _claim(
-        id="saddle-depths-reached",
+    "saddle-depths-reached": _claim(
         statement="At greater depth too, descent from random weights finds the speed that lifted networks have",
         quantity=f"speed of the fastest of {STARTS} starts of width {WIDTH} over that of the lifted network",
         bound=at_least(REACHED),
@@ -189,8 +185,7 @@ CLAIMS = (
         tables=(RUNS, LIMITS, LIFTS),
         measure=reach_lifted_speed,
     ),
-    _claim(
-        id="saddle-depths-flat",
+    "saddle-depths-flat": _claim(
         statement="No deeper network is found that is faster than the limit of depth three",
         quantity="fastest start of all depths above 3 over the certified limit of depth 3",
         bound=at_most(1.001),
@@ -198,8 +193,7 @@ CLAIMS = (
         "a thousandth is far more than the certificate's slack.",
         measure=exceed_limit_of_depth_3,
     ),
-    _claim(
-        id="saddle-depths-rank",
+    "saddle-depths-rank": _claim(
         statement="In the fastest networks all layers but the first have rank one",
         quantity="second over first singular value of W_l, largest of layers 2 to L, of the fastest start",
         bound=below(0.1),
@@ -209,4 +203,4 @@ CLAIMS = (
         "depth; a tenth is left for descents that have not quite ended. Ranks that another program found were known.",
         measure=largest_second_value,
     ),
-)
+}

@@ -38,9 +38,8 @@ def ratios_by_layer(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], looks, width=PAGE, height=1.8, sharey=False, note="a line a network of depth 6")
 
 
-FIGURES = (
-    Drawing(
-        "saddle-ratios",
+FIGURES = {
+    "saddle-ratios": Drawing(
         "Rank and linearity by layer",
         "How far each layer of the study's networks of depth 6 from the smallest weights is from rank one (A, of the "
         "change of the weights; B, of the activations) and from linear (D: the share that relu cuts), at the start "
@@ -53,7 +52,7 @@ FIGURES = (
         differs="Not in the paper, whose Theorem 3.1 bounds these ratios; on the circle the "
         "bound says nothing below 1420 layers.",
     ),
-)
+}
 
 
 def over_start(tables: Tables, layers: Sequence[int]) -> list[Found]:
@@ -80,9 +79,8 @@ def drift_at_end(tables: Tables) -> list[Found]:
 
 LACKS = f"needs networks of depth {DEPTH}"
 _claim = partial(Claim, owner="derived", origin="ours", tables=(LAYERS,))
-CLAIMS = (
-    _claim(
-        id="saddle-ratios-deep",
+CLAIMS = {
+    "saddle-ratios-deep": _claim(
         statement="The first escape makes all layers but the first nearly rank one and linear",
         quantity="B_l and D_l at a drop of the loss of 1 % as multiples of those at the start, mean over networks",
         bound=below(0.1),
@@ -91,8 +89,7 @@ CLAIMS = (
         "the layer without any training.",
         measure=partial(over_start, layers=(2, 3, 4, 5)),
     ),
-    _claim(
-        id="saddle-ratios-first",
+    "saddle-ratios-first": _claim(
         statement="It makes the first layer so too, where one neuron is the fastest",
         quantity="B_1 and D_1 at a drop of the loss of 1 % as multiples of those at the start, mean over networks",
         bound=below(0.1),
@@ -100,16 +97,14 @@ CLAIMS = (
         reason="One neuron a layer is rank one in every layer; another program had 0.001 for B_1 and 0.005 for D_1.",
         measure=partial(over_start, layers=(1,)),
     ),
-    _claim(
-        id="saddle-ratios-sign",
+    "saddle-ratios-sign": _claim(
         statement="From the second layer on, the first input direction of the weights has one sign",
         quantity="share of its square in the entries of one sign, mean over networks",
         bound=at_least(0.99),
         reason="It is that of activations, which are nowhere negative (Lemma A.6); a random direction has about 0.5.",
         measure=partial(at_escape, value="one_sign", layers=range(2, DEPTH + 1)),
     ),
-    _claim(
-        id="saddle-ratios-balanced",
+    "saddle-ratios-balanced": _claim(
         statement="At the escape, neighbouring layers are strongly balanced",
         quantity="|W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ| over |W_l W_lᵀ|, mean over networks",
         bound=below(0.1),
@@ -117,8 +112,7 @@ CLAIMS = (
         "which D_l near 0 is; random weights have about 1.",
         measure=partial(at_escape, value="strong", layers=range(1, DEPTH)),
     ),
-    _claim(
-        id="saddle-ratios-conserved",
+    "saddle-ratios-conserved": _claim(
         statement="The descent conserves weak balancedness, as gradient flow does",
         quantity="change of the diagonal of W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ over |θ|² / L, mean over networks",
         bound=below(1e-2),
@@ -128,4 +122,4 @@ CLAIMS = (
         measure=drift_at_end,
         also=("saddle-3", "saddle-4"),
     ),
-)
+}

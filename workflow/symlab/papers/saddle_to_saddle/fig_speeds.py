@@ -43,9 +43,8 @@ def speeds_by_depth(tables: Tables, style: Style) -> Figure:
     )  # fmt: skip
 
 
-FIGURES = (
-    Drawing(
-        "saddle-speeds",
+FIGURES = {
+    "saddle-speeds": Drawing(
         "Speeds of the directions of trained networks, and what they could be",
         "Escape speed -L0 along the direction of the weights of the networks of the study `{study}` at a drop of the "
         "loss of 1 %; of descents on the sphere from random starts; dashed, of the fastest neuron, which no network "
@@ -58,7 +57,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which measures no speeds on images.",
     ),
-)
+}
 
 
 def over_one_neuron(tables: Tables) -> list[Found]:
@@ -77,9 +76,8 @@ def sphere_over_one_neuron(tables: Tables) -> list[Found]:
     return found or ["needs depths above 2"]
 
 
-CLAIMS = (
-    Claim(
-        id="saddle-speeds-one-neuron",
+CLAIMS = {
+    "saddle-speeds-one-neuron": Claim(
         statement="From small weights, networks leave at nearly the speed of the fastest neuron",
         quantity="-L0 of their direction at a drop of 1 % over the speed of the fastest neuron, mean over networks",
         bound=at_least(0.9),
@@ -90,8 +88,7 @@ CLAIMS = (
         tables=(EVENTS,),
         measure=over_one_neuron,
     ),
-    Claim(
-        id="saddle-speeds-sphere",
+    "saddle-speeds-sphere": Claim(
         statement="On images no network is found that leaves faster than one neuron, however deep",
         quantity="speed of the fastest start on the sphere over that of the fastest neuron",
         bound=at_most(1.001),
@@ -102,4 +99,4 @@ CLAIMS = (
         tables=(SPEEDS,),
         measure=sphere_over_one_neuron,
     ),
-)
+}

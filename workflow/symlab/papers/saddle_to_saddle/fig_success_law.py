@@ -107,9 +107,8 @@ def power_minus_exponential(counts: pd.DataFrame) -> tuple[float, float]:
     return power.deviance - exponential.deviance, 2 * float(np.sqrt(squares - total**2 / n.sum()))
 
 
-FIGURES = (
-    Drawing(
-        "saddle-success",
+FIGURES = {
+    "saddle-success": Drawing(
         "How failures vanish with the width",
         "Minus the logarithm of the share of runs that find no direction faster than one neuron, against the width, "
         "for polygons of N corners at depth 3. Lines are the likeliest exponential law, P(fail) = exp(-a - b w), and "
@@ -119,7 +118,7 @@ FIGURES = (
         seen="The exponential law's deviance is smaller than the power law's by {exponential}.",
         differs="Not in the paper, which says that wider networks find such directions more often.",
     ),
-)
+}
 
 
 def exponential_rather_than_power(tables: Tables) -> list[Found]:
@@ -137,9 +136,8 @@ def exponential_rather_than_power(tables: Tables) -> list[Found]:
     return found or ["needs three widths of one polygon with successes"]
 
 
-CLAIMS = (
-    Claim(
-        id="saddle-success-exponential",
+CLAIMS = {
+    "saddle-success-exponential": Claim(
         statement="The chance to miss a fast direction falls exponentially with the width rather than as a power",
         quantity="deviance of the power law minus that of the exponential law (standard error after Vuong)",
         bound=above(0),
@@ -149,4 +147,4 @@ CLAIMS = (
         tables=(RUNS,),
         measure=exponential_rather_than_power,
     ),
-)
+}

@@ -64,9 +64,8 @@ def growth(events: pd.DataFrame) -> pd.DataFrame:
     return both.assign(taken=both["s_end"] - both["s"], predicted=predicted)
 
 
-FIGURES = (
-    Drawing(
-        "saddle-time",
+FIGURES = {
+    "saddle-time": Drawing(
         "When networks leave the origin",
         "Networks of the study `{study}`. Left: s, the sum of rate times |θ|^(L-2), at which the loss has dropped by "
         "1 %, by gradient flow. Right: s from a drop of 0.01 % to one of 1 %, against what Proposition 2.2 "
@@ -80,7 +79,7 @@ FIGURES = (
         ),
         differs="Not in the paper, whose Proposition 2.2 lacks a factor L.",
     ),
-)
+}
 
 
 def taken_over_predicted(tables: Tables) -> list[Found]:
@@ -117,9 +116,8 @@ def over_printed_run(tables: Tables) -> list[Found]:
 LACKS = "needs networks from small weights"
 NO_SGD: list[Found] = ["needs runs of SGD"]
 _claim = partial(Claim, owner="ours", origin="ours", tables=(EVENTS,))
-CLAIMS = (
-    _claim(
-        id="saddle-time-growth",
+CLAIMS = {
+    "saddle-time-growth": _claim(
         statement="Once aligned, the norm grows as Proposition 2.2 (corrected) says",
         quantity="s predicted for the way from a drop of 0.01 % to 1 % over s taken, mean over networks",
         bound=between(0.9, 1.1),
@@ -127,8 +125,7 @@ CLAIMS = (
         reason="1 along an escape direction of the localized loss; a tenth is left for the full loss.",
         measure=taken_over_predicted,
     ),
-    _claim(
-        id="saddle-time-scale",
+    "saddle-time-scale": _claim(
         statement="The direction's way does not depend on the initial scale, which only delays the norm",
         quantity="delay by ten times smaller weights over log 10 / (s* L^(1-L/2)), s* the speed, mean over networks",
         bound=between(0.9, 1.1),
@@ -138,16 +135,14 @@ CLAIMS = (
         "that of the initial weights (Section 2.2).",
         measure=delay_over_predicted,
     ),
-    _claim(
-        id="saddle-time-sgd",
+    "saddle-time-sgd": _claim(
         statement="SGD at the paper's rate leaves when gradient flow does",
         quantity="s at a drop of 1 % by SGD over that by the flow from the same initial weights, mean over networks",
         bound=between(0.9, 1.1),
         reason="The paper's theory is of gradient flow, its run of SGD; a tenth is what a reader would overlook.",
         measure=sgd_over_flow,
     ),
-    _claim(
-        id="saddle-time-sgd-direction",
+    "saddle-time-sgd-direction": _claim(
         statement="SGD at the paper's rate, too, leaves along an escape direction",
         quantity="|∇L0(ρ) + s ρ| / (s √L) of networks from small weights at a drop of 1 %, mean over networks",
         bound=below(0.1),
@@ -157,8 +152,7 @@ CLAIMS = (
             by_network(small(escaped(tables[EVENTS], rule="sgd")), "residual", "std").means() or NO_SGD
         ),
     ),
-    _claim(
-        id="saddle-time-printed",
+    "saddle-time-printed": _claim(
         statement="The paper's printed run ends before its network leaves the origin",
         quantity="steps at its rate until the loss has dropped by 1 %, forecast by the flow at its size, over those "
         "of it",
@@ -167,4 +161,4 @@ CLAIMS = (
         reason="It prints 1000 epochs of batches of 32 of 60,000 images at a rate of 10 / |θ|⁴, and shows two escapes.",
         measure=over_printed_run,
     ),
-)
+}
