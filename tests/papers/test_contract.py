@@ -20,7 +20,6 @@ moments are alike. Where they are to measure something else, write their values 
 """
 
 import functools
-import importlib
 import json
 import math
 import re

@@ -10,7 +10,7 @@ from symlab.errors import UserError
 from symlab.pipeline import digest as module
 from symlab.pipeline.digest import code_of, digest_of_figure_code, digest_of_files
 from symlab.pipeline.registry import EXPERIMENTS, FIGURES, MEASURES, TABLES
-from symlab.study.card import At
+from symlab.study.card import At, drawings_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,6 +1,5 @@
 """What figures say where a table does not allow them, and that their texts fit; the contract draws them all."""
 
-import importlib
 from itertools import combinations
 
 import numpy as np
@@ -11,6 +10,7 @@ from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import NEURON_IDENTIFIABILITY, fig_thesis
 from symlab.plotting.settings import Style
 from symlab.plotting.style import COLUMN, apply_style, panels
+from symlab.study.card import drawings_of
 
 from .story import story
 

@@ -1,7 +1,5 @@
 """What the room's figures show beyond lines of means: errors, zeros, peaks, and tables that they refuse."""
 
-from importlib import import_module
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ from symlab.papers.permutation_invariance import PERMUTATION_INVARIANCE
 from symlab.papers.permutation_invariance.drawing import draw_means, say_pairs
 from symlab.papers.permutation_invariance.fig_09_minima import name_init
 from symlab.plotting.style import Look, Style, apply_style
+from symlab.study.card import drawings_of
 
 from .story import network_barriers, story
 

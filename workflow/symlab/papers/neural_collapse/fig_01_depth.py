@@ -134,9 +134,8 @@ def slopes_of_kind(tables: Tables, kind: str) -> list[Found]:
     return slopes_of(tables, METRICS, lambda rows: rows["kind"] == kind)
 
 
-FIGURES = (
-    Drawing(
-        "collapse-1",
+FIGURES = {
+    "collapse-1": Drawing(
         "Metrics of collapse against depth",
         "log₁₀ of NC1, NC2A (of squared error without a bias NC2B) and NC3 of the last features against the depth L "
         "(study `{study}`). Networks of each depth begin with those of the depth before, some blocks split in two, and "
@@ -152,11 +151,10 @@ FIGURES = (
         differs="Samples and seeds are fewer than the paper's, and networks are at lower losses than its 5000 epochs "
         "reach; `λ/L, last λ`, the setting of Theorem 4.6, is drawn beside the paper's λ/L.",
     ),
-)
+}
 SLOPE = "slope of log₁₀ of the metric on log₁₀ L over depths at an optimum, mean over lineages"
-CLAIMS = (
-    paper_claim(
-        id="collapse-1-falls",
+CLAIMS = {
+    "collapse-1-falls": paper_claim(
         statement="Deeper networks with one linear layer a block are closer to collapse",
         quantity=SLOPE,
         bound=below(0),
@@ -164,8 +162,7 @@ CLAIMS = (
         also=("collapse-2",),
         measure=partial(slopes_of_kind, kind="plotted"),
     ),
-    paper_claim(
-        id="collapse-1-falls-uniform",
+    "collapse-1-falls-uniform": paper_claim(
         statement="With every penalty at λ/L, deeper networks with two linear layers a block are closer to collapse",
         quantity=SLOPE,
         bound=below(0),
@@ -173,8 +170,7 @@ CLAIMS = (
         "collapse so.",
         measure=partial(slopes_of_kind, kind="uniform"),
     ),
-    derived_claim(
-        id="collapse-1-falls-theorems",
+    "collapse-1-falls-theorems": derived_claim(
         statement="Where theorems let deep networks collapse, deeper ones are closer to it",
         quantity=SLOPE,
         bound=below(0),
@@ -182,8 +178,7 @@ CLAIMS = (
         "text may be a sample. They are of limits, and say nothing of any one depth.",
         measure=partial(slopes_of_kind, kind="theorem"),
     ),
-    paper_claim(
-        id="collapse-1-log-linear",
+    "collapse-1-log-linear": paper_claim(
         statement="For large depth, log₁₀ of a metric is straighter in log L than in L",
         quantity="R² of a line in log L less R² of a line in L, L ≥ 5, mean over lineages at an optimum",
         bound=above(0),
@@ -192,8 +187,7 @@ CLAIMS = (
         "simple law. Any curve that flattens is straighter in log L.",
         measure=better_in_log_depth,
     ),
-    derived_claim(
-        id="collapse-1-rate",
+    "collapse-1-rate": derived_claim(
         statement="Networks approach collapse as fast as the bound on global optima",
         quantity="slope on log₁₀ L over that of the bound (−1; −1/2 for NC2), L ≥ 5, mean over lineages",
         bound=at_least(1),
@@ -201,8 +195,7 @@ CLAIMS = (
         "excess loss are quadratic in it, NC2 is linear. Slower networks are not optimal, or not yet asymptotic.",
         measure=rate_of_optima,
     ),
-    our_claim(
-        id="collapse-1-calm",
+    "collapse-1-calm": our_claim(
         statement="Networks whose loss is next to the least known have a small gradient too",
         quantity=f"share of a lineage's networks at an optimum whose gradient's norm is at most {CALM:g} of the loss, "
         "mean over lineages",
@@ -216,4 +209,4 @@ CLAIMS = (
         },
         measure=share_calm,
     ),
-)
+}

@@ -58,9 +58,8 @@ def slope_of_control(tables: Tables) -> list[Found]:
     return opened(control.ratios(rn1), both) or [f"needs networks of {DEPTHS} depths"]
 
 
-FIGURES = (
-    Drawing(
-        "collapse-2",
+FIGURES = {
+    "collapse-2": Drawing(
         "Networks that collapse with depth, and one that does not",
         "As Figure 1, on one data set: one linear layer a block (RN1, T11), and two with a constant penalty (RN2).",
         control_beside_others,
@@ -69,10 +68,9 @@ FIGURES = (
         ),
         differs="The paper prints three images of three metrics; here they are one.",
     ),
-)
-CLAIMS = (
-    paper_claim(
-        id="collapse-2-control",
+}
+CLAIMS = {
+    "collapse-2-control": paper_claim(
         statement="With two linear layers a block and a constant penalty, the metrics do not depend on depth",
         quantity="slope of log₁₀ of the metric on log₁₀ L over that of RN1 on the same samples, at an optimum",
         bound=between(-0.25, 0.25),
@@ -80,4 +78,4 @@ CLAIMS = (
         reason="Figure 2 shows the control flat; a quarter of what one layer a block gives is left for noise.",
         measure=slope_of_control,
     ),
-)
+}

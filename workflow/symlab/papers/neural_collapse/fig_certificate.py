@@ -81,9 +81,8 @@ def largest_ratio(tables: Tables) -> list[Found]:
     ]
 
 
-FIGURES = (
-    Drawing(
-        "collapse-certificate",
+FIGURES = {
+    "collapse-certificate": Drawing(
         "What a loss certifies",
         "NC1, NC2 and NC3 (with the last layer's mean row taken off) of every network of the study `{study}`, against "
         "the largest that any network of the same cross-entropy and last-layer penalty can have, classes being "
@@ -92,10 +91,9 @@ FIGURES = (
         seen=Sentence("The closest network has {share:%} of its bound.", {"share": at("collapse-certificate-holds")}),
         differs="Not in the paper, whose theorems are asymptotic: this bound holds for every single network.",
     ),
-)
-CLAIMS = (
-    derived_claim(
-        id="collapse-certificate-holds",
+}
+CLAIMS = {
+    "collapse-certificate-holds": derived_claim(
         statement="A network's loss bounds how far it is from collapse",
         quantity="what is measured over the largest that the loss allows, largest of all networks",
         bound=at_most(1),
@@ -106,4 +104,4 @@ CLAIMS = (
         tables=(RUNS,),
         measure=largest_ratio,
     ),
-)
+}

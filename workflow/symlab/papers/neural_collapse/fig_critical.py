@@ -82,9 +82,8 @@ def control_over_predicted(tables: Tables) -> list[Found]:
     return _found(tables, "over", rows).means()
 
 
-FIGURES = (
-    Drawing(
-        "collapse-critical",
+FIGURES = {
+    "collapse-critical": Drawing(
         "The penalty above which branches vanish",
         "The penalty of hidden weights below which the best small neuron grows in a network without branches, and "
         "below which living branches stay, found by bisection, against the penalty of the last layer, in networks with "
@@ -96,11 +95,10 @@ FIGURES = (
         ),
         differs="Not in the paper; it predicts whether Figure 2's control can depend on depth.",
     ),
-)
+}
 _claim = partial(our_claim, tables=(TABLE,))
-CLAIMS = (
-    _claim(
-        id="collapse-critical-switch",
+CLAIMS = {
+    "collapse-critical-switch": _claim(
         statement="In networks without branches new ones grow below the predicted penalty alone, at every depth",
         quantity="penalty above which the best small neuron vanishes over the predicted one, mean over networks, "
         "widened by half a step of the bisection to either side",
@@ -110,8 +108,7 @@ CLAIMS = (
         "is left for the step of the bisection and for blocks that add biases; chosen after one network of a pilot.",
         measure=born_over_predicted,
     ),
-    _claim(
-        id="collapse-critical-hysteresis",
+    "collapse-critical-hysteresis": _claim(
         statement="Branches that live hold out to a higher penalty than that at which new ones grow",
         quantity="penalty at which living branches die over that at which new ones vanish, mean over networks, "
         "widened by half a step of either bisection",
@@ -120,8 +117,7 @@ CLAIMS = (
         "others: one with branches may be a minimum too.",
         measure=dies_over_born,
     ),
-    _claim(
-        id="collapse-critical-control",
+    "collapse-critical-control": _claim(
         statement="The penalty of Figure 2's control is above the critical one",
         quantity="λ of the control over the predicted one at that λ of the last layer, mean over networks",
         bound=above(1),
@@ -129,4 +125,4 @@ CLAIMS = (
         reason="Where its branches are dead, a network of any depth is one without blocks, and the control is flat.",
         measure=control_over_predicted,
     ),
-)
+}

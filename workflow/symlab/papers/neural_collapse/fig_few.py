@@ -72,9 +72,8 @@ def excess_where_few(tables: Tables) -> list[Found]:
     return Cases(shares.of, "networks").of_all(np.max) if len(rows) else ["needs rn1 on as few samples as the rank"]
 
 
-FIGURES = (
-    Drawing(
-        "collapse-few",
+FIGURES = {
+    "collapse-few": Drawing(
         "Too few samples: depth changes nothing",
         "RN1 on as few samples as the first layer reads dimensions, and on more (study `{study}`). On few the first "
         "layer, which has no penalty, can put features anywhere: the optimum is that of free features at every depth.",
@@ -85,10 +84,9 @@ FIGURES = (
         ),
         differs="Not in the paper: what falls with depth here is the optimiser's doing.",
     ),
-)
-CLAIMS = (
-    our_claim(
-        id="collapse-few-flat",
+}
+CLAIMS = {
+    "collapse-few-flat": our_claim(
         statement="Where samples are as few as the rank of the inputs, metrics vary with depth by little of what "
         "they do on enough",
         quantity="range of the metric over the depths of a lineage, over that on enough samples, means over lineages",
@@ -100,8 +98,7 @@ CLAIMS = (
         origin="pilot",
         measure=range_where_few,
     ),
-    derived_claim(
-        id="collapse-few-optimum",
+    "collapse-few-optimum": derived_claim(
         statement="Where samples are as few as the rank of the inputs, networks of every depth reach that of free "
         "features",
         quantity="loss over that of free features, as a share of it, largest of all networks",
@@ -110,4 +107,4 @@ CLAIMS = (
         "optimum has to be.",
         measure=excess_where_few,
     ),
-)
+}

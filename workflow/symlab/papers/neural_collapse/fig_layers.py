@@ -81,9 +81,8 @@ def falls_before_the_last(tables: Tables) -> list[Found]:
     return found or [f"needs networks of {DEPTHS} depths"]
 
 
-FIGURES = (
-    Drawing(
-        "collapse-layers",
+FIGURES = {
+    "collapse-layers": Drawing(
         "Collapse layer by layer",
         "log₁₀ NC1 of the features after every layer, from the first (0) to the last (1), for each depth (study "
         "`{study}`).",
@@ -94,10 +93,9 @@ FIGURES = (
         ),
         differs="Not in the paper, which remarks that the last layers collapse too.",
     ),
-)
-CLAIMS = (
-    paper_claim(
-        id="collapse-layers-before-last",
+}
+CLAIMS = {
+    "collapse-layers-before-last": paper_claim(
         statement="The layers before the last collapse with depth too",
         quantity="slope of log₁₀ NC1 on log₁₀ L, mean over lineages at an optimum",
         bound=below(0),
@@ -105,4 +103,4 @@ CLAIMS = (
         tables=(LAYERS, RUNS, SAMPLES),
         measure=falls_before_the_last,
     ),
-)
+}

@@ -72,9 +72,8 @@ def slope_of_example(tables: Tables, layers: int) -> list[Found]:
     return cases(rows, "trained", name=LAYERS[layers], several=slope).means() if len(rows) else ["needs the example"]
 
 
-FIGURES = (
-    Drawing(
-        "collapse-lemmas",
+FIGURES = {
+    "collapse-lemmas": Drawing(
         "Free features collapse, and what depth costs in one dimension",
         "Left: NC1, NC2 and NC3 of free features and a last layer that L-BFGS has minimised from random starts "
         "(study `{study}`). Right: least squared weights with which residual networks of one dimension multiply by e, "
@@ -86,7 +85,7 @@ FIGURES = (
         ),
         differs="The paper proves the one and counts the other; of two layers it counts one matrix.",
     ),
-)
+}
 
 
 _of_lemma = partial(Claim, owner="paper", origin="derived", tables=(FREE,))
@@ -97,17 +96,15 @@ _of_example = partial(
     origin="derived",
     tables=(SCALAR,),
 )
-CLAIMS = (
-    _of_lemma(
-        id="collapse-lemmas-optimum",
+CLAIMS = {
+    "collapse-lemmas-optimum": _of_lemma(
         bound=at_most(CLOSE),
         statement="Free features reach the closed form of the least loss, and none below it",
         quantity="minimised loss over the closed form, less 1, largest of all random starts",
         reason="Proof of Lemma 4.2, with the norm of W's rows under squared error corrected.",
         measure=partial(worst_of_loss, values=("excess",)),
     ),
-    _of_lemma(
-        id="collapse-lemmas-collapsed",
+    "collapse-lemmas-collapsed": _of_lemma(
         bound=at_most(10 * CLOSE),
         statement="At that optimum free features are collapsed",
         quantity="the largest of NC1, NC2 and NC3, of all random starts",
@@ -115,35 +112,31 @@ CLAIMS = (
         "loss quadratic.",
         measure=collapsed_at_optimum,
     ),
-    _of_lemma(
-        id="collapse-lemmas-converse",
+    "collapse-lemmas-converse": _of_lemma(
         bound=at_most(CLOSE),
         statement="A collapsed pair is optimal at one scale of the last layer",
         quantity="loss at the best scale over the closed form, less 1, largest of all random pairs",
         reason="The converse of Lemma 4.2.",
         measure=partial(worst_of_loss, values=("scaled_excess",)),
     ),
-    _of_lemma(
-        id="collapse-lemmas-unique",
+    "collapse-lemmas-unique": _of_lemma(
         bound=at_most(0),
         statement="No other scale of a collapsed pair is a local minimum",
         quantity="local minima of the loss along the scale, less 1, largest of all random pairs",
         reason="The converse of Lemma 4.2: the scale is unique.",
         measure=partial(worst_of_loss, values=("minima",), less=1.0),
     ),
-    _of_example(
-        id="collapse-lemmas-one",
+    "collapse-lemmas-one": _of_example(
         bound=at_most(-0.95),
         statement="In one dimension, with one layer a block, depth makes a given map cheap",
         reason="Section 4.3: (1 + a/L)^L goes to e^a, at a cost of a²/L; the closed form's slope is steeper at "
         "finite depth.",
         measure=partial(slope_of_example, layers=1),
     ),
-    _of_example(
-        id="collapse-lemmas-two",
+    "collapse-lemmas-two": _of_example(
         bound=at_least(-0.15),
         statement="In one dimension, with two layers a block, depth makes nothing cheap",
         reason="Section 4.3: the cost stays (2 a of both matrices); at finite depth the closed form falls a little.",
         measure=partial(slope_of_example, layers=2),
     ),
-)
+}

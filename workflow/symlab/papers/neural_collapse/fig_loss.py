@@ -113,9 +113,8 @@ def slopes_of_part(tables: Tables, part: str, by: tuple[str, ...]) -> list[Found
     return slopes_of(tables, {part: 1.0}, lambda rows: rows["by_depth"].isin(by) & (rows["loss"] == "cross_entropy"))
 
 
-FIGURES = (
-    Drawing(
-        "collapse-loss",
+FIGURES = {
+    "collapse-loss": Drawing(
         "Loss over the optimum, its penalty, and the scatter that is left",
         "Above: how far the loss is over the optimum of free features with the same last penalty, of grown networks, "
         "of networks trained from scratch with as many gradients (times depth), and of one whose hidden weights are 0. "
@@ -130,13 +129,12 @@ FIGURES = (
         ),
         differs="Not in the paper; the penalty's cost is what its proofs bound.",
     ),
-)
+}
 
 
-def _scatter(name: str, part: str, by: tuple[str, ...], bound: Bound, statement: str) -> Claim:
+def _scatter(part: str, by: tuple[str, ...], bound: Bound, statement: str) -> Claim:
     where = "in the last layer's row space" if part == "NC1_row" else "beyond the last layer's row space"
     return derived_claim(
-        id=f"collapse-loss-{name}",
         statement=statement,
         bound=bound,
         quantity=f"slope on log₁₀ L of NC1 {where}, mean over lineages at an optimum",
@@ -151,9 +149,8 @@ UNSEEN_STAYS = "Where the last layer's penalty vanishes too, scatter that it doe
 UNSEEN_GOES = "Where the last layer's penalty stays, scatter that it does not see goes too"
 
 
-CLAIMS = (
-    paper_claim(
-        id="collapse-loss-falls",
+CLAIMS = {
+    "collapse-loss-falls": paper_claim(
         statement="Deeper networks come closer to the least loss of free features, whatever the loss",
         quantity="slope of log₁₀ of the loss over free features on log₁₀ L, mean over lineages at an optimum",
         bound=below(0),
@@ -162,8 +159,7 @@ CLAIMS = (
             slopes_of, values={"excess": 1.0}, chosen=lambda rows: rows["kind"].isin(["plotted", "theorem"])
         ),
     ),
-    derived_claim(
-        id="collapse-loss-hidden",
+    "collapse-loss-hidden": derived_claim(
         statement="With one linear layer a block the penalty of all blocks together falls as its bound does",
         quantity=f"slope of log₁₀ of the penalty of hidden weights on log₁₀ L over that of ln² L / L at the same "
         f"depths, L ≥ {FALLING}, mean over lineages at an optimum",
@@ -179,15 +175,14 @@ CLAIMS = (
             several=slope_over_law,
         ),
     ),
-    our_claim(
-        id="collapse-loss-grown",
+    "collapse-loss-grown": our_claim(
         statement="Growing depths from one another ends at a lower loss than training from scratch",
         quantity="loss over free features over that from scratch with as many gradients, means over networks",
         bound=below(1),
         reason="A split spends less penalty on the same map, so that deeper networks begin where shallower ones ended.",
         measure=grown_over_scratch,
     ),
-    _scatter("seen", "NC1_row", ("uniform", "split"), below(0), SEEN_GOES),
-    _scatter("unseen-kept", "NC1_null", ("uniform",), at_least(0), UNSEEN_STAYS),
-    _scatter("unseen-goes", "NC1_null", ("split",), below(0), UNSEEN_GOES),
-)
+    "collapse-loss-seen": _scatter("NC1_row", ("uniform", "split"), below(0), SEEN_GOES),
+    "collapse-loss-unseen-kept": _scatter("NC1_null", ("uniform",), at_least(0), UNSEEN_STAYS),
+    "collapse-loss-unseen-goes": _scatter("NC1_null", ("split",), below(0), UNSEEN_GOES),
+}

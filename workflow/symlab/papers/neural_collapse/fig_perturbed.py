@@ -123,9 +123,8 @@ def _name(scheme: str) -> str:
     return scheme.replace("rn", "RN")
 
 
-FIGURES = (
-    Drawing(
-        "collapse-perturbed",
+FIGURES = {
+    "collapse-perturbed": Drawing(
         "Appendix C: inputs next to collapse",
         "NC1 of the last features over that of the first, of networks trained by squared error on one point a class "
         "and a perturbation E of norm ε, through an embedding that is not trained (study `{study}`). E lies in the "
@@ -138,13 +137,12 @@ FIGURES = (
         ),
         differs="The paper describes these inputs and does not train on them.",
     ),
-)
+}
 
 
-def _claim(name: str, scheme: str, deepest: bool, value: str = "left", place: str = "", **texts: Any) -> Claim:
+def _claim(scheme: str, deepest: bool, value: str = "left", place: str = "", **texts: Any) -> Claim:
     part = " in the last layer's row space" if value == "seen" else ""
     return Claim(
-        id=f"collapse-perturbed-{name}",
         quantity=f"NC1 of the last features{part} over that of the first, ε ≤ {SMALL:g}, mean over networks",
         tables=(TABLE,),
         measure=partial(left_of_small, schemes=(scheme,), deepest=deepest, value=value, place=place),
@@ -154,23 +152,20 @@ def _claim(name: str, scheme: str, deepest: bool, value: str = "left", place: st
 
 STAYS = "The paper says that E stays; a tenth is left for how exactly networks end."
 TENTH: dict[str, Any] = {"bound": between(0.9, 1.1), "owner": "paper", "origin": "ours", "reason": STAYS}
-CLAIMS = (
-    _claim(
-        "constant",
+CLAIMS = {
+    "collapse-perturbed-constant": _claim(
         CONTROL,
         deepest=False,
         statement="With two linear layers a block and a constant penalty, networks leave a small perturbation as it is",
         **TENTH,
     ),
-    _claim(
-        "uniform",
+    "collapse-perturbed-uniform": _claim(
         "rn2 uniform",
         deepest=True,
         statement="With every penalty at λ/L, deep networks leave a small perturbation as it is",
         **TENTH,
     ),
-    _claim(
-        "seen",
+    "collapse-perturbed-seen": _claim(
         "rn2 uniform",
         deepest=True,
         value="seen",
@@ -182,8 +177,7 @@ CLAIMS = (
         reason="The paper counts what is gained without E as of order λ ε². Where E lies in the space of the classes "
         "it is of order ε² whatever λ is, since ridge regression cannot fit it. In a run before, losses had halved.",
     ),
-    derived_claim(
-        id="collapse-perturbed-leaves",
+    "collapse-perturbed-leaves": derived_claim(
         statement="Where theorems let deep networks collapse, they remove a perturbation that the control leaves",
         quantity=f"NC1 of the last features over that of the first, ε ≥ {LARGE:g}, mean over networks, over that of "
         f"{_name(CONTROL)}, or over 1 where that is less",
@@ -194,4 +188,4 @@ CLAIMS = (
         tables=(TABLE,),
         measure=partial(left_over_control, schemes=("rn1", "rn2 split")),
     ),
-)
+}

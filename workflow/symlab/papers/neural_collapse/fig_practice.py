@@ -59,9 +59,8 @@ def falls_by_minibatches(tables: Tables) -> list[Found]:
     return found or [LACKS]
 
 
-FIGURES = (
-    Drawing(
-        "collapse-practice",
+FIGURES = {
+    "collapse-practice": Drawing(
         "Depth in practice",
         "RN1: NC1 on the training samples and on up to 1000 test samples, and test accuracy, of networks minimised by "
         "L-BFGS, and of networks trained for 300 epochs by minibatches of 32 with SGD (momentum 0.9, the same "
@@ -72,25 +71,23 @@ FIGURES = (
         ),
         differs="Not in the paper, whose metrics are of training samples.",
     ),
-)
+}
 
 
 SLOPE = "slope of log₁₀ of NC1 on log₁₀ L, mean over"
-CLAIMS = (
-    our_claim(
-        id="collapse-practice-test",
+CLAIMS = {
+    "collapse-practice-test": our_claim(
         statement="Deeper networks at an optimum are closer to collapse on test samples too",
         quantity=f"{SLOPE} lineages at an optimum",
         bound=below(0),
         reason="The theorems are of training samples; a user asks of others.",
         measure=falls_on_test_samples,
     ),
-    our_claim(
-        id="collapse-practice-minibatches",
+    "collapse-practice-minibatches": our_claim(
         statement="Networks trained by minibatches are closer to collapse the deeper they are",
         quantity=f"{SLOPE} networks",
         bound=below(0),
         reason="Section 5 asks whether gradient descent finds what optima have; a user trains by minibatches.",
         measure=falls_by_minibatches,
     ),
-)
+}

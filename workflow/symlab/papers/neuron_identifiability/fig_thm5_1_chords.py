@@ -99,7 +99,9 @@ def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> li
     return [] if fitted.empty else cases(fitted, "slope", unit=["variant", *PAIR]).detailed(lambda _: told).means()
 
 
-def _claims(nonlinearity: str, theorem: str, bound: Bound, quadrature: str, margin: float, why: str) -> dict[str, Claim]:
+def _claims(
+    nonlinearity: str, theorem: str, bound: Bound, quadrature: str, margin: float, why: str
+) -> dict[str, Claim]:
     """The claims about a nonlinearity: within the bound, and its power of beta."""
     name, power, small = THEOREMS[nonlinearity]
     name, table = name.split()[0], "chord_deviation.csv"

@@ -103,9 +103,8 @@ def _outside_band(tables: Tables) -> list[Found]:
     return worst(rows, out.clip(lower=0))
 
 
-FIGURES = (
-    Drawing(
-        "mirror-8",
+FIGURES = {
+    "mirror-8": Drawing(
         "Rank of two linear layers with weight decay",
         "Left and middle, rank of WU (singular values above 0.001 of the largest) after full-batch gradient descent "
         "on the mean of |WUx - y|² + γ(|W|² + |U|²), with the rank of the minimiser over M = WU, which is a convex "
@@ -119,11 +118,10 @@ FIGURES = (
         ),
         differs="The paper gives neither labels, rate, steps nor what counts as rank, and draws one curve.",
     ),
-)
+}
 _claim = partial(Claim, tables=(FACTORS,), owner="derived", origin="pilot")
-CLAIMS = (
-    _claim(
-        id="mirror-8-staircase",
+CLAIMS = {
+    "mirror-8-staircase": _claim(
         statement="The rank falls, or stays, from each weight decay to the next larger one",
         quantity="largest rise of the rank of WU from one γ to the next, mean over seeds",
         bound=at_most(0),
@@ -132,8 +130,7 @@ CLAIMS = (
         reason="Fig. 8: as the weight decay becomes stronger, the model becomes lower and lower rank.",
         measure=rises,
     ),
-    _claim(
-        id="mirror-8-full-range",
+    "mirror-8-full-range": _claim(
         statement="Weight decay takes the model from full rank to rank 0",
         quantity="rank at the least γ minus that at the largest, as a share of the full rank, mean over seeds",
         bound=at_least(0.95),
@@ -141,8 +138,7 @@ CLAIMS = (
         reason="With γ from 0 to 3, another program had lost 50 of 50; random A are nearly singular in some direction.",
         measure=falls,
     ),
-    _claim(
-        id="mirror-8-rank",
+    "mirror-8-rank": _claim(
         statement="Gradient descent reaches the rank of the nuclear-norm minimum",
         quantity="largest difference of the two ranks over γ, mean over seeds",
         bound=below(1.5),
@@ -150,16 +146,14 @@ CLAIMS = (
         "singular value is about to vanish.",
         measure=partial(from_convex, values=False),
     ),
-    _claim(
-        id="mirror-8-values",
+    "mirror-8-values": _claim(
         statement="Gradient descent reaches the singular values of the nuclear-norm minimum",
         quantity="largest difference of a singular value in units of the largest one, over γ, mean over seeds",
         bound=below(0.01),
         reason="Another program had 1e-5 to 3e-3.",
         measure=partial(from_convex, values=True),
     ),
-    _claim(
-        id="mirror-8-band",
+    "mirror-8-band": _claim(
         statement="σ(AS) and slow convergence near the threshold predict how many singular values are still above 1e-6",
         quantity="largest distance of that number from the range between #{σ(AS) > γ} and #{σ(AS) > γ - ln(1e6)/(4 lr "
         "T)}, over γ and T, mean over seeds",
@@ -168,4 +162,4 @@ CLAIMS = (
         reason="A mode of size 1 falls as exp(-4 lr (γ - σ) T); a count within the range is at distance 0.",
         measure=_outside_band,
     ),
-)
+}

@@ -146,9 +146,8 @@ def repeated(tables: Tables) -> list[Found]:
     return cases(apart.rename("apart").reset_index(), "apart", by, seed, name).of_all(np.max)
 
 
-FIGURES = (
-    Drawing(
-        "mirror-solvers",
+FIGURES = {
+    "mirror-solvers": Drawing(
         "Factors with weight decay against convex solvers",
         "Objective (mean squared error and penalty) above its minimum after each number of full-batch steps: gradient "
         "descent on factors with weight decay, from three starts of a lasso's, and ISTA, FISTA and subgradients of the "
@@ -161,8 +160,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which proves that both have the same minimum.",
     ),
-    Drawing(
-        "mirror-sparse",
+    "mirror-sparse": Drawing(
         "Factors, proximal steps and pruning in networks",
         "Networks of one hidden layer of relu. Of the first layer's weights the smallest are set to 0: entries, whole "
         "neurons, blocks, differences of pairs of neurons, or coordinates in two-dimensional cosines, which the scheme "
@@ -179,7 +177,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which compares with no other way to a constraint.",
     ),
-)
+}
 _claim = partial(Claim, tables=(COURSE,), owner="derived", origin="ours")
 _signs = partial(
     Claim,
@@ -194,9 +192,8 @@ _in_networks = partial(
     origin="ours",
     quantity="test accuracy of factors less the other's with nine tenths set to 0, in percentage points",
 )
-CLAIMS = (
-    _claim(
-        id="mirror-solvers-gap",
+CLAIMS = {
+    "mirror-solvers-gap": _claim(
         statement="Gradient descent on factors with weight decay finds the minimum of the convex problem",
         quantity="largest gap of the objective over strengths after the last step, mean over seeds",
         bound=at_most(1e-6),
@@ -208,16 +205,14 @@ CLAIMS = (
             "is next to the penalty are still on their way, which the figure's gap shows."
         },
     ),
-    _claim(
-        id="mirror-solvers-support",
+    "mirror-solvers-support": _claim(
         statement="It finds the support of the convex problem's minimum",
         quantity="F1 of what exceeds 1e-6 against the minimiser's support, mean over strengths and seeds",
         bound=at_least(0.99),
         reason="A hundredth is left to parts that are about to vanish.",
         measure=partial(at_end, column="f1", several="mean"),
     ),
-    _claim(
-        id="mirror-solvers-steps",
+    "mirror-solvers-steps": _claim(
         statement="It needs no more steps than proximal gradient descent",
         quantity="log10 of its steps to a gap of 1e-4 over those of ISTA, mean over strengths and seeds",
         bound=at_most(0),
@@ -226,8 +221,7 @@ CLAIMS = (
         measure=_slower_than_ista,
         why={"": "What vanishes falls to 0 exponentially; a proximal step sets it to 0."},
     ),
-    _signs(
-        id="mirror-solvers-signs",
+    "mirror-solvers-signs": _signs(
         statement="From factors off the mirrors, coefficients that start with the wrong sign change it",
         bound=at_least(0.99),
         owner="ours",
@@ -235,8 +229,7 @@ CLAIMS = (
         reason="Nothing but the saddle at 0 is in the way; a hundredth is left to slow ones.",
         measure=partial(righted, starts=(UNEQUAL, RANDOM)),
     ),
-    _signs(
-        id="mirror-solvers-trap",
+    "mirror-solvers-trap": _signs(
         statement="From factors on the mirrors |u| = |w|, no coefficient can change its sign",
         bound=at_most(0),
         owner="derived",
@@ -245,22 +238,19 @@ CLAIMS = (
         measure=partial(righted, starts=(EQUAL,)),
         kind="theorem",
     ),
-    _in_networks(
-        id="mirror-sparse-proximal",
+    "mirror-sparse-proximal": _in_networks(
         statement="Factors with decay are as accurate as proximal SGD of the same penalty, as sparse and as long",
         owner="derived",
         reason="Sec. 2.6: both have the same minimum; a point is left for what steps have not reached.",
         measure=partial(_better_than, method=PROXIMAL),
     ),
-    _in_networks(
-        id="mirror-sparse-pruned",
+    "mirror-sparse-pruned": _in_networks(
         statement="They are as accurate as networks that are pruned by magnitude and trained on, as sparse and as long",
         owner="ours",
         reason="A point, as for proximal SGD: who adds a symmetry should not lose by it.",
         measure=partial(_better_than, method=PRUNED),
     ),
-    Claim(
-        id="mirror-sparse-repeated",
+    "mirror-sparse-repeated": Claim(
         statement="Runs from starts that are one rounding apart end equally accurate",
         quantity="largest difference of their test accuracies with nine tenths set to 0, over seeds, in points",
         bound=at_most(1),
@@ -271,4 +261,4 @@ CLAIMS = (
         tables=(SPARSE,),
         measure=repeated,
     ),
-)
+}

@@ -88,17 +88,15 @@ def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
     return draw_grid(grid, looks, sharex=False, sharey=False, note="pairs of neurons")
 
 
-FIGURES = (
-    Drawing(
-        "mirror-3c",
+FIGURES = {
+    "mirror-3c": Drawing(
         "Neurons grow alike with decay",
         "Correlations of the last hidden layer's live neurons over test samples, before the activation, like neurons "
         "beside each other (average linkage); one network without decay, and one with the study's largest.",
         _matrix_with_decay,
         differs="The paper's is ResNet-18 on CIFAR-10, and does not say its decay.",
     ),
-    Drawing(
-        "mirror-6",
+    "mirror-6": Drawing(
         "Correlations of neurons with and without decay",
         "Left and middle: correlations of the last hidden layer's live neurons over test samples, before and after "
         "the activation, like neurons beside each other, of one network each. Right: shares of the pairs of neurons "
@@ -113,7 +111,7 @@ FIGURES = (
         ),
         differs="The paper's is ResNet-18 on CIFAR-10. Shares against the decay are added.",
     ),
-)
+}
 
 
 def by_decay(rows: pd.DataFrame, column: str) -> Cases:
@@ -184,9 +182,8 @@ def beyond_controls(tables: Tables) -> list[Found]:
 
 
 _claim = partial(Claim, tables=(TABLE,), also=("mirror-3c",), owner="derived", origin="paper")
-CLAIMS = (
-    _claim(
-        id="mirror-6-correlated",
+CLAIMS = {
+    "mirror-6-correlated": _claim(
         statement="With decay more pairs of neurons are perfectly correlated",
         quantity="share of correlated pairs, less that without decay",
         bound=above(0),
@@ -194,8 +191,7 @@ CLAIMS = (
         measure=lambda tables: _against_none(tables, "positive"),
         owner="paper",
     ),
-    _claim(
-        id="mirror-6-merged",
+    "mirror-6-merged": _claim(
         statement="With decay more pairs of neurons have the same weights",
         quantity="p of an exact permutation test of the networks' numbers of merged pairs, with decay and without",
         bound=at_most(0.05),
@@ -204,16 +200,14 @@ CLAIMS = (
         measure=_more_merged,
         origin="derived",
     ),
-    _claim(
-        id="mirror-6-participation",
+    "mirror-6-participation": _claim(
         statement="With decay activations take fewer dimensions",
         quantity="participation of the correlation matrix, less that without decay",
         bound=below(0),
         reason="Blocks of equal neurons leave fewer directions.",
         measure=lambda tables: _against_none(tables, "participation"),
     ),
-    _claim(
-        id="mirror-6-sign",
+    "mirror-6-sign": _claim(
         statement="Neurons grow alike, not opposite",
         quantity="share of pairs near -1 less a tenth of that near 1",
         bound=at_most(0),
@@ -221,8 +215,7 @@ CLAIMS = (
         measure=_negative_less_positive,
         origin="ours",
     ),
-    _claim(
-        id="mirror-6-blocks",
+    "mirror-6-blocks": _claim(
         statement="With the largest decay neurons form blocks, which they do not without decay or before training",
         quantity="share of correlated pairs, less the larger of that without decay and that of the untrained networks",
         bound=at_least(0.05),
@@ -232,4 +225,4 @@ CLAIMS = (
         owner="paper",
         origin="ours",
     ),
-)
+}

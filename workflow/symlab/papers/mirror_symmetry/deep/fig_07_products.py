@@ -141,9 +141,8 @@ def _training_and_vanishing(tables: Tables, style: Style) -> Figure:
     return draw_grid([panels], looks, sharex=False, sharey=False, width=PAGE, height=2.0, note=f"decay {decay:g}")
 
 
-FIGURES = (
-    Drawing(
-        "mirror-7",
+FIGURES = {
+    "mirror-7": Drawing(
         "Every parameter a product of two",
         "Networks as they are (vanilla) and with every parameter a product of two trained ones, or every row of "
         "weights one times a factor, if the study has such, with one recipe: accuracy on held-out (solid) and training "
@@ -158,7 +157,7 @@ FIGURES = (
         differs="The paper's is ResNet-18 on CIFAR-10 with a cosine schedule; it shows no pruning. Other networks, "
         "data and schedules here are a study of their own.",
     ),
-)
+}
 
 
 def _accuracies(pruned: pd.DataFrame) -> Cases:
@@ -278,17 +277,15 @@ def memory_ratio(tables: Tables, batch: int | None) -> list[Found]:
 _claim = partial(Claim, tables=(SIZES, PRUNED), owner="ours", origin="ours")
 _bytes = "bytes of parameters, gradients, momentum and saved activations over those of a vanilla network"
 _memory = partial(Claim, tables=(MEMORY,), owner="paper", quantity=_bytes)
-CLAIMS = (
-    _memory(
-        id="mirror-7-memory",
+CLAIMS = {
+    "mirror-7-memory": _memory(
         statement="At a batch of one sample products take twice the memory",
         bound=between(1.5, 2.5),
         origin="ours",
         reason="Appendix B.4 says twice; a quarter is left for how products are computed.",
         measure=lambda tables: memory_ratio(tables, 1),
     ),
-    _memory(
-        id="mirror-7-memory-large",
+    "mirror-7-memory-large": _memory(
         statement="At a large batch they take hardly more",
         bound=below(1.1),
         origin="paper",
@@ -299,8 +296,7 @@ CLAIMS = (
         },
         measure=lambda tables: memory_ratio(tables, None),
     ),
-    Claim(
-        id="mirror-7-time",
+    "mirror-7-time": Claim(
         statement="At a batch of 128 products take about as long to train as vanilla networks",
         quantity="CPU seconds of a training step over those of a vanilla network's, steps of both in turn",
         bound=at_most(1.5),
@@ -311,8 +307,7 @@ CLAIMS = (
         tables=(TIMES,),
         measure=time_ratio,
     ),
-    _claim(
-        id="mirror-7-zeroed",
+    "mirror-7-zeroed": _claim(
         statement="Setting what has vanished to 0 has no effect",
         quantity="test accuracy of products with all parameters below 1e-6 set to 0, less that without, in percentage "
         "points",
@@ -322,8 +317,7 @@ CLAIMS = (
         "not guess, and of whose parameters a tenth have vanished.",
         measure=lost_with_zeros,
     ),
-    _claim(
-        id="mirror-7-sparse",
+    "mirror-7-sparse": _claim(
         statement="Many parameters of products vanish",
         quantity="share of parameters below 1e-6 at the end, of networks that do not guess",
         bound=at_least(SPARSE),
@@ -332,8 +326,7 @@ CLAIMS = (
         "of decay takes products down by exp(-2B), so that below 7 none can vanish; the paper's is 20.",
         measure=vanished_share,
     ),
-    _claim(
-        id="mirror-7-accurate",
+    "mirror-7-accurate": _claim(
         statement="Products reach the accuracy of vanilla networks",
         quantity="test accuracy of products less that of vanilla networks, in percentage points",
         bound=at_least(-1),
@@ -342,8 +335,7 @@ CLAIMS = (
         "a decay of 0 the parametrisation alone differs.",
         measure=partial(accuracy_gap, (PRODUCTS,), PLAIN, "needs vanilla networks and products with the same decay"),
     ),
-    _claim(
-        id="mirror-7-starts",
+    "mirror-7-starts": _claim(
         statement="How factors start hardly matters to accuracy",
         quantity="test accuracy of products from another start less that from ours, in percentage points",
         bound=between(-1, 1),
@@ -351,8 +343,7 @@ CLAIMS = (
         "factors are how the authors of spred start.",
         measure=partial(accuracy_gap, STARTS, PRODUCTS, "needs hadamard variants with other values of start"),
     ),
-    _claim(
-        id="mirror-7-proximal",
+    "mirror-7-proximal": _claim(
         statement="Fewer networks of products learn than of those that proximal SGD of the same penalty trains",
         quantity="p of Fisher's exact test of how many networks do not guess at the end",
         bound=at_most(LEVEL),
@@ -362,8 +353,7 @@ CLAIMS = (
         "networks a kind, of which none and two learned; the study norms_decay has other seeds.",
         measure=learned_less_often,
     ),
-    _claim(
-        id="mirror-7-norms",
+    "mirror-7-norms": _claim(
         statement="Where norms' gains and biases do not decay, fewer networks of products forget what they learned",
         quantity="p of Fisher's exact test of how many networks, once right on 90 % of training samples, end below it",
         bound=at_most(LEVEL),
@@ -373,12 +363,11 @@ CLAIMS = (
         tables=(SIZES, HISTORY),
         measure=forget_less_often,
     ),
-    _claim(
-        id="mirror-7-pruned",
+    "mirror-7-pruned": _claim(
         statement="Vanilla networks cut to the sparsity of products lose more",
         quantity="percentage points that vanilla networks lose, less those that products lose",
         bound=above(0),
         reason="A constraint that training knows of must cost less than one imposed afterwards.",
         measure=pruned_vanilla,
     ),
-)
+}

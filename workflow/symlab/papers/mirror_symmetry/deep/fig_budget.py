@@ -62,9 +62,8 @@ def _vanished_too_early(tables: Tables) -> list[Found]:
     return found or ["needs products at a budget below 7"]
 
 
-FIGURES = (
-    Drawing(
-        "mirror-budget",
+FIGURES = {
+    "mirror-budget": Drawing(
         "What a budget of decay does",
         "B = sum of the rates times decay over (1 - momentum): decay alone takes parameters down by exp(-B) and "
         "products by exp(-2B). Share of parameters below 1e-6, of perfectly correlated and of merged pairs of neurons "
@@ -75,10 +74,9 @@ FIGURES = (
         seen=Sentence("At budgets below that, {early:%} of products vanish.", {"early": at("mirror-budget-least")}),
         differs="Not in the paper.",
     ),
-)
-CLAIMS = (
-    Claim(
-        id="mirror-budget-least",
+}
+CLAIMS = {
+    "mirror-budget-least": Claim(
         statement="Below a budget of ln(1e6)/2 hardly any product vanishes",
         quantity="share of parameters of products below 1e-6 at the end, of networks that do not guess",
         bound=at_most(0.05),
@@ -88,4 +86,4 @@ CLAIMS = (
         reason="exp(-2B) is above 1e-6; a twentieth is left for products that start small or that gradients push to 0.",
         measure=_vanished_too_early,
     ),
-)
+}

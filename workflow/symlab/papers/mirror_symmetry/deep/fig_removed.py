@@ -103,9 +103,8 @@ def _areas(pairs: pd.DataFrame) -> list[Found]:
     return cases(areas, "area", ["weight_decay"], NETWORK, "decay {weight_decay:g}").means()
 
 
-FIGURES = (
-    Drawing(
-        "mirror-removed",
+FIGURES = {
+    "mirror-removed": Drawing(
         "Alike neurons with the symmetry and without",
         "Above: share of the pairs of live neurons of the last hidden layer that are perfectly correlated, and the "
         "distance of the closest pair, against the strength σ_F of fixed weights that remove the permutation symmetry "
@@ -121,11 +120,10 @@ FIGURES = (
         ),
         differs="Not in the paper, which has no control.",
     ),
-)
+}
 _claim = partial(Claim, tables=(PAIRS,), owner="derived", origin="ours")
-CLAIMS = (
-    Claim(
-        id="mirror-removed-fewer",
+CLAIMS = {
+    "mirror-removed-fewer": Claim(
         statement="Where fixed weights remove the permutation symmetry fewer neurons grow alike",
         quantity="share of correlated pairs as a part of that of standard networks with the same decay",
         bound=below(0.5),
@@ -136,16 +134,14 @@ CLAIMS = (
         tables=(TABLE,),
         measure=_fewer_without_symmetry,
     ),
-    _claim(
-        id="mirror-removed-curvature",
+    "mirror-removed-curvature": _claim(
         statement="The pairs that merge are those at whose mirror the curvature is positive",
         quantity="area under the curve: merged against separate pairs, by n^T H n + decay at the pair's mean",
         bound=at_least(0.8),
         reason="Section 2.4 calls a mirror attractive where this is positive; 0.5 would be chance.",
         measure=lambda tables: _tells_merged(tables, "curvature", 1),
     ),
-    _claim(
-        id="mirror-removed-exponent",
+    "mirror-removed-exponent": _claim(
         statement="The pairs that merge are those that SGD's batches draw together",
         quantity="area under the curve: merged against separate pairs, by -E log|1 - lr (n^T H n + decay)| over "
         "batches",
@@ -153,8 +149,7 @@ CLAIMS = (
         reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
         measure=lambda tables: _tells_merged(tables, "exponent", -1),
     ),
-    _claim(
-        id="mirror-removed-drawn",
+    "mirror-removed-drawn": _claim(
         statement="Of the pairs that differ least those draw nearer that the exponent says",
         quantity="area under the curve: pairs that are nearer at the end against those that are not, of the closest at "
         "the last snapshot before it, by -E log|1 - lr (n^T H n + decay)| there",
@@ -163,4 +158,4 @@ CLAIMS = (
         "after, merged or not; 0.5 would be chance.",
         measure=_tells_drawn,
     ),
-)
+}

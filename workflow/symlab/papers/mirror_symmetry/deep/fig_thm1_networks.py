@@ -49,9 +49,8 @@ def _on_and_off_mirrors(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], looks, sharex=False, sharey=False)
 
 
-FIGURES = (
-    Drawing(
-        "mirror-thm1",
+FIGURES = {
+    "mirror-thm1": Drawing(
         "Theorem 1 at trained networks",
         "Mirrors of trained networks: of pairs of neurons, drawn from their traced groups, of rotations within a head "
         "of attention layers (of query and key, of value and output), and of rescalings that take both signs (of a "
@@ -69,7 +68,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which proves it.",
     ),
-)
+}
 
 
 def worst(tables: Tables, quantity: str, value: str, choose: str) -> list[Found]:
@@ -89,17 +88,15 @@ def worst(tables: Tables, quantity: str, value: str, choose: str) -> list[Found]
 
 _theorem = partial(Claim, tables=(TABLE,), kind="theorem", owner="paper", origin="derived")
 ROUNDING = "The theorem says 0; double precision leaves 1e-16."
-CLAIMS = (
-    _theorem(
-        id="mirror-thm1-gradient",
+CLAIMS = {
+    "mirror-thm1-gradient": _theorem(
         statement="On a mirror the gradient of every batch lies within it",
         quantity="largest share of a gradient off the mirror",
         bound=at_most(1e-12),
         reason=ROUNDING,
         measure=partial(worst, quantity="gradient", value="on", choose="max"),
     ),
-    _theorem(
-        id="mirror-thm1-gradient-off",
+    "mirror-thm1-gradient-off": _theorem(
         statement="Off a mirror it does not",
         quantity="smallest share of a gradient off the mirror",
         bound=above(1e-6),
@@ -108,24 +105,21 @@ CLAIMS = (
         owner="ours",
         origin="pilot",
     ),
-    _theorem(
-        id="mirror-thm1-hessian",
+    "mirror-thm1-hessian": _theorem(
         statement="On a mirror the Hessian takes directions within it to directions within it",
         quantity="largest share of H m off the mirror, m within it",
         bound=at_most(1e-10),
         reason=ROUNDING,
         measure=partial(worst, quantity="hessian", value="on", choose="max"),
     ),
-    _theorem(
-        id="mirror-thm1-stays",
+    "mirror-thm1-stays": _theorem(
         statement="SGD that starts on a mirror stays on it",
         quantity="largest |P θ| / |θ| at the end",
         bound=at_most(1e-12),
         reason="The theorem says 0; rounding has not grown to this in so few steps (mirror-5-rounding).",
         measure=partial(worst, quantity="left", value="on", choose="max"),
     ),
-    _theorem(
-        id="mirror-thm1-growth",
+    "mirror-thm1-growth": _theorem(
         statement="Beside a mirror SGD leaves it or comes back as the Hessian says",
         quantity="largest difference of ln |P θ| at the end from its prediction",
         bound=at_most(0.01),
@@ -134,8 +128,7 @@ CLAIMS = (
         owner="derived",
         origin="pilot",
     ),
-    _theorem(
-        id="mirror-thm1-second-order",
+    "mirror-thm1-second-order": _theorem(
         statement="Off a mirror the loss begins with the second order",
         quantity="largest |L(s) - L(0) - s² nᵀHn / 2| over s² |Hn| / 2",
         bound=at_most(1e-5),
@@ -144,4 +137,4 @@ CLAIMS = (
         "hundred are left.",
         measure=partial(worst, quantity="second_order", value="on", choose="max"),
     ),
-)
+}

@@ -228,9 +228,8 @@ def _most_sparse(tables: Tables) -> list[Found]:
     return cases(rows, SHOWN, ["beta1"], "seed", "β1 = {beta1:g}").means()
 
 
-FIGURES = (
-    Drawing(
-        "mirror-3a",
+FIGURES = {
+    "mirror-3a": Drawing(
         "Products for coefficients become sparse at high rates",
         "Online SGD of a linear regression, a row a noise σ of its labels. Left, the share of coefficients below 1e-6 "
         "at the end, with products u w for coefficients and without (mean and standard deviation over seeds). "
@@ -245,8 +244,7 @@ FIGURES = (
         differs="The paper gives neither noise nor rates. At σ = 1 no rate is sparse for products and stable for plain "
         "coefficients; the paper's axes fit σ = 2 or more.",
     ),
-    Drawing(
-        "mirror-adam",
+    "mirror-adam": Drawing(
         "Products under Adam",
         "The regression of products under Adam with and without momentum, and under SGD with the same noise (σ as "
         "study `{study}` has it): the share of products below 1e-6 against the error of the coefficients (left, "
@@ -257,15 +255,14 @@ FIGURES = (
         ),
         differs="The paper says that the same happens under Adam and shows no experiment.",
     ),
-)
+}
 WHY = {
     "": "A product that has learned 1/d leaves no signal that would hold it there, and then falls by noise alone. "
     "Single products, which have that signal, are judged beside this."
 }
 _claim = partial(Claim, tables=(SPARSITY, LAW), owner="derived", origin="ours")
-CLAIMS = (
-    _claim(
-        id="mirror-3a-law",
+CLAIMS = {
+    "mirror-3a-law": _claim(
         statement="The sparsity of products at each rate is the one predicted without a fit",
         quantity="share of products below 1e-6 minus the predicted share, mean over seeds",
         bound=between(-NEAR, NEAR),
@@ -275,8 +272,7 @@ CLAIMS = (
         measure=shares_off_law,
         why=WHY,
     ),
-    _claim(
-        id="mirror-3a-alone",
+    "mirror-3a-alone": _claim(
         statement="Products simulated one by one, each with the signal that it leaves, are as sparse",
         quantity="largest difference of a share from that of single products, over its 95 % quantile by chance",
         bound=at_most(1),
@@ -286,8 +282,7 @@ CLAIMS = (
         "from 1e-3 to 1e-12 and the last nine tenths of the steps.",
         measure=lambda tables: farthest_over_chance(_runs(tables)),
     ),
-    _claim(
-        id="mirror-3a-half",
+    "mirror-3a-half": _claim(
         statement="Half of the products are gone at the predicted rate, which is not the critical one",
         quantity="rate at which half of them are below 1e-6 over the predicted one, mean over seeds",
         bound=between(0.9, 1.1),
@@ -295,8 +290,7 @@ CLAIMS = (
         "100,000.",
         measure=_half_over_law,
     ),
-    _claim(
-        id="mirror-3a-slope",
+    "mirror-3a-slope": _claim(
         statement="Where mirrors attract, products fall at the predicted rate",
         quantity="slope of the median of ln|u w| over the second half of the steps, over that of single products, mean "
         f"over the rates from {CLEAR} critical ones on",
@@ -308,8 +302,7 @@ CLAIMS = (
         "Chosen after ratios of single rates of the kept run had been seen, some of which failed beside 2 Λ.",
         measure=partial(falls_over_alone, value="median_log"),
     ),
-    _claim(
-        id="mirror-3a-mirror",
+    "mirror-3a-mirror": _claim(
         statement="Where mirrors attract, u + w falls at the predicted rate",
         quantity="slope of the median of ln (u + w)² over the second half of the steps, over that of single products, "
         f"mean over the rates from {CLEAR} critical ones on",
@@ -319,8 +312,7 @@ CLAIMS = (
         reason="As for the product, of which u + w is the part that falls more slowly.",
         measure=partial(falls_over_alone, value="median_log_mirror"),
     ),
-    _claim(
-        id="mirror-3a-plain",
+    "mirror-3a-plain": _claim(
         statement="Plain coefficients do not fall at the same rates",
         quantity="slope of the median of ln|θ| over the second half of the steps, over 2 Λ of the products",
         bound=between(-0.1, 0.1),
@@ -328,8 +320,7 @@ CLAIMS = (
         reason="Below the rate at which they diverge they have no mirror; Λ is the products'.",
         measure=plain_falls,
     ),
-    Claim(
-        id="mirror-adam-sparse",
+    "mirror-adam-sparse": Claim(
         statement="Under Adam products become sparse at high rates too",
         quantity="share of products below 1e-6 at the largest rate, mean over seeds",
         bound=at_least(0.5),
@@ -340,4 +331,4 @@ CLAIMS = (
         tables=(ADAM,),
         measure=_most_sparse,
     ),
-)
+}

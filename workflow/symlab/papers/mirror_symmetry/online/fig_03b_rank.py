@@ -118,9 +118,8 @@ def least(tables: Tables, model: str) -> list[Found]:
     return Cases(tuple(shown), "seeds").means() or [f"no {model} runs with μ > 0"]
 
 
-FIGURES = (
-    Drawing(
-        "mirror-3b",
+FIGURES = {
+    "mirror-3b": Drawing(
         "Noise lowers the rank of a product of matrices",
         "Online SGD on labels μx + (1 - μ)ε, a row a size d: the number of singular values above 1e-3 of the largest "
         "at the end, against the rate (mean and standard deviation over seeds). Dashed, the number of positive "
@@ -134,11 +133,10 @@ FIGURES = (
         differs="The paper gives no rates, steps or threshold for the rank. It says that the residual form removes the "
         "symmetry; it moves it, which the second panel shows.",
     ),
-)
+}
 _claim = partial(Claim, tables=(RANKS, EXPONENTS), owner="derived", origin="ours")
-CLAIMS = (
-    _claim(
-        id="mirror-3b-exponents",
+CLAIMS = {
+    "mirror-3b-exponents": _claim(
         statement="The rank is the number of positive Lyapunov exponents",
         quantity="difference of the rank from that number over d, at each size, rate and μ > 0, mean over seeds",
         bound=at_most(NEAR),
@@ -147,8 +145,7 @@ CLAIMS = (
         "were known; at μ = 0 nothing is left that a relative rank could be taken of.",
         measure=lambda tables: _rank_off_exponents(tables, VANILLA),
     ),
-    _claim(
-        id="mirror-3b-monotone",
+    "mirror-3b-monotone": _claim(
         statement="The rank does not rise with the rate or with the labels' noise",
         quantity="rise of the rank from a rate or μ to the next, μ > 0, mean over seeds",
         bound=at_most(TOLERANCE, "directions"),
@@ -156,8 +153,7 @@ CLAIMS = (
         reason="The paper's figure; two directions are left for those whose exponents are next to 0.",
         measure=rises,
     ),
-    _claim(
-        id="mirror-3b-residual",
+    "mirror-3b-residual": _claim(
         statement="The residual form stays at full rank",
         quantity="least mean rank of (I + W)(I + U) over rates and μ > 0, over d",
         bound=at_least(0.95),
@@ -172,8 +168,7 @@ CLAIMS = (
             "alone, whose rank is full."
         },
     ),
-    _claim(
-        id="mirror-3b-same",
+    "mirror-3b-same": _claim(
         statement="The residual form's rank is the number of positive Lyapunov exponents too",
         quantity="difference of the rank of (I + W)(I + U) from that number over d, at each size, rate and μ > 0",
         bound=at_most(NEAR),
@@ -181,8 +176,7 @@ CLAIMS = (
         reason="It is the product's own descent from another start.",
         measure=lambda tables: _rank_off_exponents(tables, RESIDUAL),
     ),
-    _claim(
-        id="mirror-3b-skip",
+    "mirror-3b-skip": _claim(
         statement="With a linear skip the map stays at full rank",
         quantity="least mean rank of WU + V over rates and μ > 0, over d",
         bound=at_least(0.95),
@@ -190,4 +184,4 @@ CLAIMS = (
         reason="d(WU + V)/dV is the identity, so that there is no subspace that gradients cannot leave.",
         measure=lambda tables: least(tables, SKIP),
     ),
-)
+}

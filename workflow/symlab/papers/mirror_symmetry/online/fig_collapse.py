@@ -235,9 +235,8 @@ def _cells_as_said(tables: Tables, by: str) -> list[Found]:
     return found.of_all(np.mean) or ["no rate at which a run drifts farther than its noise"]
 
 
-FIGURES = (
-    Drawing(
-        "mirror-phase",
+FIGURES = {
+    "mirror-phase": Drawing(
         "Where SGD collapses onto mirrors",
         "Online SGD of a regression of products. Left, the share of products below 1e-6 over rate and noise, with the "
         "line at which half should be gone and, dashed, the critical rate. Mid, shares below three thresholds after "
@@ -251,8 +250,7 @@ FIGURES = (
         ),
         differs="Not in the paper, which has one sweep of the rate.",
     ),
-    Drawing(
-        "mirror-batch",
+    "mirror-batch": Drawing(
         "The rate of collapse grows with the batch",
         "Left, the share of products below 1e-6 after the same steps against the rate, a colour a number of samples in "
         "each step (all: the gradient of the expected loss), with products simulated one by one as lines. Right, the "
@@ -265,8 +263,7 @@ FIGURES = (
         ),
         differs="The paper says that small batches help and shows no experiment.",
     ),
-    Drawing(
-        "mirror-edges",
+    "mirror-edges": Drawing(
         "Collapse lies between two critical rates",
         "SGD of one product u w that starts right beside its mirrors: the share of runs that end nearer to them than "
         "they began, against the rate. Shaded below, where Λ = E log|1 - λh| < 0 on both mirrors; shaded above, where "
@@ -278,12 +275,11 @@ FIGURES = (
         ),
         differs="Not in the paper, which says that a large enough rate suffices.",
     ),
-)
+}
 _claim = partial(Claim, tables=(SPARSITY, LAW), owner="derived", origin="derived")
 _of_one = partial(Claim, tables=(EDGES,), origin="pilot")
-CLAIMS = (
-    _claim(
-        id="mirror-phase-stationary",
+CLAIMS = {
+    "mirror-phase-stationary": _claim(
         statement="Below the critical rate products do not stay: their share near 0 tends to that of a Gamma law",
         quantity="share below a threshold after the last step less the stationary law's, mean over seeds",
         bound=between(-0.05, 0.05),
@@ -292,8 +288,7 @@ CLAIMS = (
         f"leave 2 % of the start, a twentieth is left for that and for what products do to each other.",
         measure=_shares_off_stationary,
     ),
-    _claim(
-        id="mirror-phase-alone",
+    "mirror-phase-alone": _claim(
         statement="Over rates, noises, sizes and times products are as sparse as ones simulated one by one",
         quantity="largest difference of a share from that of single products, over its 95 % quantile by chance",
         bound=at_most(1),
@@ -301,8 +296,7 @@ CLAIMS = (
         reason="As in Figure 3a.",
         measure=lambda tables: farthest_over_chance(_runs(tables)),
     ),
-    _claim(
-        id="mirror-batch-alone",
+    "mirror-batch-alone": _claim(
         statement="At each batch size half of the products are gone at the rate at which single ones are",
         quantity="rate at half over that of products simulated one by one, mean over seeds",
         bound=between(0.9, 1.1),
@@ -311,16 +305,14 @@ CLAIMS = (
         reason="A tenth is left for the grid of rates; these runs had been compared with the law near the mirror.",
         measure=_half_over_alone,
     ),
-    _claim(
-        id="mirror-batch-noise",
+    "mirror-batch-noise": _claim(
         statement="Without noise no rate makes products sparse",
         quantity="largest share of products below 1e-6 under gradient descent on the expected loss",
         bound=at_most(0),
         reason="The expected curvature along one of the two mirrors is negative, so that it repels at every rate.",
         measure=_sparsity_without_noise,
     ),
-    _of_one(
-        id="mirror-edges-sign",
+    "mirror-edges-sign": _of_one(
         statement="SGD collapses onto a mirror if and only if E log|1 - λh| < 0, which has a lower and an upper edge",
         quantity="share of decided rates at which most runs do as the sign says",
         bound=at_least(0.95),
@@ -329,8 +321,7 @@ CLAIMS = (
         "exceeds three standard deviations of the steps' noise. One run was seen before the threshold was written.",
         measure=lambda tables: _cells_as_said(tables, EXACT),
     ),
-    _of_one(
-        id="mirror-edges-second",
+    "mirror-edges-second": _of_one(
         statement="Any rate above the one of Eq. 5 makes mirrors attract",
         quantity="share of decided rates at which most runs do as the second-order criterion says",
         bound=at_least(0.95),
@@ -342,4 +333,4 @@ CLAIMS = (
             "rises again, and beyond its second root runs are thrown off. For large batches it never is negative."
         },
     ),
-)
+}

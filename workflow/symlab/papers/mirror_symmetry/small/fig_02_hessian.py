@@ -60,9 +60,8 @@ def measured_threshold(rows: pd.DataFrame) -> float:
     return float(-start / slope)
 
 
-FIGURES = (
-    Drawing(
-        "mirror-2",
+FIGURES = {
+    "mirror-2": Drawing(
         "Hessians on mirrors, and what decay makes of them",
         "Left: entries of the Hessian of a tanh network on three mirrors (two pairs of equal neurons, one neuron at "
         "0), in a basis of their columns and, last, of the directions within all of them; coloured lines part the "
@@ -77,7 +76,7 @@ FIGURES = (
         ),
         differs="The paper's block Hessian is a sketch; the right panel is added.",
     ),
-)
+}
 
 
 def _largest_between_blocks(tables: Tables, basis: str) -> list[Found]:
@@ -105,9 +104,8 @@ def _least_pull(tables: Tables) -> list[Found]:
 
 _hessian = partial(Claim, tables=(HESSIAN,), origin="derived", kind="theorem")
 _theorem = partial(Claim, tables=(THEOREM,), origin="derived", kind="theorem", owner="paper")
-CLAIMS = (
-    _hessian(
-        id="mirror-2-blocks",
+CLAIMS = {
+    "mirror-2-blocks": _hessian(
         statement="On mirrors the Hessian has no entries between their directions and those within",
         quantity="largest entry between blocks over the largest of all",
         bound=at_most(1e-10),
@@ -115,8 +113,7 @@ CLAIMS = (
         reason="Theorem 1 says 0; double precision leaves 1e-16.",
         measure=partial(_largest_between_blocks, basis="mirrors"),
     ),
-    _hessian(
-        id="mirror-2-control",
+    "mirror-2-control": _hessian(
         statement="In a random basis it has such entries",
         quantity="largest entry between blocks over the largest of all",
         bound=above(0.01),
@@ -124,8 +121,7 @@ CLAIMS = (
         reason="A random rotation spreads the Hessian over all entries.",
         measure=partial(_largest_between_blocks, basis="random"),
     ),
-    Claim(
-        id="mirror-2-threshold",
+    "mirror-2-threshold": Claim(
         statement="A tanh network dies at the decay |E xy| / 2",
         quantity="decay at which the squared norm extrapolates to 0, over |E xy| / 2",
         bound=between(0.98, 1.02),
@@ -136,16 +132,14 @@ CLAIMS = (
         tables=(DECAY,),
         measure=_threshold_of_decay,
     ),
-    _theorem(
-        id="mirror-2-gamma-0",
+    "mirror-2-gamma-0": _theorem(
         statement="From the decay of Eq. 31 on, a point's projection on a mirror has the lower loss",
         quantity="largest distance of the decay at which both losses are equal from Eq. 31's, as a share of it",
         bound=at_most(1e-6),
         reason="Theorem 1, part 3, and part 2 of Theorems 2 to 4; bisection ends at 1e-14 of the decay.",
         measure=partial(numbers_off, part="gamma_0"),
     ),
-    _theorem(
-        id="mirror-2-gamma-1",
+    "mirror-2-gamma-1": _theorem(
         statement="The minimum lies on the mirror from a decay of half the most negative curvature across it on",
         quantity="largest distance of that decay from k²/2 for 1 + cos ks, as a share of it",
         bound=at_most(1e-4),
@@ -154,24 +148,21 @@ CLAIMS = (
         owner="derived",
         measure=partial(numbers_off, part="gamma_1"),
     ),
-    _theorem(
-        id="mirror-2-eq-2",
+    "mirror-2-eq-2": _theorem(
         statement="At 0 the Hessian of a tanh network falls into d blocks of two, for every sample",
         quantity="largest distance of the Hessian from Eq. 2's, over its largest entry",
         bound=at_most(1e-12),
         reason="Eq. 2; double precision leaves 1e-16.",
         measure=partial(numbers_off, part="eq_2", relative=False),
     ),
-    _theorem(
-        id="mirror-2-eq-6",
+    "mirror-2-eq-6": _theorem(
         statement="Across a mirror the loss has a right derivative in the squared distance",
         quantity="largest distance of (l(z) - l(0)) / z at z = 1e-6 from half the curvature, as a share of it",
         bound=at_most(1e-3),
         reason="Eq. 6: an L1 penalty on z can hold a model at z = 0; the next order in z is left.",
         measure=partial(numbers_off, part="eq_6"),
     ),
-    _theorem(
-        id="mirror-2-eq-6-without",
+    "mirror-2-eq-6-without": _theorem(
         statement="Beside no mirror that derivative diverges",
         quantity="largest distance of the power of z with which the quotient grows from -1/2",
         bound=at_most(0.01),
@@ -179,8 +170,7 @@ CLAIMS = (
         owner="derived",
         measure=partial(numbers_off, part="eq_6_without", relative=False),
     ),
-    _theorem(
-        id="mirror-2-no-reflection",
+    "mirror-2-no-reflection": _theorem(
         statement="A continuous symmetry without a reflection holds descent on no line",
         quantity="least gradient across any line through 0",
         bound=above(1e-3),
@@ -189,4 +179,4 @@ CLAIMS = (
         owner="derived",
         measure=_least_pull,
     ),
-)
+}

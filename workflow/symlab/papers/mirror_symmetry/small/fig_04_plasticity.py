@@ -176,9 +176,8 @@ def remedies(tables: Tables) -> list[Found]:
     return (last.where(lambda of: of.case.key["variant"] in REMEDIES) - last.at(variant=VANILLA).keyed()).means()
 
 
-FIGURES = (
-    Drawing(
-        "mirror-4",
+FIGURES = {
+    "mirror-4": Drawing(
         "Dead parameters over tasks",
         "Left, share of parameters whose gradient on a newly arrived task is at most 1e-6, before any step on it; "
         "right, the mean squared error that each task ends with. Adam without momentum, a new one for each task unless "
@@ -191,8 +190,7 @@ FIGURES = (
         ),
         differs="The paper draws counts of the first panel for vanilla, Hadamard, noise and bias.",
     ),
-    Drawing(
-        "mirror-tasks",
+    "mirror-tasks": Drawing(
         "Networks on one labelling after the other",
         "Networks of one hidden layer of relu on images whose classes are permuted anew for each task: accuracy on a "
         "task's images at its end, and the share of parameters with a gradient of at most 1e-6 when a task arrives. "
@@ -205,21 +203,19 @@ FIGURES = (
         ),
         differs="Not in the paper, whose Figure 4 is of a linear regressor.",
     ),
-)
+}
 _claim = partial(Claim, tables=(DEAD, LOSSES), owner="paper", origin="paper")
 _dead = partial(_claim, quantity="share dead when the last task arrives, mean over seeds", bound=at_most(0.01))
 _of_labellings = partial(Claim, tables=(LABELLINGS,), owner="derived", origin="ours")
-CLAIMS = (
-    _claim(
-        id="mirror-4-symmetry",
+CLAIMS = {
+    "mirror-4-symmetry": _claim(
         statement="With rescaling symmetry, parameters die; without it they do not",
         quantity="share dead when the last task arrives, Hadamard minus vanilla, mean over seeds",
         bound=above(0),
         reason="Fig. 4: having symmetries leads to the loss of plasticity.",
         measure=_more_than_vanilla,
     ),
-    _claim(
-        id="mirror-4-steady",
+    "mirror-4-steady": _claim(
         statement="The number of dead parameters increases steadily from task to task",
         quantity="Spearman correlation of task and dead share from the second task on, mean over seeds",
         bound=above(0),
@@ -230,15 +226,13 @@ CLAIMS = (
             "": "Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back."
         },
     ),
-    _dead(
-        id="mirror-4-noise",
+    "mirror-4-noise": _dead(
         statement="A weak noise on the gradients keeps parameters from dying",
         origin="pilot",
         reason="App. B.3: the same level as vanilla, which was 0 of 100 in another program, as was this.",
         measure=lambda tables: on_last_arrival(tables, NOISE).means(),
     ),
-    _claim(
-        id="mirror-4-least-noise",
+    "mirror-4-least-noise": _claim(
         statement="A weaker noise than the paper's does it too",
         quantity="log10 of the least variance that leaves at most a hundredth dead, mean over seeds",
         bound=at_most(-5),
@@ -247,8 +241,7 @@ CLAIMS = (
         reason="A tenth of the paper's variance, 1e-4, which is the only one it tries.",
         measure=_least_noise,
     ),
-    _dead(
-        id="mirror-4-bias",
+    "mirror-4-bias": _dead(
         statement="A fixed bias of every weight keeps parameters from dying",
         origin="ours",
         reason="App. B.3: it also fixes the loss of plasticity; at most a hundredth is our word for fixes.",
@@ -258,16 +251,14 @@ CLAIMS = (
             "another start, in which the absorbing point is still there."
         },
     ),
-    _dead(
-        id="mirror-4-bias-and-decay",
+    "mirror-4-bias-and-decay": _dead(
         statement="A fixed bias keeps parameters from dying where there is weight decay",
         owner="ours",
         origin="pilot",
         reason="Decay breaks the mirror that a bias only moves; another program had none dead, without bias 10 of 200.",
         measure=lambda tables: on_last_arrival(tables, SYRE).means(),
     ),
-    _claim(
-        id="mirror-4-contained",
+    "mirror-4-contained": _claim(
         statement="What is dead stays dead: capacity can only decrease",
         quantity="share of dead parameters that are dead when the next task arrives, mean over seeds",
         bound=at_least(0.99),
@@ -279,8 +270,7 @@ CLAIMS = (
             "a task whose mean gradient outweighs its noise."
         },
     ),
-    _claim(
-        id="mirror-4-loss",
+    "mirror-4-loss": _claim(
         statement="Regressors with symmetry reach a higher loss on later tasks, compared with vanilla",
         quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
         bound=above(0),
@@ -290,8 +280,7 @@ CLAIMS = (
             pd.concat([of_variant(tables[LOSSES], name) for name in (VANILLA, HADAMARD, KEPT, BIAS, SGD)])
         ),
     ),
-    _claim(
-        id="mirror-4-skip",
+    "mirror-4-skip": _claim(
         statement="A linear skip leaves no coordinate dead, without any decay or noise",
         quantity="share of coordinates all of whose parameters are dead when the last task arrives, mean over seeds",
         bound=at_most(0.01),
@@ -300,8 +289,7 @@ CLAIMS = (
         reason="The coefficient moves with v wherever u and w are.",
         measure=_skip_coordinates,
     ),
-    _of_labellings(
-        id="mirror-tasks-loss",
+    "mirror-tasks-loss": _of_labellings(
         statement="Networks of products reach a higher loss on later tasks, compared with vanilla ones",
         quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
         bound=above(0),
@@ -310,16 +298,14 @@ CLAIMS = (
             tables[LABELLINGS][tables[LABELLINGS]["variant"].isin([VANILLA, HADAMARD])]
         ),
     ),
-    _of_labellings(
-        id="mirror-tasks-dead",
+    "mirror-tasks-dead": _of_labellings(
         statement="More parameters of networks of products are dead when the last task arrives",
         quantity="share dead when the last task arrives, products minus vanilla, mean over seeds",
         bound=above(0),
         reason="As in Figure 4; of vanilla networks those of constant pixels and of dead neurons are.",
         measure=_dead_against_vanilla,
     ),
-    _of_labellings(
-        id="mirror-tasks-remedies",
+    "mirror-tasks-remedies": _of_labellings(
         statement="Noise, a bias, decay, both, and a skip keep networks of products as able to learn as vanilla ones",
         quantity="accuracy on the last task less that of vanilla networks, mean over seeds",
         bound=at_least(-0.02),
@@ -327,4 +313,4 @@ CLAIMS = (
         reason="Two hundredths are our word for as able; the paper says it of noise and of a bias.",
         measure=remedies,
     ),
-)
+}

@@ -122,9 +122,8 @@ def draw_contours(axis: Axes, kind: str, low: float) -> tuple[np.ndarray, np.nda
     return u, w
 
 
-FIGURES = (
-    Drawing(
-        "mirror-5",
+FIGURES = {
+    "mirror-5": Drawing(
         "Descents that start on a mirror stay on it, up to rounding",
         "Above: contours and directions of descent of two losses, and gradient descents from points (dots) on their "
         "mirrors and, dotted, from right beside them. Left, the mirrors are u = w and u = -w; along u = -w a descent "
@@ -140,19 +139,17 @@ FIGURES = (
         ),
         differs="The paper draws two fields. Descents, controls from beside the mirrors and optimizers are added.",
     ),
-    Drawing(
-        "mirror-1",
+    "mirror-1": Drawing(
         "A mirror of a loss",
         "Contours of (wu - 1)² and its mirror u = w. A and B have the same loss; C, the point of the mirror between "
         "them, is nearer to 0, so that decay prefers it. On the mirror gradients (arrows: descent) point along it.",
         _mirror_in_the_plane,
         differs="The paper's is a sketch.",
     ),
-)
+}
 _claim = partial(Claim, tables=(OPTIMIZERS,), owner="derived", origin="pilot")
-CLAIMS = (
-    _claim(
-        id="mirror-5-stays",
+CLAIMS = {
+    "mirror-5-stays": _claim(
         statement="SGD that starts on a mirror of rotations stays there, with momentum and decay too",
         quantity="largest |nᵀW| / |W| in 200 steps",
         bound=at_most(1e-10),
@@ -161,8 +158,7 @@ CLAIMS = (
         kind="theorem",
         measure=partial(farthest, mirror=ROTATION, named=r"SGD((?!single).)*", steps=FIRST),
     ),
-    _claim(
-        id="mirror-5-rounding",
+    "mirror-5-rounding": _claim(
         statement="In floating point SGD leaves an unstable mirror as the Hessian across it says",
         quantity="growth of ln |nᵀW| over that of an infinitesimal step beside the mirror, along the same path",
         bound=between(0.9, 1.1),
@@ -171,8 +167,7 @@ CLAIMS = (
         "linear order says; a tenth is left for what rounding adds on the way.",
         measure=growth_of_rounding,
     ),
-    _claim(
-        id="mirror-5-equal",
+    "mirror-5-equal": _claim(
         statement="Two equal neurons stay equal to the last bit under SGD, momentum, decay and Adam, in any precision",
         quantity="largest distance of the neurons over the weights' norm in all steps",
         bound=at_most(0),
@@ -181,8 +176,7 @@ CLAIMS = (
         kind="theorem",
         measure=partial(farthest, mirror=NEURONS, named=r"((?!dropout).)*"),
     ),
-    _claim(
-        id="mirror-5-dropout",
+    "mirror-5-dropout": _claim(
         statement="Dropout takes equal neurons apart",
         quantity="largest distance of the neurons over the weights' norm in all steps",
         bound=above(1e-3),
@@ -191,8 +185,7 @@ CLAIMS = (
         reason="It drops one of the two: the loss of a step has no symmetry, so that Corollary 1 says nothing.",
         measure=partial(farthest, mirror=NEURONS, named=".*dropout.*"),
     ),
-    _claim(
-        id="mirror-5-adam",
+    "mirror-5-adam": _claim(
         statement="Adam leaves a mirror of rotations on which it starts",
         quantity="largest |nᵀW| / |W| in 200 steps",
         bound=above(1e-3),
@@ -201,4 +194,4 @@ CLAIMS = (
         "results hold for Adam-type dynamics as well, which is so for mirrors of permutations and signs alone.",
         measure=partial(farthest, mirror=ROTATION, named=ADAM, steps=FIRST),
     ),
-)
+}

@@ -130,9 +130,8 @@ _CAPTION = (
     "dotted, gradient descent with L2. Means over seeds."
 )
 _DIFFERS = "Gradient descent is not in the paper; the theory is exact for it and not for Adam."
-FIGURES = tuple(
-    Drawing(
-        f"mirror-{figure}",
+FIGURES = {
+    f"mirror-{figure}": Drawing(
         f"Ranks in {number} attention layer{'s' if layers > 1 else ''}",
         _CAPTION,
         _ranks_over_steps(layers),
@@ -142,19 +141,18 @@ FIGURES = tuple(
         differs=_DIFFERS,
     )
     for figure, layers, number in ((9, 1, "one"), (10, 2, "two"))
-)
+}
 
 
 _claim = partial(Claim, tables=(TABLE,), owner="paper", origin="ours")
 
 
-def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
+def _claims_of(figure: int, layers: int) -> dict[str, Claim]:
     def measured(of_seed: Callable[[pd.DataFrame], float]) -> Callable[[Tables], list[Found]]:
         return lambda tables: by_seed(tables, layers, of_seed).means()
 
-    return (
-        _claim(
-            id=f"mirror-{figure}-decay",
+    return {
+        f"mirror-{figure}-decay": _claim(
             statement="The rank is lower when the weight decay is stronger",
             quantity="Spearman correlation of decay and final rank of query and key, mean over seeds",
             bound=below(0),
@@ -162,8 +160,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             reason=f"Fig. {figure} says lower, not by how much.",
             measure=measured(_trend),
         ),
-        _claim(
-            id=f"mirror-{figure}-together",
+        f"mirror-{figure}-together": _claim(
             statement="The ranks of query and key mirror each other",
             quantity="mean |rank Q - rank K| over the moments and decays at which Q has not full rank, mean over seeds",
             bound=at_most(1),
@@ -172,8 +169,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             "full they cannot differ.",
             measure=measured(_closeness),
         ),
-        _claim(
-            id=f"mirror-{figure}-values",
+        f"mirror-{figure}-values": _claim(
             statement="Query and key come to have the same singular values",
             quantity="distance of their singular values at the end over that at the start, median over decays, mean "
             "over seeds",
@@ -183,8 +179,7 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             "the change tells; half is our word for coming closer.",
             measure=measured(_closer),
         ),
-        _claim(
-            id=f"mirror-{figure}-balance",
+        f"mirror-{figure}-balance": _claim(
             statement="Under gradient descent, query and key become balanced at the rate of the decay",
             quantity="distance from 1 of the rate at which |QQᵀ - KKᵀ| decays over 4γ, median over decays, mean over "
             "seeds",
@@ -194,18 +189,17 @@ def _claims_of(figure: int, layers: int) -> tuple[Claim, ...]:
             reason="The difference decays as exp(-4γt) under gradient flow; a tenth is left to finite steps.",
             measure=lambda tables: balancing(tables, layers),
         ),
-    )
+    }
 
 
-CLAIMS = (
-    *_claims_of(9, 1),
-    *_claims_of(10, 2),
-    _claim(
-        id="mirror-10-layers",
+CLAIMS = {
+    **_claims_of(9, 1),
+    **_claims_of(10, 2),
+    "mirror-10-layers": _claim(
         statement="Within a layer query and key track each other; the layers differ",
         quantity="mean |rank Q - rank K| within layers over mean |rank Q of layer 1 - of layer 2|, mean over seeds",
         bound=below(0.5),
         reason="Fig. 10: this similarity is lacking between different layers; half is our word for lacking.",
         measure=_layers_apart,
     ),
-)
+}
