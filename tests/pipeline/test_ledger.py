@@ -122,7 +122,7 @@ def test_each_claim_has_one_row_a_case_with_every_column(card):
     ],
 )
 def test_a_threshold_in_the_interval_decides_nothing(card, bound, measured, verdict):
-    ledger = judged(card, claim("one", [measured], bound=bound, why={"": "so"}))
+    ledger = judged(card, claim("one", [measured], bound=bound, why="so"))
     assert list(ledger["verdict"]) == [verdict]
     assert list(ledger["why"]) == ["so" if verdict == "failed" else ""]
 

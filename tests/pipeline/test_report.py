@@ -86,7 +86,7 @@ def finished(card, drawn, tmp_path):
         claim("one", "test-1", [Measurement(0.25, 4, 0.1, "standard", error=0.05)]),
         claim("proven", "test-1", [exact_value(0.5)], kind="theorem"),
         claim("near", "test-1", [Measurement(1.1, 8, error=0.1, unit="masks")], owner="ours"),
-        claim("two", "test-2a", LAYERS, also=("test-2",), why={"": "it is too deep"}),
+        claim("two", "test-2a", LAYERS, also=("test-2",), why="it is too deep"),
         claim("three", "test-3", [Measurement(1.0, 1)]),
         claim("four", "test-2", [Measurement(1.0, 1)], tables=("ridge_swap_costs.parquet",)),
     ]

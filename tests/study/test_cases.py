@@ -129,12 +129,8 @@ def test_paired_values_are_those_of_the_same_units_in_whatever_order_and_however
     assert (found.value, found.error, found.n) == (2, 0, 3)
 
 
-def test_shares_and_values_of_all_units_say_what_is_undefined():
+def test_values_of_all_units_and_exact_ones_have_no_error():
     rows = pd.DataFrame({"seed": range(10), "hit": [1.0] * 8 + [0.0] * 2})
-    (share,) = cases(rows, "hit").shares()
-    assert share.value == 0.8 and share.ends == pytest.approx((0.4439, 0.9748), abs=1e-4)  # Clopper-Pearson's table
-    (undefined,) = cases(rows.assign(hit=rows["hit"].where(rows["seed"] > 0)), "hit").shares()
-    assert math.isnan(undefined.value)
     (worst,) = cases(rows, "hit").of_all(np.min)
     assert (worst.value, worst.error, worst.n) == (0, 0, 10)
     (exact,) = Cases((Values(Case("a"), pd.Series([2.5])),), "pairs").exact()

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from symlab.study.claim import bootstrap_error, difference_of, mean_of, ratio_of, statistic_of, welch_degrees
+from symlab.study.claim import (
+    bootstrap_error,
+    difference_of,
+    mean_of,
+    ratio_of,
+    share_of,
+    statistic_of,
+    welch_degrees,
+)
 
 
 def log_slope(*samples):
@@ -99,3 +107,8 @@ def test_a_statistic_of_samples_of_two_sizes_has_the_degrees_that_welch_gives_th
     assert found.degrees == pytest.approx(min(by_hand, 4)) and found.degrees < 4 + 1e-12
     loud = statistic_of(lambda a, b: a.mean() - b.mean(), 2 * few, many)
     assert loud.degrees == pytest.approx((28 / 9 + 7 / 12) ** 2 / ((28 / 9) ** 2 / 2 + (7 / 12) ** 2 / 5))
+
+
+def test_a_share_has_the_interval_of_clopper_and_pearsons_table():
+    share = share_of(8, 10)
+    assert share.value == 0.8 and share.ends == pytest.approx((0.4439, 0.9748), abs=1e-4)

@@ -144,7 +144,7 @@ def row_of(
     stand_in: object = None,
 ) -> dict[str, Any]:
     """A row of the ledger, of a study with the networks that the paper speaks of or, as a ``stand_in``, with others."""
-    why = claim.why.get(measured.case, claim.why.get("", ""))
+    why = claim.why if isinstance(claim.why, str) else claim.why.get(measured.case, claim.why.get("", ""))
     detail = "; ".join(filter(None, [measured.open, measured.detail]))
     if verdict == UNDECIDED and math.isnan(measured.value) and not detail.startswith(UNDEFINED):
         detail = ": ".join(filter(None, [UNDEFINED, detail]))

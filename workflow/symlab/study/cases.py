@@ -24,9 +24,7 @@ from symlab.study.claim import (
     mean,
     mean_of,
     ratio_of,
-    share_of,
     standard_error,
-    statistic_of,
     value_of_all,
 )
 from symlab.study.tables import independent
@@ -168,15 +166,6 @@ class Cases:
         """Mean over units, with the standard error of the mean."""
         return [mean_of(each.array, *self._texts(each)) for each in self]
 
-    def shares(self) -> list[Found]:
-        """Share of the units of which something is true, with its exact interval; undefined where a value is."""
-        return [
-            share_of(int(each.array.sum()), len(each.array), *self._texts(each))
-            if each.values.notna().all()
-            else self._undefined(each)
-            for each in self
-        ]
-
     def of_all(self, choose: Callable[[np.ndarray], float]) -> list[Found]:
         """A value of all units together (``np.max``: the worst), for a statement about each of them."""
         return [value_of_all(float(choose(each.array)), len(each.array), *self._texts(each)) for each in self]
@@ -211,14 +200,6 @@ class Cases:
             # Where all pairs have one ratio, what is left is rounding.
             error = 0.0 if error and error < 1e-12 * abs(share) else error
             found.append(self._measured(share, error, each, same))
-        return found
-
-    def statistics(self, statistic: Callable[[np.ndarray], float]) -> list[Found]:
-        """A statistic of each case's values [n_units] for which there is no formula, with its bootstrap error."""
-        found: list[Found] = []
-        for each in self:
-            case, told, unit = self._texts(each)
-            found.append(statistic_of(statistic, each.array, case=case, detail=told, unit=unit))
         return found
 
     def _measured(self, value: float, error: float | None, each: Values, base: Values | None = None) -> Measurement:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -134,8 +134,8 @@ class Claim:
     kind: Kind = "finding"
     also: tuple[str, ...] = ()
     """Other ids under which a study may list the figure: the figure whose panel it is, or one that repeats it."""
-    why: Mapping[str, str] = field(default_factory=dict)
-    """What explains a case that failed, by its name; under "" what explains any."""
+    why: str | Mapping[str, str] = ""
+    """What explains a case that failed; or by its name what explains each, under "" any other."""
 
     @property
     def figure(self) -> str:

@@ -203,10 +203,8 @@ CLAIMS = {
         origin="pilot",
         reason="Where a loss is smooth its gradient vanishes at a minimum, and L-BFGS is told to end there. That few "
         "networks of a kept run have one so small was known.",
-        why={
-            "": "They still descend, slowly; that ReLU has kinks, where the gradient of one side is told, explains "
-            "little of it (docs/explanation/papers/neural-collapse.md has both in numbers)."
-        },
+        why="They still descend, slowly; that ReLU has kinks, where the gradient of one side is told, explains "
+        "little of it (docs/explanation/papers/neural-collapse.md has both in numbers).",
         measure=share_calm,
     ),
 }

@@ -197,10 +197,8 @@ CLAIMS = {
         reason="The paper does not say so: its Fig. 4 has no σ-MLPs, whose neurons it finds as little identifiable as "
         "random ones (Fig. 7). The same few points as for the other kinds.",
         measure=partial(accuracy_drop, which=masks.sigma_mlp, aligned=True),
-        why={
-            "": "The fixed matrix C of the nonlinearity x * sigmoid(Cx) belongs to the numbering of the neurons: "
-            "permuting them permutes C as well, and the two networks on the line then differ in it."
-        },
+        why="The fixed matrix C of the nonlinearity x * sigmoid(Cx) belongs to the numbering of the neurons: "
+        "permuting them permutes C as well, and the two networks on the line then differ in it.",
     ),
     "identifiability-4a-others": OTHERS_CLAIM(
         statement="Unaligned, two sparse or two residual networks cannot be averaged either",
@@ -252,7 +250,7 @@ CLAIMS = {
             share_lost, which=masks.any_of(masks.STANDARD, masks.W_0, masks.W_FROM_2, masks.SYRE), aligned=True
         ),
         also=("identifiability-4b",),
-        why={"": "Of under-trained networks (the figure says how far they are), a few points are a large part."},
+        why="Of under-trained networks (the figure says how far they are), a few points are a large part.",
     ),
     "identifiability-4d-alike": ALIKE_CLAIM(
         statement="Alignment helps ResNets with σ_F = 0 as much as standard ones",

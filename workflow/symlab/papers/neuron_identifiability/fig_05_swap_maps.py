@@ -92,7 +92,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
             reason="Q3: “near zero and even negative pairwise neuron swap costs dominate” at σ_F = 0. To dominate is "
             "to be more than half; near zero is read as an order of magnitude below σ_F = 1.",
             measure=measured(swap_costs.near_zero_by_k, small=W_0, large=W_1),
-            why={"": swap_costs.RIDGE_COUNTS_ERRORS} if table == swap_costs.RIDGE else {},
+            why=swap_costs.RIDGE_COUNTS_ERRORS if table == swap_costs.RIDGE else "",
         ),
         f"{figure}-growth": claim(
             statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is{estimate}",

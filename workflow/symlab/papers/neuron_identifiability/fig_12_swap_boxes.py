@@ -85,7 +85,7 @@ def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: 
         measure=swap_costs.measure_costs(
             swap_costs.reach_by_layer, table, which=which, reference=any_of(W_1, SYRE_1), pairs=consecutive
         ),
-        why={"": swap_costs.RIDGE_COUNTS_ERRORS} if table == swap_costs.RIDGE else {},
+        why=swap_costs.RIDGE_COUNTS_ERRORS if table == swap_costs.RIDGE else "",
     )
 
 

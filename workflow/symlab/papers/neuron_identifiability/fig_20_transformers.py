@@ -77,7 +77,7 @@ CLAIMS = {
         bound=at_least(LOW),
         reason=f"The paper says substantially higher midpoint accuracy: at least {TRAINED}.",
         measure=partial(midpoint_gain, which=W_1, baselines=(STANDARD, W_0), score=operator.neg),
-        why={"": "In short training, transformers with σ_F = 1 reach less themselves; so does the middle between two."},
+        why="In short training, transformers with σ_F = 1 reach less themselves; so does the middle between two.",
     ),
     "identifiability-20-remaining": MIDPOINT_CLAIM(
         statement="Unaligned, vision transformers with σ_F = 1 still have a barrier",

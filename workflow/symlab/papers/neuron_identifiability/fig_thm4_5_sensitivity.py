@@ -122,10 +122,8 @@ def _sensitivity(theorem: str, side: str, what: str) -> dict[str, Claim]:
             "here at most 0.2, and a term of the masks; 0.3 is left for that one.",
             tables=("sensitivity.csv",),
             measure=partial(cost_in_leading_terms, side=side, largest_rho=0.1),
-            why={
-                "": "The fixed weights of a W-asymmetric neuron sit where its mask hides inputs, so its centre points "
-                "where its own Gram matrix is small, and a swap costs more."
-            },
+            why="The fixed weights of a W-asymmetric neuron sit where its mask hides inputs, so its centre points "
+            "where its own Gram matrix is small, and a swap costs more.",
         ),
     }
 

@@ -106,10 +106,8 @@ CLAIMS = {
         reason="'In this limiting sense, the overlap is minimized when t = 1/2, which is m = 2M' (proof of Theorem 5).",
         tables=(TABLE,),
         measure=minimum,
-        why={
-            "": "The proof takes the number of neurons of a type for Gaussian. At fixed m/M = r it tends to a Poisson "
-            "variable of mean r − 1 instead, with which the overlap is smallest at r = 2.29. At 2M it is larger by "
-            "less than 0.004."
-        },
+        why="The proof takes the number of neurons of a type for Gaussian. At fixed m/M = r it tends to a Poisson "
+        "variable of mean r − 1 instead, with which the overlap is smallest at r = 2.29. At 2M it is larger by "
+        "less than 0.004.",
     ),
 }

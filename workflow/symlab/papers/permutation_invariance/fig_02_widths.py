@@ -235,7 +235,7 @@ CLAIMS = {
         "quarter of M is left on either side, so that 1.5M, where a pilot had put the peak of trained students, does "
         "not pass for it.",
         measure=peaks,
-        why={"": f"{EVEN} from 2M on, and the peak comes earlier: so by gradient descent, and by online SGD."},
+        why=f"{EVEN} from 2M on, and the peak comes earlier: so by gradient descent, and by online SGD.",
     ),
     "permutation-2-uniform-decay": _claim(
         statement="After its peak the matched barrier of random minima (uniform samples) decays",
@@ -283,7 +283,7 @@ CLAIMS = {
         "Fig. 10 calls 'way more lower', of wider teachers alone.",
         measure=partial(trained_over_samples, from_ratio=2.5, last=True, narrowest=True),
         also=(),
-        why={"": f"The difference has the paper's sign and is larger than slight. {EVEN}."},
+        why=f"The difference has the paper's sign and is larger than slight. {EVEN}.",
     ),
     "permutation-2-sparser": _claim(
         statement="Wide trained students are sparser than random minima, in part why their matched barrier is lower",
@@ -297,7 +297,7 @@ CLAIMS = {
         tables=(RUNS,),
         measure=excess_sparsity,
         also=("permutation-5", "permutation-10"),
-        why={"": f"{EVEN}, though they are less sparse than samples."},
+        why=f"{EVEN}, though they are less sparse than samples.",
     ),
     "permutation-2-even": _claim(
         statement="Trained students share the teacher's neurons out more evenly than random minima do",

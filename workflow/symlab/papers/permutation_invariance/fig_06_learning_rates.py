@@ -167,10 +167,8 @@ CLAIMS = {
         bound=at_most(0),
         reason=f"'Having no zero rows', the paper says. {SETTING} It had no zero row at rates up to {BELOW}.",
         measure=zero_rows_below,
-        why={
-            "": f"Students have a row shorter than 0.01 just below a rate of {THRESHOLD}: the threshold is at the "
-            "stability limit, which differs between students (the dotted line is its mean)."
-        },
+        why=f"Students have a row shorter than 0.01 just below a rate of {THRESHOLD}: the threshold is at the "
+        "stability limit, which differs between students (the dotted line is its mean).",
     ),
     "permutation-6-threshold": _claim(
         statement="At a learning rate near 2 whole neurons become exactly zero",

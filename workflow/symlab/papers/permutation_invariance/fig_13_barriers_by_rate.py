@@ -107,10 +107,8 @@ CLAIMS = {
         reason="'The barrier first goes up': a steady rise ranks the barriers as the rates; the paper states no "
         "number, and half of that is asked for.",
         measure=rank_below_threshold,
-        why={
-            "": "Below the threshold the barriers differ by hardly more than the error of a mean over the pairs, and "
-            "not in the order of the rates. At rates of 0.1 and less a fixed number of steps leaves a loss that "
-            "raises the barrier, which is no effect of the learning rate on the minima."
-        },
+        why="Below the threshold the barriers differ by hardly more than the error of a mean over the pairs, and "
+        "not in the order of the rates. At rates of 0.1 and less a fixed number of steps leaves a loss that "
+        "raises the barrier, which is no effect of the learning rate on the minima.",
     ),
 }

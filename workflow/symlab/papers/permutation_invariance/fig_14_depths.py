@@ -141,10 +141,8 @@ CLAIMS = {
         bound=at_most(1),
         reason="The paper says about constant; one step of the grid is within what the peak of a noisy mean moves.",
         measure=steps_between_depths,
-        why={
-            "": "The peak of a mean over few pairs moves by a step or two of so coarse a grid of widths by chance, "
-            f"and short training moves it too. {networks.EXPLORATORY}; this run is exploratory."
-        },
+        why="The peak of a mean over few pairs moves by a step or two of so coarse a grid of widths by chance, "
+        f"and short training moves it too. {networks.EXPLORATORY}; this run is exploratory.",
     ),
     "permutation-14-dataset": _claim(
         statement="The width at which the matched barrier peaks is larger on CIFAR-10 than on MNIST",
@@ -152,9 +150,7 @@ CLAIMS = {
         bound=above(1),
         reason="The paper's curve of CIFAR-10 lies above that of MNIST; it states no number.",
         measure=peak_of_cifar_over_mnist,
-        why={
-            "": "Small subsets and short training leave networks far from the fits that the paper compares, and a "
-            f"coarse grid of widths need not tell two peaks apart. {networks.EXPLORATORY}; this run is exploratory."
-        },
+        why="Small subsets and short training leave networks far from the fits that the paper compares, and a "
+        f"coarse grid of widths need not tell two peaks apart. {networks.EXPLORATORY}; this run is exploratory.",
     ),
 }

@@ -51,9 +51,7 @@ CLAIMS = {
         reason="'The barrier goes up and then goes down as the width increases', over three widths.",
         tables=(TABLE,),
         measure=lambda tables: networks.middle_over_ends(tables[TABLE]),
-        why={
-            "": f"{networks.EXPLORATORY} for this figure, so three widths need not lie on both sides of the peak; "
-            "networks and training here are far smaller than its own, so this is no faithful rerun."
-        },
+        why=f"{networks.EXPLORATORY} for this figure, so three widths need not lie on both sides of the peak; "
+        "networks and training here are far smaller than its own, so this is no faithful rerun.",
     ),
 }

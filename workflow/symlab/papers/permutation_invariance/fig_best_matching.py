@@ -70,19 +70,15 @@ CLAIMS = {
         "of 1, though it also says 'we try to find the best permutation'; a twentieth is left for what is "
         "hardly seen. A reader had 1.18 to 1.42 before this was written.",
         measure=partial(over_lowest, matching=MATCHINGS["permuted"]),
-        why={
-            "": "Only neurons without a partner of their type leave a barrier. Algorithm 1 pairs these in order of "
-            "storage; paired for the lowest barrier, they leave nearly the lowest of all (told beside each value)."
-        },
+        why="Only neurons without a partner of their type leave a barrier. Algorithm 1 pairs these in order of "
+        "storage; paired for the lowest barrier, they leave nearly the lowest of all (told beside each value).",
     ),
     "permutation-best-assignment": _of_matching(
         statement="Linear assignment leaves the lowest barrier that any permutation leaves",
         owner="ours",
         reason="As for Algorithm 1. A reader had 1.12 to 1.34 before this was written.",
         measure=partial(over_lowest, matching=MATCHINGS["permuted_hungarian"]),
-        why={
-            "": "Only neurons without a partner of their type leave a barrier, and of two types all inner products are "
-            "0, so that assignment pairs these in any order."
-        },
+        why="Only neurons without a partner of their type leave a barrier, and of two types all inner products are "
+        "0, so that assignment pairs these in any order.",
     ),
 }

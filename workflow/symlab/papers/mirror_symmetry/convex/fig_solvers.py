@@ -200,10 +200,8 @@ CLAIMS = {
         reason="Sec. 2.6: the losses have the same minimum; 1e-6 of objectives of order 1 is what single precision "
         "resolves.",
         measure=partial(at_end, column="gap", several="max"),
-        why={
-            "": "A product near 0 changes by exp(-2 rate (penalty - |gradient|)) a step: coefficients whose gradient "
-            "is next to the penalty are still on their way, which the figure's gap shows."
-        },
+        why="A product near 0 changes by exp(-2 rate (penalty - |gradient|)) a step: coefficients whose gradient "
+        "is next to the penalty are still on their way, which the figure's gap shows.",
     ),
     "mirror-solvers-support": _claim(
         statement="It finds the support of the convex problem's minimum",
@@ -219,7 +217,7 @@ CLAIMS = {
         owner="ours",
         reason="The paper recommends it as a way to enforce constraints and says nothing of its speed.",
         measure=_slower_than_ista,
-        why={"": "What vanishes falls to 0 exponentially; a proximal step sets it to 0."},
+        why="What vanishes falls to 0 exponentially; a proximal step sets it to 0.",
     ),
     "mirror-solvers-signs": _signs(
         statement="From factors off the mirrors, coefficients that start with the wrong sign change it",

@@ -290,10 +290,8 @@ CLAIMS = {
         bound=below(1.1),
         origin="paper",
         reason="Appendix B.4: less than 10 % at a batch of 128.",
-        why={
-            "": "Products add their factors, with gradients and momentum, however they are computed. The paper's peak "
-            "on a GPU counts temporary buffers besides."
-        },
+        why="Products add their factors, with gradients and momentum, however they are computed. The paper's peak "
+        "on a GPU counts temporary buffers besides.",
         measure=lambda tables: memory_ratio(tables, None),
     ),
     "mirror-7-time": Claim(

@@ -256,10 +256,10 @@ FIGURES = {
         differs="The paper says that the same happens under Adam and shows no experiment.",
     ),
 }
-WHY = {
-    "": "A product that has learned 1/d leaves no signal that would hold it there, and then falls by noise alone. "
-    "Single products, which have that signal, are judged beside this."
-}
+WHY = (
+    "A product that has learned 1/d leaves no signal that would hold it there, and then falls by noise alone. Single "
+    "products, which have that signal, are judged beside this."
+)
 _claim = partial(Claim, tables=(SPARSITY, LAW), owner="derived", origin="ours")
 CLAIMS = {
     "mirror-3a-law": _claim(

@@ -162,11 +162,9 @@ CLAIMS = {
         reason="The paper's inset: it always stays full-rank; a twentieth is left for singular values next to the "
         "threshold.",
         measure=lambda tables: least(tables, RESIDUAL),
-        why={
-            "": "I + W and I + U are plain factors that start elsewhere: without weight decay SGD of the residual form "
-            "is SGD of the product, step by step, and its mirror lies at W = U = -I. The inset can be of W and U "
-            "alone, whose rank is full."
-        },
+        why="I + W and I + U are plain factors that start elsewhere: without weight decay SGD of the residual form "
+        "is SGD of the product, step by step, and its mirror lies at W = U = -I. The inset can be of W and U "
+        "alone, whose rank is full.",
     ),
     "mirror-3b-same": _claim(
         statement="The residual form's rank is the number of positive Lyapunov exponents too",

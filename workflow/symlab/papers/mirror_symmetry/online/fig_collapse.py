@@ -328,9 +328,7 @@ CLAIMS = {
         owner="paper",
         reason="The paper: the second-order criterion is negative for any large rate. One run was seen before.",
         measure=lambda tables: _cells_as_said(tables, SECOND),
-        why={
-            "": "Eq. 5 expands log|1 - λh| to second order, which is wrong once λh is of order 1: the logarithm's mean "
-            "rises again, and beyond its second root runs are thrown off. For large batches it never is negative."
-        },
+        why="Eq. 5 expands log|1 - λh| to second order, which is wrong once λh is of order 1: the logarithm's mean "
+        "rises again, and beyond its second root runs are thrown off. For large batches it never is negative.",
     ),
 }

@@ -222,9 +222,7 @@ CLAIMS = {
         reason="App. B.3: it increases steadily as one trains on more and more tasks. The first task arrives at random "
         "weights and is left out.",
         measure=_steady,
-        why={
-            "": "Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back."
-        },
+        why="Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back.",
     ),
     "mirror-4-noise": _dead(
         statement="A weak noise on the gradients keeps parameters from dying",
@@ -246,10 +244,8 @@ CLAIMS = {
         origin="ours",
         reason="App. B.3: it also fixes the loss of plasticity; at most a hundredth is our word for fixes.",
         measure=lambda tables: on_last_arrival(tables, BIAS).means(),
-        why={
-            "": "A bias moves the mirror and keeps it: without decay, training (w + b)(u + b') is training u w from "
-            "another start, in which the absorbing point is still there."
-        },
+        why="A bias moves the mirror and keeps it: without decay, training (w + b)(u + b') is training u w from "
+        "another start, in which the absorbing point is still there.",
     ),
     "mirror-4-bias-and-decay": _dead(
         statement="A fixed bias keeps parameters from dying where there is weight decay",
@@ -265,10 +261,8 @@ CLAIMS = {
         origin="ours",
         reason="Sec. 3.4 says only; a hundredth is left to gradients that pass near 0.",
         measure=containment,
-        why={
-            "": "Exactly dead is for ever, nearly dead is not: beside u = w = 0 a factor of 1e-6 can grow back within "
-            "a task whose mean gradient outweighs its noise."
-        },
+        why="Exactly dead is for ever, nearly dead is not: beside u = w = 0 a factor of 1e-6 can grow back within "
+        "a task whose mean gradient outweighs its noise.",
     ),
     "mirror-4-loss": _claim(
         statement="Regressors with symmetry reach a higher loss on later tasks, compared with vanilla",
