@@ -69,7 +69,7 @@ def test_a_figure_without_its_table_names_it():
         ("3a", lambda table: table[table["sigma_F"].isin([1.0])], "two values of sigma_F"),
         ("3a", lambda table: table[table["scheme"] == "standard"], "no W-asymmetric variant"),
         ("3c", lambda table: table[table["epoch"] == 60], "snapshots"),
-        ("3c", lambda table: table[table["sigma_F"] != 0], "sigma_F 0"),
+        ("3c", lambda table: table[table["sigma_F"] != 0].assign(sigma_F=0.5), "neither σ_F = 0"),
         ("4", lambda table: table[table["split"] == "test"], "interpolation.splits"),
         ("4", lambda table: table[~table["aligned"]], "interpolation.aligned"),
         ("5", lambda table: table.assign(k=np.nan), "gmm"),

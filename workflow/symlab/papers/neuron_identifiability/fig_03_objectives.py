@@ -1,13 +1,14 @@
 """Figs. 3a to 3c: matching objectives against sigma_F and over training, averaged over layers."""
 
+from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.looks import draw_over_sigma
 from symlab.papers.neuron_identifiability.rows import average_layers
-from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
+from symlab.papers.neuron_identifiability.variants import label_rows, sigma_sweep, smallest_large
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Tables
-from symlab.study.tables import last_epoch, need
+from symlab.study.tables import last_epoch, need, where
 
 
 def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
@@ -20,8 +21,10 @@ def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
 
 def against_epoch(tables: Tables, style: plot.Style) -> plot.Figure:
     matching = objectives.need_epochs(tables)
-    sweep, scales = sigma_regimes(matching)
-    rows = average_layers(label_rows(matching, sweep[sweep["sigma_F"].isin(scales)]))
+    sweep = sigma_sweep(matching)
+    rows = average_layers(label_rows(matching, sweep[sweep["sigma_F"].isin([0, smallest_large(sweep["sigma_F"])])]))
+    if rows.empty:
+        raise UserError(f"{where(matching)}.variants has neither σ_F = 0 nor a σ_F of 1 or more; add one.")
     return objectives.draw_objectives(rows, "epoch", "epoch", style, column="label", width=5.2, height=1.7)
 
 
@@ -57,7 +60,8 @@ and the insides of blocks alike.
         "Matching objective over training",
         f"""\
 Matching objective against the training epoch, averaged over hidden layers, study `{{study}}`: W-asymmetric networks
-with weights fixed at 0 (σ_F = 0) and at large values (the smallest σ_F ≥ 1 of the study). {objectives.DEFINITION}
+with weights fixed at 0 (σ_F = 0) and at large values (the smallest σ_F ≥ 1 of the study), as far as it has them.
+{objectives.DEFINITION}
 """,
         against_epoch,
         Sentence(
