@@ -283,6 +283,9 @@ def test_zeros_and_ones_as_real_numbers_are_labels_of_logits_and_numbers_beside_
     assert found.models.task == task
     assert ("taken as labels" in str(found)) == (task == "classification")
     assert ("by squared error (--task classification" in str(found)) == (task == "regression")
+    # Also where the labels come one after another.
+    order = y.argsort()
+    assert align(A, A, B, (x[order], y[order])).models.task == task
     for asked in ("classification", "regression"):
         said = align(A, A, B, (x, y), task=asked)
         assert said.models.task == asked and "as real numbers" not in str(said)
@@ -297,8 +300,11 @@ def test_integer_labels_of_chances_and_one_hot_real_numbers_are_told(answers, da
     A, one_hot = build(), torch.eye(3)[data[1]]
     found = align(A, A, A, (data[0], one_hot))
     assert found.models.task == "regression" and "as classes: y.argmax(1)" in str(found)
-    # Of real numbers that are more than 0 and 1 nothing is to be said.
+    # Of real numbers that are more than 0 and 1, be it one, nothing is to be said.
     assert "as real numbers" not in str(align(A, A, A, (data[0], 2 * one_hot)))
+    A = Answers(6.0, lambda z: z)
+    counts = torch.where(torch.arange(400) == 399, 3.0, y)
+    assert align(A, A, A, (x, counts)).models.task == "regression"
 
 
 class Keywords(nn.Module):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -122,20 +122,13 @@ class Aligned:
         lambdas = np.linspace(0, 1, points).tolist()
         parts = [lambdas[start : start + POINTS_AT_ONCE] for start in range(0, len(lambdas), POINTS_AT_ONCE)]
         ends = {False: (models.states[0], models.states[1]), True: (self.start, self.aligned)}
-        measured = partial(
-            curve,
-            x=x,
-            y=y,
-            task=models.task,
-            batch_size=models.rows,
-            statistics_x=models.x,
-            repair=repair,
-        )
         tables = []
         steps = [(aligned, part) for aligned in ends for part in parts]
         for aligned, part in tqdm(steps, desc="walking from A to B", leave=False, disable=None):
             with foreign("computing the network on the line from A to B"):
-                table = measured(models.module, *ends[aligned], part)
+                table = curve(
+                    models.module, *ends[aligned], part, x, y, models.task, models.rows, models.x, repair=repair
+                )
             tables.append(table.assign(aligned=aligned))
         return pd.concat(tables, ignore_index=True)[["aligned", "lambda", "loss", "accuracy"]]
 
@@ -172,7 +165,7 @@ class Aligned:
         """
         models, samples = self.models, report.scored_samples(self.models)
         A, B = report.short_names(models.files)
-        groups = report.groups_counted(self.spec)
+        groups = report.counted(len(self.spec.free), "group")
         parts = [
             f"{B} aligned to {A} ({models.name}): {groups} of neurons, matched by {self.method}s.",
             report.coverage(models.module, self.spec),

@@ -42,12 +42,14 @@ class Data:
     Attributes:
         x: the inputs, several as ``Inputs``; integers are int64.
         y: targets, or None; integers are int64, -100 where there is none.
+        name: what messages call the data.
         names: what the module calls its inputs, if they are given by name.
         remarks: sentences on what was left out or is missing.
     """
 
     x: Shaped[Tensor, "n ..."] | Inputs
     y: Shaped[Tensor, "n ..."] | None
+    name: str
     names: tuple[str, ...] | None = None
     remarks: tuple[str, ...] = ()
 
@@ -250,7 +252,7 @@ def _data(arrays: Arrays, module: nn.Module, name: str) -> Data:
     remarks = [f"Of {name} what the module does not take was left out: {', '.join(left)}."] if left else []
     remarks += _on_masks(chosen, module)
     parts = tuple(chosen.values())
-    return Data(parts[0] if len(parts) == 1 and names is None else Inputs(parts), y, names, tuple(remarks))
+    return Data(parts[0] if len(parts) == 1 and names is None else Inputs(parts), y, name, names, tuple(remarks))
 
 
 def _on_masks(inputs: Arrays, module: nn.Module) -> list[str]:

@@ -109,8 +109,9 @@ class Merged:
     def __str__(self) -> str:
         models, universe = self.models, self.universe
         parts = [
-            f"{report.networks_counted(len(self.names))} merged ({models.name}): {report.groups_counted(self.spec)} of "
-            f"neurons, matched by {self.method}s in {universe.sweeps} sweeps.",
+            f"{report.counted(len(self.names), 'network')} merged ({models.name}): "
+            f"{report.counted(len(self.spec.free), 'group')} of neurons, matched by {self.method}s in "
+            f"{universe.sweeps} sweeps.",
             *self._average(),
         ]
         if not universe.settled:

@@ -140,15 +140,14 @@ def load_models(
     if given is None:
         chosen = chosen or "classification"
         return Models(network, tuple(files), states, None, None, chosen, batch_size or 1, network.remarks)
-    ready, output, chosen = _checked_data(given, network, states, chosen, where, _called(data, "data"))
+    ready, output, chosen = _checked_data(given, network, states, chosen, where)
     remarks = [*network.remarks, *ready.remarks]
     rows, scored = batch_size or _rows(ready.x, output), None
     if held is not None:
-        name = _called(scored_on, "test")
-        held = _as_named(held, given.names, name)
-        held, output, chosen = _checked_data(held, network, states[:1], chosen, where, name)
+        held = _as_named(held, given.names)
+        held, output, chosen = _checked_data(held, network, states[:1], chosen, where)
         if held.y is None:
-            raise UserError(f"{name} holds no targets y, but averages are scored on it.")
+            raise UserError(f"{held.name} holds no targets y, but averages are scored on it.")
         scored = (held.x, held.y)
         remarks += [each for each in held.remarks if each not in remarks]
         # Their texts or images may be larger.
@@ -233,12 +232,7 @@ def _rows(x: Tensor | Inputs, output: Any) -> int:
     return max(1, min(batch_rows(x), LARGEST_OUTPUT // max(1, most)))
 
 
-def _called(source: Any, otherwise: str) -> str:
-    """What messages call data."""
-    return str(source) if isinstance(source, str | Path) else otherwise
-
-
-def _as_named(test: Data, names: tuple[str, ...] | None, name: str) -> Data:
+def _as_named(test: Data, names: tuple[str, ...] | None) -> Data:
     """Test data with their inputs in the order of the data's.
 
     Raises:
@@ -246,7 +240,7 @@ def _as_named(test: Data, names: tuple[str, ...] | None, name: str) -> Data:
     """
     if sorted(test.names or ()) != sorted(names or ()):
         raise UserError(
-            f"{name} holds the inputs {', '.join(test.names or ('x',))}, but the data hold "
+            f"{test.name} holds the inputs {', '.join(test.names or ('x',))}, but the data hold "
             f"{', '.join(names or ('x',))}: both must hold the same."
         )
     if names is None or test.names is None or names == test.names:
@@ -256,21 +250,25 @@ def _as_named(test: Data, names: tuple[str, ...] | None, name: str) -> Data:
 
 
 def _checked_data(
-    given: Data, network: Network, states: tuple[State, ...], task: Task | None, device: str, name: str
+    given: Data, network: Network, states: tuple[State, ...], task: Task | None, device: str
 ) -> tuple[Data, Any, Task | None]:
     """Data on the device, the network's output on a few samples, and what compares it with targets, if there are any.
 
     Raises:
         UserError: the network does not take the inputs, or the targets do not fit its outputs.
     """
-    x = in_precision(given.x.to(device), network.dtype)
+    x, name = in_precision(given.x.to(device), network.dtype), given.name
     output = _checked_output(network, states, x, name)
     if given.y is None:
         return replace(given, x=x), output, task
     remarks = given.remarks
     if task is None:
-        few = x[:CHECKED_SAMPLES]
-        task, told = task_of(given.y[: len(few)], lambda: prediction(outputs(network.module, states[0], few)), name)
+
+        def outputs_at(rows: Tensor) -> Tensor:
+            batches = x[rows.to(device)].split(_rows(x, output))
+            return torch.cat([prediction(outputs(network.module, states[0], batch)) for batch in batches])
+
+        task, told = task_of(given.y, prediction(output), outputs_at, name)
         remarks = (*remarks, told) if told else remarks
     y = as_compared(given.y, task, name, network.dtype).to(device)
     check_targets(y, output if callable(task) else prediction(output), task, name)

@@ -22,6 +22,8 @@ from torch.optim.swa_utils import AveragedModel
 from symlab.batches import prediction
 from symlab.errors import UserError
 
+OTHERS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 
 @contextmanager
 def foreign(doing: str) -> Iterator[None]:
@@ -155,21 +157,19 @@ def _wrapped(module: nn.Module) -> nn.Module | None:
 def names_of_inputs(module: nn.Module) -> tuple[list[str], bool]:
     """Names of the inputs that a module takes, in order, and whether it takes any others."""
     parameters = inspect.signature(module.forward).parameters.values()
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [p.name for p in parameters if p.kind not in several], any(p.kind in several for p in parameters)
+    return [p.name for p in parameters if p.kind not in OTHERS], any(p.kind in OTHERS for p in parameters)
 
 
 def needed_inputs(module: nn.Module) -> list[str]:
     """Names of the inputs that a module cannot do without."""
     parameters = inspect.signature(module.forward).parameters.values()
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [p.name for p in parameters if p.kind not in several and p.default is p.empty]
+    return [p.name for p in parameters if p.kind not in OTHERS and p.default is p.empty]
 
 
 def wants_names(module: nn.Module) -> bool:
     """Whether a module takes its first input by its name alone."""
     first = next(iter(inspect.signature(module.forward).parameters.values()), None)
-    return first is not None and first.kind == inspect.Parameter.KEYWORD_ONLY
+    return first is not None and first.kind == first.KEYWORD_ONLY
 
 
 def with_plain_call(module: nn.Module, names: Sequence[str] | None) -> nn.Module:

@@ -140,15 +140,9 @@ def _with_error(value: float, error: float) -> str:
     return _number(value, 4) + ("" if pd.isna(error) else f" ± {_number(error, 4)}")
 
 
-def networks_counted(n: int) -> str:
-    """ "1 network", "2 networks"."""
-    return "1 network" if n == 1 else f"{n} networks"
-
-
-def groups_counted(spec: SymmetrySpec) -> str:
-    """How many groups may be renumbered, in words."""
-    n = len(spec.free)
-    return "1 group" if n == 1 else f"{n} groups"
+def counted(n: int, what: str) -> str:
+    """A number of things: "1 group", "2 groups"."""
+    return f"{n} {what}{'s' * (n != 1)}"
 
 
 def not_understood(sentences: Sequence[str]) -> list[str]:

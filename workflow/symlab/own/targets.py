@@ -11,8 +11,12 @@ from symlab.connectivity.objective import IGNORED, Task, by_class, losses
 from symlab.errors import UserError
 from symlab.own.modules import foreign
 
+JUDGED_SAMPLES = 256
 
-def task_of(y: Shaped[Tensor, "n ..."], outputs: Callable[[], Tensor], name: str) -> tuple[str, str]:
+
+def task_of(
+    y: Shaped[Tensor, "n ..."], output: Shaped[Tensor, "m ..."], outputs: Callable[[Tensor], Tensor], name: str
+) -> tuple[str, str]:
     """What compares targets with outputs if nobody says it, and a sentence where that is not plain from their type.
 
     Integers are labels and real numbers are not, but for 0 and 1: so torch's own loss wants the labels of one logit
@@ -21,17 +25,19 @@ def task_of(y: Shaped[Tensor, "n ..."], outputs: Callable[[], Tensor], name: str
     between 0 and 1, as a sigmoid's do.
 
     Args:
-        outputs: those for the targets.
+        output: the network's for the first samples.
+        outputs: those for samples of some numbers.
         name: what messages call the data.
     """
     real = y.is_floating_point()
     plain = "regression" if real else "classification"
     if not (bool((y == 0).any()) and bool((y == 1).any()) and bool(((y == 0) | (y == 1)).all())):
         return plain, ""
-    numbers = outputs()
-    if numbers.numel() != y.numel() or not numbers.is_floating_point():
+    if output.numel() != y[: len(output)].numel() or not output.is_floating_point():
         return plain, ""
-    numbers, truth = numbers.reshape(y.shape).double().cpu(), y.double().cpu()
+    rows = torch.linspace(0, len(y) - 1, min(len(y), JUDGED_SAMPLES)).long()
+    truth = y[rows].double().cpu()
+    numbers = outputs(rows).reshape(truth.shape).double().cpu()
     within = bool(((numbers >= 0) & (numbers <= 1)).all())
     if not real:
         told = f"The outputs for {name} lie between 0 and 1, as a sigmoid's do, but count as logits of the labels: "
@@ -40,10 +46,7 @@ def task_of(y: Shaped[Tensor, "n ..."], outputs: Callable[[], Tensor], name: str
     if one_hot is not None:
         return plain, told + f"compared with the outputs by squared error (as classes: y.argmax({one_hot}))."
     if within or bool((numbers - truth).square().mean() < truth.var(0, correction=0).mean()):
-        return (
-            plain,
-            told + "compared with the outputs by squared error (--task classification: labels of a logit each).",
-        )
+        return plain, told + "compared with the outputs by squared error (--task classification: a logit each)."
     return "classification", told + "taken as labels, each output as a logit (--task regression: squared error)."
 
 

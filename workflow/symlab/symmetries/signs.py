@@ -236,7 +236,7 @@ def _asked_in_pairs(
     """
     groups, result, axes = forward.spec.groups, unmasked(forward.values[node]), forward.axes.get(node)
     signs = _loudest(forward, (*inputs, *own), shape(group, groups))[0]
-    absent = [(place, (1 + signs) / 2) for place in inputs]
+    absent = (1 + signs) / 2
     # Of each entry of the result in which of its own places the neuron stands.
     held = torch.zeros(result.shape, dtype=torch.int64, device=result.device)
     for n, (_, where) in enumerate(own):
@@ -246,7 +246,7 @@ def _asked_in_pairs(
     for seen in (each for most in range(3) for each in combinations(range(len(inputs)), most)):
         odd = torch.zeros_like(result)
         for bits in product((0, 1), repeat=len(seen)):
-            turned = [absent[n] for n in range(len(inputs)) if n not in seen]
+            turned = [(place, absent) for n, place in enumerate(inputs) if n not in seen]
             turned += [(inputs[n], signs) for n, bit in zip(seen, bits, strict=True) if bit]
             odd += (-1) ** sum(bits) * unmasked(_changed(forward, node, turned, hidden))
         loud = odd.abs() > TOLERANCE * result.abs().max()
@@ -262,10 +262,13 @@ def _changed(
 ) -> Any:
     """What an operation gives with a group's neurons multiplied by factors at places of its inputs."""
     changed: ChainMap[fx.Node, Any] = ChainMap({}, forward.values)  # type: ignore[arg-type]
+    together: dict[tuple[fx.Node, int], tuple[Tensor, list[Occurrence]]] = {}
     for (holder, where), of_neurons in factors:
+        together.setdefault((holder, id(of_neurons)), (of_neurons, []))[1].append(where)
+    for (holder, _), (of_neurons, places) in together.items():
         axes = forward.axes[holder]
         assert axes is not None
-        changed[holder] = flipped(changed[holder], axes, [where], forward.spec.groups, of_neurons)
+        changed[holder] = flipped(changed[holder], axes, places, forward.spec.groups, of_neurons)
     for each in between(node, hidden):
         changed[each] = forward.evaluate(each, changed)
     return forward.evaluate(node, changed)
