@@ -227,13 +227,6 @@ def command(*arguments, folder, **environment):
     )
 
 
-def test_the_process_ends_with_a_sentence_and_status_1(tmp_path):
-    files = ("A.safetensors", "B.safetensors")
-    result = command("align", *files, "--model", "a:b", "--data", "c.npz", "--out", "d", folder=tmp_path)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "Error: A.safetensors does not exist.\n"
-
-
 def test_an_interrupt_ends_with_the_shell_s_status_of_one(mlps, monkeypatch):
     def interrupted(options):
         raise KeyboardInterrupt
@@ -244,10 +237,13 @@ def test_an_interrupt_ends_with_the_shell_s_status_of_one(mlps, monkeypatch):
     assert ended.value.code == 128 + signal.SIGINT
 
 
-def test_help_has_an_example_and_does_not_wait_for_torch(tmp_path):
+def test_help_and_a_process_that_ends_with_a_sentence_and_status_1_do_not_wait_for_torch(tmp_path):
     # A module of that name that cannot be imported stands before the real one.
     (tmp_path / "torch.py").write_text("raise ImportError\n")
     for arguments in (("--help",), ("align", "--help")):
         result = command(*arguments, folder=tmp_path)
         assert result.returncode == 0, result.stderr
         assert "symlab align A.safetensors B.safetensors" in result.stdout
+    result = command("algin", folder=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "Error: there is no command 'algin'; did you mean align?\n"

@@ -63,8 +63,11 @@ def forecast(make):
     return escape(make(), digits())
 
 
-@pytest.mark.parametrize("make", [mlp, convolutions])
-@pytest.mark.parametrize(("lr", "power", "momentum"), [(0.1, 0, 0), (0.05, 1, 0), (0.001, 0, 0.9)])
+# The network decides of the flow; rates and momentum of how its time is counted.
+@pytest.mark.parametrize(
+    ("make", "lr", "power", "momentum"),
+    [(mlp, 0.1, 0, 0), (mlp, 0.05, 1, 0), (mlp, 0.001, 0, 0.9), (convolutions, 0.1, 0, 0)],
+)
 def test_the_forecast_is_what_training_takes(make, lr, power, momentum):
     x, y = digits()
     found = forecast(make)
