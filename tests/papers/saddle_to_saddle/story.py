@@ -64,7 +64,6 @@ def layers(draw=0):
     rows.loc[(rows["std"] == 1e-3) & (rows["ends"] == 0.3), "second"] = np.where(
         rows.loc[(rows["std"] == 1e-3) & (rows["ends"] == 0.3), "event"] == 0.3, 0.4, 0.05
     ) * noise(rows[(rows["std"] == 1e-3) & (rows["ends"] == 0.3)], 0.1, 3, draw=draw)
-    rows["first"], rows["second_change"] = 1.0, rows["second"]
     rows["A_change"] = 0.3 / (1 + rows["layer"]) * noise(rows, 0.01, 4, draw=draw)
     for ratio, seed in (("B", 5), ("D", 6)):
         rows[ratio] = np.where(left, 1e-3, 0.4) * noise(rows, 0.1, seed, draw=draw)
@@ -83,7 +82,7 @@ def course(draw=0):
 
 def spectra(draw=0):
     rows = layers(draw).query("seed == 0 and layer > 0")
-    return rows.assign(**{f"s{place}": rows["first"] * rows["second"] ** (place - 1) for place in range(1, 11)})
+    return rows.assign(**{f"s{place}": rows["second"] ** (place - 1) for place in range(1, 11)})
 
 
 def following(draw=0):
@@ -102,7 +101,7 @@ def polygon_runs(draw=0):
         for run in range(20):
             hit = run < hits
             rows.append({"N": 8, "L": 3, "width": width, "run": run, "steps": 100, "speed": 0.4999 if hit else 0.4141})
-            rows[-1] |= {"slope": 1e-3, "outcome": "success" if hit else "failure", "budget_missed": 0.0}
+            rows[-1] |= {"slope": 1e-3, "outcome": "success" if hit else "failure"}
             rows[-1] |= {"second_1": 1.0 if hit else 0.0, "second_2": 0.01, "second_3": 0.0}
     return near_the_end(rows, draw)
 
@@ -125,7 +124,7 @@ def deep_runs(draw=0):
         for run in range(20):
             hit = run < 5
             rows.append({"N": 8, "L": L, "width": 8, "run": run, "steps": 100, "speed": 0.4998 if hit else 0.4141})
-            rows[-1] |= {"slope": 1e-3, "outcome": "success" if hit else "failure", "budget_missed": 0.0}
+            rows[-1] |= {"slope": 1e-3, "outcome": "success" if hit else "failure"}
             rows[-1] |= {f"second_{layer}": 1.0 if layer == 1 else 0.01 for layer in range(1, L + 1)}
     return near_the_end(rows, draw)
 

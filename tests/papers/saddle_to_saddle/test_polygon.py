@@ -94,8 +94,6 @@ def test_the_experiment_gives_a_row_a_run_and_never_beats_the_certificate(experi
     runs = tables["polygon_runs.csv"]
     assert len(runs) == 60 and set(runs["outcome"]) <= {"success", "failure", "dead", "undecided"}
     assert (runs["speed"] <= tables["polygon_limits.csv"]["certified"].item()).all()
-    living = runs["speed"] > 1e-6
-    assert runs.loc[living, "budget_missed"].abs().max() < 1e-10
     assert (runs.loc[runs["width"] == 2, "outcome"] != "success").all()
 
 

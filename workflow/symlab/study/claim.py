@@ -390,7 +390,7 @@ def slope(values: pd.Series) -> float:
         return float(np.sum((x - x.mean()) * (y - y.mean())) / np.sum((x - x.mean()) ** 2))
 
 
-def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
+def rank_correlation(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> float:
     """Spearman's, equal values sharing their ranks; not a number where one of them is constant or not finite."""
     if not np.isfinite([*x, *y]).all() or np.ptp(x) == 0 or np.ptp(y) == 0:
         return math.nan

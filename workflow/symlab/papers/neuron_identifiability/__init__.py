@@ -107,8 +107,7 @@ NEURON_IDENTIFIABILITY = Paper(
     captions={
         "trade_off.csv": "Accuracy and identifiability of every pair (Section 4.5). `identity_ratio` is how far the "
         "identity comes from random permutations (0) to the optimal one (1), by objectives averaged over layers; "
-        "accuracies and loss are means over "
-        "the pair's two networks. All at the end of training.",
+        "accuracies and loss are means over the pair's two networks. All at the end of training.",
         "loss_bounds.csv": "The largest loss barrier of each pair against the bound of Proposition 5.2.",
         "neuron_places.parquet": "Each neuron of the first network of a pair at the end of training: whether the best "
         "matching puts it at its own place in the second (`itself`), the cost of its cheapest swap, the share of its "
@@ -119,9 +118,9 @@ NEURON_IDENTIFIABILITY = Paper(
         "coherence ν = 1/t.",
         "ridge_swap_costs.parquet": "Cost of swapping each pair of neurons, by ridge regression. `reported` marks the "
         "β that figures and claims are about.",
-        "estimators.csv": "How far the two estimators of swap costs agree: rank correlation (Spearman) and share of "
-        "equal signs between Mahalanobis and ridge costs of the same pairs of neurons, for each network, layer and β. "
-        "No correlation is given where the Mahalanobis costs are all equal, as they are without fixed parts.",
+        "estimators.csv": "How far the two estimators of swap costs agree: rank correlation (Spearman) between "
+        "Mahalanobis and ridge costs of the same pairs of neurons, for each network, layer and β. None is given where "
+        "the Mahalanobis costs are all equal, as they are without fixed parts.",
         "gram_deviation.csv": "How far the Gram matrices of a layer's neurons are from isotropy, and the bounds of "
         "Theorem 4.4.",
         "sensitivity.csv": "What permuting a layer's neurons and inputs costs, in units of the leading term, and the "

@@ -5,6 +5,7 @@ import pandas as pd
 
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.rows import MODEL, consecutive
+from symlab.study.claim import rank_correlation
 
 SWAP = [*MODEL, "layer", "i", "j"]
 """What tells the swap of two neurons of a network from others."""
@@ -19,10 +20,10 @@ def compare_estimators(inputs: dict[str, pd.DataFrame], settings: None, job: Job
     """Agreement of both estimators on the pairs of neurons that both have, for each network, layer and beta.
 
     Returns:
-        The descriptions of variants, then mask_seed, seed, layer, beta, reported, ``pairs``, n_pairs, ``spearman`` and
-        ``sign_agreement``. ``pairs`` is "consecutive" for the disjoint (0, 1), (2, 3), ..., and "block", at a beta that
-        has others too, for all pairs of the first neurons. Both figures are NaN where the costs of one estimator are
-        constant up to rounding or not a number, the correlation also where they are not all finite.
+        The descriptions of variants, then mask_seed, seed, layer, beta, reported, ``pairs`` and ``spearman``. ``pairs``
+        is "consecutive" for the disjoint (0, 1), (2, 3), ..., and "block", at a beta that has others too, for all pairs
+        of the first neurons. The correlation is NaN where the costs of one estimator are constant up to rounding or not
+        all finite.
     """
     swap_costs, ridge_swap_costs = inputs["swap_costs.parquet"], inputs["ridge_swap_costs.parquet"]
     measured = ["layer", "i", "j", "beta", "reported", "swap_cost"]
@@ -34,9 +35,9 @@ def compare_estimators(inputs: dict[str, pd.DataFrame], settings: None, job: Job
     rows = []
     for key, group in both.groupby(place, sort=False):
         for pairs, chosen in _kinds_of_pairs(group).items():
-            agreement = _agreement(chosen["swap_cost_mahalanobis"].to_numpy(), chosen["swap_cost_ridge"].to_numpy())
-            rows.append((*key, pairs, len(chosen), *agreement))
-    table = pd.DataFrame(rows, columns=[*place, "pairs", "n_pairs", "spearman", "sign_agreement"])
+            costs = (chosen[f"swap_cost_{name}"].to_numpy() for name in ("mahalanobis", "ridge"))
+            rows.append((*key, pairs, _spearman(*costs)))
+    table = pd.DataFrame(rows, columns=[*place, "pairs", "spearman"])
     job.report(f"{len(table)} comparisons, {int(table['spearman'].isna().sum())} without a correlation")
     descriptions = ridge_swap_costs[described].drop_duplicates("variant")
     return descriptions.merge(table, on="variant", validate="one_to_many")
@@ -51,18 +52,8 @@ def _kinds_of_pairs(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: chosen for name, chosen in kinds.items() if len(chosen)}
 
 
-def _agreement(mahalanobis: np.ndarray, ridge: np.ndarray) -> tuple[float, float]:
-    """Spearman correlation and share of equal signs."""
-    if np.isnan(mahalanobis).any() or not np.isfinite(ridge).all():
-        return np.nan, np.nan
-    rounding = ROUNDING * np.abs(ridge).max()
-    # Infinities of one sign differ by NaN, which is no constant: their signs are what they are.
-    with np.errstate(invalid="ignore"):
-        if np.ptp(mahalanobis) <= rounding or np.ptp(ridge) <= rounding:
-            return np.nan, np.nan
-    signs = float(np.mean(np.sign(mahalanobis) == np.sign(ridge)))
-    if not np.isfinite(mahalanobis).all():
-        return np.nan, signs
-    # As scipy.stats.spearmanr, whose import costs a second of CPU.
-    ranks = np.column_stack([pd.Series(costs).rank().to_numpy() for costs in (mahalanobis, ridge)])
-    return float(np.corrcoef(ranks, rowvar=False)[1, 0]), signs
+def _spearman(mahalanobis: np.ndarray, ridge: np.ndarray) -> float:
+    if not np.isfinite([*mahalanobis, *ridge]).all():
+        return np.nan
+    constant = min(np.ptp(mahalanobis), np.ptp(ridge)) <= ROUNDING * np.abs(ridge).max()
+    return np.nan if constant else rank_correlation(mahalanobis, ridge)

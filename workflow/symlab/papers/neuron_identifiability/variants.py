@@ -1,6 +1,5 @@
 """The paper's variants: their names, their values by case, and the sweep over sigma_F.
 
-from symlab.study.cases import Values
 Only pandas is imported: a claims job does not pay for matplotlib.
 """
 

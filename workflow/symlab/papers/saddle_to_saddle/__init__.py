@@ -69,26 +69,24 @@ SADDLE_TO_SADDLE = Paper(
     captions={
         "escape_events.csv": "Networks that leave the origin, one row a network and drop of the loss (`event`, a "
         "share of log k; 0 is the start): gradients computed so far, `s` (the sum of rate times |θ|^(L-2)), norm "
-        "and, along the direction of the weights and of their change (`_change`), the escape `speed` and the "
-        "`residual`, which is 0 along an escape direction; the fastest neuron's speed (`one_neuron`) and the first "
-        "layer's `cosine` to it.",
-        "escape_layers.csv": "Their layers at the same moments, 0 being the inputs: first singular value and the "
-        "second over it, of W_l - W_l(0) the second over the first and the ratio A (`_change`), the ratios B and D "
-        "of Theorem 3.1, the share of one sign in the first input direction (`one_sign`), how far W_{l+1}ᵀ W_{l+1} "
-        "is from W_l W_lᵀ (`strong`; `drift`, by how much its diagonal has changed), and what each layer takes from "
-        "log(|X| |G| / s).",
+        "and, along the direction of the weights, the escape `speed` and the `residual`, which is 0 along an escape "
+        "direction; the fastest neuron's speed (`one_neuron`) and the first layer's `cosine` to it.",
+        "escape_layers.csv": "Their layers at the same moments, 0 being the inputs: second over first singular value, "
+        "of W_l - W_l(0) the ratio A (`A_change`), the ratios B and D of Theorem 3.1, the share of one sign in the "
+        "first input direction (`one_sign`), how far W_{l+1}ᵀ W_{l+1} is from W_l W_lᵀ (`strong`; `drift`, by how much "
+        "its diagonal has changed), and what each layer takes from log(|X| |G| / s).",
         "escape_course.csv": "Their loss (`drop`), `s`, norms of weights and gradient (`slope`) along the way.",
         "escape_spectra.csv": "The ten largest singular values of every layer of one network along the way.",
         "escape_next.csv": "One row a network: whether it reached the last drop (`left`); of runs beyond the first "
-        "escape the second plateau, the speed of one new neuron there (`next_speed`), and of what the weights have "
+        "escape the speed of one new neuron at the second plateau (`next_speed`), and of what the weights have "
         "gained since, speed, `cosine` to that neuron and second over first singular value.",
         "data_speeds.csv": "Escape speeds that descents on the sphere reach on the study's data set, one row a run; at "
         "depth 2 of one neuron, which no network of depth 2 exceeds and every deeper one can reach.",
         "near_rank_one.csv": "Ratios of the fastest escape direction for inputs uvᵀ + E, for each norm of E, and the "
         "bound of Proposition 3.3.",
         "polygon_runs.csv": "Escape directions found from random starts on regular polygons, one row a run: its "
-        "`speed`, whether that is more than one neuron's (`outcome`), the second over the first singular value of each "
-        "layer's weights (`second_l`) and the ratios A_l, B_l, D_l of Theorem 3.1.",
+        "`speed`, whether that is more than one neuron's (`outcome`), and the second over the first singular value of "
+        "each layer's weights (`second_l`).",
         "polygon_curves.csv": "The speed of each run along its steps.",
         "polygon_lifts.csv": "The speed of the fastest run of depth `of` and a width when it is made L deep by "
         "Proposition 3.2: a lower limit for networks of depth L.",

@@ -30,7 +30,7 @@ LEFT = 0.1
 """Drop of the loss at which the first saddle is left, and from which on the next one is looked for."""
 STRIDE, WINDOW = 1.05, 5
 """Beyond it weights are kept whenever s has grown so, and the loss is flattest where it falls least in so many."""
-NEXT = ("plateau_drop", "plateau_s", "next_speed", "gained_speed", "cosine", "second_gained")
+NEXT = ("next_speed", "gained_speed", "cosine", "second_gained")
 LOOK, FLAT = 10, 1e-7
 """SGD looks at the loss on all samples every so many steps while it has dropped by less than this, then at each."""
 
@@ -105,49 +105,39 @@ def follow_sgd(
 
 
 def measure_whole(place: Place, origin: Origin, v: Tensor) -> dict[str, float]:
-    """What the weights theta, and their change d theta (``_change``), are from the origin's point of view.
+    """What the weights theta are from the origin's point of view.
 
     Returns:
         ``norm``; ``speed`` and ``residual``, which is 0 along an escape direction; ``cosine`` of the first layer's
         first input direction to v, the fastest neuron's; ``lost_output`` of the speed budget.
     """
     W, X, G = _double(place.W), origin.X.double(), origin.G.double()
-    found = {"norm": norm_of(W), **_escape(W, X, G, origin.linear, "")}
-    found |= _escape(_double(place.moved), X, G, origin.linear, "_change")
+    speed, residual = map(float, escape_of(W, X, G, origin.linear))
+    # Nothing leaves where the localized loss is not negative.
+    found = {"norm": norm_of(W), "speed": speed, "residual": residual if speed > 0 else math.nan}
     found["cosine"] = abs(float(first_direction(W[0]) @ v.double()))
     if not origin.linear:
         found["lost_output"] = float(speed_budget(to_sphere(W), X, G).output)
     return found
 
 
-def _escape(W: list[Tensor], X: Tensor, G: Tensor, linear: bool, name: str) -> dict[str, float]:
-    if not any(W_l.any() for W_l in W):
-        return {}
-    speed, residual = map(float, escape_of(W, X, G, linear))
-    # Nothing leaves where the localized loss is not negative.
-    return {f"speed{name}": speed, f"residual{name}": residual if speed > 0 else math.nan}
-
-
 def measure_layers(place: Place, origin: Origin, start: Sequence[Tensor]) -> list[dict[str, float]]:
     """What each layer is, the inputs' as layer 0.
 
     Returns:
-        Of W_l ``first`` and ``second``, its first singular value and the second over it; of dW_l = W_l - W_l(0)
-        ``second_change`` and A (``A_change``); B of Z_l^s and D; ``one_sign``, the share of the square of W_l's first
-        right singular vector that entries of one sign have; ``strong``, |W_(l+1)^T W_(l+1) - W_l W_l^T| over
-        |W_l W_l^T|, and ``drift``, by how much the diagonal of that difference has changed, over |theta|^2 / L; the
-        terms of the speed budget, ``lost_norms``, ``lost_rank``, ``lost_cut`` and ``lost_alignment``.
+        Of W_l ``second``, its second singular value over the first; of W_l - W_l(0) A (``A_change``); B of Z_l^s and D;
+        ``one_sign``, the share of the square of W_l's first right singular vector that entries of one sign have;
+        ``strong``, |W_(l+1)^T W_(l+1) - W_l W_l^T| over |W_l W_l^T|, and ``drift``, by how much the diagonal of that
+        difference has changed, over |theta|^2 / L; the terms of the speed budget, ``lost_norms``, ``lost_rank``,
+        ``lost_cut`` and ``lost_alignment``.
     """
     W, X, G = _double(place.W), origin.X.double(), origin.G.double()
     ratios, L = layer_ratios(W, X, origin.linear), len(W)
     rows: list[dict[str, float]] = [{"layer": layer} for layer in range(L + 1)]
     for W_l, dW_l, row in zip(W, _double(place.moved), rows[1:], strict=True):
         values, change = squared_singular_values(W_l), squared_singular_values(dW_l)
-        row |= {"first": float(values[0].sqrt()), "second": float((values[1] / values[0]).sqrt())}
-        row |= {
-            "second_change": float((change[1] / change[0]).sqrt()),
-            "A_change": float(change[1:].sum() / change.sum()),
-        }
+        row["second"] = float((values[1] / values[0]).sqrt())
+        row["A_change"] = float(change[1:].sum() / change.sum())
         v = first_direction(W_l)
         row["one_sign"] = max(float(part.square().sum()) for part in (v.clamp_min(0), v.clamp_max(0)))
     for layer in range(1, L):
@@ -183,9 +173,9 @@ def next_escape(place: Place, passed: Sequence[Place], origin: Origin) -> dict[s
     they leave the origin. The plateau is where the loss is flattest over log s among the places passed.
 
     Returns:
-        ``plateau_drop`` and ``plateau_s``; ``next_speed``, of one new neuron; ``gained_speed``, of the direction of
-        what the weights have gained, in the localized loss of the new G; ``cosine`` of its first layer to the neuron's;
-        ``second_gained``, its second over its first singular value, of the layer where that is largest.
+        ``next_speed``, of one new neuron; ``gained_speed``, of the direction of what the weights have gained, in the
+        localized loss of the new G; ``cosine`` of its first layer to the neuron's; ``second_gained``, its second over
+        its first singular value, of the layer where that is largest.
     """
     drops = [each.seen for each in passed]
     falls = [abs(after - before) for before, after in zip(drops, drops[WINDOW:], strict=False)]
@@ -194,11 +184,11 @@ def next_escape(place: Place, passed: Sequence[Place], origin: Origin) -> dict[s
     G = origin.by_outputs(run_layers(W, X, origin.linear)[0][-1])
     speed, v = fastest_neuron(X, G, origin.linear)
     gained = [after - before for after, before in zip(_double(place.W), W, strict=True)]
-    found = {"plateau_drop": lowest.seen, "plateau_s": lowest.clock, "next_speed": speed}
     if not any(dW_l.any() for dW_l in gained):
-        return found
+        return {"next_speed": speed}
     values = [squared_singular_values(dW_l).sqrt() for dW_l in gained]
-    return found | {
+    return {
+        "next_speed": speed,
         "gained_speed": float(escape_of(gained, X, G, origin.linear).speed),
         "cosine": abs(float(first_direction(gained[0]) @ v)),
         "second_gained": max(float(of_layer[1] / of_layer[0]) for of_layer in values),

@@ -140,12 +140,6 @@ def speed_budget(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -
     )
 
 
-def budget_missed(budget: SpeedBudget) -> Float[Tensor, "..."]:
-    """What the terms of a speed budget sum to, less its total: 0 but for rounding; NaN where L0 is not negative."""
-    total, *terms, output = budget
-    return torch.stack([term.sum(-1) for term in terms]).sum(0) + output - total
-
-
 FIRST = {"norms": 1, "rank": 0, "cut": 1, "alignment": 1}
 """The layer that the first entry of each term of the speed budget belongs to."""
 

@@ -4,7 +4,6 @@ import torch
 
 from symlab.artifacts import Tensors
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.localized_loss import budget_missed, layer_ratios, speed_budget
 from symlab.papers.saddle_to_saddle.optimal_speed import Runs, descend, random_directions
 from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, polygon
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW, Polygons
@@ -19,9 +18,9 @@ def search_polygon(grid: Polygons, job: Job, N: int, L: int, width: int) -> Tens
     """Descend from random starts on the sphere of weights.
 
     Returns:
-        Of each run ``steps``, ``speed``, mean projected gradient ``slope``, ratios A_l, B_l and D_l, ``second_l``,
-        the second singular value of W_l over the first, and ``budget_missed``; ``curves`` [runs, moments], the speeds
-        at the steps ``recorded``; ``fastest_l``, the weights of the fastest run.
+        Of each run ``steps``, ``speed``, mean projected gradient ``slope`` and ``second_l``, the second singular value
+        of W_l over the first; ``curves`` [runs, moments], the speeds at the steps ``recorded``; ``fastest_l``, the
+        weights of the fastest run.
     """
     X, G = polygon(N)
     sizes = [2, *[width] * (L - 1), 1]
@@ -33,22 +32,10 @@ def search_polygon(grid: Polygons, job: Job, N: int, L: int, width: int) -> Tens
             break
         steps *= 2
         found = descend(start, X, G, steps)
-    ratios = layer_ratios(found.W, X)
     singular = [torch.linalg.svdvals(W_l) for W_l in found.W]
     second = [values[:, 1] / values[:, 0] if values.shape[1] > 1 else torch.zeros(len(values)) for values in singular]
-    columns = {
-        **{f"second_{place + 1}": ratio for place, ratio in enumerate(second)},
-        **{f"A_{place + 1}": ratios.A[:, place] for place in range(L)},
-        **{f"B_{place}": ratios.B[:, place] for place in range(L)},
-        **{f"D_{place + 1}": ratios.D[:, place] for place in range(L - 1)},
-    }
-    numbers = {
-        "steps": torch.full((grid.runs,), steps),
-        "speed": found.speeds,
-        "slope": found.slope,
-        **columns,
-        "budget_missed": budget_missed(speed_budget(found.W, X, G)),
-    }
+    numbers = {"steps": torch.full((grid.runs,), steps), "speed": found.speeds, "slope": found.slope}
+    numbers |= {f"second_{place + 1}": ratio for place, ratio in enumerate(second)}
     fastest = int(found.speeds.argmax())
     kept = {f"fastest_{place + 1}": W_l[fastest] for place, W_l in enumerate(found.W)}
     arrays = {**numbers, **kept, "curves": found.curves, "recorded": torch.tensor(found.recorded)}
