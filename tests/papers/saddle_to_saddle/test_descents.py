@@ -9,7 +9,7 @@ import torch
 from symlab.data import Digits
 from symlab.data.digits import load
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.chain import Origin, chain_gradient, draw_weights, origin_of, run_layers
+from symlab.papers.saddle_to_saddle.chain import Origin, draw_weights, origin_of, run_layers
 from symlab.papers.saddle_to_saddle.descents import (
     descend_from_origin,
     follow_sgd,
@@ -193,12 +193,3 @@ def test_the_gradient_of_float32_weights_far_below_its_steps_is_kept():
         places[name] = [next(way) for _ in range(20)][-1]
     for exact, found in zip(places["float64"].moved, places["float32"].moved, strict=True):
         assert float((found.double() - exact).norm() / exact.norm()) < 1e-3
-
-
-def test_gradients_at_kinks_are_between_those_beside():
-    W = [torch.tensor([[1.0]]).double(), torch.tensor([[2.0]]).double()]
-    X = torch.zeros(1, 1).double()
-    Z, inner = run_layers(W, X + 0.0)
-    for kink in (0.0, 0.3, 1.0):
-        gradient = chain_gradient(W, Z, [X + 5, inner[1]], torch.ones(1, 1).double(), kinks=[kink] if kink else [0.0])
-        assert float(gradient[0]) == pytest.approx(2 * kink * 5)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symlab.papers.saddle_to_saddle.chain import run_layers, squared_norm
+from symlab.papers.saddle_to_saddle.chain import chain_gradient, run_layers, squared_norm
 from symlab.papers.saddle_to_saddle.fig_time import growth
 from symlab.papers.saddle_to_saddle.localized_loss import (
     bound_near_rank_one,
@@ -18,8 +18,6 @@ from symlab.papers.saddle_to_saddle.localized_loss import (
     first_direction,
     layer_ratios,
     lift,
-    localized_gradient,
-    localized_loss,
     speed_budget,
     to_sphere,
 )
@@ -27,6 +25,21 @@ from symlab.papers.saddle_to_saddle.polygon import example_one, polygon
 from symlab.training.fastest_neuron import fastest_neuron
 
 OCTAGON = polygon(8)
+
+
+def localized_loss(W, X, G):
+    return (G * run_layers(W, X)[0][-1]).sum()
+
+
+def gradient_at_kinks(W, X, G, kinks):
+    """Of L0, with a derivative of relu in each hidden layer where its input is 0 (a subgradient of Clarke's)."""
+    (Z, inner), slope, gradients = run_layers(W, X), G, []
+    for place in reversed(range(len(W))):
+        gradients.append(slope @ inner[place].mT)
+        if place:
+            below = Z[place - 1]
+            slope = W[place].mT @ slope * torch.where(below.abs() < 1e-12, kinks[place - 1], (below > 0).double())
+    return gradients[::-1]
 
 
 def bound_of_ratios(layer, X, G, speed):
@@ -73,7 +86,7 @@ def test_loss_gradient_and_homogeneity_are_those_of_an_independent_network():
     assert float(localized_loss(W, X, G)) == pytest.approx(expected)
     leaves = [W_l.clone().requires_grad_() for W_l in W]
     localized_loss(leaves, X, G).backward()
-    for gradient, leaf in zip(localized_gradient(W, X, G), leaves, strict=True):
+    for gradient, leaf in zip(chain_gradient(W, *run_layers(W, X), G), leaves, strict=True):
         torch.testing.assert_close(gradient, leaf.grad)
     torch.testing.assert_close(localized_loss([1.7 * W_l for W_l in W], X, G), 1.7**3 * localized_loss(W, X, G))
 
@@ -81,7 +94,7 @@ def test_loss_gradient_and_homogeneity_are_those_of_an_independent_network():
 def test_the_construction_of_example_1_escapes_at_half_along_a_clarke_subgradient():
     W, (X, G) = example_one(), OCTAGON
     assert float(escape_of(W, X, G).speed) == pytest.approx(0.5, abs=1e-12)
-    at_kinks = localized_gradient(W, X, G, kinks=[0, math.sqrt(2) / 4])
+    at_kinks = gradient_at_kinks(W, X, G, [0, math.sqrt(2) / 4])
     for gradient, W_l in zip(at_kinks, W, strict=True):
         assert float((gradient + 0.5 * W_l).norm()) < 1e-12
     printed = [*W[:2], -W[2]]

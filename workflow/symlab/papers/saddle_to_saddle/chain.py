@@ -30,28 +30,15 @@ def run_layers(W: Weights, X: Float[Tensor, "... d n"], linear: bool = False) ->
 
 
 def chain_gradient(
-    W: Weights,
-    Z: Sequence[Tensor],
-    inner: Sequence[Tensor],
-    slope: Float[Tensor, "... k n"],
-    linear: bool = False,
-    kinks: Sequence[float] = (),
-    tolerance: float = 1e-12,
+    W: Weights, Z: Sequence[Tensor], inner: Sequence[Tensor], slope: Float[Tensor, "... k n"], linear: bool = False
 ) -> list[Tensor]:
-    """Gradient by each W_l of what has the gradient ``slope`` by the output.
-
-    ``kinks`` are relu's derivatives in the hidden layers at pre-activations below ``tolerance``, each from 0 to 1
-    (Clarke's subgradients); without them 0.
-    """
+    """Gradient by each W_l of what has the gradient ``slope`` by the output; relu's derivative at 0 is 0."""
     gradients = []
     for place in reversed(range(len(W))):
         gradients.append(slope @ inner[place].mT)
         if place:
-            below, slope = Z[place - 1], W[place].mT @ slope
-            if kinks:
-                slope = slope * torch.where(below.abs() < tolerance, kinks[place - 1], (below > 0).to(slope))
-            elif not linear:
-                slope = slope * (below > 0)
+            slope = W[place].mT @ slope
+            slope = slope if linear else slope * (Z[place - 1] > 0)
     return gradients[::-1]
 
 

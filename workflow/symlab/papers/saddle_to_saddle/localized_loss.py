@@ -1,10 +1,10 @@
 """The localized loss of a bias-free ReLU network at the origin, escape directions, and what bounds their speeds.
 
-G [n_L, N] is the gradient of the cost at output 0; weights, inputs and layers are those of ``chain``.
+G [n_L, N] is the gradient of the cost at output 0; weights, inputs and layers are those of ``chain``. The localized
+loss L0 = Tr[G^T Y] is the cost's first-order change at output Y, of degree L in the weights (Section 2.1).
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -12,20 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symlab.papers.saddle_to_saddle.chain import Weights, chain_gradient, run_layers, squared_norm
-
-
-def localized_loss(
-    W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], linear: bool = False
-) -> Float[Tensor, "..."]:
-    """L0 = Tr[G^T Y], the cost's first-order change at output Y; of degree L in the weights (Section 2.1)."""
-    return (G * run_layers(W, X, linear)[0][-1]).sum((-2, -1))
-
-
-def localized_gradient(
-    W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], linear: bool = False, kinks: Sequence[float] = ()
-) -> list[Tensor]:
-    """Gradient of L0 by each W_l; ``kinks`` as ``chain_gradient`` takes them."""
-    return chain_gradient(W, *run_layers(W, X, linear), G, linear, kinks)
 
 
 def to_sphere(W: Weights) -> list[Tensor]:
@@ -48,7 +34,7 @@ class Escape(NamedTuple):
 def escape_of(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], linear: bool = False) -> Escape:
     """Speed and residual of the weights' direction."""
     rho = to_sphere(W)
-    gradient = localized_gradient(rho, X, G, linear)
+    gradient = chain_gradient(rho, *run_layers(rho, X, linear), G, linear)
     # Euler's identity: rho times the gradient is L times L0.
     speed = -torch.stack([(g * rho_l).sum((-2, -1)) for g, rho_l in zip(gradient, rho, strict=True)]).sum(0) / len(rho)
     beside = [g + speed[..., None, None] * rho_l for g, rho_l in zip(gradient, rho, strict=True)]
