@@ -40,6 +40,8 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    # Searches among what tests make were a thirtieth of the contract's time.
+    gc.set_threshold(50_000, 50, 50)
 
 
 @dataclass
