@@ -20,9 +20,8 @@ from symlab.data import Digits
 from symlab.data.digits import load
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet
-from symlab.papers.neural_collapse.collapse import within_over_between
 from symlab.papers.neural_collapse.growth import blocks_of, pad, with_blocks
-from symlab.papers.neural_collapse.samples import Samples, samples_of
+from symlab.papers.neural_collapse.samples import Samples, samples_of, within_over_between
 from symlab.papers.neural_collapse.settings import Runs
 from symlab.papers.neural_collapse.trained_runs import Descent, minimise_depth, objective_on
 from symlab.schemes.fixed_parts import State

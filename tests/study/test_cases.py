@@ -1,6 +1,7 @@
 """Means, ratios and differences of cases against plain computations on drawn values."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -169,3 +170,18 @@ def test_the_difference_of_two_measured_values_has_the_errors_of_both():
     found, plain = minus(mean_of(high, "x"), mean_of(low)), difference_of(high, low)
     assert (found.value, found.error) == pytest.approx((plain.value, plain.error)) and found.case == "x"
     assert found.interval == pytest.approx(plain.interval)
+
+
+def test_what_is_measured_of_open_values_or_beside_them_is_open(rows):
+    found = cases(rows, "cost", by=("scheme", "layer"), name="{scheme} in layer {layer}")
+    other = cases(rows, "other", by=("scheme", "layer"))
+    late = Cases(
+        tuple(replace(each, open="late" * (each.case.key == {"scheme": "syre", "layer": 2})) for each in found)
+    )
+    for measured in (late.means(), late.of_all(np.max), late.ratios(found),
+                     found.ratios(late), found.differences(late), found.paired_ratios(late), (late / 2).means(),
+                     (late - other).means(), (other - late).means()):  # fmt: skip
+        assert [each.open for each in measured] == ["", "", "", "late"]
+    assert all(not each.open for each in found.ratios(other))
+    one = late.at(scheme="syre", layer=2).map(lambda values: values.head(1) > 0)
+    assert one.exact()[0].open == "late"

@@ -9,7 +9,7 @@ import torch
 from symlab.measures import collapse_bounds
 from symlab.measures.collapse import collapse_metrics
 from symlab.measures.collapse_bounds import least_loss
-from symlab.papers.neural_collapse.gufm import squared_error_optimum
+from symlab.papers.neural_collapse.lemmas import squared_error_optimum
 
 RUNS, LAYERS, OPTIMA, SAMPLES = (f"collapse_{name}.csv" for name in ("runs", "layers", "optima", "samples"))
 CRITICAL, PERTURBED = "critical_penalty.csv", "perturbed_classes.csv"

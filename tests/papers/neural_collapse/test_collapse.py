@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from symlab.measures.collapse import collapse_metrics
-from symlab.papers.neural_collapse.collapse import linear_floor, within_over_between
+from symlab.papers.neural_collapse.samples import linear_floor, within_over_between
 
 K, D, N = 5, 12, 6
 

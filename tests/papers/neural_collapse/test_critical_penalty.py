@@ -8,7 +8,7 @@ from symlab.data import Digits, load
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
 from symlab.papers.neural_collapse.critical_penalty import best_neuron, next_to_nothing, stream_and_gradient
-from symlab.papers.neural_collapse.networks import WithoutBranches
+from symlab.papers.neural_collapse.networks import with_zeros
 from symlab.papers.neural_collapse.samples import Samples
 from symlab.papers.neural_collapse.settings import CriticalPenalty
 from symlab.papers.neural_collapse.trained_runs import Descent
@@ -35,8 +35,9 @@ def without_branches(iterations, steps=300):
     n, K = 40, 3
     generator = torch.Generator().manual_seed(2)
     x, y = torch.randn(n, 5, generator=generator), torch.arange(n) % K
-    descent = Descent(lambda: WithoutBranches(5, K, 6, 2, True), TrainingData(x, y, x[:0], y[:0], "classification"),
-                      (0.0, 0.01), ("s", "v"), steps, iterations, 0.02, 1)  # fmt: skip
+    data = TrainingData(x, y, x[:0], y[:0], "classification")
+    descent = Descent(lambda: with_zeros(LayerNormResNet(5, K, 6, 2, 2)), data, (0.0, 0.01), ("s", "v"), steps,
+                      iterations, 0.02, 1)  # fmt: skip
     state, _ = descent.run(Job("s"))
     return {name: tensor[0] for name, tensor in state.items()}, Samples(x, y, x, y, K)
 
@@ -59,7 +60,7 @@ def test_a_neuron_changes_the_loss_by_its_gain():
     Z, g = stream_and_gradient(without, samples)
     activity = (Z @ neuron.v + neuron.beta).clamp_min(0)
     torch.testing.assert_close(-(activity @ g @ neuron.a), torch.tensor(neuron.gain).double())
-    shift = without["shift.weight"][:, 0].clone().requires_grad_()
+    shift = without["blocks.0.1.bias"].clone().requires_grad_()
     out = normalise(Z + shift) @ without["readout.weight"].T + without["readout.bias"]
     (left,) = torch.autograd.grad(torch.nn.functional.cross_entropy(out, samples.y), shift)
     gained = (fit(0.0) - fit(1e-4)) / (1e-4 * 0.05**2)

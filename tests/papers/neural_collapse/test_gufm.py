@@ -16,7 +16,8 @@ from symlab.measures.collapse_bounds import (
     certified_frame,
     least_loss,
 )
-from symlab.papers.neural_collapse.gufm import certified_scatter, squared_error_optimum
+from symlab.papers.neural_collapse.fig_certificate import certified_scatter
+from symlab.papers.neural_collapse.lemmas import squared_error_optimum
 
 D, K = 64, 10
 PENALTY = 0.005

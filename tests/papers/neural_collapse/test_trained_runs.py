@@ -17,7 +17,6 @@ from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.neural_collapse.growth import grow
 from symlab.papers.neural_collapse.networks import (
     EveryToken,
-    WithoutBranches,
     build_network,
     penalties_by_path,
     with_zeros,
@@ -137,17 +136,6 @@ def test_networks_with_inputs_of_their_own_are_those_of_separate_runs():
         alone = trained(TrainingData(inputs[seed], Y, X[:0], Y[:0], "one_hot"), network, (seed,), 3)
         for name, tensor in together.snapshots[3].items():
             torch.testing.assert_close(tensor[seed], alone.snapshots[3][name][0])
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-def test_a_network_without_branches_is_a_residual_one_with_weights_of_zero(layers):
-    bare = WithoutBranches(INPUTS, CLASSES, 8, layers, True)
-    full = network(layers, depth=2)
-    names = {"embedding.weight", "embedding.bias", "readout.weight", "readout.bias"}
-    shared = {name: tensor for name, tensor in bare.state_dict().items() if name in names}
-    blocks = {n: torch.zeros_like(t) for n, t in full.state_dict().items() if n.startswith("blocks")}
-    blocks[f"blocks.0.{layers - 1}.bias"] = bare.shift.weight[:, 0]
-    torch.testing.assert_close(functional_call(full, shared | blocks, (X,)), bare(X))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ class Values:
     values: pd.Series
     told: str = ""
     """In words, what they were computed from."""
+    open: str = ""
+    """Why they decide nothing yet; what is measured of them and of others beside them is open too."""
 
     @property
     def mean(self) -> float:
@@ -157,18 +159,19 @@ class Cases:
         found = []
         for each, base in self.beside(other):
             told = f"{each.mean:.3g} {word} {base.mean:.3g}"
-            found.append(Values(each.case, operation(each.values, base.values.reindex(each.values.index)), told))
+            values = operation(each.values, base.values.reindex(each.values.index))
+            found.append(Values(each.case, values, told, each.open or base.open))
         return replace(self, of=tuple(found))
 
     # Measurements
 
     def means(self) -> list[Found]:
         """Mean over units, with the standard error of the mean."""
-        return [mean_of(each.array, *self._texts(each)) for each in self]
+        return self._each(mean_of)
 
     def of_all(self, choose: Callable[[np.ndarray], float]) -> list[Found]:
         """A value of all units together (``np.max``: the worst), for a statement about each of them."""
-        return [value_of_all(float(choose(each.array)), len(each.array), *self._texts(each)) for each in self]
+        return self._each(lambda array, *texts: value_of_all(float(choose(array)), len(array), *texts))
 
     def exact(self) -> list[Found]:
         """The value of a case that has one, free of sampling: a closed form, a certificate.
@@ -176,15 +179,15 @@ class Cases:
         Raises:
             ValueError: a case has several.
         """
-        return [exact_value(each.values.item(), 1, *self._texts(each)) for each in self]
+        return [replace(exact_value(each.values.item(), 1, *self._texts(each)), open=each.open) for each in self]
 
     def ratios(self, base: Cases) -> list[Found]:
         """Ratio of means to the base's, other units than these; not a number unless the base's mean is above 0."""
-        return [ratio_of(each.array, other.array, *self._texts(each, other)) for each, other in self.beside(base)]
+        return self._each(ratio_of, base)
 
     def differences(self, base: Cases) -> list[Found]:
         """Difference of means to the base's, other units than these."""
-        return [difference_of(each.array, other.array, *self._texts(each, other)) for each, other in self.beside(base)]
+        return self._each(difference_of, base)
 
     def paired_ratios(self, base: Cases) -> list[Found]:
         """Ratio of the means of two values of each unit; not a number unless the base's mean is above 0."""
@@ -202,9 +205,18 @@ class Cases:
             found.append(self._measured(share, error, each, same))
         return found
 
+    def _each(self, measure: Callable[..., Measurement], base: Cases | None = None) -> list[Found]:
+        """What a function of the units' values, and of those of the base's case, gives of each case."""
+        found: list[Found] = []
+        for both in [(each,) for each in self] if base is None else self.beside(base):
+            measured = measure(*(each.array for each in both), *self._texts(*both))
+            found.append(replace(measured, open=next((each.open for each in both if each.open), "")))
+        return found
+
     def _measured(self, value: float, error: float | None, each: Values, base: Values | None = None) -> Measurement:
         case, told, unit = self._texts(each, base)
-        return Measurement(value, len(each.array), None, case, told, error, unit)
+        why = each.open or (base.open if base else "")
+        return Measurement(value, len(each.array), None, case, told, error, unit, why)
 
     def _undefined(self, each: Values, base: Values | None = None) -> Measurement:
         return self._measured(np.nan, None, each, base)

@@ -108,7 +108,8 @@ class LBFGS:
         change, before = gradient - self.gradient, self.along
         rows = busy.nonzero()[:, 0]
         at = self.iterations[rows] % self.memory
-        self.pairs[rows, at], self.pairs[rows, self.memory + at] = step[rows], change[rows]
+        for row, place in zip(rows.tolist(), at.tolist(), strict=True):
+            self.pairs[row, place], self.pairs[row, self.memory + place] = step[row], change[row]
         self.along = self._products(gradient)
         crossed, squared = (self.along - before)[rows].split(self.memory, dim=1)
         places = torch.arange(len(rows), device=rows.device), at

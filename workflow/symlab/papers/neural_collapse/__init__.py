@@ -1,7 +1,5 @@
 """The paper's card: how networks with weight decay collapse as they get deeper."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from symlab.papers.neural_collapse.found import FOUND, HEADING, HEADLINE, SCALE, SUBJECTS, TERMS, THUMBNAIL
@@ -44,7 +42,7 @@ NEURAL_COLLAPSE = Paper(
     thumbnail=THUMBNAIL,
     figures=(
         Figure("collapse-1", f"{_ROOM}.fig_01_depth", (_RUNS,)),
-        Figure("collapse-2", f"{_ROOM}.fig_02_control", (_RUNS,)),
+        Figure("collapse-2", f"{_ROOM}.fig_01_depth", (_RUNS,)),
         Figure("collapse-loss", f"{_ROOM}.fig_loss", (_RUNS, _OPTIMA)),
         Figure("collapse-certificate", f"{_ROOM}.fig_certificate", (_RUNS,)),
         Figure("collapse-critical", f"{_ROOM}.fig_critical", (_CRITICAL,)),

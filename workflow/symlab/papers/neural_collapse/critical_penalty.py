@@ -6,10 +6,10 @@ beta)|. g_i is the fit's gradient at the residual stream of the network without 
 depends on depth: each dead block adds its last bias and a LayerNorm.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
@@ -22,7 +22,8 @@ from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.initialise import sample_parameters
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
-from symlab.papers.neural_collapse.networks import WithoutBranches
+from symlab.papers.neural_collapse.growth import blocks_of
+from symlab.papers.neural_collapse.networks import with_zeros
 from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import CriticalPenalty
 from symlab.papers.neural_collapse.trained_runs import SINGLE, Descent
@@ -59,7 +60,7 @@ def find_critical_penalty(
     data = TrainingData(samples.x, samples.y, samples.x[:0], samples.y[:0], "classification")
     shape = (samples.x.shape[1], samples.classes, settings.width)
     dead = Descent(
-        lambda: WithoutBranches(*shape, block_layers=2, output_bias=True),
+        lambda: with_zeros(LayerNormResNet(*shape, 2, 2)),
         data,
         (0.0, last_penalty),
         (job.study, f"critical_{dataset}_{last_penalty:g}_{L}"),
@@ -76,47 +77,45 @@ def find_critical_penalty(
         generator = torch_generator(job.study, "critical penalty", dataset, f"{last_penalty:g}", seed)
         neuron = best_neuron(*stream_and_gradient(without, samples), settings.starts, generator)
         predicted = neuron.gain
-        living = replace(
-            dead, build=lambda: LayerNormResNet(*shape, L, 2), iterations=max(settings.effort // L, 1), seeds=1
-        )
+        living = replace(dead, build=lambda: LayerNormResNet(*shape, L, 2), iterations=max(settings.effort // L, 1))
         random = sample_parameters(living.build(), TorchDefault(name="torch"), generator)
-        at = _Penalties(living, job, predicted, last_penalty, L, settings.halvings)
-        alive, weights = at.minimise({n: t[None].double() for n, t in random.items()}, predicted / WIDEST)
+        start = {name: tensor[None].double() for name, tensor in random.items()}
+        alive, weights = minimise_branches(living, job, start, predicted / WIDEST)
         key = {"dataset": dataset, "last_penalty": last_penalty, "L": L, "seed": seed, "predicted": predicted}
         small = next_to_nothing(without, random, neuron)
-        ends = {"born": at.bisect(small, weights_of(small) / (L - 1), NEWBORN), "dies": at.bisect(alive, DEAD)}
+        ends = {
+            name: _bisect(partial(minimise_branches, of, job, start), least, predicted, settings.halvings)
+            for name, of, start, least in (
+                ("born", replace(living, iterations=NEWBORN), small, weights_of(small)),
+                ("dies", living, alive, DEAD),
+            )
+        }
         step = WIDEST ** (2 / 2**settings.halvings)
         rows.append({**key, **ends, "step": step, "weights": weights, "without": found["objective"][seed]})
         job.report(f"{dataset}, L = {L}: predicted {predicted:.3g}, found {ends}")
     return {"critical_penalty.csv": pd.DataFrame(rows)}
 
 
-class _Penalties:
-    """Networks of one depth minimised at several penalties of hidden weights."""
+def minimise_branches(descent: Descent, job: Job, start: State, hidden: float) -> tuple[State, float]:
+    """A network minimised from a start at a penalty of hidden weights, and ``weights_of`` it."""
+    at = replace(descent, start=start, steps=0, seeds=1, penalties=(hidden, descent.penalties[1]))
+    state, _ = at.run(job)
+    return state, weights_of(state)
 
-    def __init__(self, descent: Descent, job: Job, predicted: float, last: float, L: int, halvings: int):
-        self.descent, self.job, self.last, self.blocks = descent, job, last, L - 1
-        self.low, self.high, self.halvings = predicted / WIDEST, predicted * WIDEST, halvings
 
-    def minimise(self, start: State, hidden: float, iterations: int = 0) -> tuple[State, float]:
-        """Networks minimised from a start, and the mean squared norm of a block's weights."""
-        descent = replace(self.descent, start=start, steps=0, penalties=(hidden, self.last))
-        state, _ = replace(descent, iterations=iterations or descent.iterations).run(self.job)
-        return state, weights_of(state) / self.blocks
-
-    def bisect(self, start: State, living: float, iterations: int = 0) -> float:
-        """The penalty above which a block's squared weights end below ``living``; an end where all or none do."""
-        low, high = math.log(self.low), math.log(self.high)
-        for _ in range(self.halvings):
-            middle = (low + high) / 2
-            _, weights = self.minimise(start, math.exp(middle), iterations)
-            low, high = (middle, high) if weights >= living else (low, middle)
-        return math.exp((low + high) / 2)
+def _bisect(branches: Callable[[float], tuple[State, float]], least: float, predicted: float, halvings: int) -> float:
+    """The penalty above which a block's weights end below ``least``; an end of the interval where all or none do."""
+    low, high = math.log(predicted / WIDEST), math.log(predicted * WIDEST)
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        low, high = (middle, high) if branches(math.exp(middle))[1] >= least else (low, middle)
+    return math.exp((low + high) / 2)
 
 
 def weights_of(state: State) -> float:
-    """Squared norm of all blocks' weights."""
-    return sum(float(t.square().sum()) for n, t in state.items() if n.startswith("blocks.") and "weight" in n)
+    """Squared norm of a block's weights, in the mean."""
+    blocks = blocks_of(state)
+    return sum(float(t.square().sum()) for block in blocks for n, t in block.items() if "weight" in n) / len(blocks)
 
 
 class Neuron(NamedTuple):
@@ -133,19 +132,19 @@ def next_to_nothing(without: State, like: State, neuron: Neuron) -> State:
     state = {n: torch.zeros_like(t).double() if n.startswith("blocks.") else without[n] for n, t in like.items()}
     state["blocks.0.0.weight"][0], state["blocks.0.0.bias"][0] = SMALL * neuron.v, SMALL * neuron.beta
     state["blocks.0.1.weight"][:, 0] = SMALL * neuron.a
-    state["blocks.0.1.bias"] = without["shift.weight"][:, 0]
+    state["blocks.0.1.bias"] = without["blocks.0.1.bias"]
     return {name: tensor[None] for name, tensor in state.items()}
 
 
 def stream_and_gradient(without: State, samples: Samples) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
     """What a branch would read, and the fit's gradient (1/N inside) at the stream that it would add to, centred.
 
-    Where the shift is at its optimum the gradients sum to 0; they are centred, so that ``best_neuron`` does not diverge
-    with beta.
+    Where the block's last bias is at its optimum the gradients sum to 0; they are centred, so that ``best_neuron`` does
+    not diverge with beta.
     """
     W, b = without["readout.weight"], without["readout.bias"]
     Z = normalise(functional.linear(samples.x.double(), without["embedding.weight"], without["embedding.bias"]))
-    stream = (Z + without["shift.weight"][:, 0]).requires_grad_()
+    stream = (Z + without["blocks.0.1.bias"]).requires_grad_()
     fit = functional.cross_entropy(normalise(stream) @ W.T + b, samples.y)
     (g,) = torch.autograd.grad(fit, stream)
     return Z, g - g.mean(0)

@@ -1,8 +1,6 @@
 """What minimised networks tell: which are at an optimum, how values fall with depth, what settings are called."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -128,29 +126,18 @@ def slopes_at_optima(
     values: Mapping[str, float],
     least: int = 0,
     several: Callable[[pd.Series], float] = slope,
-) -> tuple[Cases, dict[str, str]]:
-    """``slopes`` of lineages at an optimum, or of all where these are too few; arguments as those of ``slopes``.
-
-    Returns:
-        The cases, and by their names why they decide nothing: "" for those that do.
-    """
+) -> Cases:
+    """``slopes`` of lineages at an optimum, or of all, which then decide nothing, where these are too few."""
     chosen: list[Values] = []
-    late: dict[str, str] = {}
     best = {each.case: each for each in slopes(rows, values, least, several=several)}
     for every in slopes(rows, values, least, within=False, several=several):
         of_setting = rows[(rows["setting"] == every.case.key["setting"]) & (rows["L"] >= least)]
-        at_optimum = best.get(every.case)
-        enough = at_optimum is not None and len(at_optimum.values) >= min(LINEAGES, len(every.values))
         told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
-        # The reason tells it otherwise.
-        chosen.append(replace(at_optimum, told=told) if enough and at_optimum is not None else every)
-        late[every.case] = of_setting["open"].iloc[0] or ("" if enough else f"not at an optimum: {told}")
-    return Cases(tuple(chosen), "lineages"), late
-
-
-def opened(found: Sequence[Found], late: Mapping[str, str]) -> list[Found]:
-    """Measurements undecided for the reasons that there are, by the names of their cases."""
-    return [each if isinstance(each, str) else replace(each, open=late[each.case]) for each in found]
+        at_optimum = best.get(every.case, every)
+        enough = every.case in best and len(at_optimum.values) >= min(LINEAGES, len(every.values))
+        each = replace(at_optimum, told=told) if enough else replace(every, open=f"not at an optimum: {told}")
+        chosen.append(replace(each, open=of_setting["open"].iloc[0] or each.open))
+    return Cases(tuple(chosen), "lineages")
 
 
 def slopes_of(
@@ -169,8 +156,8 @@ def slopes_of(
     rows = rows[chosen(rows)]
     if rows.empty:
         return ["no such networks in this study"]
-    found, late = slopes_at_optima(rows, values, least, several)
-    return opened(found.means(), late) or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
+    found = slopes_at_optima(rows, values, least, several).means()
+    return found or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
 
 
 def rank_of_inputs(tables: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.Series:

@@ -1,6 +1,4 @@
-"""Fig. 1: metrics of neural collapse against depth."""
-
-from __future__ import annotations
+"""Figs. 1 and 2: metrics of neural collapse against depth, and the control that does not collapse."""
 
 from functools import partial
 from typing import Any
@@ -20,6 +18,7 @@ from symlab.papers.neural_collapse.evidence import (
     networks,
     our_claim,
     paper_claim,
+    slopes_at_optima,
     slopes_of,
 )
 from symlab.plotting.style import Look, Shared, Style, palette
@@ -27,7 +26,7 @@ from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Found, Tables, above, at_least, below
+from symlab.study.claim import Found, Tables, above, at_least, below, between
 from symlab.study.facets import draw_rows, facets, labelled
 
 BY = {"constant": r"$\lambda$ constant", "uniform": r"$\lambda/L$", "split": r"$\lambda/L$, last $\lambda$"}
@@ -40,6 +39,8 @@ SIMPLE = ("cross_entropy", "squared_error")
 """Losses whose optimum is a simplex, or orthogonal rows."""
 CROWDED = 7
 """Depths of which every other is named on the axis."""
+CONTROLLED = ("rn1", "t11", "rn2")
+"""Fig. 2's networks."""
 LEAST = 1e-12
 """What a metric is drawn as where it is less."""
 
@@ -134,6 +135,41 @@ def slopes_of_kind(tables: Tables, kind: str) -> list[Found]:
     return slopes_of(tables, METRICS, lambda rows: rows["kind"] == kind)
 
 
+def columns_of(table: pd.DataFrame) -> pd.DataFrame:
+    """RN1, T11 and RN2 with a constant penalty and cross-entropy, of the data set that has most of them.
+
+    Raises:
+        UserError: none has RN1 and RN2.
+    """
+    chosen = table[(table["by_depth"] == "constant") & (table["loss"] == "cross_entropy") & table["grown"]]
+    chosen = chosen[chosen["network"].isin(CONTROLLED) & ~chosen["pre_norm"] & ~chosen["every_token"]]
+    there = chosen.groupby("dataset", sort=False)["network"].agg(set)
+    complete = there[there.map(lambda names: {"rn1", "rn2"} <= names)]
+    if complete.empty:
+        raise UserError("it needs rn1 and rn2 with by_depth: constant on one data set (neural_collapse.runs).")
+    chosen = chosen[chosen["dataset"] == complete.map(len).idxmax()]
+    name = chosen["network"].str.upper() + ", " + chosen["dataset"]
+    return chosen.assign(column=name).sort_values(
+        "network", key=lambda names: names.map(CONTROLLED.index), kind="stable"
+    )
+
+
+def control_beside_others(tables: Tables, style: Style) -> Figure:
+    """Columns RN1, T11 and RN2 with a constant penalty on one data set, a row a metric."""
+    return draw_metrics(columns_of(networks(tables)), style, "metric", "column")
+
+
+def slope_of_control(tables: Tables) -> list[Found]:
+    """The control's slope of log10 metric over that of RN1 on the same data; 0 if it does not depend on depth."""
+    try:
+        rows = columns_of(lineages(tables))
+    except UserError as reason:
+        return [str(reason)]
+    falls = -1 * slopes_at_optima(rows, METRICS)
+    control, rn1 = (falls.at(network=network).keyed("value") for network in ("rn2", "rn1"))
+    return control.ratios(rn1) or [f"needs networks of {DEPTHS} depths"]
+
+
 FIGURES = {
     "collapse-1": Drawing(
         "Metrics of collapse against depth",
@@ -150,6 +186,15 @@ FIGURES = {
         ),
         differs="Samples and seeds are fewer than the paper's, and networks are at lower losses than its 5000 epochs "
         "reach; `λ/L, last λ`, the setting of Theorem 4.6, is drawn beside the paper's λ/L.",
+    ),
+    "collapse-2": Drawing(
+        "Networks that collapse with depth, and one that does not",
+        "As Figure 1, on one data set: one linear layer a block (RN1, T11), and two with a constant penalty (RN2).",
+        control_beside_others,
+        seen=Sentence(
+            "The slope of the control over that of RN1 is {ratio}.", {"ratio": at("collapse-2-control", value="NC1")}
+        ),
+        differs="The paper prints three images of three metrics; here they are one.",
     ),
 }
 SLOPE = "slope of log₁₀ of the metric on log₁₀ L over depths at an optimum, mean over lineages"
@@ -206,5 +251,13 @@ CLAIMS = {
         why="They still descend, slowly; that ReLU has kinks, where the gradient of one side is told, explains "
         "little of it (docs/explanation/papers/neural-collapse.md has both in numbers).",
         measure=share_calm,
+    ),
+    "collapse-2-control": paper_claim(
+        statement="With two linear layers a block and a constant penalty, the metrics do not depend on depth",
+        quantity="slope of log₁₀ of the metric on log₁₀ L over that of RN1 on the same samples, at an optimum",
+        bound=between(-0.25, 0.25),
+        origin="ours",
+        reason="Figure 2 shows the control flat; a quarter of what one layer a block gives is left for noise.",
+        measure=slope_of_control,
     ),
 }

@@ -1,7 +1,6 @@
 """What the loss of a network certifies about its collapse, against what was measured, run by run."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Callable
 from itertools import cycle
 
@@ -11,7 +10,6 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.measures.collapse_bounds import certified_alignment, certified_collapse, certified_frame
 from symlab.papers.neural_collapse.evidence import RUNS, derived_claim, networks
-from symlab.papers.neural_collapse.gufm import certified_scatter
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -19,16 +17,24 @@ from symlab.study.cases import cases
 from symlab.study.claim import Found, Tables, at_most
 from symlab.study.facets import Panel, draw_grid, draw_rows, labelled
 
-CERTIFICATES: dict[str, tuple[str, str, Callable[[float, int, int, float], float]]] = {
-    "NC1": ("cross_entropy", "NC1", certified_collapse),
-    "NC2": ("cross_entropy", "NC2A", certified_frame),
-    "NC3": ("cross_entropy", "NC3_centred", certified_alignment),
-    "scatter": ("squared_error", "scatter", certified_scatter),
+
+def certified_scatter(loss: float, d: int, K: int, penalty: float) -> float:
+    """The largest tr Sigma_W that a balanced network of this squared error plus penalty / 2 |W_L|^2 can have.
+
+    Ridge regression on features of norm sqrt(d) leaves K penalty / (2 (d - tr Sigma_W + penalty K)) at least, without
+    an output bias. Infinite where the loss is that of features without any class, 1/2.
+    """
+    most = d + penalty * K - K * penalty / (2 * loss)
+    return most if most < d else math.inf
+
+
+CERTIFICATES: dict[str, tuple[str, str, Callable[[float, int, int, float], float], float, str]] = {
+    "NC1": ("cross_entropy", "NC1", certified_collapse, np.inf, "NC1"),
+    "NC2": ("cross_entropy", "NC2A", certified_frame, 1.0, "NC2"),
+    "NC3": ("cross_entropy", "NC3_centred", certified_alignment, 2.0, "NC3, rows centred"),
+    "scatter": ("squared_error", "scatter", certified_scatter, np.inf, r"$\mathrm{tr}\,\Sigma_W$"),
 }
-"""What is bounded: under which loss, its column, the bound from loss and last penalty."""
-NAMES = {"NC1": "NC1", "NC2": "NC2", "NC3": "NC3, rows centred", "scatter": r"$\mathrm{tr}\,\Sigma_W$"}
-NOTHING = {"NC1": np.inf, "NC2": 1.0, "NC3": 2.0, "scatter": np.inf}
-"""What a bound is that says nothing."""
+"""What is bounded: under which loss, its column, the bound from loss and last penalty, a bound that says nothing."""
 
 
 def certified(tables: Tables) -> pd.DataFrame:
@@ -38,12 +44,12 @@ def certified(tables: Tables) -> pd.DataFrame:
     # A bias takes away what ridge regression leaves.
     table = table[(table["loss"] == "cross_entropy") | ~table["output_bias"]]
     parts = []
-    for quantity, (loss, column, bound) in CERTIFICATES.items():
+    for quantity, (loss, column, bound, nothing, _) in CERTIFICATES.items():
         rows = table[table["loss"] == loss]
         each = zip(rows["fit"] + rows["last"], rows["width"], rows["classes"], rows["last_penalty"], strict=True)
         limits = [bound(float(total), int(d), int(K), float(penalty)) for total, d, K, penalty in each]
         found = rows.assign(quantity=quantity, measured=rows[column], certified=limits)
-        parts.append(found[found["certified"] < NOTHING[quantity]])
+        parts.append(found[found["certified"] < nothing])
     found = pd.concat(parts, ignore_index=True)
     return found.assign(ratio=found["measured"] / found["certified"])
 
@@ -66,7 +72,7 @@ def _panel(rows: pd.DataFrame, quantity: str) -> Panel:
         axis.plot(ends, ends, color="0.5", linestyle="--", linewidth=0.8, marker="")
 
     log = "" if quantity == "scatter" else "xy"
-    axes = labelled("largest possible", "measured", log, title=NAMES[quantity])
+    axes = labelled("largest possible", "measured", log, title=CERTIFICATES[quantity][-1])
     return Panel(rows, "certified", "measured", axes, draw_rows, {"markersize": 3.5}, diagonal)
 
 

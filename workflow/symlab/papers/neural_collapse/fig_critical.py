@@ -1,7 +1,5 @@
 """Branches of two-layer blocks die above a critical penalty, which hardly depends on depth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Depth where the optimum does not depend on it: as many samples as dimensions, beside enough of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Collapse layer by layer: NC1 of every layer's features, and of the layers before the last against depth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -16,19 +14,19 @@ from symlab.papers.neural_collapse.evidence import (
     SETTING,
     named,
     networks,
-    opened,
     paper_claim,
     slopes_at_optima,
 )
 from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Case, Found, Measurement, Tables, below
+from symlab.study.cases import Cases, Values
+from symlab.study.claim import Case, Found, Tables, below
 from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need
 
 ACROSS = 4
-BEFORE = (1, 2)
+BEFORE = {1: "one layer", 2: "2 layers"}
 """Layers before the last that the paper's remark on the last layers is checked on."""
 
 
@@ -69,16 +67,12 @@ def falls_before_the_last(tables: Tables) -> list[Found]:
     """Slope of log10 NC1 on log10 L of the first and second layer before the last, mean over lineages at an optimum."""
     table = layers_of_lineages(tables)
     table = table[table["kind"].isin(["plotted", "theorem"]) & (table["layer"] > 1)]
-    found: list[Found] = []
-    for before in BEFORE:
-        place = "one layer" if before == 1 else f"{before} layers"
-        each, late = slopes_at_optima(table[table["before"] == before], {"NC1": 1.0})
-        for measured in opened(each.means(), late):
-            assert isinstance(measured, Measurement) and isinstance(measured.case, Case)
-            key = measured.case.key
-            case = Case(f"{place} before the last, {key['setting']}", **key, before=before)
-            found.append(replace(measured, case=case))
-    return found or [f"needs networks of {DEPTHS} depths"]
+    found: list[Values] = []
+    for before, place in BEFORE.items():
+        for each in slopes_at_optima(table[table["before"] == before], {"NC1": 1.0}):
+            key = each.case.key
+            found.append(replace(each, case=Case(f"{place} before the last, {key['setting']}", **key, before=before)))
+    return Cases(tuple(found), "lineages").means() or [f"needs networks of {DEPTHS} depths"]
 
 
 FIGURES = {

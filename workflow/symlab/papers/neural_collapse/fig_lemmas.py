@@ -1,7 +1,5 @@
 """Lemma 4.2 with its converse, and the example of one dimension of Section 4.3."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

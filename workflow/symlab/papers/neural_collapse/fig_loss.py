@@ -1,7 +1,5 @@
 """Losses over the optimum of free features against depth, what of it penalises blocks, and where scatter stays."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Appendix C: what networks leave of a perturbation of collapsed inputs, by its size, place and depth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,12 +1,10 @@
 """In practice: test samples, and minibatches of SGD and AdamW, against depth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd
 
-from symlab.papers.neural_collapse.evidence import DEPTHS, networks, opened, our_claim, slopes, slopes_at_optima
+from symlab.papers.neural_collapse.evidence import DEPTHS, networks, our_claim, slopes, slopes_at_optima
 from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -44,8 +42,7 @@ def practice_against_depth(tables: Tables, style: Style) -> Figure:
 def falls_on_test_samples(tables: Tables) -> list[Found]:
     """Slope of log10 of NC1 on test samples on log10 L, mean over lineages at an optimum."""
     rows = trained(tables)
-    found, late = slopes_at_optima(rows[rows["optimizer"] == "lbfgs"], {"NC1_test": 1.0})
-    return opened(found.means(), late) or [LACKS]
+    return slopes_at_optima(rows[rows["optimizer"] == "lbfgs"], {"NC1_test": 1.0}).means() or [LACKS]
 
 
 def falls_by_minibatches(tables: Tables) -> list[Found]:

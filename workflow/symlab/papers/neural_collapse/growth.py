@@ -6,8 +6,6 @@ stream are another map, though, whose loss may be thirty times as high; the less
 less the map changes. Zeros change nothing, and stay zeros.
 """
 
-from __future__ import annotations
-
 import re
 
 import torch

@@ -7,8 +7,6 @@ losses, and the gaps over them, are written anew into the first; its claims are 
 symlab.pipeline.rejudge``.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

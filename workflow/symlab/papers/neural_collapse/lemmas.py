@@ -1,7 +1,5 @@
 """Lemma 4.2 by minimising free features, its converse by scaling collapsed pairs, and the example of Section 4.3."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -15,7 +13,6 @@ from symlab.measures.collapse import collapse_metrics
 from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import normalise
-from symlab.papers.neural_collapse.gufm import squared_error_optimum
 from symlab.papers.neural_collapse.settings import Lemmas
 from symlab.seeds import torch_generator
 from symlab.training.lbfgs import LBFGS
@@ -67,6 +64,15 @@ def _loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
     return lambda outputs, y: losses(TASKS[name], outputs, y)
 
 
+def squared_error_optimum(d: int, K: int, penalty: float, bias: bool = False) -> tuple[float, float]:
+    """Optimal value and norm of W's rows under (1 / 2N) |W X - Y|^2, without or with a free bias (orthogonal rows, or
+    a simplex)."""
+    if bias:
+        value = (K - 1) * penalty / (2 * (d * K / (K - 1) + penalty * K))
+        return value, math.sqrt(d) * (K - 1) / (K * (d + penalty * (K - 1)))
+    return K * penalty / (2 * (d + penalty * K)), math.sqrt(d) / (d + penalty * K)
+
+
 def free_optimum(
     y: Int[Tensor, " n"],
     K: int,
@@ -89,19 +95,21 @@ def free_optimum(
         H, W, b = theta[0].split([N * d, K * d, K])
         return normalise(H.reshape(N, d)), W.reshape(K, d), b if bias else 0 * b
 
-    def evaluate(theta: Tensor) -> tuple[Tensor, Tensor]:
-        leaf = theta.clone().requires_grad_()
-        H, W, b = parts(leaf)
-        value = loss(H @ W.T + b, y) + penalty / 2 * W.square().sum()
-        (gradient,) = torch.autograd.grad(value, leaf)
-        return value.detach()[None], gradient
+    def value(theta: Tensor) -> Tensor:
+        H, W, b = parts(theta)
+        return loss(H @ W.T + b, y) + penalty / 2 * W.square().sum()
 
-    found = _minimised(evaluate, theta, iterations)
+    found = _minimised(value, theta, iterations)
     H, W, _ = parts(found.theta)
     return float(found.value), H, W
 
 
-def _minimised(evaluate: Callable[[Tensor], tuple[Tensor, Tensor]], theta: Tensor, iterations: int) -> LBFGS:
+def _minimised(value: Callable[[Tensor], Tensor], theta: Tensor, iterations: int) -> LBFGS:
+    def evaluate(theta: Tensor) -> tuple[Tensor, Tensor]:
+        leaf = theta.clone().requires_grad_()
+        found = value(leaf)
+        return found.detach()[None], torch.autograd.grad(found, leaf)[0]
+
     found = LBFGS(evaluate, theta, MEMORY, TOLERANCE)
     while found.busy(iterations).any():
         found.iterate(iterations)
@@ -135,13 +143,10 @@ def scalar_network(L: int, layers: int, a: float, generator: torch.Generator) ->
     """
     theta = (0.1 * torch.rand(1, layers * L, generator=generator) + 0.1).double()
 
-    def evaluate(theta: Tensor) -> tuple[Tensor, Tensor]:
-        leaf = theta.clone().requires_grad_()
-        product = (1 + leaf[0].reshape(layers, L).prod(dim=0)).prod()
-        value = (product - math.exp(a)).square() / 2 + FITTED / 2 * leaf.square().sum()
-        (gradient,) = torch.autograd.grad(value, leaf)
-        return value.detach()[None], gradient
+    def value(theta: Tensor) -> Tensor:
+        product = (1 + theta[0].reshape(layers, L).prod(dim=0)).prod()
+        return (product - math.exp(a)).square() / 2 + FITTED / 2 * theta.square().sum()
 
-    found = _minimised(evaluate, theta, 2000)
+    found = _minimised(value, theta, 2000)
     step = math.exp(a / L) - 1
     return {"trained": float(found.theta.square().sum()), "closed": L * step**2 if layers == 1 else 2 * L * step}

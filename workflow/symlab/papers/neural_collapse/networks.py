@@ -1,14 +1,11 @@
 """The networks of a grid of runs, and two that only this paper asks for."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from symlab.data.dataset import Dataset
 from symlab.networks.causal_transformer import CausalTransformer
@@ -24,30 +21,6 @@ class EveryToken(CausalTransformer):
 
     def forward(self, x: Float[Tensor, "n c"]) -> Float[Tensor, "n c k"]:
         return self.readout(normalise(self.streams(x)[-1]))
-
-
-class WithoutBranches(nn.Module):
-    """A residual network of one block whose hidden weights are 0: LN(W_0 x + b_0) + b, of one-layer blocks relu(b).
-
-    Its names are those of a ``LayerNormResNet`` of depth 2. Every deeper one contains it, at no penalty.
-    """
-
-    def __init__(self, n_inputs: int, n_outputs: int, width: int, block_layers: int, output_bias: bool):
-        super().__init__()
-        self.embedding = nn.Linear(n_inputs, width)
-        self.shift = nn.Linear(1, width, bias=False)
-        self.rectified = block_layers == 1
-        self.blocks: tuple[nn.Module, ...] = ()
-        self.readout = nn.Linear(width, n_outputs, bias=output_bias)
-
-    def features(self, x: Float[Tensor, "n i"]) -> list[Float[Tensor, "n d"]]:
-        """The stream before and after the shift, normalised."""
-        first = normalise(self.embedding(x))
-        shift = self.shift.weight[:, 0]
-        return [first, normalise(first + (functional.relu(shift) if self.rectified else shift))]
-
-    def forward(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n k"]:
-        return self.readout(self.features(x)[-1])
 
 
 class Shift(nn.Module):
@@ -68,7 +41,10 @@ class Shift(nn.Module):
 
 
 def with_zeros(network: LayerNormResNet | CausalTransformer) -> nn.Module:
-    """The network, changed in place, with hidden weights that are 0 for good; biases stay."""
+    """The network, changed in place, with hidden weights that are 0 for good; biases stay.
+
+    Every deeper one contains it, at no penalty.
+    """
     for module in list(network.blocks.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
@@ -101,7 +77,7 @@ def build_network(
 def penalties_by_path(network: nn.Module, hidden: float, last: float) -> dict[str, float]:
     """What each pattern of parameters is penalised by: neither embeddings and positions nor biases."""
     names = [name for name, _ in network.named_parameters()]
-    free = {name: 0.0 for name in ("embedding.*", "positions", "shift.*", "*bias") if _matches(name, names)}
+    free = {name: 0.0 for name in ("embedding.*", "positions", "*bias") if _matches(name, names)}
     of_hidden = {"blocks.*": hidden} if _matches("blocks.*", names) else {}
     return {**free, "readout.weight": last, **of_hidden}
 

@@ -1,7 +1,5 @@
 """What networks descend beside the kernel's losses: a third loss, every token of a text, inputs of each one's own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

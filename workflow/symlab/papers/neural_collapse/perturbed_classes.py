@@ -3,8 +3,6 @@
 The paper argues that with two linear layers a block E stays where all penalties are the same, constant or vanishing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,22 +18,15 @@ from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.initialise import sample_parameters
 from symlab.networks.layernorm_resnet import normalise
-from symlab.papers.neural_collapse.collapse import within_over_between
 from symlab.papers.neural_collapse.networks import GivenFeatures
 from symlab.papers.neural_collapse.objectives import OwnInputs
-from symlab.papers.neural_collapse.settings import PerturbedClasses
+from symlab.papers.neural_collapse.samples import within_over_between
+from symlab.papers.neural_collapse.settings import PerturbedClasses, penalties_of
 from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
 from symlab.training.samples import TrainingData
 
-SCHEMES = {
-    "rn1": ("rn1", "constant"),
-    "rn2 constant": ("rn2", "constant"),
-    "rn2 uniform": ("rn2", "uniform"),
-    "rn2 split": ("rn2", "split"),
-}
-"""Network and how penalties fall with depth."""
 PLACEMENTS = ("class space", "other dimensions")
 BRANCH = 0.01
 """By what torch's random weights of blocks are multiplied."""
@@ -57,9 +48,8 @@ def train_perturbed_classes(settings: PerturbedClasses, job: Job, scheme: str, L
         [perturb_classes(y, K, eps, p, torch_generator(job.study, p, f"{eps:g}", seed)) for p, eps, seed in cells]
     )
     features = inputs @ W_0.T
-    name, by = SCHEMES[scheme]
-    hidden = settings.penalty if by == "constant" else settings.penalty / L
-    last = hidden if by == "uniform" else settings.penalty
+    name, _, by = scheme.partition(" ")
+    hidden, last = penalties_of(settings.penalty, by or "constant", L)
     descent = Descent(
         lambda: GivenFeatures(K, settings.width, L, int(name[2])),
         OwnInputs(features.flatten(0, 1), y.repeat(len(cells)), features[0, :0], y[:0], "one_hot", seeds=len(cells)),

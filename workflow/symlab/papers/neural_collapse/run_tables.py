@@ -1,7 +1,5 @@
 """Tables of networks minimised to collapse: what each is like, how far over the least known loss, and on what."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,13 +15,11 @@ from symlab.data.dataset import Dataset
 from symlab.measures.collapse import collapse_metrics
 from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse.collapse import linear_floor, within_over_between
 from symlab.papers.neural_collapse.evidence import SETTING
-from symlab.papers.neural_collapse.gufm import squared_error_optimum
-from symlab.papers.neural_collapse.lemmas import free_optimum
+from symlab.papers.neural_collapse.lemmas import free_optimum, squared_error_optimum
 from symlab.papers.neural_collapse.networks import build_network
 from symlab.papers.neural_collapse.objectives import margin_loss
-from symlab.papers.neural_collapse.samples import Samples, samples_of
+from symlab.papers.neural_collapse.samples import Samples, linear_floor, samples_of, within_over_between
 from symlab.papers.neural_collapse.settings import Runs
 from symlab.papers.neural_collapse.trained_runs import objective_on
 from symlab.seeds import torch_generator

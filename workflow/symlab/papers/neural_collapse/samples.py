@@ -1,17 +1,20 @@
-"""What networks are minimised on: samples of each class, and images whitened by a map that the first layer can undo."""
-
-from __future__ import annotations
+"""What networks are minimised on: samples of each class, images whitened by a map that the first layer can undo, and
+how collapsed features of samples are, or a linear map of them alone would be.
+"""
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from symlab.data.dataset import Dataset
 from symlab.data.samples import pooled_samples
 from symlab.errors import UserError
+from symlab.measures.collapse import class_scatter
 from symlab.networks.images import cut
 from symlab.papers.neural_collapse.settings import OnSamples, Runs
 from symlab.schemes.fixed_parts import State
@@ -41,7 +44,7 @@ class Whitening:
     count: int
 
     @classmethod
-    def of(cls, x: Float[Tensor, "n i"], patch: tuple[int, int] | None = None) -> Whitening:
+    def of(cls, x: Float[Tensor, "n i"], patch: tuple[int, int] | None = None) -> Self:
         """That of images.
 
         Raises:
@@ -112,3 +115,23 @@ def samples_of(grid: OnSamples, dataset: Dataset) -> Samples:
         whitening = Whitening.of(x, None if patch is None else (dataset.image[0], patch))
         return Samples(whitening(x), y, whitening(x_test), y_test, dataset.n_classes, whitening, x)
     return Samples(x, y, x_test, y_test, dataset.n_classes)
+
+
+def within_over_between(H: Float[Tensor, "n d"], y: Int[Tensor, " n"], K: int) -> Float[Tensor, ""]:
+    """NC1 = tr Sigma_W / tr Sigma_B; Sigma_W is the mean over samples, Sigma_B over classes."""
+    _, rest, between = class_scatter(H, y, K)
+    return rest.square().sum() / len(H) / between
+
+
+def linear_floor(x: Float[Tensor, "n i"], y: Int[Tensor, " n"], K: int) -> tuple[int, float]:
+    """Rank of [x; 1], and NC1 of the best linear map of x to one-hot labels, normalised as LayerNorm does.
+
+    Where the rank is the number of samples, a free linear map collapses the data alone and depth has nothing to do.
+    """
+    ones = torch.cat([x.double(), torch.ones(len(x), 1, dtype=torch.float64)], 1)
+    target = functional.one_hot(y, K).double()
+    # What x was rounded to is no dimension.
+    least = max(ones.shape) * torch.finfo(x.dtype).eps
+    fitted = ones @ torch.linalg.lstsq(ones, target, rcond=least, driver="gelsd").solution
+    features = functional.layer_norm(fitted, (K,))
+    return int(torch.linalg.matrix_rank(ones, rtol=least)), float(within_over_between(features, y, K))

@@ -1,7 +1,5 @@
 """Settings of the paper's experiments, every key under ``neural_collapse`` of a study; free of torch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -122,9 +120,14 @@ class Runs(OnSamples):
         return self.loss == "cross_entropy" if self.output_bias is None else self.output_bias
 
     def penalties(self, L: int) -> tuple[float, float]:
-        """λ of hidden weights and of the last layer at a depth, by ``by_depth``."""
-        hidden = self.penalty if self.by_depth == "constant" else self.penalty / L
-        return hidden, hidden if self.by_depth == "uniform" else self.penalty
+        """``penalties_of`` the grid at a depth."""
+        return penalties_of(self.penalty, self.by_depth, L)
+
+
+def penalties_of(penalty: float, by_depth: str, L: int) -> tuple[float, float]:
+    """λ of hidden weights and of the last layer at a depth."""
+    hidden = penalty if by_depth == "constant" else penalty / L
+    return hidden, hidden if by_depth == "uniform" else penalty
 
 
 class CriticalPenalty(OnSamples):

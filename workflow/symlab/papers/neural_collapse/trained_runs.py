@@ -1,7 +1,5 @@
 """Networks minimised to collapse with the kernel's loop: Adam, then L-BFGS; deeper ones from shallower."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
