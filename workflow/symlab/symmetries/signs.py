@@ -205,13 +205,13 @@ def _asked(
 ) -> set[int]:
     """All ways to turn a neuron round in an operation's inputs, and in its result with them, that agree; as bits."""
     spec, result = forward.spec, forward.values[node]
-    axes = forward.axes.get(node)
+    axes, through = forward.axes.get(node), between(node, hidden)
     allowed: set[int] | None = None
     for signs in _loudest(forward, (*inputs, *own), shape(group, spec.groups)):
         agreeing = set()
         for bits in product((0, 1), repeat=len(inputs)):
             turned = [(place, signs) for place, bit in zip(inputs, bits, strict=True) if bit]
-            found = _changed(forward, node, turned, hidden)
+            found = _changed(forward, node, turned, through)
             for of_result in product((0, 1), repeat=len(own)):
                 where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
                 expected = flipped(result, axes, where, spec.groups, signs) if where and axes else result
@@ -236,7 +236,7 @@ def _asked_in_pairs(
     """
     groups, result, axes = forward.spec.groups, unmasked(forward.values[node]), forward.axes.get(node)
     signs = _loudest(forward, (*inputs, *own), shape(group, groups))[0]
-    absent = (1 + signs) / 2
+    absent, through = (1 + signs) / 2, between(node, hidden)
     # Of each entry of the result in which of its own places the neuron stands.
     held = torch.zeros(result.shape, dtype=torch.int64, device=result.device)
     for n, (_, where) in enumerate(own):
@@ -248,7 +248,7 @@ def _asked_in_pairs(
         for bits in product((0, 1), repeat=len(seen)):
             turned = [(place, absent) for n, place in enumerate(inputs) if n not in seen]
             turned += [(inputs[n], signs) for n, bit in zip(seen, bits, strict=True) if bit]
-            odd += (-1) ** sum(bits) * unmasked(_changed(forward, node, turned, hidden))
+            odd += (-1) ** sum(bits) * unmasked(_changed(forward, node, turned, through))
         loud = odd.abs() > TOLERANCE * result.abs().max()
         rows |= {sum(1 << n for n in seen) | int(code) for code in held[loud].unique()}
     return rows
@@ -258,9 +258,9 @@ def _changed(
     forward: Evaluated,
     node: fx.Node,
     factors: Iterable[tuple[tuple[fx.Node, Occurrence], Tensor]],
-    hidden: Collection[fx.Node],
+    through: Iterable[fx.Node],
 ) -> Any:
-    """What an operation gives with a group's neurons multiplied by factors at places of its inputs."""
+    """What an operation gives with a group's neurons multiplied by factors at places of what it reads ``through``."""
     changed: ChainMap[fx.Node, Any] = ChainMap({}, forward.values)  # type: ignore[arg-type]
     together: dict[tuple[fx.Node, int], tuple[Tensor, list[Occurrence]]] = {}
     for (holder, where), of_neurons in factors:
@@ -269,7 +269,7 @@ def _changed(
         axes = forward.axes[holder]
         assert axes is not None
         changed[holder] = flipped(changed[holder], axes, places, forward.spec.groups, of_neurons)
-    for each in between(node, hidden):
+    for each in through:
         changed[each] = forward.evaluate(each, changed)
     return forward.evaluate(node, changed)
 
