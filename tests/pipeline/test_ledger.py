@@ -335,6 +335,11 @@ def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_de
     # Where studies of a run do not agree they are named.
     both = [*there, *(replace(each, study="t") for each in run(("a", 0.5)))]
     assert tell_elsewhere(sentence, here, {"mnist": both}) == "Other runs: failed at 2 (study s of mnist)."
+    # Where a sentence tells several cases and another run decided one of them otherwise, that one is named.
+    several = Sentence("{x}.", {"x": at("test-1-one")})
+    assert tell_elsewhere(several, run(("a", 0.5), ("b", 0.25)), {"demo": here, "mnist": here}) == (
+        "Other runs: failed at 31 (study s of mnist, b)."
+    )
     paper = card([], headline=(sentence,))
     assert tell_headline(paper, here, {"mnist": there}) == f"0.5 and 31 (failed). {elsewhere}"
     assert tell_headline(paper, here, {"mnist": here}) == "0.5 and 31 (failed)."

@@ -169,7 +169,10 @@ def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept, but
         for verdict in [each for each in VERDICTS if each in values and each not in known]:
             cases = sorted(values[verdict], key=lambda case: case.value)
             ends = dict.fromkeys(_format_case(case, kinds[name]) for case in (cases[0], cases[-1]))
-            told.append(f"{verdict} at {' to '.join(ends)} ({', '.join(sorted(runs[verdict]))})")
+            # Where one of several cases is told, which.
+            names = {case.name for case in cases} if len(cases_at(place, claims)) > 1 else set()
+            of = sorted(runs[verdict]) + (list(names) if len(names) == 1 else [])
+            told.append(f"{verdict} at {' to '.join(ends)} ({', '.join(of)})")
     return f"Other runs: {', '.join(told)}." if told else ""
 
 
