@@ -146,7 +146,7 @@ MIRROR = {
     **{"6-sign": -0.1 * 0.10025, "6-blocks": 0.1, "7-memory": 790 / 340, "7-memory-large": 5870 / 5420},
     **{"7-accurate": 0, "7-starts": 0, "7-norms": 1 / 924, "7-time": 1.1, "7-zeroed": 0, "removed-drawn": 1},
     **{"7-sparse": 0.9515, "7-pruned": 5 + 15 * (0.954 - 0.3) / (0.99 - 0.3)},
-    **{"8-staircase": 14 - 20, "8-full-range": 1, "8-rank": 0, "8-values": 1e-4, "8-band": 0},
+    **{"8-staircase": 14 - 20, "8-full-range": 1, "8-rank": 0, "8-values": 0.25, "8-band": 0},
     **{f"{figure}-{name}": value for figure in ("9", "10") for name, value in (("decay", -1), ("together", 0))},
     **{f"{figure}-values": np.mean([1 / 11, 2 / 12, 3 / 13]) for figure in ("9", "10")},
     **{"9-balance": 0, "10-balance": 0, "10-layers": 0},
@@ -154,7 +154,7 @@ MIRROR = {
     **{"edges-sign": 1, "edges-second": 1, "adam-sparse": 0.9, "removed-fewer": 0.00125 / 0.10025},
     **{"removed-curvature": 1, "removed-exponent": 1, "budget-least": 0, "tasks-loss": log10(4 / 2), "tasks-dead": 0.3},
     **{"tasks-remedies": 0, "sparse-pruned": 9 * 0.9**4},
-    **{"solvers-gap": 1e-10, "solvers-support": 1, "solvers-steps": 0, "solvers-signs": 1, "solvers-trap": 0},
+    **{"solvers-gap": 0, "solvers-support": 0, "solvers-steps": 0, "solvers-signs": 1, "solvers-trap": 0},
     **{"thm1-gradient": 0, "thm1-gradient-off": 0.1, "thm1-hessian": 0, "thm1-stays": 0, "thm1-growth": 0},
     "thm1-second-order": 1e-8,
 }
@@ -201,7 +201,7 @@ SPOILED = {
         **{"phase-stationary": (0, 0, 0.2, 0.2, 0, 0), "batch-noise": 0.01, "adam-sparse": 0.3, "budget-least": 0.5},
         **{"edges-sign": (1, 0), "edges-second": np.mean(EDGE_RATES < 1), "removed-curvature": 0.5},
         **{"removed-exponent": 0.5, "tasks-remedies": (0, 0.8 - 0.951, 0, 0, 0), "tasks-dead": -0.11},
-        **{"tasks-loss": log10(1 / 3), "solvers-gap": 1e-3, "solvers-support": 0.9, "solvers-signs": 0.8},
+        **{"tasks-loss": log10(1 / 3), "solvers-gap": 1, "solvers-support": 1, "solvers-signs": 0.8},
         **{"solvers-trap": 1, "thm1-growth": 0.1},
     },
     "saddle": {

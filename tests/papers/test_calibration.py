@@ -113,7 +113,10 @@ VIOLATED = [each for each in SIMULATED if each[0].number(each[1].id) in getattr(
 @pytest.mark.parametrize(("paper", "claim"), VIOLATED, ids=lambda each: getattr(each, "id", ""))
 def test_a_claim_fails_on_data_that_violate_the_theory(paper, claim):
     place, name = room(paper), paper.number(claim.id)
+    change = place.VIOLATED[name]
+    table, change = change if isinstance(change, tuple) else (claim.tables[0], change)
     for seed in range(5):
-        (table,) = (tables := place.simulate(name, np.random.default_rng(seed))).values()
-        place.VIOLATED[name](table)
+        tables = {each: rows.copy() for each, rows in place.simulate(name, np.random.default_rng(seed)).items()}
+        if (returned := change(tables[table])) is not None:
+            tables[table] = returned
         assert "failed" in verdicts(evaluate_claim(claim, tables)), seed

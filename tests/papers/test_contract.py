@@ -8,8 +8,8 @@ No list is kept by hand here: all comes from the cards, and from one file a pape
   the claim reads first, in place or by returning another, or (name of the table, function);
 - ``VERDICTS``, where there are any: claims whose verdict on the story is not "held", and which it is;
 - ``simulate(name, generator)`` and ``SIMULATED``, where theory can make the data: tables drawn from the theory itself
-  for each of these claims, with the numbers of units, the noise and the sizes of a run; ``VIOLATED``: how such a table
-  is changed so that the claim fails;
+  for each of these claims, with the numbers of units, the noise and the sizes of a run; ``VIOLATED``, in the form of
+  ``SPOILED``: how such a table is changed so that the claim fails;
 - ``ROUGHLY``, where something takes long: (module, name, value) of a constant that is to be smaller in tests.
 
 What they measure on it is worked out in planted.py, and to the last digit kept in ``values.json`` of each room, beside

@@ -2,7 +2,9 @@
 
 import functools
 
-from . import story_factors, story_networks, story_online
+import numpy as np
+
+from . import simulated, story_factors, story_networks, story_online
 
 SPOILED = story_networks.SPOILED | story_factors.SPOILED | story_online.SPOILED
 
@@ -33,8 +35,38 @@ SIMULATIONS = {
     "7-proximal": story_networks.simulate_learning,
     "7-time": story_networks.simulate_times,
     **dict.fromkeys(("removed-curvature", "removed-exponent", "removed-drawn"), story_networks.simulate_pairs),
+    **simulated.SIMULATIONS,
 }
+
+
+def _of(column, value, **where):
+    """A change of a column in some rows: to a value, or by a function of it."""
+
+    def spoil(rows):
+        chosen = np.logical_and.reduce([np.isin(rows[name], wanted) for name, wanted in where.items()])
+        rows[column] = rows[column].astype(float)
+        rows.loc[chosen, column] = value(rows.loc[chosen, column]) if callable(value) else value
+
+    return spoil
+
+
+PRODUCTS = {"scheme": ["hadamard"]}
 VIOLATED = {
+    **{name: SPOILED[name] for name in simulated.SIMULATIONS},
+    "2-blocks": _of("value", lambda of: of + 1e-3, basis=["mirrors"]),
+    "2-control": lambda rows: rows.assign(value=rows["value"].where(rows["i"] == rows["j"], 0.0)),
+    "2-gamma-1": _of("measured", lambda of: 2 * of, part=["gamma_1"]),
+    "2-eq-2": _of("measured", 0.1, part=["eq_2"]),
+    **{f"thm1-{name}": _of("on", 1e-6, quantity=[name]) for name in ("gradient", "hessian")},
+    "thm1-gradient-off": _of("off", 1e-9, quantity=["gradient"]),
+    "thm1-stays": _of("on", 1e-9, quantity=["left"]),
+    "thm1-growth": _of("off", lambda of: of + 0.1, quantity=["growth"]),
+    "thm1-second-order": _of("on", 0.2, quantity=["second_order"]),
+    "tasks-dead": _of("dead", -0.2, variant=["Hadamard"]),
+    "6-merged": _of("merged", lambda of: 300 - of, epoch=[10]),
+    "6-participation": _of("participation", 15.0, weight_decay=[1e-3, 5e-3]),
+    "7-memory": _of("momentum", lambda of: 4 * of, **PRODUCTS),
+    "7-memory-large": _of("activations", lambda of: 3 * of, **PRODUCTS),
     "edges-sign": story_online.attracted_everywhere,
     **dict.fromkeys(("removed-curvature", "removed-exponent", "removed-drawn"), story_networks.told_wrongly),
 }

@@ -33,14 +33,14 @@ def factors():
     rows = []
     for labels in LABELS:
         for seed in range(3):
-            for step in (500, 1000):
+            for step in (250, 1000):
                 for gamma, rank in ((0.0, 20), (0.3, 14), (1.0, 7), (3.0, 0)):
                     row = {"labels": labels, "seed": seed, "step": step, "gamma": gamma, "lr": 0.01, "d": 20}
                     row |= {
                         "rank": rank,
                         "convex": rank,
                         "zero_rank": min(20, rank + 1),
-                        "gap": 1e-4 if rank else np.nan,
+                        "gap": 0.1 / step if rank else np.nan,
                     }
                     rows.append(row | {"excess": 1e-6, "above": max(rank - 1, 0), "above_band": min(20, rank + 2)})
     return pd.DataFrame(rows)

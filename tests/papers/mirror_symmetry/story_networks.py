@@ -322,7 +322,7 @@ SPOILED = {
     "7-starts": ("pruned.csv", change("accuracy", 90.0, trained_as="products, independent")),
     "7-proximal": ("pruned.csv", lambda t: where_guess(t.assign(accuracy=97.0), "proximal SGD")),
     "7-norms": ("history.csv", lambda t: forgets(t, weights=SEEDS)),
-    "budget-least": ("magnitudes.csv", change("share", 0.5, scheme="hadamard", weight_decay=0.0)),
+    "budget-least": ("magnitudes.csv", change("share", 0.5, scheme="hadamard", weight_decay=0.0, epoch=10)),
     "7-memory": ("mirror_memory.csv", change("momentum", 900.0, scheme="hadamard")),
     "7-memory-large": ("mirror_memory.csv", change("activations", 9000.0, scheme="hadamard", batch=128)),
     "removed-fewer": ("homogeneity.csv", change("positive", 0.2, scheme="w_asymmetric")),

@@ -69,8 +69,8 @@ FOUND: tuple[Sentence, ...] = (
         "percentage points.",
     ),
     Sentence(
-        "At every weight decay, the rank of two linear layers differs from the rank of the nuclear-norm minimum by at "
-        "most {Ax} for random targets and {x} for y = x.",
+        "Over weight decays, the rank of two linear layers differs in the mean by {Ax} from the rank of the "
+        "nuclear-norm minimum for random targets, and by {x} for y = x.",
         {"Ax": at("mirror-8-rank", labels="y = Ax"), "x": at("mirror-8-rank", labels="y = x")},
     ),
     Sentence(
@@ -82,8 +82,8 @@ FOUND: tuple[Sentence, ...] = (
         },
     ),
     Sentence(
-        "Gradient descent on products with weight decay comes to the minimum of a lasso within {gap}; it takes "
-        "{steps} decades more steps than ISTA.",
+        "Gradient descent on products with weight decay comes ever nearer to the minimum of a lasso: twice the steps "
+        "leave {gap} of the gap. It takes {steps} decades more steps than ISTA.",
         {"gap": at("mirror-solvers-gap", problem="lasso"), "steps": at("mirror-solvers-steps", problem="lasso")},
     ),
 )

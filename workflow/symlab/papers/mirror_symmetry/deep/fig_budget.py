@@ -55,11 +55,26 @@ def _against_budget(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], assign_looks(names, style), sharey=False)
 
 
-def _vanished_too_early(tables: Tables) -> list[Found]:
+def beyond_decay(tables: Tables) -> list[Found]:
+    """Share of products below 1e-6 at the end, less what lay below 1e-6 e^(2B) before training, of small budgets."""
     rows = vanished_of_all(tables)
     rows = rows[(rows["trained_as"] == PRODUCTS) & (rows["budget"] < LEAST)].sort_values("budget")
+    start = need(tables, SIZES).query("epoch == 0")
+    curves = {key: of.set_index("threshold")["share"].sort_index() for key, of in start.groupby(["variant", *NETWORK])}
+    by_decay = [
+        _below(curves.get((row.variant, row.mask_seed, row.seed)), VANISHED * np.exp(2 * row.budget))
+        for row in rows.itertuples()
+    ]
+    rows = rows.assign(share=rows["share"] - np.array(by_decay))[np.isfinite(by_decay)]
     found = mean_shares(rows, ["label", "budget"], lambda key: f"{key['label']}, B = {key['budget']:.3g}")
-    return found or ["needs products at a budget below 7"]
+    return found or ["needs products at a budget below 7, and a snapshot of epoch 0"]
+
+
+def _below(curve: pd.Series | None, size: float) -> float:
+    """The share below a size, linear between thresholds, as of a density steady next to 0; infinite beyond the last."""
+    if curve is None or size > curve.index[-1]:
+        return np.inf
+    return float(np.interp(size, [0, *curve.index], [0, *curve]))
 
 
 FIGURES = {
@@ -71,19 +86,26 @@ FIGURES = {
         "below which no product of size 1 can fall below 1e-6 by decay alone. The first panel leaves out networks that "
         "guess.",
         _against_budget,
-        seen=Sentence("At budgets below that, {early:%} of products vanish.", {"early": at("mirror-budget-least")}),
+        seen=Sentence(
+            "At budgets below that, {early:%} more of the products vanish than decay alone takes there from their "
+            "start.",
+            {"early": at("mirror-budget-least")},
+        ),
         differs="Not in the paper.",
     ),
 }
 CLAIMS = {
     "mirror-budget-least": Claim(
-        statement="Below a budget of ln(1e6)/2 hardly any product vanishes",
-        quantity="share of parameters of products below 1e-6 at the end, of networks that do not guess",
+        statement="Below a budget of ln(1e6)/2 hardly more products vanish than decay takes to 0 from their start",
+        quantity="share of parameters of products below 1e-6 at the end, less that below 1e-6 exp(2B) before "
+        "training, of networks that do not guess",
         bound=at_most(0.05),
         tables=(SIZES, PRUNED),
         origin="ours",
         owner="derived",
-        reason="exp(-2B) is above 1e-6; a twentieth is left for products that start small or that gradients push to 0.",
-        measure=_vanished_too_early,
+        reason="Decay takes products down by exp(-2B); a twentieth is left for those that gradients push to 0. "
+        "Products do not start at 1: of a layer of 784 inputs B = 3.95 alone takes 7.5 % there, more than the "
+        "twentieth in all that was asked until a run had been seen.",
+        measure=beyond_decay,
     ),
 }
