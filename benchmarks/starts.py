@@ -70,6 +70,20 @@ def random() -> Family:
     )
 
 
+def unlike(*sizes: int) -> Family:
+    """Layers of N(0, 1/n) times scales from 1/10 to 10, drawn for each network."""
+    nets = [_seeded(seed, partial(mlp, *sizes)) for seed in range(NETWORKS)]
+    with torch.no_grad():
+        for seed, net in enumerate(nets):
+            drawn = torch.Generator().manual_seed(seed)
+            for layer in net:
+                if isinstance(layer, nn.Linear):
+                    scale = 10 ** (2 * torch.rand((), generator=drawn) - 1)
+                    layer.weight.normal_(0, scale / layer.in_features**0.5, generator=drawn)
+                    layer.bias.zero_()
+    return Family(nets, torch.randn(20, sizes[0]), None)
+
+
 def on_digits(made: Callable[[], nn.Module], epochs: int, lr: float) -> Family:
     x, y = digits()
     return Family([trained(made, epochs, lr, seed) for seed in range(NETWORKS)], x[TRAINED:], y[TRAINED:])
@@ -93,6 +107,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "demo standard": partial(demo, "standard"),
     "demo sigma_F 0": partial(demo, "w_sigma_F0"),
     "random 784-3x512": random,
+    "unlike scales 784-3x128": partial(unlike, 784, 128, 128, 128),
     **{f"MLP {d}x{m}": partial(on_digits, partial(mlp, 64, *[m] * d), 60, 1e-3) for m in (32, 64, 128) for d in (3, 6)},
     "CNN": partial(on_digits, cnn, 60, 2e-3),
     "ResNet20": partial(on_digits, lambda: build(RESNET20, 64, 10), 10, 2e-3),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from hashlib import sha256
 from typing import Any
 
 from torch import Tensor
@@ -18,7 +19,7 @@ from symlab.symmetries.symmetry_spec import SymmetrySpec, blocks, identity, perm
 
 # Next is the root whose match gains most, the one with the largest share of weights anchored, or the network's last.
 ORDERS = ("gain", "share", "outputs")
-# What matches are worth as <A, permuted B>, and they: by root and the orders of the groups it was anchored by.
+# What matches are worth as <A, permuted B>, and they: by root, groups it was anchored by, and a digest of their orders.
 Matches = dict[tuple[Any, ...], tuple[float, Permutations]]
 
 
@@ -47,7 +48,7 @@ def _anchored(similarities: Similarities, B: Mapping[str, Tensor], order: str, k
         found = {}
         for root in candidates:
             anchors = sorted(settled & set[str]().union(*(others for _, others in left[root])))
-            key = (root, *((group, current[group].tobytes()) for group in anchors))
+            key = (root, *anchors, sha256(b"".join(current[group].tobytes() for group in anchors)).digest())
             if key not in known:
                 known[key] = _match_root(similarities, root, moved, settled)
             found[root] = known[key]
