@@ -6,7 +6,7 @@ import pytest
 
 from symlab.papers.neural_collapse.settings import Lemmas
 
-SETTINGS = Lemmas(classes=3, per_class=3, width=8, seeds=1, L=[2, 8], iterations=2000)
+SETTINGS = Lemmas(classes=3, per_class=3, width=8, seeds=1, L=[2, 8], iterations=1000)
 
 
 @pytest.fixture(scope="module")
