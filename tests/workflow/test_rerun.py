@@ -16,9 +16,8 @@ def _measure_nothing(tables):
     return tables["curves.csv"]["no such column"]
 
 
-CLAIMS += (
-    Claim(
-        id="identifiability-4-broken",
+CLAIMS |= {
+    "identifiability-4-broken": Claim(
         statement="",
         bound=at_most(1),
         owner="ours",
@@ -27,7 +26,7 @@ CLAIMS += (
         tables=("curves.csv",),
         measure=_measure_nothing,
     ),
-)
+}
 """
 DRAWING = {
     **dict.fromkeys(("figures_digits", "figures_students", "figures_origin", "figures_collapse", "figures_mirrors"), 1),
