@@ -152,6 +152,6 @@ def test_what_the_inputs_tell_is_found_beside_an_output_layer_that_is_larger_and
     by = starts(spec, A, B)
     assert inner(A, permute(B, spec, by["share"])) == pytest.approx(worth, rel=1e-9)
     assert inner(A, permute(B, spec, by["gain"])) < worth - 0.1 * float((A["1"] ** 2).sum())
-    found = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=2)
-    assert found.histories[1][0] * norm(A) * norm(B) == pytest.approx(worth, rel=1e-9)
+    found = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=4)
+    assert max(each[0] for each in found.histories) * norm(A) * norm(B) == pytest.approx(worth, rel=1e-9)
     assert found.similarity * norm(A) * norm(B) >= worth * (1 - 1e-9)

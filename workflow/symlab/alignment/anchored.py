@@ -17,8 +17,8 @@ from symlab.alignment.matching import Permutations, compose, joint, match_all
 from symlab.alignment.similarities import Similarities, Step, along, occurrences_in, other_groups
 from symlab.symmetries.symmetry_spec import SymmetrySpec, blocks, identity, permuted
 
-# Next is the root whose match gains most, the one with the largest share of weights anchored, or the network's last.
-ORDERS = ("gain", "share", "outputs")
+# Next is the root whose match gains most, the network's last, or the one with the largest share of weights anchored.
+ORDERS = ("gain", "outputs", "share")
 # What matches are worth as <A, permuted B>, and they: by root, groups it was anchored by, and a digest of their orders.
 Matches = dict[tuple[Any, ...], tuple[float, Permutations]]
 

@@ -80,8 +80,8 @@ def weight_matching(
     Args:
         state_A, state_B: states of one architecture; the running statistics of batch norms do not count.
         rng: order of the steps and starts.
-        restarts: starts, of which the best is returned: the identity, the anchored ones (by gain, by share, from the
-            outputs; those that differ, the most similar first), then random permutations.
+        restarts: starts, of which the best is returned: the identity, the anchored ones (by gain, from the outputs,
+            by share; those that differ), then random permutations.
         roots: groups within no others, to be matched with all within them while the rest stays in place; default all.
         correlations: S of some groups, for B as it is, which come before the weights: these only decide between
             neurons that S does not tell apart. The histories hold ``CORRELATION`` times what a match gains in S.
@@ -164,16 +164,13 @@ def _starts(
     scale: float,
     rng: np.random.Generator,
 ) -> Iterator[Permutations]:
-    """Starts of the descent: the identity, the anchored ones that differ, the most similar first, then random ones."""
+    """Starts of the descent: the identity, the anchored ones that differ from those before, then random ones."""
     known = [identity(spec)]
     yield known[0]
-    anchored = []
     for start in anchored_starts(spec, A, B, steps, scale):
         if not any(all(np.array_equal(start[group], other[group]) for group in start) for other in known):
             known.append(start)
-            moved = {name: permuted(tensor, spec.axes[name], start, spec.groups) for name, tensor in B.items()}
-            anchored.append((agreement(A, moved), start))
-    yield from (start for _, start in sorted(anchored, key=lambda each: -each[0]))
+            yield start
     while True:
         yield random_permutations(spec, rng)
 

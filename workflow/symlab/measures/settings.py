@@ -28,7 +28,7 @@ class Matching(Settings):
     restarts: Positive = Field(
         5,
         description="weight: starts of the coordinate descent, of which the best is kept: the identity, up to three "
-        "that are anchored, the most similar first, then random ones.",
+        "that are anchored, then random ones.",
     )
     n_random: Positive = Field(100, description="Random permutations that the baseline averages over.")
     samples: Positive | None = Field(

@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Sequence
+from math import fsum
 from pathlib import Path
 from typing import Any, get_args
 from unittest import mock
@@ -77,7 +78,8 @@ def _minutes(keys: Sequence[str], stages: dict[str, Any]) -> str:
         measure = asked.pop()
         names |= {measure.name, "data", "train"}
         asked += [maker_of(output) for output in (*measure.needs, *measure.needs_if)]
-    return f"{sum(stages[name]['seconds'] for name in names if name in stages) / 60:.1f}"
+    # Exactly, for the order of a set is another in each process.
+    return f"{fsum(stages[name]['seconds'] for name in names if name in stages) / 60:.1f}"
 
 
 def settings_tables() -> Iterator[str]:
