@@ -1,4 +1,6 @@
-"""Exponents across pairs of neurons: against finite differences, and against what training then does."""
+"""Exponents across pairs of neurons, against what training then does."""
+
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -66,26 +68,62 @@ def vectors(net):
     return torch.cat([net.first.weight, net.first.bias[:, None], net.head.weight.T], dim=1)
 
 
-def test_with_whole_batches_the_exponent_is_that_of_the_least_curvature_across_the_mirror(on_mirror):
-    """The Hessian of all that two neurons have, projected on their differences, by autograd."""
-    net, (x, y) = on_mirror
-    training = SGD(LR, DECAY, batch=len(x))
-    row = mirrors(net, net, (x, y), training=training, pairs=2, steps=200, task="regression").pairs.iloc[1]
-    a, b = int(row["a"]), int(row["b"])
-    theta, rest = vectors(net).detach(), net.head.bias.detach()
-    mean = (theta[a] + theta[b]) / 2
+def growth_in_training(net, layers, data, moved, steps, decay):
+    """By how much a step of gradient descent changes the logarithm of a distance, after the first third.
 
-    def loss(difference):
-        moved = list(theta)
-        moved[a], moved[b] = mean + difference / 2**0.5, mean - difference / 2**0.5
-        moved = torch.stack(moved)
-        return (torch.tanh(x @ moved[:, :4].T + moved[:, 4]) @ moved[:, 5:] + rest - y).square().mean()
+    The distance is that of what ``moved`` makes of the neurons (rows of weights, bias and reading weight) and of
+    coordinates across the mirror; it begins at 1e-9 in the direction of least curvature, which the Hessian by autograd
+    has.
+    """
+    first, head = layers
 
-    h = torch.linalg.eigvalsh(torch.func.hessian(loss)(torch.zeros(6).double())) + DECAY
-    assert row["curvature"] == pytest.approx(float(h[0]), rel=3e-2)
-    assert row["exponent"] == pytest.approx(float((1 - LR * h).abs().log().max()), rel=3e-2)
-    assert row["distance"] == pytest.approx(float((theta[a] - theta[b]).norm() / (theta[a].norm() + theta[b].norm())))
-    assert row["merges"] == (row["exponent"] < 0) and row["steps"] == pytest.approx(np.log(2) / abs(row["exponent"]))
+    def neurons():
+        return torch.cat([first.weight, first.bias[:, None], head.weight.T], dim=1).detach()
+
+    theta, n = neurons(), first.in_features
+
+    def loss(across):
+        rows = moved(theta, across)
+        hidden = torch.tanh(data[0] @ rows[:, :n].T + rows[:, n])
+        return (hidden @ rows[:, n + 1 :] + head.bias.detach() - data[1]).square().mean()
+
+    curvatures, directions = torch.linalg.eigh(torch.func.hessian(loss)(torch.zeros(n + 2).double()))
+    rows = moved(theta, 1e-9 * directions[:, 0])
+    with torch.no_grad():
+        first.weight[:], first.bias[:], head.weight[:] = rows[:, :n], rows[:, n], rows[:, n + 1 :].T
+    apart = []
+    for _ in train(net, data, steps, decay):
+        apart.append(float((neurons() - moved(neurons(), torch.zeros(n + 2))).norm()))
+    return float(curvatures[0]) + decay, np.log(apart[-1] / apart[steps // 3 - 1]) / (steps - steps // 3)
+
+
+def together(a, b):
+    """Neurons a and b at their mean, and apart by a difference."""
+
+    def moved(theta, difference):
+        rows, mean = list(theta), (theta[a] + theta[b]) / 2
+        rows[a], rows[b] = mean + difference / 2**0.5, mean - difference / 2**0.5
+        return torch.stack(rows)
+
+    return moved
+
+
+def test_with_whole_batches_the_exponent_is_what_training_does_beside_the_mirror(on_mirror):
+    """Of the pair that is on its mirror, and of one that is put there and moves the network."""
+    net, data = on_mirror
+    training, theta = SGD(LR, DECAY, batch=len(data[0])), vectors(net).detach()
+    rows = mirrors(net, net, data, training=training, pairs=2, steps=200, task="regression").pairs
+    for row in rows.to_dict("records"):
+        a, b, other = row["a"], row["b"], deepcopy(net)
+        h, grown = growth_in_training(other, (other.first, other.head), data, together(a, b), 200, DECAY)
+        # It is known before 200 steps, in which the network moves.
+        assert row["exponent"] == pytest.approx(grown, rel=0.1)
+        assert row["distance"] == pytest.approx(
+            float((theta[a] - theta[b]).norm() / (theta[a].norm() + theta[b].norm()))
+        )
+        assert row["merges"] == (row["exponent"] < 0)
+        assert row["steps"] == pytest.approx(np.log(2) / abs(row["exponent"]))
+    assert np.log(1 - LR * h) != pytest.approx(grown, rel=0.5)  # The network moves: the first curvature tells little.
 
 
 def test_neurons_may_have_more_weights_than_lanczos_takes_steps():
@@ -98,35 +136,25 @@ def test_neurons_may_have_more_weights_than_lanczos_takes_steps():
     x = torch.randn(300, 40, generator=generator, dtype=torch.float64)
     data = x, torch.sin(x[:, :1])
     found = mirrors(net, net, data, training=SGD(LR, batch=300), pairs=1, steps=150, task="regression").pairs.iloc[0]
-    first, head = torch.cat([net[0].weight, net[0].bias[:, None]], dim=1).detach(), net[2].weight.detach()
-
-    def loss(difference):
-        apart = torch.stack([difference[:41], -difference[:41]]) / 2**0.5
-        weights = first + torch.cat([apart, apart.new_zeros(1, 41)])
-        readout = head + torch.stack([difference[41], -difference[41], difference[41] * 0]) / 2**0.5
-        hidden = torch.tanh(x @ weights[:, :40].T + weights[:, 40])
-        return (hidden @ readout.T + net[2].bias.detach() - data[1]).square().mean()
-
-    h = torch.linalg.eigvalsh(torch.func.hessian(loss)(torch.zeros(42).double()))
-    assert found["exponent"] == pytest.approx(float((1 - LR * h).abs().log().max()), rel=3e-2)
+    grown = growth_in_training(net, (net[0], net[2]), data, together(0, 1), 150, 0)[1]
+    assert found["exponent"] == pytest.approx(grown, rel=3e-2)
 
 
 def test_a_neuron_whose_sign_is_free_has_the_mirror_at_0(on_mirror):
-    """Tanh is odd in weights and bias: with one neuron at 0, the Hessian of all its parameters, by autograd."""
-    net, (x, y) = on_mirror
-    found = mirrors(net, net, (x, y), training=SGD(LR, DECAY, batch=len(x)), pairs=2, steps=200, task="regression")
+    """Tanh is odd in weights and bias: with one neuron at 0."""
+    net, data = on_mirror
+    found = mirrors(net, net, data, training=SGD(LR, DECAY, batch=len(data[0])), pairs=2, steps=200, task="regression")
     sizes, row = vectors(net).detach().norm(dim=1), found.zeros.iloc[0]
     assert len(found.zeros) == 2 and row["neuron"] == int(sizes.argmin())
     assert row["size"] == pytest.approx(float(sizes.min() / sizes.mean()))
-    rest = net.head.bias.detach()
 
-    def loss(neuron):
-        theta = torch.stack([neuron if at == row["neuron"] else one for at, one in enumerate(vectors(net).detach())])
-        return (torch.tanh(x @ theta[:, :4].T + theta[:, 4]) @ theta[:, 5:] + rest - y).square().mean()
+    def moved(theta, neuron):
+        return torch.stack([neuron.to(one) if at == row["neuron"] else one for at, one in enumerate(theta)])
 
-    h = torch.linalg.eigvalsh(torch.func.hessian(loss)(torch.zeros(6).double())) + DECAY
-    assert row["curvature"] == pytest.approx(float(h[0]), rel=3e-2)
-    assert row["exponent"] == pytest.approx(float((1 - LR * h).abs().log().max()), rel=3e-2)
+    other = deepcopy(net)
+    grown = growth_in_training(other, (other.first, other.head), data, moved, 200, DECAY)[1]
+    assert row["exponent"] == pytest.approx(grown, rel=3e-2)
+    assert row["curvature"] == pytest.approx((1 - np.exp(grown)) / LR, rel=5e-2)
     assert row["vanishes"] == (row["exponent"] < 0) and "2 smallest neurons" in str(found)
 
 
@@ -205,7 +233,7 @@ def test_no_more_is_computed_than_an_exponent_needs(on_mirror, monkeypatch):
     assert all(names == {"first.weight", "first.bias", "head.weight"} for names in calls)
     assert short["exponent"][0] == pytest.approx(
         mirrors(net, net, (x, y), training=SGD(LR, DECAY, batch=len(x)), steps=89, **given).pairs["exponent"][0],
-        rel=0.02,
+        rel=0.05,
     )
 
 
@@ -238,15 +266,15 @@ def test_one_look_at_a_small_error_is_not_enough():
 
 
 def test_steps_that_do_not_tell_the_exponents_sign_are_said_to_be_uncertain(data):
-    """At a rate of decay that balances the curvature of the batches in the mean."""
+    """By batches of four; of whole ones, of a network that stays, it is known."""
     torch.manual_seed(0)
-    net, calm = Net(), SGD(LR, batch=len(data[0]))
-    of_all = mirrors(net, None, data, training=calm, pairs=1, task="regression").pairs.iloc[0]
-    assert of_all["error"] < 0.01 * abs(of_all["exponent"])
-    critical = SGD(LR, max(0.0, -of_all["curvature"]), batch=4)
-    found = mirrors(net, None, data, training=critical, pairs=1, task="regression")
+    found = mirrors(Net(), None, data, training=SGD(LR, batch=4), pairs=1, steps=60, task="regression")
     assert abs(found.pairs["exponent"][0]) < 3 * found.pairs["error"][0]
     assert "uncertain, for the exponent lies within 3 errors of 0" in str(found)
+    net, whole = trained(data, 0.3)
+    known = mirrors(net, net, whole, training=SGD(LR, 0.3, batch=len(data[0])), pairs=1, steps=100, task="regression")
+    assert abs(known.pairs["exponent"][0]) > 3 * known.pairs["error"][0]
+    assert "uncertain" not in str(known).splitlines()[1]
 
 
 def test_exponents_of_steps_too_few_for_an_error_are_said_to_be_uncertain(data):

@@ -89,9 +89,9 @@ class Mirrors:
     Attributes:
         pairs: a row a pair: ``group``; neurons ``a`` and ``b``; ``distance``, |theta_a - theta_b| over the sum of their
             norms; ``exponent``, by how much a step of SGD changes the logarithm of their distance in the mean, next to
-            the mirror theta_a = theta_b; ``error``, its standard error; ``curvature``, that of loss and decay across it
-            in the direction that grows fastest; ``merges``, whether the exponent is below 0; ``steps``, in which the
-            distance halves or doubles.
+            the mirror theta_a = theta_b, as the network trains on; ``error``, its standard error; ``curvature``, that
+            of loss and decay across it in the direction that grows fastest; ``merges``, whether the exponent is below
+            0; ``steps``, in which the distance halves or doubles.
             Exponent and curvature are NaN where the loss has no second derivative on the mirror.
         zeros: a row a neuron whose sign is free (of an odd activation; a dimension of query and key, or of value and
             output, in a head, or a norm's gain with what reads it, where signs are the reflections of rescalings):
@@ -151,8 +151,8 @@ def mirrors(
 
     Next to the mirror theta_a = theta_b a step of SGD multiplies the difference of two neurons by I - lr (H + decay), H
     the Hessian of the batch's loss across it. It vanishes where the largest Lyapunov exponent of these matrices is
-    below 0, in one dimension E log|1 - lr h|; it is found by taking the difference along through as many batches at
-    the network's nearest point of the mirror, with momentum. Adam does not follow this.
+    below 0, in one dimension E log|1 - lr h|; it is found by taking the difference along through as many batches,
+    with momentum, while the network trains on from its nearest point of the mirror. Adam does not follow this.
 
     Args:
         module, data, options: as of ``symlab.align``, with targets.
@@ -263,12 +263,17 @@ class _Across:
         first = torch.randperm(len(self._targets), generator=drawn)[: max(training.batch, LANCZOS_SAMPLES)]
         v = self._least_curved(on, v, first, mirror)
         velocity = {name: torch.zeros_like(value) for name, value in v.items()}
+        speed = {name: torch.zeros_like(value) for name, value in self.own.items()}
         for _ in range(self.steps):
             rows = torch.randperm(len(self._targets), generator=drawn)[: training.batch]
-            pull = self._pull(on, v, rows)
+            gradient, pull = self._pull(on, v, rows)
             curvatures.append(float(inner(v, pull)))
             velocity = {name: training.momentum * velocity[name] + pull[name] for name in v}
             v = {name: v[name] - training.lr * velocity[name] for name in v}
+            # The network trains on, on the mirror: what its fluctuations and its curvature have to do with each other
+            # is as large as what the batches' noise adds to the exponent.
+            speed = {name: training.momentum * speed[name] + gradient[name] for name in speed}
+            on = mirror.on({**on, **{name: on[name] - training.lr * speed[name] for name in speed}})
             # At the mirror the Hessian leads from across it to across it; what rounding adds within is taken off.
             length = norm(v := mirror.off(v))
             if math.isnan(length):
@@ -287,7 +292,7 @@ class _Across:
         """The direction of least curvature across the mirror by Lanczos' method, from which exponents settle soon."""
         basis, T = [v], np.zeros((LANCZOS, LANCZOS))
         for step in range(LANCZOS):
-            w = mirror.off(self._pull(on, basis[-1], rows))
+            w = mirror.off(self._pull(on, basis[-1], rows)[1])
             for place, each in enumerate(basis):
                 T[place, step] = T[step, place] = float(inner(w, each))
                 w = {name: w[name] - T[place, step] * each[name] for name in w}
@@ -304,10 +309,13 @@ class _Across:
         assert self.models.y is not None, "checked by mirrors"
         return self.models.y
 
-    def _pull(self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
-        """(H + decay) v of a batch's loss."""
-        rest = {name: value for name, value in on.items() if name not in v}
-        at, total = {name: on[name] for name in v}, {name: self.training.weight_decay * v[name] for name in v}
+    def _pull(
+        self, on: dict[str, Tensor], v: dict[str, Tensor], rows: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Of a batch's loss with decay: the gradient, and the Hessian's product with v across the mirror."""
+        rest = {name: value for name, value in on.items() if name not in self.own}
+        at = {name: on[name] for name in self.own}
+        gradient, product = ({name: self.training.weight_decay * of[name] for name in of} for of in (at, v))
         for part in rows.to(self._targets.device).split(max(self.training.batch, FEWEST_AT_ONCE)):
 
             def loss(at: dict[str, Tensor], part: Tensor = part) -> Tensor:
@@ -316,9 +324,11 @@ class _Across:
                 return losses(outputs, self._targets[part], self.models.task).mean()
 
             with foreign("differentiating the loss twice"):
-                product = slopes(loss, at, v)[1]
-            total = {name: each + len(part) / len(rows) * product[name] for name, each in total.items()}
-        return total
+                slope, bent = slopes(loss, at, v)
+            share = len(part) / len(rows)
+            gradient = {name: each + share * slope[name] for name, each in gradient.items()}
+            product = {name: each + share * bent[name] for name, each in product.items()}
+        return gradient, product
 
 
 def is_known(grown: Sequence[float]) -> bool:

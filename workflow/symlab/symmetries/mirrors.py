@@ -185,12 +185,15 @@ def hessian_times(loss: Loss, state: State, v: State) -> State:
 
 
 def slopes(loss: Loss, state: State, v: State) -> tuple[State, State]:
-    """The gradient, and H v, in one pass: two thirds of the time of both apart, but not to be mapped over."""
+    """The gradient, and H v, in one pass: two thirds of the time of both apart, but not to be mapped over.
+
+    Parameters that v leaves out stay as they are along it.
+    """
     leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
     with sdpa_kernel(SDPBackend.MATH):
         at = list(leaves.values())
         gradient = torch.autograd.grad(loss(leaves), at, create_graph=True, materialize_grads=True)
-        slope = inner(dict(zip(leaves, gradient, strict=True)), v)
+        slope = inner(v, dict(zip(leaves, gradient, strict=True)))
         # A loss that is linear has the same gradient everywhere.
         product = (
             torch.autograd.grad(slope, at, materialize_grads=True)
