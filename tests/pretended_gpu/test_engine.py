@@ -81,14 +81,14 @@ def described(network, scheme, options, data):
     return Run(make, data, *parts, ("study", "variant"))
 
 
-def assert_near(block, other, tolerance):
+def assert_near(block, other, tolerance, at_start=1e-12):
     """Whole states of each replica, and losses."""
     for epoch, state in block.snapshots.items():
         a, b = (
             torch.cat([each[name].double().reshape(len(REPLICAS), -1) for name in sorted(state)], dim=1)
             for each in (state, other.snapshots[epoch])
         )
-        assert ((a - b).norm(dim=1) / b.norm(dim=1)).max() < (tolerance if epoch else 1e-7)
+        assert ((a - b).norm(dim=1) / b.norm(dim=1)).max() < (tolerance if epoch else at_start)
     for column in ("train_loss", "val_loss"):
         np.testing.assert_allclose(block.history[column], other.history[column], rtol=10 * tolerance)
 
@@ -114,7 +114,9 @@ def test_training_is_the_cpu_s_up_to_rounding(device, replays, case):
     assert sum(replays) > 0
     how = "side by side" if case == "convolutions" else "in a stack"
     assert any(line.endswith(f"up to 4 {how} on the GPU") for line in said)
-    assert_near(block, train_block(run, REPLICAS), 2e-2 if case == "bf16" else 1e-4)
+    # A block's norm is summed in the order of memory, which rounds a factor otherwise.
+    start = {"at_start": 1e-7} if case == "mirrors" else {}
+    assert_near(block, train_block(run, REPLICAS), 2e-2 if case == "bf16" else 1e-4, **start)
 
 
 def test_networks_side_by_side_fork_from_one_stream_and_join_it(device, monkeypatch):

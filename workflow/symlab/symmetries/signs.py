@@ -111,6 +111,9 @@ def _of_group(passes: Sequence[Evaluated], group: str) -> list[Flip]:
             continue
         if len(inputs) > MOST_IN_PAIRS or not isinstance(forward.values[node], Tensor):
             return []
+        # Places are bits of an int64.
+        if len(inputs) > MOST_OCCURRENCES and len(inputs) + len(own) > 62:
+            return []
         columns = [unknowns[forward.names.get(each, each), occurrence] for each, occurrence in (*inputs, *own)]
         if len(inputs) > MOST_OCCURRENCES:
             rows = _asked_in_pairs(forward, node, inputs, own, group, hidden)
