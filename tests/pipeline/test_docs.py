@@ -12,7 +12,7 @@ from symlab import __version__
 from symlab.artifacts import write_table
 from symlab.errors import UserError
 from symlab.papers import PAPERS
-from symlab.pipeline import docs
+from symlab.pipeline import docs, reference
 from symlab.pipeline.config import parse_config
 from symlab.pipeline.crate import FILE, crate_text
 from symlab.pipeline.docs import REFERENCE, ROOT, generate, kept_figures, pages, regenerate
@@ -177,3 +177,10 @@ def test_what_is_around_generated_parts_is_kept():
         "<!-- end of generated -->\nb\n"
     )
     assert "\nold\n" not in fresh
+
+
+def test_minutes_are_summed_exactly(monkeypatch):
+    """Ten times 0.3 s are 3 s, 0.05 min; added one by one they are a little less, which rounds to 0.0."""
+    names = list("abcdefghij")
+    monkeypatch.setattr(reference, "EXPERIMENTS", dict.fromkeys(names))
+    assert reference._minutes(names, {name: {"seconds": 0.3} for name in names}) == "0.1"

@@ -155,3 +155,17 @@ def test_what_the_inputs_tell_is_found_beside_an_output_layer_that_is_larger_and
     found = weight_matching(spec, A, B, np.random.default_rng(seed), restarts=4)
     assert max(each[0] for each in found.histories) * norm(A) * norm(B) == pytest.approx(worth, rel=1e-9)
     assert found.similarity * norm(A) * norm(B) >= worth * (1 - 1e-9)
+
+
+def test_a_group_is_matched_by_the_order_that_a_start_gave_its_neighbour_and_not_by_another_starts():
+    """A branch of a stream: the outputs put the stream in one order, and the first layer, set first, in another."""
+    axes = {"0": ("a", None), "1": ("r", "a"), "2": (None, "r"), "3": ("c", "r"), "4": ("r", "c")}
+    spec = SymmetrySpec(axes, {"a": Group(5), "r": Group(5), "c": Group(5)})
+    A, B = random_state(spec, 0), random_state(spec, 1)
+    found, orders = starts(spec, A, B), set()
+    for start in found.values():
+        r = start["r"]
+        S = A["3"].double() @ B["3"][:, r].double().T + A["4"].T.double() @ B["4"][r].double()
+        assert start["c"].tolist() == match(S.numpy()).tolist()
+        orders.add(tuple(r))
+    assert len(orders) > 1, "Starts of one order of the stream would show nothing."

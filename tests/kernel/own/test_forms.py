@@ -348,3 +348,42 @@ def test_folders_of_a_trainer_are_told_and_networks_of_one_name_have_paths(pair,
     paths = [tmp_path / run / "checkpoint-9" for run in ("one", "two")]
     found = align(A, *paths, data)
     assert undone(found, A) and f"{paths[1]} aligned to {paths[0]} (" in str(found)
+
+
+def test_a_column_of_ones_is_one_class_of_a_logit_each_and_no_one_hot(data):
+    """Of one column, each sample's only label is a 1; argmax would call all of them 0."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+    x, y = data[0], torch.ones(len(data[0]), 1, dtype=torch.int64)
+    of = align(net, net, net, (x, y)).scores.set_index("network")
+    expected = float(nn.functional.softplus(-net(x).detach()).mean())
+    assert of["loss"].iloc[0] == pytest.approx(expected, rel=1e-5)
+
+
+class KeywordsAlone(nn.Module):
+    """Takes its two inputs by name alone, and nothing beside them."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = build()
+
+    def forward(self, *, signal, scale):
+        return self.net(signal * scale)
+
+
+def test_as_many_inputs_in_order_as_there_are_names_go_by_them(data):
+    x, y = data
+    torch.manual_seed(0)
+    A, B = KeywordsAlone(), KeywordsAlone()
+    scale = 1 + torch.arange(N)[:, None] / N
+    scores = align(A, A, B, (x, scale, y)).scores.set_index("network")
+    with torch.no_grad():
+        right = (A.net(x * scale).argmax(1) == y).float().mean()
+    assert scores.loc["A", "accuracy"] == pytest.approx(float(right))
+
+
+def test_what_to_do_next_names_the_group_where_one_was_asked(pair, data):
+    A, B = pair
+    asked, plain = str(align(A, A, B, data, group="full")), str(align(A, A, B, data))
+    assert "data), with the same group, or .interpolate" in asked
+    assert "with the same group" not in plain and "data), or .interpolate" in plain

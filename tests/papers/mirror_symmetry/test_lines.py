@@ -7,6 +7,7 @@ import torch
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.settings import Lines, SmallNetworks
+from symlab.papers.mirror_symmetry.small.fig_05_descents import farthest
 from symlab.papers.mirror_symmetry.small.lines import LOSSES, descend_along_mirrors
 from symlab.papers.mirror_symmetry.small.on_mirrors import (
     ADAM,
@@ -115,3 +116,17 @@ def test_theorem_1_and_equations_2_and_6_hold_in_numbers(small):
     assert (apart["eq_2"] < 1e-12).all() and (apart["eq_6_without"] < 0.01).all()
     pulls = rows.loc["no_reflection"].set_index("case")["measured"]
     assert pulls["no line is a mirror"] > 1e-3 and pulls["one line is"] < 1e-12
+
+
+def test_a_distance_is_set_beside_growth_and_not_beside_decline():
+    """Linear order makes 4 of a first step, or a quarter: a distance of 8e-15 counts as 2e-15, or as it is."""
+    rows = [
+        {"mirror": ROTATION, "optimizer": name, "step": step, "off": off, "tangent": tangent}
+        for name, end in (("SGD", 4.0), ("SGD, decay 0.01", 0.25))
+        for step, off, tangent in ((0, 1e-15, 1.0), (100, 8e-15, end), (300, 1.0, end))
+    ]
+    found = farthest({"mirror_optimizers.csv": pd.DataFrame(rows)}, ROTATION, r"SGD.*", steps=200, grown=True)
+    assert {str(each.case): each.value for each in found} == {
+        "SGD": pytest.approx(2e-15, abs=0),
+        "SGD, decay 0.01": pytest.approx(8e-15, abs=0),
+    }

@@ -6,6 +6,7 @@ import pytest
 
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE, trained_runs
 from symlab.papers.neural_collapse.evidence import CALM, GAP, SETTING, lineages, slopes
+from symlab.papers.neural_collapse.fig_01_depth import columns_of
 from symlab.papers.neural_collapse.fig_layers import grown_layers
 from symlab.papers.neural_collapse.fig_loss import slope_over_law
 from symlab.papers.neural_collapse.run_tables import least_known
@@ -196,3 +197,14 @@ def test_one_network_above_the_loss_without_branches_leaves_the_perturbed_open(s
     assert set(verdicts("perturbed-leaves", story)) == {"held"}
     table.loc[(table["L"] == table["L"].max()) & (table["seed"] == 0), "total"] *= 2
     assert "undecided" in verdicts("perturbed-leaves", {**story, PERTURBED: table})
+
+
+@pytest.mark.parametrize("names", [("digits", "mnist"), ("mnist", "digits")])
+def test_the_control_is_drawn_on_the_data_set_that_has_most_networks(names):
+    """On one RN1 and RN2, on another T11 too, on a third no control."""
+    there = {"digits": ("rn2", "rn1"), "mnist": ("rn2", "t11", "rn1"), "cifar10": ("rn1", "t11")}
+    rows = [{"dataset": of, "network": network} for of in (*names, "cifar10") for network in there[of]]
+    table = pd.DataFrame(rows).assign(
+        by_depth="constant", loss="cross_entropy", grown=True, pre_norm=False, every_token=False
+    )
+    assert columns_of(table)["column"].tolist() == ["RN1, mnist", "T11, mnist", "RN2, mnist"]

@@ -1,13 +1,14 @@
 """What one neuron gains near a dead branch: against brute force, and against the loss of a network that has it."""
 
 import numpy as np
+import pytest
 import torch
 from torch.func import functional_call
 
 from symlab.data import Digits, load
 from symlab.measures.job import Job
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
-from symlab.papers.neural_collapse.critical_penalty import best_neuron, next_to_nothing, stream_and_gradient
+from symlab.papers.neural_collapse.critical_penalty import best_neuron, next_to_nothing, stream_and_gradient, weights_of
 from symlab.papers.neural_collapse.networks import with_zeros
 from symlab.papers.neural_collapse.samples import Samples
 from symlab.papers.neural_collapse.settings import CriticalPenalty
@@ -84,3 +85,16 @@ def test_new_branches_are_born_below_what_is_predicted_and_living_ones_hold_out(
     assert ((table["born"] / table["predicted"]).between(0.5, 2)).all()
     assert (table["dies"] >= table["born"]).all()
     np.testing.assert_allclose(table["step"] ** 2**2, 16)
+
+
+def test_a_blocks_weights_are_the_mean_over_blocks_without_biases():
+    """Squared norms 4 + 9 and 1 + 2, of two blocks."""
+    state = {
+        "embed.weight": torch.full((1, 3, 3), 7.0),
+        "blocks.0.0.weight": torch.full((1, 2, 2), 1.0),
+        "blocks.0.0.bias": torch.full((1, 2), 5.0),
+        "blocks.0.1.weight": torch.full((1, 1, 1), 3.0),
+        "blocks.1.0.weight": torch.full((1, 1, 1), 1.0),
+        "blocks.1.1.weight": torch.full((1, 1, 2), 1.0),
+    }
+    assert weights_of(state) == pytest.approx((4 + 9 + 1 + 2) / 2)
