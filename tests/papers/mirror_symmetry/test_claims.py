@@ -66,6 +66,19 @@ def test_networks_that_guess_are_not_counted_as_sparse(name, decay, dead, verdic
     assert measured.n == (6 if dead > 4 else 6 - dead)
 
 
+@pytest.mark.parametrize(
+    ("budget", "epochs", "why"), [(5.0, (0, 10), "known up to 0.01"), (3.0, (10,), "no snapshot of epoch 0")]
+)
+def test_budgets_of_which_decay_alone_is_not_known_are_told_as_open(budget, epochs, why):
+    """Below 1e-6 exp(10) = 0.022 lies more than the largest threshold, 0.01, tells."""
+    story = story_networks.tables()
+    sizes = story["magnitudes.csv"]
+    sizes = sizes[sizes["epoch"].isin(epochs) & (sizes["scheme"] == "hadamard") & (sizes["weight_decay"] == 0)]
+    more = [sizes.assign(budget=budget, threshold=threshold) for threshold in (1e-6, 1e-2)]
+    found = evaluate_claim(CLAIMS["budget-least"], {**story, "magnitudes.csv": pd.concat(more)})
+    assert found and all(verdict == "undecided" and why in measured.open for measured, verdict in found)
+
+
 def test_the_area_under_the_curve_counts_ties_half():
     table = pd.DataFrame({"merged": [True, True, False, False], "curvature": [1.0, 0.0, 0.0, -1.0]})
     assert area_under_curve(table, "curvature") == pytest.approx((2 + 1.5) / 4)

@@ -148,7 +148,7 @@ def test_chance_is_exceeded_by_one_of_twenty_runs_of_single_products():
     """Shares of products of the same law, in cells that share their products."""
     drawn = np.random.default_rng(0)
     cuts = np.array([0.2, 0.5, 0.9])[:, None]
-    chance = largest_by_chance(drawn.random(4000) < cuts, 300, drawn)
+    chance = largest_by_chance(drawn.random(4000) < cuts, 300, drawn, sets=1)
     farther = [
         np.abs(np.mean(drawn.random(300) < cuts, 1) - np.mean(drawn.random(4000) < cuts, 1)).max() for _ in range(2000)
     ]

@@ -247,7 +247,7 @@ class Sparsity(PointSettings):
     All rates and models of a seed learn from the same samples.
     """
 
-    revision: ClassVar = 2
+    revision: ClassVar = 3
     by: ClassVar = {"sigma": "sigma", "batch": "batch"}
     counts: ClassVar = {"inputs": "d", "rates": "lr", "seeds": "seeds", "steps": "steps"}
     d: Several = Field(200, description="Inputs; each true coefficient is 1/d.")

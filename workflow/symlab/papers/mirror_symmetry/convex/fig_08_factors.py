@@ -137,7 +137,6 @@ CLAIMS = {
         quantity="largest rise of the rank of WU from one γ to the next, over seeds",
         bound=at_most(0),
         owner="paper",
-        origin="paper",
         reason="Fig. 8: as the weight decay becomes stronger, the model becomes lower and lower rank. Of all seeds: a "
         "mean of zeros and of a few falls has an error that reaches beyond 0 though no rank rises.",
         measure=rises,
@@ -154,7 +153,6 @@ CLAIMS = {
         statement="Gradient descent reaches the rank of the nuclear-norm minimum",
         quantity="difference of the two ranks, mean over γ and seeds",
         bound=below(0.5),
-        origin="ours",
         reason="Equal after infinite time. After these steps theory itself leaves 0.13 of a direction that decay "
         "just holds at 0, and at single γ one or two, of which the largest was asked before, to be below 1.5.",
         measure=from_convex,
@@ -164,7 +162,6 @@ CLAIMS = {
         quantity="largest difference of a singular value, over γ, after the last step over that after a quarter of the "
         "steps, both mean over seeds",
         bound=at_most(0.5),
-        origin="derived",
         reason="Of a mode that decay just holds at 0 the value falls as 1/steps, to a quarter; others faster. Twice "
         "that is left. A hundredth of the largest value, asked before, such modes alone exceed.",
         measure=left_of_gap,

@@ -27,6 +27,8 @@ THRESHOLDS = range(3, 13)
 """Powers of ten below which coefficients are counted."""
 DIVERGED = 1000.0
 """Multiple of the labels' variance above which a run's squared error is that of one that diverged."""
+SETS = 20
+"""Of how many sets of runs one may lie beyond its ``chance`` in one of twenty studies at most (Bonferroni)."""
 LATE = 0.1
 """Part of the steps from which on shares are compared with those of single products."""
 PRODUCT, PLAIN = "product", "plain"
@@ -95,9 +97,13 @@ def medians_of(products: Products, d: int, steps: list[int]) -> pd.DataFrame:
 
 
 def largest_by_chance(
-    below: Bool[np.ndarray, "cells products"], trained: int, generator: np.random.Generator, runs: int = 200
+    below: Bool[np.ndarray, "cells products"],
+    trained: int,
+    generator: np.random.Generator,
+    sets: int = SETS,
+    runs: int = 2000,
 ) -> float:
-    """The 95 % quantile over runs of the largest difference over cells of two shares, by drawing products anew.
+    """The 1 - 0.05/sets quantile over runs of the largest difference over cells of two shares, drawing products anew.
 
     Args:
         below: whether each simulated product is below a threshold, in each cell (rate, step, threshold).
@@ -106,7 +112,7 @@ def largest_by_chance(
     n = below.shape[1]
     weights = [generator.multinomial(size, np.full(n, 1 / n), runs) / size for size in (trained, n)]
     off = below.astype(np.float32) @ (weights[0] - weights[1]).T.astype(np.float32)
-    return float(np.quantile(np.abs(off).max(axis=0), 0.95))
+    return float(np.quantile(np.abs(off).max(axis=0), 1 - 0.05 / sets))
 
 
 def moments_of(steps: int, per_decade: int) -> set[int]:
