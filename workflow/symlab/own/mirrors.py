@@ -164,7 +164,8 @@ def mirrors(
         seed: of the batches.
 
     Raises:
-        UserError: as ``symlab.align``; there are no targets; or the settings, pairs or steps are none.
+        UserError: as ``symlab.align``; there are no targets; the settings, pairs or steps are none; or training
+            diverges at the settings.
     """
     models = load_models(module, {"the network": weights}, data, seed=seed, **options)
     if models.y is None:
@@ -276,6 +277,8 @@ class _Across:
             on = mirror.on({**on, **{name: on[name] - training.lr * speed[name] for name in speed}})
             # At the mirror the Hessian leads from across it to across it; what rounding adds within is taken off.
             length = norm(v := mirror.off(v))
+            if not math.isfinite(length) and grown:
+                raise UserError(f"Training of {self.models.name} diverges at {training}; give a lower rate.")
             if math.isnan(length):
                 return math.nan, math.nan, math.nan
             if not length > 0:

@@ -187,7 +187,7 @@ def hessian_times(loss: Loss, state: State, v: State) -> State:
 def slopes(loss: Loss, state: State, v: State) -> tuple[State, State]:
     """The gradient, and H v, in one pass: two thirds of the time of both apart, but not to be mapped over.
 
-    Parameters that v leaves out stay as they are along it.
+    Parameters that v leaves out stay as they are along it, and H v is not taken in them.
     """
     leaves = {name: value.detach().requires_grad_() for name, value in state.items()}
     with sdpa_kernel(SDPBackend.MATH):
@@ -195,12 +195,13 @@ def slopes(loss: Loss, state: State, v: State) -> tuple[State, State]:
         gradient = torch.autograd.grad(loss(leaves), at, create_graph=True, materialize_grads=True)
         slope = inner(v, dict(zip(leaves, gradient, strict=True)))
         # A loss that is linear has the same gradient everywhere.
+        turned = {name: leaves[name] for name in v}
         product = (
-            torch.autograd.grad(slope, at, materialize_grads=True)
+            torch.autograd.grad(slope, [*turned.values()], materialize_grads=True)
             if slope.requires_grad
-            else [torch.zeros_like(value) for value in at]
+            else [torch.zeros_like(value) for value in turned.values()]
         )
-    return {name: g.detach() for name, g in zip(leaves, gradient, strict=True)}, dict(zip(leaves, product, strict=True))
+    return {name: g.detach() for name, g in zip(leaves, gradient, strict=True)}, dict(zip(turned, product, strict=True))
 
 
 def basis(mirror: Mirror, like: State) -> tuple[Float[Tensor, "d k"], Float[Tensor, "d c"]]:

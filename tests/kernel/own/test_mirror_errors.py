@@ -1,0 +1,34 @@
+"""When an exponent is known, on series of growth."""
+
+import numpy as np
+import pytest
+
+from symlab.own.mirrors import is_known, mean_growth
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("noise", [0.1, 0.2, 0.5, 1.5])
+def test_an_exponent_said_to_be_known_is_wrong_by_a_tenth_in_at_most_a_twentieth_of_series(alike, noise):
+    """Growth of mean 1 with noise that is alike from step to step, as by momentum (0.8 on digits at 0.9)."""
+    rng, n = np.random.default_rng(0), 500
+    drawn = rng.standard_normal((300, n))
+    steps = [drawn[0]]
+    for fresh in drawn[1:]:
+        steps.append(alike * steps[-1] + (1 - alike**2) ** 0.5 * fresh)
+    series = 1 + noise * np.array(steps).T
+    known = [next((grown[:end] for end in range(120, 301, 30) if is_known(grown[:end])), None) for grown in series]
+    wrong = sum(abs(mean_growth(grown)[0] - 1) > 0.1 for grown in known if grown is not None)
+    assert wrong / n <= 0.05
+    if noise == 0.1:
+        assert sum(grown is not None for grown in known) / n > 0.9
+    # Of those that never are, the error that is told is that of the mean.
+    scores = [(mean - 1) / error for mean, error in map(mean_growth, series)]
+    assert np.mean(np.abs(scores) < 3) > 0.9
+
+
+def test_one_look_at_a_small_error_is_not_enough():
+    """Noise in the steps from 30 to 40 counts at 90, where a third is left out, and at 120 not any more."""
+    grown = np.ones(150)
+    grown[30:40] = 5
+    assert mean_growth(grown[:90])[1] > 0.1 and mean_growth(grown[:120]) == (1, 0)
+    assert not is_known(grown[:120]) and is_known(grown)
