@@ -71,9 +71,8 @@ def vectors(net):
 def growth_in_training(net, layers, data, moved, steps, decay):
     """By how much a step of gradient descent changes the logarithm of a distance, after the first third.
 
-    The distance is that of what ``moved`` makes of the neurons (rows of weights, bias and reading weight) and of
-    coordinates across the mirror; it begins at 1e-9 in the direction of least curvature, which the Hessian by autograd
-    has.
+    ``moved`` makes neurons (rows of weights, bias and reading weight) of neurons and coordinates across the mirror; the
+    distance begins at 1e-9 in the direction of least curvature, by the Hessian of autograd.
     """
     first, head = layers
 
@@ -109,14 +108,13 @@ def together(a, b):
 
 
 def test_with_whole_batches_the_exponent_is_what_training_does_beside_the_mirror(on_mirror):
-    """Of the pair that is on its mirror, and of one that is put there and moves the network."""
+    """Of the pair on its mirror, and of one put there; known before the 200 steps, in which the network moves."""
     net, data = on_mirror
     training, theta = SGD(LR, DECAY, batch=len(data[0])), vectors(net).detach()
     rows = mirrors(net, net, data, training=training, pairs=2, steps=200, task="regression").pairs
     for row in rows.to_dict("records"):
         a, b, other = row["a"], row["b"], deepcopy(net)
         h, grown = growth_in_training(other, (other.first, other.head), data, together(a, b), 200, DECAY)
-        # It is known before 200 steps, in which the network moves.
         assert row["exponent"] == pytest.approx(grown, rel=0.1)
         assert row["distance"] == pytest.approx(
             float((theta[a] - theta[b]).norm() / (theta[a].norm() + theta[b].norm()))
