@@ -6,8 +6,6 @@ prints a row a way with the accuracy on test images, mean and standard error ove
 fitted, on 1,000 of the training images.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -8,8 +8,6 @@ and origin it prints medians over networks: the loss and its parts, NC1, and the
 median one over that of the stream.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 

@@ -7,8 +7,6 @@ engine's are its own history's, so that capturing and choosing the stack's size 
 of the GPU's peak its products come to.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable
@@ -24,8 +22,8 @@ from symlab.networks import Lecun, Network, ResNet20, build
 from symlab.schemes import Scheme, Standard
 from symlab.training.augmentation import Augmentation
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 # Dense, by the data sheets of the H100 and H200 (SXM), in TFLOP/s: the float32 cores, the tensor cores in bfloat16.

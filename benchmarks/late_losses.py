@@ -6,8 +6,6 @@ Ten MLPs are trained on digits by AdamW at a constant rate, as one stack. For ea
 network's train loss first exceeds 1e-4 after it was below 1e-6, and the mean losses of the last tenth of all epochs.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from unittest.mock import patch

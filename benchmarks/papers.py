@@ -40,7 +40,7 @@ from symlab.papers.permutation_invariance.type_matching import match_by_type
 from symlab.papers.saddle_to_saddle.descents import descend_from_origin
 from symlab.papers.saddle_to_saddle.settings import Descents
 from symlab.training import stack_size
-from symlab.training.samples import TrainingData
+from symlab.training.on_samples import TrainingData
 from symlab.training.settings import Recipe
 
 if TYPE_CHECKING:

@@ -16,8 +16,6 @@ next one as B. The rate of descent was chosen among three by the training loss o
 GPT-2, Llama and BERT take the extra ``models``, their texts and MNIST the data of ``SYMLAB_DATA``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -6,8 +6,6 @@ prints for each way the median seconds of CPU and of wall clock, and the median 
 the first way. ``--memory`` runs each way once, in a process of its own, and prints by how much its peak memory grew.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import multiprocessing

@@ -8,8 +8,6 @@ cross-entropy of other digits. Last, four networks of each family in one order b
 install --no-deps --target FOLDER rebasin==0.0.47 torchview graphviz``, and FOLDER in PYTHONPATH.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import time

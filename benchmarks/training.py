@@ -21,8 +21,8 @@ from symlab.schemes import Scheme, Standard, WAsymmetric
 from symlab.training import stack_size
 from symlab.training.augmentation import Augmentation
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 if TYPE_CHECKING:

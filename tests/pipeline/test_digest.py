@@ -145,6 +145,7 @@ def test_the_real_training_job_depends_on_its_engine_and_on_no_network():
     found = set(code_of("scripts.train"))
     assert {
         "training/replicas",
+        "training/on_samples",
         "training/samples",
         "training/stacks",
         "schemes/fixed_parts",

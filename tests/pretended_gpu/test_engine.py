@@ -15,9 +15,9 @@ from symlab.settings import choose
 from symlab.training import stacks
 from symlab.training.cuda_graph import WARM_UP, CapturedStep
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints, training_key
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 from symlab.training.stacks import OneByOne
 

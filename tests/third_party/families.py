@@ -5,8 +5,6 @@ dimensions within them apart, the residual stream, hidden units, channels, exper
 tokens, pixels, classes, positions turned by rotary embeddings. Copies of tied tensors count again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -8,8 +8,8 @@ from symlab.networks import Lecun
 from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 RECIPE = {"epochs": 2, "batch_size": 16}

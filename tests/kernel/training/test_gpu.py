@@ -10,7 +10,7 @@ from symlab.training import replicas as engine
 from symlab.training import stack_size
 from symlab.training.cuda_graph import CapturedStep
 from symlab.training.objective import Replica
-from symlab.training.samples import TrainingData
+from symlab.training.on_samples import TrainingData
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 

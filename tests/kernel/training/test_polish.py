@@ -17,10 +17,10 @@ from symlab.schemes import SCHEMES, Standard
 from symlab.settings import choose
 from symlab.training.lbfgs import LBFGS
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.polish import Polisher
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Polish, Recipe
 
 X = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))

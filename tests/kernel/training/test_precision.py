@@ -8,8 +8,8 @@ from symlab.errors import UserError
 from symlab.networks import NETWORKS, build
 from symlab.settings import choose
 from symlab.training import stack_size
+from symlab.training.on_samples import TrainingData
 from symlab.training.precision import arithmetic
-from symlab.training.samples import TrainingData
 
 MLP = {"name": "mlp", "widths": [32, 32]}
 RESNET = {"name": "resnet20"}

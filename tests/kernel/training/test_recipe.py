@@ -18,10 +18,10 @@ from symlab.seeds import torch_generator
 from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.optimizer import Optimizer
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 KEY = ("study", "variant")

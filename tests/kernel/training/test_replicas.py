@@ -10,8 +10,9 @@ from symlab.networks import NETWORKS, Lecun, build
 from symlab.settings import choose
 from symlab.training import stack_size
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
-from symlab.training.samples import TrainingData, losses
+from symlab.training.samples import losses
 from symlab.training.schedule import learning_rate
 from symlab.training.settings import Recipe
 

@@ -14,9 +14,9 @@ from symlab.settings import choose
 from symlab.training import replicas as engine
 from symlab.training import stack_size
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
 from symlab.training.resume import Checkpoints, training_key
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 KEY = ("study", "variant")

@@ -13,7 +13,7 @@ from symlab.papers.neural_collapse.networks import with_zeros
 from symlab.papers.neural_collapse.samples import Samples
 from symlab.papers.neural_collapse.settings import CriticalPenalty
 from symlab.papers.neural_collapse.trained_runs import Descent
-from symlab.training.samples import TrainingData
+from symlab.training.on_samples import TrainingData
 
 
 def test_the_best_neuron_is_that_of_a_grid():

@@ -35,8 +35,8 @@ from symlab.papers.neural_collapse.trained_runs import (
 )
 from symlab.schemes import Standard
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 N, INPUTS, CLASSES = 24, 7, 3

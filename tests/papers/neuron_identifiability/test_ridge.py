@@ -17,8 +17,8 @@ from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunction
 from symlab.papers.neuron_identifiability.ridge import ridge_costs, ridge_swap_costs
 from symlab.papers.neuron_identifiability.ridge_problems import largest_slope, nonlinear, times_derivative
 from symlab.schemes import WAsymmetric
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Replica, Run, train_block
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 bounded = settings(deadline=None, derandomize=True, max_examples=25)

@@ -1,7 +1,5 @@
 """The continuous symmetries of a network: found and proven, and counted against what its outputs allow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ Anchored are weights whose other neurons stand in the final order already: axes 
 moves, and matched ones. The starts differ in which root is next, of those that have anchored weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The mean of networks' weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A network's output at a given state, without touching the module that is handed in."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ The permuted network has neuron pi[i] of B where A has neuron i; its weights are
 A group within others has a permutation [*sizes of within, size] whose row h belongs to the outer neuron placed at h.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -3,8 +3,6 @@
 Permutations follow the convention of ``symlab.alignment.matching``: pi[i] is the neuron that is placed at position i.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Collection, Mapping
 from typing import Any

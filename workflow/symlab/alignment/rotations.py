@@ -6,8 +6,6 @@ on weights; heads matched by their products W_q' W_k and W_o W_v, which are the 
 Procrustes of both sides; then the other neurons and their signs are matched as ever. By weights this is repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Signs of a network's neurons: found, proven, and matched beside their order."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Similarities of weights, neuron by neuron: what a step of weight matching is made by; kept while few neurons move."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ common order and neuron j of a network are worth the mean over the other network
 neurons that stand at i, so that each step is an exact assignment which raises the sum of correlations over all pairs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations

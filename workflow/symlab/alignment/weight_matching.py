@@ -4,8 +4,6 @@ Coordinate descent as in Git Re-Basin (Ainsworth et al. 2023, Algorithm 1), on a
 Where it ends depends on where it starts; see ``anchored``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

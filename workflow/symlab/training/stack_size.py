@@ -4,11 +4,9 @@ The number depends on the network, the recipe, the number of samples and the dev
 asked for.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -18,11 +16,9 @@ from symlab.device import is_accelerator
 from symlab.schemes.fixed_parts import Shapes, weight_shapes
 from symlab.training.cuda_graph import WARM_UP, captured_on_gpu
 from symlab.training.optimizer import VECTOR
+from symlab.training.samples import Samples
 from symlab.training.settings import Recipe
-
-if TYPE_CHECKING:
-    from symlab.training.samples import TrainingData
-    from symlab.training.stacks import OneByOne, SideBySide, Together
+from symlab.training.stacks import OneByOne, SideBySide, Together
 
 EVALUATION_BATCH = 2048
 # A step of a small network is bound by call overhead, which a stack shares. The rule is drawn from measurements and not
@@ -49,7 +45,7 @@ SHARE_OF_FREE_MEMORY = 0.8
 
 
 def choose_stack_size(
-    make: Callable[[int], Any], module: nn.Module, data: TrainingData, recipe: Recipe
+    make: Callable[[int], Any], module: nn.Module, data: Samples, recipe: Recipe
 ) -> tuple[int, str | None]:
     """How many replicas train together on the device of ``data``, and what the log is told of it.
 
@@ -118,7 +114,7 @@ def fitting(free: int, of_two: int, largest: int) -> int:
 class Trial:
     """A stack of R networks on which everything that training does is tried, at a learning rate of 0."""
 
-    def __init__(self, stack: OneByOne | SideBySide | Together, R: int, data: TrainingData, recipe: Recipe):
+    def __init__(self, stack: OneByOne | SideBySide | Together, R: int, data: Samples, recipe: Recipe):
         self.stack, self.data = stack, data
         self.take_step = captured_on_gpu(stack.step, data.device)
         batch = torch.arange(min(recipe.batch_size or data.n, data.n), device=data.device).expand(R, -1)

@@ -1,11 +1,9 @@
 """Networks that take a step on samples: one replica, several side by side, or a stack of them in one pass."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as functional
@@ -18,9 +16,7 @@ from symlab.schemes.parametrisation import Parametrisation, names_of, parametris
 from symlab.training.objective import Replicas
 from symlab.training.optimizer import Optimizer
 from symlab.training.precision import forward_pass
-
-if TYPE_CHECKING:
-    from symlab.training.samples import TrainingData
+from symlab.training.samples import Samples
 
 
 class OneByOne:
@@ -30,7 +26,7 @@ class OneByOne:
     such tensors round and back: on an H200 a step of width 8 in bfloat16 took 17.2 ms so, and 13.9 in torch's layout.
     """
 
-    def __init__(self, replicas: Replicas, data: TrainingData):
+    def __init__(self, replicas: Replicas, data: Samples):
         self.data, self.precision, self.device = data, replicas.recipe.precision, data.device
         self.module = _placed(replicas.module, self.precision, self.device)
         self.module.load_state_dict({name: buffer[0] for name, buffer in replicas.buffers.items()}, strict=False)
@@ -128,7 +124,7 @@ class SideBySide:
     float32) took 3.6 ms in a stack of six, 3.8 alone and 2.5 as one of six side by side.
     """
 
-    def __init__(self, replicas: Replicas, data: TrainingData):
+    def __init__(self, replicas: Replicas, data: Samples):
         self.each = [OneByOne(one, data) for one in _apart(replicas)]
         self.gpu = torch.get_device_module(data.device)
         self.streams = [self.gpu.Stream(data.device) for _ in self.each]
@@ -184,7 +180,7 @@ class Together:
     Convolutions stay in torch's default layout: within vmap a GroupNorm of channels-last tensors is not implemented.
     """
 
-    def __init__(self, replicas: Replicas, data: TrainingData):
+    def __init__(self, replicas: Replicas, data: Samples):
         self.data, self.precision, self.device = data, replicas.recipe.precision, data.device
         self.R = len(replicas.members)
         self.module = _placed(replicas.module, self.precision, self.device)

@@ -11,9 +11,9 @@ from symlab.schemes import SCHEMES
 from symlab.settings import choose
 from symlab.training.augmentation import black_values
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, TrainedBlock, train_block
 from symlab.training.resume import Checkpoints
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 

@@ -29,7 +29,7 @@ from symlab.papers.neural_collapse.settings import CriticalPenalty
 from symlab.papers.neural_collapse.trained_runs import SINGLE, Descent
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
-from symlab.training.samples import TrainingData
+from symlab.training.on_samples import TrainingData
 
 WIDEST = 4
 """Branches are looked for from the predicted penalty over this to as many times it."""

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from symlab.training.objective import Replica
-from symlab.training.samples import TrainingData, losses
+from symlab.training.on_samples import TrainingData
+from symlab.training.samples import losses
 
 
 def margin_loss(outputs: Float[Tensor, "*r n k"], y: Int[Tensor, "*r n"]) -> Float[Tensor, "*r"]:

@@ -25,7 +25,7 @@ from symlab.papers.neural_collapse.settings import PerturbedClasses, penalties_o
 from symlab.papers.neural_collapse.trained_runs import Descent, objectives
 from symlab.schemes.fixed_parts import State
 from symlab.seeds import torch_generator
-from symlab.training.samples import TrainingData
+from symlab.training.on_samples import TrainingData
 
 PLACEMENTS = ("class space", "other dimensions")
 BRANCH = 0.01

@@ -22,8 +22,8 @@ from symlab.papers.neural_collapse.settings import Runs
 from symlab.schemes import Standard
 from symlab.schemes.fixed_parts import State
 from symlab.training.objective import Replica
+from symlab.training.on_samples import TrainingData
 from symlab.training.replicas import Run, train_block
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Constant, Cosine, Polish, Recipe
 
 CALM = 1e-3

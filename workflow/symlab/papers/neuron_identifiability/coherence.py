@@ -24,9 +24,9 @@ from symlab.schemes import Sparse
 from symlab.schemes.fixed_parts import State
 from symlab.schemes.parametrisation import names_of, parametrise, start
 from symlab.training.objective import Replica, Replicas, Stack
+from symlab.training.on_samples import TrainingData
 from symlab.training.optimizer import Optimizer
 from symlab.training.replicas import Run, train_block
-from symlab.training.samples import TrainingData
 from symlab.training.settings import Recipe
 
 # Of ten replicas instead a student takes an eighth longer, of two twice as long: each step calls forty operations.
