@@ -3,7 +3,7 @@
 import shutil
 import warnings
 
-import families
+import building
 import numpy as np
 import pytest
 import torch
@@ -14,14 +14,14 @@ from symlab.own.weights import read_weights
 pytestmark = pytest.mark.slow
 
 MODELS = {
-    "BertForSequenceClassification": ("AutoModelForSequenceClassification", "BertConfig", families.WORDS),
+    "BertForSequenceClassification": ("AutoModelForSequenceClassification", "BertConfig", building.WORDS),
     "GPT2LMHeadModel": (
         "AutoModelForCausalLM",
         "GPT2Config",
         {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 64},
     ),
     # In its files each expert has tensors of its own, in memory all have one.
-    "MixtralForCausalLM": ("MixtralForCausalLM", "MixtralConfig", families.MIXTURE | {"num_local_experts": 4}),
+    "MixtralForCausalLM": ("MixtralForCausalLM", "MixtralConfig", building.MIXTURE | {"num_local_experts": 4}),
 }
 
 
@@ -62,7 +62,7 @@ def test_a_saved_model_is_aligned_and_loads_again(name, dtype, tmp_path, monkeyp
 
 def test_the_groups_of_a_saved_model_are_printed(tmp_path, monkeypatch, capsys):
     transformers = pytest.importorskip("transformers", reason="the extra 'models' is not installed (transformers)")
-    transformers.BertConfig(**families.WORDS).save_pretrained(tmp_path / "A")
+    transformers.BertConfig(**building.WORDS).save_pretrained(tmp_path / "A")
     np.savez(tmp_path / "data.npz", x=np.full((2, 9), 3))
     monkeypatch.chdir(tmp_path)
     main(["trace", "transformers:AutoModelForSequenceClassification", "--data", "data.npz", "--folder", "A"])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import building
 import families
 import numpy as np
 import pytest
@@ -89,14 +90,14 @@ SWIN = {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "n
 NETWORKS = {
     "MLP": Planted("symlab", lambda: MLP(20, [64, 64, 64], 5), (512, 20)),
     "ResNet20": Planted("symlab", lambda: ResNet20(3072, 10, 1, 1, 3), (64, 3072)),
-    "ResNet-50": Planted("timm", families.timm_model("resnet50", 0).build, (64, 3, 64, 64), 2),
+    "ResNet-50": Planted("timm", building.timm_model("resnet50", 0).build, (64, 3, 64, 64), 2),
     "ConvNeXt": Planted("timm", timm_class("convnext", "ConvNeXt", depths=(1, 1, 2, 1), dims=(16, 24, 32, 48))),
     "DenseNet": Planted("timm", timm_class("densenet", "DenseNet", growth_rate=8, block_config=(2, 3, 2))),
     "MLP-Mixer": image_family("timm MLP-Mixer"),
     "ViT": image_family("ViT"),
     "DINOv2 with registers": image_family("DINOv2 with registers"),
     "SwinV2": Planted(
-        "transformers", families.hugging(0, "Swinv2ForImageClassification", "Swinv2Config", **SWIN).build, draws=10
+        "transformers", building.hugging(0, "Swinv2ForImageClassification", "Swinv2Config", **SWIN).build, draws=10
     ),
     "BERT": family("BERT"),
     "GPT-2": family("GPT-2"),
@@ -104,13 +105,13 @@ NETWORKS = {
     "Mamba": family("Mamba"),
     "Mixtral": Planted(
         "transformers",
-        families.hugging(
+        building.hugging(
             0,
             "MixtralForCausalLM",
             "MixtralConfig",
             num_local_experts=4,
             experts_implementation="batched_mm",
-            **families.MIXTURE,
+            **building.MIXTURE,
         ).build,
         None,
     ),

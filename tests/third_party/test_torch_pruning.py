@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import building
 import families
 import pytest
 import torch
@@ -32,12 +33,12 @@ class Compared:
     """A network, and parameters whose place Torch-Pruning mistakes."""
 
     build: Callable[[], nn.Module]
-    inputs: Callable[[], torch.Tensor] = families.images
+    inputs: Callable[[], torch.Tensor] = building.images
     misread: str = "no parameter"
 
 
 def timm_model(name):
-    return Compared(families.timm_model(name, 0, num_classes=5).build)
+    return Compared(building.timm_model(name, 0, num_classes=5).build)
 
 
 def family(name, **options):

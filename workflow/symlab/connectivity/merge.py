@@ -109,12 +109,7 @@ def scores(
     means: list[tuple[float, Any]] = []
     for x_batch, y_batch in zip(x.split(rows), y.split(rows), strict=True):
         given = {name: outputs(module, state, x_batch) for name, state in states.items()}
-        given |= {
-            name: _combined(
-                [given[member] for member in members], [w / sum(members.values()) for w in members.values()]
-            )
-            for name, members in ensembles.items()
-        }
+        given |= {name: _averaged(given, members) for name, members in ensembles.items()}
         for name, output in given.items():
             compared = output if callable(task) else prediction(output)
             values, of_batch = losses_of_units(compared, y_batch, task)
@@ -135,17 +130,19 @@ def scores(
         for of in measured.values():
             of[f"{what}_difference"] = of[what] - mean
     sizes = torch.cat(units)
-    table: list[dict[str, Any]] = [{"network": name} for name in measured]
-    for row, of in zip(table, measured.values(), strict=True):
-        for what, each in of.items():
-            row |= _mean(what, each, sizes)
-    return pd.DataFrame(table)
+    return pd.DataFrame([{"network": name, **_means(of, sizes)} for name, of in measured.items()])
 
 
 def _of_tokens(x: Tensor | Inputs, y: Shaped[Tensor, "n k"]) -> bool:
     """Whether inputs are series [n, k, ...], or texts as numbers [n, k], that the k labels of a sample can go along."""
     series = (part for part in parts_of(x) if part.dim() == 3 or (part.dim() == 2 and not part.is_floating_point()))
     return any(part.shape[:2] == y.shape for part in series)
+
+
+def _averaged(given: Mapping[str, Any], members: Mapping[str, float]) -> Any:
+    """The mean output of an ensemble's networks, which count by its weights."""
+    total = sum(members.values())
+    return _combined([given[name] for name in members], [w / total for w in members.values()])
 
 
 def _combined(given: Sequence[Any], weights: Sequence[float]) -> Any:
@@ -189,13 +186,17 @@ def _of_constant(y: Tensor, task: Task, means: Sequence[tuple[float, Any]], apar
     return {"loss": values, "accuracy": torch.full_like(values, math.nan)}
 
 
-def _mean(name: str, values: Float[Tensor, " k"], units: Int[Tensor, " units"]) -> dict[str, float]:
-    """The mean of values and its standard error, over units that hold so many of them each (NaN of one unit).
+def _means(measured: Mapping[str, Float[Tensor, " k"]], units: Int[Tensor, " units"]) -> dict[str, float]:
+    """The mean of each and its standard error, over units that hold so many values each (NaN of one unit).
 
     It is the error of a ratio of sums (Cochran 1977, 2.11), which with one value a unit is that of a mean.
     """
     units = units[units > 0]
-    n, mean = len(units), values.mean()
-    beside = values.new_zeros(n).index_add(0, torch.arange(n).repeat_interleave(units), values - mean)
-    error = float(beside.norm()) / len(values) * math.sqrt(n / (n - 1)) if n > 1 else math.nan
-    return {name: float(mean), f"{name}_error": error}
+    n = len(units)
+    found: dict[str, float] = {}
+    for name, values in measured.items():
+        mean = values.mean()
+        beside = values.new_zeros(n).index_add(0, torch.arange(n).repeat_interleave(units), values - mean)
+        error = float(beside.norm()) / len(values) * math.sqrt(n / (n - 1)) if n > 1 else math.nan
+        found |= {name: float(mean), f"{name}_error": error}
+    return found

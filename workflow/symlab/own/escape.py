@@ -19,7 +19,7 @@ from symlab.own.modules import foreign
 from symlab.own.network import State
 from symlab.products import fast_products
 from symlab.training.fastest_neuron import fastest_neuron
-from symlab.training.flow import follow_flow, norm_of
+from symlab.training.flow import Place, follow_flow, norm_of
 
 Row = tuple[float, float, float]
 SAME = 1e-6
@@ -113,24 +113,7 @@ def escape(
     problem = _Problem(models)
     start = [models.states[0][name].double() for name in problem.names]
     L = problem.degree(start)
-    rows: list[Row] = []
-    place = None
-    try:
-        for place in follow_flow(start, problem.slope, h):
-            rows.append((place.seen, place.clock, norm_of(place.W)))
-            if place.seen >= drop or place.gradients >= gradients:
-                break
-    except FloatingPointError:
-        raise UserError(
-            f"{models.name} has no gradient at its weights: no output depends on them, or all are 0."
-        ) from None
-    assert place is not None
-    if place.seen < drop:
-        raise UserError(
-            f"{models.name} has not left the origin within {gradients} gradients: its loss has dropped by "
-            f"{place.seen:.3g} and not by {drop:g}. Allow more of them, or ask for a smaller drop."
-        )
-    rows = [*rows[:-1], _reached(drop, *rows[-2:])]
+    place, rows = _followed(problem, models.name, start, drop, h, gradients)
     rho = [W * math.sqrt(L) / norm_of(place.W) for W in place.W]
     gradient = problem.localized_gradient(rho)
     speed = -sum(float((g * W).sum()) for g, W in zip(gradient, rho, strict=True)) / L
@@ -233,6 +216,32 @@ class _Problem:
             gradient = [a if b is None else a + b for a, b in zip(gradient, found, strict=True)]
             total += loss.item()
         return gradient, total
+
+
+def _followed(
+    problem: _Problem, name: str, start: list[Tensor], drop: float, h: float, gradients: int
+) -> tuple[Place, list[Row]]:
+    """Where the flow's loss has dropped so far, and the way there.
+
+    Raises:
+        UserError: there is no gradient, or it has not within so many gradients.
+    """
+    rows: list[Row] = []
+    place = None
+    try:
+        for place in follow_flow(start, problem.slope, h):
+            rows.append((place.seen, place.clock, norm_of(place.W)))
+            if place.seen >= drop or place.gradients >= gradients:
+                break
+    except FloatingPointError:
+        raise UserError(f"{name} has no gradient at its weights: no output depends on them, or all are 0.") from None
+    assert place is not None
+    if place.seen < drop:
+        raise UserError(
+            f"{name} has not left the origin within {gradients} gradients: its loss has dropped by {place.seen:.3g} "
+            f"and not by {drop:g}. Allow more of them, or ask for a smaller drop."
+        )
+    return place, [*rows[:-1], _reached(drop, *rows[-2:])]
 
 
 def _reached(drop: float, *last: Row) -> Row:

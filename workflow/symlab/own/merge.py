@@ -188,12 +188,8 @@ def merge(
     check_counts(restarts=restarts)
     if isinstance(states, Mapping | nn.Module | str | Path):
         raise UserError(f"the networks to merge are given as one {type(states).__name__}; give a list of them.")
-    try:
-        shares = None if weights is None else [float(weight) for weight in weights]
-    except (TypeError, ValueError):
-        raise UserError(f"weights = {weights!r} are no numbers; give one for each network.") from None
     states = list(states)
-    averaging = Averaging(average, shares, layers or {}, scale, density, until, repair)
+    averaging = Averaging(average, _shares(weights), layers or {}, scale, density, until, repair)
     averaging.check(len(states), base is not None)
     given = ({} if base is None else {"base": base}) | {f"states[{n}]": state for n, state in enumerate(states)}
     models = load_models(module, given, data, scored_on=test, seed=seed, **options)
@@ -210,6 +206,13 @@ def merge(
     merged = _combined(models, universe.permuted, averaging, trunk, base is not None)
     remarks = (*models.remarks, *mapped, *_remarks_on(models, universe), *told)
     return Merged(merged, universe, remarks, traced.spec, method, averaging, trunk, base is not None, models)
+
+
+def _shares(weights: Iterable[float] | None) -> list[float] | None:
+    try:
+        return None if weights is None else [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise UserError(f"weights = {weights!r} are no numbers; give one for each network.") from None
 
 
 def _remarks_on(models: Models, universe: Universe) -> list[str]:

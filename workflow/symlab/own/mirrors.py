@@ -34,8 +34,11 @@ from symlab.symmetries.mirrors import (
     unit,
     vanishing,
 )
+from symlab.symmetries.signs import Flip
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 
+Found = tuple[Mirror, dict[str, Any]]
+"""A mirror, and what is known of it before its exponent is: columns of its row."""
 LANCZOS, LANCZOS_SAMPLES = 20, 256
 """Steps, and samples (or a batch, if that is more), by which the direction of least curvature is found."""
 PAIRS = 3
@@ -177,26 +180,36 @@ def mirrors(
     across = _Across(models, training, steps, seed)
     like = models.network.by_all_names(models.states[0])
     flips = signs_of(models.module, traced, models.inputs()[:2], like, seed)
-    close = [
-        (neurons(spec, group, a, b), {"group": group, "a": a, "b": b, "distance": distance})
-        for group in spec.free
-        for a, b, distance in closest_pairs(spec, across.own, group, pairs)
-    ]
+    close = _close(spec, across.own, pairs)
     if not close:
         raise UserError(f"{models.name} has no group of two neurons or more whose weights lie along one axis each.")
-    small = [
-        (
-            vanishing(spec, flip, neuron),
-            {"group": flip.group, "turns": ", ".join(flip.turned), "neuron": neuron, "size": size},
-        )
-        for flip in flips
-        for neuron, size in smallest(turned_lengths(spec, flip, across.own), pairs)
-    ]
+    small = _small(spec, flips, across.own, pairs)
     shown = tqdm(total=len(close) + len(small), desc="following neurons", unit="mirror", leave=False, disable=None)
     with shown:
         of_pairs = across.table(close, "merges", shown)
         zeros = across.table(small, "vanishes", shown).reindex(columns=ZEROS)
     return Mirrors(of_pairs, zeros, training, models.name)
+
+
+def _close(spec: SymmetrySpec, state: Mapping[str, Tensor], pairs: int) -> list[Found]:
+    """The mirrors between the closest pairs of each group."""
+    return [
+        (neurons(spec, group, a, b), {"group": group, "a": a, "b": b, "distance": distance})
+        for group in spec.free
+        for a, b, distance in closest_pairs(spec, state, group, pairs)
+    ]
+
+
+def _small(spec: SymmetrySpec, flips: Sequence[Flip], state: Mapping[str, Tensor], count: int) -> list[Found]:
+    """The mirrors on which the smallest neurons of each sign are 0."""
+    return [
+        (
+            vanishing(spec, flip, neuron),
+            {"group": flip.group, "turns": ", ".join(flip.turned), "neuron": neuron, "size": size},
+        )
+        for flip in flips
+        for neuron, size in smallest(turned_lengths(spec, flip, state), count)
+    ]
 
 
 def smallest(lengths: Float[Tensor, " neurons"], count: int) -> list[tuple[int, float]]:
@@ -240,7 +253,7 @@ class _Across:
         self.own = {name: value for name, value in self.state.items() if name in trained}
         self.models, self.training, self.steps, self.seed = models, training, steps, seed
 
-    def table(self, rows: Sequence[tuple[Mirror, dict[str, Any]]], drawn_to: str, shown: Any) -> pd.DataFrame:
+    def table(self, rows: Sequence[Found], drawn_to: str, shown: Any) -> pd.DataFrame:
         """What is known of mirrors, a row each, and the exponents across them."""
         found = []
         for mirror, known in rows:

@@ -115,15 +115,7 @@ def load_models(
         UserError: something does not fit, or the network depends on more than its weights.
     """
     check_counts(samples=samples, batch_size=batch_size)
-    files = [weights_of(given, name) for name, given in weights.items() if given is not None]
-    paths = [each.path for each in files]
-    if twice := [path for path in paths if paths.count(path) > 1]:
-        raise UserError(
-            f"{twice[0]} is named twice; name each network once (in a merge, weights tell how much it counts)."
-        )
-    beside = folder or (files[0].path if files else None)
-    built = bare(load_module(module, beside)) if isinstance(module, str) else copied(bare(module))
-    files = [as_in_memory(each, built) for each in files] or [weights_of(built, "the module")]
+    built, files = _built(module, weights, folder)
     if scored_on is not None and data is None:
         raise UserError("test is given without data: these match the networks, the test data score their averages.")
     given = None if data is None else read_data(data, built, samples, seed)
@@ -132,28 +124,51 @@ def load_models(
     where = str(device_of(built)) if device is None else resolve_device(device, torch.get_num_threads())
     network = prepare(built, files, where)
     states = tuple(network.state(each.tensors) for each in files)
+    chosen = _chosen(task, metric)
+    if given is None:
+        return Models(
+            network, tuple(files), states, None, None, chosen or "classification", batch_size or 1, network.remarks
+        )
+    ready, output, chosen = _checked_data(given, network, states, chosen, where)
+    remarks, rows, scored = [*network.remarks, *ready.remarks], _rows(ready.x, output), None
+    if held is not None:
+        held, output, chosen = _checked_data(_as_named(held, given.names), network, states[:1], chosen, where)
+        if held.y is None:
+            raise UserError(f"{held.name} holds no targets y, but averages are scored on it.")
+        remarks += [each for each in held.remarks if each not in remarks]
+        # Their texts or images may be larger.
+        rows, scored = min(rows, _rows(held.x, output)), (held.x, held.y)
+    chosen, rows = chosen or "classification", batch_size or rows
+    return Models(network, tuple(files), states, ready.x, ready.y, chosen, rows, tuple(remarks), scored)
+
+
+def _built(
+    module: nn.Module | str, weights: Mapping[str, Any], folder: str | Path | None
+) -> tuple[nn.Module, list[Weights]]:
+    """The networks' module, as one of our own, and the weights of each, by the names that it has in memory.
+
+    Raises:
+        UserError: one is named twice, or something cannot be read.
+    """
+    files = [weights_of(given, name) for name, given in weights.items() if given is not None]
+    paths = [each.path for each in files]
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise UserError(
+            f"{twice[0]} is named twice; name each network once (in a merge, weights tell how much it counts)."
+        )
+    beside = folder or (files[0].path if files else None)
+    built = bare(load_module(module, beside)) if isinstance(module, str) else copied(bare(module))
+    return built, [as_in_memory(each, built) for each in files] or [weights_of(built, "the module")]
+
+
+def _chosen(task: str | None, metric: Metric | str | None) -> Task | None:
+    """What compares outputs with targets, as far as it was said."""
     if isinstance(metric, str):
         metric = imported(metric, "--metric", "a function in it of outputs and targets")
     chosen: Task | None = metric or task
     if chosen is not None:
         check_task(chosen)
-    if given is None:
-        chosen = chosen or "classification"
-        return Models(network, tuple(files), states, None, None, chosen, batch_size or 1, network.remarks)
-    ready, output, chosen = _checked_data(given, network, states, chosen, where)
-    remarks = [*network.remarks, *ready.remarks]
-    rows, scored = batch_size or _rows(ready.x, output), None
-    if held is not None:
-        held = _as_named(held, given.names)
-        held, output, chosen = _checked_data(held, network, states[:1], chosen, where)
-        if held.y is None:
-            raise UserError(f"{held.name} holds no targets y, but averages are scored on it.")
-        scored = (held.x, held.y)
-        remarks += [each for each in held.remarks if each not in remarks]
-        # Their texts or images may be larger.
-        rows = batch_size or min(rows, _rows(held.x, output))
-    chosen = chosen or "classification"
-    return Models(network, tuple(files), states, ready.x, ready.y, chosen, rows, tuple(remarks), scored)
+    return chosen
 
 
 def check_counts(**counts: int | None) -> None:

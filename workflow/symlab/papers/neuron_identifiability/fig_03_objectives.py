@@ -75,6 +75,8 @@ with weights fixed at 0 (σ_F = 0) and at large values (the smallest σ_F ≥ 1 
 
 CLAIMS = {
     **objectives.claims_against_sigma_F("identifiability-3a", layerwise=False, large=1),
+    **objectives.claims_of_averages_against_sigma_F("identifiability-3a", large=1),
     **objectives.claims_against_sigma_F("identifiability-3b", layerwise=False, large=2),
+    **objectives.claims_of_averages_against_sigma_F("identifiability-3b", large=2),
     **objectives.claims_against_epoch("identifiability-3c", layerwise=False),
 }
