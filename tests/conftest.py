@@ -24,7 +24,7 @@ from safetensors import safe_open
 
 from symlab.artifacts import read_header, read_table
 
-from .warm import STARTER
+from .warm import STARTER, Starter
 
 ROOT = Path(__file__).parents[1]
 TINY = Path("workflow/presets/tiny.yaml")
@@ -50,8 +50,8 @@ class Project:
 
     folder: Path
     config: Path = TINY
-    # Whether Snakemake starts from a process that has imported what it imports (warm.py).
-    warm: bool = False
+    # Of a process that has imported what Snakemake imports (warm.py), from which it is started.
+    starter: Starter | None = None
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", str(self.config)]
@@ -67,8 +67,8 @@ class Project:
 
     def snakemake(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         command, environment = self.command(*arguments), self.environment(**variables)
-        if self.warm:
-            return STARTER.run(command[3:], self.folder, environment)
+        if self.starter is not None:
+            return self.starter.run(command[3:], self.folder, environment)
         return subprocess.run(command, cwd=self.folder, env=environment, text=True, capture_output=True, timeout=1800)
 
     def run(self, *arguments: str, **variables: str) -> str:
@@ -149,7 +149,7 @@ class Project:
                 pd.testing.assert_frame_equal(*tables, check_exact=True, obj=str(name))
 
 
-def copy_project(folder: Path, config: Path = TINY, warm: bool = False) -> Project:
+def copy_project(folder: Path, config: Path = TINY, starter: Starter | None = None) -> Project:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("Snakefile", "config.yaml", "envs", "profiles", "workflow"):
         source = ROOT / name
@@ -158,7 +158,7 @@ def copy_project(folder: Path, config: Path = TINY, warm: bool = False) -> Proje
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy(source, folder / name, follow_symlinks=False)
-    return Project(folder, config, warm)
+    return Project(folder, config, starter)
 
 
 def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
@@ -167,7 +167,11 @@ def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"finished_{config.stem}"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            result = copy_project(folder, config, config == TINY).snakemake("all")
+            # Of its own: what other tests compute anew is compared with what was computed in another order of sets.
+            starter = Starter() if config == TINY else None
+            result = copy_project(folder, config, starter).snakemake("all")
+            if starter is not None:
+                starter.close()
             if result.returncode != 0:
                 # The other processes shall not take it for finished.
                 shutil.rmtree(folder)
@@ -176,15 +180,15 @@ def finish(config: Path, factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def warm(request: pytest.FixtureRequest) -> bool:
+def starter(request: pytest.FixtureRequest) -> Starter | None:
     """Slow tests start Snakemake as users do."""
-    return request.node.get_closest_marker("slow") is None
+    return STARTER if request.node.get_closest_marker("slow") is None else None
 
 
 @pytest.fixture
-def fresh(tmp_path: Path, warm: bool) -> Project:
+def fresh(tmp_path: Path, starter: Starter | None) -> Project:
     """The project as cloned."""
-    return copy_project(tmp_path / "fresh", warm=warm)
+    return copy_project(tmp_path / "fresh", starter=starter)
 
 
 @pytest.fixture(scope="session")
@@ -200,10 +204,10 @@ def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def finished(finished_run: Project, tmp_path: Path, warm: bool) -> Iterator[Project]:
+def finished(finished_run: Project, tmp_path: Path, starter: Starter | None) -> Iterator[Project]:
     """A copy of the finished tiny run with its timestamps and Snakemake's records."""
     shutil.copytree(finished_run.folder, tmp_path / "copy", symlinks=True)
-    yield Project(tmp_path / "copy", finished_run.config, warm)
+    yield Project(tmp_path / "copy", finished_run.config, starter)
     shutil.rmtree(tmp_path / "copy")
 
 
