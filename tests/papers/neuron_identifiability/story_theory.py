@@ -11,7 +11,7 @@ def gram_deviation(variant, seed, layer, masks):
     row = described(
         variant, mask_seed=0, seed=seed, layer=layer, masks=masks, k_subspace=9, nu=0.3 + layer / 10, mu_D=0.8
     )
-    row |= {"sigma_D2": 0.0 if variant == "standard" else 0.16, "b_D": 0.8, "delta": 0.05, "deviation_median": 0.2}
+    row |= {"sigma_D2": 0.0 if variant == "standard" else 0.16, "b_D": 0.8, "delta": 0.05}
     row |= {"deviation_max": 2.0 if trained else 0.4, "bound": 1.0, "bound_all": 1.5}
     row |= {"share_above": 0.3 if trained else noisy(0.02, seed), "assumption": "U depends on D" if trained else ""}
     if variant == "standard":
@@ -62,7 +62,7 @@ def chord_deviation(variant, inputs, nonlinearity, scale, **place):
 
 @rows_for(variant=TRAINED, seed=SEEDS, layer=(1, 2), beta=(0.01, 1.0))
 def tail_energy(variant, seed, layer, beta):
-    row = described(variant, mask_seed=0, seed=seed, layer=layer, beta=beta, k_subspace=9, tail=0.5, tail_share=0.1)
+    row = described(variant, mask_seed=0, seed=seed, layer=layer, beta=beta, k_subspace=9, tail=0.5)
     return row | {"error_share": 0.2, "cost_share": 0.3 + beta / 10 + seed / 100, "assumption": ""}
 
 
@@ -75,9 +75,8 @@ def hardness(d, m, draw, bias):
 
 @rows_for(variant=ARCHITECTURES, pair=PAIRS, aligned=ALIGNED, split=SPLITS)
 def loss_bounds(variant, pair, **path):
-    row = described(variant, mask_seed=0, pair=pair, **path, barrier_max=0.5, lambda_max=0.5, excess_max=0.0)
-    row |= {"gap_mid": -0.1 if path["aligned"] else 0.5, "assumption": ""}
-    return row | dict.fromkeys(("bound_at_max", "bound_mid"), noisy(3.0, pair))
+    row = described(variant, mask_seed=0, pair=pair, **path, excess_max=0.0)
+    return row | {"gap_mid": -0.1 if path["aligned"] else 0.5, "assumption": "", "bound_mid": noisy(3.0, pair)}
 
 
 @rows_for(sigma_F=(0.0, 1.0, 3.0, 10.0, None), pair=PAIRS)

@@ -42,7 +42,7 @@ LACKING = {
     "sec4.5-trade-off": lambda t: ~(t["sigma_F"] > 1),
     "thm5.1-relu-slope": lambda t: t["scale"] >= 1,
 }
-BOUNDS = {"gamma", "gamma_in", "bound", "bound_all", "bound_at_max", "cost", "chord", "share_above"}
+BOUNDS = {"gamma", "gamma_in", "bound", "bound_all", "bound_mid", "cost", "chord", "share_above"}
 
 
 def read_by(claim_id, tables):

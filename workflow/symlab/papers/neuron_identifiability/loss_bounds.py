@@ -17,12 +17,10 @@ def bound_losses(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> p
     """The gap between the cross-entropy and the line through its end values, against sqrt(2) |xi_f|_L2 (Eq. 34).
 
     Returns:
-        One row a curve: what tells it apart, ``barrier_max`` (the largest gap over the path, never negative),
-        ``lambda_max`` (where; 0 if no network is worse than the line), ``bound_at_max`` (the bound there), ``gap_mid``
-        and ``bound_mid`` (the gap, which may be negative, and its bound at the point nearest to the middle),
-        ``excess_max`` (the largest gap minus bound, in units of the larger of the bound and 1, between the ends, where
-        both are 0; not positive if the bound holds) and ``assumption`` ("" where it holds: the squared loss of
-        regression, which has no accuracy, is not Lipschitz, and has no bound).
+        One row a curve: what tells it apart, ``gap_mid`` and ``bound_mid`` (the gap, which may be negative, and its
+        bound at the point nearest to the middle), ``excess_max`` (the largest gap minus bound, in units of the larger
+        of the bound and 1, between the ends, where both are 0; not positive if the bound holds) and ``assumption``
+        ("" where it holds: the squared loss of regression, which has no accuracy, is not Lipschitz, and has no bound).
     """
     curves = inputs["curves.csv"]
     by = [column for column in curves.columns if column not in ALONG_PATH]
@@ -33,10 +31,9 @@ def bound_losses(inputs: dict[str, pd.DataFrame], settings: None, job: Job) -> p
         gap = above_line(lambdas, loss)
         lipschitz = bool(curve["accuracy"].notna().any())
         bound = (CROSS_ENTROPY_LIPSCHITZ if lipschitz else math.nan) * curve["chord"].to_numpy()
-        at, middle = int(gap.argmax()), int(np.abs(lambdas - 0.5).argmin())
+        middle = int(np.abs(lambdas - 0.5).argmin())
         rows.append(
             dict(zip(by, key, strict=True))
-            | {"barrier_max": gap[at], "lambda_max": lambdas[at], "bound_at_max": bound[at]}
             | {"gap_mid": gap[middle], "bound_mid": bound[middle]}
             | {"excess_max": ((gap - bound) / np.maximum(bound, 1.0))[1:-1].max()}
             | {"assumption": "" if lipschitz else "the squared loss is not Lipschitz"}

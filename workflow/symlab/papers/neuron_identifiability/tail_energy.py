@@ -84,7 +84,7 @@ def tail_energy_table(
 ) -> pd.DataFrame:
     """A row a beta: the tail energy, and of all pairs of the first neurons the largest shares of both bounds.
 
-    Columns k_subspace; ``tail``, tau, and ``tail_share``, its share of E|x|^2; beta; ``error_share``: the largest
+    Columns k_subspace; ``tail``, tau; beta; ``error_share``: the largest
     mean square by which two functions that agree on the subspace differ, over 2 (|u_1|^2 + |u_2|^2) tau (Prop. E.2);
     ``cost_share``: the largest relaxed cost over its bound by the hard one (Cor. E.6); ``hard`` and ``relaxed``:
     medians of both costs of other neurons' functions; ``assumption``: empty where a neuron can realize another.
@@ -102,7 +102,7 @@ def tail_energy_table(
     for beta in betas:
         relaxed = relaxed_costs(W_eff, F, D, Sigma, beta)
         rows.append(
-            {"k_subspace": U.shape[1], "tail": tau, "tail_share": tau / float(Sigma.trace()), "beta": beta}
+            {"k_subspace": U.shape[1], "tail": tau, "beta": beta}
             | {"error_share": _largest((((apart @ Sigma) * apart).sum(dim=2) / room)[possible])}
             | {"cost_share": _largest((relaxed / (hard + room / beta))[possible])}
             | {"hard": float(hard[others].nanmedian()), "relaxed": float(relaxed[others].nanmedian())}

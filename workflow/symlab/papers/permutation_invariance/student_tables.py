@@ -169,7 +169,6 @@ def barriers_of_trained(students: Students) -> pd.DataFrame:
     types_B, values_B = types_of(W_B, M)
     table = pd.DataFrame({"source": students.grid.source, **_of_point(point), "pair": np.arange(len(W_A))})
     table["pairs"], table["kept"] = 1, kept[0::2] & kept[1::2]
-    table["loss_A"], table["loss_B"] = population_loss(W_A, M).numpy(), population_loss(W_B, M).numpy()
     at = np.array(students.grid.lambdas, dtype=float)
     table["direct"] = barriers(W_A, W_B, M, at)
     by_type = match_by_type(types_A, values_A, types_B, values_B)
@@ -193,7 +192,7 @@ def barriers_between_minima(size: Size, grid: Samples, study: str) -> pd.DataFra
     by_row = found.groupby(np.arange(n) * min(n, MOST_ROWS) // n)
     columns = {"source": "uniform", "M": size.M, "d": size.d, "m": size.m}
     means = by_row.mean().rename_axis("pair").reset_index()
-    return means.assign(**columns, pairs=by_row.size(), kept=True, loss_A=0.0, loss_B=0.0)
+    return means.assign(**columns, pairs=by_row.size(), kept=True)
 
 
 def column_entries(students: Students) -> pd.DataFrame:
