@@ -136,6 +136,15 @@ def test_a_signal_between_checkpoints_is_not_kept_from_the_job(job, monkeypatch)
     assert during == [before]
 
 
+def test_training_within_a_point_goes_on_on_the_device_alone_that_it_began_on(job, monkeypatch):
+    keys = []
+    monkeypatch.setitem(globals(), "compute", lambda settings, job, **point: keys.append(job.checkpoints.key) or {})
+    for number, device in enumerate(("cpu", "cuda", "cpu")):
+        given = replace(job, device=device, folder=job.folder / str(number))
+        run_experiment(replace(EXPERIMENT, tables=f"{__name__}:nothing"), Settings(k=[1], seeds=1), given)
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_a_damaged_point_is_computed_anew_and_said(job):
     said = []
     run(Settings(k=[1], seeds=1), job)

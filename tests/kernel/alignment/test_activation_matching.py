@@ -10,6 +10,7 @@ from symlab.alignment.activation_matching import activation_matching
 from symlab.alignment.matching import match_all
 from symlab.alignment.moments import record_pair_moments
 from symlab.alignment.permute import permute
+from symlab.alignment.universe import match_to_universe
 from symlab.symmetries.symmetry_spec import identity, random_permutations
 from symlab.symmetries.trace import trace
 
@@ -123,6 +124,21 @@ def test_planted_permutations_are_recovered(network):
         assert found.by_weights == (("first",) if network is PositionBias else ())
         for name, tensor in A.items():
             assert torch.equal(matched[name], tensor), (name, seed)
+    if network is PositionBias:
+        # Among many too weights decide where there are no activations.
+        universe = match_to_universe(traced, [A, B], np.random.default_rng(0), x)
+        assert torch.equal(universe.permuted[1]["first.weight"], A["first.weight"])
+        assert dict(universe.by_weights) == {"first": [0, 1]}
+
+
+def test_two_neurons_that_never_vary_are_told_apart_by_their_weights():
+    module, x = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), inputs().flatten(0, 1)
+    A = drawn(module, 0)
+    A["0.bias"][:2] = -100
+    order = torch.tensor([1, 0, 2, 4, 3, 5])
+    B = A | {"0.weight": A["0.weight"][order], "0.bias": A["0.bias"][order], "2.weight": A["2.weight"][:, order]}
+    found = activation_matching(trace(module, x[:2]), [A], B, x, 50, np.random.default_rng(0))
+    assert found.permutations["0"].tolist() == order.argsort().tolist()
 
 
 def test_matching_at_once_misses_what_two_sweeps_find():

@@ -37,12 +37,13 @@ def test_the_maximum_may_lie_off_the_midpoint():
 
 def test_one_row_a_curve_in_any_order_of_rows():
     curves = pd.concat(
-        table(height * LAMBDAS * (1 - LAMBDAS), np.nan, pair=pair, split=split, aligned=aligned)
+        table(height * LAMBDAS * (1 - LAMBDAS), np.nan, pair=pair, split=split, aligned=aligned, sigma_F=np.nan)
         for height, (pair, split, aligned) in enumerate(
             [(0, "train", True), (0, "test", True), (1, "train", False), (1, "test", False)]
         )
     )
-    by = ["pair", "split", "aligned"]
+    # Of schemes without fixed weights sigma_F is no number.
+    by = ["pair", "split", "aligned", "sigma_F"]
     found = barriers(curves.sample(frac=1, random_state=0), by).sort_values("barrier_mid")
     assert found.columns.tolist() == [*by, "barrier_max", "barrier_mid", "drop_max_pp", "drop_mid_pp"]
     np.testing.assert_allclose(found["barrier_mid"], [0, 0.25, 0.5, 0.75])

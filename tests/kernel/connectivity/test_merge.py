@@ -239,7 +239,9 @@ def test_a_metric_of_a_whole_batch_has_as_many_units_as_batches():
     by_batch = state["weight"].view(4, 10).square().mean(1)
     assert error_of(lambda out, y: out.square().mean()) == pytest.approx(float(by_batch.std()) / 2, rel=1e-6)
     by_sample = state["weight"].square().flatten()
-    assert error_of(lambda out, y: out.square()) == pytest.approx(float(by_sample.std()) / 40**0.5, rel=1e-6)
+    for columns in (1, 3):
+        found = error_of(lambda out, y, columns=columns: out.square().expand(-1, columns))
+        assert found == pytest.approx(float(by_sample.std()) / 40**0.5, rel=1e-6)
 
 
 def test_the_constant_of_a_metric_is_the_first_network_s_mean_output_over_all_samples():
@@ -276,3 +278,7 @@ def test_the_constant_of_a_logit_a_token_is_one_with_and_without_an_axis_of_one_
     for shape in ((40,), (40, 1)):
         assert loss(shape, x) == pytest.approx(entropy(y.double().mean()))
     assert loss((40,), torch.randn(12, 6)) == pytest.approx(entropy(y.double().mean(0)))
+    y[::4, ::3] = -100
+    shares = [(column[column >= 0] == 1).double().mean() for column in y.T]
+    each = [share if label else 1 - share for row in y for label, share in zip(row, shares, strict=True) if label >= 0]
+    assert loss((40,), torch.randn(12, 6)) == pytest.approx(-float(torch.stack(each).log().mean()))

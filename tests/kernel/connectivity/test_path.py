@@ -97,12 +97,6 @@ def test_chord_is_the_distance_of_the_outputs_from_the_line_between_those_of_the
     assert curve(module, state_A, state_B, [0.0, 0.5], x, y, "classification")["chord"].isna().all()
 
 
-def test_a_network_linear_in_its_weights_has_no_chord_deviation():
-    module = nn.Linear(6, 4)
-    table = curve(module, *two_states(module), LAMBDAS, *data(), "classification")
-    assert table["chord"].max() < 1e-6
-
-
 def test_input_layer_without_bias_and_no_linear_layer_on_the_input():
     x, y = data()
     for module in (
@@ -167,23 +161,6 @@ def test_curve_leaves_the_module_and_the_states_alone():
         assert all(torch.equal(state[name], tensor) for name, tensor in copy.items())
 
 
-def test_batchnorm_statistics_are_those_of_the_interpolated_network():
-    module = build(MLP(name="mlp", widths=[8, 7], norm="batchnorm"), 6, 4)
-    state_A, state_B = two_states(module)
-    x, y = data()
-    table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size=64, statistics_x=x)
-    for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
-        reference = build(MLP(name="mlp", widths=[8, 7], norm="batchnorm"), 6, 4)
-        reference.load_state_dict(interpolate(state_A, state_B, lam))
-        for norm in reference.norms:
-            # The running statistics become those of the only batch.
-            norm.momentum = 1.0
-        with torch.no_grad():
-            reference(x)
-            logits = reference.eval()(x)
-        assert row.loss == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
-
-
 def test_running_statistics_of_the_first_layer_in_closed_form_even_on_sorted_inputs():
     module = build(MLP(name="mlp", widths=[3], norm="batchnorm"), 1, 2)
     state = two_states(module)[0]
@@ -211,31 +188,27 @@ class SmallConvolutional(nn.Module):
 
 
 @pytest.mark.parametrize("batch_size", [64, None])
-def test_batchnorm_statistics_of_convolutions_are_those_of_the_interpolated_network(batch_size):
-    module = SmallConvolutional()
+@pytest.mark.parametrize(
+    ("make", "d"),
+    [(SmallConvolutional, 72), (lambda: build(MLP(name="mlp", widths=[8, 7], norm="batchnorm"), 6, 4), 6)],
+    ids=["convolutions", "mlp"],
+)
+def test_batchnorm_statistics_are_those_of_the_interpolated_network(make, d, batch_size):
+    module = make()
     state_A, state_B = two_states(module)
-    x, y = data(d=72)
+    x, y = data(d=d)
     table = curve(module, state_A, state_B, LAMBDAS, x, y, "classification", batch_size, statistics_x=x)
     for lam, row in zip(LAMBDAS, table.itertuples(), strict=True):
-        reference = SmallConvolutional()
+        reference = make()
         reference.load_state_dict(interpolate(state_A, state_B, lam))
-        reference.norm1.momentum = reference.norm2.momentum = 1.0
+        for norm in reference.modules():
+            # The running statistics become those of the only batch.
+            norm.momentum = 1.0
         with torch.no_grad():
             reference(x)
             logits = reference.eval()(x)
         assert row.loss == pytest.approx(float(functional.cross_entropy(logits, y)), rel=1e-5)
         assert row.accuracy == pytest.approx(float((logits.argmax(-1) == y).double().mean()))
-
-
-def test_running_statistics_of_a_convolution_in_closed_form():
-    module = SmallConvolutional()
-    state = two_states(module)[0]
-    x, _ = data(n=600, d=72)
-    found = running_statistics(module, state, x, batch_size=200)
-    h = functional.conv2d(x.unflatten(1, (2, 6, 6)), state["conv1.weight"], state["conv1.bias"], padding=1)
-    torch.testing.assert_close(found["norm1.running_mean"], h.mean((0, 2, 3)), atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(found["norm1.running_var"], h.var((0, 2, 3)), atol=1e-4, rtol=1e-2)
-    assert int(found["norm2.num_batches_tracked"]) == 3
 
 
 class Tagger(nn.Module):

@@ -90,11 +90,6 @@ def test_coherence_lies_between_k_over_d_and_one_whatever_the_basis(d: int, data
     assert nu == pytest.approx(np.diag(U @ U.T).max())
 
 
-def test_coherence_takes_both_extremes() -> None:
-    assert coherence(torch.eye(9)[:, :3]) == pytest.approx(1.0)
-    assert coherence(torch.full((16, 1), 0.25)) == pytest.approx(1 / 16)
-
-
 def test_example_4_3_has_its_stated_coherence() -> None:
     epsilon = 0.3
     U = torch.tensor([[1.0, 0.0], [epsilon, 0.0], [0.0, 1.0], [0.0, epsilon]], dtype=torch.float64)

@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
+from symlab.connectivity.path import curve
 from symlab.measures.identify import measure_swap_costs
 from symlab.measures.interpolate import walk_paths
 from symlab.measures.job import Job
@@ -163,6 +164,19 @@ def test_paths_are_walked_at_the_end_of_training_with_batch_norm_statistics_of_t
         assert row["accuracy"] == pytest.approx(float((logits.argmax(1) == y).double().mean()))
 
 
+def test_paths_with_repair_are_those_of_rescaled_networks(models, data):
+    settings = Interpolation(lambdas=3, splits=["test"], repair=True)
+    found = walk_paths(models, data, settings, JOB)["curves.csv"]
+    (x, y), (train, _) = (map(torch.from_numpy, data.split(split)) for split in ("test", "train"))
+    A, B = (models.state(EPOCHS[-1], position) for position in (0, 1))
+    repaired, plain = (
+        curve(models.module(), A, B, [0.0, 0.5, 1.0], x, y, "classification", statistics_x=train, repair=repair)
+        for repair in (True, False)
+    )
+    np.testing.assert_allclose(found["loss"], repaired["loss"], rtol=1e-6)
+    assert abs(plain["loss"][1] / found["loss"][1] - 1) > 1e-3
+
+
 def subspace(x, share):
     """The principal directions [d, k] of rows x, the fewest that hold a share of the variance."""
     _, sigma, directions = np.linalg.svd(x - x.mean(0), full_matrices=False)
@@ -187,6 +201,7 @@ def test_subspaces_are_of_the_training_data_at_every_snapshot_and_point(models, 
 def test_swap_costs_are_of_each_layers_own_inputs_at_the_end_of_training(models, data):
     """The least squares that one neuron needs to do what another does, on the subspace of what its layer reads."""
     found = measure_swap_costs(models, data, Identification(explained_variance=0.8), JOB)["swap_costs.parquet"]
+    assert {*found["layer"]} == {1, 2}
     for seed in (4, 5):
         state = models.state(EPOCHS[-1], seed - 4)
         reads = values(state, data.split("train")[0])

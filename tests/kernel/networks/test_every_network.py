@@ -33,6 +33,12 @@ def test_initial_values_come_from_the_generator_alone(network):
             assert not torch.equal(value, other[name])
 
 
+@pytest.mark.parametrize(("widths", "width"), [([8, 8], 8), ([8, 6], None)])
+def test_tables_tell_the_layers_of_an_mlp_and_the_width_that_all_hidden_ones_have(widths, width):
+    columns = choose(NETWORKS, {"name": "mlp", "widths": widths, "activation": "relu"}).columns()
+    assert columns == {"activation": "relu", "norm": "layernorm", "width": width, "depth": 3}
+
+
 def test_tokens_and_weights_of_a_vit_have_the_deviations_of_their_kind():
     _, first = drawn("vit")
     assert first["positions"].std().item() == pytest.approx(0.02, rel=0.1)

@@ -16,6 +16,7 @@ from symlab.alignment.weight_matching import weight_matching
 from symlab.networks.vit import ViT
 from symlab.symmetries.actions import act, fold, random_element
 from symlab.symmetries.relations import reduced
+from symlab.symmetries.signs import apply_flips
 from symlab.symmetries.symmetry_spec import random_permutations
 
 STREAM = "orthogonal fixing ones"
@@ -242,11 +243,20 @@ ROTATED = ("before, mean square", "before, mean and deviation", "packed", "lora"
 def test_planted_maps_and_permutations_are_undone(name, group, method):
     module, x = drawn(name, 200)
     A, B = planted(name, module, group, 3)
-    traced, _ = free_maps(name)
+    traced, actions = free_maps(name)
     found = align(module.double(), A, B, x, method, group=group, traced=traced)
     assert found.reference is not None
     for entry, tensor in found.reference.items():
         torch.testing.assert_close(found.permuted[entry], tensor, atol=1e-8, rtol=1e-8)
+    if group == "full":
+        # What is told of the way there leads there: order first, then maps, then signs.
+        state = permute(rotations.prepared(B, actions, True), traced.spec, found.permutations)
+        by_group = {action.group: action for action in actions}
+        for key, M in found.transforms.items():
+            state = act(state, by_group[key.partition(".")[2]], torch.from_numpy(M))
+        state = apply_flips(state, traced.spec, found.flips, found.signs)
+        for entry, tensor in state.items():
+            torch.testing.assert_close(found.permuted[entry], tensor, atol=1e-8, rtol=1e-8)
     if found.transforms and (group, method) == ("full", "weight"):
         plain = align(module, A, B, x, method, group="permutation", traced=traced)
         assert not all(torch.allclose(plain.permuted[entry], tensor, atol=1e-2) for entry, tensor in A.items())

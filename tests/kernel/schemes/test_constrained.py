@@ -16,6 +16,7 @@ from symlab.errors import UserError
 from symlab.schemes import Constrained, Mirror
 from symlab.schemes.constrained import Groups, Pairs, constrain
 from symlab.schemes.hadamard import Product
+from symlab.schemes.parametrisation import is_decayed
 
 
 def Rows(first):
@@ -329,6 +330,14 @@ def test_the_first_pattern_counts_and_parameters_without_one_are_trained_as_they
     scheme = Constrained(name="dcs", mirrors={"a.w": {"P": "identity"}, "*.w": {"P": "rows"}})
     found = constrain(scheme, ["a.w", "a.b", "c.w"], {}, False)
     assert {name: type(by) for name, by in found.items()} == {"a.w": Product, "c.w": Groups}
+
+
+@pytest.mark.parametrize("keys", [{"mirror": "pairs"}, {"mirrors": {"w": {"P": "pairs"}}}])
+@pytest.mark.parametrize("decay_rest", [True, False])
+def test_the_rest_decays_as_the_scheme_says_in_both_ways_to_give_mirrors(keys, decay_rest):
+    scheme = Constrained(name="dcs", decay_rest=decay_rest, **keys)
+    rest, *factors = constrain(scheme, ["w"], {"w": (None, None)}, False)["w"].suffixes
+    assert is_decayed(f"w/{rest}") == decay_rest and all(is_decayed(f"w/{each}") for each in factors)
 
 
 def test_the_worked_example_is_a_scheme(tmp_path, monkeypatch):

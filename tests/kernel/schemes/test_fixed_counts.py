@@ -29,6 +29,15 @@ def test_every_way_to_give_counts(scheme, expected):
 
 
 @pytest.mark.parametrize(
+    ("amount", "told"),
+    [({"n_fixed": 3}, None), ({"fixed_fraction": [0.1, 0.5]}, 0.1), ({"fixed_fraction": {"stem": 0.2, "*": 0.1}}, 0.2)],
+)
+def test_tables_tell_the_first_fraction(amount, told):
+    columns = WAsymmetric(name="w_asymmetric", sigma_F=2, **amount).columns()
+    assert columns == {"scheme": "w_asymmetric", "sigma_F": 2, "fixed_fraction": told}
+
+
+@pytest.mark.parametrize(
     ("scheme", "sentence"),
     [
         ({"n_fixed": 10}, "n_fixed = 10 fixes 10 of the 10 weights in a row .* of readout; it must be below"),

@@ -142,49 +142,35 @@ def test_effective_is_f_plus_d_times_w():
 
 
 @pytest.mark.parametrize(
-    ("init", "std"),
+    ("layer", "reads"), [(torch.nn.Linear(400, 300), 400), (torch.nn.Conv2d(32, 40, 3, groups=2), 144)]
+)
+@pytest.mark.parametrize(
+    ("init", "square"),
     [
-        (Lecun(name="lecun"), 1 / 20),
-        (TorchDefault(name="torch"), 1 / math.sqrt(3 * 400)),
-        (Kaiming(name="kaiming"), math.sqrt(2) / 20),
-        (Normal(name="normal", std=0.05), 0.05),
+        (Lecun(name="lecun"), 1),
+        (TorchDefault(name="torch"), 1 / 3),
+        (Kaiming(name="kaiming"), 2),
+        (Normal(name="normal", std=0.05), None),
     ],
 )
-def test_initialisation_has_the_stated_spread(init, std):
-    module = network({"name": "mlp", "widths": [300]}, 400, 10)
+def test_initial_values_have_the_spread_that_what_one_output_reads_asks_for(init, square, layer, reads):
+    module = torch.nn.Sequential(layer, torch.nn.LayerNorm(3))
     state = sample_parameters(module, init, torch.Generator().manual_seed(0))
-    assert state["linears.0.weight"].std().item() == pytest.approx(std, rel=0.02)
-    bias = state["linears.0.bias"]
+    std = 0.05 if square is None else math.sqrt(square / reads)
+    assert state["0.weight"].std().item() == pytest.approx(std, rel=0.03)
+    bias, bound = state["0.bias"], reads**-0.5
     if init.name in ("kaiming", "normal"):
         assert (bias == 0).all()
     else:
-        assert bias.abs().max() <= 1 / 20 and bias.std().item() == pytest.approx(1 / 20 / math.sqrt(3), rel=0.1)
-    assert (state["norms.0.weight"] == 1).all()
-
-
-@pytest.mark.parametrize(
-    ("init", "std"),
-    [
-        (Lecun(name="lecun"), 1 / 12),
-        (TorchDefault(name="torch"), 1 / 12 / math.sqrt(3)),
-        (Kaiming(name="kaiming"), math.sqrt(2) / 12),
-        (Normal(name="normal", std=0.05), 0.05),
-    ],
-)
-def test_initialisation_of_a_convolution_counts_what_one_output_reads(init, std):
-    module = torch.nn.Sequential(torch.nn.Conv2d(32, 40, 3, groups=2))
-    state = sample_parameters(module, init, torch.Generator().manual_seed(0))
-    assert state["0.weight"].std().item() == pytest.approx(std, rel=0.03)
-    if init.name in ("kaiming", "normal"):
-        assert (state["0.bias"] == 0).all()
-    else:
-        assert state["0.bias"].abs().max() <= 1 / 12
+        assert bias.abs().max() <= bound and bias.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.3)
+    assert (state["1.weight"] == 1).all()
 
 
 def test_sigma_mlp_multiplies_by_a_gate_of_the_fixed_matrix():
-    module = network({"name": "mlp", "widths": [6], "norm": "none", "activation": "sigma"}, 4, 3)
+    module = network({"name": "mlp", "widths": [6, 6], "norm": "none", "activation": "sigma"}, 4, 3)
     buffers = sample_buffers(module, "s", 0)
-    assert list(buffers) == ["activations.0.C"] and buffers["activations.0.C"].shape == (6, 6)
+    assert list(buffers) == ["activations.0.C", "activations.1.C"] and buffers["activations.0.C"].shape == (6, 6)
+    assert not torch.equal(*buffers.values())
     module.load_state_dict(buffers, strict=False)
     x = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
     C = buffers["activations.0.C"]

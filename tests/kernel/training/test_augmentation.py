@@ -52,12 +52,6 @@ def test_all_offsets_and_flips_are_equally_likely():
     assert len(torch.unique(augmentation(image.expand(kinds, -1), torch.arange(kinds)), dim=0)) == kinds
 
 
-def test_no_flip_and_no_crop_change_nothing():
-    x = torch.randn(5, 144)
-    augmentation = Augmentation(IMAGE, BLACK, False, 0, CPU)
-    assert torch.equal(augmentation(x, augmentation.draw(5, "seed")), x)
-
-
 @pytest.mark.parametrize(("mean", "std"), [(0.13, 0.31), ((0.49, 0.48, 0.45), (0.25, 0.24, 0.26))])
 def test_padding_is_what_a_black_pixel_is_normalised_to(mean, std):
     black = np.zeros((1, 3), dtype=np.uint8)

@@ -72,6 +72,7 @@ def test_no_step_is_shorter_than_that_of_the_rate():
         places = list(itertools.islice(follow_flow(start, valley, 0.03, heun=False, rate=rate), 100))
         steps = [float((after.W[0] - before.W[0]).norm()) for before, after in itertools.pairwise(places[20:])]
         shortest[rate] = min(steps)
+        assert all(after > 0.49 * before for before, after in itertools.pairwise(steps))
     assert shortest[0.01] > 0.999 * 0.01 * math.hypot(1, 0.1) > 10 * shortest[0.0]
 
 

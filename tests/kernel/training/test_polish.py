@@ -140,15 +140,21 @@ def test_where_no_step_falls_it_ends():
     assert found.solved.all() and not found.theta.any()
 
 
-def test_it_passes_over_values_that_are_not_finite():
+@pytest.mark.parametrize(
+    ("function", "start", "end"),
+    [(lambda x: x - x.log(), 0.05, 1), (lambda x: 1 + x.square() / 2, 1e-5, 0)],
+    ids=["not finite below 0", "a hundred thousandth of a first step"],
+)
+def test_it_passes_over_values_that_are_not_finite_and_takes_steps_as_short_as_they_must_be(function, start, end):
     def evaluate(theta):
-        x = theta[:, 0]
-        return x - x.log(), (1 - 1 / x)[:, None]
+        theta = theta.detach().requires_grad_()
+        value = function(theta[:, 0])
+        return value.detach(), torch.autograd.grad(value.sum(), theta)[0]
 
-    found = LBFGS(evaluate, torch.tensor([[0.05]]).double(), 5, 1e-10)
+    found = LBFGS(evaluate, torch.tensor([[start]]).double(), 5, 1e-10)
     for _ in range(30):
         found.iterate()
-    torch.testing.assert_close(found.theta, torch.ones(1, 1).double(), rtol=0, atol=1e-8)
+    torch.testing.assert_close(found.theta, torch.full((1, 1), end).double(), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("single", [0, 0.5])

@@ -113,21 +113,24 @@ def test_a_sweep_over_sigma_shares_masks_and_scales_values():
     torch.testing.assert_close(2 * one[0], two[0])
 
 
-def test_history_counts_what_the_networks_do():
-    block = train([(0, 0), (0, 1)], epochs=40, snapshots=(40,), lr=1e-2)
-    history = block.history
-    assert list(history.columns) == [
-        "mask_seed", "seed", "epoch", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "time_s",
-    ]  # fmt: skip
-    assert len(history) == 80 and (history["time_s"] > 0).all()
-    last = history[(history["epoch"] == 40) & (history["seed"] == 1)].iloc[0]
-    module = build(choose(NETWORKS, {"name": "mlp", "widths": [16, 16]}), 12, 5)
-    module.load_state_dict({name: tensor[1] for name, tensor in block.snapshots[40].items()})
-    data = make_data()
-    outputs = module(data.x_val)
-    assert last["val_accuracy"] == pytest.approx((outputs.argmax(1) == data.y_val).float().mean().item())
-    assert last["val_loss"] == pytest.approx(nn.functional.cross_entropy(outputs, data.y_val).item(), rel=1e-4)
-    assert last["train_accuracy"] > 0.95
+@pytest.mark.parametrize(("batch_size", "lr"), [(None, 1e-2), (32, 1e-9)])
+def test_history_counts_all_training_samples_before_their_step_and_held_out_ones_after_the_epoch(batch_size, lr):
+    """Exact where an epoch is one step, or where steps move nothing; the last batch of 32 has 8 samples."""
+    block = train([(1, 0), (0, 1), (0, 0)], epochs=3, snapshots=range(4), batch_size=batch_size, lr=lr)
+    data, module = make_data(), build(choose(NETWORKS, {"name": "mlp", "widths": [16, 16]}), 12, 5)
+    rows = block.history.set_index(["mask_seed", "seed", "epoch"])
+    assert list(rows.index) == [(*each, epoch) for each in ((0, 0), (0, 1), (1, 0)) for epoch in (1, 2, 3)]
+    assert (rows["time_s"] > 0).all()
+    for (mask_seed, seed, epoch), row in rows.iterrows():
+        place = block.replicas.index(Replica(mask_seed, seed))
+        for part, x, y, at in (
+            ("train", data.x_train, data.y_train, epoch - 1),
+            ("val", data.x_val, data.y_val, epoch),
+        ):
+            state = {name: tensor[place] for name, tensor in block.snapshots[at].items()}
+            outputs = torch.func.functional_call(module, state, (x,))
+            assert row[f"{part}_accuracy"] == pytest.approx((outputs.argmax(1) == y).double().mean().item())
+            assert row[f"{part}_loss"] == pytest.approx(nn.functional.cross_entropy(outputs, y).item(), rel=1e-5)
 
 
 def test_the_loss_s_gradient_is_exact_to_rounding_where_samples_are_fitted_well():

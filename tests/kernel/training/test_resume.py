@@ -128,13 +128,15 @@ def test_training_takes_signals_itself_and_gives_them_back(tmp_path, recipe):
     assert path.exists()
 
 
-def test_ctrl_c_stops_as_sigterm_does(tmp_path, recipe):
-    path = tmp_path / "checkpoint.safetensors"
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_writes_a_checkpoint_long_before_one_is_due(tmp_path, recipe, number):
+    path, before = tmp_path / "checkpoint.safetensors", signal.getsignal(number)
     with Checkpoints(path, {"spec": 1}, 60, lambda line: None) as checkpoints:
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
         with pytest.raises(Interrupted) as stopped:
             train(recipe, "masked", checkpoints)
-    assert stopped.value.by == signal.SIGINT and path.exists()
+    assert stopped.value.by == number and read_header(path, "checkpoint")["batch"] == 1
+    assert signal.getsignal(number) == before
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_nothing_but_a_stop(tmp_path, recipe):
@@ -153,6 +155,8 @@ def test_the_next_checkpoint_is_due_an_interval_after_the_last(monkeypatch, tmp_
     # A second passes at every look at the clock: once a step, and once more where a checkpoint is written.
     monkeypatch.setattr("symlab.training.resume.time.monotonic", lambda: float(next(now)))
     train(recipe, "standard", Checkpoints(tmp_path / "checkpoint.safetensors", {"spec": 1}, 10 / 60, lines.append))
+    other = Checkpoints(tmp_path / "a.safetensors", {"spec": 1}, 10, print).beside("b")
+    assert (other.path.name, other.key, other.seconds) == ("a_b.safetensors", {"spec": 1}, 600)
     # 18 steps; the last one writes one too.
     assert [line.rpartition(" ")[0] for line in lines] == [f"checkpoint at replica 0, epoch {n}, batch" for n in (2, 3)]
 
@@ -175,16 +179,6 @@ def test_everything_that_decides_the_bits_is_in_the_key(monkeypatch):
     others = {"spec": {"lr": 2}, "data": "e", "code": "f", "device": "cuda", "threads": 2}
     assert all(training_key(**given | {name: value}) != key for name, value in others.items())
     assert key["torch"] == torch.__version__
-
-
-def test_sigterm_writes_a_checkpoint_long_before_one_is_due(tmp_path, recipe):
-    path = tmp_path / "checkpoint.safetensors"
-    with Checkpoints(path, {"spec": 1}, 60, lambda line: None) as checkpoints:
-        signal.raise_signal(signal.SIGTERM)
-        with pytest.raises(Interrupted) as stopped:
-            train(recipe, "masked", checkpoints)
-    assert stopped.value.by == signal.SIGTERM and read_header(path, "checkpoint")["batch"] == 1
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_checkpoints_come_by_the_clock(tmp_path, recipe):

@@ -33,13 +33,6 @@ def test_the_stack_is_the_largest_even_one_that_fits(free, of_two):
         assert not fits(size + 2 if size > 1 else 2)
 
 
-def test_sizes_of_a_few_gpus():
-    assert fitting(80 * GB, 4 * GB, LARGEST) == 32
-    assert fitting(80 * GB, 1, 8) == 8
-    assert fitting(10 * GB, 8 * GB, LARGEST) == 2
-    assert fitting(10 * GB, 9 * GB, LARGEST) == 1
-
-
 class MadeUp:
     """A trial that takes memory by the numbers given."""
 

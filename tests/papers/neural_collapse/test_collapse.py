@@ -46,6 +46,7 @@ def test_they_are_those_of_numpy():
     found = collapse_metrics(torch.from_numpy(H), torch.from_numpy(W), Y)
     expected = {"NC1": within / between, "NC2A": least, "NC3": 1 - np.mean(cosines), "between": between}
     expected |= {"column_sum": np.linalg.norm(np.ones(K) @ W) / np.linalg.norm(W) / K**0.5}
+    expected |= {"row_sum": np.linalg.norm(W @ np.ones(D)) / np.linalg.norm(W) / D**0.5}
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
     # What the loss sees: differences of outputs under cross-entropy, all of them under squared error.

@@ -7,9 +7,13 @@ import pytest
 import torch
 
 from symlab.errors import Interrupted
-from symlab.papers.permutation_invariance.population_loss import loss_and_gradient, population_loss
+from symlab.papers.permutation_invariance.population_loss import (
+    batch_loss_and_gradient,
+    loss_and_gradient,
+    population_loss,
+)
 from symlab.papers.permutation_invariance.settings import Widths
-from symlab.papers.permutation_invariance.student_points import Point
+from symlab.papers.permutation_invariance.student_points import STEPS_PER_EPOCH, Point
 from symlab.papers.permutation_invariance.student_training import Student, on_sphere, train_students
 from symlab.seeds import torch_generator
 from symlab.training.resume import Checkpoints
@@ -20,25 +24,37 @@ POINT = Point(M=3, d=4, m=5, lr=0.8, init_std=0.05)
 
 
 def plainly(point, seed, grid):
-    """One student by an ordinary loop, from the same first weights."""
-    generator = torch_generator(KEY[0], f"{KEY[1]}/{point.name}", "init", 0, seed)
+    """One student by an ordinary loop, from the same first weights; online it looks at its loss once an epoch."""
+    of_point = KEY[0], f"{KEY[1]}/{point.name}"
+    generator = torch_generator(*of_point, "init", 0, seed)
     W = torch.empty(point.m, point.d, dtype=torch.float64).normal_(0, point.init_std, generator=generator)
     for step in range(grid.steps):
         loss, gradient = loss_and_gradient(W, point.M)
-        if loss < grid.stop_below:
+        epoch, number = divmod(step, STEPS_PER_EPOCH)
+        if loss < grid.stop_below and (number == 0 or not grid.batch):
             return W, step
+        if grid.batch and number == 0:
+            generator = torch_generator(*of_point, "inputs", 0, seed, epoch + 1)
+            x = on_sphere(grid.batch, point.d, STEPS_PER_EPOCH, generator)
+        if grid.batch:
+            _, gradient = batch_loss_and_gradient(W, x[number], point.M)
         W = W - point.lr * gradient
     return W, grid.steps
 
 
-def test_a_stack_of_students_takes_the_steps_of_a_plain_loop():
-    trained = train_students(POINT, range(4), GRID, KEY)
-    assert trained["W"].dtype == torch.float64 and trained["W"].shape == (4, 5, 4)
-    for seed in range(4):
-        W, steps = plainly(POINT, seed, GRID)
-        assert steps < GRID.steps and trained["steps"][seed] == steps
-        torch.testing.assert_close(trained["W"][seed], W, rtol=0, atol=1e-12)
-    assert (population_loss(trained["W"], POINT.M) < GRID.stop_below).all()
+# Losses of batches of four are often below what the whole loss stops at.
+ONLINE = GRID.model_copy(update={"batch": 4, "stop_below": 1e-3})
+
+
+@pytest.mark.parametrize(("grid", "seeds"), [(GRID, range(4)), (ONLINE, range(2))], ids=["descent", "online"])
+def test_a_stack_of_students_takes_the_steps_of_a_plain_loop(grid, seeds):
+    trained = train_students(POINT, seeds, grid, KEY)
+    assert trained["W"].dtype == torch.float64 and trained["W"].shape == (len(seeds), 5, 4)
+    for seed in seeds:
+        W, steps = plainly(POINT, seed, grid)
+        assert 0 < steps < grid.steps and trained["steps"][seed] == steps
+        torch.testing.assert_close(trained["W"][seed], W, rtol=0, atol=1e-10 if grid.batch else 1e-12)
+    assert (population_loss(trained["W"], POINT.M) < grid.stop_below).all()
 
 
 def test_a_student_depends_on_its_own_seed_alone():
@@ -52,8 +68,9 @@ def test_a_run_that_diverges_keeps_finite_weights_and_leaves_the_others_alone():
     wild = Point(M=3, d=4, m=5, lr=30.0, init_std=0.05)
     trained = train_students(wild, range(4), GRID, KEY)
     assert trained["W"].isfinite().all()
-    loss = population_loss(trained["W"], 3)
-    assert (loss > population_loss(torch.zeros(1, 4, dtype=torch.float64), 3)).all()
+    # It ends where a loss is a million times that without neurons, and not where numbers end.
+    times = population_loss(trained["W"], 3) / population_loss(torch.zeros(1, 4, dtype=torch.float64), 3)
+    assert (times > 1).all() and (times < 1e12).all()
     assert (trained["steps"] < GRID.steps).all()
 
 
@@ -70,16 +87,6 @@ def test_inputs_lie_on_the_sphere_and_have_covariance_identity_over_d():
     x = on_sphere(16, 5, 5000, torch.Generator().manual_seed(1)).reshape(-1, 5)
     torch.testing.assert_close(x.norm(dim=1), torch.ones(len(x), dtype=torch.float64))
     torch.testing.assert_close(x.T @ x / len(x), torch.eye(5, dtype=torch.float64) / 5, rtol=0, atol=3e-3)
-
-
-def test_online_sgd_comes_near_the_teacher_with_other_batches_for_every_seed():
-    grid = Widths(M=3, d=4, m=5, runs=4, steps=2000, batch=16)
-    trained = train_students(Point(M=3, d=4, m=5, lr=0.4, init_std=0.05), range(4), grid, KEY)
-    loss = population_loss(trained["W"], 3)
-    start = population_loss(torch.zeros(1, 4, dtype=torch.float64), 3)
-    assert (loss < 1e-2 * start).all() and len(set(loss.tolist())) == 4
-    again = train_students(Point(M=3, d=4, m=5, lr=0.4, init_std=0.05), [2], grid, KEY)
-    torch.testing.assert_close(again["W"][0], trained["W"][2], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("stopped_at", [1, 4])
