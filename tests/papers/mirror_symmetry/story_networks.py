@@ -1,5 +1,7 @@
 """Tables on which the paper's claims about networks hold, and how each claim's are spoiled."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 
@@ -249,7 +251,9 @@ def optimizers():
     return pd.DataFrame(rows)
 
 
+@functools.cache
 def tables():
+    """Made once; not to be changed."""
     return {
         "homogeneity.csv": homogeneity(),
         "neuron_correlations.parquet": correlations(),
