@@ -134,27 +134,27 @@ COLLAPSE = {
 }
 
 MIRROR = {
-    **{"2-blocks": 0, "2-control": 1, "2-threshold": 1, "2-gamma-0": 0, "2-gamma-1": 0, "2-eq-2": 0, "2-eq-6": 0},
-    **{"2-eq-6-without": 0, "2-no-reflection": 0.3, "3a-law": 0, "3a-slope": 1, "3a-mirror": 1, "3a-plain": 0},
+    **{"2-blocks": 0, "2-threshold": 1, "2-gamma-0": 0, "2-gamma-1": 0, "2-eq-2": 0, "2-eq-6": 0},
+    **{"2-eq-6-without": 0, "2-no-reflection": 0.3, "3a-law": 0, "3a-slope": 1},
     **{"3b-exponents": 0, "3b-same": 0, "3b-residual": 1, "3b-skip": 1},
     # From a mean to the next lower one, which is more noise.
     "3b-monotone": (25 - 40, 50 - 50, 40 - 50, 25 - 50),
     **{"4-symmetry": 0.5, "4-steady": 1, "4-noise": 0, "4-least-noise": -6, "4-bias": 0, "4-bias-and-decay": 0},
-    **{"4-contained": 1, "4-loss": [log10(rise) for rise in (6 / 1.5, 6 / 1.5, 11 / 2, 7 / 1.6)], "4-skip": 0},
+    **{"4-contained": 1, "4-loss": [log10(rise) for rise in (6 / 1.5, 6 / 1.5, 11 / 2, 7 / 1.6)]},
     **{"5-stays": 0, "5-rounding": 1, "5-equal": 0, "5-dropout": 0.1, "5-adam": 1e-3 * 200},
-    **{"6-correlated": (0.02, 0.1) * 2, "6-merged": 1 / 924, "7-proximal": 1 / 924, "6-participation": (-0.6, -3) * 2},
-    **{"6-sign": -0.1 * 0.10025, "6-blocks": 0.1, "7-memory": 790 / 340, "7-memory-large": 5870 / 5420},
+    **{"6-correlated": (0.02, 0.1) * 2, "6-merged": 1 / 924, "7-proximal": 1 / 924},
+    **{"6-blocks": 0.1, "7-memory": 790 / 340, "7-memory-large": 5870 / 5420},
     **{"7-accurate": 0, "7-starts": 0, "7-norms": 1 / 924, "7-time": 1.1, "7-zeroed": 0, "removed-drawn": 1},
     **{"7-sparse": 0.9515, "7-pruned": 5 + 15 * (0.954 - 0.3) / (0.99 - 0.3)},
-    **{"8-staircase": 14 - 20, "8-full-range": 1, "8-rank": 0, "8-values": 0.25, "8-band": 0},
+    **{"8-staircase": 14 - 20, "8-full-range": 1, "8-rank": 0, "8-band": 0},
     **{f"{figure}-{name}": value for figure in ("9", "10") for name, value in (("decay", -1), ("together", 0))},
     **{f"{figure}-values": np.mean([1 / 11, 2 / 12, 3 / 13]) for figure in ("9", "10")},
     **{"9-balance": 0, "10-balance": 0, "10-layers": 0},
-    **{"phase-stationary": 0, "batch-alone": 1, "batch-noise": 0},
+    **{"phase-stationary": 0, "batch-noise": 0},
     **{"edges-sign": 1, "edges-second": 1, "adam-sparse": 0.9, "removed-fewer": 0.00125 / 0.10025},
     **{"removed-curvature": 1, "removed-exponent": 1, "budget-least": 0, "tasks-loss": log10(4 / 2), "tasks-dead": 0.3},
     **{"tasks-remedies": 0, "sparse-pruned": 9 * 0.9**4},
-    **{"solvers-gap": 0, "solvers-support": 0, "solvers-steps": 0, "solvers-signs": 1, "solvers-trap": 0},
+    **{"solvers-gap": 0, "solvers-steps": 0, "solvers-signs": 1, "solvers-trap": 0},
     **{"thm1-gradient": 0, "thm1-gradient-off": 0.1, "thm1-hessian": 0, "thm1-stays": 0, "thm1-growth": 0},
     "thm1-second-order": 1e-8,
 }
@@ -178,9 +178,9 @@ SPOILED = {
         "14-depth": (0, 2, 0, 0),
     },
     "mirror": {
-        **{"2-blocks": 1e-3 / 0.8, "2-control": 1e-4 / 0.8, "2-threshold": 1.05, "2-gamma-0": (0.05, 0)},
+        **{"2-blocks": 1e-3 / 0.8, "2-threshold": 1.05, "2-gamma-0": (0.05, 0)},
         **{"2-gamma-1": (1, 0), "2-eq-2": (0.1, 0), "2-eq-6": (1, 0), "2-eq-6-without": (0.5, 0)},
-        **{"3a-law": (0, 0, -0.2, 0, 0), "3a-slope": 1.5, "3a-mirror": 1.5},
+        **{"3a-law": (0, 0, -0.2, 0, 0), "3a-slope": 1.5},
         **{
             "3b-exponents": (0, 0, 15 / 50, 0),
             "3b-same": (0, 0, 15 / 50, 0),
@@ -201,7 +201,7 @@ SPOILED = {
         **{"phase-stationary": (0, 0, 0.2, 0.2, 0, 0), "batch-noise": 0.01, "adam-sparse": 0.3, "budget-least": 0.5},
         **{"edges-sign": (1, 0), "edges-second": np.mean(EDGE_RATES < 1), "removed-curvature": 0.5},
         **{"removed-exponent": 0.5, "tasks-remedies": (0, 0.8 - 0.951, 0, 0, 0), "tasks-dead": -0.11},
-        **{"tasks-loss": log10(1 / 3), "solvers-gap": 1, "solvers-support": 1, "solvers-signs": 0.8},
+        **{"tasks-loss": log10(1 / 3), "solvers-gap": 1, "solvers-signs": 0.8},
         **{"solvers-trap": 1, "thm1-growth": 0.1},
     },
     "saddle": {

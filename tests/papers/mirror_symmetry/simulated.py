@@ -1,6 +1,5 @@
 """Data that the theory itself gives, with a run's own numbers of units, sizes and noise: on it claims must hold."""
 
-import functools
 import math
 
 import numpy as np
@@ -16,14 +15,9 @@ from symlab.papers.mirror_symmetry.small.small_networks import _hessian
 from symlab.papers.mirror_symmetry.small.theorem_1 import theorem_1_in_numbers
 from symlab.symmetries.mirrors import Mirror
 
-from . import story_factors, story_networks, story_online
+from . import simulated_online, story_factors, story_networks
+from .simulated_online import once
 from .story_networks import key
-
-
-def once(simulate):
-    """A simulation of a number, kept for the claims that are judged on the same draw."""
-    kept = functools.lru_cache(maxsize=16)(lambda draw: simulate(np.random.default_rng(draw)))
-    return lambda generator: {name: rows.copy() for name, rows in kept(int(generator.integers(2**31))).items()}
 
 
 def _job(generator):
@@ -118,41 +112,6 @@ def mirrors_of_networks(generator):
     return {"network_mirrors.csv": pd.DataFrame(rows)}
 
 
-@once
-def plain_and_products(generator, d=200, sigma=2.0, seeds=12):
-    """Plain coefficients scatter about 1/d for ever, each measurement many relaxation times after the last."""
-    tables = story_online.sparsity_tables()
-    rates = np.array([0.001492, 0.001823, 0.002154, 0.002485, 0.002815, 0.003146, 0.003477, 0.003808, 0.004138])
-    steps = (50_000, 63_000, 79_000, 100_000)
-    law = pd.DataFrame(story_online.law_rows(0, d, sigma, 1.0, rates, steps, 1))
-    at = {"grid": 0, "d": d, "sigma": sigma, "batch": 1.0, "model": "plain", "diverged": False}
-    rows = []
-    for lr in rates:
-        variance = lr * sigma**2 / (2 - lr * (d + 2))
-        theta = 1 / d + math.sqrt(variance) * generator.normal(size=(seeds, len(steps), d))
-        medians = np.median(np.log(np.abs(theta)), axis=2)
-        rows += [
-            {**at, "lr": lr, "step": step, "seed": seed, "median_log": medians[seed, place], "excess": 0.0}
-            for seed in range(seeds)
-            for place, step in enumerate(steps)
-        ]
-    products = story_online.measured_rows(law.to_dict("records"), plain=False)
-    return {**tables, story_online.SPARSITY: pd.DataFrame([*rows, *products]), story_online.LAW: law}
-
-
-def second_order(generator):
-    """Cells in which Eq. 5 is exact."""
-    tables = story_online.simulate_edges(generator)
-    rows = tables[story_online.EDGES]
-    return {story_online.EDGES: rows.assign(second_order=rows["growth"])}
-
-
-def adam(generator, d=200, seeds=3):
-    """Of products that Adam takes below a threshold as many as chance has it where SGD takes nearly all."""
-    rows = story_online.adam_tables()["mirror_adam.csv"]
-    return {"mirror_adam.csv": rows.assign(below_6=generator.binomial(d, rows["below_6"]) / d)}
-
-
 def tasks(generator, seeds=5, count=10):
     """Of each variant as many parameters die as chance has it at the story's shares, in the preset's draws."""
     tables = story_factors.tables()
@@ -160,8 +119,7 @@ def tasks(generator, seeds=5, count=10):
     share = (dead["dead"] / dead["parameters"]).to_numpy()
     drawn = generator.binomial(dead["parameters"], share)
     before = dead["before"].to_numpy()
-    coordinates = np.where(dead["dead_coordinates"] > 0, drawn // 2, 0)
-    dead = dead.assign(dead=drawn, kept=generator.binomial(before, 0.999), dead_coordinates=coordinates)
+    dead = dead.assign(dead=drawn, kept=generator.binomial(before, 0.999))
     ended = pd.concat([tables[story_factors.TASKS].query("seed == 0").assign(seed=seed) for seed in range(seeds)])
     ended = ended.assign(loss=ended["loss"] * np.exp(0.15 * generator.normal(size=len(ended))))
     return {story_factors.DEAD: dead, story_factors.TASKS: ended}
@@ -179,46 +137,50 @@ def labellings(generator, seeds=4, samples=600):
 
 
 @once
-def factors(generator, seeds=5, d=50, n=200, lr=0.01, steps=6000):
+def factors(generator, seeds=8, d=50, n=200, lr=0.01, steps=6000):
     """Modes of targets and inputs with the same directions: gradient descent of each product by itself.
 
-    Singular values of A and of S as drawn matrices have them; the minimum is sigma(A) - gamma / sigma(S).
+    Singular values of A and of S as drawn matrices have them; the minimum is sigma(A) - gamma / sigma(S). Eight seeds,
+    since five do not always know the mean difference of ranks to the half that is asked.
     """
     gammas = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0])
-    rows = []
+    at, drawn = [], []
     for seed in range(seeds):
         a, S = (generator.normal(size=(d, size)) for size in (d, n))
-        spectra = np.linalg.svd(a / math.sqrt(d), compute_uv=False), np.ones(d)
         s = np.linalg.svd(S / math.sqrt(n), compute_uv=False) ** 2
         # An entry of the product of two matrices of entries of variance 1/d.
         start, shared = np.abs(generator.normal(size=d)) / math.sqrt(d), np.exp(0.5 * generator.normal(size=d))
-        for labels, sigma in zip(LABELS, spectra, strict=True):
-            sizes = generator.permutation(s)
-            u, w = (np.repeat((np.sqrt(start) * by)[None], len(gammas), 0) for by in (shared, 1 / shared))
-            best = np.maximum(sigma - gammas[:, None] / sizes, 0)
-            critical = sigma * sizes
-            for step in range(1, steps + 1):
-                slope = 2 * sizes * (u * w - sigma)
-                u, w = u - lr * (slope * w + 2 * gammas[:, None] * u), w - lr * (slope * u + 2 * gammas[:, None] * w)
-                if step not in (steps // 8, steps // 4, steps // 2, steps):
-                    continue
-                theta = u * w
-                band = np.log(1e6) / (4 * lr * step)
-                top, gaps = theta.max(1), np.abs(np.sort(theta) - np.sort(best)).max(1)
-                for place, gamma in enumerate(gammas):
-                    row = {"labels": labels, "seed": seed, "gamma": gamma, "step": step, "lr": lr, "d": d}
-                    row["zero_rank"] = int((theta[place] > 1e-6).sum())
-                    row["rank"] = int((theta[place] > max(1e-3 * top[place], 1e-6)).sum())
-                    row["convex"] = int((best[place] > 1e-6).sum())
-                    row["gap"] = gaps[place] / best[place].max() if row["convex"] else math.nan
-                    row |= {"above": int((critical > gamma).sum()), "above_band": int((critical > gamma - band).sum())}
-                    rows.append(row)
-    return {story_factors.FACTOR: pd.DataFrame(rows)}
+        for labels, sigma in zip(LABELS, (np.linalg.svd(a / math.sqrt(d), compute_uv=False), np.ones(d)), strict=True):
+            at += [{"labels": labels, "seed": seed, "gamma": gamma, "lr": lr, "d": d} for gamma in gammas]
+            one = sigma, generator.permutation(s), np.sqrt(start) * shared, np.sqrt(start) / shared
+            drawn += [one] * len(gammas)
+    sigma, sizes, u, w = map(np.stack, zip(*drawn, strict=True))
+    decay = np.tile(gammas, len(u) // len(gammas))[:, None]
+    best, tables = np.maximum(sigma - decay / sizes, 0), []
+    for step in range(1, steps + 1):
+        slope = 2 * sizes * (u * w - sigma)
+        u, w = u - lr * (slope * w + 2 * decay * u), w - lr * (slope * u + 2 * decay * w)
+        if step not in (steps // 8, steps // 4, steps // 2, steps):
+            continue
+        theta = u * w
+        least = decay - np.log(1e6) / (4 * lr * step)
+        columns = {
+            "zero_rank": (theta > 1e-6).sum(1),
+            "rank": (theta > np.maximum(1e-3 * theta.max(1, keepdims=True), 1e-6)).sum(1),
+            "convex": (best > 1e-6).sum(1),
+            "above": (sigma * sizes > decay).sum(1),
+            "above_band": (sigma * sizes > least).sum(1),
+        }
+        tables.append(pd.DataFrame(at).assign(step=step, **columns))
+    return {story_factors.FACTOR: pd.concat(tables, ignore_index=True)}
 
 
 @once
-def attention(generator, seeds=3, size=21):
-    """Query and key whose distance and size fall by decay, but for what is learned: ranks as of their spectra."""
+def attention(generator, seeds=5, size=21):
+    """Query and key whose distance and size fall by decay, but for what is learned: ranks as of their spectra.
+
+    Five seeds, since three do not know differences of ranks in two layers to a half.
+    """
     rows = []
     for layers in (1, 2):
         for layer in range(1, layers + 1):
@@ -260,10 +222,8 @@ def solvers(generator, seeds=5, d=50, n=100, noise=0.5, time=345.0):
                 t = time * step / 20_000
                 theta = r / (1 + (r / start - 1) * np.exp(-4 * r * t))
                 gap = np.sum((theta - r) ** 2 - (best - r) ** 2)
-                found, wanted = theta > 1e-6, best > 1e-6
                 row = {"problem": "lasso", "start": "unequal", "seed": seed, "strength": strength, "step": step}
-                f1 = 2 * np.sum(found & wanted) / max(found.sum() + wanted.sum(), 1)
-                rows.append({**row, "method": "factors", "gap": gap, "f1": f1})
+                rows.append({**row, "method": "factors", "gap": gap})
     return {story_factors.COURSE: pd.DataFrame(rows)}
 
 
@@ -279,6 +239,36 @@ def signs(generator, seeds=5):
     return {story_factors.SIGNS: pd.DataFrame(rows)}
 
 
+def sparse(generator, seeds=20, images=2500):
+    """All methods as accurate in networks of a seed, on as many test images; one rounding changes ten at most.
+
+    Twenty seeds know a difference of 0 to a point on MNIST's 2,500 images; presets have 12 of neurons and 3 of others.
+    """
+    rows = story_factors.sparse()
+    rows = pd.concat([rows.query("seed == 0").assign(seed=seed) for seed in range(seeds)], ignore_index=True)
+    by = ["structure", "seed", "share"]
+    of_seed, of_run = (rows.groupby(keys, sort=False).ngroup() for keys in (by, [*by, "method", "strength"]))
+    level = generator.normal(93, 1, of_seed.max() + 1)[of_seed]
+    right = generator.binomial(images, 0.93, of_run.max() + 1)[of_run] / images
+    changed = rows["repeat"] * generator.integers(-10, 11, len(rows)) / images
+    return {story_factors.SPARSE: rows.assign(test=level + 100 * (right - 0.93 + changed))}
+
+
+def solver_steps(generator, seeds=5):
+    """Gaps that fall by a factor a step, which each draw of a problem has anew; factors need half of ISTA's steps."""
+    steps = np.unique(np.r_[0, np.logspace(0, np.log10(20_000), 52).round()]).astype(int)
+    rows = []
+    for problem in ("lasso", "group lasso", "nuclear norm"):
+        for seed in range(seeds):
+            for strength in (0.03, 0.1, 0.3):
+                time = np.exp(generator.normal(4, 0.5))
+                for method, faster in ((story_factors.FACTORS, 2), (story_factors.ISTA, 1)):
+                    at = {"problem": problem, "seed": seed, "strength": strength, "method": method}
+                    gaps = np.exp(-faster * steps / time)
+                    rows.append(pd.DataFrame({"step": steps, "gap": gaps}).assign(start="unequal", **at))
+    return {story_factors.COURSE: pd.concat(rows, ignore_index=True)}
+
+
 def alike(generator, seeds=4, neurons=128):
     """Blocks of neurons by decay: how many of the pairs of so many neurons correlate and merge, by chance."""
     pairs = neurons * (neurons - 1) // 2
@@ -287,8 +277,6 @@ def alike(generator, seeds=4, neurons=128):
     scatter = np.exp(0.15 * generator.normal(size=len(rows)))
     rows["positive"] = generator.binomial(pairs, np.clip(rows["positive"] * scatter, 0, 1)) / pairs
     rows["merged"] = generator.poisson(rows["merged"])
-    rows["negative"] = generator.binomial(pairs, rows["positive"] / 30) / pairs
-    rows["participation"] = 11.3 - 100 * rows["positive"] + 0.3 * generator.normal(size=len(rows))
     return {"homogeneity.csv": rows}
 
 
@@ -304,8 +292,11 @@ def bytes_held(generator):
     return {"mirror_memory.csv": pd.DataFrame(rows)}
 
 
-def accuracies(generator, seeds=4, images=2500):
-    """Networks of every kind as accurate, on as many test images; of products that have vanished nothing is lost."""
+def accuracies(generator, seeds=12, images=2500):
+    """Networks of every kind as accurate, on as many test images; of products that have vanished nothing is lost.
+
+    Twelve seeds, since four do not know a difference of 0 to a point.
+    """
     rows = story_networks.pruned()
     rows = pd.concat([rows.query("seed == 0").assign(seed=seed) for seed in range(seeds)], ignore_index=True)
     own = rows.groupby(["variant", "seed"], sort=False).ngroup()
@@ -342,7 +333,7 @@ def removed(generator, seeds=4):
 
 
 SIMULATIONS = {
-    **dict.fromkeys(("2-blocks", "2-control"), hessian),
+    "2-blocks": hessian,
     **dict.fromkeys(("2-gamma-0", "2-gamma-1", "2-eq-2", "2-eq-6", "2-eq-6-without", "2-no-reflection"), theorem),
     "2-threshold": decays,
     **dict.fromkeys(("5-stays", "5-equal", "5-adam"), optimizers),
@@ -352,9 +343,6 @@ SIMULATIONS = {
         f"thm1-{name}": mirrors_of_networks
         for name in ("gradient", "gradient-off", "hessian", "stays", "growth", "second-order")
     },
-    "3a-plain": plain_and_products,
-    "edges-second": second_order,
-    "adam-sparse": adam,
     **{
         f"4-{name}": tasks
         for name in (
@@ -366,17 +354,20 @@ SIMULATIONS = {
             "bias-and-decay",
             "contained",
             "loss",
-            "skip",
         )
     },
     **{f"tasks-{name}": labellings for name in ("loss", "dead", "remedies")},
-    **{f"8-{name}": factors for name in ("staircase", "values", "band")},
-    **{f"{figure}-{name}": attention for figure in (9, 10) for name in ("decay", "values", "balance")},
-    **dict.fromkeys(("solvers-gap", "solvers-support"), solvers),
+    **{f"8-{name}": factors for name in ("staircase", "full-range", "rank", "band")},
+    **{f"{figure}-{name}": attention for figure in (9, 10) for name in ("decay", "together", "values", "balance")},
+    "10-layers": attention,
+    "solvers-gap": solvers,
     **dict.fromkeys(("solvers-signs", "solvers-trap"), signs),
-    **{f"6-{name}": alike for name in ("correlated", "merged", "participation", "sign", "blocks")},
+    **{f"6-{name}": alike for name in ("correlated", "merged", "blocks")},
     **dict.fromkeys(("7-memory", "7-memory-large"), bytes_held),
-    **{f"7-{name}": accuracies for name in ("zeroed", "sparse", "pruned")},
+    **{f"7-{name}": accuracies for name in ("zeroed", "sparse", "accurate", "starts", "pruned")},
     "budget-least": vanishing,
     "removed-fewer": removed,
+    **{f"sparse-{name}": sparse for name in ("proximal", "pruned", "repeated")},
+    "solvers-steps": solver_steps,
+    **simulated_online.SIMULATIONS,
 }

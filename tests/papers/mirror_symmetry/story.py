@@ -27,7 +27,7 @@ def story(name):
 
 SIMULATIONS = {
     **dict.fromkeys(("3a-law", "3a-half"), story_online.simulate_law),
-    **dict.fromkeys(("3a-slope", "3a-mirror"), story_online.simulate_falls),
+    "3a-slope": story_online.simulate_falls,
     "batch-noise": story_online.simulate_batches,
     "edges-sign": story_online.simulate_edges,
     "phase-stationary": story_online.simulate_stationary,
@@ -54,7 +54,7 @@ PRODUCTS = {"scheme": ["hadamard"]}
 VIOLATED = {
     **{name: SPOILED[name] for name in simulated.SIMULATIONS},
     "2-blocks": _of("value", lambda of: of + 1e-3, basis=["mirrors"]),
-    "2-control": lambda rows: rows.assign(value=rows["value"].where(rows["i"] == rows["j"], 0.0)),
+    "phase-alone": (story_online.LAW, _of("alone_4", lambda of: of - 0.2, d=[50])),
     "2-gamma-1": _of("measured", lambda of: 2 * of, part=["gamma_1"]),
     "2-eq-2": _of("measured", 0.1, part=["eq_2"]),
     **{f"thm1-{name}": _of("on", 1e-6, quantity=[name]) for name in ("gradient", "hessian")},
@@ -64,7 +64,6 @@ VIOLATED = {
     "thm1-second-order": _of("on", 0.2, quantity=["second_order"]),
     "tasks-dead": _of("dead", -0.2, variant=["Hadamard"]),
     "6-merged": _of("merged", lambda of: 300 - of, epoch=[10]),
-    "6-participation": _of("participation", 15.0, weight_decay=[1e-3, 5e-3]),
     "7-memory": _of("momentum", lambda of: 4 * of, **PRODUCTS),
     "7-memory-large": _of("activations", lambda of: 3 * of, **PRODUCTS),
     "edges-sign": story_online.attracted_everywhere,

@@ -36,13 +36,8 @@ def factors():
             for step in (250, 1000):
                 for gamma, rank in ((0.0, 20), (0.3, 14), (1.0, 7), (3.0, 0)):
                     row = {"labels": labels, "seed": seed, "step": step, "gamma": gamma, "lr": 0.01, "d": 20}
-                    row |= {
-                        "rank": rank,
-                        "convex": rank,
-                        "zero_rank": min(20, rank + 1),
-                        "gap": 0.1 / step if rank else np.nan,
-                    }
-                    rows.append(row | {"excess": 1e-6, "above": max(rank - 1, 0), "above_band": min(20, rank + 2)})
+                    row |= {"rank": rank, "convex": rank, "zero_rank": min(20, rank + 1)}
+                    rows.append(row | {"above": max(rank - 1, 0), "above_band": min(20, rank + 2)})
     return pd.DataFrame(rows)
 
 
@@ -60,7 +55,7 @@ def dead():
                 parameters = {VANILLA: 100, SKIP: 300}.get(key["variant"], 200)
                 count = [int(parameters * SHARES[key["variant"]] * max(at, 0) / 9) for at in (task - 1, task - 2)]
                 row = key | {"seed": seed, "task": task, "parameters": parameters, "dead": count[0], "before": count[1]}
-                row |= {"kept": count[1], "dead_coordinates": 0 if key["variant"] == SKIP else count[0] // 2}
+                row |= {"kept": count[1]}
                 rows += [row | {"threshold": threshold} for threshold in (1e-6, 0.0)]
     return pd.DataFrame(rows)
 
@@ -121,7 +116,7 @@ def course():
                 for strength in (0.1, 0.3):
                     for step in (0, 1, 10, 100):
                         row = {"problem": problem, "method": method, "start": start, "seed": seed, "strength": strength}
-                        rows.append(row | {"step": step, "gap": 10.0 ** (-step / 10), "f1": 1.0 if step > 10 else 0.5})
+                        rows.append(row | {"step": step, "gap": 10.0 ** (-step / 10)})
     return pd.DataFrame(rows)
 
 
@@ -170,7 +165,6 @@ SPOILED = {
     "8-staircase": (FACTOR, lambda t: t.assign(rank=20 - t["rank"])),
     "8-full-range": (FACTOR, lambda t: t.assign(rank=t["rank"] // 2)),
     "8-rank": (FACTOR, lambda t: t.assign(convex=t["rank"] + 2)),
-    "8-values": (FACTOR, lambda t: t.assign(gap=0.1)),
     "8-band": (FACTOR, lambda t: t.assign(above_band=t["zero_rank"] - 1)),
     "4-symmetry": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != HADAMARD, 0))),
     "4-steady": (DEAD, lambda t: t.assign(dead=t["parameters"] - t["dead"])),
@@ -180,7 +174,6 @@ SPOILED = {
     "4-bias-and-decay": (DEAD, lambda t: t.assign(dead=t["dead"].where(t["variant"] != SYRE, 20))),
     "4-contained": (DEAD, lambda t: t.assign(kept=t["before"] // 2)),
     "4-loss": (TASKS, lambda t: t.assign(loss=t["loss"].where(t["variant"] == VANILLA, 0.03 / t["task"]))),
-    "4-skip": (DEAD, lambda t: t.assign(dead_coordinates=t["dead"] // 3)),
     "tasks-loss": (NETWORK_TASKS, lambda t: t.assign(loss=t["loss"].where(t["variant"] != HADAMARD, 0.1 / t["task"]))),
     "tasks-dead": (NETWORK_TASKS, lambda t: t.assign(dead=t["dead"].where(t["variant"] != HADAMARD, 0.0))),
     "tasks-remedies": (NETWORK_TASKS, lambda t: t.assign(accuracy=t["accuracy"].where(t["variant"] != BIAS, 0.8))),
@@ -197,7 +190,6 @@ SPOILED = {
     "sparse-pruned": (SPARSE, lambda t: t.assign(test=t["test"] - 20 * (t["method"] == FACTORS))),
     "sparse-repeated": (SPARSE, lambda t: t.assign(test=t["test"] - 5 * (t["seed"] == 2) * t["repeat"])),
     "solvers-gap": (COURSE, lambda t: t.assign(gap=1e-3)),
-    "solvers-support": (COURSE, lambda t: t.assign(f1=0.9)),
     "solvers-steps": (COURSE, lambda t: t.assign(gap=t["gap"].where(t["method"] != FACTORS, t["gap"] + 2e-4))),
     "solvers-signs": (SIGNS, lambda t: t.assign(righted=t["righted"] - 1)),
     "solvers-trap": (SIGNS, lambda t: t.assign(righted=5)),

@@ -43,7 +43,7 @@ def homogeneity():
                 rows += [
                     {**key(scheme, decay), "seed": seed, "kind": kind, "epoch": epoch, "negative": 0.0}
                     | {"positive": alike + scatter * seed, "close": alike, "merged": 400 * alike + seed}
-                    | {"participation": 9 - 30 * alike + 0.01 * seed, "dead": 1, "live": 7, "closest": 0.1 - alike / 2}
+                    | {"dead": 1, "live": 7, "closest": 0.1 - alike / 2}
                     for seed in SEEDS
                 ]
     return pd.DataFrame(rows)
@@ -229,13 +229,12 @@ def decays():
 
 
 def hessians():
-    rows = []
-    for basis in ("mirrors", "random"):
-        for i in range(4):
-            for j in range(4):
-                apart = (i < 2) != (j < 2)
-                rows.append({"basis": basis, "block": "1" if i < 2 else "within", "i": i, "j": j, "value": 1.0})
-                rows[-1]["value"] = 1e-17 if apart and basis == "mirrors" else 0.5 + 0.1 * i
+    rows = [
+        {"basis": "mirrors", "block": "1" if i < 2 else "within", "i": i, "j": j}
+        | {"value": 1e-17 if (i < 2) != (j < 2) else 0.5 + 0.1 * i}
+        for i in range(4)
+        for j in range(4)
+    ]
     return pd.DataFrame(rows)
 
 
@@ -289,10 +288,6 @@ def apart(table):
     table.loc[rows, "value"] = 1e-3
 
 
-def together(table):
-    table.loc[(table["basis"] == "random") & ((table["i"] < 2) != (table["j"] < 2)), "value"] = 1e-4
-
-
 def later(table):
     table["gamma_over_critical"] *= 1.05
 
@@ -300,7 +295,6 @@ def later(table):
 MIRRORS = "network_mirrors.csv"
 SPOILED = {
     "2-blocks": ("mirror_hessian.csv", apart),
-    "2-control": ("mirror_hessian.csv", together),
     "2-threshold": ("mirror_decay.csv", later),
     "2-gamma-0": ("mirror_theorem.csv", change("measured", 2.1, part="gamma_0", case="rotation")),
     "2-gamma-1": ("mirror_theorem.csv", change("measured", 1.0, part="gamma_1", case="rotation")),
@@ -315,8 +309,6 @@ SPOILED = {
     "5-adam": ("mirror_optimizers.csv", change("off", 1e-16, optimizer="Adam")),
     "6-correlated": ("homogeneity.csv", change("positive", 0.0, weight_decay=1e-3, epoch=10)),
     "6-merged": ("homogeneity.csv", change("merged", 0, weight_decay=1e-3, kind="post", epoch=10)),
-    "6-participation": ("homogeneity.csv", change("participation", 11.0, weight_decay=5e-3, epoch=10)),
-    "6-sign": ("homogeneity.csv", change("negative", 0.05, weight_decay=5e-3)),
     "6-blocks": ("homogeneity.csv", change("positive", 0.01, weight_decay=5e-3)),
     "7-time": ("mirror_step_times.csv", change("seconds", 9.0, scheme="hadamard")),
     "7-zeroed": ("pruned.csv", change("accuracy", 90.0, trained_as="products", threshold=1e-6)),

@@ -55,7 +55,7 @@ def alone_rows(law):
         for run in range(4 if row["growth"] < 0 and row["step"] >= 50_000 else 0):
             logs = (-6 + 2 * row["growth"] * row["step"]) * (1 + 1e-3 * run)
             kept = {key: row[key] for key in ("grid", "d", "sigma", "batch", "lr", "step")}
-            rows.append({**kept, "run": run, "median_log": logs, "median_log_mirror": logs})
+            rows.append({**kept, "run": run, "median_log": logs})
     return pd.DataFrame(rows)
 
 
@@ -153,18 +153,10 @@ def of(**values):
     return lambda rows: np.logical_and.reduce([rows[key] == value for key, value in values.items()])
 
 
-def plain_decays(table):
-    plain = table[table["model"] == "plain"]
-    table.loc[plain.index, "median_log"] = -0.5 * (1e-4 + 1e-6 * plain["seed"]) * plain["step"]
-
-
 SPOILED = {
     "3a-law": change(SPARSITY, of(grid=0, lr=0.003, model="product"), "below_6", lambda v: v - 0.2),
-    "3a-alone": change(LAW, of(grid=0, lr=0.003), "alone_4", lambda v: v - 0.2),
     "3a-half": change(SPARSITY, of(grid=0, model="product"), "lr", lambda v: 1.3 * v),
     "3a-slope": change(SPARSITY, of(grid=0, model="product"), "median_log", lambda v: 1.5 * v),
-    "3a-mirror": change(SPARSITY, of(grid=0, model="product"), "median_log_mirror", lambda v: 1.5 * v),
-    "3a-plain": (SPARSITY, plain_decays),
     "3b-exponents": change(RANKS, of(model="vanilla", lr=0.02, mu=0.1), "rank_3", lambda v: v + 15),
     "3b-monotone": change(RANKS, of(model="vanilla", lr=0.01, mu=0.1), "rank_3", lambda v: v - 30),
     "3b-residual": change(RANKS, of(model="residual", lr=0.02), "rank_3", lambda v: v - 10),
@@ -172,7 +164,6 @@ SPOILED = {
     "3b-skip": change(RANKS, of(model="skip", matrix="map", lr=0.02, mu=0.1), "rank_3", lambda v: v - 5),
     "phase-stationary": change(SPARSITY, of(grid=3), "below_6", lambda v: v + 0.2),
     "phase-alone": change(LAW, of(grid=1, step=1_000_000), "alone_6", lambda v: v - 0.2),
-    "batch-alone": change(LAW, of(grid=2, batch=16.0), "alone_6", lambda v: v**3),
     "batch-noise": change(SPARSITY, of(grid=2, batch=math.inf), "below_6", lambda v: v + 0.01),
     "adam-sparse": change("mirror_adam.csv", of(lr=1e-2), "below_6", lambda v: v / 3),
     "edges-sign": change(EDGES, of(batch=16), "share", lambda v: v + 1),

@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.settings import Attention, Balance
+from symlab.papers.mirror_symmetry.settings import Attention
 from symlab.papers.mirror_symmetry.small.attention import ADAM, DESCENT, _draw_data, _draw_weights, predict
 
 SMALL = Attention(N=7, T=4, d=3, decays=[0.1, 1.0], steps=6, descent_steps=6, every=3, seeds=2)
@@ -82,30 +82,6 @@ def test_the_unbalance_of_query_and_key_is_what_descent_conserves_but_for_decay(
     fallen = (last["unbalance"] / first["unbalance"]).to_numpy()
     np.testing.assert_allclose(fallen, np.exp(-2 * decays * 0.4), rtol=0.01)
     assert (first["loss"] / last["loss"]).min() > 1.05
-
-
-@pytest.mark.parametrize(("layers", "rate"), [(1, 0.1), (2, 0.03)])
-def test_what_large_steps_add_to_the_unbalance_is_their_second_order(layers, rate, experiment):
-    """Without it |QQ^T - KK^T| falls by (1 - rate decay)^2 a step, however far gradient flow is."""
-    large = {
-        "decays": [0.05, 0.5],
-        "descent_steps": 40,
-        "descent_lr": rate,
-        "every": 20,
-        "layers": [layers],
-        "steps": 40,
-    }
-    rows = experiment("mirror_symmetry.balance", Balance(N=7, T=4, d=3, seeds=2, **large))["mirror_balance.csv"]
-    rows = rows.set_index(["layer", "decay", "seed", "step"]).sort_index()
-    start, end = (rows.xs(step, level="step") for step in (0, 40))
-    decays = end.index.get_level_values("decay").to_numpy()
-    expected = start["unbalance"].to_numpy() * (1 - rate * decays) ** 80
-    np.testing.assert_allclose(end["first_order"], expected, rtol=1e-4)
-    assert (np.abs(end["unbalance"] / expected - 1) > 2e-3).any()
-    # The descent is that of the figure.
-    alike = experiment("mirror_symmetry.attention", SMALL.model_copy(update=large))["mirror_attention.csv"]
-    alike = alike[alike["optimizer"] == DESCENT].set_index(rows.index.names).sort_index()
-    np.testing.assert_allclose(end["unbalance"], alike.xs(40, level="step")["unbalance"], rtol=1e-4)
 
 
 def test_a_rate_at_which_descent_diverges_is_told(experiment):

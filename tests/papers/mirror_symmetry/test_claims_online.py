@@ -14,7 +14,7 @@ from symlab.papers.mirror_symmetry.online.runs import midpoint
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 
 from . import story_online
-from .story_online import LAW, RANKS, SPARSITY, of, rank_tables, sparsity_tables
+from .story_online import RANKS, SPARSITY, of, rank_tables, sparsity_tables
 
 CLAIMS = {claim.id.removeprefix("mirror-"): claim for claim in claims_of(MIRROR_SYMMETRY)}
 
@@ -58,20 +58,3 @@ def test_a_drift_is_decided_beyond_three_deviations_of_the_sum_of_its_steps(grow
     """Of 10,000 steps the drift is 10,000 Λ and the deviation 100 times that of a step, here 50."""
     row = pd.DataFrame([{"growth": growth, "steps": 10_000, "deviation": 0.5, "error": error}])
     assert len(decided(row)) == enough
-
-
-def test_the_rate_at_half_is_told_over_that_of_single_products():
-    tables = sparsity_tables()
-    chosen = of(grid=2, batch=16.0)
-    # Single products then vanish at a higher rate.
-    tables[LAW].loc[chosen(tables[LAW]), "alone_6"] **= 3
-
-    def rate_at_half(rows, share):
-        last = rows[rows["step"] == rows["step"].max()].sort_values("lr")
-        return np.exp(np.interp(0.5, last[share], np.log(last["lr"])))
-
-    runs = tables[SPARSITY][chosen(tables[SPARSITY]) & (tables[SPARSITY]["model"] == "product")]
-    halves = [rate_at_half(rows, "below_6") for _, rows in runs.groupby("seed")]
-    expected = np.mean(halves) / rate_at_half(tables[LAW][chosen(tables[LAW])], "alone_6")
-    (found,) = [each for each, _ in evaluate_claim(CLAIMS["batch-alone"], tables) if each.case.key["batch"] == 16]
-    assert expected < 0.95 and found.value == pytest.approx(expected)

@@ -1,12 +1,14 @@
 """Factors with decay and the convex problem behind them: closed forms, optimality conditions, torch's own steps."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.convex.factorization import pose
-from symlab.papers.mirror_symmetry.convex.solvers import NuclearNorm
+from symlab.papers.mirror_symmetry.convex.solvers import NuclearNorm, steps_of_factors
 from symlab.papers.mirror_symmetry.settings import LABELS, Factorization
 
 SMALL = Factorization(d=6, n=30, gammas=[0.0, 0.2, 0.7, 4.0], steps=800, seeds=1)
@@ -48,26 +50,25 @@ def test_the_convex_minimum_meets_its_optimality_conditions():
     assert (dual * M).sum() == pytest.approx(float(torch.linalg.svdvals(M).sum()))
 
 
-def test_steps_are_those_of_torch_with_twice_gamma_as_weight_decay(rows):
-    for labels in LABELS:
+def test_steps_are_those_of_torch_with_twice_gamma_as_weight_decay():
+    for place, labels in enumerate(LABELS):
         for gamma in (0.2, 0.7):
-            A, S, w, u, M = posed(labels, gamma)
+            A, S, w, u, _ = posed(labels, gamma)
             w.requires_grad_(), u.requires_grad_()
             optimizer = torch.optim.SGD([w, u], lr=SMALL.lr, weight_decay=2 * gamma)
             for _ in range(100):
                 optimizer.zero_grad()
                 torch.trace((w @ u - A) @ S @ (w @ u - A).T).backward()
                 optimizer.step()
-            least = torch.trace((M - A) @ S @ (M - A).T) + 2 * gamma * torch.linalg.svdvals(M).sum()
-            loss = torch.trace((w @ u - A) @ S @ (w @ u - A).T) + gamma * (w.square().sum() + u.square().sum())
-            row = rows[(rows["labels"] == labels) & (rows["gamma"] == gamma) & (rows["step"] == 100)]
-            assert row["excess"].item() == pytest.approx((loss - least).item(), rel=1e-9)
+            one = SMALL.model_copy(update={"gammas": [gamma]})
+            problem, _ = pose(one, Job("study"), 0, torch.full((2,), gamma, dtype=torch.float64))
+            theta, _ = next(islice(steps_of_factors(problem, problem.begin(""), SMALL.lr), 100, None))
+            torch.testing.assert_close(theta[place].mT, (w @ u).detach(), rtol=1e-9, atol=1e-12)
 
 
-def test_no_factors_do_better_than_the_convex_minimum_and_all_come_near(rows):
-    last = rows[(rows["step"] == 800) & (rows["gamma"] > 0)]
-    assert (rows["excess"] > -1e-12).all()
-    assert (last["excess"] < 0.05).all()
+def test_ranks_come_to_the_convex_minimums(rows):
+    last = rows[rows["step"] == 800]
+    assert (last["rank"] - last["convex"]).abs().max() <= 1 and last["convex"].nunique() > 2
     assert (rows.loc[rows["gamma"] == 4, "convex"] == 0).all()
 
 
@@ -101,10 +102,3 @@ def test_ranks_are_counts_of_the_singular_values_of_plain_descent(experiment):
     assert ((shares > 1e-3) & (shares < 2e-3)).any() and ((shares > 5e-4) & (shares < 1e-3)).any()
     assert found["rank"].tolist() == ((shares > 1e-3) & (sigma > 1e-6)).sum(1).tolist()
     assert found["zero_rank"].tolist() == (sigma > 1e-6).sum(1).tolist()
-
-
-def test_a_minimum_of_zero_has_no_singular_value_to_measure_gaps_by(experiment):
-    settings = Factorization(gammas=[0.1, 40.0], d=4, n=20, steps=80, seeds=1)
-    rows = experiment("mirror_symmetry.factorization", settings)["mirror_factors.csv"].set_index("gamma")
-    assert (rows.loc[40.0, "convex"] == 0).all() and rows.loc[40.0, "gap"].isna().all()
-    assert (rows.loc[0.1, "convex"] > 0).all() and np.isfinite(rows.loc[0.1, "gap"]).all()

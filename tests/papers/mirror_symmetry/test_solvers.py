@@ -129,11 +129,3 @@ def test_all_methods_come_down_to_the_minimum(kind):
         gaps = torch.stack([problem.objective(theta) - least for _, theta in walk(problem, method, UNEQUAL, SMALL)])
         assert (gaps[-1] < within * gaps[0]).all(), method
         assert (gaps > -1e-9).all()
-
-
-def test_a_support_that_is_empty_as_it_should_be_is_found(experiment):
-    """At strength 1, the least at which the minimum is 0."""
-    settings = SMALL.model_copy(update={"problems": ["lasso"], "strengths": [1.0], "steps": 300})
-    rows = experiment("mirror_symmetry.solvers", settings, Job("study"))["mirror_solvers.csv"]
-    exact = rows[(rows["method"] == FISTA) & (rows["step"] == 300)]
-    assert len(exact) and (exact["f1"] == 1).all() and rows["f1"].notna().all()

@@ -84,7 +84,6 @@ MIRROR_SYMMETRY = Paper(
         _asked("plasticity", of.Plasticity, "small.plasticity:learn_tasks", _PLASTICITY),
         _asked("network_tasks", of.NetworkTasks, "small.network_tasks:learn_labellings", _TASKS, datasets=True),
         _asked("attention", of.Attention, "small.attention:train_attention", ("mirror_attention.csv",)),
-        _asked("balance", of.Balance, "small.balance:follow_balance", ("mirror_balance.csv",)),
         _asked("factorization", of.Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
         _asked("solvers", of.Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
         _asked("sparse_networks", of.SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
@@ -98,7 +97,7 @@ MIRROR_SYMMETRY = Paper(
         "homogeneity.csv": "How alike neurons of the last hidden layer are, a row a network, epoch (0, the last) and "
         "`kind` (pre, post: side of the activation): shares of the pairs of live neurons whose correlation is above "
         "`correlated` (`positive`), below its negative (`negative`), and whose weights have merged (`close`; their "
-        "number is `merged`), `participation` (Σλ)² / Σλ² of the correlation matrix, `dead` and `live` neurons, the "
+        "number is `merged`), `dead` and `live` neurons, the "
         "distance of the `closest` pair, and how the network was `trained_as`.",
         "neuron_correlations.parquet": "Correlation matrices of the first network of every variant, like neurons "
         "beside each other.",
@@ -125,26 +124,22 @@ MIRROR_SYMMETRY = Paper(
         "mirror_theorem.csv": "Numbers that Theorem 1 and Equations 2 and 6 predict, on losses in closed form.",
         "mirror_decay.csv": "Norm of a tanh network's parameters after descent with decay, in units of the decay from "
         "which 0 is stable, |E xy| / 2 (Eq. 2).",
-        "mirror_hessian.csv": "The Hessian of a tanh network on three mirrors, in a `basis` of their columns, by "
-        "`block`, and in a random one.",
+        "mirror_hessian.csv": "The Hessian of a tanh network on three mirrors, in their columns' basis, by `block`.",
         "mirror_plasticity.csv": "Regressors that learn one task after the other: the loss at a task's end. `noise` is "
         "a variance.",
         "mirror_dead.csv": "How many of their parameters have a gradient of at most `threshold` when a task arrives, "
-        "how many were so a task `before`, and how many of these are still (`kept`); of a dead coordinate of θ all "
-        "parameters are.",
+        "how many were so a task `before`, and how many of these are still (`kept`).",
         "mirror_network_tasks.csv": "Networks of products and plain ones that learn one labelling of images after the "
         "other: loss and accuracy at a task's end, and the share of dead parameters when it arrives.",
         "mirror_factors.csv": "Singular values of two linear layers with weight decay `gamma` above 1e-3 of the first "
-        "(`rank`) and above 1e-6 (`zero_rank`) after an eighth to all of the steps; the rank of the `convex` minimum, "
-        "the largest `gap` from its singular values over its largest and the `excess` of the loss; the numbers of "
-        "singular values of A S above gamma (`above`) and above the edge of what is still falling (`above_band`).",
+        "(`rank`) and above 1e-6 (`zero_rank`) after an eighth to all of the steps; the rank of the `convex` minimum; "
+        "the numbers of singular values of A S above gamma (`above`) and above the edge of what is still falling "
+        "(`above_band`).",
         "mirror_attention.csv": "Ranks of the query and key weights of attention layers while they train (singular "
         "values above 1e-2 of the largest), how far the key's singular values are from the query's over their norm "
         "(`apart_key`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
-        "mirror_balance.csv": "The same difference along gradient descent (`unbalance`), and without what the second "
-        "orders of its steps add (`first_order`).",
         "mirror_solvers.csv": "Products of factors with weight decay and convex solvers, after the same numbers of "
-        "steps: the objective above the minimum (`gap`), and `f1` of what exceeds 1e-6 against the minimum's support.",
+        "steps: the objective above the minimum (`gap`).",
         "mirror_sparse.csv": "Networks of which parts are drawn to vanish by a `method` at a `strength`: accuracy "
         "in percent on `train` and `test` samples with the smallest `share` of what is to vanish (`structure`) set to "
         "0, and the share that has `vanished` (at most 1e-6) without that.",
@@ -156,7 +151,7 @@ MIRROR_SYMMETRY = Paper(
         "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
         "10^-k by the law near the mirror (`below_k`) and by products simulated one by one (`alone_k`), and `chance`, "
         "what the largest difference from the latter exceeds in one of twenty runs of as many such products.",
-        "mirror_sparsity_alone.csv": "Medians of ln|u w| and ln (u + w)²/2 over as many single products as a "
+        "mirror_sparsity_alone.csv": "Medians of ln|u w| over as many single products as a "
         "regression has, simulated one by one, a row a run and step of the second half, where mirrors attract.",
         "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: the "
         "rank (singular values above 10⁻³ of the largest) of all that multiplies the input (`map`), and of WU.",

@@ -166,12 +166,6 @@ class Attention(PointSettings):
     seeds: Positive = Field(3, description="Draws of data and initial weights.")
 
 
-class Balance(Attention):
-    """The balance of query and key under gradient descent, and what the steps' finite size leaves (Figs. 9, 10)."""
-
-    by: ClassVar = {"layers": "layers"}
-
-
 Rates = Annotated[Distinct[Amount], Field(min_length=1)]
 
 

@@ -25,25 +25,21 @@ def factor_with_decay(settings: Factorization, job: Job, seed: int) -> dict[str,
     """
     gamma = torch.tensor(settings.gammas, dtype=torch.float64).repeat(len(LABELS))
     problem, A = pose(settings, job, seed, gamma)
-    convex = problem.minimum(CONVEX_STEPS)
-    best, least = torch.linalg.svdvals(convex), problem.objective(convex)
+    best = torch.linalg.svdvals(problem.minimum(CONVEX_STEPS))
     critical = torch.linalg.svdvals(A @ problem.S)
     index = [(labels, seed, value) for labels in LABELS for value in settings.gammas]
     moments = {settings.steps // part for part in (8, 4, 2, 1)}
     tables = []
     path = steps_of_factors(problem, problem.begin(""), settings.lr)
-    for step, (theta, factors) in zip(range(settings.steps + 1), path, strict=False):
+    for step, (theta, _) in zip(range(settings.steps + 1), path, strict=False):
         if step not in moments:
             continue
         sigma = torch.linalg.svdvals(theta)
         band = np.log(1 / ZERO) / (4 * settings.lr * step)
-        loss = problem.fit(theta) + gamma * sum(each.square().sum((1, 2)) for each in factors)
         columns = {
             "zero_rank": (sigma > ZERO).sum(1),
             "rank": ((sigma > RELATIVE * sigma[:, :1]) & (sigma > ZERO)).sum(1),
             "convex": (best > ZERO).sum(1),
-            "gap": torch.where(best[:, 0] > 0, (sigma - best).abs().amax(1) / best[:, 0], torch.nan),
-            "excess": loss - least,
             "above": (critical > gamma[:, None]).sum(1),
             "above_band": (critical > gamma[:, None] - band).sum(1),
         }

@@ -99,14 +99,6 @@ def from_convex(tables: Tables) -> list[Found]:
     return of_seeds(rows, (rows["rank"] - rows["convex"]).abs(), "mean").means()
 
 
-def left_of_gap(tables: Tables) -> list[Found]:
-    """The largest distance of a singular value from the minimum's, over what it was at a quarter of the steps."""
-    rows = tables[FACTORS][tables[FACTORS]["convex"] > 0]
-    last = rows["step"].max()
-    end, before = (of_seeds(of, of["gap"]) for of in (rows[rows["step"] == at] for at in (last, last // 4)))
-    return end.paired_ratios(before) or ["needs a measurement at a quarter of the steps"]
-
-
 def _outside_band(tables: Tables) -> list[Found]:
     rows = tables[FACTORS]
     out = (rows["above"] - rows["zero_rank"]).combine(rows["zero_rank"] - rows["above_band"], np.maximum)
@@ -123,9 +115,7 @@ FIGURES = {
         "4 lr (γ - σ). Means over seeds.",
         _rank_against_decay,
         seen=Sentence(
-            "The rank is {apart} from the convex minimum's in the mean over γ; of the distance of singular values "
-            "from its own {gap} is left of what it was after a quarter of the steps.",
-            {"apart": at("mirror-8-rank"), "gap": at("mirror-8-values")},
+            "The rank is {apart} from the convex minimum's in the mean over γ.", {"apart": at("mirror-8-rank")}
         ),
         differs="The paper gives neither labels, rate, steps nor what counts as rank, and draws one curve.",
     ),
@@ -156,15 +146,6 @@ CLAIMS = {
         reason="Equal after infinite time. After these steps theory itself leaves 0.13 of a direction that decay "
         "just holds at 0, and at single γ one or two, of which the largest was asked before, to be below 1.5.",
         measure=from_convex,
-    ),
-    "mirror-8-values": _claim(
-        statement="Gradient descent comes ever nearer to the singular values of the nuclear-norm minimum",
-        quantity="largest difference of a singular value, over γ, after the last step over that after a quarter of the "
-        "steps, both mean over seeds",
-        bound=at_most(0.5),
-        reason="Of a mode that decay just holds at 0 the value falls as 1/steps, to a quarter; others faster. Twice "
-        "that is left. A hundredth of the largest value, asked before, such modes alone exceed.",
-        measure=left_of_gap,
     ),
     "mirror-8-band": _claim(
         statement="σ(AS) and slow convergence near the threshold predict how many singular values are still above 1e-6",

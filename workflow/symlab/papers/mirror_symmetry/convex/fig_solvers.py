@@ -59,29 +59,19 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     return drawn(title=lambda name: name.split(" of ")[0], options={"join": True}, more=close)
 
 
-def _of_factors(tables: Tables, part: float, column: str) -> Cases:
-    """Values of the factors, by problem, after that part of the steps or the next measured before."""
+def _gap_of_factors(tables: Tables, part: float) -> Cases:
+    """Gaps of the factors, by problem, after that part of the steps or the next measured before."""
     rows = tables[COURSE]
     rows = rows[(rows["method"] == FACTORS) & (rows["start"] == UNEQUAL)]
     rows = rows[rows["step"] == rows.loc[rows["step"] <= part * rows["step"].max(), "step"].max()]
-    return cases(rows, column, ["problem"], ["seed", "strength"], "{problem}")
+    return cases(rows, "gap", ["problem"], ["seed", "strength"], "{problem}")
 
 
 def left_of_gap(tables: Tables) -> list[Found]:
     """The gap at the end over that after half of the steps, the largest over a seed's strengths."""
-    end, before = (_of_factors(tables, part, "gap") for part in (1, 0.5))
+    end, before = (_gap_of_factors(tables, part) for part in (1, 0.5))
     left = end / before.map(lambda gap: gap.clip(lower=0) + ROUNDING)
     return left.map(lambda of: of.groupby(level="seed").max()).means()
-
-
-def left_of_misses(tables: Tables) -> list[Found]:
-    """1 - F1 at the end over that after a tenth of the steps, both means over strengths and seeds.
-
-    Rounding is added to the latter, so that 0 is left where nothing was missed.
-    """
-    misses = [_of_factors(tables, part, "f1").map(lambda f1: 1 - f1) for part in (1, 0.1)]
-    end, before = (each.map(lambda of: of.groupby(level="seed").mean(skipna=False)) for each in misses)
-    return end.paired_ratios(before.map(lambda missed: missed + ROUNDING))
 
 
 def steps_to_gap(rows: pd.DataFrame) -> pd.DataFrame:
@@ -224,16 +214,6 @@ CLAIMS = {
         "as 1/steps and its gap as 1/steps², to a quarter (0.29 at worst); all others faster. A gap of 1e-6, asked "
         "before, such coefficients alone exceed.",
         measure=left_of_gap,
-    ),
-    "mirror-solvers-support": _claim(
-        statement="It comes ever nearer to the support of the convex problem's minimum",
-        quantity="1 - F1 of what exceeds 1e-6 against the minimiser's support, after the last step over that after a "
-        "tenth of the steps and 1e-9, both mean over strengths and seeds",
-        bound=at_most(0.5),
-        origin="pilot",
-        reason="Those that exceed it wrongly have a gradient within some 1/(rate steps) of the penalty: a tenth of "
-        "them is left by ten times the steps. A hundredth in all, asked before, they exceed by themselves.",
-        measure=left_of_misses,
     ),
     "mirror-solvers-steps": _claim(
         statement="It needs no more steps than proximal gradient descent",

@@ -36,7 +36,7 @@ from symlab.seeds import torch_generator
 CONVEX = ISTA, FISTA, SUBGRADIENT
 GROUP = 5
 NONZERO = 1e-6
-"""What exceeds it, of coefficients, groups' norms and singular values, counts to the support."""
+"""What exceeds it has a sign."""
 
 
 class Matrices(Parametrisation):
@@ -326,7 +326,7 @@ def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.D
         # Of what is no lasso no coefficient vanishes, or has a sign, by itself.
         wrong = (best.sign() * next(path)[1].sign() < 0) & isinstance(of, Lasso)
         for step, theta in path:
-            tables.append(frame.assign(step=step, **_measure(of, theta, best)))
+            tables.append(frame.assign(step=step, gap=(of.objective(theta) - of.objective(best)).numpy()))
         if method == FACTORS:
             righted = wrong & (theta * best.sign() > NONZERO)
             counts = {"wrong": wrong.sum((1, 2)).numpy(), "righted": righted.sum((1, 2)).numpy()}
@@ -377,11 +377,3 @@ def _follow_subgradients(problem: Problem, theta: Batch) -> Iterator[Batch]:
         # What shrinking by almost nothing takes away points along the subgradient.
         slope = (theta - problem.shrink(theta, torch.full_like(problem.alpha, tiny))) / tiny
         theta = theta - problem.rate / step**0.5 * (problem.gradient(theta) + 2 * problem.alpha * slope)
-
-
-def _measure(problem: Problem, theta: Tensor, best: Tensor) -> dict[str, np.ndarray]:
-    found, wanted = problem.sizes(theta) > NONZERO, problem.sizes(best) > NONZERO
-    sizes = found.sum(1) + wanted.sum(1)
-    # Where all is to be 0 and is, the support is found.
-    f1 = torch.where(sizes > 0, 2 * (found & wanted).sum(1) / sizes, 1.0)
-    return {"gap": (problem.objective(theta) - problem.objective(best)).numpy(), "f1": f1.numpy()}

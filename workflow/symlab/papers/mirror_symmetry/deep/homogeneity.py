@@ -91,18 +91,17 @@ def neuron_weights(module: nn.Module, state: State) -> Float[Tensor, "m p"]:
 
 
 def describe(C: Float[Tensor, "m m"], distance: Float[Tensor, "m m"], settings: Homogeneity) -> dict[str, float]:
-    """Shares of pairs that correlate, that correlate negatively and whose weights are close, and participation."""
+    """Shares of pairs that correlate, that correlate negatively and whose weights are close."""
     a, b = torch.triu_indices(len(C), len(C), offset=1)
     if not len(a):
         nothing = dict.fromkeys(("positive", "negative", "close", "merged"), 0.0)
-        return {**nothing, "participation": 1.0, "closest": float("nan")}
-    values, close = torch.linalg.eigvalsh(C), distance[a, b] < settings.close
+        return {**nothing, "closest": float("nan")}
+    close = distance[a, b] < settings.close
     return {
         "positive": float((C[a, b] > settings.correlated).double().mean()),
         "negative": float((C[a, b] < -settings.correlated).double().mean()),
         "close": float(close.double().mean()),
         "merged": int(close.sum()),
-        "participation": float(values.sum() ** 2 / values.square().sum()),
         "closest": float(distance[a, b].min()),
     }
 

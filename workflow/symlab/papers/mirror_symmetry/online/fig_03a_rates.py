@@ -7,16 +7,14 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.online.law import critical_rate, half_rate
-from symlab.papers.mirror_symmetry.online.product_sgd import PLAIN, PRODUCT, SETS
+from symlab.papers.mirror_symmetry.online.product_sgd import PLAIN, PRODUCT
 from symlab.papers.mirror_symmetry.online.runs import (
     ALONE,
-    BY_CHANCE,
     LAW,
     SHOWN,
     SPARSITY,
     at_end,
     beside_plain,
-    farthest_over_chance,
     midpoints,
     of_model,
     told_apart,
@@ -27,7 +25,7 @@ from symlab.plotting.style import Look, Style, line_entry, ordered_colors, palet
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, at_least, at_most, between
+from symlab.study.claim import Claim, Found, Tables, at_least, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
 
@@ -144,41 +142,31 @@ def _half_over_law(tables: Tables) -> list[Found]:
     return (measured / law).means()
 
 
-def _attracted(tables: Tables, model: str) -> pd.DataFrame:
-    """Measurements of the second half of the steps at rates of ``CLEAR`` critical ones and more; no seed diverges."""
+def falls_over_alone(tables: Tables) -> list[Found]:
+    """How fast the products' medians fall over how fast those of products simulated one by one do, over 2 Lambda.
+
+    Over the second half of the steps, at rates of ``CLEAR`` critical ones and more at which no seed diverges.
+    """
     rows = _runs(tables)
-    rows = rows[(rows["model"] == model) & (rows["step"] >= rows["step"].max() / 2)]
+    rows = rows[(rows["model"] == PRODUCT) & (rows["step"] >= rows["step"].max() / 2)]
     # Lambda is 0 at the critical rate.
     rows = rows[1 - rows["growth"] * rows["d"] / (2 * rows["lr"]) >= CLEAR]
-    return rows[~rows.groupby(["sigma", "lr"])["diverged"].transform("any")]
-
-
-def _falls(rows: pd.DataFrame, value: str, unit: str) -> pd.DataFrame:
-    """``fall`` of each unit at each rate: the slope of a median over 2 Lambda."""
-    of_unit = rows.groupby([*RATE, unit])
-    slopes = of_unit[["step", value]].apply(lambda path: slope_of(path["step"], path[value]))
-    return (slopes / (2 * of_unit["growth"].first())).rename("fall").reset_index()
-
-
-def falls_over_alone(tables: Tables, value: str) -> list[Found]:
-    """How fast the products' medians fall over how fast those of products simulated one by one do, over 2 Lambda."""
-    rows = _attracted(tables, PRODUCT)
+    rows = rows[~rows.groupby(["sigma", "lr"])["diverged"].transform("any")]
     if rows["step"].nunique() < 2:
         return [LACKING]
     alone = need(tables, ALONE).merge(rows[[*RATE, "growth"]].drop_duplicates(), on=RATE)
     measured, single = (
-        cases(_falls(of, value, unit), "fall", ["sigma"], unit, "σ = {sigma:g}")
+        cases(_falls(of, unit), "fall", ["sigma"], unit, "σ = {sigma:g}")
         for of, unit in ((rows, "seed"), (alone, "run"))
     )
     return measured.ratios(single) or [LACKING]
 
 
-def plain_falls(tables: Tables) -> list[Found]:
-    """The same of plain coefficients, over 2 Lambda of the products."""
-    rows = _attracted(tables, PLAIN)
-    if rows["step"].nunique() < 2:
-        return [LACKING]
-    return cases(_falls(rows, "median_log", "seed"), "fall", ["sigma"], "seed", "σ = {sigma:g}").means()
+def _falls(rows: pd.DataFrame, unit: str) -> pd.DataFrame:
+    """``fall`` of each unit at each rate: the slope of ln|u w|'s median over 2 Lambda."""
+    of_unit = rows.groupby([*RATE, unit])
+    slopes = of_unit[["step", "median_log"]].apply(lambda path: slope_of(path["step"], path["median_log"]))
+    return (slopes / (2 * of_unit["growth"].first())).rename("fall").reset_index()
 
 
 def slope_of(x: pd.Series, y: pd.Series) -> float:
@@ -272,17 +260,6 @@ CLAIMS = {
         measure=shares_off_law,
         why=WHY,
     ),
-    "mirror-3a-alone": _claim(
-        statement="Products simulated one by one, each with the signal that it leaves, are as sparse",
-        quantity=BY_CHANCE,
-        bound=at_most(1),
-        owner="ours",
-        origin="pilot",
-        reason="Over all rates, thresholds from 1e-3 to 1e-12 and the last nine tenths of the steps. If products are "
-        f"as single ones, one of {SETS} sets of runs lies beyond this quantile in a twentieth of studies at most. The "
-        "95 % quantile of each set was asked before, beyond which some of many lies far oftener.",
-        measure=lambda tables: farthest_over_chance(_runs(tables)),
-    ),
     "mirror-3a-half": _claim(
         statement="Half of the products are gone at the predicted rate, which is not the critical one",
         quantity="rate at which half of them are below 1e-6 over the predicted one, mean over seeds",
@@ -301,29 +278,7 @@ CLAIMS = {
         reason="Products simulated one by one, each with the signal that it leaves, are the theory for finitely many "
         "steps (2 Λ is the slope after infinitely many); a tenth is left for what a regression has beside it. "
         "Chosen after ratios of single rates of the kept run had been seen, some of which failed beside 2 Λ.",
-        measure=partial(falls_over_alone, value="median_log"),
-    ),
-    "mirror-3a-mirror": _claim(
-        statement="Where mirrors attract, u + w falls at the predicted rate",
-        quantity="slope of the median of ln (u + w)² over the second half of the steps, over that of single products, "
-        f"mean over the rates from {CLEAR} critical ones on",
-        bound=between(0.9, 1.1),
-        origin="pilot",
-        tables=(SPARSITY, LAW, ALONE),
-        reason="As for the product, of which u + w is the part that falls more slowly.",
-        measure=partial(falls_over_alone, value="median_log_mirror"),
-    ),
-    "mirror-3a-plain": _claim(
-        statement="Plain coefficients do not fall at the same rates",
-        quantity="slope of the median of ln|θ| over the second half of the steps, over 2 Λ of the products, mean over "
-        f"the rates from {CLEAR} critical ones on",
-        bound=between(-0.1, 0.1),
-        owner="ours",
-        origin="pilot",
-        reason="Below the rate at which they diverge they have no mirror; Λ is the products'. Single rates were judged "
-        "before. Next to the critical one Λ is so small that twelve seeds do not know a steady median to a tenth of "
-        "it; and they do drift, downwards at nearly all rates.",
-        measure=plain_falls,
+        measure=falls_over_alone,
     ),
     "mirror-adam-sparse": Claim(
         statement="Under Adam products become sparse at high rates too",

@@ -7,7 +7,6 @@ coefficient has no signal left that would keep it from falling (``simulate_produ
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -18,15 +17,6 @@ LARGEST_MOVE = 0.5
 """What ln (u + w)^2 moves by in a step of ``simulate_products``: by noise, and where u w is as large as it can be."""
 LARGEST_PRODUCT = 6
 """About the largest d |u w| of thousands of starts."""
-
-
-class Products(NamedTuple):
-    """Single products after each of some numbers of steps."""
-
-    theta: Float[np.ndarray, "moments products"]
-    """|u w|."""
-    log_mirror: Float[np.ndarray, "moments products"]
-    """ln (u + w)^2 / 2."""
 
 
 def noise_strength(d: int, sigma: float, batch: float) -> float:
@@ -119,8 +109,8 @@ def simulate_products(
     moments: list[int],
     generator: np.random.Generator,
     products: int = 4000,
-) -> Products:
-    """Single products after so many steps each, every one alone with its own signal 1/d - u w.
+) -> Float[np.ndarray, "moments products"]:
+    """|u w| of single products after so many steps each, every one alone with its own signal 1/d - u w.
 
     With x = ln (u + w)^2 / 2 and y = ln (u - w)^2 / 2 it follows dx = 4 lr (1/d - u w) dt - 4 lr^2 s2 dt + 4 lr
     sqrt(s2) dB and the same for y with the signs of signal and noise turned, by Euler's method in long steps.
@@ -139,5 +129,5 @@ def simulate_products(
                 move = 4 * lr * ((1 / d - theta) * dt + math.sqrt(s2 * dt) * generator.standard_normal(products))
                 x += move - 4 * lr**2 * s2 * dt
                 y -= move + 4 * lr**2 * s2 * dt
-            found.append((np.abs(np.exp(x) - np.exp(y)) / 2, x.copy()))
-    return Products(*(np.stack(each) for each in zip(*found, strict=True)))
+            found.append(np.abs(np.exp(x) - np.exp(y)) / 2)
+    return np.stack(found)

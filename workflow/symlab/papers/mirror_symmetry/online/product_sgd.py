@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.online.law import (
-    Products,
     critical_rate,
     growth_rate,
     predict_sparsity,
@@ -69,7 +68,7 @@ def predict(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: in
         alone = simulate_products(lr, *law, steps, numpy_rng(job.study, "sparsity", "products alone", *named))
         if growth_rate(lr, *law) < 0:
             medians.append(medians_of(alone, law[0], steps).assign(**at, lr=lr))
-        for step, theta in zip(steps, alone.theta, strict=True):
+        for step, theta in zip(steps, alone, strict=True):
             row = {**at, "lr": lr, "step": step, "growth": growth_rate(lr, *law)}
             row |= {f"below_{k}": predict_sparsity(lr, *law, step, 10.0**-k) for k in THRESHOLDS}
             below = [theta < 10.0**-k for k in THRESHOLDS]
@@ -78,22 +77,21 @@ def predict(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: in
                 judged += below
     drawn = numpy_rng(job.study, "sparsity", "chance", *named)
     chance = largest_by_chance(np.stack(judged), law[0] * seeds, drawn)
-    empty = pd.DataFrame(columns=[*at, "lr", "step", "run", "median_log", "median_log_mirror"], dtype=float)
+    empty = pd.DataFrame(columns=[*at, "lr", "step", "run", "median_log"], dtype=float)
     return {
         "mirror_sparsity_law.csv": pd.DataFrame(rows).assign(chance=chance),
         "mirror_sparsity_alone.csv": pd.concat(medians, ignore_index=True)[empty.columns] if medians else empty,
     }
 
 
-def medians_of(products: Products, d: int, steps: list[int]) -> pd.DataFrame:
-    """Medians over d products each, a row a run and step of the second half."""
+def medians_of(products: Float[np.ndarray, "moments products"], d: int, steps: list[int]) -> pd.DataFrame:
+    """Medians of ln|u w| over d products each, a row a run and step of the second half."""
     late = np.array(steps) >= steps[-1] / 2
-    runs = products.theta.shape[1] // d
-    of_runs = [each[late, : runs * d].reshape(-1, runs, d) for each in products]
+    runs = products.shape[1] // d
     with np.errstate(divide="ignore"):
-        medians = [np.median(np.log(of_runs[0]), axis=-1), np.median(of_runs[1], axis=-1)]
+        medians = np.median(np.log(products[late, : runs * d].reshape(-1, runs, d)), axis=-1)
     at = pd.MultiIndex.from_product([np.array(steps)[late], range(runs)], names=["step", "run"])
-    return pd.DataFrame({"median_log": medians[0].ravel(), "median_log_mirror": medians[1].ravel()}, at).reset_index()
+    return pd.DataFrame({"median_log": medians.ravel()}, at).reset_index()
 
 
 def largest_by_chance(

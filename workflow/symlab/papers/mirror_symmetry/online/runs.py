@@ -11,9 +11,6 @@ SPARSITY, LAW, ALONE = "mirror_sparsity.csv", "mirror_sparsity_law.csv", "mirror
 SHOWN = "below_6"
 """The column of Fig. 7's sparsity, |theta| < 1e-6, which the figures take throughout."""
 GRID = ["grid", "d", "sigma", "batch"]
-BY_CHANCE = (
-    f"largest difference of a share from that of single products, over its {100 - 5 / SETS:g} % quantile by chance"
-)
 HALVES = {"half": SHOWN, "alone": "alone_6"}
 
 
@@ -72,14 +69,15 @@ def midpoints(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*GRID, "step", "seed", *HALVES])
 
 
-def farthest_over_chance(rows: pd.DataFrame) -> list[Found]:
+def farthest_over_chance(tables: Tables) -> list[Found]:
     """The largest difference of a mean share from that of single products, over what chance alone makes of it.
 
     Over all rates, thresholds and the last nine tenths of the steps; a case a set of runs, of one grid, noise and batch
     size. Chance is the 1 - 0.05/SETS quantile of that difference, drawn, so that one of as many sets lies beyond it in
     a twentieth of studies at most (Bonferroni), and the ratio needs no error of its own.
     """
-    rows = rows[rows["model"] == PRODUCT]
+    rows = of_model(tables, PRODUCT)
+    rows = with_law(tables, rows[np.isfinite(rows["batch"])])
     if (sets := rows.groupby(GRID).ngroups) > SETS:
         return [f"has {sets} sets of runs, and chance is known for {SETS} at once"]
     found: list[Found] = []
@@ -89,8 +87,8 @@ def farthest_over_chance(rows: pd.DataFrame) -> list[Found]:
         off = pd.concat({k: cells[f"below_{k}"].mean() - cells[f"alone_{k}"].first() for k in THRESHOLDS})
         worst = off.abs().max(skipna=False)
         told = f"{worst:.3g}, by chance {of['chance'].iloc[0]:.3g}; {len(off)} shares"
-        steps, samples = f"{of['step'].max():,} steps", "" if batch == 1 else f", {batch:g} samples"
-        name = f"d = {d:g}, σ = {sigma:g}{samples}, {steps}"
+        size = f"{of['lr'].nunique()} rates, {of['step'].max():,} steps"
+        name = f"d = {d:g}, σ = {sigma:g}{'' if batch == 1 else f', {batch:g} samples'}, {size}"
         case = Case(name, d=int(d), sigma=float(sigma), batch=float(batch))
         found.append(exact_value(float(worst / of["chance"].iloc[0]), of["seed"].nunique(), case, told, "seeds"))
     return found

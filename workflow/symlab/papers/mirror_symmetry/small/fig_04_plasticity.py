@@ -130,12 +130,6 @@ def _loss_of_plasticity(rows: pd.DataFrame) -> list[Found]:
     return (growth.without(variant=VANILLA) - growth.at(variant=VANILLA).keyed()).means()
 
 
-def _skip_coordinates(tables: Tables) -> list[Found]:
-    rows = dead_rows(tables, SKIP)
-    rows = rows[rows["task"] == rows["task"].max()]
-    return cases(rows.assign(share=3 * rows["dead_coordinates"] / rows["parameters"]), "share").means()
-
-
 def _least_noise(tables: Tables) -> list[Found]:
     rows = tables[DEAD]
     of = rows[(rows["variant"] == NOISE) & (rows["threshold"] == THRESHOLD) & (rows["task"] == rows["task"].max())]
@@ -273,15 +267,6 @@ CLAIMS = {
         measure=lambda tables: _loss_of_plasticity(
             pd.concat([of_variant(tables[LOSSES], name) for name in (VANILLA, HADAMARD, KEPT, BIAS, SGD)])
         ),
-    ),
-    "mirror-4-skip": _claim(
-        statement="A linear skip leaves no coordinate dead, without any decay or noise",
-        quantity="share of coordinates all of whose parameters are dead when the last task arrives, mean over seeds",
-        bound=at_most(0.01),
-        owner="ours",
-        origin="derived",
-        reason="The coefficient moves with v wherever u and w are.",
-        measure=_skip_coordinates,
     ),
     "mirror-tasks-loss": _of_labellings(
         statement="Networks of products reach a higher loss on later tasks, compared with vanilla ones",

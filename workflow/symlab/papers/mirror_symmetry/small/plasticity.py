@@ -110,7 +110,7 @@ def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
     """Train every variant on one task after the other, and count dead parameters whenever a new task arrives.
 
     Dead is a parameter whose gradient is at most a threshold: the full gradient on the new task's samples before any
-    step on them, without noise and decay. A dead coordinate of theta has dead parameters alone.
+    step on them, without noise and decay.
     """
     learner = Learner(settings, job.study)
     keys, has = learner.variants, learner.has > 0
@@ -120,7 +120,6 @@ def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
         now = (np.abs(learner.gradient(x, y)) <= DEAD) & has
         counts = {"dead": now, "kept": now & before, "before": before}
         columns = {name: each.sum((0, 3)) for name, each in counts.items()}
-        columns["dead_coordinates"] = (now | ~has).all(0).sum(2)
         columns["parameters"] = np.broadcast_to(has, now.shape).sum((0, 3))
         dead.append(_rows(keys, columns).assign(task=task, threshold=DEAD))
         before = now

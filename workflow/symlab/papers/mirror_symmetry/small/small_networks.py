@@ -62,14 +62,9 @@ def _hessian(job: Job) -> pd.DataFrame:
 
     H = torch.func.jacrev(grad(at))(flat(state))
     columns, blocks = _mirror_basis(like)
-    turned, _ = torch.linalg.qr(torch.randn(len(H), len(H), generator=generator, dtype=torch.float64))
-    tables = []
-    for name, Q in {"mirrors": columns, "random": turned}.items():
-        values = (Q.T @ H @ Q).numpy()
-        i, j = (index.ravel() for index in np.indices(values.shape))
-        tables.append(pd.DataFrame({"basis": name, "i": i, "j": j, "value": values.ravel()}))
-        tables[-1].insert(1, "block", np.array(blocks)[i])
-    return pd.concat(tables, ignore_index=True)
+    values = (columns.T @ H @ columns).numpy()
+    i, j = (index.ravel() for index in np.indices(values.shape))
+    return pd.DataFrame({"basis": "mirrors", "block": np.array(blocks)[i], "i": i, "j": j, "value": values.ravel()})
 
 
 def _mirror_basis(like: State) -> tuple[Tensor, list[str]]:
