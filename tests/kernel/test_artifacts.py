@@ -43,6 +43,8 @@ def test_round_trip(path):
         np.testing.assert_array_equal(tensors[name], array)
     assert read_header(path, "models") == header
     assert [p.name for p in path.parent.iterdir()] == ["models.safetensors"]
+    (other := path.with_name("other")).touch()
+    assert path.stat().st_mode == other.stat().st_mode
 
 
 def test_some_names_only(path):

@@ -115,6 +115,9 @@ def test_a_class_that_is_imported_from_a_registry_counts_with_the_module_that_it
     (package / "maths.py").write_text("from symlab.networks import MLP\n")
     clear()
     assert list(code_of("symlab.maths")) == ["maths", "networks/mlp", "networks:MLP"]
+    (package / "maths.py").write_text("from symlab.training.settings import Other\n")
+    clear()
+    assert list(code_of("symlab.maths")) == ["maths", "training/settings:Recipe"]
 
 
 def test_docstrings_comments_and_layout_do_not_count(package):

@@ -79,6 +79,11 @@ def test_a_job_without_faults_leaves_no_others_behind(job, tmp_path, monkeypatch
     monkeypatch.setattr(drawing, "drawing_of", lambda _: Drawing("About it", "", drawn, id="a"))
     run(job)
     assert len(list((tmp_path / "figures").glob("*.svg"))) == 4 and not (tmp_path / "figures_with_errors").exists()
+    # Of figures that are there one that lacks a file is drawn again, and no other.
+    kept, gone = tmp_path / "figures/a-1.svg", tmp_path / "figures/a-2.pdf"
+    kept.write_text("as it was"), gone.unlink()
+    run(job)
+    assert kept.read_text() == "as it was" and gone.stat().st_size
 
 
 def test_a_disk_that_takes_no_figure_ends_the_job_at_once(job, tmp_path, capsys):

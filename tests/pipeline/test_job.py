@@ -14,6 +14,7 @@ import torch
 import symlab
 from symlab.pipeline.job import device_of, run
 from symlab.artifacts import write_text
+from symlab.device import gpu_is_likely
 from symlab.errors import Interrupted, UserError
 from symlab.pipeline.registry import MEASURES
 
@@ -56,6 +57,12 @@ def test_a_job_that_asked_the_scheduler_for_no_gpu_uses_none_and_needs_none(monk
     assert device_of(MEASURES["interpolate"], job) == "cuda" and not torch.backends.cudnn.allow_tf32
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device_of(MEASURES["match"], job) == "cpu"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_jobs_ask_for_a_gpu_where_there_is_one_or_the_config_says_so(monkeypatch, there):
+    monkeypatch.setattr("symlab.device.Path", lambda _: SimpleNamespace(exists=lambda: there))
+    assert [gpu_is_likely(asked) for asked in ("cpu", "auto", "cuda")] == [False, there, True]
 
 
 def test_a_mistake_is_told_on_the_terminal_and_in_the_log(job, capsys):

@@ -45,6 +45,8 @@ def test_each_kept_run_has_its_report(tmp_path):
     for run in (path.parent for path in REFERENCE.glob("*/claims.csv")):
         shown = re.findall(r'href="([^"#:]+\.svg)"', (tmp_path / "reports" / run.name / "report.html").read_text())
         assert len(set(shown)) == len(list(run.glob("*.svg"))), run.name
+    config = (tmp_path / "reports" / "mirror" / "config.yaml").read_text()
+    assert config == (ROOT / "workflow" / "presets" / "mirror.yaml").read_text()
     assert (tmp_path / "reports" / "mirror" / "attention" / "figures" / "mirror-9.svg").exists()
     assert {"claims.csv", "config.yaml"} <= beside and all(
         (tmp_path / "reports/demo" / name).exists() for name in beside

@@ -1,5 +1,6 @@
 """``symlab align``: files in, files out."""
 
+import hashlib
 import json
 import os
 import runpy
@@ -17,6 +18,8 @@ from safetensors.torch import load_file, save_file
 
 from symlab.artifacts import read_tensors
 from symlab.cli import main
+from symlab.cli.align import path_figure
+from symlab.plotting.settings import Style
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 ROOT = Path(__file__).parents[3]
@@ -66,8 +69,11 @@ def test_a_planted_permutation_is_recovered(mlps, capsys, method, dtype):
     for name, tensor in A.items():
         assert permuted[name].dtype == dtype
         assert torch.equal(permuted[name], tensor)
-    permutations, _ = read_tensors(mlps.folder / "out" / "permutations.safetensors", "permutations")
+    permutations, header = read_tensors(mlps.folder / "out" / "permutations.safetensors", "permutations")
     assert sorted(len(pi) for pi in permutations.values()) == [5, 8]
+    for name in "AB":
+        content = (mlps.folder / f"{name}.safetensors").read_bytes()
+        assert header[f"{name}_sha256"] == hashlib.sha256(content).hexdigest()
 
     matching = pd.read_csv(mlps.folder / "out" / "matching.csv")
     assert list(matching.columns) == ["group", "size", "permutation", "objective"]
@@ -214,6 +220,11 @@ def test_the_same_seed_gives_the_same_files(mlps, drawn):
     for name in sorted(ALL - {"run.json"}):
         content = (mlps.folder / "one" / name).read_bytes()
         assert content and content == (mlps.folder / "two" / name).read_bytes(), name
+    curve = pd.read_csv(mlps.folder / "one" / "curve.csv")
+    figure = path_figure(curve, "loss", Style())
+    for axis, values in zip(figure.axes, (curve["loss"], 100 * curve["accuracy"]), strict=True):
+        lines = {line.get_linestyle(): list(line.get_ydata()) for line in axis.lines if len(line.get_ydata()) > 2}
+        assert lines == {"--": list(values[~curve["aligned"]]), "-": list(values[curve["aligned"]])}
 
 
 def test_moments_in_several_passes_give_the_same_table(mlps, monkeypatch):

@@ -38,6 +38,7 @@ X = np.zeros((4, 6), dtype=np.float32)
         ("truncated", lambda path: path.write_bytes(path.read_bytes()[:-5]), ["truncated or not a file of weights"]),
         ("folder", lambda path: (path.unlink(), path.mkdir()), ["a folder without files of weights"]),
         ("code", lambda path: torch.save(torch.nn.Linear(2, 2), path), ["would run code", "module.state_dict()"]),
+        ("two", lambda path: torch.save({key: {"w": torch.ones(2)} for key in "ab"}, path), ["'a', 'b'", "no state"]),
         ("numbers", lambda path: torch.save({"epoch": 3}, path), ["'epoch'", "no state dict"]),
         ("cut", lambda path: path.write_bytes(b"PK\x03\x04 no archive"), ["no checkpoint of torch"]),
     ],
@@ -141,6 +142,7 @@ def test_files_of_data(mlps, capsys):
     [
         (("--lambdas", "24"), ["--lambdas is 24", "odd"]),
         (("--samples", "0"), ["samples is 0"]),
+        (("--group", "full", "--learn", "-1"), ["learn is -1"]),
         (("--task", "regression"), ["as many outputs"]),
         (("--metric", "brought:absent"), ["brought", "no such function"]),
         (("--metric", "brought:raising"), ["calling the metric", "TypeError"]),

@@ -231,8 +231,10 @@ def test_batches_that_are_none(batches, source, words):
     assert words in refusal(batches, "A.safetensors", "B.safetensors", data=source)
 
 
-def test_a_class_of_transformers_needs_a_folder_with_a_config(mlps):
-    (mlps.folder / "transformers.py").write_text("class AutoModel:\n    pass\n")
+def test_a_class_of_transformers_needs_a_folder_with_a_config_and_no_network(mlps, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    offline = "import os\nassert os.environ['HF_HUB_OFFLINE'] == '1'\n"
+    (mlps.folder / "transformers.py").write_text(f"{offline}class AutoModel:\n    pass\n")
     options = ("--model", "transformers:AutoModel")
     assert "give A and B as folders that hold a config.json" in refusal(
         mlps, "A.safetensors", "B.safetensors", *options

@@ -92,8 +92,9 @@ def test_gmm_names_an_accuracy_out_of_reach():
         gmm_spec(bayes_accuracy=0.2)
 
 
-def test_gmm_splits_do_not_depend_on_each_others_size_and_differ():
-    small, large = load(gmm_spec(n_train=100), None), load(gmm_spec(n_train=300), None)
+@pytest.mark.parametrize("make", [gmm_spec, coherence_spec])
+def test_splits_do_not_depend_on_each_others_size_and_differ(make):
+    small, large = (load(make(n_train=n), None) for n in (100, 300))
     np.testing.assert_array_equal(small.x_test, large.x_test)
     together = np.concatenate([small.x_train, small.x_val, small.x_test])
     assert len(np.unique(together, axis=0)) == len(together)

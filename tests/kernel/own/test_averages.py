@@ -63,6 +63,9 @@ def test_what_renumbered_networks_learned_is_added_to_their_base(networks):
     assert list(found.scores["network"]) == [
         "states[0]", "states[1]", "plain average", "merged", "base: base", "ensemble", "constant"
     ]  # fmt: skip
+    together = (3 * outputs(build(), A, X) + outputs(build(), B, X)) / 4
+    loss = found.scores.set_index("network").loc["ensemble", "loss"]
+    assert loss == pytest.approx(float(nn.functional.cross_entropy(together, Y)), rel=1e-5)
     assert "Verdict" in str(found) and "learned since base, times 2" in str(found)
     forgotten = merge(build(), [renumbered(B, 4)], X, base=base, scale=-1.0)
     for name, tensor in parameters(forgotten.state).items():

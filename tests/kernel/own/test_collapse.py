@@ -11,8 +11,10 @@ from torch import nn
 
 from symlab import UserError, collapse
 from symlab.cli import main
+from symlab.cli.collapse import layers_figure
 from symlab.measures.collapse_bounds import best_frame, least_loss
 from symlab.own.collapse import BOUNDED
+from symlab.plotting.settings import Style
 
 K, D, PENALTY = 5, 16, 0.005
 
@@ -48,6 +50,8 @@ def test_the_optimum_of_free_features_is_collapsed_and_certified():
     assert features[["NC1", "NC1_row", "NC1_null", "NC2", "NC3"]].max() < 1e-7
     assert row["loss"] + PENALTY / 2 * K * best_frame(D, K, PENALTY)[1] ** 2 == pytest.approx(least_loss(D, K, PENALTY))
     assert found.excess == pytest.approx(0, abs=1e-6) and max(found.bounds.values()) < 0.01
+    first, _, third = (axis.lines[-1].get_data() for axis in layers_figure(found, Style()).axes)
+    np.testing.assert_array_equal((first, third), [([1], [found.bounds[name]]) for name in ("NC1", "NC3")])
 
 
 @pytest.mark.parametrize("seen", [True, False])

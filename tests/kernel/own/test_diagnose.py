@@ -9,7 +9,9 @@ from torch import nn
 from symlab import UserError, align, diagnose, trace
 from symlab.alignment.permute import permute
 from symlab.cli import main
+from symlab.cli.diagnose import neurons_figure
 from symlab.identifiability.realization import realization_costs, swap_costs
+from symlab.plotting.settings import Style
 from symlab.symmetries.symmetry_spec import random_permutations
 
 MOVED = torch.tensor([3, 1, 2, 0, 4, 5, 7, 6])
@@ -96,6 +98,9 @@ def test_the_command_writes_the_table_and_prints_how_many(networks, tmp_path, mo
     table = pd.read_csv("found/neurons.csv")
     pd.testing.assert_frame_equal(table, diagnose(Net(), A, B, x).neurons, check_dtype=False, atol=1e-6)
     assert (tmp_path / "found/neurons.png").stat().st_size > 5000
+    *_, moved = neurons_figure(table, Style()).axes[0].lines
+    elsewhere = table[(table["group"] == "first") & ~table["itself"]]
+    np.testing.assert_array_equal(moved.get_data(), elsewhere[["correlation", "own_correlation"]].T)
 
 
 def test_a_network_without_neurons_is_told():

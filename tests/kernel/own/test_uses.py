@@ -168,6 +168,8 @@ def test_the_midpoint_has_batch_norm_statistics_of_its_own():
     z = X @ middle["hidden.weight"].T + middle["hidden.bias"]
     torch.testing.assert_close(middle["norm.running_mean"], z.mean(0), atol=1e-4, rtol=1e-4)
     assert torch.equal(aligned.interpolate(0)["norm.running_mean"], A.norm.running_mean)
+    near_A = aligned.interpolate(0.25)["head.weight"]
+    torch.testing.assert_close(near_A, 0.75 * A.head.weight + 0.25 * aligned.permuted["head.weight"])
     barrier = aligned.barrier(3).set_index("aligned")
     curve = aligned.curve(3)
     loss = curve[curve["aligned"]].set_index("lambda")["loss"]

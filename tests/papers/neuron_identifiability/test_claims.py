@@ -1,7 +1,5 @@
 """What claims measure, recomputed: of matchings, paths, thesis and coherence; which rows they are about."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -237,25 +235,6 @@ def test_coherence_ratio_is_over_masks_and_not_over_their_pairs(tables_for):
     masks = 0.02 + 0.004 * np.arange(4)
     assert (row["value"], row["n"], row["unit"]) == (pytest.approx(masks.mean() / 0.2), 4, "masks")
     assert row["error"] == pytest.approx(np.std(masks, ddof=1) / 2 / 0.2)
-
-
-OTHER_SCHEMES = ("4a-others", "4c-others", "7-residual", "7-sparse")
-
-
-def test_a_table_that_went_through_a_file_gives_the_same_verdicts(tables_for, tmp_path):
-    tables = tables_for("3a")
-    stored = {}
-    for name, table in tables.items():
-        path = Path(tmp_path / name)
-        table.to_parquet(path) if path.suffix == ".parquet" else table.to_csv(path, index=False)
-        stored[name] = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-    figures = ["3a", "3c", "4", "7", "8", "12", "21"]
-    figures += ["thm4.4", "thm4.5", "thm4.7", "sec4.5", "thm5.1", "prop5.2", "ridge"]
-    for claim_id in set().union(*map(about, figures)):
-        before, after = (verdicts(claim_id, each) for each in (tables, stored))
-        pd.testing.assert_frame_equal(before, after)
-        # Networks of Table 1's other schemes are in a story of their own.
-        assert set(before["verdict"]) == {"not run" if claim_id in OTHER_SCHEMES else "held"}
 
 
 def test_claims_of_panels_and_reprints_are_those_of_the_whole_figure():
