@@ -38,21 +38,6 @@ def test_what_papers_share_is_used_by_more_than_one():
     assert sorted(PUBLIC - needed) == [], "these are used by others too, or gone: take them off the list"
 
 
-def test_a_name_that_one_paper_uses_is_found_behind_others_and_in_texts(tmp_path):
-    files = {
-        "data/base.py": "def below(): 0\ndef alone(): below()\ndef both(): 0\ndef named(): 0\ndef no(): 0",
-        "papers/a/card.py": "from symlab.data import base as b\nb.alone()\nb.both()",
-        "papers/b/card.py": "from symlab.data.base import both\nboth()",
-        "cli/tool.py": "JOB = 'symlab.data.base:named'",
-    }
-    for name, text in files.items():
-        (tmp_path / "symlab" / name).parent.mkdir(parents=True)
-        (tmp_path / "symlab" / name).write_text(text)
-    a, b = "symlab.papers.a", "symlab.papers.b"
-    expected = {"below": {a}, "alone": {a}, "both": {a, b}, "named": {"symlab"}, "no": set()}
-    assert survey(tmp_path)[1] == {f"symlab.data.base.{name}": users for name, users in expected.items()}
-
-
 def survey(workflow: Path) -> tuple[set[str], dict[str, set[str]]]:
     """The public names that the shared packages define, and who uses each, directly or by way of other shared names.
 

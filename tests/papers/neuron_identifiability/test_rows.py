@@ -6,6 +6,7 @@ import pytest
 
 from symlab.papers.neuron_identifiability.recording_points import break_text, name_point, sort_points
 from symlab.papers.neuron_identifiability.rows import assumptions_hold, consecutive, first_block, one_path, signed_sqrt
+from symlab.papers.neuron_identifiability.swap_panels import robust_limit
 from symlab.plotting.settings import Style
 from symlab.study.tables import one_matching
 
@@ -16,6 +17,10 @@ def test_pairs_of_neurons():
     disjoint = pairs[consecutive(pairs)]
     assert disjoint.to_numpy().ravel().tolist() == list(range(200))
     assert first_block(pairs).sum() == 128 * 127 / 2
+
+
+def test_colours_reach_to_the_costs_of_two_neurons():
+    assert robust_limit([np.array([[0, 2.0], [2, 0]]), np.array([[0, np.inf], [np.inf, 0]])]) == 2
 
 
 def test_the_signed_root_keeps_signs_and_infinities():
