@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Claim, Found, slope
+from symlab.study.claim import Case, Claim, Found, slope
 from symlab.study.tables import need
 
 RUNS, LAYERS, SAMPLES, OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
@@ -158,6 +158,34 @@ def slopes_of(
         return ["no such networks in this study"]
     found = slopes_at_optima(rows, values, least, several).means()
     return found or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
+
+
+def from_scratch(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Networks of each depth from random weights by Adam and L-BFGS, as the paper trains each by itself."""
+    table = networks(tables)
+    return table[~table["grown"] & (table["optimizer"] == "lbfgs")]
+
+
+def slopes_from_scratch(
+    rows: pd.DataFrame,
+    values: Mapping[str, float],
+    least: int = 0,
+    several: Callable[[pd.Series], float] = slope,
+) -> Cases:
+    """``slopes`` of networks of each depth by itself, a unit a seed, whatever their loss.
+
+    Where some do not fit every sample, once more of the others: the paper leaves out runs that did not converge.
+    """
+    fits, found = rows["accuracy"] == 1, list[Values]()
+    some = rows["setting"].isin(rows.loc[~fits, "setting"])
+    for kept, name, key in ((rows, "", {}), (rows[fits & some], ", of those that fit", {"fitting": True})):
+        for each in slopes(kept, values, least, within=False, several=several):
+            of = rows[(rows["setting"] == each.case.key["setting"]) & (rows["L"] >= least)]
+            told = f"{int(fits[of.index].sum())} of {len(of)} networks fit every sample; losses over the least known: "
+            told += f"{of['gap'].median():.0%} in the median"
+            case = Case(f"{each.case}{name}", **each.case.key, **key)
+            found.append(replace(each, case=case, told=told, open=of["open"].iloc[0]))
+    return Cases(tuple(found), "seeds")
 
 
 def rank_of_inputs(tables: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.Series:

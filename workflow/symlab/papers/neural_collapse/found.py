@@ -3,12 +3,18 @@
 from symlab.study.card import Sentence, at
 
 _DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"}
+_PLOTTED = {"loss": "cross_entropy", "every_token": False}
 HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
-        "In residual networks with weight decay, twice the depth multiplies the spread within classes, relative to "
-        "that between them, by **{nc1:^2}**.",
+        "In residual networks with weight decay, each depth trained from random weights, twice the depth multiplies the "
+        "spread within classes, relative to that between them, by **{nc1:^2}**.",
         {"nc1": at("collapse-1-falls", value="NC1", network="rn1")},
+    ),
+    Sentence(
+        "At an optimum of residual networks with weight decay, twice the depth multiplies the spread within classes, "
+        "relative to that between them, by **{nc1:^2}**.",
+        {"nc1": at("collapse-1-falls-theorems", value="NC1", network="rn1", loss="cross_entropy", pre_norm=False)},
     ),
     Sentence(
         "With two layers a block and the weight decay of the theorems, by {split:^2}.",
@@ -25,14 +31,19 @@ THUMBNAIL = (
 FOUND = (
     *(
         Sentence(
-            f"On {name}, with one linear layer a block, ten times the depth L changes log₁₀ NC1 by {{nc1}}, NC2 by "
-            "{nc2} and NC3 by {nc3}.",
+            f"On {name}, ten times the depth L changes log₁₀ NC1 by {{nc1}}, NC2 by {{nc2}} and NC3 by {{nc3}} {of}.",
             {
-                value.lower(): at("collapse-1-falls", value=value, network="rn1", dataset=data)
+                value.lower(): at(f"collapse-1-{claim}", value=value, network=network, dataset=data, **more)
                 for value in ("NC1", "NC2", "NC3")
             },
         )
-        for data, name in _DATA.items()
+        for data, name in {**_DATA, "imdb": "movie reviews"}.items()
+        for network, claim, of, more in (
+            ("rn1", "falls", "in residual networks trained at each depth by itself", {}),
+            ("rn1", "falls-theorems", "in residual networks at an optimum", _PLOTTED),
+            ("t11", "falls", "in transformers trained at each depth by itself", {}),
+            ("t11", "falls-theorems", "in transformers at an optimum", _PLOTTED),
+        )
     ),
     *(
         Sentence(
@@ -51,7 +62,7 @@ FOUND = (
         for data, name in _DATA.items()
         for by, claim, how in (
             ("split", "theorems", "the last layer has the penalty λ and hidden ones λ/L, as the theorems ask"),
-            ("uniform", "uniform", "all layers have the penalty λ/L, as the paper's Section 5 reads"),
+            ("uniform", "uniform", "each depth is trained by itself with λ/L for all layers, as the paper's Section 5 reads"),
         )
     ),
     Sentence(
