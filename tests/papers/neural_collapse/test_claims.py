@@ -13,7 +13,8 @@ from symlab.papers.neural_collapse.run_tables import least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 from symlab.study.claim import slope
 
-from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, described, network, of, tables
+from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, described, from_scratch, network, of, tables
+from .story import story as its_story
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
 WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches", "1-calm"}
@@ -45,29 +46,51 @@ def test_networks_above_the_gap_are_left_out_and_too_few_decide_nothing(story):
     rn1 = of(table, "rn1") & ~table["reference"]
     # One that is far from an optimum says nothing, whatever its NC1 is.
     table.loc[rn1 & (table["L"] == 3) & (table["seed"] == 0), ["NC1", "gap"]] = 100.0, 2 * GAP
-    (found,) = [each for each in judged("1-falls", {**story, RUNS: table}) if each[0].case == "NC1, RN1 on digits"]
-    assert found[1] == "held" and found[0].value == pytest.approx(-1.2 * 1.0205, rel=0.02)
+    found = judged("1-falls-theorems", {**story, RUNS: table})[0]
+    assert found[0].case == "NC1, RN1 on digits" and found[1] == "held"
+    assert found[0].value == pytest.approx(-1.2 * 1.0205, rel=0.02)
     # Two lineages of four have four depths at an optimum each.
     table.loc[rn1 & (table["L"] > 5) & (table["seed"] < 2), "gap"] = 2 * GAP
-    (found,) = [each for each in judged("1-falls", {**story, RUNS: table}) if each[0].case == "NC1, RN1 on digits"]
+    found = judged("1-falls-theorems", {**story, RUNS: table})[0]
     assert found[1] == "undecided" and found[0].open.startswith("not at an optimum")
 
 
-ABOUT_OPTIMA = ("1-falls", "1-falls-uniform", "1-falls-theorems", "1-log-linear", "1-rate", "2-control", "loss-falls",
-                "loss-hidden", "loss-seen", "loss-unseen-kept", "loss-unseen-goes", "layers-before-last",
-                "practice-test")  # fmt: skip
+def test_networks_of_each_depth_by_itself_are_judged_whatever_their_loss_and_those_that_fit_once_more():
+    given = from_scratch()
+    table = given[RUNS].copy()
+    assert (table["gap"] > GAP).all() and set(verdicts("1-falls", given)) == {"held"}
+    # Of one seed two deep networks do not fit, and are less collapsed than shallow ones.
+    off = of(table, "rn1") & (table["seed"] == 1) & (table["L"] > 13)
+    table.loc[off, ["accuracy", "NC1"]] = 0.9, 10.0
+    found = {m.case: (m, verdict) for m, verdict in judged("1-falls", {**given, RUNS: table})}
+    every, fitting = (found[f"NC1, RN1 on digits{name}"] for name in ("", ", of those that fit"))
+    assert every[1] == "undecided" and fitting[1] == "held" and (every[0].n, fitting[0].n) == (4, 4)
+    assert every[0].value > fitting[0].value == pytest.approx(-1.2 * 1.02256, rel=1e-4)
+    assert all("26 of 28 networks fit every sample" in str(m) for m, _ in (every, fitting))
+    # Grown networks beside them change nothing, and alone are no evidence of how each depth trains.
+    both = pd.concat([table, tables()[RUNS]], ignore_index=True)
+    both = both[both["grown"] | ~both["L"].isin([3, 8]) | (both["gap"] == 0.5)]
+    again = {m.case: (m, verdict) for m, verdict in judged("1-falls", {**given, RUNS: both})}
+    assert {case: verdict for case, (_, verdict) in again.items()} == {
+        case: verdict for case, (_, verdict) in found.items()
+    }
+    assert set(verdicts("1-falls", tables())) == {"not run"}
+
+
+ABOUT_OPTIMA = ("1-falls-theorems", "1-rate", "loss-falls", "loss-hidden", "loss-seen", "loss-unseen-kept",
+                "loss-unseen-goes", "layers-before-last", "practice-test")  # fmt: skip
 
 
 @pytest.mark.parametrize("claim_id", ABOUT_OPTIMA)
 def test_claims_about_optima_decide_nothing_of_networks_above_the_gap(story, claim_id):
-    """Nor where two lineages alone are at an optimum, of the control or of what it is set beside."""
+    """Nor where two lineages alone are at an optimum."""
     before = judged(claim_id, story)
     for kind in ("rn1", "rn2"):
         table = story[RUNS].copy()
         table.loc[(table["network"] == kind) & table["grown"] & (table["seed"] > 1), "gap"] = 2 * GAP
         # The seeds 0 and 1 are within the gap, and 2 and 3 are not.
         for (measured, verdict), (_, earlier) in zip(judged(claim_id, {**story, RUNS: table}), before, strict=True):
-            about = claim_id == "2-control" or kind.upper() in measured.case
+            about = kind.upper() in measured.case
             assert verdict == ("undecided" if about else earlier), measured
             assert not about or measured.open.startswith("not at an optimum: ")
 
@@ -179,9 +202,9 @@ def test_networks_above_the_loss_without_branches_decide_nothing(story):
 @pytest.mark.parametrize(("dataset", "N", "rank"), [("digits", 300, 100), ("mnist", 1000, 60)])
 @pytest.mark.parametrize("claim_id", [name for name in CLAIMS if SAMPLES in CLAIMS[name].tables
                                       and name not in WITHOUT_EVIDENCE])  # fmt: skip
-def test_too_few_samples_are_no_evidence(story, claim_id, dataset, N, rank):
+def test_too_few_samples_are_no_evidence(claim_id, dataset, N, rank):
     samples = pd.DataFrame([{"dataset": dataset, "N": N, "rank": rank, **READ}])
-    found = judged(claim_id, {**story, SAMPLES: samples})
+    found = judged(claim_id, {**its_story(claim_id), SAMPLES: samples})
     assert {verdict for _, verdict in found} == {"undecided"}
     assert all(measured.open.startswith("no evidence") for measured, _ in found)
 

@@ -61,14 +61,12 @@ NEURAL_COLLAPSE = Paper(
     captions={
         _RUNS: "Networks minimised to collapse, one row each, and of each depth a `reference` that was minimised for "
         "longer: the loss as `fit` and the penalties of `hidden` weights and of the `last` layer, the `gap` of their "
-        "sum over the least that is known, the share of it by which it still fell over the last tenth of the "
-        "iterations (`fall`), the metrics NC1, NC2A, NC2B and NC3 with what they are made of, and NC1 and "
+        "sum over the least that is known, the metrics NC1, NC2A, NC2B and NC3 with what they are made of, and NC1 and "
         "accuracy on test samples.",
         _LAYERS: "NC1 of the features after every layer.",
         _OPTIMA: "The least loss that is known of each setting and depth, what gave it (`by`), and the "
         "least loss of free features (`free`), which no network can pass.",
-        _SAMPLES: "What networks were trained on: number of samples, `rank` of inputs with a constant, and the NC1 "
-        "that a linear map alone reaches (`linear_floor`).",
+        _SAMPLES: "What networks were trained on: number of samples, and `rank` of inputs with a constant.",
         _CRITICAL: "The penalty of hidden weights above which branches of two-layer blocks die: "
         "`predicted` from networks without branches, and found by bisection from branches next to nothing (`born`) and "
         "from living ones (`dies`).",

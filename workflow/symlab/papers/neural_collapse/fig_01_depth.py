@@ -187,10 +187,11 @@ FIGURES = {
     "collapse-1": Drawing(
         "Metrics of collapse against depth",
         "log₁₀ of NC1, NC2A (of squared error without a bias NC2B) and NC3 of the last features against the depth L "
-        "(study `{study}`). *From scratch*, each depth by itself, by Adam and as many iterations of L-BFGS at every depth; "
-        "others begin with those of the depth before, some blocks split in two: of them hollow circles are more than 5 "
-        "% over the least loss that is known, and crosses the best of each depth, minimised for longer. `λ/L` divides every penalty by L, `λ/L, last λ` those of hidden "
-        "weights alone. An architecture with several data sets is shown on the first.",
+        "(study `{study}`). *From scratch*, networks of each depth are trained by themselves, by Adam and as many "
+        "iterations of L-BFGS at every depth. Others begin with those of the depth before, some blocks split in two: "
+        "of them hollow circles are more than 5 % over the least loss that is known, and crosses the best of each "
+        "depth, minimised for longer. `λ/L` divides every penalty by L, `λ/L, last λ` those of hidden weights alone. "
+        "An architecture with several data sets is shown on the first.",
         metrics_against_depth,
         seen=Sentence(
             "The slope of log₁₀ NC1 on log₁₀ L is {slope}.",
@@ -216,7 +217,8 @@ CLAIMS = {
         statement="Deeper networks with one linear layer a block are closer to collapse",
         quantity=SLOPE,
         bound=below(0),
-        reason=f"Section 5: at convergence the metrics decrease with depth, of networks trained each by itself. {JUDGED}",
+        reason="Section 5: at convergence the metrics decrease with depth, of networks trained each by itself. "
+        f"{JUDGED}",
         also=("collapse-2",),
         measure=partial(falls_from_scratch, kind="plotted"),
     ),

@@ -19,7 +19,7 @@ from symlab.papers.neural_collapse.evidence import SETTING
 from symlab.papers.neural_collapse.lemmas import free_optimum, squared_error_optimum
 from symlab.papers.neural_collapse.networks import build_network
 from symlab.papers.neural_collapse.objectives import margin_loss
-from symlab.papers.neural_collapse.samples import Samples, linear_floor, samples_of, within_over_between
+from symlab.papers.neural_collapse.samples import Samples, rank_with_constant, samples_of, within_over_between
 from symlab.papers.neural_collapse.settings import Runs
 from symlab.papers.neural_collapse.trained_runs import objective_on
 from symlab.seeds import torch_generator
@@ -36,13 +36,13 @@ def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) ->
     Returns:
         ``collapse_runs.csv``: a row a network: what it is (``SETTING``, ``grown``, ``optimizer``, ``hidden_penalty``
         and ``last_penalty``, classes, L, ``seed``, which of a ``reference`` is -1), ``total`` and its parts ``fit``,
-        ``hidden`` and ``last``, its ``gap`` over the least that is known, ``gradient``, ``fall``, ``work``, the loss
+        ``hidden`` and ``last``, its ``gap`` over the least that is known, ``gradient``, ``work``, the loss
         ``without`` branches and that of ``free`` features, ``accuracy``, the metrics of ``collapse_metrics``, and
         ``NC1_test`` and ``accuracy_test``.
         ``collapse_layers.csv``: NC1 of X_1 .. X_L, a row a network and layer.
         ``collapse_optima.csv``: ``least_known``.
-        ``collapse_samples.csv``: a row a data set and reduction: N; ``inputs`` and ``rank`` of what the first layer
-        reads (with a constant) where the output is taken; NC1 of the best linear map of it (``linear_floor``).
+        ``collapse_samples.csv``: a row a data set and reduction: N; the ``rank`` of what the first layer reads (with a
+        constant) where the output is taken.
     """
     runs, layers, samples, free = [], [], {}, {}
     drawn: tuple[Any, ...] = ()
@@ -154,19 +154,18 @@ def _describe(grid: Runs, point: dict[str, Any], samples: Samples) -> dict[str, 
 
 def _describe_samples(grid: Runs, dataset: Dataset, samples: Samples, name: str) -> dict[str, Any]:
     x, N = samples.x, len(samples.y)
-    inputs, rank, floor = samples.classes, 0, math.nan
     if grid.every_token:
         N, rank = len(mixed_labels(samples)[0]), len(torch.unique(x)) + x.shape[1] - 1
     elif grid.transformer and dataset.image is None:
-        inputs, rank = int(dataset.x_train.max()) + 1, len(torch.unique(x[:, -1]))
+        rank = len(torch.unique(x[:, -1]))
     else:
         if grid.transformer and grid.patch is not None:
             channels = dataset.image[0] if dataset.image else 1
             side = math.isqrt(x.shape[1] // channels)
             x = x.unflatten(1, (channels, side, side))[:, :, -grid.patch :, -grid.patch :].flatten(1)
-        inputs, (rank, floor) = x.shape[1], linear_floor(x, samples.y, samples.classes)
+        rank = rank_with_constant(x)
     key = {"dataset": name, "pool": grid.pool, "patch": grid.patch or 0, "every_token": grid.every_token}
-    return {**key, "N": N, "inputs": inputs, "rank": rank, "linear_floor": floor}
+    return {**key, "N": N, "rank": rank}
 
 
 def _measured(
@@ -182,7 +181,7 @@ def _measured(
         reference = member == grid.seeds
         network.load_state_dict({name: torch.from_numpy(np.asarray(array[member])) for name, array in states.items()})
         of_network = {**key, "reference": reference, "seed": -1 if reference else member, "total": total}
-        of_network |= {name: float(found[name][member]) for name in ("gradient", "fall", "work")}
+        of_network |= {name: float(found[name][member]) for name in ("gradient", "work")}
         metrics, of_layers = _metrics(grid, network, samples, job.device)
         networks.append(of_network | {"without": float(found["without"][0])} | metrics)
         layers += [{**of_network, "layer": layer, "NC1": NC1} for layer, NC1 in enumerate(of_layers, 1)]

@@ -1,6 +1,4 @@
-"""What networks are minimised on: samples of each class, images whitened by a map that the first layer can undo, and
-how collapsed features of samples are, or a linear map of them alone would be.
-"""
+"""What networks are minimised on: samples of each class, images whitened by a map that the first layer can undo."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +7,6 @@ from typing import Self
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from symlab.data.dataset import Dataset
 from symlab.data.samples import pooled_samples
@@ -123,15 +120,8 @@ def within_over_between(H: Float[Tensor, "n d"], y: Int[Tensor, " n"], K: int) -
     return rest.square().sum() / len(H) / between
 
 
-def linear_floor(x: Float[Tensor, "n i"], y: Int[Tensor, " n"], K: int) -> tuple[int, float]:
-    """Rank of [x; 1], and NC1 of the best linear map of x to one-hot labels, normalised as LayerNorm does.
-
-    Where the rank is the number of samples, a free linear map collapses the data alone and depth has nothing to do.
-    """
+def rank_with_constant(x: Float[Tensor, "n i"]) -> int:
+    """Rank of [x; 1]: if it is the number of samples a free linear map collapses them, and depth has nothing to do."""
     ones = torch.cat([x.double(), torch.ones(len(x), 1, dtype=torch.float64)], 1)
-    target = functional.one_hot(y, K).double()
     # What x was rounded to is no dimension.
-    least = max(ones.shape) * torch.finfo(x.dtype).eps
-    fitted = ones @ torch.linalg.lstsq(ones, target, rcond=least, driver="gelsd").solution
-    features = functional.layer_norm(fitted, (K,))
-    return int(torch.linalg.matrix_rank(ones, rtol=least)), float(within_over_between(features, y, K))
+    return int(torch.linalg.matrix_rank(ones, rtol=max(ones.shape) * torch.finfo(x.dtype).eps))

@@ -21,8 +21,7 @@ class OnSamples(PointSettings):
     steps: Positive = Field(300, description="Steps of Adam from random weights, each on all samples.")
     effort: Positive = Field(
         4000,
-        description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2. Of networks with "
-        "``grown: false`` so many at every depth.",
+        description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2.",
     )
     seeds: Positive = Field(3, description="Networks of each point; their samples are the same.")
 
@@ -61,7 +60,8 @@ class Runs(OnSamples):
     )
     grown: bool = Field(
         True,
-        description="Whether depths grow from one another, the first with twice the effort; else from random weights.",
+        description="Whether depths grow from one another, the first with twice the effort; else from random weights, "
+        "with ``effort`` iterations at every depth.",
     )
     starts: Positive = Field(
         1, description="Random weights of each network of the first depth; the lowest after a quarter goes on."

@@ -127,9 +127,9 @@ def minimise_depth(
     Returns:
         ``state/<parameter>`` [seeds + 1, ...] in float64, the last of them the reference's: the best network minimised
         further, or the reference of the depth before with more blocks. Likewise ``objective`` (loss and penalties);
-        over it ``gradient`` (its norm) and ``fall`` (in the last tenth of the iterations); ``work`` (gradients times
-        depth since random weights); of grown networks ``young/<parameter>`` [seeds, ...], which deeper ones may begin
-        with too; the objective ``without`` branches, which every one of them contains.
+        over it ``gradient`` (its norm); ``work`` (gradients times depth since random weights); of grown networks
+        ``young/<parameter>`` [seeds, ...], which deeper ones may begin with too; the objective ``without`` branches,
+        which every one of them contains.
 
     Raises:
         Interrupted: a signal asked to stop, and a checkpoint was written.
@@ -185,7 +185,7 @@ def minimise_depth(
         for of, each in (("state", state), ("young", young if grid.grown else {}))
         for n, t in each.items()
     }
-    return {**kept, **{n: found[n] for n in ("objective", "gradient", "fall")}, "work": work, "without": bare}
+    return {**kept, **{n: found[n] for n in ("objective", "gradient")}, "work": work, "without": bare}
 
 
 def _states(found: Mapping[str, Any], of: str) -> State:
@@ -293,5 +293,5 @@ def _controls(grid: Runs, job: Job, descent: Descent) -> Tensors:
     state, _ = descent.run(job, recipe, checkpoints=True)
     nan = np.full(grid.seeds, np.nan)
     kept = {f"state/{name}": tensor.numpy() for name, tensor in state.items()}
-    undefined = dict.fromkeys(("gradient", "fall", "work"), nan)
+    undefined = dict.fromkeys(("gradient", "work"), nan)
     return {**kept, **undefined, "objective": objectives(descent, state), "without": nan[:1]}
