@@ -10,6 +10,7 @@ from symlab.study.claim import (
     bootstrap_error,
     difference_of,
     mean_of,
+    rank_correlation,
     ratio_of,
     share_of,
     statistic_of,
@@ -107,6 +108,13 @@ def test_a_statistic_of_samples_of_two_sizes_has_the_degrees_that_welch_gives_th
     assert found.degrees == pytest.approx(min(by_hand, 4)) and found.degrees < 4 + 1e-12
     loud = statistic_of(lambda a, b: a.mean() - b.mean(), 2 * few, many)
     assert loud.degrees == pytest.approx((28 / 9 + 7 / 12) ** 2 / ((28 / 9) ** 2 / 2 + (7 / 12) ** 2 / 5))
+
+
+@pytest.mark.parametrize("y", [[0, 0.7, 0.2, 1], [3, 3, 1, 2], [5, 5, 5, 5], [1, 2, np.inf, 0]])
+def test_rank_correlations_are_spearman_s_where_there_are_ranks(y):
+    told = stats.spearmanr([1, 2, 3, 4], y).statistic if np.isfinite(y).all() and len(set(y)) > 1 else math.nan
+    for pair in (([1, 2, 3, 4], y), (y, [1, 2, 3, 4])):
+        assert rank_correlation(*pair) == pytest.approx(told, nan_ok=True)
 
 
 def test_a_share_has_the_interval_of_clopper_and_pearsons_table():

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -58,6 +59,9 @@ def test_an_anchored_start_matches_first_what_gains_most_and_by_what_is_in_order
     found = starts(PERCEPTRON, A, B)
     # Of a's weights 20 of 32 are anchored by the inputs, of b's 15 of 27 by the outputs.
     assert all(same(found[order], expected[order]) for order in anchored.ORDERS)
+    # Also where the other layer is the first that is named.
+    renamed = replace(PERCEPTRON, groups={name: PERCEPTRON.groups[name] for name in ("b", "a")})
+    assert same(starts(renamed, A, B)["share"], inputs_first)
     # The other layer stays, and is in order, if it is not to be matched.
     for only_b in starts(PERCEPTRON, A, B, ["b"]).values():
         assert same(only_b, {"a": np.arange(4), "b": match(S([*of_b, "2.weight"], transposed=["4.weight"]))})

@@ -243,8 +243,8 @@ def test_ignored_tokens_count_neither_in_the_loss_nor_in_the_accuracy():
 
 
 def test_rows_of_a_batch_fall_with_the_size_of_an_input():
-    rows = [batch_rows(torch.zeros(1, d)) for d in (1, 784, 1024, 3072, 12288, 10**7)]
-    assert rows == [1024, 1024, 1024, 32, 16, 16]
+    rows = [batch_rows(torch.zeros(1, d)) for d in (1, 784, 1024, 2048, 3072, 12288, 10**7)]
+    assert rows == [1024, 1024, 1024, 48, 32, 16, 16]
 
 
 def test_a_diverged_network_has_no_accuracy():

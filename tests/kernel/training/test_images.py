@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from symlab.errors import UserError
-from symlab.networks import INITS
+from symlab.networks import INITS, NETWORKS, build
 from symlab.schemes.fixed_parts import effective, weight_shapes
 from symlab.seeds import torch_generator
 from symlab.settings import choose
@@ -83,10 +83,12 @@ def test_a_seed_is_trained_the_same_in_any_company(monkeypatch, train, conv_net,
             assert torch.equal(result, expected), name
 
 
-def test_convolutional_networks_are_never_stacked_on_the_cpu(conv_net):
-    module = conv_net()
-    assert sum(parameter.numel() for parameter in module.parameters()) < stack_size.STACK_BELOW_PARAMETERS
-    assert not stack_size.stacks_on_cpu(module, weight_shapes(module))
+def test_small_networks_of_full_vector_registers_without_convolutions_are_stacked_on_the_cpu(conv_net):
+    """The readout's size does not count."""
+    of_widths = {(16, 32): True, (32, 24): False, (24, 32): False, (400, 400): False}
+    cases = [(build(choose(NETWORKS, {"name": "mlp", "widths": [*w]}), 5, 3), small) for w, small in of_widths.items()]
+    for module, stacked in ((conv_net(), False), *cases):
+        assert stack_size.stacks_on_cpu(module, weight_shapes(module)) == stacked
 
 
 @BOTH_WAYS

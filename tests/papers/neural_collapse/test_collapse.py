@@ -56,6 +56,8 @@ def test_they_are_those_of_numpy():
         found = collapse_metrics(torch.from_numpy(H), torch.from_numpy(W), Y, shifts)
         np.testing.assert_allclose(found["NC1_row"], in_rows / between, rtol=1e-6)
         np.testing.assert_allclose(found["NC1_null"], (within - in_rows) / between, rtol=1e-6)
+        smaller = collapse_metrics(torch.from_numpy(H), torch.from_numpy(1e-4 * W), Y, shifts)
+        np.testing.assert_allclose(smaller["NC1_row"], found["NC1_row"], rtol=1e-6)
 
 
 def test_scatter_within_and_between_classes_and_the_mean_share_the_norm():

@@ -136,6 +136,8 @@ def test_no_network_is_less_collapsed_than_its_loss_certifies():
 def test_a_certificate_ends_where_the_loss_does():
     assert certified_collapse(least_loss(D, K, PENALTY), D, K, PENALTY) == 0
     assert certified_collapse(math.log(K), D, K, PENALTY) == math.inf
+    for scatter in (0.1, 1, 10):
+        assert math.isclose(certified_collapse(least_loss(scatter, K, PENALTY), D, K, PENALTY), D / scatter - 1)
     assert abs(certified_scatter(squared_error_optimum(D, K, PENALTY)[0], D, K, PENALTY)) < 1e-9
     assert certified_scatter(0.5, D, K, PENALTY) == math.inf
 
