@@ -157,11 +157,18 @@ def drawn(name, n=8):
     return module, torch.randint(11, (n, 6)) if isinstance(module, Norms) else torch.randn(n, 64)
 
 
+@functools.cache
+def free_maps(name):
+    """A network's trace and maps, found once for all tests."""
+    module, x = drawn(name, 200)
+    traced = trace(module, x[:4])
+    return traced, actions_of(module, traced, x[:4], module.state_dict())
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_maps_are_found_and_change_nothing_in_float64(name):
     module, x = drawn(name)
-    traced = trace(module, x)
-    actions = actions_of(module, traced, x, module.state_dict())
+    _, actions = free_maps(name)
     expected = KINDS[name][1]
     assert {action.group: action.kind for action in actions} == expected
     module = module.double()
@@ -196,18 +203,10 @@ DIMENSIONS = {
 @pytest.mark.parametrize("name", DIMENSIONS)
 def test_no_other_maps_are_free(name):
     module, x = drawn(name, 60)
-    traced, state = trace(module, x[:4]), module.state_dict()
-    found = dimensions_of(module, traced, x, state, actions_of(module, traced, x[:4], state))
+    traced, actions = free_maps(name)
+    found = dimensions_of(module, traced, x, module.state_dict(), actions)
     assert {group: each.measured for group, each in found.items()} == DIMENSIONS[name]
     assert {group: each.claimed for group, each in found.items()} == DIMENSIONS[name]
-
-
-@functools.cache
-def free_maps(name):
-    """A network's trace and maps, found once for all tests that plant some in it."""
-    module, x = drawn(name, 200)
-    traced = trace(module, x[:4])
-    return traced, actions_of(module, traced, x[:4], module.double().state_dict())
 
 
 def planted(name, module, group, seed):
