@@ -103,10 +103,17 @@ def spoiled(paper, claim):
     return tables | {table: returned if isinstance(returned, pd.DataFrame) else changed}, table
 
 
+FEW = {}
+
+
 def with_few(tables, count):
     """The tables with the first so many values alone of each column that tells networks apart."""
-    kept = {}
-    for name, rows in tables.items():
+    return {name: few_of(rows, count) for name, rows in tables.items()}
+
+
+def few_of(rows, count):
+    """Made once of a table that many claims read."""
+    if (id(rows), count) not in FEW:
         few = [rows[column].isin(rows[column].unique()[:count]) for column in rows.columns.intersection(APART)]
-        kept[name] = rows[np.logical_and.reduce(few)] if few else rows
-    return kept
+        FEW[id(rows), count] = rows, rows[np.logical_and.reduce(few)] if few else rows
+    return FEW[id(rows), count][1]

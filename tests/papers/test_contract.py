@@ -232,7 +232,7 @@ def test_a_claim_about_few_networks_says_what_it_did_when_it_was_written_down(pa
 @pytest.mark.parametrize("count", [1, 2])
 @each_figure
 def test_a_figure_of_few_networks_is_drawn_or_says_what_it_lacks(paper, figure, count):
-    tables = with_few(room(paper).story(paper.number(figure.id)), count)
+    tables = with_few(story_of(paper.slug, paper.number(figure.id)), count)
     try:
         with apply_style(STYLE):
             drawings_of(figure.module)[figure.id].draw(tables, STYLE)

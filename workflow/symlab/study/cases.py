@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -59,7 +60,7 @@ class Values:
         """What units are called that a mask seed numbers; empty for others."""
         return self._independent[1]
 
-    @property
+    @cached_property
     def _independent(self) -> tuple[np.ndarray, str]:
         if "mask_seed" in self.values.index.names and "pair" in self.values.index.names:
             return independent(self.values)
