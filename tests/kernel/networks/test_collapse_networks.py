@@ -122,36 +122,6 @@ def test_no_token_sees_a_later_one(pre, tokens):
     assert ((after - before).abs().amax(dim=-1)[:, first:] > 1e-6).all()
 
 
-@pytest.mark.parametrize(("module", "x"), [(resnet(), IMAGES), (transformer(), IMAGES), (transformer(True), TOKENS)])
-def test_features_have_mean_zero_and_norm_root_d(module, x):
-    last = module.features(x)[-1]
-    means, norms = last.mean(-1), last.norm(dim=-1)
-    torch.testing.assert_close(means, torch.zeros_like(means), atol=1e-12, rtol=0)
-    torch.testing.assert_close(norms, torch.full_like(norms, 8**0.5), atol=1e-2, rtol=0)
-
-
-def without_branch(module, block):
-    with torch.no_grad():
-        for parameter in module.blocks[block].parameters():
-            parameter.zero_()
-    return module
-
-
-@pytest.mark.parametrize("keys", [{}, {"block_layers": 2}, {"pre_norm": True}])
-def test_a_block_of_zeros_is_the_identity(keys):
-    deep = without_branch(resnet(**keys), 1)
-    shallow = LayerNormResNet(16, 3, width=8, depth=3, **keys).double()
-    state = {n.replace("blocks.2", "blocks.1"): t for n, t in deep.state_dict().items() if "blocks.1" not in n}
-    shallow.load_state_dict(state)
-    torch.testing.assert_close(deep(IMAGES), shallow(IMAGES), atol=1e-4, rtol=0)
-    for keys_of_t in ({}, {"pre_norm": True}):
-        deep = without_branch(transformer(**keys_of_t), 1)
-        shallow = CausalTransformer(16, 3, width=8, depth=2, patch=2, **keys_of_t).double()
-        state = {n.replace("blocks.2", "blocks.1"): t for n, t in deep.state_dict().items() if "blocks.1" not in n}
-        shallow.load_state_dict(state)
-        torch.testing.assert_close(deep(IMAGES), shallow(IMAGES), atol=1e-4, rtol=0)
-
-
 @pytest.mark.parametrize(
     ("module", "groups"),
     [

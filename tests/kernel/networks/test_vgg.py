@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
 from symlab.alignment.permute import permute
 from symlab.errors import UserError
@@ -13,11 +15,27 @@ from symlab.symmetries.trace import trace
 
 
 @pytest.mark.parametrize("depth", [8, 11, 13, 16])
-def test_the_name_counts_the_weight_layers(depth):
+@torch.no_grad()
+def test_networks_have_as_many_layers_as_they_are_named_by_and_compute_what_these_say(depth):
+    """Convolutions, whose stages end with the largest of four pixels, then linear maps; ReLU after all but the last."""
+    torch.manual_seed(0)
     module = build(choose(NETWORKS, {"name": "vgg", "width": 4, "depth": depth}), 3072, 10)
-    layers = [child for child in module.modules() if isinstance(child, torch.nn.Conv2d | torch.nn.Linear)]
+    layers = {name: each for name, each in module.named_modules() if isinstance(each, nn.Conv2d | nn.Linear)}
     assert len(layers) == depth
-    assert module(torch.zeros(2, 3072)).shape == (2, 10)
+    for layer in layers.values():
+        layer.weight.mul_(2)
+    x = torch.randn(2, 3072)
+    z = x.reshape(2, 3, 32, 32)
+    for stage in range(5):
+        for name in (name for name in layers if name.startswith(f"stages.{stage}.")):
+            z = functional.conv2d(z, layers[name].weight, layers[name].bias, padding=1).clamp(min=0)
+        n, c, side, _ = z.shape
+        z = z.reshape(n, c, side // 2, 2, side // 2, 2).amax((3, 5))
+    first, second, last = [*layers.values()][-3:]
+    z = z.flatten(1) @ first.weight.T + first.bias
+    z = z.clamp(min=0) @ second.weight.T + second.bias
+    torch.testing.assert_close(module(x), z.clamp(min=0) @ last.weight.T + last.bias, rtol=1e-4, atol=1e-5)
+    assert module(x).std() > 1e-3
 
 
 def test_vgg16_of_width_64_has_the_parameters_of_the_original_for_small_images():
