@@ -57,7 +57,7 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
 def test_figures_have_one_of_three_widths(asked, given, tmp_path):
     with apply_style(Style()):
         figure, axes = panels(1, 3, asked, 2)
-        axes[0, 0].plot(np.ones((2, 30)), label="a line")
+        axes[0, 0].plot(np.ones((2, 12)), label="a line")
         legend(figure, axes[0, 0].lines, "a title that is much too long for one line of the narrowest of them " * 3)
         save(figure, tmp_path / "a.svg", dpi=50)
     drawing = ElementTree.parse(tmp_path / "a.svg").getroot()

@@ -57,7 +57,6 @@ def test_unknown_operations_are_named_and_their_axes_stay(function, expected):
         # Without an arrow what is left is in the order of the alphabet.
         (lambda m, h: torch.einsum("zyi,ij", h[:, None], m.matrix)[:, 0].T, None, {"first": (6,), "matrix": (6,)}),
         (lambda m, h: torch.einsum("...i,...i->...i", h.expand(2, 3, 6), h.tanh())[1], None, {"first": (6,)}),
-        (lambda m, h: F.embedding(h.argmax(1), m.matrix), None, {"first": (6,), "matrix": (6,)}),
         (lambda m, h: h @ m.matrix + h, None, {"first": (6,)}),
         (lambda m, h: h.max(1, keepdim=True)[0].expand(-1, 6) + h, None, {"first": (6,)}),
         (lambda m, h: h.view(-1, 2, 3) @ m.three, 3, {"first": (2,), "first:1": (2, 3)}),
