@@ -97,7 +97,10 @@ def test_cases_are_found_by_part_of_their_key(rows):
     ]
 
 
-def test_ratios_and_differences_to_other_networks_have_errors_to_first_order(rows):
+@pytest.mark.parametrize("unit", [1, 0.01])
+def test_ratios_and_differences_to_other_networks_have_errors_to_first_order(rows, unit):
+    """In any unit, small values too."""
+    rows["cost"] *= unit
     by = {"by": ("scheme", "layer"), "name": "{scheme} {layer}"}
     whole = cases(rows, "cost", **by)
     standard = whole.where(lambda each: each.case.key["scheme"] == "standard").keyed("layer")
@@ -112,10 +115,12 @@ def test_ratios_and_differences_to_other_networks_have_errors_to_first_order(row
         syre.ratios(whole.keyed("layer"))
 
 
-def test_paired_ratios_know_that_units_share_their_noise():
+@pytest.mark.parametrize("unit", [1, 0.01])
+def test_paired_ratios_know_that_units_share_their_noise(unit):
     generator = np.random.default_rng(0)
     before = generator.uniform(1, 9, 400)
     rows = pd.DataFrame({"seed": range(400), "before": before, "after": 0.3 * before + generator.normal(0, 0.1, 400)})
+    rows[["before", "after"]] *= unit
     (found,) = cases(rows, "after").paired_ratios(cases(rows, "before"))
     # The scatter of `before` itself does not count: the error is that of what the line 0.3 x leaves.
     assert found.value == pytest.approx(0.3, abs=0.005)

@@ -78,6 +78,20 @@ def test_a_root_is_tried_again_once_its_neighbours_are_in_order():
     assert same(starts(spec, A, B)["gain"], {"a": a, "b": match(both.numpy()), "c": c})
 
 
+def test_from_the_outputs_the_last_of_all_roots_that_are_anchored_is_matched_first():
+    """Each of three layers reads the inputs too, and the middle one would gain most."""
+    axes = {"0": ("a", None), "1": ("b", None), "2": ("c", None), "01": ("b", "a"), "12": ("c", "b")}
+    spec = SymmetrySpec(axes, {name: Group(5) for name in "abc"})
+    A, B = random_state(spec, 0), random_state(spec, 1)
+    A["1"] = 5 * A["1"]
+    a = {name: tensor.double() for name, tensor in A.items()}
+    b = {name: tensor.double() for name, tensor in B.items()}
+    last = match((a["2"] @ b["2"].T).numpy())
+    middle = match((a["1"] @ b["1"].T + a["12"].T @ b["12"][last]).numpy())
+    first = match((a["0"] @ b["0"].T + a["01"].T @ b["01"][middle]).numpy())
+    assert same(starts(spec, A, B)["outputs"], {"a": first, "b": middle, "c": last})
+
+
 @pytest.mark.parametrize(
     "spec", [PERCEPTRON, ATTENTION, GROUPED, TWO_AXES], ids=["mlp", "heads", "grouped", "two axes"]
 )

@@ -13,7 +13,6 @@ from symlab.networks.initialise import sample_parameters
 from symlab.schemes import SCHEMES
 from symlab.schemes.fixed_parts import effective, sample_buffers, sample_fixed_parts, weight_shapes
 from symlab.schemes.parametrisation import Affine
-from symlab.seeds import torch_generator
 from symlab.settings import choose
 
 SHAPES = {"a": (40, 64), "b": (10, 40)}
@@ -65,27 +64,6 @@ def test_fixed_entries_of_a_convolution_spread_over_output_channels_and_kernel()
     assert ((D == 0).float().mean(dim=1) - 0.25).abs().max() < 5 * 0.0068
 
 
-def test_masks_and_initial_values_of_linear_networks_are_what_they_have_always_been():
-    module = network({"name": "mlp", "widths": [12, 16]}, 9, 4)
-    parts = sample_fixed_parts(
-        choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 1.5, "n_fixed": 3}), weight_shapes(module), "s", 1
-    )
-    state = sample_parameters(module, Lecun(name="lecun"), torch.Generator().manual_seed(3))
-    initial = torch.Generator().manual_seed(3)
-    for layer, (fan_out, fan_in) in enumerate([(12, 9), (16, 12), (4, 16)]):
-        generator = torch_generator("s", 1, "fixed", f"linears.{layer}.weight")
-        order = torch.rand(fan_out, fan_in, generator=generator).argsort(dim=1)
-        M = torch.zeros(fan_out, fan_in).scatter_(1, order[:, :3], 1.0)
-        B = torch.randn(fan_out, fan_in, generator=generator) * 1.5
-        F, D = parts[f"linears.{layer}.weight"]
-        assert torch.equal(F, M * B) and torch.equal(D, 1 - M)
-        bound = 1 / math.sqrt(fan_in)
-        W = torch.empty(fan_out, fan_in).normal_(0, bound, generator=initial)
-        assert torch.equal(state[f"linears.{layer}.weight"], W)
-        bias = torch.empty(fan_out).uniform_(-bound, bound, generator=initial)
-        assert torch.equal(state[f"linears.{layer}.bias"], bias)
-
-
 def test_w_asymmetric_values_are_normal_and_columns_uniform():
     F, D = sample_fixed_parts(
         choose(SCHEMES, {"name": "w_asymmetric", "sigma_F": 3.0, "n_fixed": 20}), {"a": (4000, 80)}, "s"
@@ -109,21 +87,11 @@ def test_syre():
 def test_sparse_residual_and_standard():
     F, D = drawn({"name": "sparse", "density": 0.15}, {"a": (300, 300)}, "s")["a"]
     assert F is None and set(D.unique().tolist()) == {0.0, 1.0} and D.mean().item() == pytest.approx(0.15, abs=0.005)
-    residual = drawn({"name": "residual"}, {"square": (7, 7), "wide": (7, 9)}, "s")
-    assert torch.equal(residual["square"][0], torch.eye(7)) and residual["wide"] == (None, None)
+    residual = drawn({"name": "residual"}, {"square": (7, 7), "wide": (7, 9), "conv": (7, 7, 1, 1)}, "s")
+    assert torch.equal(residual["square"][0], torch.eye(7)) and residual["wide"] == residual["conv"] == (None, None)
     assert drawn({"name": "standard"}, SHAPES, "s") == {"a": (None, None), "b": (None, None)}
     with pytest.raises(UserError, match="known are dcs, hadamard, residual, sparse, standard, syre, w_asymmetric"):
         drawn({"name": "wasym"}, SHAPES, "s")
-
-
-def test_the_other_schemes_take_convolutions():
-    shapes = {"conv": (32, 32, 3, 3), "pointwise": (32, 32, 1, 1)}
-    for F, D in drawn({"name": "residual"}, shapes, "s").values():
-        assert F is None and D is None
-    F, D = drawn({"name": "syre", "sigma_F": 2.0, "epsilon": 0.1}, shapes, "s")["conv"]
-    assert F.shape == D.shape == shapes["conv"] and F.std().item() == pytest.approx(2.0, rel=0.03)
-    F, D = drawn({"name": "sparse", "density": 0.3}, shapes, "s")["conv"]
-    assert F is None and D.shape == shapes["conv"] and D.mean().item() == pytest.approx(0.3, abs=0.02)
 
 
 def test_masks_differ_between_seeds_and_layers():
