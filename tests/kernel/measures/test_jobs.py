@@ -196,6 +196,8 @@ def test_subspaces_are_of_the_training_data_at_every_snapshot_and_point(models, 
         assert (row["d"], row["k_subspace"]) == U.shape
         assert row["explained"] == pytest.approx(held, abs=1e-6)
         assert row["nu"] == pytest.approx((U**2).sum(1).max(), abs=1e-5)
+    first = measure_swap_costs(models, data, Identification(explained_variance=0.8, models=1), JOB)
+    assert first["subspaces.csv"].equals(found[found["seed"] == 4])
 
 
 def test_swap_costs_are_of_each_layers_own_inputs_at_the_end_of_training(models, data):

@@ -147,6 +147,21 @@ def test_the_loss_s_gradient_is_exact_to_rounding_where_samples_are_fitted_well(
     assert (single.grad - double.grad).abs().max() < 4e-7
 
 
+def test_the_loss_of_classes_taught_by_squared_error_is_half_the_squared_distance_from_their_unit_vectors():
+    outputs = torch.randn(2, 7, 3, generator=torch.Generator().manual_seed(0))
+    targets = torch.arange(14).reshape(2, 7) % 3
+    for place, loss in enumerate(losses("one_hot", outputs, targets)):
+        far = [(row - torch.eye(3)[y]).norm() ** 2 / 2 for row, y in zip(outputs[place], targets[place], strict=True)]
+        assert float(loss) == pytest.approx(float(sum(far)) / 7)
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(65, 32), (64, 1), (1, 32), (1, None)])
+def test_batches_of_one_sample_are_refused_where_a_norm_needs_two(n, batch_size):
+    with pytest.raises(UserError, match=r"study study, variant variant: .* which a batch norm cannot"):
+        train([(0, 0)], norm="batchnorm", data=make_data(n), batch_size=batch_size)
+    assert len(train([(0, 0)], data=make_data(n), batch_size=batch_size, epochs=1, snapshots=()).history) == 1
+
+
 def test_regression_has_a_loss_and_no_accuracy():
     history = train([(0, 0), (0, 1)], data=make_data(task="regression"), epochs=30).history
     assert history["train_accuracy"].isna().all() and history["val_accuracy"].isna().all()
