@@ -81,6 +81,8 @@ def test_up_to_a_layer_networks_are_one_and_beyond_each_keeps_its_own(networks, 
         for name, tensor in parameters(state).items():
             shared = name.startswith(("0.", "2."))
             torch.testing.assert_close(tensor, (A[name] + B[name]) / 2 if shared else own[name])
+        normed = outputs(build()[:3], {name: state[name] for name in state if name[0] in "02"}, X)
+        torch.testing.assert_close(state["3.running_mean"], normed.mean(0), atol=1e-4, rtol=1e-4)
     for _ in range(2):
         found.save(tmp_path)
     assert torch.equal(load_file(tmp_path / "2.safetensors")["5.weight"], B["5.weight"])
