@@ -135,8 +135,8 @@ COLLAPSE = {
 
 MIRROR = {
     **{"2-blocks": 0, "2-threshold": 1, "2-gamma-0": 0, "2-gamma-1": 0, "2-eq-2": 0, "2-eq-6": 0},
-    **{"2-eq-6-without": 0, "2-no-reflection": 0.3, "3a-law": 0, "3a-slope": 1},
-    **{"3b-exponents": 0, "3b-same": 0, "3b-residual": 1, "3b-skip": 1},
+    **{"2-eq-6-without": 0, "2-no-reflection": 0.3, "3a-slope": 1},
+    **{"3b-exponents": 0, "3b-residual": 1, "3b-skip": 1},
     # From a mean to the next lower one, which is more noise.
     "3b-monotone": (25 - 40, 50 - 50, 40 - 50, 25 - 50),
     **{"4-symmetry": 0.5, "4-steady": 1, "4-noise": 0, "4-least-noise": -6, "4-bias": 0, "4-bias-and-decay": 0},
@@ -154,7 +154,7 @@ MIRROR = {
     **{"edges-sign": 1, "edges-second": 1, "adam-sparse": 0.9, "removed-fewer": 0.00125 / 0.10025},
     **{"removed-curvature": 1, "removed-exponent": 1, "budget-least": 0, "tasks-loss": log10(4 / 2), "tasks-dead": 0.3},
     **{"tasks-remedies": 0, "sparse-pruned": 9 * 0.9**4},
-    **{"solvers-gap": 0, "solvers-steps": 0, "solvers-signs": 1, "solvers-trap": 0},
+    **{"solvers-gap": 0, "solvers-steps": 0},
     **{"thm1-gradient": 0, "thm1-gradient-off": 0.1, "thm1-hessian": 0, "thm1-stays": 0, "thm1-growth": 0},
     "thm1-second-order": 1e-8,
 }
@@ -180,10 +180,9 @@ SPOILED = {
     "mirror": {
         **{"2-blocks": 1e-3 / 0.8, "2-threshold": 1.05, "2-gamma-0": (0.05, 0)},
         **{"2-gamma-1": (1, 0), "2-eq-2": (0.1, 0), "2-eq-6": (1, 0), "2-eq-6-without": (0.5, 0)},
-        **{"3a-law": (0, 0, -0.2, 0, 0), "3a-slope": 1.5},
+        **{"3a-slope": 1.5},
         **{
             "3b-exponents": (0, 0, 15 / 50, 0),
-            "3b-same": (0, 0, 15 / 50, 0),
             "3b-residual": 40 / 50,
             "3b-skip": 45 / 50,
         },
@@ -201,8 +200,8 @@ SPOILED = {
         **{"phase-stationary": (0, 0, 0.2, 0.2, 0, 0), "batch-noise": 0.01, "adam-sparse": 0.3, "budget-least": 0.5},
         **{"edges-sign": (1, 0), "edges-second": np.mean(EDGE_RATES < 1), "removed-curvature": 0.5},
         **{"removed-exponent": 0.5, "tasks-remedies": (0, 0.8 - 0.951, 0, 0, 0), "tasks-dead": -0.11},
-        **{"tasks-loss": log10(1 / 3), "solvers-gap": 1, "solvers-signs": 0.8},
-        **{"solvers-trap": 1, "thm1-growth": 0.1},
+        **{"tasks-loss": log10(1 / 3), "solvers-gap": 1},
+        **{"thm1-growth": 0.1},
     },
     "saddle": {
         **{"2-narrow": 1, "2-first-layer": 0.5, "2-second-layer": 0.5, "time-sgd": 1.5, "speeds-sphere": (1, 1.1)},

@@ -227,18 +227,6 @@ def solvers(generator, seeds=5, d=50, n=100, noise=0.5, time=345.0):
     return {story_factors.COURSE: pd.DataFrame(rows)}
 
 
-def signs(generator, seeds=5):
-    """Half of a minimum's coefficients start with the wrong sign."""
-    rows = [
-        {"start": start, "seed": seed, "strength": strength, "wrong": wrong, "righted": wrong * (start != "equal")}
-        for start in ("unequal", "random", "equal")
-        for seed in range(seeds)
-        for strength in (0.03, 0.1, 0.3)
-        for wrong in [int(generator.binomial(20, 0.5))]
-    ]
-    return {story_factors.SIGNS: pd.DataFrame(rows)}
-
-
 def sparse(generator, seeds=20, images=2500):
     """All methods as accurate in networks of a seed, on as many test images; one rounding changes ten at most.
 
@@ -361,7 +349,6 @@ SIMULATIONS = {
     **{f"{figure}-{name}": attention for figure in (9, 10) for name in ("decay", "together", "values", "balance")},
     "10-layers": attention,
     "solvers-gap": solvers,
-    **dict.fromkeys(("solvers-signs", "solvers-trap"), signs),
     **{f"6-{name}": alike for name in ("correlated", "merged", "blocks")},
     **dict.fromkeys(("7-memory", "7-memory-large"), bytes_held),
     **{f"7-{name}": accuracies for name in ("zeroed", "sparse", "accurate", "starts", "pruned")},

@@ -97,7 +97,7 @@ def full_rank(generator):
 
 SIMULATIONS = {
     "phase-alone": single_products,
-    **{f"3b-{name}": ranks for name in ("exponents", "monotone", "same", "skip")},
+    **{f"3b-{name}": ranks for name in ("exponents", "monotone", "skip")},
     "3b-residual": full_rank,
     "edges-second": second_order,
     "adam-sparse": adam,

@@ -26,7 +26,7 @@ def story(name):
 
 
 SIMULATIONS = {
-    **dict.fromkeys(("3a-law", "3a-half"), story_online.simulate_law),
+    "3a-half": story_online.simulate_law,
     "3a-slope": story_online.simulate_falls,
     "batch-noise": story_online.simulate_batches,
     "edges-sign": story_online.simulate_edges,

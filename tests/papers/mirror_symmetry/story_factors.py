@@ -16,7 +16,6 @@ from symlab.papers.mirror_symmetry.settings import (
     PRUNED,
     RANDOM,
     ROWS,
-    SUBGRADIENT,
     UNEQUAL,
 )
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
@@ -24,7 +23,7 @@ from symlab.papers.mirror_symmetry.small.plasticity import BIAS, HADAMARD, KEPT,
 NETWORK_TASKS, SPARSE = "mirror_network_tasks.csv", "mirror_sparse.csv"
 FACTOR, DEAD, TASKS = "mirror_factors.csv", "mirror_dead.csv", "mirror_plasticity.csv"
 ATTENTION = "mirror_attention.csv"
-COURSE, SIGNS = "mirror_solvers.csv", "mirror_signs.csv"
+COURSE = "mirror_solvers.csv"
 SHARES = {VANILLA: 0.0, SKIP: 0.6, HADAMARD: 0.5, KEPT: 0.5, BIAS: 0.0, "decay": 0.8, SYRE: 0.0, NOISE: 0.0, SGD: 0.6}
 """Of each variant what is dead at last."""
 
@@ -111,7 +110,7 @@ def course():
     rows = []
     for problem in ("lasso", "group lasso", "nuclear norm"):
         starts = (UNEQUAL, EQUAL, RANDOM) if problem == "lasso" else (UNEQUAL,)
-        for method, start in [(FACTORS, each) for each in starts] + [(m, UNEQUAL) for m in (ISTA, FISTA, SUBGRADIENT)]:
+        for method, start in [(FACTORS, each) for each in starts] + [(m, UNEQUAL) for m in (ISTA, FISTA)]:
             for seed in range(3):
                 for strength in (0.1, 0.3):
                     for step in (0, 1, 10, 100):
@@ -137,17 +136,6 @@ def sparse():
     )
 
 
-def signs():
-    each = {UNEQUAL: 5, EQUAL: 0, RANDOM: 5}
-    return pd.DataFrame(
-        [
-            {"start": start, "seed": seed, "strength": 0.1, "wrong": 5, "righted": righted}
-            for start, righted in each.items()
-            for seed in range(3)
-        ]
-    )
-
-
 def tables():
     return {
         FACTOR: factors(),
@@ -156,7 +144,6 @@ def tables():
         ATTENTION: attention(),
         NETWORK_TASKS: network_tasks(),
         COURSE: course(),
-        SIGNS: signs(),
         SPARSE: sparse(),
     }
 
@@ -191,6 +178,4 @@ SPOILED = {
     "sparse-repeated": (SPARSE, lambda t: t.assign(test=t["test"] - 5 * (t["seed"] == 2) * t["repeat"])),
     "solvers-gap": (COURSE, lambda t: t.assign(gap=1e-3)),
     "solvers-steps": (COURSE, lambda t: t.assign(gap=t["gap"].where(t["method"] != FACTORS, t["gap"] + 2e-4))),
-    "solvers-signs": (SIGNS, lambda t: t.assign(righted=t["righted"] - 1)),
-    "solvers-trap": (SIGNS, lambda t: t.assign(righted=5)),
 }

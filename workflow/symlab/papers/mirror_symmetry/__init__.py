@@ -68,7 +68,7 @@ MIRROR_SYMMETRY = Paper(
         Figure("mirror-budget", f"{_DEEP}.fig_budget", (*_SIZES, "homogeneity.csv")),
         Figure("mirror-tasks", f"{_SMALL}.fig_04_plasticity", _TASKS),
         Figure("mirror-sparse", f"{_CONVEX}.fig_solvers", _SPARSE),
-        Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
+        Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv",)),
         Figure("mirror-thm1", f"{_DEEP}.fig_thm1_networks", _MIRRORS),
     ),
     measures=(
@@ -85,7 +85,7 @@ MIRROR_SYMMETRY = Paper(
         _asked("network_tasks", of.NetworkTasks, "small.network_tasks:learn_labellings", _TASKS, datasets=True),
         _asked("attention", of.Attention, "small.attention:train_attention", ("mirror_attention.csv",)),
         _asked("factorization", of.Factorization, "convex.factorization:factor_with_decay", ("mirror_factors.csv",)),
-        _asked("solvers", of.Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv", "mirror_signs.csv")),
+        _asked("solvers", of.Solvers, "convex.solvers:compare_solvers", ("mirror_solvers.csv",)),
         _asked("sparse_networks", of.SparseNetworks, "convex.sparse_networks:sparsify", _SPARSE, datasets=True),
         _asked("sparsity", of.Sparsity, "online.product_sgd:train_online", _SPARSITY, join=True, several=True),
         _asked("online_rank", of.OnlineRank, "online.matrix_rank:train_factors", _RANK, several=True),
@@ -143,14 +143,12 @@ MIRROR_SYMMETRY = Paper(
         "mirror_sparse.csv": "Networks of which parts are drawn to vanish by a `method` at a `strength`: accuracy "
         "in percent on `train` and `test` samples with the smallest `share` of what is to vanish (`structure`) set to "
         "0, and the share that has `vanished` (at most 1e-6) without that.",
-        "mirror_signs.csv": "Coefficients of a lasso's minimum that start with the wrong sign, and those whose sign "
-        "products of factors have put right at the end, by how they start.",
         "mirror_sparsity.csv": "Online SGD of a regression with products u w for coefficients, and of a plain one: "
-        "|θ - 1/d|² (`excess`), medians of ln|θ| and ln (u + w)²/2, and the share of coefficients below 10^-k "
+        "|θ - 1/d|² (`excess`), medians of ln|θ|, and the share of coefficients below 10^-k "
         "(`below_k`). An infinite `batch` is the gradient of the expected loss.",
         "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
-        "10^-k by the law near the mirror (`below_k`) and by products simulated one by one (`alone_k`), and `chance`, "
-        "what the largest difference from the latter exceeds in one of twenty runs of as many such products.",
+        "10^-k of products simulated one by one (`alone_k`), and `chance`, "
+        "what the largest difference from these exceeds in one of twenty runs of as many such products.",
         "mirror_sparsity_alone.csv": "Medians of ln|u w| over as many single products as a "
         "regression has, simulated one by one, a row a run and step of the second half, where mirrors attract.",
         "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: the "

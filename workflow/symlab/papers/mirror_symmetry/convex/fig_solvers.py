@@ -14,7 +14,6 @@ from symlab.papers.mirror_symmetry.settings import (
     PROXIMAL,
     PRUNED,
     RANDOM,
-    SUBGRADIENT,
     UNEQUAL,
 )
 from symlab.plotting.style import Look, Style, palette
@@ -25,7 +24,7 @@ from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets
 from symlab.study.tables import need
 
-COURSE, SIGNS = "mirror_solvers.csv", "mirror_signs.csv"
+COURSE = "mirror_solvers.csv"
 CLOSE = 1e-4
 ROUNDING = 1e-9
 """Gaps far below it fall no more."""
@@ -37,7 +36,6 @@ RUNS: dict[tuple[str, str], tuple[int, Any, str]] = {
     (FACTORS, EQUAL): (3, "--", "factors, on mirrors"),
     (ISTA, UNEQUAL): (1, "-", "ISTA"),
     (FISTA, UNEQUAL): (2, "-", "FISTA"),
-    (SUBGRADIENT, UNEQUAL): (7, "-", "subgradient"),
 }
 """Of each method and start the place of its colour in the palette, its line and its name."""
 
@@ -46,6 +44,8 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     rows = need(tables, COURSE)
     strengths = sorted(rows["strength"].unique())
     rows = rows[rows["strength"] == strengths[len(strengths) // 2]]
+    # Earlier tables have subgradients too.
+    rows = rows[rows["method"].isin([method for method, _ in RUNS])]
     rows = rows.assign(label=[RUNS[key][2] for key in zip(rows["method"], rows["start"], strict=True)])
     log = np.log(rows["gap"].clip(lower=FLOOR)).groupby([rows[key] for key in ("problem", "label", "step")], sort=False)
     means = np.exp(log.mean()).reset_index().query("step > 0")
@@ -91,15 +91,6 @@ def _slower_than_ista(tables: Tables) -> list[Found]:
     )
     # The strengths of a seed share its draw: each seed counts once.
     return (factors - ista).map(lambda log: log.groupby(level="seed").mean()).means()
-
-
-def righted(tables: Tables, starts: tuple[str, ...]) -> list[Found]:
-    """The share of wrong signs that are put right, over a seed's strengths, for some starts."""
-    rows = tables[SIGNS][tables[SIGNS]["start"].isin(starts)]
-    total = rows.groupby(["start", "seed"], sort=False)[["righted", "wrong"]].agg(lambda of: of.sum(skipna=False))
-    total = total[total["wrong"] != 0].reset_index()
-    share = cases(total.assign(share=total["righted"] / total["wrong"]), "share", ["start"], "seed", "{start}")
-    return share.means() or ["no coefficient starts with a wrong sign"]
 
 
 SPARSE = "mirror_sparse.csv"
@@ -160,8 +151,8 @@ FIGURES = {
     "mirror-solvers": Drawing(
         "Factors with weight decay against convex solvers",
         "Objective (mean squared error and penalty) above its minimum after each number of full-batch steps: gradient "
-        "descent on factors with weight decay, from three starts of a lasso's, and ISTA, FISTA and subgradients of the "
-        "penalized problem. The last two problems are Eq. 7 in its general form, as the scheme dcs composes it: "
+        "descent on factors with weight decay, from three starts of a lasso's, and ISTA and FISTA of the penalized "
+        "problem. The last two problems are Eq. 7 in its general form, as the scheme dcs composes it: "
         "differences of pairs of coefficients, and directions from a matrix, vanish. Geometric means over seeds at the "
         "middle strength; the line is a gap of 1e-4. On mirrors (|u| = |w|) no coefficient can change its sign.",
         _gap_against_steps,
@@ -189,12 +180,6 @@ FIGURES = {
     ),
 }
 _claim = partial(Claim, tables=(COURSE,), owner="derived", origin="ours")
-_signs = partial(
-    Claim,
-    tables=(SIGNS,),
-    quantity="share of the minimum's support that starts with the wrong sign and ends with the right one, mean over "
-    "seeds",
-)
 _in_networks = partial(
     Claim,
     tables=(SPARSE,),
@@ -223,23 +208,6 @@ CLAIMS = {
         reason="The paper recommends it as a way to enforce constraints and says nothing of its speed.",
         measure=_slower_than_ista,
         why="What vanishes falls to 0 exponentially; a proximal step sets it to 0.",
-    ),
-    "mirror-solvers-signs": _signs(
-        statement="From factors off the mirrors, coefficients that start with the wrong sign change it",
-        bound=at_least(0.99),
-        owner="ours",
-        origin="ours",
-        reason="Nothing but the saddle at 0 is in the way; a hundredth is left to slow ones.",
-        measure=partial(righted, starts=(UNEQUAL, RANDOM)),
-    ),
-    "mirror-solvers-trap": _signs(
-        statement="From factors on the mirrors |u| = |w|, no coefficient can change its sign",
-        bound=at_most(0),
-        owner="derived",
-        origin="derived",
-        reason="Corollary 1: what is on a mirror stays there.",
-        measure=partial(righted, starts=(EQUAL,)),
-        kind="theorem",
     ),
     "mirror-sparse-proximal": _in_networks(
         statement="Factors with decay are as accurate as proximal SGD of the same penalty, as sparse and as long",

@@ -7,7 +7,6 @@ O ((O^T w) o (O^T u)), as the scheme ``dcs`` composes it, where v does not decay
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import Self
 
 import numpy as np
@@ -26,17 +25,14 @@ from symlab.papers.mirror_symmetry.convex.proximal import (
     shrink_groups,
     shrink_spectrum,
 )
-from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, RANDOM, SUBGRADIENT, UNEQUAL, Solvers
+from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, RANDOM, UNEQUAL, Solvers
 from symlab.schemes.constrained import ROOT, Groups, Pairs
 from symlab.schemes.hadamard import Product
 from symlab.schemes.mirror_matrix import Matrix
 from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
 from symlab.seeds import torch_generator
 
-CONVEX = ISTA, FISTA, SUBGRADIENT
 GROUP = 5
-NONZERO = 1e-6
-"""What exceeds it has a sign."""
 
 
 class Matrices(Parametrisation):
@@ -310,29 +306,20 @@ PROBLEMS: dict[str, type[Problem]] = {
 
 
 def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.DataFrame]:
-    """Factors with decay, ISTA, FISTA and subgradient descent on a problem, in double precision.
+    """Factors with decay, ISTA and FISTA on a problem, in double precision.
 
-    All take full-batch steps of one product with S each: ISTA and FISTA at rate 1/L, subgradients at 1/(L sqrt(step)),
-    factors at ``rate``/L. Convex solvers start where the unequal factors' product does.
+    All take full-batch steps of one product with S each: ISTA and FISTA at rate 1/L, factors at ``rate``/L. Convex
+    solvers start where the unequal factors' product does.
     """
     of = PROBLEMS[problem].draw_all(settings, job.study)
-    best = of.minimum()
-    tables, signs = [], []
+    least, tables = of.objective(of.minimum()), []
     keys = [(seed, strength) for seed in range(settings.seeds) for strength in settings.strengths]
     frame = pd.DataFrame(keys, columns=["seed", "strength"]).assign(problem=of.name)
-    for method, start in [(FACTORS, start) for start in of.starts] + [(each, UNEQUAL) for each in CONVEX]:
-        frame = frame.assign(method=method, start=start)
-        path = walk(of, method, start, settings)
-        # Of what is no lasso no coefficient vanishes, or has a sign, by itself.
-        wrong = (best.sign() * next(path)[1].sign() < 0) & isinstance(of, Lasso)
-        for step, theta in path:
-            tables.append(frame.assign(step=step, gap=(of.objective(theta) - of.objective(best)).numpy()))
-        if method == FACTORS:
-            righted = wrong & (theta * best.sign() > NONZERO)
-            counts = {"wrong": wrong.sum((1, 2)).numpy(), "righted": righted.sum((1, 2)).numpy()}
-            signs.append(frame.assign(**counts))
-    found = {"mirror_solvers.csv": tables, "mirror_signs.csv": signs}
-    return {name: pd.concat(rows, ignore_index=True) for name, rows in found.items()}
+    for method, start in [(FACTORS, start) for start in of.starts] + [(each, UNEQUAL) for each in (ISTA, FISTA)]:
+        for step, theta in walk(of, method, start, settings):
+            gap = (of.objective(theta) - least).numpy()
+            tables.append(frame.assign(method=method, start=start, step=step, gap=gap))
+    return {"mirror_solvers.csv": pd.concat(tables, ignore_index=True)}
 
 
 def walk(problem: Problem, method: str, start: str, settings: Solvers) -> Iterator[tuple[int, Batch]]:
@@ -351,8 +338,6 @@ def _paths(problem: Problem, method: str, start: str, rate: float) -> Iterator[B
     if method == FACTORS:
         return (theta for theta, _ in steps_of_factors(problem, factors, rate * problem.rate))
     theta = problem.factors.compose(*factors)
-    if method == SUBGRADIENT:
-        return _follow_subgradients(problem, theta)
     follow = descend if method == ISTA else accelerate
     return follow(problem.gradient, problem.shrink_step, theta, problem.rate)
 
@@ -367,13 +352,3 @@ def steps_of_factors(
         yield theta, factors
         pulls = problem.factors.pull_back(problem.gradient(theta), *factors)
         factors = [f - lr * (g + s * f) for f, g, s in zip(factors, pulls, shrinking, strict=True)]
-
-
-def _follow_subgradients(problem: Problem, theta: Batch) -> Iterator[Batch]:
-    """At rate 1/(L sqrt(step)), with the subgradient that is 0 where the penalty has a kink."""
-    tiny = 1e-12
-    for step in count(1):
-        yield theta
-        # What shrinking by almost nothing takes away points along the subgradient.
-        slope = (theta - problem.shrink(theta, torch.full_like(problem.alpha, tiny))) / tiny
-        theta = theta - problem.rate / step**0.5 * (problem.gradient(theta) + 2 * problem.alpha * slope)

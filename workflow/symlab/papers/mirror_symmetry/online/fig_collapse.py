@@ -62,15 +62,10 @@ def _collapse_over_parameters(tables: Tables, style: Style) -> Figure:
     runs = _runs(tables)
     colors = ordered_colors(len(POWERS))
     looks = {f"below 1e-{k}": Look(color, "", "o") for k, color in zip(POWERS, colors, strict=True)}
-    looks |= {
-        "by the law near the mirror": Look((0.75, 0.75, 0.75), "", "o"),
-        "by single products": Look(palette(style)[1], "", "o"),
-    }
-    means = at_end(runs).groupby(["grid", "sigma", "lr"])[[SHOWN, "law_6", "alone_6"]].mean()
-    names = {"law_6": "by the law near the mirror", "alone_6": "by single products"}
-    both = pd.concat([means.assign(predicted=means[by], label=name) for by, name in names.items()])
+    looks["by single products"] = Look(palette(style)[1], "", "o")
+    means = at_end(runs).groupby(["grid", "sigma", "lr"])[[SHOWN, "alone_6"]].mean().assign(label="by single products")
     axes = {"xlabel": "predicted share", "ylabel": "measured share", "box_aspect": 1}
-    against = Panel(both, "predicted", SHOWN, axes, draw_rows, {"markersize": 2}, more=_diagonal)
+    against = Panel(means, "alone_6", SHOWN, axes, draw_rows, {"markersize": 2}, more=_diagonal)
     return draw_grid(
         [[_plane(at_end(runs)), _limit(below_critical(tables)), against]], looks, sharex=False, sharey=False
     )
@@ -236,7 +231,7 @@ FIGURES = {
         "line at which half should be gone and, dashed, the critical rate. Mid, shares below three thresholds after "
         "the last step at rates below the critical one, with the stationary law: u w of one product that learns from "
         "the signal it leaves tends to a Gamma law of shape (λ_c/λ - 1)/2, so that the critical rate is a crossover. "
-        "Right, last shares against those predicted by the law near the mirror and by products simulated one by one.",
+        "Right, last shares against those of products simulated one by one.",
         _collapse_over_parameters,
         seen=Sentence(
             "At 0.7 of the critical rate the share below 1e-6 is {off} from the stationary law's.",

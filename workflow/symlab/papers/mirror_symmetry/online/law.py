@@ -75,32 +75,6 @@ def relaxation_steps(lr: float, d: int, sigma: float, batch: float) -> float:
     return 1 / (2 * lr**2 * noise_strength(d, sigma, batch) * k**2) if k else math.inf
 
 
-def predict_sparsity(
-    lr: float, d: int, sigma: float, batch: float, steps: float, below: float = 1e-6, points: int = 2001
-) -> float:
-    """Expected share of products with |u w| < ``below`` after so many steps.
-
-    That is Pr[Z1 e^(2 T Lambda + N) < 2 below and Z2 e^(-8 T lr / d + 2 T Lambda - N) < 2 below] with Z1, Z2
-    distributed as N(0, 1)^2 / d at the start and N ~ N(0, 16 lr^2 s2 T), by a sum over N.
-    """
-    s2 = noise_strength(d, sigma, batch)
-    noise = np.linspace(-8, 8, points)
-    weight = np.exp(-(noise**2) / 2)
-    noise = noise * 4 * lr * math.sqrt(s2 * steps)
-    room = math.log(2 * below * d) + 4 * lr**2 * s2 * steps
-    signal = 4 * lr / d * steps
-    both = _chi_below(room - signal - noise) * _chi_below(room + signal + noise)
-    return float(np.sum(weight * both) / np.sum(weight))
-
-
-def _chi_below(log: np.ndarray) -> np.ndarray:
-    """Pr[ln z^2 < log] for a standard normal z."""
-    # Claims of other figures are imported beside this module, and scipy takes time.
-    from scipy.special import erf
-
-    return erf(np.exp(np.clip(log, -700, 20) / 2) / math.sqrt(2))
-
-
 def simulate_products(
     lr: float,
     d: int,

@@ -12,7 +12,6 @@ from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.online.law import (
     critical_rate,
     growth_rate,
-    predict_sparsity,
     simulate_products,
 )
 from symlab.papers.mirror_symmetry.settings import Sparsity
@@ -55,7 +54,7 @@ def train_online(
 
 
 def predict(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: int, job: Job) -> dict[str, pd.DataFrame]:
-    """Both predictions of the shares below all thresholds, what chance makes of them, and medians of single products.
+    """Shares of single products below all thresholds, what chance makes of them, and medians of single products.
 
     A row a rate and step; of medians a row a rate, step of the second half and run, each of as many products as a
     network has, where mirrors attract.
@@ -70,7 +69,6 @@ def predict(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: in
             medians.append(medians_of(alone, law[0], steps).assign(**at, lr=lr))
         for step, theta in zip(steps, alone, strict=True):
             row = {**at, "lr": lr, "step": step, "growth": growth_rate(lr, *law)}
-            row |= {f"below_{k}": predict_sparsity(lr, *law, step, 10.0**-k) for k in THRESHOLDS}
             below = [theta < 10.0**-k for k in THRESHOLDS]
             rows.append(row | {f"alone_{k}": np.mean(each) for k, each in zip(THRESHOLDS, below, strict=True)})
             if step >= LATE * steps[-1]:
@@ -159,14 +157,12 @@ def _take_block(
 
 
 def _measure(factors: list[np.ndarray], rates: np.ndarray) -> pd.DataFrame:
-    """A row a seed and rate: of theta, and of (u + w)^2 / 2 where there are two factors."""
+    """A row a seed and rate."""
     theta = factors[0] * factors[1] if len(factors) > 1 else factors[0]
     columns = {"excess": np.sum((theta - 1 / theta.shape[-1]) ** 2, axis=-1)}
     theta = np.abs(theta)
     with np.errstate(divide="ignore"):
         columns["median_log"] = np.median(np.log(theta), axis=-1)
-        if len(factors) > 1:
-            columns["median_log_mirror"] = np.median(np.log((factors[0] + factors[1]) ** 2 / 2), axis=-1)
     columns |= {f"below_{k}": np.mean(theta < 10.0**-k, axis=-1) for k in THRESHOLDS}
     at = pd.MultiIndex.from_product([range(len(theta)), rates], names=["seed", "lr"])
     return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, at).reset_index()

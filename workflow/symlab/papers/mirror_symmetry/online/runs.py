@@ -32,8 +32,10 @@ def at_end(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_law(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with what is predicted of them: ``growth``, and ``law_k`` and ``alone_k`` for each ``below_k``."""
-    law = need(tables, LAW).rename(columns=lambda name: name.replace("below_", "law_"))
+    """The rows with what is predicted of them: ``growth``, ``chance`` and ``alone_k`` for each ``below_k``."""
+    law = need(tables, LAW)
+    # Earlier tables have shares by a law near the mirror too.
+    law = law.drop(columns=law.columns[law.columns.str.startswith("below_")])
     return rows.merge(law, on=[*GRID, "lr", "step"], how="left")
 
 
