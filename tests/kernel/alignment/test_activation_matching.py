@@ -141,17 +141,6 @@ def test_two_neurons_that_never_vary_are_told_apart_by_their_weights():
     assert found.permutations["0"].tolist() == order.argsort().tolist()
 
 
-def test_matching_at_once_misses_what_two_sweeps_find():
-    module, x = Mixer(), inputs()
-    traced = trace(module, x[:2])
-    A = drawn(module, 0)
-    B = permute(A, traced.spec, random_permutations(traced.spec, np.random.default_rng(0)))
-    moments = record_pair_moments(traced, {0: A}, {0: B}, [x])[0]
-    at_once = match_all({group: moment.correlation() for group, moment in moments.items()}, traced.spec.groups)
-    matched = permute(B, traced.spec, at_once)
-    assert not torch.equal(matched["blocks.0.up.weight"], A["blocks.0.up.weight"])
-
-
 def test_without_activations_of_two_groups_it_is_the_matching_of_studies():
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 2))
     x = inputs().flatten(0, 1)

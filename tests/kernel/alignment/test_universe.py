@@ -130,7 +130,6 @@ def test_two_networks_are_merged_as_they_are_aligned():
     ("arguments", "words"),
     [
         ({"method": "activations"}, "activation or weight"),
-        ({"data": None}, "compared on inputs"),
         ({"data": None, "method": "weight"}, "traced at inputs"),
         ({"data": torch.zeros(0, 64)}, "at least one sample"),
         ({"B": {}}, "B does not fit MLP: it lacks 'linears"),

@@ -224,14 +224,6 @@ def test_no_start_follows_one_that_makes_the_networks_equal():
     assert len(found.histories) == 1 and found.similarity == pytest.approx(1.0)
 
 
-def test_a_group_on_two_axes_is_recovered():
-    for seed in range(10):
-        A = random_state(TWO_AXES, seed)
-        B = permute(A, TWO_AXES, random_permutations(TWO_AXES, np.random.default_rng(seed)))
-        found = weight_matching(TWO_AXES, A, B, np.random.default_rng(seed), restarts=5)
-        assert found.similarity == pytest.approx(1.0)
-
-
 def test_running_statistics_do_not_count():
     spec, build = MODULES["perceptron"]
     A, B = (random_state(spec, seed, build().state_dict()) for seed in (0, 1))

@@ -210,12 +210,6 @@ def test_swapping_neurons_of_a_standard_layer_is_free() -> None:
     assert permutation_sensitivity(C2, order) == pytest.approx(0)
 
 
-def test_the_path_for_d_of_one_agrees_with_the_general_one() -> None:
-    layer = Layer("residual", m=12, d=12, k=5, seed=4)
-    ones = torch.ones_like(layer.W_eff)
-    torch.testing.assert_close(realization_costs(*layer.parts), realization_costs(layer.W_eff, layer.F, ones, layer.U))
-
-
 def test_a_swap_of_far_apart_centres_keeps_the_digits_of_small_weights() -> None:
     rng = np.random.default_rng(0)
     F = torch.from_numpy(1e6 * rng.standard_normal((3, 5)))

@@ -88,9 +88,3 @@ def test_coherence_lies_between_k_over_d_and_one_whatever_the_basis(d: int, data
     turned = U @ np.linalg.qr(rng.standard_normal((k, k)))[0]
     assert coherence(torch.from_numpy(turned)) == pytest.approx(nu)
     assert nu == pytest.approx(np.diag(U @ U.T).max())
-
-
-def test_example_4_3_has_its_stated_coherence() -> None:
-    epsilon = 0.3
-    U = torch.tensor([[1.0, 0.0], [epsilon, 0.0], [0.0, 1.0], [0.0, epsilon]], dtype=torch.float64)
-    assert coherence(U / (1 + epsilon**2) ** 0.5) == pytest.approx(1 / (1 + epsilon**2))
