@@ -10,7 +10,7 @@ import torch
 from symlab.data import Digits, load
 from symlab.errors import Interrupted, UserError
 from symlab.measures.job import Job
-from symlab.papers.neural_collapse import run_tables, trained_runs
+from symlab.papers.neural_collapse import run_tables
 from symlab.papers.neural_collapse.networks import (
     build_network,
 )
@@ -115,26 +115,6 @@ def test_networks_begin_on_plain_and_on_whitened_inputs_and_deeper_ones_with_you
         before = torch.from_numpy(first["state/embedding.weight"])[2]
         torch.testing.assert_close(reference.start["embedding.weight"][place], before)
     assert not reference.start["blocks.2.0.weight"][1].any() and reference.start["blocks.2.0.weight"][2].any()
-
-
-@pytest.mark.parametrize("whitened", [True, False])
-def test_each_network_goes_on_from_the_lowest_of_its_own_starts(monkeypatch, whitened):
-    run, begun = Descent.run, []
-    monkeypatch.setattr(Descent, "run", lambda self, *a, **more: begun.append(self) or run(self, *a, **more))
-    grid = Runs(network="rn1", L=[2], per_class=3, steps=2, seeds=2, effort=16, reference=0, width=8, starts=3)
-    digits = load(Digits(source="digits"), None)
-    job, samples = Job("s", datasets={"digits": digits}), samples_of(grid, digits)
-    samples = samples if whitened else replace(samples, whitening=None, plain=None)
-    monkeypatch.setattr(trained_runs, "samples_of", lambda *_: samples)
-    minimise_depth(grid, job, "digits", 2, 0)
-    *drawn, quarter, rest = begun[: 3 + whitened]
-    assert [each.seeds for each in drawn] == [6] * (1 + whitened) and quarter.seeds == 6 * (1 + whitened)
-    by_hand = np.concatenate([objectives(each, run(each, job)[0]) for each in drawn])
-    assert objectives(quarter, quarter.start) == pytest.approx(by_hand, rel=1e-5)
-    # A column a network, a row a start: the last three began on whitened images.
-    ended = run(quarter, job)[1]["objective"].reshape(-1, 2)
-    lowest = (ended * np.where(np.arange(len(ended)) < 3, 1, 1.05)[:, None]).argmin(axis=0)
-    assert objectives(rest, rest.start) == pytest.approx(ended[lowest, [0, 1]], rel=1e-9)
 
 
 @pytest.mark.parametrize(("grown", "iterations"), [(True, [16, 4]), (False, [16, 16])])

@@ -60,11 +60,11 @@ class Runs(OnSamples):
     )
     grown: bool = Field(
         True,
-        description="Whether depths grow from one another, the first with twice the effort; else from random weights, "
-        "with ``effort`` iterations at every depth.",
+        description="Whether depths grow from one another; else from random weights, with ``effort`` iterations at "
+        "every depth.",
     )
-    starts: Positive = Field(
-        1, description="Random weights of each network of the first depth; the lowest after a quarter goes on."
+    first: Positive = Field(
+        2, description="Times the effort that the first depth of grown networks has: theirs is the longest way."
     )
     optimizer: Literal["lbfgs", "sgd", "adamw"] = Field(
         "lbfgs",

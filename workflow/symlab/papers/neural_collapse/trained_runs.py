@@ -33,8 +33,6 @@ BATCH, MOMENTUM = 32, 0.9
 """Of the controls by minibatches."""
 SHARES = (1 / 2, 1 / 8, 1 / 32, 1 / 128, 1 / 512)
 """What the second of two blocks has of the branch that they were: tried of each network when it grows."""
-FIRST = 2
-"""Times the effort of deeper ones that the first depth of grown networks has: theirs is the longest way."""
 YOUNG = 1 / 4
 """Share of the effort after which the better of two starts goes on, and of which a deeper network's other start is.
 
@@ -144,7 +142,7 @@ def minimise_depth(
     name = "_".join(map(str, (dataset, grid.network, grid.pre_norm, grid.loss, grid.by_depth, L)))
     earlier, younger = ({} if before is None else _states(before, of) for of in ("state", "young"))
     steps = 0 if earlier else grid.steps
-    iterations = max((1 if after else FIRST) * grid.effort // L, 1) if grid.grown else grid.effort
+    iterations = max((1 if after else grid.first) * grid.effort // L, 1) if grid.grown else grid.effort
     lineages = Descent(
         build, objective_on(grid, samples), grid.penalties(L), (job.study, name), steps, iterations, grid.lr, grid.seeds
     )
@@ -152,18 +150,14 @@ def minimise_depth(
         return _controls(grid, job, lineages)
     ripe = {n: t[: grid.seeds] for n, t in earlier.items()}
     starts = [grown_well(lineages, each, blocks) for each in (younger, ripe) if each]
-    whitening, begun, drawn = None if earlier else samples.whitening, np.full(grid.seeds, steps), grid.starts
-    if not earlier and (whitening is not None or drawn > 1):
-        adam = replace(lineages, iterations=1, seeds=drawn * grid.seeds)
-        on_plain = [] if whitening is None else [replace(adam, data=objective_on(grid, samples, plain=True))]
-        ended = [each.run(job) for each in (*on_plain, adam)]
-        begun_from = [state for state, _ in ended]
-        if whitening is not None:
-            begun_from[0] = whitening.carried(begun_from[0])
-        starts = [part for each in begun_from for part in _parts(each, grid.seeds)]
-        begun = sum(drawn * steps + spent["evaluations"].reshape(drawn, -1).sum(axis=0) for _, spent in ended)
-    state, left, chosen, found = of_starts(job, lineages, starts, drawn if whitening else len(starts), checkpoints=True)
-    young = {n: t[: grid.seeds] if earlier else t[chosen] for n, t in left.items()}
+    whitening, begun = None if starts else samples.whitening, np.full(grid.seeds, steps)
+    if whitening is not None:
+        plain = replace(lineages, data=objective_on(grid, samples, plain=True), iterations=1)
+        (on_plain, spent), (on_whitened, more) = plain.run(job), replace(lineages, iterations=1).run(job)
+        starts = [whitening.carried(on_plain), on_whitened]
+        begun = 2 * steps + spent["evaluations"] + more["evaluations"]
+    state, left, chosen, found = of_starts(job, lineages, starts, LOWER if whitening else 0, checkpoints=True)
+    young = {n: t[chosen] if whitening else t[: grid.seeds] for n, t in left.items()}
     work = L * (begun + found["evaluations"]) + (0 if before is None else before["work"][: grid.seeds])
     if grid.reference:
         others = []
@@ -171,7 +165,7 @@ def minimise_depth(
             best = {n: t[grid.seeds :] for n, t in earlier.items()}
             others = [pad(best, blocks), grown_well(lineages, best, blocks)]
         elif whitening is not None:
-            whitened = {n: t[drawn * grid.seeds :] for n, t in left.items()}
+            whitened = {n: t[grid.seeds :] for n, t in left.items()}
             others = [_best_of(whitened, objectives(lineages, whitened))]
         longer = replace(lineages, steps=0, seeds=1, iterations=int(grid.reference * iterations))
         best, _, _, more = of_starts(job, longer, [_best_of(state, found["objective"]), *others])
@@ -193,12 +187,6 @@ def _states(found: Mapping[str, Any], of: str) -> State:
     return {n.removeprefix(f"{of}/"): torch.from_numpy(a) for n, a in found.items() if n.startswith(f"{of}/")}
 
 
-def _parts(state: State, seeds: int) -> list[State]:
-    """Networks of several starts, [starts * seeds, ...], apart."""
-    parts = zip(*(tensor.split(seeds) for tensor in state.values()), strict=True)
-    return [dict(zip(state, part, strict=True)) for part in parts]
-
-
 def _best_of(state: State, found: Float[np.ndarray, " seeds"]) -> State:
     """The network of the least objective, [1, ...]."""
     seed = int(np.argmin(found))
@@ -206,13 +194,13 @@ def _best_of(state: State, found: Float[np.ndarray, " seeds"]) -> State:
 
 
 def of_starts(
-    job: Job, descent: Descent, starts: Sequence[State], alike: int | None = None, checkpoints: bool = False
+    job: Job, descent: Descent, starts: Sequence[State], lower: float = 0, checkpoints: bool = False
 ) -> tuple[State, State, Int[np.ndarray, " seeds"], Tensors]:
     """Networks minimised from the start that has led lowest after ``YOUNG`` of the effort, each by itself.
 
     Args:
         starts: none for random weights.
-        alike: so many of the first starts are equals, all if None; others have to be lower by ``LOWER``.
+        lower: the share by which others have to be lower than the first.
         checkpoints: whether the job's are for these networks; up to ``YOUNG`` of the effort they have their own file.
 
     Returns:
@@ -226,8 +214,7 @@ def of_starts(
     of_first = replace(job, checkpoints=job.checkpoints and job.checkpoints.beside("young"))
     left, found = replace(begun, iterations=first, single=1).run(of_first, checkpoints=checkpoints)
     by_start = {name: values.reshape(-1, descent.seeds) for name, values in found.items()}
-    others = np.arange(len(by_start["objective"])) >= (alike or np.inf)
-    handicap = 1 + LOWER * others[:, None]
+    handicap = np.where(np.arange(len(by_start["objective"])) > 0, 1 + lower, 1)[:, None]
     chosen = (handicap * by_start["objective"]).argmin(axis=0) * descent.seeds + np.arange(descent.seeds)
     start = {name: tensor[chosen] for name, tensor in left.items()}
     left_over, single = max(descent.iterations - first, 1), (SINGLE - YOUNG) / (1 - YOUNG)
