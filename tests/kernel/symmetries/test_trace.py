@@ -153,8 +153,9 @@ def network(make, input_shape, seed=0):
     torch.manual_seed(seed)
     module = make().double().eval()
     state = {}
-    for name, tensor in module.state_dict(keep_vars=True).items():
-        twin = next((other for other in state if module.state_dict(keep_vars=True)[other] is tensor), None)
+    entries = module.state_dict(keep_vars=True)
+    for name, tensor in entries.items():
+        twin = next((other for other in state if entries[other] is tensor), None)
         if twin is not None:
             state[name] = state[twin]
         elif not tensor.is_floating_point():

@@ -140,10 +140,12 @@ def read_by(node: fx.Node, hidden: Collection[fx.Node], places: Mapping[fx.Node,
 def evaluate(node: fx.Node, values: Mapping[fx.Node, Any], wide: bool = False) -> Any:
     """What an operation gives, from the values of those before it; with real numbers of float64 if ``wide``."""
     arguments, options = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-    if wide:
-        arguments, options = tree_map(widened, (arguments, options))
-    result = node.target(*arguments, **options)  # type: ignore[operator]
-    return tree_map(widened, result) if wide else result
+    if not wide:
+        return node.target(*arguments, **options)  # type: ignore[operator]
+    # What was computed before is wide, in lists too; an operation's own types are not, nor what it makes by itself.
+    options = {name: widened(option) for name, option in options.items()}
+    result = node.target(*map(widened, arguments), **options)  # type: ignore[operator]
+    return widened(result) if isinstance(result, Tensor) else tree_map(widened, result)
 
 
 def widened(value: Any) -> Any:

@@ -211,14 +211,15 @@ def _asked(
     axes, through = forward.axes.get(node), between(node, hidden)
     allowed: set[int] | None = None
     for signs in _loudest(forward, (*inputs, *own), shape(group, spec.groups)):
-        agreeing = set()
+        agreeing, expected, rounding = set(), {}, _rounding(result)
+        for of_result in product((0, 1), repeat=len(own)):
+            where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
+            expected[of_result] = flipped(result, axes, where, spec.groups, signs) if where and axes else result
         for bits in product((0, 1), repeat=len(inputs)):
             turned = [(place, signs) for place, bit in zip(inputs, bits, strict=True) if bit]
             found = _changed(forward, node, turned, through)
-            for of_result in product((0, 1), repeat=len(own)):
-                where = [o for (_, o), bit in zip(own, of_result, strict=True) if bit]
-                expected = flipped(result, axes, where, spec.groups, signs) if where and axes else result
-                if _alike(found, expected):
+            for of_result, turned_result in expected.items():
+                if _alike(found, turned_result, rounding):
                     agreeing.add(sum(bit << n for n, bit in enumerate((*bits, *of_result))))
         allowed = agreeing if allowed is None else allowed & agreeing
     return allowed or {0}
@@ -291,12 +292,18 @@ def _loudest(
     return [(1 - 2 * (torch.arange(sound.numel()) == each).long()).reshape(sizes) for each in chosen]
 
 
-def _alike(found: Tensor, expected: Tensor) -> bool:
+def _rounding(result: Tensor) -> Tensor | float:
+    """By how much each entry of a value may be off, whichever of its neurons are turned round."""
+    if not result.is_floating_point():
+        return 0.0
+    # Masked scores are infinite on both sides, or as good as that: beside them all others would be alike.
+    return TOLERANCE * result.abs().clamp(min=unmasked(result).abs().max()).where(result.isfinite(), 0)
+
+
+def _alike(found: Tensor, expected: Tensor, rounding: Tensor | float) -> bool:
     if not found.is_floating_point():
         return torch.equal(found, expected)
-    # Masked scores are infinite on both sides, or as good as that: beside them all others would be alike.
-    sizes = expected.abs().clamp(min=unmasked(expected).abs().max()).where(expected.isfinite(), 0)
-    return bool(((found == expected) | ((found - expected).abs() <= TOLERANCE * sizes)).all())
+    return bool(((found == expected) | ((found - expected).abs() <= rounding)).all())
 
 
 def nullspace(rows: Iterable[int], n: int) -> list[int]:
