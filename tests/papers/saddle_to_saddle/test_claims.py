@@ -95,10 +95,17 @@ def test_sgd_is_set_beside_the_flow_from_the_same_weights(story):
     events = story["escape_events.csv"].copy()
     sgd = events["rule"] == "sgd"
     events.loc[sgd, "s"] *= 1 + 0.01 * events["seed"]
+    events.loc[sgd, "h"] = 0.02
     assert all(
         each.value == pytest.approx(1 + 0.01 * (SEEDS - 1) / 2)
         for each in measured("time-sgd", story | {"escape_events.csv": events})
     )
+
+
+def test_two_layers_of_which_no_theory_speaks_are_left_out_of_the_exponent_of_the_residual(story):
+    shallow = story["escape_events.csv"].replace({"L": {3: 2}})
+    found = measured("ladder-falling", story | {"escape_events.csv": shallow})
+    assert {each.case.key["L"] for each in found} == {4, 6}
 
 
 def test_plateaus_that_are_not_over_decide_where_they_can(story):
