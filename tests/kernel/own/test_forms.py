@@ -280,15 +280,16 @@ def test_zeros_and_ones_as_real_numbers_are_labels_of_logits_and_numbers_beside_
     x, y = answers
     torch.manual_seed(0)
     A, B = (Answers(size, of_answer) for _ in "AB")
-    found = align(A, A, B, (x, y[:, None] if column else y))
+    traced = trace(A, x[:4])
+    found = align(A, A, B, (x, y[:, None] if column else y), traced=traced)
     assert found.models.task == task
     assert ("taken as labels" in str(found)) == (task == "classification")
     assert ("by squared error (--task classification" in str(found)) == (task == "regression")
     # Also where the labels come one after another.
     order = y.argsort()
-    assert align(A, A, B, (x[order], y[order])).models.task == task
+    assert align(A, A, B, (x[order], y[order]), traced=traced).models.task == task
     for asked in ("classification", "regression"):
-        said = align(A, A, B, (x, y), task=asked)
+        said = align(A, A, B, (x, y), task=asked, traced=traced)
         assert said.models.task == asked and "as real numbers" not in str(said)
 
 
