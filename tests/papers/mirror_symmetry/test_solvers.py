@@ -1,7 +1,9 @@
 """Convex problems and their factors: optimality conditions, gradients against autograd, signs that cannot change."""
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import Lasso as CoordinateDescent
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.convex.solvers import (
@@ -94,6 +96,14 @@ def test_objectives_differ_as_those_of_the_samples(kind):
     full = [loss_of(problem, theta) + strength * penalty_of(kind, theta) for theta in (here, there)]
     torch.testing.assert_close(problem.objective(there) - problem.objective(here), full[1] - full[0])
     assert (full[1] > full[0]).all()
+
+
+def test_the_minimum_of_a_lasso_is_that_of_coordinate_descent():
+    """Of scikit-learn, whose objective is half of ours at the same alpha."""
+    problem = Lasso.draw_all(SMALL, "study")
+    for x, y, alpha, found in zip(problem.x, problem.y, problem.alpha, problem.minimum(), strict=True):
+        solver = CoordinateDescent(alpha=float(alpha), fit_intercept=False, tol=1e-14, max_iter=1_000_000)
+        np.testing.assert_allclose(found[:, 0], solver.fit(x.numpy(), y[:, 0].numpy()).coef_, atol=1e-10)
 
 
 def test_starts_have_the_same_product_off_and_on_the_mirrors():

@@ -115,13 +115,10 @@ class Problem(ABC):
         """Of the mean squared error."""
         return 2 * (self._apply(theta) - self.b)
 
-    def fit(self, theta: Batch) -> Float[Tensor, " batch"]:
-        """Mean squared error, less the mean of y^2."""
-        return (theta * (self._apply(theta) - 2 * self.b)).sum((1, 2))
-
     def objective(self, theta: Batch) -> Float[Tensor, " batch"]:
         """Mean squared error and penalty, less the mean of y^2."""
-        return self.fit(theta) + 2 * self.alpha[:, 0, 0] * self.sizes(theta).sum(1)
+        fit = (theta * (self._apply(theta) - 2 * self.b)).sum((1, 2))
+        return fit + 2 * self.alpha[:, 0, 0] * self.sizes(theta).sum(1)
 
     def minimum(self, steps: int = 3000) -> Batch:
         """The minimiser, by FISTA from 0."""
@@ -158,16 +155,6 @@ class Lasso(Problem):
         if start == RANDOM:
             return [each.clone() for each in self.start.unbind(1)]
         return Product(on_mirror=start == EQUAL, stacked=True).start(self.start[:, 0])
-
-    def minimum(self, steps: int = 1_000_000) -> Batch:
-        """By scikit-learn's coordinate descent, whose objective is half of ours at the same alpha."""
-        from sklearn.linear_model import Lasso as CoordinateDescent
-
-        found = []
-        for x, y, alpha in zip(self.x, self.y, self.alpha, strict=True):
-            solver = CoordinateDescent(alpha=float(alpha), fit_intercept=False, tol=1e-14, max_iter=steps)
-            found.append(torch.from_numpy(solver.fit(x.numpy(), y[:, 0].numpy()).coef_)[:, None])
-        return torch.stack(found)
 
 
 class GroupLasso(Problem):
