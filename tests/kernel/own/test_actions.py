@@ -1,6 +1,7 @@
 """Linear maps of neurons that change nothing: which are free, by hand, and that no others are claimed."""
 
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -259,6 +260,14 @@ def test_planted_maps_and_permutations_are_undone(name, group, method):
     if found.transforms and (group, method) == ("full", "weight"):
         plain = align(module, A, B, x, method, group="permutation", traced=traced)
         assert not all(torch.allclose(plain.permuted[entry], tensor, atol=1e-2) for entry, tensor in A.items())
+
+
+def test_heads_are_compared_by_the_cosines_of_their_products():
+    generator = torch.Generator().manual_seed(0)
+    A, B = ({power: torch.randn(3, n, 4, generator=generator) for power, n in ((1.0, 5), (-1.0, 6))} for _ in "AB")
+    a, b = ((side[1.0] @ side[-1.0].mT).flatten(1) for side in (A, B))
+    expected = functional.cosine_similarity(a[:, None], b[None], dim=-1)
+    torch.testing.assert_close(rotations._similarity(A, B, SimpleNamespace(planes=())), expected)
 
 
 def test_sweeps_by_weights_end_where_they_come_no_closer(monkeypatch):
