@@ -219,6 +219,8 @@ CLAIMS = {
         bound=below(0),
         reason="Section 5: at convergence the metrics decrease with depth, of networks trained each by itself. "
         f"{JUDGED}",
+        why="With depth blocks come to cost less at more scatter, so that on some samples metrics rise at first and "
+        "fall from L = 5 on: two kinds of solutions (docs/explanation/papers/neural-collapse.md).",
         also=("collapse-2",),
         measure=partial(falls_from_scratch, kind="plotted"),
     ),
