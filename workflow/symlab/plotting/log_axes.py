@@ -9,8 +9,9 @@ from symlab.plotting.types import Axis
 
 DECADES = 6
 """Decades below the largest value of an axis from which on values are rounding."""
-FEW_DECADES, PART = 2.5, 0.5
-"""Decades below which a logarithmic axis has labels within them too, and below which its labels are evenly spaced."""
+FEW_DECADES, PART, WIDE = 2.5, 0.5, 1.5
+"""Decades below which a logarithmic axis has labels within them too, below which its labels are evenly spaced, and from
+which an x axis has two a decade, for want of room."""
 
 PLAIN = 1e-3
 """The smallest value on an axis whose labels are plain numbers; below they are powers of ten."""
@@ -43,8 +44,9 @@ def scale_log(axes: np.ndarray, which: str) -> None:
         axis.set_minor_formatter(NullFormatter())
         decades = np.log10(high / low)
         if decades < FEW_DECADES:
-            evenly = decades < PART
-            axis.set_major_locator(MaxNLocator(4) if evenly else LogLocator(subs=(1.0, 2.0, 5.0)))
+            evenly, wide = decades < PART, which == "x" and decades > WIDE
+            within = LogLocator(subs=(1.0, 3.0) if wide else (1.0, 2.0, 5.0))
+            axis.set_major_locator(MaxNLocator(4) if evenly else within)
             axis.set_minor_locator(NullLocator())
             axis.set_major_formatter(
                 "{x:g}" if low >= PLAIN else LogFormatterSciNotation(minor_thresholds=(np.inf, np.inf))

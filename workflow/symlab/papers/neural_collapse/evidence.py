@@ -82,6 +82,17 @@ def name_setting(row: Mapping[str, Any]) -> str:
     return f"{pre}{str(row['network']).upper()}{by} on {row['dataset']}{loss}{bias}"
 
 
+def in_lines(setting: str) -> str:
+    """A setting's name in lines short enough for the title of a panel."""
+    return setting.replace(" on ", "\non ", 1).replace(", ", ",\n")
+
+
+def counted(table: pd.DataFrame) -> str:
+    """``3 to 5 networks``: how many each setting has, references aside."""
+    of_each = table[~table["reference"]].groupby("setting")["seed"].nunique()
+    return f"{' to '.join(map(str, sorted({of_each.min(), of_each.max()})))} networks"
+
+
 def kind_of(row: Mapping[str, Any]) -> str:
     """What the paper says of a setting: ``plotted`` to collapse, the flat ``control``, ``uniform``, or by a theorem."""
     if row["by_depth"] == "uniform":

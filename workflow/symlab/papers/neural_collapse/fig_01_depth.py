@@ -13,6 +13,7 @@ from symlab.papers.neural_collapse.evidence import (
     GAP,
     LARGE,
     METRICS,
+    counted,
     derived_claim,
     from_scratch,
     lineages,
@@ -60,13 +61,14 @@ def metrics_against_depth(tables: Tables, style: Style) -> Figure:
     loss = table["loss"].map({"squared_error": "\nsquared error", "margins": "\nmargins"}).fillna("")
     with_bias = np.where(table["output_bias"] & (table["loss"] == "squared_error"), " + bias", "")
     name = np.where(table["pre_norm"], "pre-LN ", "") + table["network"].str.upper()
-    table = table.assign(architecture=name + loss + with_bias)
+    of_loss = loss + with_bias
+    table = table.assign(architecture=name + of_loss, row=name + ", " + table["dataset"] + of_loss)
     first = table.groupby("architecture")["dataset"].transform("first")
     others = table.groupby("architecture")["kind"].transform(lambda kind: (kind != "control").any())
     table = table[(table["dataset"] == first) & ((table["kind"] != "control") | ~others)]
     place = table["architecture"].map({name: at for at, name in enumerate(ORDER)}).fillna(len(ORDER))
     table = table.iloc[np.argsort(place, kind="stable")]
-    return draw_metrics(table.assign(row=table["architecture"] + ", " + table["dataset"]), style, "row", "metric")
+    return draw_metrics(table, style, "row", "metric")
 
 
 def minimised(tables: Tables) -> pd.DataFrame:
@@ -90,7 +92,7 @@ def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Fi
     depths = sorted(table["L"].unique())
     depths = depths if len(depths) < CROWDED else depths[(len(depths) + 1) % 2 :: 2]
     axes = labelled("depth L", r"$\log_{10}$", "x", xticks=depths)
-    note = f"mean ± std of {table.loc[~table['reference'], 'seed'].nunique()} networks"
+    note = f"mean ± std of {counted(table)}"
     by: dict[str, Any] = {"row": row, "column": column, "rows_named": tuple(dict.fromkeys(long[row]))}
     share: Shared = "none" if column == "metric" else "row"
     return facets(long, "L", "value", looks, **by, axes=axes, draw=_draw, height=1.5, sharey=share, note=note)

@@ -12,6 +12,7 @@ from symlab.papers.neural_collapse.evidence import (
     RUNS,
     SAMPLES,
     SETTING,
+    in_lines,
     named,
     networks,
     paper_claim,
@@ -48,7 +49,7 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
     axes, unit = labelled("place of layer", r"$\log_{10}$ NC1"), {"unit": ("seed",)}
     means = table.groupby(["setting", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
     panels = [
-        Panel(rows, "place", "log", axes | {"title": str(name).replace(" on ", "\non ", 1)}, options=unit)
+        Panel(rows, "place", "log", axes | {"title": in_lines(str(name))}, options=unit)
         for name, rows in means.groupby("setting", sort=False)
     ]
     grid = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]

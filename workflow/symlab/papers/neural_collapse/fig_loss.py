@@ -1,12 +1,22 @@
 """Losses over the optimum of free features against depth, what of it penalises blocks, and where scatter stays."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import DEPTHS, derived_claim, networks, our_claim, paper_claim, slopes_of
+from symlab.papers.neural_collapse.evidence import (
+    DEPTHS,
+    counted,
+    derived_claim,
+    in_lines,
+    networks,
+    our_claim,
+    paper_claim,
+    slopes_of,
+)
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
@@ -41,19 +51,19 @@ def losses_against_depth(tables: Tables, style: Style) -> Figure:
     blue, orange, green, red, *_, grey = palette(style, 8)
     looks = {GROWN: Look(blue), SCRATCH: Look(orange, "", "s"), BARE: Look(grey, "--", ""), LIKE: Look(grey, ":", "")}
     looks |= {SEEN: Look(green), UNSEEN: Look(red)}
+    ticks = sorted(table["L"].unique())
     grid = [
-        [_panel(table[table["setting"] == name], quantity, quantity == "excess") for name in settings[at : at + ACROSS]]
+        [_panel(table[table["setting"] == name], quantity, ticks) for name in settings[at : at + ACROSS]]
         for at in range(0, len(settings), ACROSS)
         for quantity in QUANTITIES
     ]
-    note = f"mean ± std of {table['seed'].nunique()} networks"
-    return draw_grid(grid, looks, height=1.5, sharex="col", note=note)
+    return draw_grid(grid, looks, height=1.5, sharex="col", note=f"mean ± std of {counted(table)}")
 
 
-def _panel(rows: pd.DataFrame, quantity: str, first: bool) -> Panel:
-    axes = labelled("depth L", QUANTITIES[quantity], "xy", xticks=sorted(rows["L"].unique()))
-    if first:
-        axes["title"] = rows["setting"].iloc[0].replace(" on ", "\non ", 1)
+def _panel(rows: pd.DataFrame, quantity: str, ticks: Sequence[int]) -> Panel:
+    axes, told = labelled("depth L", QUANTITIES[quantity], "xy", xticks=ticks), None
+    if quantity == "excess":
+        axes["title"] = in_lines(rows["setting"].iloc[0])
         bare = rows.drop_duplicates("L").assign(label=BARE, excess=rows["without"] - rows["free"], seed=0)
         rows = pd.concat([rows, bare[bare["excess"] > 0]])
     if quantity == "hidden":
@@ -66,7 +76,13 @@ def _panel(rows: pd.DataFrame, quantity: str, first: bool) -> Panel:
         grown = rows[rows["label"] == GROWN]
         parts = {SEEN: "NC1_row", UNSEEN: "NC1_null"}
         rows = pd.concat([grown.assign(label=label, scatter=grown[part]) for label, part in parts.items()])
-    return Panel(rows.dropna(subset=quantity), "L", quantity, axes, _draw)
+        if rows["scatter"].isna().all():
+            told = _without_parts
+    return Panel(rows.dropna(subset=quantity), "L", quantity, axes, _draw, more=told)
+
+
+def _without_parts(axis: Axes) -> None:
+    axis.text(0.5, 0.5, "labels are mixed:\nnot defined", ha="center", va="center", transform=axis.transAxes)
 
 
 def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str) -> None:
