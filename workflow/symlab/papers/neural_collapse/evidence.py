@@ -84,7 +84,7 @@ def name_setting(row: Mapping[str, Any]) -> str:
 
 def in_lines(setting: str) -> str:
     """A setting's name in lines short enough for the title of a panel."""
-    return setting.replace(" on ", "\non ", 1).replace(", ", ",\n")
+    return setting.replace(" on ", "\non ", 1).replace(", ", ",\n").replace(" with ", "\nwith ")
 
 
 def counted(table: pd.DataFrame) -> str:
