@@ -266,9 +266,8 @@ CLAIMS = {
         quantity=SLOPE,
         bound=between(-0.1, 0.1),
         origin="pilot",
-        reason="Figure 2 shows the control flat; a quarter of the −0.4 that the first measurements of RN1 on digits had is "
-        "left for noise. It was asked as a share of RN1's slope until 26 November 2026, when RN1 was seen not to fall on "
-        "MNIST.",
+        reason="Figure 2 shows the control flat; a quarter of the −0.4 that RN1 had on digits at first is "
+        "left for noise. It was a share of RN1's slope until 26 November 2026, when RN1 was seen to rise on MNIST.",
         measure=partial(falls_from_scratch, kind="control"),
     ),
 }

@@ -27,7 +27,7 @@ from symlab.study.facets import Panel, draw_each, draw_grid, labelled
 
 QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}
 SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
-GROWN, SCRATCH, BARE = "grown", "from scratch, as many gradients", "without branches"
+GROWN, SCRATCH, BARE = "grown", "from scratch", "without branches"
 LIKE = r"$\propto\ \ln^2 L\,/\,L$"
 ACROSS = 4
 """Settings beside each other; more go below."""
@@ -131,7 +131,7 @@ FIGURES = {
     "collapse-loss": Drawing(
         "Loss over the optimum, its penalty, and the scatter that is left",
         "Above: how far the loss is over the optimum of free features with the same last penalty, of grown networks, "
-        "of networks trained from scratch with as many gradients (times depth), and of one whose hidden weights are 0. "
+        "of networks trained from scratch, and of one whose hidden weights are 0. "
         "Middle: the penalty of the blocks, a line a network, with the order that the proof bounds it by, drawn "
         "through the last depth. "
         "Below: NC1 split into scatter that the last layer sees (in its row space) and scatter that it does not. "

@@ -72,8 +72,8 @@ FOUND = (
         )
     ),
     Sentence(
-        "With two layers in each block and the same weight decay at all depths, ten times the depth changes log₁₀ NC1 by "
-        "{control}; the paper says that depth hardly matters there.",
+        "With two layers in each block and the same weight decay at all depths, ten times the depth changes log₁₀ NC1 "
+        "by {control}; the paper says that depth hardly matters there.",
         {"control": at("collapse-2-control", value="NC1")},
     ),
     Sentence(
