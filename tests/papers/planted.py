@@ -113,7 +113,7 @@ def power_before_last(back):
 
 COLLAPSE = {
     **{"1-falls": METRICS * 8, "1-falls-uniform": METRICS * 4, "1-falls-theorems": (*METRICS * 4, POWER) * 4},
-    **{"1-log-linear": STRAIGHTER, "1-rate": -POWER, "1-calm": 1, "2-control": 0.02},
+    **{"1-log-linear": STRAIGHTER, "1-rate": -POWER, "1-calm": 1, "2-control": (-0.02, -0.01, -0.02)},
     **{
         "loss-falls": POWER,
         "loss-hidden": -POWER / 1.2,
