@@ -1,5 +1,7 @@
 """Tables on which the paper on neural collapse is right, and how each claim's are spoiled."""
 
+from itertools import product
+
 import functools
 
 import numpy as np
@@ -96,17 +98,14 @@ def critical():
 
 def perturbed():
     """Networks of lower loss than those without branches, or, with a constant penalty, of the same."""
+    schemes, placements = ("rn1", "rn2 constant", "rn2 uniform", "rn2 split"), ("class space", "other dimensions")
     rows = []
-    for scheme in ("rn1", "rn2 constant", "rn2 uniform", "rn2 split"):
-        for placement in ("class space", "other dimensions"):
-            for L in (2, 8, 21):
-                for eps in (0.02, 0.05, 0.2, 0.4):
-                    for seed in range(3):
-                        goes = scheme in ("rn1", "rn2 split")
-                        left = (L**-0.5 if goes else 1.0) * (1 + 0.01 * seed**1.5)
-                        row = {"scheme": scheme, "placement": placement, "L": L, "eps": eps, "seed": seed}
-                        row |= {"NC1_in": eps**2, "NC1": left * eps**2, "NC1_row": 0.1 * left * eps**2}
-                        rows.append(row | {"total": 0.1, "without": 0.2 if goes else 0.1})
+    for key in product(schemes, placements, (2, 8, 21), (0.02, 0.05, 0.2, 0.4), range(3)):
+        row = dict(zip(("scheme", "placement", "L", "eps", "seed"), key, strict=True))
+        goes = row["scheme"] in ("rn1", "rn2 split")
+        left = (row["L"] ** -0.5 if goes else 1.0) * (1 + 0.01 * row["seed"] ** 1.5) * row["eps"] ** 2
+        row |= {"NC1_in": row["eps"] ** 2, "NC1": left, "NC1_row": 0.1 * left}
+        rows.append(row | {"total": 0.1, "without": 0.2 if goes else 0.1})
     return pd.DataFrame(rows)
 
 

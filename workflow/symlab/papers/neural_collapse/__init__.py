@@ -39,6 +39,7 @@ NEURAL_COLLAPSE = Paper(
     terms=TERMS,
     heading=HEADING,
     headline=HEADLINE,
+    largest="collapse_scratch",
     thumbnail=THUMBNAIL,
     figures=(
         Figure("collapse-1", f"{_ROOM}.fig_01_depth", (_RUNS,)),

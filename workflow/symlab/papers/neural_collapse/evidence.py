@@ -187,14 +187,15 @@ def slopes_from_scratch(
 
     Where some do not fit every sample, once more of the others: the paper leaves out runs that did not converge.
     """
+    rows = rows[rows["L"] >= least]
     fits, found = rows["accuracy"] == 1, list[Values]()
     some = rows["setting"].isin(rows.loc[~fits, "setting"])
-    for kept, name, key in ((rows, "", {}), (rows[fits & some], ", of those that fit", {"fitting": True})):
-        for each in slopes(kept, values, least, within=False, several=several):
-            of = rows[(rows["setting"] == each.case.key["setting"]) & (rows["L"] >= least)]
+    for kept, name, fitting in ((rows, "", False), (rows[fits & some], ", of those that fit", True)):
+        for each in slopes(kept, values, within=False, several=several):
+            of = rows[rows["setting"] == each.case.key["setting"]]
             told = f"{int(fits[of.index].sum())} of {len(of)} networks fit every sample; losses over the least known: "
             told += f"{of['gap'].median():.0%} in the median"
-            case = Case(f"{each.case}{name}", **each.case.key, **key)
+            case = Case(f"{each.case}{name}", **each.case.key, fitting=fitting)
             found.append(replace(each, case=case, told=told, open=of["open"].iloc[0]))
     return Cases(tuple(found), "seeds")
 

@@ -8,7 +8,7 @@ HEADLINE = (
     Sentence(
         "In residual networks with weight decay, each depth trained from random weights, twice the depth multiplies "
         "the spread within classes, relative to that between them, by **{nc1:^2}**.",
-        {"nc1": at("collapse-1-falls", value="NC1", network="rn1")},
+        {"nc1": at("collapse-1-falls", value="NC1", network="rn1", fitting=False)},
     ),
     Sentence(
         "At an optimum of residual networks with weight decay, twice the depth multiplies the spread within classes, "
@@ -43,7 +43,7 @@ FOUND = (
         )
         for data, name in names.items()
         for claim, how, more in (
-            ("falls", "of each depth trained by itself", {}),
+            ("falls", "of each depth trained by itself", {"fitting": False}),
             (
                 "falls-theorems",
                 "at an optimum",
@@ -62,19 +62,20 @@ FOUND = (
                     by_depth=by,
                     dataset=data,
                     loss="cross_entropy",
+                    **more,
                 )
             },
         )
         for data, name in _DATA.items()
-        for by, claim, how in (
-            ("split", "theorems", "the last layer has the penalty λ and hidden ones λ/L, as the theorems ask"),
-            ("uniform", "uniform", "each depth is trained alone with λ/L of all layers, as Section 5 reads"),
+        for by, claim, how, more in (
+            ("split", "theorems", "the last layer has the penalty λ and hidden ones λ/L, as the theorems ask", {}),
+            ("uniform", "uniform", "each depth is trained alone with λ/L of all layers", {"fitting": False}),
         )
     ),
     Sentence(
         "With two layers in each block and the same weight decay at all depths, ten times the depth changes log₁₀ NC1 "
         "by {control}; the paper says that depth hardly matters there.",
-        {"control": at("collapse-2-control", value="NC1")},
+        {"control": at("collapse-2-control", value="NC1", fitting=False)},
     ),
     Sentence(
         "After as many gradients, networks grown from shallower ones have {lower:%} of the loss over free features "

@@ -21,7 +21,8 @@ class OnSamples(PointSettings):
     steps: Positive = Field(300, description="Steps of Adam from random weights, each on all samples.")
     effort: Positive = Field(
         4000,
-        description="Iterations of L-BFGS times the depth: so many at depth 1, half at depth 2.",
+        description="Iterations of L-BFGS times the depth, so many at depth 1 and half at depth 2; with "
+        "``grown: false`` so many at every depth.",
     )
     seeds: Positive = Field(3, description="Networks of each point; their samples are the same.")
 

@@ -123,14 +123,11 @@ def minimise_depth(
     """Networks of one depth, from random weights or grown from those of the depth before, and the reference.
 
     Returns:
-        ``state/<parameter>`` [seeds + 1, ...] in float64, the last of them the reference's: the best network minimised
-        further, or the reference of the depth before with more blocks. Likewise ``objective`` (loss and penalties);
-        over it ``gradient`` (its norm); ``work`` (gradients times depth since random weights); of grown networks
-        ``young/<parameter>`` [seeds, ...], which deeper ones may begin with too; the objective ``without`` branches,
-        which every one of them contains.
+        ``state/<parameter>`` [seeds + 1, ...] in float64, the reference's last; of grown ones ``young/<parameter>``
+        [seeds, ...], which deeper ones may begin with too. ``objective`` (loss and penalties), the norm of its
+        ``gradient`` over it, ``work`` (gradients times depth), the objective ``without`` branches.
 
     Raises:
-        Interrupted: a signal asked to stop, and a checkpoint was written.
         UserError: samples or patches do not fit the data set.
     """
     samples = samples_of(grid, job.datasets[dataset])
