@@ -1,8 +1,7 @@
 """Tables on which the paper on neural collapse is right, and how each claim's are spoiled."""
 
-from itertools import product
-
 import functools
+from itertools import product
 
 import numpy as np
 import pandas as pd
