@@ -308,7 +308,7 @@ SIMULATED = (
     *("critical-hysteresis", "critical-control", "perturbed-constant", "perturbed-seen"),
     *("perturbed-leaves", "certificate-holds"),
 )
-LINEAGES = {"1-log-linear": 16, "1-rate": 16, "2-control": 8, "loss-unseen-kept": 4, "loss-hidden": 8}
+LINEAGES = {"1-log-linear": 16, "1-rate": 16, "2-control": 32, "loss-unseen-kept": 4, "loss-hidden": 8}
 LINEAGES |= {"critical-hysteresis": 5}
 """How many are drawn where the usual three would leave the theory itself undecided by their noise alone."""
 DEEPEST = {"1-rate": 34, "1-log-linear": 34, "loss-hidden": 34}

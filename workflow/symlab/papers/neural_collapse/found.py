@@ -12,7 +12,7 @@ HEADLINE = (
     ),
     Sentence(
         "At an optimum of residual networks with weight decay, twice the depth multiplies the spread within classes, "
-        "relative to that between them, by **{nc1:^2}**.",
+        "relative to that between them, by {nc1:^2}.",
         {"nc1": at("collapse-1-falls-theorems", value="NC1", network="rn1", loss="cross_entropy", pre_norm=False)},
     ),
     Sentence(
