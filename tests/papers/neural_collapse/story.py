@@ -74,24 +74,20 @@ def runs():
 
 def layers():
     rows = []
-    for name, by, loss in SETTINGS:
-        for L in DEPTHS:
-            for seed in range(SEEDS):
-                for layer in range(1, L + 1):
-                    nc1 = 0.5 * (1 - 0.3 * layer / L) * L ** -(0.9 + 0.01 * seed**1.5)
-                    key = described(name, by, L, loss) | {"reference": False, "seed": seed}
-                    rows.append(key | {"layer": layer, "NC1": nc1})
+    for (name, by, loss), L, seed in product(SETTINGS, DEPTHS, range(SEEDS)):
+        for layer in range(1, L + 1):
+            nc1 = 0.5 * (1 - 0.3 * layer / L) * L ** -(0.9 + 0.01 * seed**1.5)
+            key = described(name, by, L, loss) | {"reference": False, "seed": seed}
+            rows.append(key | {"layer": layer, "NC1": nc1})
     return pd.DataFrame(rows)
 
 
 def critical():
     rows = []
-    for last in (0.0025, 0.005):
-        for L in (2, 5):
-            for seed in range(3):
-                S = 0.5 * last * (1 - 0.1 * L / 5) * (1 + 0.01 * seed**1.5)
-                key = {"dataset": "digits", "last_penalty": last, "L": L, "seed": seed, "predicted": S, "step": 1.19}
-                rows.append(key | {"born": 0.95 * S + 1e-6 * seed, "dies": 1.8 * S - 2e-6 * seed, "weights": 5.0})
+    for last, L, seed in product((0.0025, 0.005), (2, 5), range(3)):
+        S = 0.5 * last * (1 - 0.1 * L / 5) * (1 + 0.01 * seed**1.5)
+        key = {"dataset": "digits", "last_penalty": last, "L": L, "seed": seed, "predicted": S, "step": 1.19}
+        rows.append(key | {"born": 0.95 * S + 1e-6 * seed, "dies": 1.8 * S - 2e-6 * seed, "weights": 5.0})
     return pd.DataFrame(rows)
 
 
