@@ -5,7 +5,16 @@ import pandas as pd
 import pytest
 
 from symlab.papers.neural_collapse import NEURAL_COLLAPSE, trained_runs
-from symlab.papers.neural_collapse.evidence import CALM, GAP, SETTING, lineages, slopes
+from symlab.papers.neural_collapse.evidence import (
+    CALM,
+    GAP,
+    SETTING,
+    counted,
+    lineages,
+    networks,
+    slopes,
+    slopes_from_scratch,
+)
 from symlab.papers.neural_collapse.fig_01_depth import columns_of
 from symlab.papers.neural_collapse.fig_layers import grown_layers
 from symlab.papers.neural_collapse.fig_loss import slope_over_law
@@ -13,7 +22,7 @@ from symlab.papers.neural_collapse.run_tables import least_known
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 from symlab.study.claim import slope
 
-from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, described, from_scratch, network, of, tables
+from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, SEEDS, described, from_scratch, network, of, tables
 from .story import story as its_story
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
@@ -75,6 +84,22 @@ def test_networks_of_each_depth_by_itself_are_judged_whatever_their_loss_and_tho
         case: verdict for case, (_, verdict) in found.items()
     }
     assert set(verdicts("1-falls", tables())) == {"not run"}
+
+
+def test_a_slope_from_5_on_has_depth_5_and_nothing_of_shallower_networks():
+    table = networks(from_scratch())
+    rows = table[of(table, "rn1") & table["L"].isin([2, 3, 5, 8, 13, 21])].copy()
+    deep = rows["L"] >= 5
+    rows["NC1"] = np.where(deep, 0.3 * rows["L"] ** -0.7, 9.0)
+    rows.loc[~deep, "accuracy"] = 0.5
+    found = list(slopes_from_scratch(rows, {"NC1": 1.0}, least=5))
+    assert len(found) == 1 and found[0].values.to_numpy() == pytest.approx(np.full(SEEDS, -0.7))
+
+
+def test_networks_are_counted_by_setting():
+    table = networks(tables()).query("setting in ('RN1 on digits', 'RN2 split on digits')")
+    fewer = table[(table["network"] == "rn2") | (table["seed"] > 0)]
+    assert (counted(table), counted(fewer)) == (f"{SEEDS} networks", f"{SEEDS - 1} to {SEEDS} networks")
 
 
 ABOUT_OPTIMA = ("1-falls-theorems", "1-rate", "loss-falls", "loss-hidden", "loss-seen", "loss-unseen-kept",
