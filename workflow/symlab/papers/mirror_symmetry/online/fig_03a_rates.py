@@ -20,7 +20,7 @@ from symlab.papers.mirror_symmetry.online.runs import (
     told_apart,
     with_law,
 )
-from symlab.plotting.style import Look, Style, line_entry, palette
+from symlab.plotting.style import PAGE, Look, Style, line_entry, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
@@ -69,7 +69,8 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
     drawn = partial(
         facets, shown.sort_values("sigma", ascending=False), "lr", "share", looks, column="sigma", axes=axes
     )
-    return drawn(title=lambda sigma: f"σ = {sigma:g}", options=UNIT, more=rates, sharex=False, height=2.1)
+    width = PAGE if shown["sigma"].nunique() > 1 else PAGE / 2
+    return drawn(title=lambda sigma: f"σ = {sigma:g}", options=UNIT, more=rates, sharex=False, width=width, height=2.1)
 
 
 def _half_over_law(tables: Tables) -> list[Found]:
