@@ -173,7 +173,7 @@ def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeyp
 def test_what_is_around_generated_parts_is_kept():
     text = "a\n<!-- generated: owners -->\nold\n<!-- end of generated -->\nb\n"
     fresh = regenerate(text)
-    assert fresh.startswith("a\n<!-- generated: owners -->\n| Claims |") and fresh.endswith(
+    assert fresh.startswith("a\n<!-- generated: owners -->\n| Claims in the demo |") and fresh.endswith(
         "<!-- end of generated -->\nb\n"
     )
     assert "\nold\n" not in fresh

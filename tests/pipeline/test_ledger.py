@@ -262,10 +262,18 @@ def test_values_in_a_sentence_have_the_form_that_it_asks_for_and_a_doubtful_one_
     both = [Sentence(f"Held: {{{name}:~}}.", {name: values[name]}, "Not so.") for name in "bc"]
     assert tell(both, claims) == ["Held: \N{MINUS SIGN}1.5.", "Not so."]
     paper = card([], headline=(*both, Sentence("Nothing of {e}.", {"e": ("test-1-one", "e")})))
-    assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed; asked: at most 1)."
+    assert tell_headline(paper, claims) == "Held: \N{MINUS SIGN}1.5. Not so (failed; threshold: at most 1)."
     # A threshold of a logarithm is none of the factor that is told.
     paper = card([], headline=(Sentence("{c:^2} times.", {"c": values["c"]}),))
     assert tell_headline(paper, claims).endswith("times (failed).")
+
+
+def test_cases_are_told_by_what_tells_them_apart(card):
+    names = ("M = 3, RN1 on mnist", "M = 3, RN1 on imdb, L = 2")
+    claims = group_claims(judged(card, claim("one", [exact_value(0.5, case=name) for name in names])))
+    assert tell([Sentence("{a}.", {"a": at("test-1-one")})], claims) == ["0.5 (all 2 cases)."]
+    claims = group_claims(judged(card, claim("one", [exact_value(at / 4, case=name) for at, name in enumerate(names)])))
+    assert tell([Sentence("{a}.", {"a": at("test-1-one")})], claims) == ["0 (mnist), 0.25 (imdb, L = 2)."]
 
 
 def test_four_cases_that_are_told_alike_are_counted(card):
@@ -328,17 +336,17 @@ def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_de
     sentence = Sentence("{a} and {b:~}.", {name: ("test-1-one", name) for name in "ab"})
     assert tell([sentence], here) == ["0.5 and 31 (failed)."]
     assert doubt_of(sentence, here) == "" and doubt_of(sentence, there) == "failed"
-    elsewhere = "Other runs: failed at 2 (mnist)."
+    elsewhere = "Other runs: 2 (mnist, failed)."
     assert tell_elsewhere(sentence, here, {"mnist": there, "demo": there}) == elsewhere
     more = {"mnist": there, "theory": run(("a", 7.0)), "demo": there}
-    assert tell_elsewhere(sentence, here, more) == "Other runs: failed at 2 to 7 (mnist, theory)."
+    assert tell_elsewhere(sentence, here, more) == "Other runs: 2 to 7 (mnist and theory, failed)."
     # Where studies of a run do not agree they are named.
     both = [*there, *(replace(each, study="t") for each in run(("a", 0.5)))]
-    assert tell_elsewhere(sentence, here, {"mnist": both}) == "Other runs: failed at 2 (study s of mnist)."
+    assert tell_elsewhere(sentence, here, {"mnist": both}) == "Other runs: 2 (study s of mnist, failed)."
     # Where a sentence tells several cases and another run decided one of them otherwise, that one is named.
     several = Sentence("{x}.", {"x": at("test-1-one")})
     assert tell_elsewhere(several, run(("a", 0.5), ("b", 0.25)), {"demo": here, "mnist": here}) == (
-        "Other runs: failed at 31 (study s of mnist, b)."
+        "Other runs: 31 (study s of mnist, b, failed)."
     )
     paper = card([], headline=(sentence,))
     assert tell_headline(paper, here, {"mnist": there}) == f"0.5 and 31 (failed). {elsewhere}"
@@ -351,7 +359,7 @@ def test_docs_tell_the_largest_run_first_and_name_it(card):
 
     sentences = tuple(Sentence(f"{{x}} is {name}.", {"x": (f"test-1-{name}", "")}) for name in "ab")
     kept = {"demo": run(a=0.5, b=0.25), "whole": run(a=2.0)}
-    told = "*whole:* 2 is a (failed; asked: at most 1). Other runs: held at 0.5 (demo). *demo:* 0.25 is b."
+    told = "*whole:* 2 is a (failed; threshold: at most 1). Other runs: 0.5 (demo, held). *demo:* 0.25 is b."
     assert tell_largest(card([], headline=sentences, largest="whole"), kept) == told
     assert tell_largest(card([], headline=sentences), {"demo": kept["demo"]}) == "*demo:* 0.5 is a. 0.25 is b."
 

@@ -100,7 +100,7 @@ def generate(what: str) -> Iterator[str]:
 def findings_table() -> Iterator[str]:
     """A row a paper: what it says, and the first two sentences of what was found."""
     kept = kept_runs(REFERENCE)
-    yield "| The paper says | *Run:* found |"
+    yield "| The paper says | Found here, in *run* |"
     yield "|---|---|"
     for paper in PAPERS:
         link = f"[{paper.short}](docs/explanation/papers/{paper.slug}.md), [{paper.where}]({paper.link})"
@@ -117,7 +117,7 @@ def owners_table() -> Iterator[str]:
     names = {"paper": "stated by a paper", STAND_IN: "the same, asked of stand-ins"}
     names |= {"derived": "derived from a paper by us", "ours": "ours"}
     shown = (HELD, FAILED, UNDECIDED, ONE_UNIT, NOT_RUN)
-    yield f"| Claims | {' | '.join(shown)} |"
+    yield f"| Claims in the demo | {' | '.join(shown)} |"
     yield "|---" * (len(shown) + 1) + "|"
     for owner, name in names.items():
         counts = count_findings(claims, owners=(owner,))

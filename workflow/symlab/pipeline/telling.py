@@ -1,5 +1,6 @@
 """What claims say in words: sentences with measured values in them, counts of verdicts, and what kept runs say else."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -45,8 +46,8 @@ Kept = Mapping[str, Sequence[Judged]]
 class Told:
     """Measured values in a sentence, in the forms that ``Sentence.text`` describes.
 
-    Several are listed with the names of their cases, ``MANY`` equal ones with their number instead; ``judged`` ones
-    are followed by their verdict, unless they held.
+    Several are listed with what tells their cases apart, ``MANY`` equal ones with their number instead; ``judged``
+    ones are followed by their verdict, unless they held.
     """
 
     def __init__(self, cases: Sequence[Case], judged: bool = False) -> None:
@@ -59,15 +60,24 @@ class Told:
         if named and len(alike) == 1 and not (self.judged and any(case.verdict != HELD for case in self.cases)):
             return f"{alike.pop()} (all {len(self.cases)} cases)"
         told: dict[tuple[str, str], list[str]] = {}
-        for case in self.cases:
+        for case, name in zip(self.cases, _without_shared([case.name for case in self.cases]), strict=True):
             verdict = case.verdict if self.judged and case.verdict != HELD else ""
-            told.setdefault((_format_case(case, kind), verdict), []).append(case.name if named else "")
+            told.setdefault((_format_case(case, kind), verdict), []).append(name if named else "")
         texts = []
         for (value, verdict), names in told.items():
             for name in names if len(names) < MANY else [f"{len(names)} cases"]:
                 notes = ", ".join(filter(None, (name, verdict)))
                 texts.append(value + (f" ({notes})" if notes else ""))
         return ", ".join(texts)
+
+
+def _without_shared(names: Sequence[str]) -> list[str]:
+    """The names without the first parts that all share: "RN1 on mnist", "RN1 on imdb" are "mnist", "imdb"."""
+    parts = [re.split(r"(?<=, )|(?<= on )", name) for name in names]
+    shared = 0
+    while all(len(each) > shared + 1 and each[shared] == parts[0][shared] for each in parts):
+        shared += 1
+    return ["".join(each[shared:]) for each in parts]
 
 
 def _format_case(case: Case, kind: str) -> str:
@@ -128,7 +138,7 @@ def tell_headline(paper: Paper, claims: Sequence[Judged], kept: Kept | None = No
             asked = dict.fromkeys(
                 each.threshold for place in sentence.values.values() for each in claims if cases_at(place, [each])
             )
-            doubt = f"{doubt}; asked: {', '.join(asked)}"
+            doubt = f"{doubt}; threshold: {', '.join(asked)}"
         for text in tell([sentence], claims):
             told += [
                 f"{text.rstrip('.')} ({doubt})." if doubt else text,
@@ -152,7 +162,7 @@ def tell_largest(paper: Paper, kept: Kept, run: str = "demo") -> str:
 def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept, but: str = "demo") -> str:
     """The values of a sentence that kept runs but one decided otherwise, or not at all; empty if there are none.
 
-    Of several with one verdict, the least and the largest: "Other runs: held at 14 to 29 (appendix, demo)."
+    Of several with one verdict, the least and the largest: "Other runs: 14 to 29 (appendix and demo, held)."
     """
     kinds = {name: kind or "" for _, name, kind, _ in Formatter().parse(sentence.text) if name}
     told = []
@@ -171,8 +181,8 @@ def tell_elsewhere(sentence: Sentence, claims: Sequence[Judged], kept: Kept, but
             ends = dict.fromkeys(_format_case(case, kinds[name]) for case in (cases[0], cases[-1]))
             # Where one of several cases is told, which.
             names = {case.name for case in cases} if len(cases_at(place, claims)) > 1 else set()
-            of = sorted(runs[verdict]) + (list(names) if len(names) == 1 else [])
-            told.append(f"{verdict} at {' to '.join(ends)} ({', '.join(of)})")
+            of = [" and ".join(sorted(runs[verdict])), *(names if len(names) == 1 else []), verdict]
+            told.append(f"{' to '.join(ends)} ({', '.join(of)})")
     return f"Other runs: {', '.join(told)}." if told else ""
 
 

@@ -5,22 +5,24 @@ from symlab.study.card import Sentence, at
 HEADING = "Noise and symmetry together switch parameters off"
 HEADLINE = (
     Sentence(
-        "In regressions on targets with noise σ, SGD's noise drives products of two weights to zero, half of them at "
-        "**{half}** times the learning rate that we derive from the theory for runs of this length.",
+        "In a regression whose coefficients are products of two weights, high learning rates drive them to zero by "
+        "SGD's noise, half of them at **{half}** times the rate that we derive from the theory for runs of this length "
+        "(σ: noise of the targets).",
         {"half": at("mirror-3a-half")},
     ),
     Sentence(
-        "Over many tasks regressions of products lose their gradient at {bias:~%} of the parameters with the paper's "
-        "fixed bias (asked: at most 1 %), {noise:~%} with its noise.",
+        "After several tasks in a row parameters of such products may have no gradient any more. With the paper's "
+        "first remedy, a fixed bias, {bias:~%} have none (threshold: at most 1 %), with its second, noise on the "
+        "gradients, {noise:~%}.",
         {"bias": at("mirror-4-bias"), "noise": at("mirror-4-noise")},
     ),
     Sentence(
-        "Without these remedies {dead:~%} of all weights more have lost it at the last task than in plain regressions.",
+        "Without a remedy {dead:~%} of the parameters more have none than in plain regressions.",
         {"dead": at("mirror-4-symmetry")},
     ),
     Sentence(
-        "The paper says that capacity can only decrease; with Adam, of those that lost it {stay:~%} are without it at "
-        "the next task too.",
+        "The paper says that a model's capacity “can only decrease”; with Adam, of the parameters without a gradient "
+        "{stay:~%} have none at the next task either.",
         {"stay": at("mirror-4-contained", variant="Hadamard", lr=0.01)},
     ),
 )

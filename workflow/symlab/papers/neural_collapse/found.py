@@ -7,16 +7,16 @@ HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
         "In residual networks with weight decay, each depth trained from random weights, twice the depth multiplies "
-        "the spread within classes, relative to that between them, by **{nc1:^2}**.",
+        "the spread of features within classes, relative to that between classes, by **{nc1:^2}**.",
         {"nc1": at("collapse-1-falls", value="NC1", network="rn1", fitting=False)},
     ),
     Sentence(
-        "At an optimum of residual networks with weight decay, twice the depth multiplies the spread within classes, "
-        "relative to that between them, by {nc1:^2}.",
+        "Near an optimum of residual networks with weight decay, of which the theorems speak, twice the depth "
+        "multiplies the spread within classes by {nc1:^2}.",
         {"nc1": at("collapse-1-falls-theorems", value="NC1", network="rn1", loss="cross_entropy", pre_norm=False)},
     ),
     Sentence(
-        "With two layers a block and the weight decay of the theorems, by {split:^2}.",
+        "Near one of networks with two layers a block and the theorems' weight decay, by {split:^2}.",
         {"split": at("collapse-1-falls-theorems", value="NC1", network="rn2", by_depth="split", loss="cross_entropy")},
     ),
 )
@@ -78,8 +78,8 @@ FOUND = (
         {"control": at("collapse-2-control", value="NC1", fitting=False)},
     ),
     Sentence(
-        "After as many gradients, networks grown from shallower ones have {lower:%} of the loss over free features "
-        "that networks trained from scratch have.",
+        "After as many gradients, residual networks grown from shallower ones have {lower:%} of the loss over free "
+        "features that networks trained from scratch have.",
         {"lower": at("collapse-loss-grown")},
     ),
     Sentence(

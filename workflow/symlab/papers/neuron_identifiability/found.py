@@ -24,29 +24,29 @@ _NEURONS = {name: _at(f"neurons-{name}") for name in ("kept", "partner", "contro
 HEADING = "Give every neuron a name tag, and networks can be averaged"
 HEADLINE = (
     Sentence(
-        "On the line between two networks train accuracy drops by **{standard:~} percentage points**.",
+        "On the straight line between two ordinary networks train accuracy drops by **{standard:~} percentage "
+        "points**.",
         {"standard": _at("4a-barrier", **STANDARD)},
     ),
     Sentence(
-        "With name tags of scale 1, random weights that are fixed alike in both, it drops by {fixed:~}.",
+        "With name tags, random weights of scale 1 that are the same in both and never trained, it drops by {fixed:~}.",
         {"fixed": _at("4a-connected", **_fixed(1))},
     ),
     Sentence(
-        "Beyond the paper: of a neuron that kept its place and one that moved, the one that stayed is the costlier to "
-        "exchange, by larger weights, in {kept:~%} of cases (by chance, half).",
+        "Beyond the paper: of a neuron that has the same place in both networks and one that has not, the first would "
+        "need the larger weights to do another's job in {kept:~%} of cases (by chance, half).",
         {"kept": _at("neurons-kept", **_fixed(0.5))},
     ),
     Sentence(
-        "With the largest fixed weights that were tried, validation accuracy is {price:~} points below that with the "
-        "best ones.",
+        "With the largest name tags that were tried, validation accuracy is {price:~} points below that with the best.",
         {"price": _at("sec4.5-trade-off")},
     ),
 )
 THUMBNAIL = (
     "identifiability-neurons",
     0,
-    "A line a size of the name tags (σ_F), first layer. Up: more neurons stay in their place; right: those that could "
-    "change places only with larger weights.",
+    "Up: more neurons have the same place in both networks; right: those that would need larger weights elsewhere. A "
+    "line for each size of the name tags (σ_F), first layer.",
 )
 
 FOUND = (

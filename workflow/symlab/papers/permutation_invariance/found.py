@@ -16,25 +16,25 @@ _ALGORITHM, _ASSIGNMENT = "Algorithm 1", "linear assignment"
 HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
-        "Two networks learn to equal a given one of 6 hidden neurons. Reordering divides the barrier "
-        "between them by **{assigned}** at the worst width above 6.",
+        "Two networks learn to copy a given one of 6 hidden neurons. Reordering the neurons of one divides the barrier "
+        "between them by **{assigned}** or more, whatever their width above 6.",
         {"assigned": _trained("below-direct", _ASSIGNMENT)},
     ),
     Sentence(
-        "What is left is highest at a width of {peak:~} times 6; the paper: 2.",
+        "The barrier that is left is highest at {peak:~} times the given network's width; the paper: 2 times.",
         {"peak": _trained("peak-at-2M", _ASSIGNMENT)},
     ),
     Sentence(
-        "The paper explains in part by sparsity, at high learning rates, why wide trained networks average better than "
-        "random ones that equal the given one. At a moderate rate their sparsity index less that of random ones is "
-        "{excess:~} (M: neurons of the given one, d: its inputs).",
+        "The paper: wide trained networks average better than random exact copies, in part because high learning rates "
+        "make them sparse. At a moderate rate their sparsity index less that of random copies is {excess:~} (M: "
+        "neurons of the given network, d: its inputs).",
         {"excess": at("permutation-2-sparser", source="gd")},
     ),
 )
 THUMBNAIL = (
     "permutation-2",
     0,
-    "Dashed: neurons as they are, solid: reordered; blue: trained networks, orange: random solutions.",
+    "Dashed: neurons as they are, solid: reordered; blue: trained copies, orange: random exact copies.",
 )
 
 FOUND = (

@@ -5,17 +5,17 @@ from symlab.study.card import Sentence, at
 HEADING = "From tiny weights, a deep network first learns something very simple"
 HEADLINE = (
     Sentence(
-        "When networks of six layers leave tiny weights, each layer has one strong direction: the second is on average "
-        "**{rank:~%}** as strong in the layer where it is strongest.",
+        "When networks of six layers first grow out of tiny weights, the second singular value of a layer is on "
+        "average **{rank:~%}** of the first, in the layer where it is largest (0: rank one).",
         {"rank": at("saddle-ladder-rank", L=6, std=1e-4)},
     ),
     Sentence(
-        "The direction in which they leave is {direction:~%} of its length off one that the theory predicts.",
+        "The direction in which they grow is off one that the theory predicts by {direction:~%} of its length.",
         {"direction": at("saddle-ladder-direction", L=6, std=1e-4)},
     ),
     Sentence(
-        "Does anything leave faster than networks with one neuron a layer? On eight points of a circle, with three "
-        "layers, {w4:~%} of searches from random weights find such a way at 4 neurons a layer, {w32:~%} at 32.",
+        "The paper: networks with one neuron a layer are not always the fastest. On its eight points of a circle, with "
+        "three layers, {w4:~%} of searches from random weights find a faster way at 4 neurons a layer, {w32:~%} at 32.",
         {f"w{width}": at("saddle-2-wide", width=width) for width in (4, 32)},
     ),
 )
