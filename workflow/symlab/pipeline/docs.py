@@ -147,16 +147,38 @@ def example_table() -> Iterator[str]:
 
 
 def gallery() -> Iterator[str]:
-    """The kept figures of each paper, with the run that they are from."""
-    kept = {path: told for run in sorted(REFERENCE.iterdir()) for path, told in kept_figures(run).items()}
+    """Of each paper the figure that stands for it, of the demo if it has one, and all others folded by run."""
     for paper in PAPERS:
         yield from (f"## {paper.heading}", "", f"[{paper.short}](explanation/papers/{paper.slug}.md)", "")
-        for path, (figure, study) in kept.items():
-            if FIGURES[figure] in paper.figures:
-                run = path.parent.name
-                origin = f"run {run}, study {study}" if study else f"run {run}"
-                name = f"{paper.title_of(figure)}: {drawing_of(FIGURES[figure]).title} ({origin})"
-                yield from (f"*{name}*", "", f"![{name}](../results/reference/{run}/{path.name})", "")
+        kept = {
+            run.name: {path: told for path, told in kept_figures(run).items() if FIGURES[told[0]] in paper.figures}
+            for run in sorted(REFERENCE.iterdir())
+        }
+        first = min(
+            (path for figures in kept.values() for path in figures),
+            key=lambda path: (kept[path.parent.name][path][0] != paper.thumbnail[0], path.parent.name != "demo"),
+        )
+        yield from _show(paper, first, *kept[first.parent.name].pop(first))
+        for run, figures in kept.items():
+            if figures:
+                count = f"{len(figures)} figure{'s' if len(figures) > 1 else ''}"
+                yield from (f'<details markdown="1"><summary>Run {run}: {count}</summary>', "")
+                for path, (figure, study) in figures.items():
+                    yield from _show(paper, path, figure, study)
+                yield from ("</details>", "")
+
+
+def _show(paper: Paper, path: Path, figure: str, study: str) -> Iterator[str]:
+    """A kept figure with what it shows."""
+    run, drawing = path.parent.name, drawing_of(FIGURES[figure])
+    claims = kept_runs(REFERENCE).get(run, ())
+    studies = [study] if study else dict.fromkeys(claim.study for claim in claims)
+    sentences = [drawing.sentence] if drawing.sentence else []
+    told = [text for name in studies for text in tell(sentences, [each for each in claims if each.study == name])]
+    seen = told[0] if told else ""
+    title = f"{paper.title_of(figure)}: {drawing.title}"
+    yield from (f"**{title}** (run {run}{f', study {study}' if study else ''}). {seen}".rstrip(), "")
+    yield from (f"![{title}](../results/reference/{run}/{path.name})", "")
 
 
 def kept_figures(run: Path) -> dict[Path, tuple[str, str]]:
@@ -185,14 +207,16 @@ def headline(paper: Paper, run: str) -> Iterator[str]:
 
 
 def run_table() -> Iterator[str]:
-    """A row a kept run: its report, the command, when and where it ran, and how many findings have which verdict."""
-    yield "| Run | Command | Date | Wall time | Findings |"
+    """A row a kept run: its report, the papers, when and how long it ran, and how many findings have which verdict."""
+    short = {paper.slug: paper.short for paper in PAPERS}
+    yield "| Run | Papers | Date | Time | Findings |"
     yield "|---|---|---|---|---|"
     for name, claims in kept_runs(REFERENCE).items():
         kept = json.loads((REFERENCE / name / "provenance.json").read_text())
-        counts = describe_counts(count_findings(claims))
+        papers = dict.fromkeys(short[claim.paper] for claim in claims if claim.verdict != NOT_RUN)
+        counts = describe_counts(count_findings(claims) | {NOT_RUN: 0}, all_of_them=False)
         link = f'<a href="{name}/report.html">{name}</a>'
-        yield f"| {link} | `{kept['command']}` | {kept['date']} | {escape(kept['wall_time'])} | {counts} |"
+        yield f"| {link} | {', '.join(papers)} | {kept['date']} | {escape(kept['wall_time'])} | {counts} |"
 
 
 def found_sentences(paper: Paper, run: str) -> Iterator[str]:

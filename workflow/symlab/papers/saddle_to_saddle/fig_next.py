@@ -45,7 +45,7 @@ FIGURES = {
             "The first layer's gain has a cosine of {three} to the new neuron at depth 3.",
             {"three": at("saddle-next-neuron", L=3)},
         ),
-        differs="Not in the paper, which conjectures that saddles of growing rank follow (Section 5).",
+        differs="Not in the paper, which conjectures that saddles of growing bottleneck rank follow (Section 5).",
     ),
 }
 
