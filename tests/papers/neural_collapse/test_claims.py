@@ -15,7 +15,7 @@ from symlab.papers.neural_collapse.evidence import (
     slopes,
     slopes_from_scratch,
 )
-from symlab.papers.neural_collapse.fig_01_depth import columns_of
+from symlab.papers.neural_collapse.fig_01_depth import LARGE, of_one_data_set
 from symlab.papers.neural_collapse.fig_layers import grown_layers
 from symlab.papers.neural_collapse.fig_loss import slope_over_law
 from symlab.papers.neural_collapse.run_tables import least_known
@@ -28,6 +28,7 @@ from .story import story as its_story
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
 WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches", "1-calm"}
 """Claims that do not ask whether there are enough samples: of others, or of networks beside each other."""
+RN1 = "residual networks with one linear layer a block (RN1), digits"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_networks_above_the_gap_are_left_out_and_too_few_decide_nothing(story):
     # One that is far from an optimum says nothing, whatever its NC1 is.
     table.loc[rn1 & (table["L"] == 3) & (table["seed"] == 0), ["NC1", "gap"]] = 100.0, 2 * GAP
     found = judged("1-falls-theorems", {**story, RUNS: table})[0]
-    assert found[0].case == "NC1, RN1 on digits" and found[1] == "held"
+    assert found[0].case == f"spread within classes (NC1), {RN1}" and found[1] == "held"
     assert found[0].value == pytest.approx(-1.2 * 1.0205, rel=0.02)
     # Two lineages of four have four depths at an optimum each.
     table.loc[rn1 & (table["L"] > 5) & (table["seed"] < 2), "gap"] = 2 * GAP
@@ -72,7 +73,7 @@ def test_networks_of_each_depth_by_itself_are_judged_whatever_their_loss_and_tho
     off = of(table, "rn1") & (table["seed"] == 1) & (table["L"] > 13)
     table.loc[off, ["accuracy", "NC1"]] = 0.9, 10.0
     found = {m.case: (m, verdict) for m, verdict in judged("1-falls", {**given, RUNS: table})}
-    every, fitting = (found[f"NC1, RN1 on digits{name}"] for name in ("", ", of those that fit"))
+    every, fitting = (found[f"spread within classes (NC1), {RN1}{name}"] for name in ("", ", of those that fit"))
     assert every[1] == "undecided" and fitting[1] == "held" and (every[0].n, fitting[0].n) == (4, 4)
     assert every[0].value > fitting[0].value == pytest.approx(-1.2 * 1.02256, rel=1e-4)
     assert all("26 of 28 networks fit every sample" in str(m) for m, _ in (every, fitting))
@@ -87,17 +88,17 @@ def test_networks_of_each_depth_by_itself_are_judged_whatever_their_loss_and_tho
 
 
 def test_a_slope_from_5_on_has_depth_5_and_nothing_of_shallower_networks():
-    table = networks(from_scratch())
+    table = from_scratch()[RUNS]
     rows = table[of(table, "rn1") & table["L"].isin([2, 3, 5, 8, 13, 21])].copy()
     deep = rows["L"] >= 5
     rows["NC1"] = np.where(deep, 0.3 * rows["L"] ** -0.7, 9.0)
     rows.loc[~deep, "accuracy"] = 0.5
-    found = list(slopes_from_scratch(rows, {"NC1": 1.0}, least=5))
-    assert len(found) == 1 and found[0].values.to_numpy() == pytest.approx(np.full(SEEDS, -0.7))
+    found = slopes_from_scratch({**from_scratch(), RUNS: rows}, ["NC1"], lambda rows: rows["L"] >= LARGE)
+    assert [(each.value, each.n) for each in found] == [(pytest.approx(-0.7), SEEDS)]
 
 
 def test_networks_are_counted_by_setting():
-    table = networks(tables()).query("setting in ('RN1 on digits', 'RN2 split on digits')")
+    table = networks(tables()).query("title in ('RN1 on digits', 'RN2 split on digits')")
     fewer = table[(table["network"] == "rn2") | (table["seed"] > 0)]
     assert (counted(table), counted(fewer)) == (f"{SEEDS} networks", f"{SEEDS - 1} to {SEEDS} networks")
 
@@ -142,7 +143,7 @@ def test_three_lineages_are_judged_rightly_on_data_made_from_a_power(power, leas
         for L in (2, 3, 5, 8, 13)
         for seed in range(3)
     ]
-    held = [measured.interval[1] < 0 for measured in slopes(pd.DataFrame(rows), {"NC1": 1.0}).means()]
+    held = [measured.interval[1] < 0 for measured in slopes(pd.DataFrame(rows), ["NC1"]).means()]
     assert len(held) == 100 and least <= np.mean(held) <= most
 
 
@@ -167,7 +168,9 @@ def test_settings_that_differ_in_their_inputs_alone_are_two(story):
         found = judged("loss-falls", {**story, RUNS: both})
         assert len(found) == 2 * len(judged("loss-falls", {**story, RUNS: table}))
         cases = {measured.case: measured for measured, _ in found}
-        known, unknown = (cases[f"excess, RN1 on digits, {name} = {value}"] for value in (READ[name], 2))
+        known, unknown = (
+            cases[f"loss over that of free features, {RN1}, {name} = {value}"] for value in (READ[name], 2)
+        )
         assert not known.open and unknown.open.startswith("no evidence: the rank")
         more = pd.concat([samples, samples.assign(**{name: 2}, rank=100)])
         few = {each.case: each for each, _ in judged("loss-falls", {**story, RUNS: both, SAMPLES: more})}
@@ -237,7 +240,7 @@ def test_too_few_samples_are_no_evidence(claim_id, dataset, N, rank):
 def test_growth_is_compared_at_equal_work_alone(story):
     table = story[RUNS].copy()
     table.loc[~table["grown"] & (table["L"] == 8) & (table["loss"] == CE), "work"] *= 2
-    assert [str(m.case) for m, _ in judged("loss-grown", {**story, RUNS: table})] == ["RN1 on digits, L = 3"]
+    assert [str(m.case) for m, _ in judged("loss-grown", {**story, RUNS: table})] == [f"{RN1}, L = 3"]
 
 
 def test_one_network_above_the_loss_without_branches_leaves_the_perturbed_open(story):
@@ -247,12 +250,21 @@ def test_one_network_above_the_loss_without_branches_leaves_the_perturbed_open(s
     assert "undecided" in verdicts("perturbed-leaves", {**story, PERTURBED: table})
 
 
+def on(table, dataset, *networks, grown=True):
+    """RN1 and RN2 of a constant penalty of the story as networks on a data set; T11 is RN1 by another name."""
+    found = [table[of(table, {"t11": "rn1"}.get(each, each))].assign(network=each) for each in networks]
+    return pd.concat(found).assign(dataset=dataset, grown=grown)
+
+
+@pytest.mark.parametrize("grown", [True, False])
 @pytest.mark.parametrize("names", [("digits", "mnist"), ("mnist", "digits")])
-def test_the_control_is_drawn_on_the_data_set_that_has_most_networks(names):
-    """On one RN1 and RN2, on another T11 too, on a third no control."""
+def test_the_control_is_that_of_the_data_set_that_has_most_networks(story, names, grown):
+    """On one RN1 and RN2, on another T11 too, on a third no control; grown ones beside scratch decide nothing."""
     there = {"digits": ("rn2", "rn1"), "mnist": ("rn2", "t11", "rn1"), "cifar10": ("rn1", "t11")}
-    rows = [{"dataset": of, "network": network} for of in (*names, "cifar10") for network in there[of]]
-    table = pd.DataFrame(rows).assign(
-        by_depth="constant", loss="cross_entropy", grown=True, pre_norm=False, every_token=False
-    )
-    assert columns_of(table)["column"].tolist() == ["RN1, mnist", "T11, mnist", "RN2, mnist"]
+    rows = [on(story[RUNS], name, *there[name], grown=grown) for name in (*names, "cifar10")]
+    rows += [] if grown else [on(story[RUNS], "words", "rn1", "rn2", "t11")]
+    given = {**story, RUNS: pd.concat(rows, ignore_index=True)}
+    drawn = of_one_data_set(given)
+    assert set(drawn["dataset"]) == {"mnist"} and set(drawn["network"]) == {"rn1", "t11", "rn2"}
+    told = {(m.case.key["dataset"], m.case.key["network"]) for m, v in judged("2-control", given) if v != "not run"}
+    assert told == (set() if grown else {("mnist", "rn2")})

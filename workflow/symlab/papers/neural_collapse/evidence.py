@@ -1,14 +1,16 @@
 """What minimised networks tell: which are at an optimum, how values fall with depth, what settings are called."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from symlab.papers.neural_collapse.found import DATA, NETWORKS, PENALTIES, VALUES
 from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case, Claim, Found, slope
+from symlab.study.claim import Case, Claim, Found, Tables, slope
 from symlab.study.tables import need
 
 RUNS, LAYERS, SAMPLES, OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
@@ -21,8 +23,7 @@ CALM = 1e-3
 """The share of the loss that the gradient's norm of a network at rest is at most: where L-BFGS is told to end."""
 ENOUGH = 5
 """Samples for each dimension of the first layer's inputs that make a run evidence."""
-METRICS = {"NC1": 1.0, "NC2": 1.0, "NC3": 1.0}
-"""What is divided by what where slopes are told."""
+METRICS = ("NC1", "NC2", "NC3")
 INPUTS = ["dataset", "N", "pool", "patch", "every_token"]
 """What tells apart what networks read."""
 SETTING = ["network", "pre_norm", "loss", "output_bias", "by_depth", "penalty", "width", *INPUTS]
@@ -31,16 +32,19 @@ APART = ("N", "pool", "patch")
 """Numbers that a setting's name tells where it has several of them."""
 DEPTHS, LINEAGES = 4, 3
 """Depths that a slope needs, and lineages that have it: networks grown from one another, from one random start."""
-LARGE = 5
-"""The depth from which on the paper calls its curves log-linear."""
+LACKS = f"needs such networks of {DEPTHS} depths"
+Statistic = Callable[[pd.Series], float]
+"""Of values by depth."""
+Chosen = Callable[[pd.DataFrame], pd.Series]
+"""Which rows are meant."""
 paper_claim = partial(Claim, tables=(RUNS, SAMPLES), owner="paper", origin="paper")
 derived_claim = partial(Claim, tables=(RUNS, SAMPLES), owner="derived", origin="derived")
 our_claim = partial(Claim, tables=(RUNS, SAMPLES), owner="ours", origin="ours")
 """Claims about minimised networks, by whose they are."""
 
 
-def networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """All networks: their ``setting`` in words, ``kind``, NC2 of their loss, the ``excess`` over free features.
+def networks(tables: Tables) -> pd.DataFrame:
+    """All networks, ``named``: NC2 of their loss, the ``excess`` over free features.
 
     ``within``: whether the loss is within ``GAP`` of the least known. ``open``: why they are no evidence, if so.
     """
@@ -58,33 +62,39 @@ def networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
-    """The same rows with their ``setting`` in words and its ``kind``."""
-    rows = table.to_dict("records")
-    names = pd.Series([name_setting(row) for row in rows], table.index, object)
+    """The same rows with their ``setting`` in words, its ``title`` for a picture, and its ``kind``.
+
+    A title is ``RN2 split on mnist, margins``; parts of it are ``called``, RN2, and ``of_loss``. The kind is what the
+    paper says: ``plotted`` to collapse, the flat ``control``, ``uniform`` (every penalty at λ/L), or by a ``theorem``.
+    """
+    network, by, constant = table["network"], table["by_depth"], table["by_depth"] == "constant"
+    loss = table["loss"].map({"cross_entropy": "", "squared_error": ", squared error", "margins": ", margins"})
+    loss += np.where(table["output_bias"] & (table["loss"] == "squared_error"), " with bias", "")
+    plain = (network == "t11") | ((network == "rn1") & ~table["pre_norm"])
+    plain &= (table["loss"] == "cross_entropy") & ~table["every_token"]
+    control = network.isin(["rn2", "t12", "t22"]) & constant
+    kind = np.select([by == "uniform", control, plain], ["uniform", "control", "plotted"], "theorem")
+    called = np.where(table["pre_norm"], "pre-LN ", "") + network.str.upper()
+    usual = constant & network.isin(["rn1", "t11"])
+    title = called + (" " + by).mask(usual, "") + " on " + table["dataset"] + loss
+    words = network.map(NETWORKS) + np.where(table["pre_norm"], ", normalised before blocks (pre-LN)", "")
+    words += (", " + by.map(PENALTIES)).mask(usual, "") + ", " + table["dataset"].replace(DATA) + loss
     for name in APART:
-        several = table[name].groupby(names).transform("nunique") > 1
-        names = names.mask(several, names + f", {name} = " + table[name].astype(str))
-    return table.assign(setting=names, kind=[kind_of(row) for row in rows])
+        several = table[name].groupby(title).transform("nunique") > 1
+        each = (f", {name} = " + table[name].astype(str)).where(several, "")
+        title, words = title + each, words + each
+    return table.assign(setting=words, title=title, called=called, of_loss=loss, kind=kind)
 
 
-def lineages(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def lineages(tables: Tables) -> pd.DataFrame:
     """Networks that were grown, the references left out."""
     table = networks(tables)
     return table[table["grown"] & ~table["reference"]]
 
 
-def name_setting(row: Mapping[str, Any]) -> str:
-    """``RN2 split on mnist``."""
-    pre = "pre-LN " if row["pre_norm"] else ""
-    by = "" if row["by_depth"] == "constant" and row["network"] in ("rn1", "t11") else f" {row['by_depth']}"
-    loss = {"squared_error": ", squared error", "margins": ", margins"}.get(row["loss"], "")
-    bias = " with bias" if row["loss"] == "squared_error" and row["output_bias"] else ""
-    return f"{pre}{str(row['network']).upper()}{by} on {row['dataset']}{loss}{bias}"
-
-
-def in_lines(setting: str) -> str:
-    """A setting's name in lines short enough for the title of a panel."""
-    return setting.replace(" on ", "\non ", 1).replace(", ", ",\n").replace(" with ", "\nwith ")
+def in_lines(title: str) -> str:
+    """A setting's title in lines short enough for a panel."""
+    return title.replace(" on ", "\non ", 1).replace(", ", ",\n").replace(" with ", "\nwith ")
 
 
 def counted(table: pd.DataFrame) -> str:
@@ -93,101 +103,68 @@ def counted(table: pd.DataFrame) -> str:
     return f"{' to '.join(map(str, sorted({of_each.min(), of_each.max()})))} networks"
 
 
-def kind_of(row: Mapping[str, Any]) -> str:
-    """What the paper says of a setting: ``plotted`` to collapse, the flat ``control``, ``uniform``, or by a theorem."""
-    if row["by_depth"] == "uniform":
-        return "uniform"
-    if row["network"] in ("rn2", "t12", "t22") and row["by_depth"] == "constant":
-        return "control"
-    plotted = row["network"] == "t11" or (row["network"] == "rn1" and not row["pre_norm"])
-    plotted = plotted and row["loss"] == "cross_entropy" and not row["every_token"]
-    return "plotted" if plotted else "theorem"
+def of_kind(*kinds: str) -> Chosen:
+    """Networks of settings of which the paper says one of these."""
+    return lambda rows: rows["kind"].isin(kinds)
 
 
-def slopes(
-    rows: pd.DataFrame,
-    values: Mapping[str, float],
-    least: int = 0,
-    within: bool = True,
-    several: Callable[[pd.Series], float] = slope,
-) -> Cases:
+def of_rn1(rows: pd.DataFrame) -> pd.Series:
+    """RN1 as the paper plots it: post-LN, under cross-entropy, with a constant penalty."""
+    return (rows["network"] == "rn1") & (rows["kind"] == "plotted") & (rows["by_depth"] == "constant")
+
+
+def slopes(rows: pd.DataFrame, values: Sequence[str], within: bool = True, several: Statistic = slope) -> Cases:
     """Least-squares slope of log10 of each value on log10 L, or ``several``, in each lineage over depths at an optimum.
 
     A case a setting and value, a unit a lineage; one that has fewer than four depths has no slope.
 
     Args:
-        values: the columns, and what the slope of each is divided by.
-        least: the first depth that counts.
         within: whether only networks at an optimum count.
-        several: another statistic than the slope, of values by depth.
     """
-    rows = rows[(rows["L"] >= least) & (rows["within"] | (not within))]
+    rows = rows[rows["within"] | (not within)]
     rows = rows[rows.groupby(["setting", "seed"])["L"].transform("nunique") >= DEPTHS]
-    key = ["setting", *(name for name in SETTING if name in rows)]
+    key = ["setting", *SETTING]
     long = rows.melt([*key, "seed", "L"], list(values), "value", "measured", ignore_index=False)
     long = long.sort_index(kind="stable").set_index("L")
     # What a setting does not have is left out; one undefined value makes the slope of its lineage undefined.
     long = long[long.groupby(["setting", "seed", "value"])["measured"].transform("count") > 0]
-    each = cases(long, "measured", ["value", *key], name="{value}, {setting}", several=several)
-    return Cases(tuple(replace(one, values=one.values / values[one.case.key["value"]]) for one in each), "lineages")
+    found = cases(long, "measured", ["value", *key], name=_case, several=several)
+    return replace(found, unit="lineages")
 
 
-def slopes_at_optima(
-    rows: pd.DataFrame,
-    values: Mapping[str, float],
-    least: int = 0,
-    several: Callable[[pd.Series], float] = slope,
-) -> Cases:
+def _case(key: Mapping[str, Any]) -> str:
+    return f"{VALUES[key['value']]}, {key['setting']}"
+
+
+def slopes_at_optima(rows: pd.DataFrame, values: Sequence[str], several: Statistic = slope) -> Cases:
     """``slopes`` of lineages at an optimum, or of all, which then decide nothing, where these are too few."""
     chosen: list[Values] = []
-    best = {each.case: each for each in slopes(rows, values, least, several=several)}
-    for every in slopes(rows, values, least, within=False, several=several):
-        of_setting = rows[(rows["setting"] == every.case.key["setting"]) & (rows["L"] >= least)]
+    best = {each.case: each for each in slopes(rows, values, several=several)}
+    for every in slopes(rows, values, within=False, several=several):
+        of_setting = rows[rows["setting"] == every.case.key["setting"]]
         told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
-        at_optimum = best.get(every.case, every)
-        enough = every.case in best and len(at_optimum.values) >= min(LINEAGES, len(every.values))
-        each = replace(at_optimum, told=told) if enough else replace(every, open=f"not at an optimum: {told}")
+        each = replace(every, open=f"not at an optimum: {told}")
+        if every.case in best and len(best[every.case].values) >= min(LINEAGES, len(every.values)):
+            each = replace(best[every.case], told=told)
         chosen.append(replace(each, open=of_setting["open"].iloc[0] or each.open))
     return Cases(tuple(chosen), "lineages")
 
 
-def slopes_of(
-    tables: Mapping[str, pd.DataFrame],
-    values: Mapping[str, float],
-    chosen: Callable[[pd.DataFrame], pd.Series],
-    least: int = 0,
-    several: Callable[[pd.Series], float] = slope,
-) -> list[Found]:
-    """Mean slope over lineages of each setting and value; undecided where too few lineages are at an optimum.
-
-    Args:
-        chosen: which rows of ``lineages`` are meant.
-    """
+def slopes_of(tables: Tables, values: Sequence[str], chosen: Chosen, several: Statistic = slope) -> list[Found]:
+    """Mean ``slopes_at_optima`` over ``lineages``, of each setting and value."""
     rows = lineages(tables)
-    rows = rows[chosen(rows)]
-    if rows.empty:
-        return ["no such networks in this study"]
-    found = slopes_at_optima(rows, values, least, several).means()
-    return found or [f"needs networks of {DEPTHS} depths{f' from {least} on' if least else ''}"]
-
-
-def from_scratch(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Networks of each depth from random weights by Adam and L-BFGS, as the paper trains each by itself."""
-    table = networks(tables)
-    return table[~table["grown"] & (table["optimizer"] == "lbfgs")]
+    return slopes_at_optima(rows[chosen(rows)], values, several).means() or [LACKS]
 
 
 def slopes_from_scratch(
-    rows: pd.DataFrame,
-    values: Mapping[str, float],
-    least: int = 0,
-    several: Callable[[pd.Series], float] = slope,
-) -> Cases:
-    """``slopes`` of networks of each depth by itself, a unit a seed, whatever their loss.
+    tables: Tables, values: Sequence[str], chosen: Chosen, several: Statistic = slope
+) -> list[Found]:
+    """Mean ``slopes`` over seeds, of networks that the paper's way trains, each depth by itself, whatever their loss.
 
     Where some do not fit every sample, once more of the others: the paper leaves out runs that did not converge.
     """
-    rows = rows[rows["L"] >= least]
+    rows = networks(tables)
+    rows = rows[~rows["grown"] & (rows["optimizer"] == "lbfgs") & chosen(rows)]
     fits, found = rows["accuracy"] == 1, list[Values]()
     some = rows["setting"].isin(rows.loc[~fits, "setting"])
     for kept, name, fitting in ((rows, "", False), (rows[fits & some], ", of those that fit", True)):
@@ -197,17 +174,17 @@ def slopes_from_scratch(
             told += f"{of['gap'].median():.0%} in the median"
             case = Case(f"{each.case}{name}", **each.case.key, fitting=fitting)
             found.append(replace(each, case=case, told=told, open=of["open"].iloc[0]))
-    return Cases(tuple(found), "seeds")
+    return Cases(tuple(found), "seeds").means() or [f"{LACKS}, each trained from scratch (grown: false)"]
 
 
-def rank_of_inputs(tables: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.Series:
+def rank_of_inputs(tables: Tables, rows: pd.DataFrame) -> pd.Series:
     """The rank of what the first layer of each network reads; not a number where it is not known."""
     ranks = tables[SAMPLES] if SAMPLES in tables else pd.DataFrame(columns=[*INPUTS, "rank"])
     known = ranks.groupby(INPUTS)["rank"].max()
     return pd.Series(known.reindex(pd.MultiIndex.from_frame(rows[INPUTS])).to_numpy(float), rows.index)
 
 
-def missing_evidence(tables: Mapping[str, pd.DataFrame], rows: pd.DataFrame) -> pd.Series:
+def missing_evidence(tables: Tables, rows: pd.DataFrame) -> pd.Series:
     """Why networks are no evidence, if so: fewer samples than five times the rank of what the first layer reads.
 
     That layer has no penalty; where samples are as few as the rank it collapses them alone, without any depth.

@@ -1,5 +1,6 @@
 """Figs. 1 and 2: metrics of neural collapse against depth, and the control that does not collapse."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -7,22 +8,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import (
-    CALM,
-    DEPTHS,
-    GAP,
-    LARGE,
-    METRICS,
-    counted,
-    derived_claim,
-    from_scratch,
-    lineages,
-    networks,
-    our_claim,
-    paper_claim,
-    slopes_from_scratch,
-    slopes_of,
-)
+from symlab.papers.neural_collapse import evidence
+from symlab.papers.neural_collapse.evidence import DEPTHS, GAP, METRICS, derived_claim, of_kind, paper_claim
 from symlab.plotting.style import Look, Shared, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
@@ -42,7 +29,8 @@ SIMPLE = ("cross_entropy", "squared_error")
 """Losses whose optimum is a simplex, or orthogonal rows."""
 CROWDED = 7
 """Depths of which every other is named on the axis."""
-NEEDS = f"needs networks of {DEPTHS} depths, each trained from scratch (grown: false)"
+LARGE = 5
+"""The depth from which on the paper calls its curves log-linear."""
 CONTROLLED = ("rn1", "t11", "rn2")
 """Fig. 2's networks."""
 LEAST = 1e-12
@@ -58,24 +46,46 @@ def metrics_against_depth(tables: Tables, style: Style) -> Figure:
     table = minimised(tables).dropna(subset=list(METRICS))
     if table.empty:
         raise UserError(f"it needs networks of {DEPTHS} depths: add to neural_collapse.runs.L.")
-    loss = table["loss"].map({"squared_error": "\nsquared error", "margins": "\nmargins"}).fillna("")
-    with_bias = np.where(table["output_bias"] & (table["loss"] == "squared_error"), " + bias", "")
-    name = np.where(table["pre_norm"], "pre-LN ", "") + table["network"].str.upper()
-    of_loss = loss + with_bias
-    table = table.assign(architecture=name + of_loss, row=name + ", " + table["dataset"] + of_loss)
-    first = table.groupby("architecture")["dataset"].transform("first")
-    others = table.groupby("architecture")["kind"].transform(lambda kind: (kind != "control").any())
+    table["architecture"] = table["called"] + table["of_loss"]
+    of_each = table.groupby("architecture")
+    first = of_each["dataset"].transform("first")
+    others = of_each["kind"].transform(lambda kind: (kind != "control").any())
     table = table[(table["dataset"] == first) & ((table["kind"] != "control") | ~others)]
+    table["row"] = table["called"] + ", " + table["dataset"] + table["of_loss"].str.replace(", ", "\n")
     place = table["architecture"].map({name: at for at, name in enumerate(ORDER)}).fillna(len(ORDER))
-    table = table.iloc[np.argsort(place, kind="stable")]
-    return draw_metrics(table, style, "row", "metric")
+    return draw_metrics(table.iloc[np.argsort(place, kind="stable")], style, "row", "metric")
 
 
 def minimised(tables: Tables) -> pd.DataFrame:
     """Networks by Adam and L-BFGS, grown or each depth from scratch, where there are depths enough."""
-    table = networks(tables)
+    table = evidence.networks(tables)
     table = table[table["optimizer"] == "lbfgs"]
     return table[table.groupby(["setting", "grown"])["L"].transform("nunique") >= DEPTHS]
+
+
+def of_one_data_set(tables: Tables) -> pd.DataFrame:
+    """RN1, T11 and RN2 with a constant penalty and cross-entropy, of the data set that Fig. 2 and its claim are about.
+
+    Of those with RN1 and RN2 from scratch, or, where there is none, with grown ones, it is that with most of the three.
+
+    Raises:
+        UserError: none has RN1 and RN2.
+    """
+    rows = minimised(tables)
+    rows = rows[(rows["by_depth"] == "constant") & (rows["loss"] == "cross_entropy") & rows["network"].isin(CONTROLLED)]
+    rows = rows[~rows["pre_norm"] & ~rows["every_token"]]
+    for known in (rows[~rows["grown"]], rows):
+        there = known.groupby("dataset", sort=False)["network"].agg(set)
+        complete = there[[{"rn1", "rn2"} <= names for names in there]]
+        if len(complete):
+            return rows[rows["dataset"] == complete.map(len).idxmax()]
+    raise UserError("it needs rn1 and rn2 with by_depth: constant on one data set (neural_collapse.runs).")
+
+
+def control_beside_others(tables: Tables, style: Style) -> Figure:
+    """Fig. 2: columns RN1, T11 and RN2 with a constant penalty on one data set, a row a metric."""
+    rows = of_one_data_set(tables).sort_values("network", key=lambda names: names.map(CONTROLLED.index), kind="stable")
+    return draw_metrics(rows.assign(column=rows["called"] + ", " + rows["dataset"]), style, "metric", "column")
 
 
 def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Figure:
@@ -92,7 +102,7 @@ def draw_metrics(table: pd.DataFrame, style: Style, row: str, column: str) -> Fi
     depths = sorted(table["L"].unique())
     depths = depths if len(depths) < CROWDED else depths[(len(depths) + 1) % 2 :: 2]
     axes = labelled("depth L", r"$\log_{10}$", "x", xticks=depths)
-    note = f"mean ± std of {counted(table)}"
+    note = f"mean ± std of {evidence.counted(table)}"
     by: dict[str, Any] = {"row": row, "column": column, "rows_named": tuple(dict.fromkeys(long[row]))}
     share: Shared = "none" if column == "metric" else "row"
     return facets(long, "L", "value", looks, **by, axes=axes, draw=_draw, height=1.5, sharey=share, note=note)
@@ -105,73 +115,42 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
         draw_units(axis, rows, x, y, look, label, unit=("seed",))
 
 
-def better_in_log_depth(tables: Tables) -> list[Found]:
-    """R2 of a line in log L less that of a line in L, from L = 5 on, of log10 metric of residual networks from scratch.
-
-    Not a number where the metric does not fall.
-    """
-    rows = from_scratch(tables)
-    rows = rows[rows["network"].str.startswith("rn") & rows["kind"].isin(["plotted", "uniform"])]
-    return slopes_from_scratch(rows, METRICS, LARGE, _gain).means() or [f"{NEEDS}, from L = {LARGE} on"]
-
-
-def _gain(metric: pd.Series) -> float:
+def _better_in_log_depth(metric: pd.Series) -> float:
+    """R2 of a line in log L less that of a line in L of log10 of a metric; not a number where it does not fall."""
     y, L = np.log10(metric.to_numpy()), metric.index.to_numpy(dtype=float)
     in_log, in_depth = (np.corrcoef(x, y)[0, 1] for x in (np.log10(L), L))
     return in_log**2 - in_depth**2 if in_log < 0 else np.nan
 
 
+def _large_residual(rows: pd.DataFrame) -> pd.Series:
+    return rows["network"].str.startswith("rn") & rows["kind"].isin(["plotted", "uniform"]) & (rows["L"] >= LARGE)
+
+
 def rate_of_optima(tables: Tables) -> list[Found]:
     """Slope over that of the bound, of post-LN RN1's networks from L = 5 on; of squared error NC2 is NC2B."""
-
-    def of_rn1(rows: pd.DataFrame) -> pd.Series:
-        return (rows["network"] == "rn1") & ~rows["pre_norm"] & rows["loss"].isin(SIMPLE)
-
-    return slopes_of(tables, RATES, of_rn1, LARGE)
+    rows = evidence.lineages(tables)
+    rows = rows[(rows["network"] == "rn1") & ~rows["pre_norm"] & rows["loss"].isin(SIMPLE) & (rows["L"] >= LARGE)]
+    found = evidence.slopes_at_optima(rows, tuple(RATES))
+    rates = tuple(replace(each, values=each.values / RATES[each.case.key["value"]]) for each in found)
+    return Cases(rates, "lineages").means() or [evidence.LACKS]
 
 
 def share_calm(tables: Tables) -> list[Found]:
     """Share of each lineage's networks at an optimum whose gradient is small too, mean over lineages."""
-    rows = lineages(tables)
+    rows = evidence.lineages(tables)
     rows = rows[rows["within"]]
-    calm = (rows["gradient"] <= CALM).astype(float).where(rows["gradient"].notna())
+    calm = (rows["gradient"] <= evidence.CALM).astype(float).where(rows["gradient"].notna())
     each = cases(rows.assign(calm=calm), "calm", unit=("setting", "seed"))
     return Cases(each.of, "lineages").means() if len(rows) else ["no network is at an optimum"]
 
 
-def falls_from_scratch(tables: Tables, kind: str) -> list[Found]:
-    """Slope of log10 of each metric on log10 L, mean over seeds, of settings of a kind."""
-    rows = from_scratch(tables)
-    return slopes_from_scratch(rows[rows["kind"] == kind], METRICS).means() or [NEEDS]
+def slopes_of_control(tables: Tables) -> list[Found]:
+    """Slope of log10 of each metric on log10 L, mean over seeds, of the control that Fig. 2 draws."""
+    drawn = of_one_data_set(tables).index
+    return _slopes_from_scratch(tables, chosen=lambda rows: (rows["kind"] == "control") & rows.index.isin(drawn))
 
 
-def falls_at_optima(tables: Tables) -> list[Found]:
-    """The same over lineages at an optimum, of settings of which theorems say it."""
-    return slopes_of(tables, METRICS, lambda rows: rows["kind"].isin(["plotted", "theorem"]))
-
-
-def columns_of(table: pd.DataFrame) -> pd.DataFrame:
-    """RN1, T11 and RN2 with a constant penalty and cross-entropy, of the data set that has most of them.
-
-    Raises:
-        UserError: none has RN1 and RN2.
-    """
-    chosen = table[(table["by_depth"] == "constant") & (table["loss"] == "cross_entropy")]
-    chosen = chosen[chosen["network"].isin(CONTROLLED) & ~chosen["pre_norm"] & ~chosen["every_token"]]
-    there = chosen.groupby("dataset", sort=False)["network"].agg(set)
-    complete = there[there.map(lambda names: {"rn1", "rn2"} <= names)]
-    if complete.empty:
-        raise UserError("it needs rn1 and rn2 with by_depth: constant on one data set (neural_collapse.runs).")
-    chosen = chosen[chosen["dataset"] == complete.map(len).idxmax()]
-    name = chosen["network"].str.upper() + ", " + chosen["dataset"]
-    return chosen.assign(column=name).sort_values(
-        "network", key=lambda names: names.map(CONTROLLED.index), kind="stable"
-    )
-
-
-def control_beside_others(tables: Tables, style: Style) -> Figure:
-    """Columns RN1, T11 and RN2 with a constant penalty on one data set, a row a metric."""
-    return draw_metrics(columns_of(minimised(tables)), style, "metric", "column")
+_slopes_from_scratch = partial(evidence.slopes_from_scratch, values=METRICS)
 
 
 FIGURES = {
@@ -214,7 +193,7 @@ CLAIMS = {
         why="With depth blocks come to cost less at more scatter, so that on some samples metrics rise at first and "
         "fall from L = 5 on: two kinds of solutions (docs/explanation/papers/neural-collapse.md).",
         also=("collapse-2",),
-        measure=partial(falls_from_scratch, kind="plotted"),
+        measure=partial(_slopes_from_scratch, chosen=of_kind("plotted")),
     ),
     "collapse-1-falls-uniform": paper_claim(
         statement="With every penalty at λ/L, deeper networks with two linear layers a block are closer to collapse",
@@ -222,7 +201,7 @@ CLAIMS = {
         bound=below(0),
         reason="Figure 1, row 4, with Section 5's λ/L read of every layer. Appendix C argues that networks need not "
         f"collapse so. {JUDGED}",
-        measure=partial(falls_from_scratch, kind="uniform"),
+        measure=partial(_slopes_from_scratch, chosen=of_kind("uniform")),
     ),
     "collapse-1-falls-theorems": derived_claim(
         statement="Where theorems let deep networks collapse, deeper ones are closer to it",
@@ -230,7 +209,7 @@ CLAIMS = {
         bound=below(0),
         reason="Corollaries 4.5 and 4.7: optima converge to collapse, under squared error too, and each token of a "
         "text may be a sample. They are of limits, and say nothing of any one depth.",
-        measure=falls_at_optima,
+        measure=partial(evidence.slopes_of, values=METRICS, chosen=of_kind("plotted", "theorem")),
     ),
     "collapse-1-log-linear": paper_claim(
         statement="For large depth, log₁₀ of a metric is straighter in log L than in L",
@@ -239,7 +218,7 @@ CLAIMS = {
         origin="ours",
         reason="Section 5: polynomial dependence, log-linear for large enough depth; a straight line in L is the other "
         f"simple law. Any curve that flattens is straighter in log L. {JUDGED}",
-        measure=better_in_log_depth,
+        measure=partial(_slopes_from_scratch, chosen=_large_residual, several=_better_in_log_depth),
     ),
     "collapse-1-rate": derived_claim(
         statement="Networks approach collapse as fast as the bound on global optima",
@@ -249,10 +228,10 @@ CLAIMS = {
         "excess loss are quadratic in it, NC2 is linear. Slower networks are not optimal, or not yet asymptotic.",
         measure=rate_of_optima,
     ),
-    "collapse-1-calm": our_claim(
+    "collapse-1-calm": evidence.our_claim(
         statement="Networks whose loss is next to the least known have a small gradient too",
-        quantity=f"share of a lineage's networks at an optimum whose gradient's norm is at most {CALM:g} of the loss, "
-        "mean over lineages",
+        quantity="share of a lineage's networks at an optimum whose gradient's norm is at most "
+        f"{evidence.CALM:g} of the loss, mean over lineages",
         bound=at_least(0.95),
         origin="pilot",
         reason="Where a loss is smooth its gradient vanishes at a minimum, and L-BFGS is told to end there. That few "
@@ -268,6 +247,6 @@ CLAIMS = {
         origin="pilot",
         reason="Figure 2 shows the control flat; a quarter of the −0.4 that RN1 had on digits at first is "
         "left for noise. It was a share of RN1's slope until 26 November 2026, when RN1 was seen to rise on MNIST.",
-        measure=partial(falls_from_scratch, kind="control"),
+        measure=slopes_of_control,
     ),
 }

@@ -59,10 +59,10 @@ def measured_against_certified(tables: Tables, style: Style) -> Figure:
     table = certified(tables)
     if table.empty:
         raise UserError("it needs networks whose loss is below that of constant features.")
-    colors = dict(zip(table["setting"].unique(), cycle(palette(style))))
+    colors = dict(zip(table["title"].unique(), cycle(palette(style))))
     looks = {name: Look(color, "", "o", "white") for name, color in colors.items()}
     panels = [_panel(table[table["quantity"] == quantity], quantity) for quantity in table["quantity"].unique()]
-    return draw_grid([panels], looks, line="setting", height=2.3, sharex="none", sharey="none", note="a mark a network")
+    return draw_grid([panels], looks, line="title", height=2.3, sharex="none", sharey="none", note="a mark a network")
 
 
 def _panel(rows: pd.DataFrame, quantity: str) -> Panel:

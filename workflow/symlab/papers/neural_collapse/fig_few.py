@@ -4,15 +4,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import (
-    ENOUGH,
-    METRICS,
-    derived_claim,
-    lineages,
-    our_claim,
-    rank_of_inputs,
-    slopes,
-)
+from symlab.papers.neural_collapse import evidence
+from symlab.papers.neural_collapse.evidence import ENOUGH, METRICS, derived_claim, our_claim
 from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -24,12 +17,11 @@ VALUES = {**{name: name for name in METRICS}, "excess": "loss over\nfree feature
 
 
 def by_samples(tables: Tables) -> pd.DataFrame:
-    """RN1 with a constant penalty under cross-entropy, with the ``rank`` of what the first layer reads, few first."""
-    rows = lineages(tables)
-    rows = rows[(rows["network"] == "rn1") & (rows["by_depth"] == "constant") & (rows["loss"] == "cross_entropy")]
-    rank = rank_of_inputs(tables, rows)
-    rows = rows.assign(rank=rank, ratio=rows["N"] / rank)
-    return rows[~rows["pre_norm"]].sort_values("ratio", kind="stable")
+    """Lineages of RN1 with the ``rank`` of what the first layer reads, and samples over it, ``ratio``, few first."""
+    rows = evidence.lineages(tables)
+    rows = rows[evidence.of_rn1(rows)]
+    rank = evidence.rank_of_inputs(tables, rows)
+    return rows.assign(rank=rank, ratio=rows["N"] / rank).sort_values("ratio", kind="stable")
 
 
 def depth_by_samples(tables: Tables, style: Style) -> Figure:
@@ -56,7 +48,7 @@ def range_where_few(tables: Tables) -> list[Found]:
     """
     rows = by_samples(tables)
     few, enough = (
-        slopes(part, METRICS, within=False, several=np.ptp).keyed("value")
+        evidence.slopes(part, METRICS, within=False, several=np.ptp).keyed("value")
         for part in (rows[rows["ratio"] <= 1], rows[rows["ratio"] >= ENOUGH])
     )
     return few.ratios(enough) or ["needs rn1 on as few samples as the rank, and on five times as many"]

@@ -6,18 +6,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import (
-    DEPTHS,
-    LAYERS,
-    RUNS,
-    SAMPLES,
-    SETTING,
-    in_lines,
-    named,
-    networks,
-    paper_claim,
-    slopes_at_optima,
-)
+from symlab.papers.neural_collapse import evidence
+from symlab.papers.neural_collapse.evidence import DEPTHS, LAYERS, RUNS, SAMPLES, SETTING, paper_claim
 from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -32,12 +22,16 @@ BEFORE = {1: "one layer", 2: "2 layers"}
 
 
 def grown_layers(tables: Tables) -> pd.DataFrame:
-    """Layers of grown networks of settings with several depths; ``before``: how many layers before the last."""
+    """Layers of lineages that have several depths, with what is told of their networks.
+
+    ``before``: how many layers are between a layer and the last one; ``place``: from 0, the first, to 1, the last.
+    """
+    networks = evidence.lineages(tables).drop(columns="NC1")
     table = need(tables, LAYERS)
-    table = table[table["grown"] & ~table["reference"]]
+    table = table.merge(networks, on=list(table.columns.intersection(networks.columns)), validate="many_to_one")
     table = table[table.groupby(SETTING)["L"].transform("nunique") >= DEPTHS]
     last = table.groupby([*SETTING, "L", "seed"])["layer"].transform("max")
-    return named(table).assign(before=last - table["layer"], place=(table["layer"] - 1) / (last - 1).clip(lower=1))
+    return table.assign(before=last - table["layer"], place=(table["layer"] - 1) / (last - 1).clip(lower=1))
 
 
 def collapse_by_layer(tables: Tables, style: Style) -> Figure:
@@ -47,33 +41,26 @@ def collapse_by_layer(tables: Tables, style: Style) -> Figure:
         raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs.L).")
     table = table.assign(label=table["L"].map("L = {}".format), log=np.log10(table["NC1"]))
     axes, unit = labelled("place of layer", r"$\log_{10}$ NC1"), {"unit": ("seed",)}
-    means = table.groupby(["setting", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
+    means = table.groupby(["title", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
     panels = [
-        Panel(rows, "place", "log", axes | {"title": in_lines(str(name))}, options=unit)
-        for name, rows in means.groupby("setting", sort=False)
+        Panel(rows, "place", "log", axes | {"title": evidence.in_lines(str(name))}, options=unit)
+        for name, rows in means.groupby("title", sort=False)
     ]
     grid = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]
     looks = assign_looks([f"L = {L}" for L in sorted(table["L"].unique())], style, ordered=True, marked=False)
     return draw_grid(grid, looks, height=1.7, sharey="none", note="mean over networks")
 
 
-def layers_of_lineages(tables: Tables) -> pd.DataFrame:
-    """``grown_layers`` with what is told of their networks: ``within``, ``open``."""
-    layers, of_networks = grown_layers(tables), networks(tables)
-    shared = [name for name in tables[LAYERS] if name in tables[RUNS] and name != "NC1"]
-    return layers.merge(of_networks[[*shared, "within", "open"]], on=shared, validate="many_to_one")
-
-
 def falls_before_the_last(tables: Tables) -> list[Found]:
     """Slope of log10 NC1 on log10 L of the first and second layer before the last, mean over lineages at an optimum."""
-    table = layers_of_lineages(tables)
-    table = table[table["kind"].isin(["plotted", "theorem"]) & (table["layer"] > 1)]
+    table = grown_layers(tables)
+    table = table[evidence.of_kind("plotted", "theorem")(table) & (table["layer"] > 1)]
     found: list[Values] = []
     for before, place in BEFORE.items():
-        for each in slopes_at_optima(table[table["before"] == before], {"NC1": 1.0}):
+        for each in evidence.slopes_at_optima(table[table["before"] == before], ["NC1"]):
             key = each.case.key
             found.append(replace(each, case=Case(f"{place} before the last, {key['setting']}", **key, before=before)))
-    return Cases(tuple(found), "lineages").means() or [f"needs networks of {DEPTHS} depths"]
+    return Cases(tuple(found), "lineages").means() or [evidence.LACKS]
 
 
 FIGURES = {

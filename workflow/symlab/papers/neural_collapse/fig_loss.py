@@ -7,16 +7,8 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neural_collapse.evidence import (
-    DEPTHS,
-    counted,
-    derived_claim,
-    in_lines,
-    networks,
-    our_claim,
-    paper_claim,
-    slopes_of,
-)
+from symlab.papers.neural_collapse import evidence
+from symlab.papers.neural_collapse.evidence import DEPTHS, derived_claim, our_claim, paper_claim
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
@@ -41,9 +33,9 @@ NO_SCRATCH = "needs networks from scratch with as many gradients as grown ones"
 
 def losses_against_depth(tables: Tables, style: Style) -> Figure:
     """A column a setting: the loss over that of free features, the penalty of blocks, both parts of NC1."""
-    table = networks(tables)
+    table = evidence.networks(tables)
     table = table[~table["reference"] & (table["optimizer"] == "lbfgs") & (table["loss"] != "squared_error")]
-    depths = table[table["grown"]].groupby("setting", sort=False)["L"].nunique()
+    depths = table[table["grown"]].groupby("title", sort=False)["L"].nunique()
     settings = list(depths.index[depths >= DEPTHS])
     if not settings:
         raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs).")
@@ -53,17 +45,17 @@ def losses_against_depth(tables: Tables, style: Style) -> Figure:
     looks |= {SEEN: Look(green), UNSEEN: Look(red)}
     ticks = sorted(table["L"].unique())
     grid = [
-        [_panel(table[table["setting"] == name], quantity, ticks) for name in settings[at : at + ACROSS]]
+        [_panel(table[table["title"] == name], quantity, ticks) for name in settings[at : at + ACROSS]]
         for at in range(0, len(settings), ACROSS)
         for quantity in QUANTITIES
     ]
-    return draw_grid(grid, looks, height=1.5, sharex="col", note=f"mean ± std of {counted(table)}")
+    return draw_grid(grid, looks, height=1.5, sharex="col", note=f"mean ± std of {evidence.counted(table)}")
 
 
 def _panel(rows: pd.DataFrame, quantity: str, ticks: Sequence[int]) -> Panel:
     axes, told = labelled("depth L", QUANTITIES[quantity], "xy", xticks=ticks), None
     if quantity == "excess":
-        axes["title"] = in_lines(rows["setting"].iloc[0])
+        axes["title"] = evidence.in_lines(rows["title"].iloc[0])
         bare = rows.drop_duplicates("L").assign(label=BARE, excess=rows["without"] - rows["free"], seed=0)
         rows = pd.concat([rows, bare[bare["excess"] > 0]])
     if quantity == "hidden":
@@ -97,7 +89,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str
 
 def grown_over_scratch(tables: Tables) -> list[Found]:
     """Loss over free features of grown networks over that of those from scratch with as many gradients, by depth."""
-    table = networks(tables)
+    table = evidence.networks(tables)
     table = table[(table["optimizer"] == "lbfgs") & ~table["reference"]]
     if table["grown"].all():
         return [NO_SCRATCH]
@@ -122,9 +114,16 @@ def slope_over_law(penalty: pd.Series) -> float:
     return slope(penalty) / slope(pd.Series(law_of(penalty.index.to_numpy(float)), index=penalty.index))
 
 
+def _deep_rn1(rows: pd.DataFrame) -> pd.Series:
+    """RN1 of any loss, where ln² L / L falls."""
+    plain = (rows["network"] == "rn1") & (rows["by_depth"] == "constant") & ~rows["pre_norm"]
+    return plain & (rows["L"] >= FALLING)
+
+
 def slopes_of_part(tables: Tables, part: str, by: tuple[str, ...]) -> list[Found]:
     """Slope of log10 of a part of NC1 on log10 L of networks with two layers a block under cross-entropy."""
-    return slopes_of(tables, {part: 1.0}, lambda rows: rows["by_depth"].isin(by) & (rows["loss"] == "cross_entropy"))
+    chosen = lambda rows: rows["by_depth"].isin(by) & (rows["loss"] == "cross_entropy")  # noqa: E731
+    return evidence.slopes_of(tables, [part], chosen)
 
 
 FIGURES = {
@@ -169,9 +168,7 @@ CLAIMS = {
         quantity="slope of log₁₀ of the loss over free features on log₁₀ L, mean over lineages at an optimum",
         bound=below(0),
         reason="Theorems 4.3 and 4.6, of any continuous loss: here cross-entropy, squared error and unequal margins.",
-        measure=partial(
-            slopes_of, values={"excess": 1.0}, chosen=lambda rows: rows["kind"].isin(["plotted", "theorem"])
-        ),
+        measure=partial(evidence.slopes_of, values=["excess"], chosen=evidence.of_kind("plotted", "theorem")),
     ),
     "collapse-loss-hidden": derived_claim(
         statement="With one linear layer a block the penalty of all blocks together falls as its bound does",
@@ -181,13 +178,7 @@ CLAIMS = {
         origin="pilot",
         reason="Proof of Theorem 4.3: it is of order ln² L / L at most. A half is left since an order says nothing of "
         "any two depths; chosen before this ratio was computed of any run, but with penalties of some in sight.",
-        measure=partial(
-            slopes_of,
-            values={"hidden": 1.0},
-            chosen=lambda rows: (rows["network"] == "rn1") & (rows["by_depth"] == "constant") & ~rows["pre_norm"],
-            least=FALLING,
-            several=slope_over_law,
-        ),
+        measure=partial(evidence.slopes_of, values=["hidden"], chosen=_deep_rn1, several=slope_over_law),
     ),
     "collapse-loss-grown": our_claim(
         statement="Growing depths from one another ends at a lower loss than training from scratch",

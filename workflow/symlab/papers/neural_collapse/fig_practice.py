@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from symlab.papers.neural_collapse.evidence import DEPTHS, networks, our_claim, slopes, slopes_at_optima
+from symlab.papers.neural_collapse import evidence
+from symlab.papers.neural_collapse.evidence import our_claim
 from symlab.plotting.style import Style
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
@@ -13,15 +14,13 @@ from symlab.study.claim import Case, Found, Tables, below
 from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 
 OPTIMIZERS = {"lbfgs": "minimised", "sgd": "SGD, minibatches", "adamw": "AdamW, minibatches"}
-LACKS = f"needs networks of {DEPTHS} depths trained so"
 VALUES = {"NC1": "NC1, training", "NC1_test": "NC1, test", "accuracy_test": "test accuracy"}
 
 
 def trained(tables: Tables) -> pd.DataFrame:
     """RN1 with a constant penalty under cross-entropy: grown, or trained by minibatches."""
-    rows = networks(tables)
-    rows = rows[~rows["reference"] & (rows["network"] == "rn1") & (rows["by_depth"] == "constant") & ~rows["pre_norm"]]
-    rows = rows[(rows["loss"] == "cross_entropy") & (rows["grown"] | (rows["optimizer"] != "lbfgs"))]
+    rows = evidence.networks(tables)
+    rows = rows[~rows["reference"] & evidence.of_rn1(rows) & (rows["grown"] | (rows["optimizer"] != "lbfgs"))]
     return rows.assign(label=rows["optimizer"].map(OPTIMIZERS))
 
 
@@ -42,7 +41,7 @@ def practice_against_depth(tables: Tables, style: Style) -> Figure:
 def falls_on_test_samples(tables: Tables) -> list[Found]:
     """Slope of log10 of NC1 on test samples on log10 L, mean over lineages at an optimum."""
     rows = trained(tables)
-    return slopes_at_optima(rows[rows["optimizer"] == "lbfgs"], {"NC1_test": 1.0}).means() or [LACKS]
+    return evidence.slopes_at_optima(rows[rows["optimizer"] == "lbfgs"], ["NC1_test"]).means() or [evidence.LACKS]
 
 
 def falls_by_minibatches(tables: Tables) -> list[Found]:
@@ -50,10 +49,10 @@ def falls_by_minibatches(tables: Tables) -> list[Found]:
     rows = trained(tables)
     found: list[Found] = []
     for optimizer in ("sgd", "adamw"):
-        each = slopes(rows[rows["optimizer"] == optimizer], {"NC1": 1.0}, within=False)
+        each = evidence.slopes(rows[rows["optimizer"] == optimizer], ["NC1"], within=False)
         case = Case(OPTIMIZERS[optimizer], optimizer=optimizer)
         found += Cases(tuple(replace(one, case=case) for one in each), "seeds").means()
-    return found or [LACKS]
+    return found or [evidence.LACKS]
 
 
 FIGURES = {

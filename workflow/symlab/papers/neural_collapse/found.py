@@ -2,7 +2,28 @@
 
 from symlab.study.card import Sentence, at
 
-_DATA = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 (JPEG)"}
+_IMAGES = {"digits": "digits", "mnist": "MNIST", "cifar10_jpeg": "CIFAR-10 in JPEG"}
+DATA = {**_IMAGES, "imdb": "movie reviews"}
+NETWORKS = {
+    "rn1": "residual networks with one linear layer a block (RN1)",
+    "rn2": "residual networks with two linear layers a block (RN2)",
+    "t11": "transformers (T11)",
+    "t12": "transformers with two linear layers in each MLP (T12)",
+    "t21": "transformers with two linear layers in each attention (T21)",
+    "t22": "transformers with two linear layers in each attention and MLP (T22)",
+}
+PENALTIES = {"constant": "λ at every depth", "uniform": "all penalties at λ/L", "split": "hidden penalties at λ/L"}
+VALUES = {
+    "NC1": "spread within classes (NC1)",
+    "NC2": "last layer off equal angles (NC2)",
+    "NC3": "features off their class's row (NC3)",
+    "NC1_row": "spread that the last layer sees",
+    "NC1_null": "spread that the last layer does not see",
+    "NC1_test": "spread within classes of test samples (NC1)",
+    "excess": "loss over that of free features",
+    "hidden": "penalty of the blocks",
+}
+"""What names of cases call data sets, networks, penalties by depth and values."""
 HEADING = "The deeper a network with weight decay, the tidier its classes"
 HEADLINE = (
     Sentence(
@@ -38,8 +59,8 @@ FOUND = (
             },
         )
         for network, networks, names in (
-            ("rn1", "residual networks with one linear layer a block", _DATA),
-            ("t11", "transformers", {**_DATA, "imdb": "movie reviews"}),
+            ("rn1", "residual networks with one linear layer a block", _IMAGES),
+            ("t11", "transformers", DATA),
         )
         for data, name in names.items()
         for claim, how, more in (
@@ -66,7 +87,7 @@ FOUND = (
                 )
             },
         )
-        for data, name in _DATA.items()
+        for data, name in _IMAGES.items()
         for by, claim, how, more in (
             ("split", "theorems", "the last layer has the penalty λ and hidden ones λ/L, as the theorems ask", {}),
             ("uniform", "uniform", "each depth is trained alone with λ/L of all layers", {"fitting": False}),
