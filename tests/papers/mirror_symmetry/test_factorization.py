@@ -62,7 +62,7 @@ def test_steps_are_those_of_torch_with_twice_gamma_as_weight_decay():
                 optimizer.step()
             one = SMALL.model_copy(update={"gammas": [gamma]})
             problem, _ = pose(one, Job("study"), 0, torch.full((2,), gamma, dtype=torch.float64))
-            theta, _ = next(islice(steps_of_factors(problem, problem.begin(""), SMALL.lr), 100, None))
+            theta = next(islice(steps_of_factors(problem, problem.begin(""), SMALL.lr), 100, None))
             torch.testing.assert_close(theta[place].mT, (w @ u).detach(), rtol=1e-9, atol=1e-12)
 
 

@@ -18,13 +18,13 @@ from symlab.papers.mirror_symmetry.online.law import (
 )
 from symlab.papers.mirror_symmetry.online.matrix_rank import draw_copies, lyapunov_exponents, step_factors
 from symlab.papers.mirror_symmetry.online.one_product import draw_means, strength_of
-from symlab.papers.mirror_symmetry.online.product_adam import step_with_adam
 from symlab.papers.mirror_symmetry.online.product_sgd import (
     draw_samples,
     largest_by_chance,
     moments_of,
     predict,
     step_sgd,
+    step_with_adam,
 )
 from symlab.papers.mirror_symmetry.settings import AdamSparsity, Edges, OnlineRank, Sparsity
 from symlab.seeds import numpy_rng

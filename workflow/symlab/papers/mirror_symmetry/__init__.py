@@ -90,7 +90,7 @@ MIRROR_SYMMETRY = Paper(
         _asked("sparsity", of.Sparsity, "online.product_sgd:train_online", _SPARSITY, join=True, several=True),
         _asked("online_rank", of.OnlineRank, "online.matrix_rank:train_factors", _RANK, several=True),
         _asked("edges", of.Edges, "online.one_product:collapse_one_product", ("mirror_edges.csv",)),
-        _asked("adam", of.AdamSparsity, "online.product_adam:train_with_adam", ("mirror_adam.csv",)),
+        _asked("adam", of.AdamSparsity, "online.product_sgd:train_with_adam", ("mirror_adam.csv",)),
         _asked("memory", of.Memory, "deep.memory:measure_costs", _COSTS, memory_mb=6000),
     ),
     captions={

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from symlab.measures.job import Job
+from symlab.papers.mirror_symmetry.convex.proximal import at_moments
 from symlab.papers.mirror_symmetry.convex.solvers import NuclearNorm, steps_of_factors
 from symlab.papers.mirror_symmetry.settings import LABELS, Factorization
 from symlab.seeds import torch_generator
@@ -30,10 +31,7 @@ def factor_with_decay(settings: Factorization, job: Job, seed: int) -> dict[str,
     index = [(labels, seed, value) for labels in LABELS for value in settings.gammas]
     moments = {settings.steps // part for part in (8, 4, 2, 1)}
     tables = []
-    path = steps_of_factors(problem, problem.begin(""), settings.lr)
-    for step, (theta, _) in zip(range(settings.steps + 1), path, strict=False):
-        if step not in moments:
-            continue
+    for step, theta in at_moments(steps_of_factors(problem, problem.begin(""), settings.lr), moments):
         sigma = torch.linalg.svdvals(theta)
         band = np.log(1 / ZERO) / (4 * settings.lr * step)
         columns = {
@@ -43,11 +41,9 @@ def factor_with_decay(settings: Factorization, job: Job, seed: int) -> dict[str,
             "above": (critical > gamma[:, None]).sum(1),
             "above_band": (critical > gamma[:, None] - band).sum(1),
         }
-        tables.append(
-            pd.DataFrame(index, columns=["labels", "seed", "gamma"]).assign(
-                step=step, lr=settings.lr, d=settings.d, **{name: values.numpy() for name, values in columns.items()}
-            )
-        )
+        counts = {name: values.numpy() for name, values in columns.items()}
+        rows = pd.DataFrame(index, columns=["labels", "seed", "gamma"])
+        tables.append(rows.assign(step=step, lr=settings.lr, d=settings.d, **counts))
     return {"mirror_factors.csv": pd.concat(tables, ignore_index=True)}
 
 

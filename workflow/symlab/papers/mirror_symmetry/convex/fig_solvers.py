@@ -6,19 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.settings import (
-    EQUAL,
-    FACTORS,
-    FISTA,
-    ISTA,
-    PROXIMAL,
-    PRUNED,
-    RANDOM,
-    UNEQUAL,
-)
+from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, PROXIMAL, PRUNED, RANDOM, UNEQUAL
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets
@@ -45,10 +36,9 @@ def _gap_against_steps(tables: Tables, style: Style) -> Figure:
     strengths = sorted(rows["strength"].unique())
     rows = rows[rows["strength"] == strengths[len(strengths) // 2]]
     # Earlier tables have subgradients too.
-    rows = rows[rows["method"].isin([method for method, _ in RUNS])]
-    rows = rows.assign(label=[RUNS[key][2] for key in zip(rows["method"], rows["start"], strict=True)])
-    log = np.log(rows["gap"].clip(lower=FLOOR)).groupby([rows[key] for key in ("problem", "label", "step")], sort=False)
-    means = np.exp(log.mean()).reset_index().query("step > 0")
+    names = [RUNS.get(key, (0, "", ""))[2] for key in zip(rows["method"], rows["start"], strict=True)]
+    rows = rows.assign(label=names, log=np.log(rows["gap"].clip(lower=FLOOR))).query("label != '' and step > 0")
+    means = rows.groupby(["problem", "label", "step"], sort=False)["log"].mean().map(np.exp).rename("gap").reset_index()
     looks = {name: Look(palette(style)[place], line, "") for place, line, name in RUNS.values()}
     axes = {"xlabel": "step", "xscale": "log", "yscale": "log", "ylabel": "objective above the minimum"}
 
@@ -124,14 +114,11 @@ def _accuracy_against_share(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid[at : at + half] for at in range(0, len(grid), half)], looks, sharey=False)
 
 
-def _accuracy(tables: Tables, method: str) -> Cases:
-    rows = at_best_strength(tables)
-    rows = rows[(rows["method"] == method) & (rows["share"] == JUDGED)]
-    return cases(rows, "test", ["structure"], "seed", "{structure}")
-
-
 def _better_than(tables: Tables, method: str) -> list[Found]:
-    return (_accuracy(tables, FACTORS) - _accuracy(tables, method)).means() or [f"needs {JUDGED} among the shares"]
+    rows = at_best_strength(tables).query("share == @JUDGED")
+    accuracies = cases(rows, "test", ["structure", "method"], "seed", "{structure}")
+    factors, other = (accuracies.at(method=each).keyed("structure") for each in (FACTORS, method))
+    return (factors - other).means() or [f"needs {JUDGED} among the shares"]
 
 
 def repeated(tables: Tables) -> list[Found]:
@@ -152,13 +139,11 @@ FIGURES = {
         "Factors with weight decay against convex solvers",
         "Objective (mean squared error and penalty) above its minimum after each number of full-batch steps: gradient "
         "descent on factors with weight decay, from three starts of a lasso's, and ISTA and FISTA of the penalized "
-        "problem. The last two problems are Eq. 7 in its general form, as the scheme dcs composes it: "
-        "differences of pairs of coefficients, and directions from a matrix, vanish. Geometric means over seeds at the "
-        "middle strength; the line is a gap of 1e-4. On mirrors (|u| = |w|) no coefficient can change its sign.",
+        "problem. Equal pairs and columns of a matrix are Eq. 7 in its general form, as the scheme dcs composes it. "
+        "Geometric means over seeds at the middle strength; the line is a gap of 1e-4. On mirrors (|u| = |w|) no "
+        "coefficient can change its sign.",
         _gap_against_steps,
-        seen=Sentence(
-            "Factors take {steps} decades more steps than ISTA to a gap of 1e-4.", {"steps": at("mirror-solvers-steps")}
-        ),
+        seen="Factors take {steps} decades more steps than ISTA to a gap of 1e-4.",
         differs="Not in the paper, which proves that both have the same minimum.",
     ),
     "mirror-sparse": Drawing(
@@ -167,15 +152,11 @@ FIGURES = {
         "neurons, blocks, differences of pairs of neurons, or coordinates in two-dimensional cosines, which the scheme "
         "dcs reads from a file; of one attention head over an image's rows, singular values of QᵀK. Test accuracy "
         "against their share, after equally many steps of SGD: on factors with decay (Eq. 7), with the proximal map of "
-        "the same penalty (lasso, group lasso, nuclear norm), and with the smallest set to 0 after half of the steps "
-        "and the rest trained on. Penalties are chosen by training accuracy at each share. Mean and standard deviation "
-        "over seeds.",
+        "the same penalty, and with the smallest set to 0 after half of the steps and the rest trained on. Penalties "
+        "are the best in training at each share. Mean and standard deviation over seeds.",
         _accuracy_against_share,
-        seen=Sentence(
-            "With nine tenths set to 0 factors are {proximal} percentage points more accurate than proximal SGD, and "
-            "{pruned} than pruning.",
-            {"proximal": at("mirror-sparse-proximal"), "pruned": at("mirror-sparse-pruned")},
-        ),
+        seen="With nine tenths set to 0 factors are {proximal} percentage points more accurate than proximal SGD, and "
+        "{pruned} than pruning.",
         differs="Not in the paper, which compares with no other way to a constraint.",
     ),
 }
@@ -195,9 +176,8 @@ CLAIMS = {
         "strengths, mean over seeds",
         bound=at_most(0.5),
         origin="pilot",
-        reason="Sec. 2.6: the losses have the same minimum. A coefficient whose gradient is next to the penalty falls "
-        "as 1/steps and its gap as 1/steps², to a quarter (0.29 at worst); all others faster. A gap of 1e-6, asked "
-        "before, such coefficients alone exceed.",
+        reason="Sec. 2.6: the losses have the same minimum. The slowest coefficients, whose gradient is next to the "
+        "penalty, fall as 1/steps and their gap to a quarter (0.29 at worst). They exceed a gap of 1e-6, asked before.",
         measure=left_of_gap,
     ),
     "mirror-solvers-steps": _claim(
@@ -227,8 +207,7 @@ CLAIMS = {
         bound=at_most(1),
         owner="ours",
         origin="pilot",
-        reason="A point, as between methods. Two processors had given proximal SGD of neurons other accuracies: what "
-        "does not repeat has to be compared over many runs.",
+        reason="A point, as between methods. Two processors had given proximal SGD of neurons other accuracies.",
         tables=(SPARSE,),
         measure=repeated,
     ),

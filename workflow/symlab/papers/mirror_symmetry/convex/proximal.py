@@ -1,7 +1,8 @@
 """Proximal gradient methods for convex penalties: what a product of factors with weight decay is held against."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -25,7 +26,20 @@ def shrink_groups(theta: Float[Tensor, "*n groups size"], by: float | Tensor) ->
 def shrink_spectrum(M: Float[Tensor, "*n d e"], by: float | Tensor) -> Float[Tensor, "*n d e"]:
     """Each singular value lowered by at most ``by``: the proximal map of ``by`` times the nuclear norm."""
     U, s, Vh = torch.linalg.svd(M, full_matrices=False)
-    return (U * (s - by).clamp(min=0)[..., None, :]) @ Vh
+    return (U * shrink(s[..., None, :], by)) @ Vh
+
+
+class Penalty(NamedTuple):
+    """The sum of what vanishes each by itself, with its proximal map."""
+
+    sizes: Callable[[Batch], Float[Tensor, "n rows parts"]]
+    shrink: Callable[[Batch, Tensor], Batch]
+    """Of ``by`` [n, 1, 1] times the penalty."""
+
+
+LASSO = Penalty(torch.abs, shrink)
+GROUPS = Penalty(lambda theta: theta.norm(dim=-1, keepdim=True), shrink_groups)
+NUCLEAR = Penalty(lambda theta: torch.linalg.svdvals(theta)[:, None], shrink_spectrum)
 
 
 def descend(gradient: Map, proximal: Map, start: Batch, rate: Tensor) -> Iterator[Batch]:
@@ -53,6 +67,6 @@ def accelerate(gradient: Map, proximal: Map, start: Batch, rate: Tensor) -> Iter
         theta, ahead = new, new + momentum * (new - theta)
 
 
-def after(steps: int, path: Iterator[Batch]) -> Batch:
-    """Where a path is after so many steps."""
-    return next(islice(path, steps, None))
+def at_moments(path: Iterator[Batch], moments: Collection[int]) -> Iterator[tuple[int, Batch]]:
+    """These numbers of steps, each with where a path is after so many."""
+    return ((step, theta) for step, theta in enumerate(islice(path, max(moments) + 1)) if step in moments)

@@ -7,6 +7,7 @@ O ((O^T w) o (O^T u)), as the scheme ``dcs`` composes it, where v does not decay
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Self
 
 import numpy as np
@@ -17,13 +18,15 @@ from torch import Tensor
 
 from symlab.measures.job import Job
 from symlab.papers.mirror_symmetry.convex.proximal import (
+    GROUPS,
+    LASSO,
+    NUCLEAR,
     Batch,
+    Penalty,
     accelerate,
-    after,
+    at_moments,
     descend,
     shrink,
-    shrink_groups,
-    shrink_spectrum,
 )
 from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, RANDOM, UNEQUAL, Solvers
 from symlab.schemes.constrained import ROOT, Groups, Pairs
@@ -33,6 +36,7 @@ from symlab.schemes.parametrisation import UNDECAYED, Parametrisation
 from symlab.seeds import torch_generator
 
 GROUP = 5
+PAIR = torch.tensor([ROOT, -ROOT], dtype=torch.float64)
 
 
 class Matrices(Parametrisation):
@@ -45,20 +49,16 @@ class Matrices(Parametrisation):
         return [each.clone() for each in value.unbind(1)]
 
     def compose(self, *trained: Tensor) -> Tensor:
-        """The product."""
         return trained[0] @ trained[1]
 
+    def compose_into(self, target: Tensor, *trained: Tensor) -> None:
+        torch.matmul(trained[0], trained[1], out=target)
+
     def pull_back(self, gradient: Tensor, *trained: Tensor) -> list[Tensor]:
-        """Gradients of both from the product's."""
         u, w = trained
         return [gradient @ w.mT, u.mT @ gradient]
 
-    def compose_into(self, target: Tensor, *trained: Tensor) -> None:
-        """The product, written into ``target``."""
-        torch.matmul(trained[0], trained[1], out=target)
-
     def pinned(self) -> None:
-        """Nothing is."""
         return None
 
 
@@ -69,6 +69,7 @@ class Problem(ABC):
     """
 
     name: str
+    penalty: Penalty = LASSO
     starts: tuple[str, ...] = (UNEQUAL,)
     factors: Parametrisation = Product(on_mirror=False, stacked=True)
     """How theta is composed, of tensors of which decay acts on all but the undecayed."""
@@ -90,7 +91,7 @@ class Problem(ABC):
         strength = torch.tensor(settings.strengths, dtype=torch.float64).repeat(settings.seeds)
         problem = cls(x.mT @ x / x.shape[1], b, strength, start)
         # Below the largest of these the minimum is not 0.
-        problem.alpha = problem.alpha * problem.sizes(b).amax(1)[:, None, None]
+        problem.alpha = problem.alpha * problem.penalty.sizes(b).amax((1, 2), keepdim=True)
         problem.x, problem.y = x, y
         return problem
 
@@ -98,14 +99,6 @@ class Problem(ABC):
     @abstractmethod
     def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Samples x [n, d] and y [n, outputs], and two draws of normal entries of variance 1/d in theta's shape."""
-
-    @abstractmethod
-    def sizes(self, theta: Batch) -> Float[Tensor, "batch parts"]:
-        """What the penalty sums, and of which a support consists."""
-
-    @abstractmethod
-    def shrink(self, theta: Batch, by: Tensor) -> Batch:
-        """Proximal map of ``by`` times the penalty."""
 
     def begin(self, start: str) -> Sequence[Batch]:
         """Factors before the first step: by default the scheme's, of which none is on a mirror."""
@@ -118,15 +111,16 @@ class Problem(ABC):
     def objective(self, theta: Batch) -> Float[Tensor, " batch"]:
         """Mean squared error and penalty, less the mean of y^2."""
         fit = (theta * (self._apply(theta) - 2 * self.b)).sum((1, 2))
-        return fit + 2 * self.alpha[:, 0, 0] * self.sizes(theta).sum(1)
+        return fit + 2 * self.alpha[:, 0, 0] * self.penalty.sizes(theta).flatten(1).sum(1)
 
     def minimum(self, steps: int = 3000) -> Batch:
         """The minimiser, by FISTA from 0."""
-        return after(steps, accelerate(self.gradient, self.shrink_step, torch.zeros_like(self.b), self.rate))
+        path = accelerate(self.gradient, self.shrink_step, torch.zeros_like(self.b), self.rate)
+        return next(islice(path, steps, None))
 
     def shrink_step(self, theta: Batch) -> Batch:
         """Proximal map of rate times the penalty."""
-        return self.shrink(theta, 2 * self.alpha * self.rate)
+        return self.penalty.shrink(theta, 2 * self.alpha * self.rate)
 
     def _apply(self, theta: Batch) -> Batch:
         return (self.S @ theta.reshape(len(theta), self.S.shape[1], -1)).reshape(theta.shape)
@@ -145,12 +139,6 @@ class Lasso(Problem):
         truth = sign.sign() * (torch.arange(d) < d // 5)
         return x, (x @ truth + settings.label_noise * noise)[:, None], start / d**0.5
 
-    def sizes(self, theta: Batch) -> Tensor:
-        return theta.abs().flatten(1)
-
-    def shrink(self, theta: Batch, by: Tensor) -> Batch:
-        return shrink(theta, by)
-
     def begin(self, start: str) -> Sequence[Batch]:
         if start == RANDOM:
             return [each.clone() for each in self.start.unbind(1)]
@@ -161,6 +149,7 @@ class GroupLasso(Problem):
     """Every group of five a vector times a scalar; a fifth of the true groups are normal, of variance 1."""
 
     name = "group lasso"
+    penalty = GROUPS
     factors = Groups(1, "theta", kept=(0,))
 
     @staticmethod
@@ -169,12 +158,6 @@ class GroupLasso(Problem):
         x, noise, truth, start = _normal(generator, (n, d), (n,), (groups, GROUP), (2, groups, GROUP))
         truth = truth * (torch.arange(groups) < max(1, groups // 5))[:, None]
         return x, (x @ truth.flatten() + settings.label_noise * noise)[:, None], start / d**0.5
-
-    def sizes(self, theta: Batch) -> Tensor:
-        return theta.norm(dim=2)
-
-    def shrink(self, theta: Batch, by: Tensor) -> Batch:
-        return shrink_groups(theta, by)
 
     def begin(self, start: str) -> Sequence[Batch]:
         w, s = Product(on_mirror=False, stacked=True).start(self.start[:, 0])
@@ -185,6 +168,7 @@ class NuclearNorm(Problem):
     """A product of two matrices; the true one has a seventh of the full rank, and singular values of about 1."""
 
     name = "nuclear norm"
+    penalty = NUCLEAR
     factors = Matrices()
 
     @staticmethod
@@ -193,12 +177,6 @@ class NuclearNorm(Problem):
         shapes = (n, side), (n, side), (side, rank), (rank, side), (2, side, side)
         x, noise, left, right, start = _normal(generator, *shapes)
         return x, x @ left @ right * 2 / (side * rank**0.5) + settings.label_noise * noise, start / side**0.5
-
-    def sizes(self, theta: Batch) -> Tensor:
-        return torch.linalg.svdvals(theta)
-
-    def shrink(self, theta: Batch, by: Tensor) -> Batch:
-        return shrink_spectrum(theta, by[..., 0])
 
     def begin(self, start: str) -> Sequence[Batch]:
         return self.factors.start(self.start)
@@ -230,13 +208,12 @@ class Constrained(Problem):
 
     def __init__(self, S: Tensor, b: Batch, alpha: Tensor, start: Tensor) -> None:
         super().__init__(S, b, alpha, start)
-        self.O = self.columns(b.shape[1])
-        self.factors = self.parametrise(self.O)
-
-    @staticmethod
-    def parametrise(columns: Tensor) -> Parametrisation:
-        """The scheme's composition of a parameter with a batch axis."""
-        return Matrix(1, columns, Product(on_mirror=False, stacked=True), 0, False, "theta")
+        O = self.columns(b.shape[1])  # noqa: E741
+        self.factors = Matrix(1, O, Product(on_mirror=False, stacked=True), 0, False, "theta")
+        self.penalty = Penalty(
+            lambda theta: (O.T @ theta).abs(),
+            lambda theta, by: theta + O @ (shrink(z := O.T @ theta, by) - z),
+        )
 
     @classmethod
     def draw(cls, settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -247,26 +224,19 @@ class Constrained(Problem):
         truth = rest - columns @ (columns.T @ rest - z)
         return x, (x @ truth + settings.label_noise * noise)[:, None], start / d**0.5
 
-    def sizes(self, theta: Batch) -> Tensor:
-        return (self.O.T @ theta).abs().flatten(1)
-
-    def shrink(self, theta: Batch, by: Tensor) -> Batch:
-        z = self.O.T @ theta
-        return theta + self.O @ (shrink(z, by) - z)
-
 
 class EqualPairs(Constrained):
     """Differences of coefficients 2i and 2i + 1, which the penalty makes equal: the mirrors of two neurons."""
 
     name = "equal pairs"
 
+    def __init__(self, S: Tensor, b: Batch, alpha: Tensor, start: Tensor) -> None:
+        super().__init__(S, b, alpha, start)
+        self.factors = Pairs(1, "theta", decayed=False)
+
     @staticmethod
     def columns(d: int) -> Tensor:
         return torch.eye(d, dtype=torch.float64)[:, : d // 2 * 2].unflatten(1, (-1, 2)) @ PAIR
-
-    @staticmethod
-    def parametrise(columns: Tensor) -> Parametrisation:
-        return Pairs(1, "theta", decayed=False)
 
 
 class Columns(Constrained):
@@ -278,9 +248,6 @@ class Columns(Constrained):
     def columns(d: int) -> Tensor:
         drawn = torch.randn(d, d // 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         return torch.linalg.qr(drawn)[0]
-
-
-PAIR = torch.tensor([1.0, -1.0], dtype=torch.float64) * ROOT
 
 
 def _normal(generator: torch.Generator, *shapes: tuple[int, ...]) -> list[Tensor]:
@@ -313,29 +280,19 @@ def walk(problem: Problem, method: str, start: str, settings: Solvers) -> Iterat
     """Theta before the first step, and after log-spaced numbers of steps to the last."""
     decades = np.log10(settings.steps)
     spaced = np.logspace(0, decades, round(settings.per_decade * decades) + 1).round().astype(int)
-    moments = {0, *spaced.tolist()}
-    path = _paths(problem, method, start, settings.rate)
-    for step, theta in zip(range(settings.steps + 1), path, strict=False):
-        if step in moments:
-            yield step, theta
-
-
-def _paths(problem: Problem, method: str, start: str, rate: float) -> Iterator[Batch]:
     factors = problem.begin(start)
     if method == FACTORS:
-        return (theta for theta, _ in steps_of_factors(problem, factors, rate * problem.rate))
-    theta = problem.factors.compose(*factors)
-    follow = descend if method == ISTA else accelerate
-    return follow(problem.gradient, problem.shrink_step, theta, problem.rate)
+        path = steps_of_factors(problem, factors, settings.rate * problem.rate)
+    else:
+        follow = descend if method == ISTA else accelerate
+        path = follow(problem.gradient, problem.shrink_step, problem.factors.compose(*factors), problem.rate)
+    return at_moments(path, {0, *spaced.tolist()})
 
 
-def steps_of_factors(
-    problem: Problem, factors: Sequence[Batch], lr: Tensor | float
-) -> Iterator[tuple[Batch, Sequence[Batch]]]:
-    """Theta and the factors before each step of gradient descent, with a decay of alpha times the factors' squares."""
+def steps_of_factors(problem: Problem, factors: Sequence[Batch], lr: Tensor | float) -> Iterator[Batch]:
+    """Theta before each step of gradient descent, with a decay of alpha times the factors' squares."""
     shrinking = [0.0 if suffix == UNDECAYED else 2 * problem.alpha for suffix in problem.factors.suffixes]
     while True:
-        theta = problem.factors.compose(*factors)
-        yield theta, factors
+        yield (theta := problem.factors.compose(*factors))
         pulls = problem.factors.pull_back(problem.gradient(theta), *factors)
         factors = [f - lr * (g + s * f) for f, g, s in zip(factors, pulls, shrinking, strict=True)]

@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.convex.proximal import shrink, shrink_groups, shrink_spectrum
-from symlab.papers.mirror_symmetry.convex.solvers import PAIR, Matrices
+from symlab.papers.mirror_symmetry.convex.proximal import GROUPS, LASSO, NUCLEAR
+from symlab.papers.mirror_symmetry.convex.solvers import EqualPairs, Matrices
 from symlab.papers.mirror_symmetry.settings import (
     BLOCK,
     BLOCKS,
@@ -47,17 +47,16 @@ PIECE = 1000
 
 
 class Constraint:
-    """What of the first layer is to vanish: O^T theta, O along one axis; ``together`` a neuron's entries at once."""
+    """What of the first layer is to vanish: O^T theta, O along one axis, by entries or a neuron's together."""
 
     scheme: Parametrisation
 
     def __init__(self, structure: str, width: int, inputs: int) -> None:
         self.shape: tuple[int, ...] = width, inputs
         self.width = width
-        self.axis, self.together = (0 if structure == PAIRS else 1), structure in (ROWS, BLOCKS)
-        self.columns = torch.eye(inputs)
-        if structure == PAIRS:
-            self.columns = torch.eye(width)[:, : width // 2 * 2].unflatten(1, (-1, 2)) @ PAIR.float()
+        self.axis = 0 if structure == PAIRS else 1
+        self.penalty = GROUPS if structure in (ROWS, BLOCKS) else LASSO
+        self.columns = EqualPairs.columns(width).float() if structure == PAIRS else torch.eye(inputs)
         kinds = {ENTRIES: Mirror(P="identity"), ROWS: Mirror(P="rows"), PAIRS: Mirror(P="pairs")}
         kinds[BLOCKS] = Mirror(P="blocks", block=[BLOCK, BLOCK])
         with TemporaryDirectory() as folder:
@@ -83,8 +82,7 @@ class Constraint:
 
     def sizes(self, theta: Weights) -> Float[Tensor, "runs others parts"]:
         """Of what vanishes by itself."""
-        z = self.off(theta)
-        return z.norm(dim=-1, keepdim=True) if self.together else z.abs()
+        return self.penalty.sizes(self.off(theta))
 
     def keep(self, theta: Weights, shares: Float[Tensor, " runs"]) -> Tensor:
         """1 for what is left when the smallest share is set to 0."""
@@ -98,7 +96,7 @@ class Constraint:
 
     def shrink(self, theta: Weights, by: Tensor) -> Weights:
         """Proximal map of ``by`` times the sum of ``sizes``."""
-        return self.put(theta, (shrink_groups if self.together else shrink)(self.off(theta), by))
+        return self.put(theta, self.penalty.shrink(self.off(theta), by))
 
     def rest(self, classes: int) -> list[tuple[tuple[int, ...], float]]:
         """Shapes of the network's other parameters, and the deviation of their initial entries."""
@@ -138,7 +136,7 @@ class Rank(Constraint):
         return self.scheme.compose(*factors), factors
 
     def sizes(self, theta: Weights) -> Tensor:
-        return torch.linalg.svdvals(theta)[:, None]
+        return NUCLEAR.sizes(theta)
 
     def hold(self, theta: Weights, kept: Tensor) -> Weights:
         """The nearest matrices of the ranks that are kept."""
@@ -146,7 +144,7 @@ class Rank(Constraint):
         return (U * (s * kept[:, 0].sort(descending=True).values)[:, None]) @ Vh
 
     def shrink(self, theta: Weights, by: Tensor) -> Weights:
-        return shrink_spectrum(theta, by[..., 0])
+        return NUCLEAR.shrink(theta, by)
 
     def rest(self, classes: int) -> list[tuple[tuple[int, ...], float]]:
         return [((self.width, 2 * self.side), self.side**-0.5), *super().rest(classes)]

@@ -9,7 +9,7 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import NETWORK
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, below
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
@@ -131,10 +131,7 @@ FIGURES = {
         "pairs and as many others; pairs that have merged at the end. The mirror attracts where the curvature is "
         "positive in the mean loss, and where the exponent is negative under SGD.",
         _merging_and_symmetry,
-        seen=Sentence(
-            "Of the standard networks' correlated pairs fixed weights leave {left:%}.",
-            {"left": at("mirror-removed-fewer")},
-        ),
+        seen="Of the standard networks' correlated pairs fixed weights leave {fewer:%}.",
         differs="Not in the paper, which has no control.",
     ),
 }

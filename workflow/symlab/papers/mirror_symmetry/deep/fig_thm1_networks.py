@@ -7,7 +7,7 @@ import pandas as pd
 
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.claim import Case, Claim, Found, Tables, above, at_most, exact_value
 from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
@@ -62,10 +62,8 @@ FIGURES = {
         "the distance from a mirror in SGD that starts beside it, and as Hessians along the mirror's own descent "
         "predict it.",
         _on_and_off_mirrors,
-        seen=Sentence(
-            "On mirrors at most {on} of a batch's gradient points off them, at the networks at least {off}.",
-            {"on": at("mirror-thm1-gradient"), "off": at("mirror-thm1-gradient-off")},
-        ),
+        seen="On mirrors at most {gradient} of a batch's gradient points off them, at the networks at least "
+        "{gradient-off}.",
         differs="Not in the paper, which proves it.",
     ),
 }

@@ -8,38 +8,21 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.online.law import critical_rate, half_rate
 from symlab.papers.mirror_symmetry.online.product_sgd import PLAIN, PRODUCT
-from symlab.papers.mirror_symmetry.online.runs import (
-    ALONE,
-    LAW,
-    SHOWN,
-    SPARSITY,
-    at_end,
-    beside_plain,
-    midpoints,
-    of_model,
-    told_apart,
-    with_law,
-)
+from symlab.papers.mirror_symmetry.online.runs import LAW, SHOWN, SPARSITY, at_end, halves, of_model, runs_of
 from symlab.plotting.style import PAGE, Look, Style, line_entry, palette
 from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, at_least, between
 from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows, facets
 from symlab.study.tables import need
 
+ALONE, ADAM, SGD = "mirror_sparsity_alone.csv", "mirror_adam.csv", "SGD"
 CLEAR = 1.5
 """From how many critical rates on falls are judged: twelve seeds know those nearer to it to a tenth at best."""
 UNIT = {"unit": ("seed",), "band": False}
 RATE = ["d", "sigma", "batch", "lr"]
 LACKING = f"needs a rate of {CLEAR} critical ones, and two measurements in the second half of the steps"
-
-
-def _runs(tables: Tables) -> pd.DataFrame:
-    rows = beside_plain(tables)
-    if rows.empty:
-        raise UserError("it needs mirror_symmetry.sparsity with plain: true.")
-    return with_law(tables, rows[rows["batch"] == 1])
 
 
 def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
@@ -49,10 +32,16 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
         "single products": Look(blue, "-", ""),
         "plain coefficients": Look(orange, "", "s", "white"),
     }
-    rows = at_end(_runs(tables))
-    good = rows[~rows["diverged"]]
-    names = {PRODUCT: {SHOWN: "products u w", "alone_6": "single products"}, PLAIN: {SHOWN: "plain coefficients"}}
-    shown = pd.concat([told_apart(good[good["model"] == model], of) for model, of in names.items()])
+    good = at_end(runs_of(tables, plain=True)).query("not diverged")
+    shares = ((PRODUCT, SHOWN), (PRODUCT, "alone_6"), (PLAIN, SHOWN))
+    shown = pd.concat(
+        [
+            good[good["model"] == model].assign(share=lambda of, column=column: of[column], label=name)
+            for (model, column), name in zip(shares, looks, strict=True)
+        ]
+    )
+    # Single products have no seed of their own.
+    shown = shown[(shown["label"] != "single products") | (shown["seed"] == shown["seed"].min())]
 
     def rates(axis: Axes, of: pd.DataFrame) -> None:
         one = of.iloc[0]
@@ -74,17 +63,11 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
 
 
 def _half_over_law(tables: Tables) -> list[Found]:
-    rows = at_end(_runs(tables))
-    halves = midpoints(rows[~rows["diverged"]]).sort_values("sigma")
-    halves = halves[halves.groupby("sigma")["half"].transform(lambda half: half.notna().all())]
-    if halves.empty:
-        return ["half is not passed in every seed"]
-    predicted = [half_rate(int(row.d), row.sigma, row.batch, row.step) for row in halves.itertuples()]
-    measured, law = (
-        cases(halves.assign(rate=rate), "rate", ["sigma"], "seed", "σ = {sigma:g}")
-        for rate in (halves["half"], predicted)
-    )
-    return (measured / law).means()
+    middle = halves(at_end(runs_of(tables, plain=True)).query("not diverged")).sort_values("sigma")
+    middle = middle[middle.groupby("sigma")["half"].transform(lambda half: half.notna().all())]
+    middle["law"] = [half_rate(int(row.d), row.sigma, row.batch, row.step) for row in middle.itertuples()]
+    measured, law = (cases(middle, name, ["sigma"], "seed", "σ = {sigma:g}") for name in ("half", "law"))
+    return (measured / law).means() or ["half is not passed in every seed"]
 
 
 def falls_over_alone(tables: Tables) -> list[Found]:
@@ -92,7 +75,7 @@ def falls_over_alone(tables: Tables) -> list[Found]:
 
     Over the second half of the steps, at rates of ``CLEAR`` critical ones and more at which no seed diverges.
     """
-    rows = _runs(tables)
+    rows = runs_of(tables, plain=True)
     rows = rows[(rows["model"] == PRODUCT) & (rows["step"] >= rows["step"].max() / 2)]
     # Lambda is 0 at the critical rate.
     rows = rows[1 - rows["growth"] * rows["d"] / (2 * rows["lr"]) >= CLEAR]
@@ -118,10 +101,6 @@ def slope_of(x: pd.Series, y: pd.Series) -> float:
     """Least-squares slope; not a number where a value is none."""
     centred = (x - x.mean()).to_numpy()
     return float(centred @ y.to_numpy() / (centred @ centred))
-
-
-ADAM = "mirror_adam.csv"
-SGD = "SGD"
 
 
 def by_optimizer(tables: Tables) -> pd.DataFrame:
@@ -170,9 +149,7 @@ FIGURES = {
         "mirrors attract, where half of the coefficients should be gone after these steps, and from where plain "
         "regressions diverge.",
         _sparsity_against_rate,
-        seen=Sentence(
-            "Half of the products are gone at {half} times the predicted rate.", {"half": at("mirror-3a-half")}
-        ),
+        seen="Half of the products are gone at {half} times the predicted rate.",
         differs="The paper gives neither noise nor rates. At σ = 1 no rate is sparse for products and stable for plain "
         "coefficients; the paper's axes fit σ = 2 or more.",
     ),
@@ -182,9 +159,7 @@ FIGURES = {
         "study `{study}` has it): the share of products below 1e-6 against the error of the coefficients (left, "
         "dashed: that of all zeros) and against the rate (right). Each point is a rate, mean over seeds.",
         _sparsity_against_error,
-        seen=Sentence(
-            "At its largest rate Adam leaves {share:%} of the products below 1e-6.", {"share": at("mirror-adam-sparse")}
-        ),
+        seen="At its largest rate Adam leaves {sparse:%} of the products below 1e-6.",
         differs="The paper says that the same happens under Adam and shows no experiment.",
     ),
 }
@@ -205,9 +180,9 @@ CLAIMS = {
         bound=between(0.9, 1.1),
         origin="pilot",
         tables=(SPARSITY, LAW, ALONE),
-        reason="Products simulated one by one, each with the signal that it leaves, are the theory for finitely many "
-        "steps (2 Λ is the slope after infinitely many); a tenth is left for what a regression has beside it. "
-        "Chosen after ratios of single rates of the kept run had been seen, some of which failed beside 2 Λ.",
+        reason="Single products are the theory for finitely many steps (2 Λ is the slope after infinitely many); a "
+        "tenth is left for what a regression has beside it. Chosen after ratios of single rates had been seen, some "
+        "of which failed beside 2 Λ.",
         measure=falls_over_alone,
     ),
     "mirror-adam-sparse": Claim(
@@ -216,8 +191,7 @@ CLAIMS = {
         bound=at_least(0.5),
         owner="paper",
         origin="ours",
-        reason="Sec. 2.4: it happens for Adam-type dynamics as well; the paper gives no share, half is our word for "
-        "it.",
+        reason="Sec. 2.4: it happens for Adam-type dynamics as well; half is our word for it.",
         tables=(ADAM,),
         measure=_most_sparse,
     ),

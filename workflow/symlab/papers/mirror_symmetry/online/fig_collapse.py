@@ -8,23 +8,14 @@ import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.online.law import critical_rate, half_rate, relaxation_steps, stationary_share
-from symlab.papers.mirror_symmetry.online.product_sgd import PLAIN, PRODUCT, SETS
-from symlab.papers.mirror_symmetry.online.runs import (
-    LAW,
-    SHOWN,
-    SPARSITY,
-    at_end,
-    farthest_over_chance,
-    midpoints,
-    of_model,
-    with_law,
-)
+from symlab.papers.mirror_symmetry.online.product_sgd import LATE, PRODUCT, SETS, THRESHOLDS
+from symlab.papers.mirror_symmetry.online.runs import LAW, SHOWN, SPARSITY, at_end, halves, of_model, runs_of, with_law
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
-from symlab.study.claim import Claim, Found, Tables, at_least, at_most, between
-from symlab.study.facets import Panel, draw_grid, draw_rows
+from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, between, exact_value
+from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
 from symlab.study.tables import need
 
 RELAXED = 4.0
@@ -34,45 +25,32 @@ POWERS = 3, 6, 9
 """Thresholds 10^-k at which the stationary law is drawn and judged."""
 
 
-def _runs(tables: Tables) -> pd.DataFrame:
-    """Rows of products trained on single samples, but for those of Fig. 3 left."""
-    rows = need(tables, SPARSITY)
-    beside = rows.loc[rows["model"] == PLAIN, "grid"].unique()
-    rows = of_model(tables, PRODUCT)
-    rows = rows[(rows["batch"] == 1) & ~rows["grid"].isin(beside)]
-    if rows.empty:
-        raise UserError("it needs mirror_symmetry.sparsity with plain: false.")
-    return with_law(tables, rows)
-
-
 def below_critical(tables: Tables) -> pd.DataFrame:
     """Last rows of the longest grid whose rates lie below the critical one, with ``relative`` rates and ``times``.
 
     ``times`` is the number of steps in relaxation times of the law.
     """
-    rows = at_end(_runs(tables))
+    rows = at_end(runs_of(tables, plain=False))
     law = [(row.lr, int(row.d), row.sigma, row.batch) for row in rows.itertuples()]
     rows = rows.assign(relative=[lr / critical_rate(*at) for lr, *at in law])
-    rows = rows.assign(times=[row.step / relaxation_steps(*at) for row, at in zip(rows.itertuples(), law, strict=True)])
+    rows = rows.assign(times=rows["step"] / [relaxation_steps(*at) for at in law])
     rows = rows[rows["relative"] < 0.999]
     return rows[rows["grid"] == rows.groupby("grid")["times"].median().idxmax()] if len(rows) else rows
 
 
 def _collapse_over_parameters(tables: Tables, style: Style) -> Figure:
-    runs = _runs(tables)
+    rows = at_end(runs_of(tables, plain=False))
     colors = ordered_colors(len(POWERS))
     looks = {f"below 1e-{k}": Look(color, "", "o") for k, color in zip(POWERS, colors, strict=True)}
     looks["by single products"] = Look(palette(style)[1], "", "o")
-    means = at_end(runs).groupby(["grid", "sigma", "lr"])[[SHOWN, "alone_6"]].mean().assign(label="by single products")
+    means = rows.groupby(["grid", "sigma", "lr"])[[SHOWN, "alone_6"]].mean().assign(label="by single products")
+
+    def diagonal(axis: Axes) -> None:
+        axis.plot([0, 1], [0, 1], color="0.3", marker="", linewidth=0.8)
+
     axes = {"xlabel": "predicted share", "ylabel": "measured share", "box_aspect": 1}
-    against = Panel(means, "alone_6", SHOWN, axes, draw_rows, {"markersize": 2}, more=_diagonal)
-    return draw_grid(
-        [[_plane(at_end(runs)), _limit(below_critical(tables)), against]], looks, sharex=False, sharey=False
-    )
-
-
-def _diagonal(axis: Axes) -> None:
-    axis.plot([0, 1], [0, 1], color="0.3", marker="", linewidth=0.8)
+    against = Panel(means, "alone_6", SHOWN, axes, draw_rows, {"markersize": 2}, diagonal)
+    return draw_grid([[_plane(rows), _limit(below_critical(tables)), against]], looks, sharex=False, sharey=False)
 
 
 def _plane(rows: pd.DataFrame) -> Panel:
@@ -140,18 +118,17 @@ def _batches(tables: Tables) -> pd.DataFrame:
 
 def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     runs = _batches(tables).sort_values("batch")
-    names = list(runs["label"].unique())
-    looks = {name: Look(color, "", "o") for name, color in zip(names, ordered_colors(len(names)), strict=True)}
+    looks = assign_looks(list(runs["label"].unique()), style, ordered=True)
 
     def lines(axis: Axes) -> None:
         for name, of in runs[runs["seed"] == runs["seed"].min()].groupby("label"):
             axis.plot(of["lr"], of["alone_6"], color=looks[str(name)].color, marker="", linewidth=0.8)
 
-    halves = _halves(runs).assign(label=lambda of: of["batch"].map("{:g}".format))
-    one, sizes = runs.iloc[0], np.geomspace(1, max(halves["batch"].max(), 2), 50)
+    middle = halves(runs[np.isfinite(runs["batch"])]).dropna().assign(label=lambda of: of["batch"].map("{:g}".format))
+    one, sizes = runs.iloc[0], np.geomspace(1, max(middle["batch"].max(), 2), 50)
 
     def laws(axis: Axes) -> None:
-        single = halves.groupby("batch")["alone"].mean()
+        single = middle.groupby("batch")["alone"].mean()
         axis.plot(single.index, single, color="0.3", marker="", linewidth=0.8)
         critical = [critical_rate(int(one["d"]), one["sigma"], size) for size in sizes]
         axis.plot(sizes, critical, color="0.3", marker="", linestyle="--", linewidth=0.8)
@@ -160,7 +137,7 @@ def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     axes = {"xscale": "log", "yscale": "log", "xlabel": "samples of each step", "ylabel": "rate at half"}
     grid = [
         Panel(runs, "lr", SHOWN, shares, options=UNIT, more=lines),
-        Panel(halves, "batch", "half", axes, options=UNIT, more=laws),
+        Panel(middle, "batch", "half", axes, options=UNIT, more=laws),
     ]
     entries = [line_entry("single products", color="0.3"), line_entry("critical rate", color="0.3", linestyle="--")]
     return draw_grid(
@@ -168,14 +145,34 @@ def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     )
 
 
-def _halves(runs: pd.DataFrame) -> pd.DataFrame:
-    return midpoints(runs[np.isfinite(runs["batch"])]).dropna()
-
-
 def _sparsity_without_noise(tables: Tables) -> list[Found]:
     rows = _batches(tables)
     rows = rows[np.isinf(rows["batch"])]
     return cases(rows, SHOWN, (), ["seed", "lr"]).of_all(np.max) if len(rows) else ["needs batch: null"]
+
+
+def farthest_over_chance(tables: Tables) -> list[Found]:
+    """The largest difference of a mean share from that of single products, over what chance alone makes of it.
+
+    Over all rates, thresholds and the last nine tenths of the steps; a case a set of runs, of one grid, noise and batch
+    size. Chance is a quantile (``largest_by_chance``), so that the ratio needs no error of its own.
+    """
+    rows, by = of_model(tables, PRODUCT), ["grid", "d", "sigma", "batch"]
+    rows = with_law(tables, rows[np.isfinite(rows["batch"])])
+    if (sets := rows.groupby(by).ngroups) > SETS:
+        return [f"has {sets} sets of runs, and chance is known for {SETS} at once"]
+    found: list[Found] = []
+    late = rows[rows["step"] >= LATE * rows.groupby("grid")["step"].transform("max")]
+    for (_, d, sigma, batch), of in late.groupby(by):
+        cells = of.groupby(["lr", "step"])
+        off = pd.concat({k: cells[f"below_{k}"].mean() - cells[f"alone_{k}"].first() for k in THRESHOLDS})
+        worst = off.abs().max(skipna=False)
+        told = f"{worst:.3g}, by chance {of['chance'].iloc[0]:.3g}; {len(off)} shares"
+        size = f"{of['lr'].nunique()} rates, {of['step'].max():,} steps"
+        name = f"d = {d:g}, σ = {sigma:g}{'' if batch == 1 else f', {batch:g} samples'}, {size}"
+        case = Case(name, d=int(d), sigma=float(sigma), batch=float(batch))
+        found.append(exact_value(float(worst / of["chance"].iloc[0]), of["seed"].nunique(), case, told, "seeds"))
+    return found
 
 
 EDGES = "mirror_edges.csv"
@@ -246,9 +243,7 @@ FIGURES = {
         "rate at which half are gone against the number of samples, with that of single products and, dashed, the "
         "critical rate, from which mirrors attract.",
         _sparsity_over_batches,
-        seen=Sentence(
-            "Without noise at most {share:%} of the products fall below 1e-6.", {"share": at("mirror-batch-noise")}
-        ),
+        seen="Without noise at most {noise:%} of the products fall below 1e-6.",
         differs="The paper says that small batches help and shows no experiment.",
     ),
     "mirror-edges": Drawing(

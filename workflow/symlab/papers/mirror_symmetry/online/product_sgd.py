@@ -1,4 +1,4 @@
-"""Online SGD of a regression with and without products for coefficients, all rates and seeds at once (Fig. 3 left)."""
+"""A regression with products for coefficients and a plain one: online SGD at all rates and seeds at once, and Adam."""
 
 import math
 from collections.abc import Iterator
@@ -9,12 +9,9 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.online.law import (
-    critical_rate,
-    growth_rate,
-    simulate_products,
-)
-from symlab.papers.mirror_symmetry.settings import Sparsity
+from symlab.papers.mirror_symmetry.adam import Adam
+from symlab.papers.mirror_symmetry.online.law import critical_rate, growth_rate, simulate_products
+from symlab.papers.mirror_symmetry.settings import AdamSparsity, Sparsity
 from symlab.seeds import numpy_rng
 
 BLOCK = 1000
@@ -54,25 +51,22 @@ def train_online(
 
 
 def predict(at: dict[str, float], rates: np.ndarray, steps: list[int], seeds: int, job: Job) -> dict[str, pd.DataFrame]:
-    """Shares of single products below all thresholds, what chance makes of them, and medians of single products.
-
-    A row a rate and step; of medians a row a rate, step of the second half and run, each of as many products as a
-    network has, where mirrors attract.
-    """
+    """Shares of single products below all thresholds, what chance makes of them, and medians where mirrors attract."""
     law = int(at["d"]), at["sigma"], at["batch"]
     named = [f"{value:g}" for value in at.values()]
-    rows, judged, medians = [], [], []
+    rows, medians = [], []
+    judged: list[np.ndarray] = []
     for lr in rates:
         # Rates share their draws, so that what differs between them is not the draws.
         alone = simulate_products(lr, *law, steps, numpy_rng(job.study, "sparsity", "products alone", *named))
-        if growth_rate(lr, *law) < 0:
+        if (growth := growth_rate(lr, *law)) < 0:
             medians.append(medians_of(alone, law[0], steps).assign(**at, lr=lr))
         for step, theta in zip(steps, alone, strict=True):
-            row = {**at, "lr": lr, "step": step, "growth": growth_rate(lr, *law)}
-            below = [theta < 10.0**-k for k in THRESHOLDS]
-            rows.append(row | {f"alone_{k}": np.mean(each) for k, each in zip(THRESHOLDS, below, strict=True)})
+            below = {f"alone_{k}": theta < 10.0**-k for k in THRESHOLDS}
+            shares = {name: np.mean(each) for name, each in below.items()}
+            rows.append({**at, "lr": lr, "step": step, "growth": growth, **shares})
             if step >= LATE * steps[-1]:
-                judged += below
+                judged.extend(below.values())
     drawn = numpy_rng(job.study, "sparsity", "chance", *named)
     chance = largest_by_chance(np.stack(judged), law[0] * seeds, drawn)
     empty = pd.DataFrame(columns=[*at, "lr", "step", "run", "median_log"], dtype=float)
@@ -159,11 +153,9 @@ def _take_block(
 def _measure(factors: list[np.ndarray], rates: np.ndarray) -> pd.DataFrame:
     """A row a seed and rate."""
     theta = factors[0] * factors[1] if len(factors) > 1 else factors[0]
-    columns = {"excess": np.sum((theta - 1 / theta.shape[-1]) ** 2, axis=-1)}
-    theta = np.abs(theta)
     with np.errstate(divide="ignore"):
-        columns["median_log"] = np.median(np.log(theta), axis=-1)
-    columns |= {f"below_{k}": np.mean(theta < 10.0**-k, axis=-1) for k in THRESHOLDS}
+        median = np.median(np.log(np.abs(theta)), axis=-1)
+    columns = {"excess": error_of(theta), "median_log": median, **shares_of(theta)}
     at = pd.MultiIndex.from_product([range(len(theta)), rates], names=["seed", "lr"])
     return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, at).reset_index()
 
@@ -219,3 +211,39 @@ def _descend(factors: list[np.ndarray], rates: np.ndarray, sigma: float) -> Floa
         w -= gradient * u
         u -= change
     return sigma**2 + np.sum((u * w - 1 / d) ** 2, axis=-1)
+
+
+def train_with_adam(settings: AdamSparsity, job: Job, seed: int) -> dict[str, pd.DataFrame]:
+    """Products under Adam as PyTorch has it, at every rate and beta1 on the same samples, one a step."""
+    d = settings.d
+    beta1, lr = (part.ravel() for part in np.meshgrid(sorted(settings.beta1), sorted(settings.lr), indexing="ij"))
+    start = numpy_rng(job.study, "adam", "start", seed).normal(0, d**-0.5, (2, 1, d))
+    stream = numpy_rng(job.study, "adam", "samples", seed)
+    weights = np.repeat(start, len(lr), axis=1)
+    adam = Adam(weights, beta1, settings.beta2)
+    for _ in range(settings.steps // BLOCK):
+        step_with_adam(weights, adam, lr, draw_samples([stream], BLOCK, 1, d, settings.sigma))
+    theta = weights[0] * weights[1]
+    at = {"d": d, "sigma": settings.sigma, "beta1": beta1, "lr": lr, "seed": seed}
+    return {"mirror_adam.csv": pd.DataFrame({**at, "excess": error_of(theta), **shares_of(theta)})}
+
+
+def step_with_adam(
+    weights: Float[np.ndarray, "2 runs d"], adam: Adam, lr: Float[np.ndarray, " runs"], samples: Samples
+) -> None:
+    """A step of (sum(u w x) - y)^2 in place for each of one seed's samples."""
+    for x, y in zip(samples.x[:, 0, 0], samples.y[:, 0, 0], strict=True):
+        slope = 2 * ((weights[0] * weights[1]) @ x - y)
+        gradient = (slope[:, None] * x) * weights[::-1]
+        adam.direct(gradient)
+        weights -= lr[:, None] * gradient
+
+
+def error_of(theta: Float[np.ndarray, "*runs d"]) -> Float[np.ndarray, "*runs"]:
+    """Squared distance of the coefficients from the true ones, 1/d."""
+    return np.sum((theta - 1 / theta.shape[-1]) ** 2, axis=-1)
+
+
+def shares_of(theta: Float[np.ndarray, "*runs d"]) -> dict[str, Float[np.ndarray, "*runs"]]:
+    """Shares of the coefficients below all thresholds."""
+    return {f"below_{k}": np.mean(np.abs(theta) < 10.0**-k, axis=-1) for k in THRESHOLDS}

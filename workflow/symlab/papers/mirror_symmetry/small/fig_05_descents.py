@@ -8,7 +8,7 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.small.lines import LOSSES, RESCALING, ROTATION
 from symlab.plotting.style import COLUMN, PAGE, Look, Style, palette, panels
 from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import cases
 from symlab.study.claim import Claim, Found, Tables, above, at_most, between
 from symlab.study.facets import Panel, draw_grid, draw_rows
@@ -138,10 +138,7 @@ FIGURES = {
         "as it is; the others leave it because rounding grows where the Hessian across it is negative. Zeros are at "
         "1e-18.",
         _descents_on_mirrors,
-        seen=Sentence(
-            "Rounding grows {growth} times as fast as Hessians along the path predict.",
-            {"growth": at("mirror-5-rounding")},
-        ),
+        seen="Rounding grows {rounding} times as fast as Hessians along the path predict.",
         differs="The paper draws two fields. Descents, controls from beside the mirrors and optimizers are added.",
     ),
     "mirror-1": Drawing(

@@ -11,7 +11,7 @@ from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT
 from symlab.plotting.style import Look, Style, line_entry, ordered_colors
 from symlab.plotting.types import Axes, Figure
-from symlab.study.card import Drawing, Sentence, at
+from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, below
 from symlab.study.facets import Panel, draw_grid
@@ -135,9 +135,7 @@ FIGURES = {
         f"Ranks in {number} attention layer{'s' if layers > 1 else ''}",
         _CAPTION,
         _ranks_over_steps(layers),
-        seen=Sentence(
-            "Query and key have ranks {apart} apart while these fall.", {"apart": at(f"mirror-{figure}-together")}
-        ),
+        seen="Query and key have ranks {together} apart while these fall.",
         differs=_DIFFERS,
     )
     for figure, layers, number in ((9, 1, "one"), (10, 2, "two"))
