@@ -44,7 +44,7 @@ FOUND: tuple[Sentence, ...] = (
         {"off": at("mirror-phase-stationary", power=6, rate=0.7)},
     ),
     Sentence(
-        "The paper's residual form, said to stay at full rank, keeps as little as {least:%} of it.",
+        "The paper's residual form (I + W)(I + U), said to lose no rank, keeps as little as {least:%} of full rank.",
         {"least": at("mirror-3b-residual")},
     ),
     Sentence(

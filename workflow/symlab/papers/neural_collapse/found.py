@@ -52,7 +52,7 @@ FOUND = (
     *(
         Sentence(
             f"On {name}, ten times the depth L changes log₁₀ NC1 by {{nc1}}, NC2 by {{nc2}} and NC3 by {{nc3}} in "
-            f"{networks} {how}.",
+            f"{networks}{how}.",
             {
                 value.lower(): at(f"collapse-1-{claim}", value=value, network=network, dataset=data, **more)
                 for value in ("NC1", "NC2", "NC3")
@@ -64,10 +64,10 @@ FOUND = (
         )
         for data, name in names.items()
         for claim, how, more in (
-            ("falls", "of each depth trained by itself", {"fitting": False}),
+            ("falls", ", each depth trained by itself", {"fitting": False}),
             (
                 "falls-theorems",
-                "at an optimum",
+                " at an optimum",
                 {"loss": "cross_entropy", "every_token": False, "pre_norm": data == "imdb"},
             ),
         )

@@ -77,8 +77,8 @@ FOUND = (
         {"identity": _at("thesis-identity"), "cost": _at("thesis-swap-cost")},
     ),
     Sentence(
-        "On the way from random permutations to the optimal matching the identity comes {masks:%} with weights "
-        "fixed at 0 (σ_F = 0) and {fixed:%} with σ_F = 1. It passes one half at σ_F = {transition}.",
+        "The identity, neuron i with neuron i, comes {masks:%} of the way from random pairings to the optimal one with "
+        "weights fixed at 0 (σ_F = 0) and {fixed:%} with σ_F = 1. It passes one half at σ_F = {transition}.",
         {
             "masks": _at("3a-unbroken", **_fixed(0)),
             "fixed": _at("3a-identifiable", **_fixed(1)),
@@ -86,13 +86,12 @@ FOUND = (
         },
     ),
     Sentence(
-        "Before any training, two networks that share F and D alone already are at {untrained:%} of that way (σ_F = "
-        "1).",
+        "In networks that share nothing but F and D it comes {untrained:%} of that way before any training (σ_F = 1).",
         {"untrained": _at("3c-untrained", **_fixed(1))},
     ),
     Sentence(
-        "After alignment it drops by {standard} points for standard networks, {masks} with σ_F = 0, {half} with "
-        "σ_F = 0.5 and {sigma} for σ-MLPs.",
+        "After alignment train accuracy drops by {standard} points for standard networks, {masks} with σ_F = 0, {half} "
+        "with σ_F = 0.5 and {sigma} for σ-MLPs.",
         {
             "standard": _at("4c-aligned", **STANDARD),
             "masks": _at("4c-aligned", **_fixed(0)),

@@ -57,8 +57,8 @@ FOUND = (
         {"flat": at("saddle-depths-flat")},
     ),
     Sentence(
-        "At the paper's size, 784-1000x5-10, its rule needs {steps} times the steps of its printed run to leave, by "
-        "the forecast.",
+        "At the paper's size, six layers of 1000 neurons, its learning rule needs, by forecast, {steps} times the "
+        "steps of its printed run to leave.",
         {"steps": at("saddle-time-printed", std=1e-3)},
     ),
     Sentence(
