@@ -190,7 +190,8 @@ def test_samples_are_cut_once_for_all_depths_of_a_grid(experiment, monkeypatch):
 def test_a_text_network_has_a_row_for_every_word():
     reviews = load(Digits(source="digits"), None)
     object.__setattr__(reviews, "image", None)
-    module = build_network(Runs(network="t11", per_class=3), reviews, 64, 10, 2)
+    grid = Runs(network="t11", per_class=3)
+    module = build_network(grid, samples_of(grid, reviews), 2)
     assert len(module.embedding.weight) == int(reviews.x_train.max()) + 1
 
 

@@ -23,7 +23,7 @@ from symlab.papers.neural_collapse.networks import (
 )
 from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
 from symlab.papers.neural_collapse.run_tables import mixed_labels
-from symlab.papers.neural_collapse.samples import Samples
+from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import Runs
 from symlab.papers.neural_collapse.trained_runs import (
     SHARES,
@@ -144,18 +144,17 @@ def test_networks_with_inputs_of_their_own_are_those_of_separate_runs():
 def test_every_deeper_network_contains_that_with_hidden_weights_of_zero(kind, pre_norm):
     digits = load(Digits(source="digits"), None)
     grid = Runs(network=kind, pre_norm=pre_norm, per_class=3, patch=4, width=8)
-    x, torch_ = torch.from_numpy(digits.x_train[:9]), torch.Generator().manual_seed(0)
-    bare = with_zeros(build_network(grid, digits, 64, 10, 1 if grid.transformer else 2))
+    samples, torch_ = samples_of(grid, digits), torch.Generator().manual_seed(0)
+    bare = with_zeros(build_network(grid, samples, 1 if grid.transformer else 2))
     state = sample_parameters(bare, TorchDefault(name="torch"), torch_)
     assert [name for name in state if name.startswith("blocks")] and not any(
         "weight" in name for name in state if name.startswith("blocks")
     )
     for L in (2, 5):
-        deep = build_network(grid, digits, 64, 10, L)
+        deep = build_network(grid, samples, L)
         zeros = {n: torch.zeros_like(t) for n, t in deep.named_parameters() if n not in state}
-        torch.testing.assert_close(
-            functional_call(deep, state | zeros, (x,)), functional_call(bare, state, (x,)), rtol=1e-4, atol=1e-4
-        )
+        found, expected = functional_call(deep, state | zeros, (samples.x,)), functional_call(bare, state, (samples.x,))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_each_network_grows_by_the_largest_share_no_worse_than_zeros_or_by_the_least_objective():

@@ -1,15 +1,14 @@
 """The networks of a grid of runs, and two that only this paper asks for."""
 
-from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symlab.data.dataset import Dataset
 from symlab.networks.causal_transformer import CausalTransformer
 from symlab.networks.layernorm_resnet import LayerNormResNet, normalise
+from symlab.papers.neural_collapse.samples import Samples
 from symlab.papers.neural_collapse.settings import Runs
 
 
@@ -60,27 +59,21 @@ class GivenFeatures(LayerNormResNet):
         self.embedding = nn.Identity()  # type: ignore[assignment]
 
 
-def build_network(
-    grid: Runs, dataset: Dataset, n_inputs: int, classes: int, L: int
-) -> LayerNormResNet | CausalTransformer:
-    """A network of a grid with L as the paper counts it."""
+def build_network(grid: Runs, samples: Samples, L: int) -> LayerNormResNet | CausalTransformer:
+    """A network of a grid for its samples, with L as the paper counts it."""
+    shape = samples.x.shape[1], samples.classes, grid.width, L
     if not grid.transformer:
-        return LayerNormResNet(n_inputs, classes, grid.width, L, int(grid.network[2]), grid.pre_norm, grid.has_bias)
+        return LayerNormResNet(*shape, int(grid.network[2]), grid.pre_norm, grid.has_bias)
+    reads: dict[str, Any] = {"vocabulary": samples.words}
+    if samples.image is not None:
+        reads = {"patch": grid.patch, "channels": samples.image[0]}
     attention, mlp = map(int, grid.network[1:])
-    reads: dict[str, Any] = {"patch": grid.patch, "channels": dataset.image[0] if dataset.image else 1}
-    if dataset.image is None:
-        reads = {"vocabulary": int(dataset.x_train.max()) + 1}
     kind = EveryToken if grid.every_token else CausalTransformer
-    return kind(n_inputs, classes, grid.width, L, attention, mlp, grid.pre_norm, grid.has_bias, **reads)
+    return kind(*shape, attention, mlp, grid.pre_norm, grid.has_bias, **reads)
 
 
 def penalties_by_path(network: nn.Module, hidden: float, last: float) -> dict[str, float]:
-    """What each pattern of parameters is penalised by: neither embeddings and positions nor biases."""
+    """What each parameter is penalised by: neither embeddings and positions nor biases."""
     names = [name for name, _ in network.named_parameters()]
-    free = {name: 0.0 for name in ("embedding.*", "positions", "*bias") if _matches(name, names)}
-    of_hidden = {"blocks.*": hidden} if _matches("blocks.*", names) else {}
-    return {**free, "readout.weight": last, **of_hidden}
-
-
-def _matches(pattern: str, names: list[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names)
+    weights = [name for name in names if name.startswith("blocks.") and "bias" not in name]
+    return {**dict.fromkeys(names, 0.0), **dict.fromkeys(weights, hidden), "readout.weight": last}

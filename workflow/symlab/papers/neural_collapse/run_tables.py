@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from symlab.data.dataset import Dataset
 from symlab.measures.collapse import collapse_metrics
 from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
@@ -47,17 +46,17 @@ def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) ->
     runs, layers, samples, free = [], [], {}, {}
     drawn: tuple[Any, ...] = ()
     for each in results:
-        grid, dataset = each.settings, job.datasets[each.point["dataset"]]
-        reduction = (each.point["dataset"], grid.pool, grid.per_class, grid.patch, grid.every_token, grid.transformer)
-        if (*reduction, grid.optimizer) != drawn:  # All depths of a grid have the same.
-            drawn, chosen = (*reduction, grid.optimizer), samples_of(grid, dataset)
-        key = _describe(grid, each.point, chosen)
+        grid, name = each.settings, each.point["dataset"]
+        if (grid, name) != drawn:  # All depths of a grid have the same.
+            drawn, read = (grid, name), samples_of(grid, job.datasets[name])
+        reduction = (name, grid.pool, grid.per_class, grid.patch, grid.every_token, grid.transformer)
         if reduction not in samples:
-            samples[reduction] = _describe_samples(grid, dataset, chosen, each.point["dataset"])
+            samples[reduction] = _describe_samples(grid, read, name)
+        key = _describe(grid, each.point, read)
         of_free = (*reduction, grid.loss, grid.has_bias, key["last_penalty"], grid.width)
         if of_free not in free:
-            free[of_free] = least_free(grid, chosen, key["last_penalty"])
-        networks, of_layers = _measured(grid, dataset, chosen, each, job, key | {"free": free[of_free]})
+            free[of_free] = least_free(grid, read, key["last_penalty"])
+        networks, of_layers = _measured(each, read, job, key | {"free": free[of_free]})
         runs += networks
         layers += of_layers
     table = pd.DataFrame(runs)
@@ -152,41 +151,40 @@ def _describe(grid: Runs, point: dict[str, Any], samples: Samples) -> dict[str, 
     return {**named, **sizes, "hidden_penalty": hidden, "last_penalty": last}
 
 
-def _describe_samples(grid: Runs, dataset: Dataset, samples: Samples, name: str) -> dict[str, Any]:
+def _describe_samples(grid: Runs, samples: Samples, name: str) -> dict[str, Any]:
     x, N = samples.x, len(samples.y)
     if grid.every_token:
         N, rank = len(mixed_labels(samples)[0]), len(torch.unique(x)) + x.shape[1] - 1
-    elif grid.transformer and dataset.image is None:
+    elif grid.transformer and samples.image is None:
         rank = len(torch.unique(x[:, -1]))
     else:
-        if grid.transformer and grid.patch is not None:
-            channels = dataset.image[0] if dataset.image else 1
-            side = math.isqrt(x.shape[1] // channels)
-            x = x.unflatten(1, (channels, side, side))[:, :, -grid.patch :, -grid.patch :].flatten(1)
+        if grid.transformer and samples.image is not None and grid.patch is not None:
+            side = math.isqrt(x.shape[1] // samples.image[0])
+            x = x.unflatten(1, (samples.image[0], side, side))[:, :, -grid.patch :, -grid.patch :].flatten(1)
         rank = rank_with_constant(x)
     key = {"dataset": name, "pool": grid.pool, "patch": grid.patch or 0, "every_token": grid.every_token}
     return {**key, "N": N, "rank": rank}
 
 
-def _measured(
-    grid: Runs, dataset: Dataset, samples: Samples, result: Result, job: Job, key: dict[str, Any]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+Rows = list[dict[str, Any]]
+
+
+def _measured(result: Result, samples: Samples, job: Job, key: dict[str, Any]) -> tuple[Rows, Rows]:
     """Rows of a point's networks, and of their layers."""
-    network = build_network(grid, dataset, samples.x.shape[1], samples.classes, result.point["L"])
-    network = network.double().to(job.device)
-    found = result.found
+    grid, found = result.settings, result.found
+    network: Any = build_network(grid, samples, result.point["L"]).double().to(job.device)
     states = {name.removeprefix("state/"): array for name, array in found.items() if name.startswith("state/")}
     networks, layers = [], []
     for member, total in enumerate(found["objective"].tolist()):
         reference = member == grid.seeds
         network.load_state_dict({name: torch.from_numpy(np.asarray(array[member])) for name, array in states.items()})
-        of_network = {**key, "reference": reference, "seed": -1 if reference else member, "total": total}
-        of_network |= {name: float(found[name][member]) for name in ("gradient", "work")}
+        row = {**key, "reference": reference, "seed": -1 if reference else member, "total": total}
+        row |= {name: float(found[name][member]) for name in ("gradient", "work")}
         metrics, of_layers = _metrics(grid, network, samples, job.device)
-        networks.append(of_network | {"without": float(found["without"][0])} | metrics)
-        layers += [{**of_network, "layer": layer, "NC1": NC1} for layer, NC1 in enumerate(of_layers, 1)]
-    return networks, [{name: row[name] for name in (*SETTING, "grown", "optimizer", "reference", "seed", "L", "layer",
-                                                     "NC1")} for row in layers]  # fmt: skip
+        networks.append(row | {"without": float(found["without"][0])} | metrics)
+        told = {name: row[name] for name in (*SETTING, "grown", "optimizer", "reference", "seed", "L")}
+        layers += [told | {"layer": layer, "NC1": NC1} for layer, NC1 in enumerate(of_layers, 1)]
+    return networks, layers
 
 
 @torch.no_grad()
@@ -194,24 +192,20 @@ def _metrics(grid: Runs, network: Any, samples: Samples, device: str) -> tuple[d
     """A network's losses and metrics in float64, and NC1 after every layer."""
     data = objective_on(grid, samples).widened()
     x, y = data.x_train.to(device), data.y_train.to(device)
+    x_test, y_test = samples.x_test.double().to(device), samples.y_test.to(device)
     features, outputs, W = network.features(x), network(x), network.readout.weight
-    fit = data.losses(outputs, y)
-    K, shifts = samples.classes, grid.loss != "cross_entropy"
-    accuracy = (outputs.argmax(dim=-1) == y).double().mean()
+    fit, accuracy = data.losses(outputs, y), (outputs.argmax(dim=-1) == y).double().mean()
+    K, nan = samples.classes, torch.tensor(math.nan)
     if grid.every_token:
         places, kinds = mixed_labels(samples)[0].to(device).unbind(1)
-        features, y = [layer[places] for layer in features], kinds
-        NC1 = [within_over_between(layer, y, int(kinds.max()) + 1) for layer in features]
-        found = {"NC1": NC1[-1], **dict.fromkeys(UNDEFINED, torch.tensor(math.nan))}
-        tested = {"NC1_test": torch.tensor(math.nan)}
+        NC1 = [within_over_between(layer[places], kinds, int(kinds.max()) + 1) for layer in features]
+        found = {"NC1": NC1[-1], **dict.fromkeys(UNDEFINED, nan)}
     else:
         NC1 = [within_over_between(layer, y, K) for layer in features]
-        found = collapse_metrics(features[-1], W, y, shifts=shifts)
-        H = network.features(samples.x_test.double().to(device))[-1]
-        tested = {"NC1_test": within_over_between(H, samples.y_test.to(device), K)}
-    hits = network(samples.x_test.double().to(device)).argmax(dim=-1) == samples.y_test.to(device)
+        found = collapse_metrics(features[-1], W, y, shifts=grid.loss != "cross_entropy")
     hidden, last = grid.penalties(len(network.blocks) + (not grid.transformer))
     blocks = [t.square().sum() for n, t in network.named_parameters() if n.startswith("blocks.") and "bias" not in n]
-    found |= {"fit": fit, "hidden": hidden / 2 * sum(blocks), "last": last / 2 * W.square().sum(), **tested}
-    found |= {"accuracy": accuracy, "accuracy_test": hits.double().mean()}
+    found |= {"fit": fit, "hidden": hidden / 2 * sum(blocks), "last": last / 2 * W.square().sum()}
+    found["NC1_test"] = nan if grid.every_token else within_over_between(network.features(x_test)[-1], y_test, K)
+    found |= {"accuracy": accuracy, "accuracy_test": (network(x_test).argmax(dim=-1) == y_test).double().mean()}
     return {name: float(value) for name, value in found.items()}, [float(value) for value in NC1]

@@ -78,7 +78,10 @@ def _cut(images: Float[Tensor, "n i"], patch: tuple[int, int] | None, count: int
 
 @dataclass(frozen=True)
 class Samples:
-    """Inputs and labels of a grid, and others to test on; if inputs are whitened, by what, and as they were."""
+    """Inputs and labels of a grid, and others to test on; if inputs are whitened, by what, and as they were.
+
+    image: channels and sides in the data set, or None; words: of its texts.
+    """
 
     x: Tensor
     y: Tensor
@@ -87,6 +90,8 @@ class Samples:
     classes: int
     whitening: Whitening | None = None
     plain: Tensor | None = None
+    image: tuple[int, ...] | None = None
+    words: int = 0
 
 
 def samples_of(grid: OnSamples, dataset: Dataset) -> Samples:
@@ -97,21 +102,22 @@ def samples_of(grid: OnSamples, dataset: Dataset) -> Samples:
     Raises:
         UserError: samples or patches do not fit the data set.
     """
+    words = int(dataset.x_train.max()) + 1 if dataset.image is None else 0
     if isinstance(grid, Runs) and grid.every_token:
         x, _ = pooled_samples(dataset, samples=grid.per_class)
         x_test = torch.from_numpy(dataset.split("test")[0])[: grid.per_class]
-        words = int(dataset.x_train.max()) + 1
-        return Samples(x[:, :-1], x[:, 1:].long(), x_test[:, :-1], x_test[:, 1:].long(), words)
+        return Samples(x[:, :-1], x[:, 1:].long(), x_test[:, :-1], x_test[:, 1:].long(), words, words=words)
     x, y = pooled_samples(dataset, grid.pool, per_class=grid.per_class, scaled=False)
     x_test, y_test = pooled_samples(dataset, grid.pool, samples=TESTED, split="test", scaled=False)
+    whitening, plain = None, None
     if isinstance(grid, Runs) and grid.optimizer != "lbfgs":  # as in practice
         mean, std = (x.mean(), x.std()) if grid.pool > 1 else (0, 1)
         x, x_test = (x - mean) / std, (x_test - mean) / std
     elif dataset.image is not None:
         patch = grid.patch if isinstance(grid, Runs) else None
-        whitening = Whitening.of(x, None if patch is None else (dataset.image[0], patch))
-        return Samples(whitening(x), y, whitening(x_test), y_test, dataset.n_classes, whitening, x)
-    return Samples(x, y, x_test, y_test, dataset.n_classes)
+        whitening, plain = Whitening.of(x, None if patch is None else (dataset.image[0], patch)), x
+        x, x_test = whitening(x), whitening(x_test)
+    return Samples(x, y, x_test, y_test, dataset.n_classes, whitening, plain, dataset.image, words)
 
 
 def within_over_between(H: Float[Tensor, "n d"], y: Int[Tensor, " n"], K: int) -> Float[Tensor, ""]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -28,7 +29,11 @@ from symlab.training.settings import Constant, Cosine, Polish, Recipe
 
 CALM = 1e-3
 """Tolerance of networks whose loss is told."""
-TASKS = {"cross_entropy": "classification", "squared_error": "one_hot", "margins": "margins"}
+OBJECTIVES = {
+    "cross_entropy": (TrainingData, "classification"),
+    "squared_error": (TrainingData, "one_hot"),
+    "margins": (Margins, "margins"),
+}
 BATCH, MOMENTUM = 32, 0.9
 """Of the controls by minibatches."""
 SHARES = (1 / 2, 1 / 8, 1 / 32, 1 / 128, 1 / 512)
@@ -111,8 +116,7 @@ def _every(job: Job, epochs: int) -> Any:
 
 def objective_on(grid: Runs, samples: Samples, plain: bool = False) -> TrainingData:
     """What a grid's networks descend, on whitened or on ``plain`` inputs."""
-    kind = Tokens if grid.every_token else Margins if grid.loss == "margins" else TrainingData
-    task = "tokens" if grid.every_token else TASKS[grid.loss]
+    kind, task = (Tokens, "tokens") if grid.every_token else OBJECTIVES[grid.loss]
     x = samples.x if samples.plain is None or not plain else samples.plain
     return kind(x, samples.y, x[:0], samples.y[:0], task)
 
@@ -131,11 +135,7 @@ def minimise_depth(
         UserError: samples or patches do not fit the data set.
     """
     samples = samples_of(grid, job.datasets[dataset])
-    blocks = L if grid.transformer else L - 1
-
-    def build() -> nn.Module:
-        return build_network(grid, job.datasets[dataset], samples.x.shape[1], samples.classes, L)
-
+    build, blocks = partial(build_network, grid, samples, L), L if grid.transformer else L - 1
     name = "_".join(map(str, (dataset, grid.network, grid.pre_norm, grid.loss, grid.by_depth, L)))
     earlier, younger = ({} if before is None else _states(before, of) for of in ("state", "young"))
     steps = 0 if earlier else grid.steps
@@ -170,7 +170,7 @@ def minimise_depth(
         work = np.append(work, work.max() + L * more["evaluations"])
         found = {n: np.append(found[n], more[n]) for n in found}
     same = before is not None and grid.by_depth != "uniform"
-    bare = before["without"] if same else np.array([_without_branches(grid, job, dataset, lineages, samples)])  # type: ignore[index]
+    bare = before["without"] if same else np.array([_without_branches(grid, job, lineages, samples)])  # type: ignore[index]
     kept = {
         f"{of}/{n}": t.numpy()
         for of, each in (("state", state), ("young", young if grid.grown else {}))
@@ -246,19 +246,15 @@ def objectives(descent: Descent, state: State) -> Float[np.ndarray, " seeds"]:
     return np.array(found)
 
 
-def _without_branches(grid: Runs, job: Job, dataset: str, descent: Descent, samples: Samples) -> float:
+def _without_branches(grid: Runs, job: Job, descent: Descent, samples: Samples) -> float:
     """The least objective that is found with hidden weights of 0 and free biases in one block.
 
     Every deeper network contains it: blocks of zeros pass on what they read.
     """
-
-    def build() -> nn.Module:
-        L = 1 if grid.transformer else 2
-        return with_zeros(build_network(grid, job.datasets[dataset], samples.x.shape[1], samples.classes, L))
-
+    one_block = partial(build_network, grid, samples, 1 if grid.transformer else 2)
     key = (job.study, f"{descent.key[1]}_without")
-    bare = replace(descent, build=build, key=key, steps=grid.steps, iterations=grid.effort // 4, start=None, seeds=1)
-    return float(replace(bare, single=SINGLE).run(job)[1]["objective"][0])
+    bare = replace(descent, build=lambda: with_zeros(one_block()), key=key, start=None, seeds=1, single=SINGLE)
+    return float(replace(bare, steps=grid.steps, iterations=grid.effort // 4).run(job)[1]["objective"][0])
 
 
 def _controls(grid: Runs, job: Job, descent: Descent) -> Tensors:
