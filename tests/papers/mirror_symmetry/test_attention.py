@@ -7,8 +7,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.settings import Attention
-from symlab.papers.mirror_symmetry.small.attention import ADAM, DESCENT, _draw_data, _draw_weights, predict
+from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT, Attention
+from symlab.papers.mirror_symmetry.small.attention import _draw_data, _draw_weights, predict
 
 SMALL = Attention(N=7, T=4, d=3, decays=[0.1, 1.0], steps=6, descent_steps=6, every=3, seeds=2)
 

@@ -41,7 +41,7 @@ def test_steps_are_those_of_torch(name):
     decay = 2e-3 if name in (DECAY, SYRE) else 0.0
     rng = np.random.default_rng(0)
     for task in range(2):
-        learner.begin_task()
+        learner.adam.restart(learner.fresh)
         if task == 0 or name != KEPT:
             optimizer = (
                 torch.optim.SGD(owned, lr=0.05)

@@ -48,15 +48,10 @@ FOUND: tuple[Sentence, ...] = (
         {"least": at("mirror-3b-residual")},
     ),
     Sentence(
-        "When the last task arrives, {dead:%} more of the parameters are dead with rescaling symmetry than without "
+        "When the last task arrives, {symmetry:%} more of the parameters are dead with rescaling symmetry than without "
         "it. Of the paper's two remedies noise leaves {noise:%} dead, a fixed bias {bias:%}; a bias with weight decay "
-        "leaves {both:%}.",
-        {
-            "dead": at("mirror-4-symmetry"),
-            "noise": at("mirror-4-noise"),
-            "bias": at("mirror-4-bias"),
-            "both": at("mirror-4-bias-and-decay"),
-        },
+        "leaves {bias-and-decay:%}.",
+        {name: at(f"mirror-4-{name}") for name in ("symmetry", "noise", "bias", "bias-and-decay")},
     ),
     Sentence(
         "With the largest weight decay, {alike:%} more pairs of neurons of the last hidden layer are perfectly "
@@ -67,8 +62,7 @@ FOUND: tuple[Sentence, ...] = (
         "Networks whose every parameter is a product are {gap} percentage points more accurate than vanilla ones at a "
         "decay of 0.",
         {"gap": at("mirror-7-accurate", weight_decay=0.0)},
-        "Without any decay, networks whose every parameter is a product are less accurate than vanilla ones: by {gap} "
-        "percentage points.",
+        "Without decay, networks of products alone are less accurate than vanilla ones: by {gap} percentage points.",
     ),
     Sentence(
         "Over weight decays, the rank of two linear layers differs in the mean by {Ax} from the rank of the "
@@ -101,5 +95,5 @@ SCALE = (
     "101 (Figs. 9, 10)"
 )
 SUBJECTS = (
-    "linear regressions whose weights are products of two factors, products of two matrices, one layer of attention"
+    "linear regressions whose weights are products of two factors, products of two matrices, a layer of attention"
 )

@@ -26,9 +26,7 @@ class Lines(PointSettings):
     lr: Amount = Field(0.05, description="Rate.")
     steps: Positive = Field(1000, description="Steps.")
     offset: Amount = Field(1e-6, description="How far beside a mirror the controls start.")
-    optimizer_steps: Annotated[int, Field(ge=200)] = Field(
-        3000, description="Steps of the optimizers that start on mirrors."
-    )
+    optimizer_steps: int = Field(3000, ge=200, description="Steps of the optimizers that start on mirrors.")
 
 
 class Mirrors(Settings):
@@ -42,9 +40,7 @@ class Mirrors(Settings):
     steps: Positive = Field(50, description="SGD steps from the mirror and from beside it.")
     lr: Amount = Field(0.1, description="Rate of these steps.")
     weight_decay: NotNegative = Field(1e-3, description="Their decay, twice the paper's gamma.")
-    offset: Amount = Field(
-        1e-9, description="How far beside the mirror the controls start, over the norm of the parameters."
-    )
+    offset: Amount = Field(1e-9, description="How far beside the mirror controls start, over the parameters' norm.")
 
 
 class SmallNetworks(PointSettings):
@@ -55,9 +51,7 @@ class SmallNetworks(PointSettings):
     samples: Positive = Field(400, description="Samples of its data.")
     start: Amount = Field(0.3, description="Norm of its initial parameters.")
     gamma_over_critical: list[Amount] = Field(
-        [0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.02, 1.05, 1.1],
-        min_length=5,
-        description="Decays in units of the critical one.",
+        [0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.02, 1.05, 1.1], min_length=5, description="Decays over the critical."
     )
     steps: Positive = Field(8000, description="Steps of gradient descent at each decay.")
     lr: Amount = Field(0.1, description="Their rate.")
@@ -72,11 +66,9 @@ class Homogeneity(Settings):
 
     samples: Annotated[int, Field(ge=10)] = Field(2000, description="Test samples of the correlations.")
     correlated: ProperFraction = Field(0.95, description="Correlation from which neurons are one.")
-    close: ProperFraction = Field(
-        0.05, description="Distance of two neurons' weights, over the sum of their norms, below which they are merged."
-    )
-    curvatures: Annotated[int, Field(ge=0)] = Field(
-        40, description="Pairs of neurons, the closest and as many others, whose curvature is measured; 0 for none."
+    close: ProperFraction = Field(0.05, description="Distance over the sum of norms below which neurons are merged.")
+    curvatures: int = Field(
+        40, ge=0, description="Pairs, half of them the closest, whose curvature is measured; 0: none."
     )
 
 
@@ -89,7 +81,7 @@ class Magnitudes(Settings):
     pruned: list[ProperFraction] = Field(
         [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99],
         min_length=1,
-        description="Shares of the parameters, the smallest ones, that are set to 0 before accuracy is measured.",
+        description="Shares, the smallest, that are set to 0.",
     )
 
 
@@ -155,9 +147,7 @@ class Attention(PointSettings):
     N: Positive = Field(100, description="Data points.")
     T: Several = Field(10, description="Rows of a data point, the last of which is the query.")
     d: Positive = Field(20, description="Features; a token has one entry more.")
-    decays: Annotated[list[NotNegative], Field(min_length=2)] = Field(
-        [0.003, 0.01, 0.03, 0.1, 0.3, 1.0], description="PyTorch's weight decays, which is 2γ."
-    )
+    decays: list[NotNegative] = Field([0.003, 0.01, 0.03, 0.1, 0.3, 1.0], min_length=2, description="PyTorch's, 2γ.")
     adam_lr: Amount = Field(4e-3, description="Rate of Adam.")
     descent_lr: Amount = Field(0.005, description="Rate of gradient descent.")
     steps: Positive = Field(2000, description="Full-batch steps of Adam.")
@@ -167,6 +157,7 @@ class Attention(PointSettings):
 
 
 Rates = Annotated[Distinct[Amount], Field(min_length=1)]
+Problem = Literal["lasso", "group lasso", "nuclear norm", "equal pairs", "columns of a matrix", "query and key"]
 
 
 class Solvers(PointSettings):
@@ -174,12 +165,10 @@ class Solvers(PointSettings):
 
     by: ClassVar = {"problem": "problems"}
     counts: ClassVar = {"coefficients": "d", "steps": "steps", "seeds": "seeds"}
-    problems: Distinct[
-        Literal["lasso", "group lasso", "nuclear norm", "equal pairs", "columns of a matrix", "query and key"]
-    ] = Field(
-        ["lasso", "group lasso", "nuclear norm", "equal pairs", "columns of a matrix"],
+    problems: Distinct[Problem] = Field(
+        list(get_args(Problem)[:5]),
         min_length=1,
-        description="Entries, groups of 5, the rank of a matrix, pairs, directions that vanish, or the rank of QᵀK.",
+        description="What vanishes: entries, groups of 5, ranks, pairs, axes.",
     )
     d: Annotated[int, Field(ge=10, multiple_of=5)] = Field(50, description="Coefficients of the lasso, in groups of 5.")
     n: Positive = Field(100, description="Samples.")
@@ -213,9 +202,7 @@ class SparseNetworks(PointSettings):
     steps: Several = Field(4000, description="Steps of every method.")
     batch: Positive = Field(64, description="Samples of a step, drawn with replacement.")
     lr: Amount = Field(0.1, description="Rate of SGD.")
-    strengths: Rates = Field(
-        [3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3], description="Penalties, λ times the sum of sizes."
-    )
+    strengths: Rates = Field([3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3], description="Penalties λ on the sum of sizes.")
     shares: Distinct[Share] = Field(
         [0.0, 0.5, 0.75, 0.9, 0.95, 0.98], min_length=2, description="Shares that are set to 0, the smallest ones."
     )
@@ -223,13 +210,10 @@ class SparseNetworks(PointSettings):
     repeats: Positive = Field(1, description="Runs of each, on the same batches, from starts one rounding apart.")
 
     def misfit_with(self, source: Any) -> str | None:
-        if (misfit := super().misfit_with(source)) is not None:
-            return misfit
-        if source.inputs % BLOCK or math.isqrt(source.inputs) ** 2 != source.inputs:
-            return (
-                f"it reads rows of square images and blocks of {BLOCK} inputs, but samples have {source.inputs} inputs"
-            )
-        return None
+        misfit = super().misfit_with(source)
+        if misfit is None and (source.inputs % BLOCK or math.isqrt(source.inputs) ** 2 != source.inputs):
+            return f"it reads square images and blocks of {BLOCK} inputs, but samples have {source.inputs} inputs"
+        return misfit
 
 
 ManySteps = Annotated[int, Field(ge=1000, multiple_of=1000)]
@@ -271,9 +255,7 @@ class AdamSparsity(PointSettings):
     counts: ClassVar = {"rates of Adam": "lr", "steps of Adam": "steps"}
     d: Several = Field(200, description="Inputs; each true coefficient is 1/d.")
     sigma: Amount = Field(2.0, description="Standard deviation of the labels' noise.")
-    beta1: Distinct[Share] = Field(
-        [0.0, 0.9], min_length=1, description="Decay of the mean gradient; 0 is without momentum."
-    )
+    beta1: Distinct[Share] = Field([0.0, 0.9], min_length=1, description="Decay of the mean gradient; 0: no momentum.")
     beta2: ProperFraction = Field(0.999, description="Decay of the mean squared gradient.")
     lr: Rates = Field([1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2], description="Rates.")
     seeds: Positive = Field(3, description="Draws of the start and of the samples.")

@@ -82,8 +82,8 @@ def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
         shares = pd.concat([of_kind.assign(share=of_kind[name], label=label) for name, label in SHARES.items()])
         axes = {"xlabel": "weight decay", "ylabel": "share of pairs"}
         options = {"unit": NETWORK, "band": False}
-        last = Panel(shares, "weight_decay", "share", axes, options=options)
-        last = replace(last, more=partial(scale_decay, decays=rows["weight_decay"]))
+        scale = partial(scale_decay, decays=rows["weight_decay"])
+        last = Panel(shares, "weight_decay", "share", axes, options=options, more=scale)
         grid.append([matrix_panel(matrices, kind, 0.0, told), matrix_panel(matrices, kind, nearest), last])
     return draw_grid(grid, looks, sharex=False, sharey=False, note="pairs of neurons")
 
@@ -100,9 +100,8 @@ FIGURES = {
         "Correlations of neurons with and without decay",
         "Left and middle: correlations of the last hidden layer's live neurons over test samples, before and after "
         "the activation, like neurons beside each other, of one network each. Right: shares of the pairs of neurons "
-        "that are correlated above `homogeneity.correlated` and below its negative, and of those whose incoming and "
-        "outgoing weights and biases are closer than `homogeneity.close` of the sum of their norms; mean and standard "
-        "deviation over networks.",
+        "correlated above `homogeneity.correlated` and below its negative, and of those whose weights and biases are "
+        "closer than `homogeneity.close` of the sum of their norms; mean and standard deviation over networks.",
         _matrices_and_shares,
         seen=Sentence(
             "With the largest decay {alike:%} more of the pairs are perfectly correlated than without decay or before "
@@ -161,18 +160,12 @@ def beyond_controls(tables: Tables) -> list[Found]:
     """Share of correlated pairs at the largest decay less the larger of that without decay and that before training."""
     rows = of_standard(tables[TABLE])
     last = last_epoch(rows)
-    end = by_decay(last[last["weight_decay"] == last["weight_decay"].max()], "positive")
-    before = rows[(rows["epoch"] == 0) & (rows["weight_decay"] == rows["weight_decay"].max())]
-    none = by_decay(last[last["weight_decay"] == 0], "positive")
-    untrained = by_decay(before, "positive")
+    largest = rows["weight_decay"].max()
+    end, none = (by_decay(last[last["weight_decay"] == decay], "positive") for decay in (largest, 0))
+    untrained = by_decay(rows[(rows["epoch"] == 0) & (rows["weight_decay"] == largest)], "positive")
     if not len(untrained):
         return ["needs a snapshot of epoch 0"]
-    found: list[Found] = []
-    for each, base in end.beside(none.keyed("kind")):
-        ((_, start),) = Cases((each,)).beside(untrained)
-        control = max((base, start), key=lambda of: of.mean if of.mean == of.mean else np.inf)
-        found += Cases((each,), "networks").differences(Cases((control,)).keyed("kind"))
-    return found
+    return replace(end, unit="networks").differences(Cases((*none, *untrained)).extreme(float, "kind"))
 
 
 _claim = partial(Claim, tables=(TABLE,), also=("mirror-3c",), owner="derived", origin="paper")

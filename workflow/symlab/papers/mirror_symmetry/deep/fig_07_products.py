@@ -43,6 +43,7 @@ PLAIN, PRODUCTS, ROWS = "plain", "products", "rows"
 PROXIMAL, WEIGHTS = "proximal SGD", "products, weights alone decayed"
 NAMES = {PLAIN: "vanilla", PRODUCTS: "products", ROWS: "rows by a factor each"}
 STARTS = ("products on mirrors", "products, independent")
+KEY = ["trained_as", "weight_decay"]
 GUESSING = 1.5
 """Times chance up to which a network counts as one that guesses: classes differ in size, and samples are drawn."""
 LEARNED = 0.9
@@ -120,7 +121,7 @@ def _training_and_vanishing(tables: Tables, style: Style) -> Figure:
         rows = of_kind(tables, name, *kinds)
         return rows[rows["weight_decay"] == decay].assign(label=lambda of: of["trained_as"].replace(NAMES))
 
-    history, sizes, cut = at_decay(HISTORY), at_decay(SIZES), at_decay(PRUNED)
+    history, sizes, cut = map(at_decay, (HISTORY, SIZES, PRUNED))
     names = [name for kind in kinds if (name := NAMES.get(kind, kind)) in set(sizes["label"])]
     colors = dict(zip(names, palette(style), strict=False))
     looks = {name: Look(color, "-", "") for name, color in colors.items()}
@@ -145,17 +146,16 @@ FIGURES = {
     "mirror-7": Drawing(
         "Every parameter a product of two",
         "Networks as they are (vanilla) and with every parameter a product of two trained ones, or every row of "
-        "weights one times a factor, if the study has such, with one recipe: accuracy on held-out (solid) and training "
-        "samples, share of parameters below 1e-6, and test accuracy when the smallest parameters are set to 0. Mean "
-        "and standard deviation over networks, at the smallest decay at which a tenth of the products vanish.",
+        "weights times a factor, with one recipe: accuracy on held-out (solid) and training samples, share of "
+        "parameters below 1e-6, and test accuracy when the smallest parameters are set to 0. Mean and standard "
+        "deviation over networks, at the smallest decay at which a tenth of the products vanish.",
         _training_and_vanishing,
         seen=Sentence(
             "At a decay of 0 products are {gap} percentage points more accurate than vanilla networks.",
             {"gap": at("mirror-7-accurate", weight_decay=0)},
             "At a decay of 0 products are less accurate than vanilla networks already, by {gap} percentage points.",
         ),
-        differs="The paper's is ResNet-18 on CIFAR-10 with a cosine schedule; it shows no pruning. Other networks, "
-        "data and schedules here are a study of their own.",
+        differs="The paper's is ResNet-18 on CIFAR-10 with a cosine schedule; it shows no pruning.",
     ),
 }
 
@@ -163,22 +163,19 @@ FIGURES = {
 def _accuracies(pruned: pd.DataFrame) -> Cases:
     """Test accuracy in percent of every network, nothing set to 0, by parametrisation and decay."""
     whole = pruned[(pruned["share"] == 0) & pruned["threshold"].isna()].sort_values("weight_decay")
-    return cases(whole, "accuracy", ["trained_as", "weight_decay"], NETWORK, _name)
+    return cases(whole, "accuracy", KEY, NETWORK, _name)
 
 
 def _name(key: Any) -> str:
-    names = NAMES | {PRODUCTS: "", WEIGHTS: "weights alone"}
-    name = names.get(key["trained_as"], key["trained_as"])
-    kind = name and f"{name}, "
-    return f"{kind}decay {key['weight_decay']:g}"
+    kind = (NAMES | {PRODUCTS: "", WEIGHTS: "weights alone"}).get(key["trained_as"], key["trained_as"])
+    return ", ".join(filter(None, [kind, f"decay {key['weight_decay']:g}"]))
 
 
 def vanished_share(tables: Tables) -> list[Found]:
     """Of products' parameters, over networks that learned; a case a decay whose budget is enough for it."""
     rows = vanished(tables, PRODUCTS)
     rows = rows[rows["budget"] >= LEAST].sort_values("weight_decay")
-    found = mean_shares(rows, ["trained_as", "weight_decay"], _name)
-    return found or [f"no networks of products with a budget of decay of {LEAST:.2g} or more"]
+    return mean_shares(rows, KEY, _name) or [f"no networks of products with a budget of decay of {LEAST:.2g} or more"]
 
 
 def accuracy_gap(kinds: Sequence[str], base: str, lacks: str, tables: Tables) -> list[Found]:
@@ -198,15 +195,14 @@ def learned_less_often(tables: Tables) -> list[Found]:
 def forget_less_often(tables: Tables) -> list[Found]:
     """p that as many networks of products more forget where norms' gains and biases decay too, at each decay."""
     history = of_kind(tables, HISTORY, PRODUCTS, WEIGHTS).sort_values("epoch")
-    of_network = history.groupby(["trained_as", "weight_decay", *NETWORK])["train_accuracy"]
+    of_network = history.groupby([*KEY, *NETWORK])["train_accuracy"]
     best, last = of_network.agg(lambda of: of.max(skipna=False)), of_network.agg(lambda of: of.iloc[-1])
     never = best < LEARNED
     forgot = (last < LEARNED).astype(float).where(best.notna() & last.notna())[~never]
-    networks = cases(forgot.rename("forgot").reset_index(), "forgot", ["trained_as", "weight_decay"], NETWORK, _name)
-    lacks = "needs two hadamard variants of one decay that learn, one with recipe.decay_bias: false"
+    networks = cases(forgot.rename("forgot").reset_index(), "forgot", KEY, NETWORK, _name)
     told = f"; {never.sum()} of {len(never)} never learned and are left out"
     found: list[Found] = [replace(each, detail=each.detail + told) for each in _more_often(networks, PRODUCTS, WEIGHTS)]
-    return found or [lacks]
+    return found or ["needs two hadamard variants of one decay that learn, one with recipe.decay_bias: false"]
 
 
 def _more_often(networks: Cases, kind: str, base: str) -> list[Measurement]:
@@ -219,7 +215,7 @@ def lost_with_zeros(tables: Tables) -> list[Found]:
     rows = that_learned(tables, of_kind(tables, PRUNED, PRODUCTS)).query("undecided == ''")
     cut = rows[np.isclose(rows["threshold"].fillna(0), VANISHED)].sort_values("weight_decay")
     hardly = cut.groupby("weight_decay")["share"].transform("mean") < SPARSE
-    zeroed = cases(cut[~hardly], "accuracy", ["trained_as", "weight_decay"], NETWORK, _name)
+    zeroed = cases(cut[~hardly], "accuracy", KEY, NETWORK, _name)
     return (zeroed - _accuracies(rows)).means() or ["at no decay a tenth of the parameters vanish"]
 
 
@@ -241,17 +237,17 @@ def pruned_vanilla(tables: Tables) -> list[Found]:
     cut = pruned[(pruned["trained_as"] == PLAIN) & pruned["threshold"].isna()]
     whole = _accuracies(pruned)
     below_threshold = pruned[np.isclose(pruned["threshold"].fillna(0), VANISHED)].sort_values("weight_decay")
-    for (kind, decay), of in below_threshold.groupby(["trained_as", "weight_decay"], sort=False):
+    for (kind, decay), of in below_threshold.groupby(KEY, sort=False):
         share, plain = of["share"].mean(), cut[cut["weight_decay"] == decay]
         if kind == PLAIN or not len(plain) or not share >= SPARSE:
             continue
         losses = plain.groupby(NETWORK)[["share", "accuracy"]].apply(_lost_at, share=share)
         mine = whole.at(trained_as=kind, weight_decay=decay)
-        left = cases(of, "accuracy", ["trained_as", "weight_decay"], NETWORK, _name)
+        left = cases(of, "accuracy", KEY, NETWORK, _name)
         name = f"{_name({'trained_as': kind, 'weight_decay': decay})}, {100 * share:.3g} % of the parameters"
         case = Case(name, trained_as=str(kind), weight_decay=float(decay))
         vanilla = Cases((Values(case, losses),), "seeds")
-        (difference,) = vanilla.differences((mine - left).keyed("trained_as", "weight_decay"))
+        (difference,) = vanilla.differences((mine - left).keyed(*KEY))
         of_kinds = {PLAIN: plain["undecided"].iloc[0], kind: of["undecided"].iloc[0]}
         undecided = "; ".join(f"{NAMES[each]}: {told}" for each, told in of_kinds.items() if told)
         found.append(replace(difference, open=undecided) if isinstance(difference, Measurement) else difference)
@@ -300,15 +296,14 @@ CLAIMS = {
         bound=at_most(1.5),
         owner="paper",
         origin="ours",
-        reason="Appendix B.4 reads similar training time off Fig. 7's learning curves, at a batch of 128; seconds a "
-        "step are our reading of it. Half as long again is the most that would be called so.",
+        reason="Appendix B.4 reads similar training time off Fig. 7's learning curves, at a batch of 128; half as "
+        "long again is the most that would be called so.",
         tables=(TIMES,),
         measure=time_ratio,
     ),
     "mirror-7-zeroed": _claim(
         statement="Setting what has vanished to 0 has no effect",
-        quantity="test accuracy of products with all parameters below 1e-6 set to 0, less that without, in percentage "
-        "points",
+        quantity="test accuracy of products with all below 1e-6 set to 0, less that without, in percentage points",
         bound=between(-0.25, 0.25),
         owner="paper",
         reason="Fig. 7: no discernible effect on the performance; a quarter of a point is ours. Of networks that do "
@@ -320,8 +315,8 @@ CLAIMS = {
         quantity="share of parameters below 1e-6 at the end, of networks that do not guess",
         bound=at_least(SPARSE),
         owner="paper",
-        reason="The paper calls its parameters very sparse; a tenth is the least that would be called so. A budget B "
-        "of decay takes products down by exp(-2B), so that below 7 none can vanish; the paper's is 20.",
+        reason="The paper calls its parameters very sparse; a tenth is the least that would be called so. Below a "
+        "budget of decay of 7 none can vanish; the paper's is 20.",
         measure=vanished_share,
     ),
     "mirror-7-accurate": _claim(
@@ -346,9 +341,9 @@ CLAIMS = {
         quantity="p of Fisher's exact test of how many networks do not guess at the end",
         bound=at_most(LEVEL),
         origin="pilot",
-        reason="Sec. 2.6 says that both have the same minimum, not that training gets there. Either kind of network "
-        "learns or guesses, so that means of accuracies say nothing to a point: they were compared first, for four "
-        "networks a kind, of which none and two learned; the study norms_decay has other seeds.",
+        reason="Sec. 2.6 says that both have the same minimum, not that training gets there. Networks learn or guess: "
+        "means of accuracies, compared first for four networks a kind, of which none and two learned, say nothing to "
+        "a point. The study norms_decay has other seeds.",
         measure=learned_less_often,
     ),
     "mirror-7-norms": _claim(
@@ -356,8 +351,8 @@ CLAIMS = {
         quantity="p of Fisher's exact test of how many networks, once right on 90 % of training samples, end below it",
         bound=at_most(LEVEL),
         origin="pilot",
-        reason="Networks forget or do not, so that means of accuracies say nothing to a point: they were compared "
-        "first, with those of vanilla networks. Ten of twelve forgot then, and two of twelve without that decay.",
+        reason="Networks forget or do not, so that means of accuracies, compared first, say nothing to a point. Ten of "
+        "twelve forgot then, and two of twelve without that decay.",
         tables=(SIZES, HISTORY),
         measure=forget_less_often,
     ),

@@ -91,10 +91,9 @@ FIGURES = {
     "mirror-budget": Drawing(
         "What a budget of decay does",
         "B = sum of the rates times decay over (1 - momentum): decay alone takes parameters down by exp(-B) and "
-        "products by exp(-2B). Share of parameters below 1e-6, of perfectly correlated and of merged pairs of neurons "
-        "of the last hidden layer at the end, against B; mean and standard deviation over networks. Dashed: the budget "
-        "below which no product of size 1 can fall below 1e-6 by decay alone. The first panel leaves out networks that "
-        "guess.",
+        "products by exp(-2B). Share of parameters below 1e-6 (of networks that do not guess), of perfectly correlated "
+        "and of merged pairs of neurons of the last hidden layer at the end, against B; mean and standard deviation "
+        "over networks. Dashed: below it decay alone takes no product of size 1 below 1e-6.",
         _against_budget,
         seen="At budgets below that, {least:%} more of the products vanish than decay alone takes there.",
         differs="Not in the paper.",
@@ -109,9 +108,8 @@ CLAIMS = {
         tables=(SIZES, PRUNED),
         origin="pilot",
         owner="derived",
-        reason="Decay takes products down by exp(-2B); a twentieth is left for those that gradients push to 0. "
-        "Products do not start at 1: of a layer of 784 inputs B = 3.95 alone takes 7.5 % there, more than the "
-        "twentieth in all that was asked until a run had been seen.",
+        reason="Decay takes products down by exp(-2B); a twentieth is left for those that gradients push to 0. A "
+        "twentieth in all was asked until a run had been seen: B = 3.95 takes 7.5 % of a layer of 784 inputs there.",
         measure=beyond_decay,
     ),
 }

@@ -67,9 +67,8 @@ def holds_apart(rows: pd.DataFrame) -> pd.Series:
     """Whether fixed weights hold neurons whose trained parts are equal farther apart than counts as alike.
 
     Decay draws the weights w of two neurons to a difference of F_a - F_b, of norm sigma_F sqrt(2p) for p weights. Of
-    neurons of norm r cos(w_a, w_b) is then 1 - p sigma_F^2 / r^2. Torch's start has an r of 0.6 at any width; what it
-    is after training no table tells, and half is taken. Masks (of W) leave two neurons few weights in common, at any
-    sigma_F.
+    neurons of norm r cos(w_a, w_b) is then 1 - p sigma_F^2 / r^2; r is 0.6 at torch's start, and half of it is taken.
+    Masks (of W) leave two neurons few weights in common, at any sigma_F.
     """
     p = rows["width"] + rows["classes"] + 1
     cosine = 1 - p * rows["sigma_F"] ** 2 / NORM**2
@@ -125,11 +124,10 @@ FIGURES = {
         "Alike neurons with the symmetry and without",
         "Above: share of the pairs of live neurons of the last hidden layer that are perfectly correlated, and the "
         "distance of the closest pair, against the strength σ_F of fixed weights that remove the permutation symmetry "
-        "(0: standard networks), at the same decay; mean and standard deviation over networks. Below: of standard "
-        "networks, the curvature of loss and decay at a pair's mean, in the direction in which both neurons differ, "
-        "and the exponent by which SGD's batches take them apart, at the last snapshot before the end, for the closest "
-        "pairs and as many others; pairs that have merged at the end. The mirror attracts where the curvature is "
-        "positive in the mean loss, and where the exponent is negative under SGD.",
+        "(0: standard networks), at the same decay; mean and standard deviation over networks. Below: of the closest "
+        "pairs and as many others in standard networks, at the last snapshot before the end, the curvature of loss and "
+        "decay at their mean in the direction in which both neurons differ, and the exponent by which SGD's batches "
+        "take them apart. The mirror attracts where the curvature is positive, of SGD where the exponent is negative.",
         _merging_and_symmetry,
         seen="Of the standard networks' correlated pairs fixed weights leave {fewer:%}.",
         differs="Not in the paper, which has no control.",
@@ -145,9 +143,8 @@ CLAIMS = {
         owner="ours",
         origin="pilot",
         reason="Decay draws neurons to the difference of their fixed weights, and below σ_F = 0.3 sqrt(0.05 / weights "
-        "of a neuron) two at that difference still count as one, if their norm is half of that at the start; masks "
-        "leave few weights in common at any σ_F. Half is our word for fewer. All strengths were judged until the run "
-        "had been seen: what is left out failed there.",
+        "of a neuron) two at that difference still count as one. Half is our word for fewer. All strengths were judged "
+        "until the run had been seen: what is left out failed there.",
         tables=(TABLE,),
         measure=_fewer_without_symmetry,
     ),

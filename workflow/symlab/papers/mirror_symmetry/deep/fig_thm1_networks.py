@@ -52,15 +52,13 @@ def _on_and_off_mirrors(tables: Tables, style: Style) -> Figure:
 FIGURES = {
     "mirror-thm1": Drawing(
         "Theorem 1 at trained networks",
-        "Mirrors of trained networks: of pairs of neurons, drawn from their traced groups, of rotations within a head "
-        "of attention layers (of query and key, of value and output), and of rescalings that take both signs (of a "
-        "norm's gain and what reads it, of a head's maps); a dot a mirror. Left, on the mirror (the "
-        "network's projection) and off it (the network itself): the share of a batch's gradient that points off the "
-        "mirror, the same of the Hessian's product with a random direction within, how far SGD gets from the mirror "
-        "that started on it and 1e-9 beside it, and how far the loss is from the second order of Eq. 6, over "
-        "s² |Hn| / 2, in a direction n off the mirror and in one within. Zeros are at the grey line. Right: growth of "
-        "the distance from a mirror in SGD that starts beside it, and as Hessians along the mirror's own descent "
-        "predict it.",
+        "Mirrors of trained networks, a dot each: of pairs of neurons, of rotations within a head of attention layers, "
+        "and of rescalings that take both signs (of a norm's gain and what reads it, of a head's maps). Left, on the "
+        "mirror (the network's projection) and off it (the network itself): the share of a batch's gradient that "
+        "points off the mirror, the same of the Hessian's product with a random direction within, how far SGD gets "
+        "from the mirror that started on it and 1e-9 beside it, and how far the loss is from the second order of Eq. 6 "
+        "in a direction off the mirror and in one within. Zeros are at the grey line. Right: growth of the distance "
+        "from a mirror in SGD that starts beside it, against the prediction of Hessians along the mirror's descent.",
         _on_and_off_mirrors,
         seen="On mirrors at most {gradient} of a batch's gradient points off them, at the networks at least "
         "{gradient-off}.",
@@ -130,9 +128,8 @@ CLAIMS = {
         statement="Off a mirror the loss begins with the second order",
         quantity="largest |L(s) - L(0) - s² nᵀHn / 2| over s² |Hn| / 2",
         bound=at_most(1e-5),
-        reason="Eq. 6, of losses with two derivatives: samples for which an input of a ReLU changes its sign within "
-        "the step are left out. At s = 1e-5 |θ| one rounding of the loss is at most 2e-8 of s² |Hn| / 2; a few "
-        "hundred are left.",
+        reason="Eq. 6, of losses with two derivatives: samples at whose kinks a ReLU is are left out. At s = 1e-5 |θ| "
+        "one rounding of the loss is at most 2e-8 of s² |Hn| / 2; a few hundred are left.",
         measure=partial(worst, quantity="second_order", value="on", choose="max"),
     ),
 }

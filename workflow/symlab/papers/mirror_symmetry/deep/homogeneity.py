@@ -44,7 +44,6 @@ def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, jo
             f"homogeneity looks at the last hidden layer, but network {models.header['network']['name']} has no linear "
             "map before its readout; give resnet18 network.head, or leave homogeneity out of this study."
         )
-    recipe = Recipe(**models.header["recipe"])
     trained = trained_with(models, len(data.split("train")[0]))
     rows, matrices, pairs = [], [], []
     for position, replica in enumerate(models.replicas):
@@ -61,7 +60,7 @@ def measure_homogeneity(models: Models, data: Dataset, settings: Homogeneity, jo
                 if position == 0 and epoch == models.epochs[-1]:
                     matrices.append(_clustered(C).assign(kind=kind, **trained))
         if settings.curvatures and models.header["scheme"]["name"] == "standard":
-            pairs.append(_curvatures(module, models, position, data, settings, job, recipe, which))
+            pairs.append(_curvatures(module, models, position, data, settings, job, which))
     return {
         "homogeneity.csv": pd.DataFrame(rows),
         "neuron_correlations.parquet": pd.concat(matrices, ignore_index=True),
@@ -124,13 +123,13 @@ def _curvatures(
     data: Dataset,
     settings: Homogeneity,
     job: Job,
-    recipe: Recipe,
     which: dict[str, Any],
 ) -> pd.DataFrame:
     """The closest pairs and as many drawn from the others, on the training samples; and how they went on from there.
 
     At the last snapshot before the end; at the end, where there is none but that of epoch 0.
     """
+    recipe = Recipe(**models.header["recipe"])
     *_, epoch, last = [0, 0, *models.epochs]
     epoch = epoch or last
     state, end = (move(models.state(each, position), job.device) for each in (epoch, last))
@@ -155,10 +154,8 @@ def _curvatures(
     half = min(settings.curvatures // 2, len(order) // 2)
     drawn = numpy_rng(job.study, job.variant, "curvatures", which["mask_seed"], which["seed"])
     pairs = [*order[:half], *drawn.choice(order[half:], half, replace=False)]
-    size = recipe.batch_size or len(x)
-    batches = [torch.arange(first, first + size) for first in range(0, len(x) - size + 1, size)] or [
-        torch.arange(len(x))
-    ]
+    size = min(recipe.batch_size or len(x), len(x))
+    batches = torch.arange(len(x))[: len(x) // size * size].split(size)
     rate = recipe.lr / (1 - momentum_of(recipe))
     rows = []
     near = {(int(a[pair]), int(b[pair])) for pair in order[:half]}

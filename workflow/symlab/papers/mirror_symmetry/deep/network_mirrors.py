@@ -145,15 +145,12 @@ class Point:
         places = {"on": self.mirror.on(state), "off": state}
         for quantity, measured in (("gradient", self._gradient), ("hessian", self._hessian)):
             yield {"quantity": quantity, **{place: measured(at) for place, at in places.items()}}
-        n, m = (unit(part(self._direction(state))) for part in (self.mirror.off, self.mirror.on))
+        n, m = (unit(part(random_state(state, self.generator))) for part in (self.mirror.off, self.mirror.on))
         (on, samples), (off, _) = (self.beyond_second_order(places["on"], direction) for direction in (n, m))
         yield {"quantity": "second_order", "on": on, "off": off, "samples": samples}
         left, growth, predicted = self._descend(places["on"], n)
         yield {"quantity": "left", "on": left[0], "off": left[1]}
         yield {"quantity": "growth", "on": growth, "off": predicted}
-
-    def _direction(self, like: State) -> State:
-        return random_state(like, self.generator)
 
     def _batches(self) -> list[slice]:
         size = self.settings.batch_size
@@ -164,7 +161,7 @@ class Point:
         return max(norm(self.mirror.off(g)) / norm(g) for g in gradients)
 
     def _hessian(self, at: State) -> float:
-        _, product = slopes(self.loss, at, self.mirror.on(self._direction(at)))
+        _, product = slopes(self.loss, at, self.mirror.on(random_state(at, self.generator)))
         return norm(self.mirror.off(product)) / norm(product)
 
     def beyond_second_order(self, at: State, n: State, step: float = STEP) -> tuple[float, int]:

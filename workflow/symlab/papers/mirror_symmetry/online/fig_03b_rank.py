@@ -74,10 +74,8 @@ def _ranks_against_rate(tables: Tables, style: Style) -> Figure:
 
 def ranks_of(rows: pd.DataFrame, model: str, value: str = SHOWN) -> Cases:
     """Values of what a model multiplies the input with, a case a size, rate and mu > 0, a unit a seed."""
-    of = rows[(rows["model"] == model) & (rows["matrix"] == "map") & (rows["mu"] > 0)]
-    return cases(
-        of.sort_values(["d", "lr", "mu"]), value, ["d", "lr", "mu"], "seed", "d = {d}, rate {lr:g}, μ = {mu:g}"
-    )
+    of, by = rows[(rows["model"] == model) & (rows["matrix"] == "map") & (rows["mu"] > 0)], ["d", "lr", "mu"]
+    return cases(of.sort_values(by), value, by, "seed", "d = {d}, rate {lr:g}, μ = {mu:g}")
 
 
 def _rank_off_exponents(tables: Tables) -> list[Found]:
@@ -111,10 +109,8 @@ def least(tables: Tables, model: str) -> list[Found]:
     """The rank over d at the rate and mu > 0 at which its mean is least, a case a size."""
     rows = final_ranks(tables)
     smallest = ranks_of(rows.assign(share=rows[SHOWN] / rows["d"]), model, "share").extreme(operator.neg, "d")
-    shown = (
-        replace(each, case=Case("d = {d}".format(**each.case.key), **each.case.key), told=str(each.case))
-        for each in smallest
-    )
+    named = [Case("d = {d}".format(**each.case.key), **each.case.key) for each in smallest]
+    shown = (replace(each, case=case, told=str(each.case)) for each, case in zip(smallest, named, strict=True))
     return Cases(tuple(shown), "seeds").means() or [f"no {model} runs with μ > 0"]
 
 
@@ -122,9 +118,9 @@ FIGURES = {
     "mirror-3b": Drawing(
         "Noise lowers the rank of a product of matrices",
         "Online SGD on labels μx + (1 - μ)ε, a row a size d: the number of singular values above 1e-3 of the largest "
-        "at the end, against the rate (mean and standard deviation over seeds). Dashed, the number of positive "
-        "Lyapunov exponents near W = U = 0, which predicts it without a fit. The residual form is shown by all that it "
-        "multiplies the input with, and by the product of its W and U alone; last, a product with a linear skip V.",
+        "at the end, against the rate (mean and standard deviation over seeds). Dashed, its prediction without a fit, "
+        "the number of positive Lyapunov exponents near W = U = 0. The residual form is shown by all that multiplies "
+        "the input, and by the product of its W and U alone.",
         _ranks_against_rate,
         seen="The residual form is left with as little as {residual:%} of full rank (the smallest for each d).",
         differs="The paper gives no rates, steps or threshold for the rank. It says that the residual form removes the "
@@ -139,7 +135,7 @@ CLAIMS = {
         bound=at_most(NEAR),
         origin="pilot",
         reason="Exponents next to 0 decide after more steps than there are. Two rates of another program at d = 20 "
-        "were known; at μ = 0 nothing is left that a relative rank could be taken of.",
+        "were known; at μ = 0 nothing is left to have a rank.",
         measure=_rank_off_exponents,
     ),
     "mirror-3b-monotone": _claim(

@@ -226,9 +226,8 @@ FIGURES = {
         "Where SGD collapses onto mirrors",
         "Online SGD of a regression of products. Left, the share of products below 1e-6 over rate and noise, with the "
         "line at which half should be gone and, dashed, the critical rate. Mid, shares below three thresholds after "
-        "the last step at rates below the critical one, with the stationary law: u w of one product that learns from "
-        "the signal it leaves tends to a Gamma law of shape (λ_c/λ - 1)/2, so that the critical rate is a crossover. "
-        "Right, last shares against those of products simulated one by one.",
+        "the last step at rates below the critical one, with the stationary law: u w tends to a Gamma law of shape "
+        "(λ_c/λ - 1)/2. Right, last shares against those of products simulated one by one.",
         _collapse_over_parameters,
         seen=Sentence(
             "At 0.7 of the critical rate the share below 1e-6 is {off} from the stationary law's.",
@@ -238,10 +237,9 @@ FIGURES = {
     ),
     "mirror-batch": Drawing(
         "The rate of collapse grows with the batch",
-        "Left, the share of products below 1e-6 after the same steps against the rate, a colour a number of samples in "
-        "each step (all: the gradient of the expected loss), with products simulated one by one as lines. Right, the "
-        "rate at which half are gone against the number of samples, with that of single products and, dashed, the "
-        "critical rate, from which mirrors attract.",
+        "Left, the share of products below 1e-6 after the same steps against the rate, a colour a number of samples a "
+        "step (all: the expected loss), with products simulated one by one as lines. Right, the rate at which half are "
+        "gone against the number of samples, with that of single products and, dashed, the critical rate.",
         _sparsity_over_batches,
         seen="Without noise at most {noise:%} of the products fall below 1e-6.",
         differs="The paper says that small batches help and shows no experiment.",
@@ -278,11 +276,10 @@ CLAIMS = {
         bound=at_most(1),
         owner="ours",
         origin="pilot",
-        reason="Over all rates, thresholds from 1e-3 to 1e-12 and the last nine tenths of the steps, of all runs. If "
-        f"products are as single ones, one of {SETS} sets of runs lies beyond this quantile in a twentieth of studies "
-        "at most. The 95 % quantile of each set was asked before, beyond which some of many lie far oftener. Batches "
-        "of more than one sample were added after the same runs' rates at half had been seen to be those of single "
-        "products.",
+        reason="Over all rates, thresholds from 1e-3 to 1e-12 and the last nine tenths of the steps. If products are "
+        f"as single ones, one of {SETS} sets of runs lies beyond this quantile in a twentieth of studies at most. The "
+        "95 % quantile was asked before, beyond which some of many lie oftener; batches of several samples were added "
+        "after their rates at half had been seen to agree.",
         measure=farthest_over_chance,
     ),
     "mirror-batch-noise": _claim(
@@ -297,8 +294,8 @@ CLAIMS = {
         quantity="share of decided rates at which most runs do as the sign says",
         bound=at_least(0.95),
         owner="derived",
-        reason="The criterion is exact near the mirror for infinitely many steps; rates are decided where the drift "
-        "exceeds three standard deviations of the steps' noise. One run was seen before the threshold was written.",
+        reason="Exact near the mirror for infinitely many steps; rates are decided where the drift exceeds three "
+        "standard deviations of the steps' noise. One run was seen before the threshold was written.",
         measure=lambda tables: _cells_as_said(tables, EXACT),
     ),
     "mirror-edges-second": _of_one(

@@ -34,15 +34,12 @@ def critical_rate(d: int, sigma: float, batch: float) -> float:
     return 1 / (d * noise_strength(d, sigma, batch))
 
 
-def logs_to_fall(d: int, below: float) -> float:
-    """By how much ln (u + w)^2 / 2 has to fall, on average from a start N(0, 1/d), for a product of ``below``."""
-    return LOG_OF_CHI - math.log(d) - math.log(2 * below)
-
-
 def half_rate(d: int, sigma: float, batch: float, steps: float, below: float = 1e-6) -> float:
     """The rate at which about half of the products are smaller than ``below`` after so many steps."""
     s2 = noise_strength(d, sigma, batch)
-    return (1 / d + math.sqrt(1 / d**2 + logs_to_fall(d, below) * s2 / steps)) / (2 * s2)
+    # By how much ln (u + w)^2 / 2 has to fall, on average from a start N(0, 1/d).
+    fall = LOG_OF_CHI - math.log(d) - math.log(2 * below)
+    return (1 / d + math.sqrt(1 / d**2 + fall * s2 / steps)) / (2 * s2)
 
 
 def stationary_share(lr: float, d: int, sigma: float, batch: float, below: float = 1e-6) -> float:
@@ -66,10 +63,9 @@ def stationary_shape(lr: float, d: int, sigma: float, batch: float) -> float:
 
 
 def relaxation_steps(lr: float, d: int, sigma: float, batch: float) -> float:
-    """Steps in which what is left of the start falls by e: the walk's drift is 8 lr^2 s2 k beside noise 4 lr sqrt(s2).
+    """Steps in which what is left of the start falls by e; at the critical rate it is never forgotten.
 
-    Far below its wall ln Z is a walk with a drift m and a variance v a step, whose gap is m^2 / (2 v). At the critical
-    rate there is no drift, and the start is never forgotten.
+    Far below its wall ln Z is a walk of drift 8 lr^2 s2 k and noise 4 lr sqrt(s2), whose gap is drift^2 / (2 noise^2).
     """
     k = stationary_shape(lr, d, sigma, batch)
     return 1 / (2 * lr**2 * noise_strength(d, sigma, batch) * k**2) if k else math.inf

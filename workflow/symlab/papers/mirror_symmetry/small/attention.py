@@ -7,7 +7,7 @@ from torch import Tensor
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
-from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT, Attention
+from symlab.papers.mirror_symmetry.settings import ADAM, Attention
 from symlab.seeds import torch_generator
 from symlab.training import updates
 from symlab.training.settings import Recipe
@@ -56,18 +56,12 @@ def train_attention(settings: Attention, job: Job, layers: int, optimizer: str) 
     """
     drawn = [_draw_data(settings, job, seed) for seed in range(settings.seeds)]
     Z, y = (torch.stack(each) for each in zip(*drawn, strict=True))
-    return {"mirror_attention.csv": _train(settings, job, Z, y, layers, optimizer)}
-
-
-def _train(settings: Attention, job: Job, Z: Tensor, y: Tensor, layers: int, optimizer: str) -> pd.DataFrame:
     start = torch.stack([_draw_weights(settings, job, layers, seed) for seed in range(settings.seeds)])
     decay = torch.tensor(settings.decays, dtype=Z.dtype)[:, None, None, None, None]
     weights = start[:, None].repeat(1, len(settings.decays), 1, 1, 1, 1).requires_grad_()
     adam = updates.Adam(RECIPE, [weights], 0.0, fused=False)
-    tables = []
-    steps, lr = (
-        (settings.steps, settings.adam_lr) if optimizer == ADAM else (settings.descent_steps, settings.descent_lr)
-    )
+    tables, of_adam = [], optimizer == ADAM
+    steps, lr = (settings.steps, settings.adam_lr) if of_adam else (settings.descent_steps, settings.descent_lr)
     # Both optimizers are measured equally often.
     every = max(1, settings.every * steps // settings.steps)
     for step in range(steps + 1):
@@ -80,13 +74,13 @@ def _train(settings: Attention, job: Job, Z: Tensor, y: Tensor, layers: int, opt
         (gradient,) = torch.autograd.grad(losses.sum(), weights)
         with torch.no_grad():
             gradient += decay * weights
-            if optimizer == DESCENT:
-                weights -= lr * gradient
-            else:
+            if of_adam:
                 adam.step([gradient], lr)
+            else:
+                weights -= lr * gradient
     job.report(f"{layers} layers, {optimizer}: mean loss {losses.mean().item():.4g}")
     told = {"layers": layers, "optimizer": optimizer, "N": settings.N, "T": settings.T, "d": settings.d}
-    return pd.concat(tables, ignore_index=True).assign(**told)
+    return {"mirror_attention.csv": pd.concat(tables, ignore_index=True).assign(**told)}
 
 
 def _draw_data(settings: Attention, job: Job, seed: int) -> tuple[Tensor, Tensor]:

@@ -64,10 +64,10 @@ FIGURES = {
     "mirror-2": Drawing(
         "Hessians on mirrors, and what decay makes of them",
         "Left: entries of the Hessian of a tanh network on three mirrors (two pairs of equal neurons, one neuron at "
-        "0), in a basis of their columns and, last, of the directions within all of them; coloured lines part the "
-        "blocks. Middle: (uw - 1)² + γ(u² + w²) along u = w = s/√2, for a decay below and above γ = 1, where s = 0 "
-        "turns from a maximum into a minimum. Right: norm of a tanh network's parameters at the end of descent "
-        "against the decay, a line a draw of data; 0 is predicted to be stable from γ_c = |E xy|/2 on.",
+        "0), in a basis of their columns and, last, of directions within all of them; coloured lines part the blocks. "
+        "Middle: (uw - 1)² + γ(u² + w²) along u = w = s/√2 for a decay below and above γ = 1, where s = 0 turns from "
+        "maximum to minimum. Right: norm of a tanh network's parameters at the end of descent against the decay, a "
+        "line a draw of data; 0 is predicted to be stable from γ_c = |E xy|/2 on.",
         _blocks_and_wells,
         seen="Between blocks the largest entry is {blocks} of the largest of all; the norm comes to 0 at {threshold} "
         "times the predicted decay.",
@@ -101,15 +101,12 @@ def _least_pull(tables: Tables) -> list[Found]:
 
 _theorem = partial(Claim, tables=(THEOREM,), origin="derived", kind="theorem", owner="paper")
 CLAIMS = {
-    "mirror-2-blocks": Claim(
+    "mirror-2-blocks": _theorem(
         statement="On mirrors the Hessian has no entries between their directions and those within",
         quantity="largest entry between blocks over the largest of all",
         bound=at_most(1e-10),
-        owner="paper",
         reason="Theorem 1 says 0; double precision leaves 1e-16.",
         tables=(HESSIAN,),
-        origin="derived",
-        kind="theorem",
         measure=_largest_between_blocks,
     ),
     "mirror-2-threshold": Claim(
@@ -118,8 +115,7 @@ CLAIMS = {
         bound=between(0.98, 1.02),
         owner="derived",
         origin="pilot",
-        reason="The Hessian at 0 has eigenvalues ± E xy (Eq. 2), to which decay adds 2 γ; 2 % is left for the line "
-        "that extrapolates.",
+        reason="The Hessian at 0 has eigenvalues ± E xy (Eq. 2), decay adds 2 γ; 2 % is left for the extrapolation.",
         tables=(DECAY,),
         measure=_threshold_of_decay,
     ),
@@ -134,8 +130,7 @@ CLAIMS = {
         statement="The minimum lies on the mirror from a decay of half the most negative curvature across it on",
         quantity="largest distance of that decay from k²/2 for 1 + cos ks, as a share of it",
         bound=at_most(1e-4),
-        reason="Theorem 1, part 4, with the factor of its proof; next to the threshold losses differ by less than "
-        "rounding.",
+        reason="Theorem 1, part 4, with the factor of its proof; losses differ by rounding next to the threshold.",
         owner="derived",
         measure=partial(numbers_off, part="gamma_1"),
     ),
@@ -165,8 +160,7 @@ CLAIMS = {
         statement="A continuous symmetry without a reflection holds descent on no line",
         quantity="least gradient across any line through 0",
         bound=above(1e-3),
-        reason="Footnote 3's control: a loss of the direction alone, invariant under every positive scale, that is not "
-        "even.",
+        reason="Footnote 3's control: a loss of the direction alone, that is not even.",
         owner="derived",
         measure=_least_pull,
     ),

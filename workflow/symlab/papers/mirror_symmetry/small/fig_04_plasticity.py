@@ -1,6 +1,6 @@
 """Figure 4: dead parameters of regressors, and of networks, that learn one task after the other; what they reach."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.papers.mirror_symmetry.small.plasticity import BIAS, DECAY, HADAMARD, KEPT, NOISE, SGD, SKIP, SYRE, VANILLA
-from symlab.plotting.style import Style
+from symlab.plotting.style import Look, Style
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
@@ -65,24 +65,22 @@ def _dead_against_task(tables: Tables, style: Style) -> Figure:
     looks = {name: replace(look, marker="") for name, look in assign_looks(list(NAMES.values()), style).items()}
     left, right = (rows.assign(label=rows["variant"].map(NAMES)) for rows in (dead, ended))
     last = left[left["task"] == left["task"].max()].groupby("label", sort=False)["share"].mean()
-    colors = {name: look.color for name, look in looks.items()}
     options = {"unit": ("seed",)}
     tasks = {"xlabel": "task", "xticks": sorted(dead["task"].unique())}
-    end = dead["task"].max()
-    top = float(left["share"].max())
+    end, top = dead["task"].max(), float(left["share"].max())
     shares = {**tasks, "ylabel": "dead share on arrival", "ylim": (-0.05 * top, 1.1 * top), "xlim": (1, end * 1.75)}
     reached = {**tasks, "ylabel": "loss reached on the task", "yscale": "log"}
-    names = partial(name_ends, ends=last, x=end, room=0.07 * top, colors=colors)
+    names = partial(name_ends, ends=last, x=end, room=0.07 * top, looks=looks)
     first = Panel(left, "task", "share", shares, options=options, more=names)
     second = Panel(right, "task", "loss", reached, options={**options, "band": False})
     return draw_grid([[first, second]], looks, sharex=False, sharey=False, height=2.6)
 
 
-def name_ends(axis: Axes, ends: pd.Series, x: float, room: float, colors: Mapping[str, Any]) -> None:
+def name_ends(axis: Axes, ends: pd.Series, x: float, room: float, looks: Mapping[str, Look]) -> None:
     """Write the names of lines at their ends, in the lines' colours, from the lowest up: no two nearer than room."""
     place = -np.inf
     for name, height in ends.sort_values().items():
-        place, color = max(float(height), place + room), colors[str(name)]
+        place, color = max(float(height), place + room), looks[str(name)].color
         axis.annotate(str(name), (x, place), (5, 0), textcoords="offset points", va="center", fontsize=6, color=color)
 
 
@@ -125,7 +123,8 @@ def _on_task(rows: pd.DataFrame, task: int, column: str) -> Cases:
     return cases(rows[rows["task"] == task], column, ["variant"], "seed", "{variant}")
 
 
-def _loss_of_plasticity(rows: pd.DataFrame) -> list[Found]:
+def _loss_of_plasticity(tables: Tables, name: str, variants: Sequence[str]) -> list[Found]:
+    rows = pd.concat([of_variant(tables[name], variant) for variant in variants])
     growth = (_on_task(rows, rows["task"].max(), "loss") / _on_task(rows, 1, "loss")).map(np.log10)
     return (growth.without(variant=VANILLA) - growth.at(variant=VANILLA).keyed()).means()
 
@@ -145,7 +144,6 @@ def _least_noise(tables: Tables) -> list[Found]:
 
 
 LABELLINGS = "mirror_network_tasks.csv"
-REMEDIES = NOISE, BIAS, DECAY, SYRE, SKIP
 
 
 def _learned_and_dead(tables: Tables, style: Style) -> Figure:
@@ -159,15 +157,10 @@ def _learned_and_dead(tables: Tables, style: Style) -> Figure:
     return draw_grid([grid], looks, sharey=False)
 
 
-def _dead_against_vanilla(tables: Tables) -> list[Found]:
-    last = _on_task(tables[LABELLINGS], tables[LABELLINGS]["task"].max(), "dead")
-    return (last.at(variant=HADAMARD) - last.at(variant=VANILLA).keyed()).means()
-
-
-def remedies(tables: Tables) -> list[Found]:
-    """Accuracy on the last task less vanilla's, of each remedy, a seed at a time."""
-    last = _on_task(tables[LABELLINGS], tables[LABELLINGS]["task"].max(), "accuracy")
-    return (last.where(lambda of: of.case.key["variant"] in REMEDIES) - last.at(variant=VANILLA).keyed()).means()
+def against_vanilla(tables: Tables, column: str, variants: Sequence[str]) -> list[Found]:
+    """What a column has of the last task less vanilla's, of some variants of networks, a seed at a time."""
+    last = _on_task(tables[LABELLINGS], tables[LABELLINGS]["task"].max(), column)
+    return (last.where(lambda of: of.case.key["variant"] in variants) - last.at(variant=VANILLA).keyed()).means()
 
 
 FIGURES = {
@@ -175,8 +168,8 @@ FIGURES = {
         "Dead parameters over tasks",
         "Left, share of parameters whose gradient on a newly arrived task is at most 1e-6, before any step on it; "
         "right, the mean squared error that each task ends with. Adam without momentum, a new one for each task unless "
-        "said; Hadamard is θ = u ∘ w, the skip θ = u ∘ w + v, of which u and w may be dead while v is not: a dead "
-        "share of the parameters, of no coordinate of θ. Means over seeds with their standard deviation.",
+        "said; Hadamard is θ = u ∘ w, the skip θ = u ∘ w + v, of which u and w may be dead while v is not. Means over "
+        "seeds with their standard deviation.",
         _dead_against_task,
         seen="The least noise that leaves at most a hundredth dead has a variance of {least-noise:^}; the paper's is "
         "1e-4.",
@@ -186,8 +179,7 @@ FIGURES = {
         "Networks on one labelling after the other",
         "Networks of one hidden layer of relu on images whose classes are permuted anew for each task: accuracy on a "
         "task's images at its end, and the share of parameters with a gradient of at most 1e-6 when a task arrives. "
-        "Hadamard has a product for every parameter, the skip one added to a plain parameter; noise, bias and decay as "
-        "in Figure 4. Mean and standard deviation over seeds.",
+        "Variants are those of Figure 4, for every parameter. Mean and standard deviation over seeds.",
         _learned_and_dead,
         seen="When the last task arrives {dead:%} more of the products are dead than of plain parameters.",
         differs="Not in the paper, whose Figure 4 is of a linear regressor.",
@@ -208,8 +200,7 @@ CLAIMS = {
         statement="The number of dead parameters increases steadily from task to task",
         quantity="Spearman correlation of task and dead share from the second task on, mean over seeds",
         bound=above(0),
-        reason="App. B.3: it increases steadily as one trains on more and more tasks. The first task arrives at random "
-        "weights and is left out.",
+        reason="App. B.3: it increases steadily with more and more tasks; the first arrives at random weights.",
         measure=_steady,
         why="Adam's steps shrink with a gradient only from about 1e-8 on, so that what is nearly dead comes back.",
     ),
@@ -259,25 +250,21 @@ CLAIMS = {
         bound=above(0),
         owner="derived",
         reason="Loss of plasticity is to learn new tasks less well; Fig. 4 shows counts alone.",
-        measure=lambda tables: _loss_of_plasticity(
-            pd.concat([of_variant(tables[LOSSES], name) for name in (VANILLA, HADAMARD, KEPT, BIAS, SGD)])
-        ),
+        measure=partial(_loss_of_plasticity, name=LOSSES, variants=(VANILLA, HADAMARD, KEPT, BIAS, SGD)),
     ),
     "mirror-tasks-loss": _of_labellings(
         statement="Networks of products reach a higher loss on later tasks, compared with vanilla ones",
         quantity="log10 of the loss reached on the last task over that on the first, minus vanilla's, mean over seeds",
         bound=above(0),
         reason="The paper says it of symmetries in general and shows a linear regressor.",
-        measure=lambda tables: _loss_of_plasticity(
-            tables[LABELLINGS][tables[LABELLINGS]["variant"].isin([VANILLA, HADAMARD])]
-        ),
+        measure=partial(_loss_of_plasticity, name=LABELLINGS, variants=(VANILLA, HADAMARD)),
     ),
     "mirror-tasks-dead": _of_labellings(
         statement="More parameters of networks of products are dead when the last task arrives",
         quantity="share dead when the last task arrives, products minus vanilla, mean over seeds",
         bound=above(0),
         reason="As in Figure 4; of vanilla networks those of constant pixels and of dead neurons are.",
-        measure=_dead_against_vanilla,
+        measure=partial(against_vanilla, column="dead", variants=(HADAMARD,)),
     ),
     "mirror-tasks-remedies": _of_labellings(
         statement="Noise, a bias, decay, both, and a skip keep networks of products as able to learn as vanilla ones",
@@ -285,6 +272,6 @@ CLAIMS = {
         bound=at_least(-0.02),
         owner="ours",
         reason="Two hundredths are our word for as able; the paper says it of noise and of a bias.",
-        measure=remedies,
+        measure=partial(against_vanilla, column="accuracy", variants=(NOISE, BIAS, DECAY, SYRE, SKIP)),
     ),
 }

@@ -132,11 +132,10 @@ FIGURES = {
         "Descents that start on a mirror stay on it, up to rounding",
         "Above: contours and directions of descent of two losses, and gradient descents from points (dots) on their "
         "mirrors and, dotted, from right beside them. Left, the mirrors are u = w and u = -w; along u = -w a descent "
-        "ends at the saddle 0, where the loss is 1, unless it starts beside the mirror. Right, every line through 0 is "
-        "a mirror. Below, left: how far the descents get from u = -w. Right: how far optimizers get off a mirror nᵀW = "
-        "0 of rotations on which they start. Adam divides every entry by its own scale, which rotations do not leave "
-        "as it is; the others leave it because rounding grows where the Hessian across it is negative. Zeros are at "
-        "1e-18.",
+        "ends at the saddle 0 unless it starts beside it. Right, every line through 0 is a mirror. Below, left: how "
+        "far the descents get from u = -w. Right: how far optimizers get off a mirror nᵀW = 0 of rotations on which "
+        "they start. Adam divides every entry by its own scale, which rotations do not leave as it is; the others "
+        "leave it because rounding grows where the Hessian across it is negative. Zeros are at 1e-18.",
         _descents_on_mirrors,
         seen="Rounding grows {rounding} times as fast as Hessians along the path predict.",
         differs="The paper draws two fields. Descents, controls from beside the mirrors and optimizers are added.",
@@ -153,13 +152,11 @@ _claim = partial(Claim, tables=(OPTIMIZERS,), owner="derived", origin="pilot")
 CLAIMS = {
     "mirror-5-stays": _claim(
         statement="SGD that starts on a mirror of rotations stays there, with momentum and decay too",
-        quantity="largest |nᵀW| / |W| in 200 steps, over the growth of an infinitesimal step beside the mirror if "
-        "that grows",
+        quantity="largest |nᵀW| / |W| in 200 steps, over the growth of an infinitesimal step beside the mirror",
         bound=at_most(1e-10),
         owner="paper",
         reason="Corollary 1 says 0; in double precision 200 steps round to 1e-15, and momentum carries some of it on. "
-        "What the Hessian across the mirror makes of that is mirror-5-rounding's; with momentum it takes one of ten "
-        "other losses beyond this bound.",
+        "What the Hessian across the mirror makes of that is mirror-5-rounding's.",
         kind="theorem",
         measure=partial(farthest, mirror=ROTATION, named=r"SGD((?!single).)*", steps=FIRST, grown=True),
     ),
@@ -186,9 +183,8 @@ CLAIMS = {
         quantity="largest distance of the neurons over the weights' norm in all steps",
         bound=above(1e-10),
         owner="ours",
-        reason="It drops one of the two: the loss of a step has no symmetry, so that Corollary 1 says nothing, and not "
-        "how far: as far as neurons may not be for mirror-5-stays. Half of other losses do not reach 0.001, asked "
-        "before.",
+        reason="It drops one of the two: a step's loss has no symmetry. Corollary 1 does not say how far: beyond what "
+        "mirror-5-stays allows. Half of other losses do not reach 0.001, asked before.",
         measure=partial(farthest, mirror=NEURONS, named=".*dropout.*"),
     ),
     "mirror-5-adam": _claim(
@@ -196,8 +192,8 @@ CLAIMS = {
         quantity="largest |nᵀW| / |W| in 200 steps",
         bound=above(1e-3),
         owner="ours",
-        reason="Its first step changes every entry by the rate, 0.001, whatever the gradient. The paper says that its "
-        "results hold for Adam-type dynamics as well, which is so for mirrors of permutations and signs alone.",
+        reason="Its first step changes every entry by the rate, 0.001. The paper says that its results hold for "
+        "Adam-type dynamics as well, which is so for mirrors of permutations and signs alone.",
         measure=partial(farthest, mirror=ROTATION, named=ADAM, steps=FIRST),
     ),
 }

@@ -110,11 +110,6 @@ def _off_balancing(rows: pd.DataFrame) -> float:
     return abs(float(np.median(ratios)) - 1) if ratios else np.nan
 
 
-def balancing(tables: Tables, layers: int) -> list[Found]:
-    """Under gradient descent, layer by layer."""
-    return by_seed(tables, layers, _off_balancing).at(optimizer=DESCENT).means()
-
-
 def _layers_apart(tables: Tables) -> list[Found]:
     rows = _of(tables, 2)
     within = rows.assign(apart=(rows["rank_query"] - rows["rank_key"]).abs())
@@ -169,23 +164,20 @@ def _claims_of(figure: int, layers: int) -> dict[str, Claim]:
         ),
         f"mirror-{figure}-values": _claim(
             statement="Query and key come to have the same singular values",
-            quantity="distance of their singular values at the end over that at the start, median over decays, mean "
-            "over seeds",
+            quantity="distance of their singular values at the end over that at the start, median over decays",
             bound=below(0.5),
             owner="derived",
-            reason="0 after long decay (they are then balanced). Random weights start near each other, so that only "
-            "the change tells; half is our word for coming closer.",
+            reason="0 after long decay; random weights start near each other. Half is our word for coming closer.",
             measure=measured(_closer),
         ),
         f"mirror-{figure}-balance": _claim(
             statement="Under gradient descent, query and key become balanced at the rate of the decay",
-            quantity="distance from 1 of the rate at which |QQᵀ - KKᵀ| decays over 4γ, median over decays, mean over "
-            "seeds",
+            quantity="distance from 1 of the rate at which |QQᵀ - KKᵀ| decays over 4γ, median over decays",
             bound=below(0.1),
             owner="derived",
             origin="derived",
             reason="The difference decays as exp(-4γt) under gradient flow; a tenth is left to finite steps.",
-            measure=lambda tables: balancing(tables, layers),
+            measure=lambda tables: by_seed(tables, layers, _off_balancing).at(optimizer=DESCENT).means(),
         ),
     }
 

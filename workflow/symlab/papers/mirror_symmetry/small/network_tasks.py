@@ -62,11 +62,8 @@ class Networks:
     def losses(self, x: Tensor, y: Tensor) -> Tensor:
         """Mean cross-entropy of each variant."""
         logits = self.logits(x)
-        return (
-            cross_entropy(logits.flatten(0, 1), y.repeat(len(VARIANTS)), reduction="none")
-            .view(len(VARIANTS), -1)
-            .mean(1)
-        )
+        each = cross_entropy(logits.flatten(0, 1), y.repeat(len(VARIANTS)), reduction="none")
+        return each.view(len(VARIANTS), -1).mean(1)
 
     def gradients(self, x: Tensor, y: Tensor) -> list[Tensor]:
         """Of each variant's loss, 0 for what a variant lacks."""

@@ -80,10 +80,6 @@ class Learner:
         """Mean squared error on all samples of a task [seeds, variants]."""
         return np.square(self.theta() @ x.swapaxes(1, 2) - y[:, None]).mean(2)
 
-    def begin_task(self) -> None:
-        """A new Adam for each variant but the one that keeps its own."""
-        self.adam.restart(self.fresh)
-
     def step(self, x: np.ndarray, y: np.ndarray, z: Float[np.ndarray, "3 seeds 1 d"]) -> None:
         """One step of Adam without momentum, or of SGD, on a batch, with standard normal ``z`` for the noise."""
         found = self.gradient(x, y)
@@ -114,7 +110,7 @@ def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
     """
     learner = Learner(settings, job.study)
     keys, has = learner.variants, learner.has > 0
-    losses, dead = [], []
+    losses, dead, of_seed = [], [], np.arange(settings.seeds)[:, None]
     before = np.zeros(learner.values.shape, dtype=bool)
     for task, (x, y) in enumerate(zip(*draw_tasks(settings, job.study), strict=True), 1):
         now = (np.abs(learner.gradient(x, y)) <= DEAD) & has
@@ -123,7 +119,10 @@ def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
         columns["parameters"] = np.broadcast_to(has, now.shape).sum((0, 3))
         dead.append(_rows(keys, columns).assign(task=task, threshold=DEAD))
         before = now
-        _learn(learner, x, y, settings, job.study, task)
+        # A new Adam for each variant but the one that keeps its own.
+        learner.adam.restart(learner.fresh)
+        for batch, z in _draw_steps(settings, job.study, task):
+            learner.step(x[of_seed, batch], y[of_seed, batch], z)
         losses.append(_rows(keys, {"loss": learner.losses(x, y)}).assign(task=task))
         job.report(f"task {task}")
     tables = {"mirror_plasticity.csv": losses, "mirror_dead.csv": dead}
@@ -134,13 +133,6 @@ def _rows(keys: pd.DataFrame, columns: dict[str, Float[np.ndarray, "seeds varian
     """A row a seed and variant."""
     of_seed = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     return pd.concat([keys.assign(seed=seed, **values) for seed, values in enumerate(of_seed)])
-
-
-def _learn(learner: Learner, x: np.ndarray, y: np.ndarray, settings: Plasticity, study: str, task: int) -> None:
-    learner.begin_task()
-    of_seed = np.arange(settings.seeds)[:, None]
-    for rows, z in _draw_steps(settings, study, task):
-        learner.step(x[of_seed, rows], y[of_seed, rows], z)
 
 
 def _draw_steps(
