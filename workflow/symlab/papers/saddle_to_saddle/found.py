@@ -57,7 +57,7 @@ FOUND = (
         {"flat": at("saddle-depths-flat")},
     ),
     Sentence(
-        "At the paper's size, six layers of 1000 neurons, its learning rule needs, by forecast, {steps} times the "
+        "At the paper's size, six layers and 1000 neurons wide, its learning rule needs, by forecast, {steps} times the "
         "steps of its printed run to leave.",
         {"steps": at("saddle-time-printed", std=1e-3)},
     ),
@@ -71,5 +71,5 @@ TERMS = (
     ("escape direction", "weights of norm √L that gradient flow on L0 only scales; its speed is -L0 there"),
     ("A, B, D", "shares of weights (A) and activations (B) beyond rank one, and of what relu cuts off (D)"),
 )
-SCALE = "MNIST, six layers of 1000 neurons, 1000 epochs; the circle of eight points"
+SCALE = "MNIST, six layers, 1000 neurons wide, 1000 epochs; the circle of eight points"
 SUBJECTS = "ReLU networks without biases that descend from tiny weights, on images and on eight points of a circle"
