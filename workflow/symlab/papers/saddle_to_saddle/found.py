@@ -57,8 +57,8 @@ FOUND = (
         {"flat": at("saddle-depths-flat")},
     ),
     Sentence(
-        "At the paper's size, six layers and 1000 neurons wide, its learning rule needs, by forecast, {steps} times the "
-        "steps of its printed run to leave.",
+        "At the paper's size, six layers and 1000 neurons wide, its learning rule needs, by forecast, {steps} times "
+        "the steps of its printed run to leave.",
         {"steps": at("saddle-time-printed", std=1e-3)},
     ),
     Sentence(
