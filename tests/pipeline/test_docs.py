@@ -164,7 +164,7 @@ def test_a_kept_run_is_told_in_sentences_counts_and_rows(card, tmp_path, monkeyp
         "- Ones have 0.50 ± 0.10. *(study s)*", "", "Here: s: 4 pairs. The paper: eight pairs.",
     ]  # fmt: skip
     text = "\n".join(generate("verdicts test-paper demo"))
-    assert "Findings, the paper's: 1 held, 0 failed, 0 undecided, 0 not run; theorems and checks: 0 of 1 held." in text
+    assert "how-far-to-trust-it)), the paper's: 1 held; theorems and checks: 0 of 1 held." in text
     assert "| 1 | s | one \\| holds | paper | 0.50 ± 0.10 | at most 1 (paper) | held |" in text
     assert "| **failed** (theorem) |" in text.split("<details")[0] and "held |" in text.split("1 held</summary>")[1]
     assert "| stated by a paper | 1 | 0 | 0 | 0 | 0 |" in generate("owners")

@@ -140,8 +140,8 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     assert "Ones are small" in first and "One has 0.25 of σ F ." in first
     first = " ".join(first.split())
     assert "Here: nothing at all; 2 pairs. The paper: eight pairs." in first
-    assert "The paper's own in larger runs large: 1 held" in first
-    assert "Failed, of the paper's own: two holds ." in first and "2 not run" in first
+    assert "The paper's own claims in larger runs large: 1 held" in first
+    assert "Failed, of the paper's own claims: two holds ." in first and "2 not run" in first
     # Rows, not cases, of findings, by whose they are.
     bars = [label for label in Parsed(page).values("aria-label") if label.startswith(("the paper's:", "ours:"))]
     assert bars == ["the paper's: 1 held, 1 failed, 2 not run", "ours: 1 undecided"] * 2
@@ -157,10 +157,10 @@ def test_a_card_names_what_failed_of_the_paper_s_own_alone(finished):
     def card():
         return between(write_page(**finished), '<h2 id="paper-', "</article>")
 
-    assert "Failed, of the paper's own:" in card()
+    assert "Failed, of the paper's own claims:" in card()
     ledger = finished["ledger"]
     finished["ledger"] = ledger.assign(owner=ledger["owner"].where(ledger["verdict"] != "failed", "ours"))
-    assert "Failed, of the paper's own:" not in card()
+    assert "Failed, of the paper's own claims:" not in card()
 
 
 def test_a_thumbnail_is_one_panel_of_a_figure_that_the_page_holds_once(finished):

@@ -240,12 +240,12 @@ def verdict_table(paper: Paper, run: str) -> Iterator[str]:
     held = sum(claim.verdict == HELD for claim in others)
     yield f"`{command}`, {_provenance(run)}. Scale: {_scales(claims)}."
     told = [
-        f"{name}: {describe_counts(counts)}"
+        f"{name}: {describe_counts(counts, all_of_them=False)}"
         for owner, name in OWNERS.items()
         if any((counts := count_findings(claims, owners=(owner,))).values())
     ]
     told += [f"theorems and checks: {held} of {len(others)} held"] if others else []
-    yield f"Findings, {'; '.join(told)}."
+    yield f"Claims ([words](../../../README.md#how-far-to-trust-it)), {'; '.join(told)}."
     yield ""
     order = list(dict.fromkeys(claim.claim for claim in claims))
     judged = sorted((claim for claim in claims if claim.verdict != NOT_RUN), key=lambda claim: order.index(claim.claim))
@@ -267,7 +267,7 @@ def verdict_table(paper: Paper, run: str) -> Iterator[str]:
     drawn = {claim.figure for claim in judged}
     missing = dict.fromkeys(paper.number(claim.figure) for claim in claims if claim.figure not in drawn)
     if missing:
-        yield f"Without a verdict in this run: {', '.join(missing)}."
+        yield f"Figures without a verdict in this run: {', '.join(missing)}."
 
 
 def _claim_rows(paper: Paper, claims: Sequence[Judged], named: bool = False) -> Iterator[str]:

@@ -169,7 +169,7 @@ def _view_paper(
         ),
         "missed": {
             name: missed
-            for kind, name in ((FINDING, "Failed, of the paper's own"), (THEOREM, "Failed theorem"))
+            for kind, name in ((FINDING, "Failed, of the paper's own claims"), (THEOREM, "Failed theorem"))
             if (missed := [view for view in views if view["missed"] and _is_own(view["claim"], kind)])
         },
         "counts": {name: counts for name, counts in _count_by_owner(claims).items() if set(counts) - {NOT_RUN}},
