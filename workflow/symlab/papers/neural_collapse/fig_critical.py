@@ -4,15 +4,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from symlab.papers.neural_collapse.evidence import our_claim
 from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Found, Measurement, Tables, above, between
+from symlab.study.claim import Found, Tables, above, between, without_phrases
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import need
 
@@ -39,45 +36,30 @@ def phase_line(tables: Tables, style: Style) -> Figure:
     return facets(long, "last_penalty", "penalty", looks, column="depth", **of_grid)
 
 
-def _found(tables: Tables, value: str, rows: pd.DataFrame | None = None) -> Cases:
-    table = tables[TABLE] if rows is None else rows
-    return cases(table, value, by=["dataset", "L", "last_penalty"], name="L = {L}, last λ = {last_penalty:g}")
+def _found(tables: Tables, value: str) -> Cases:
+    return cases(tables[TABLE], value, ["dataset", "L", "last_penalty"], name="L = {L}, last λ = {last_penalty:g}")
 
 
-def born_over_predicted(tables: Tables) -> list[Found]:
-    """The penalty above which branches next to nothing vanish over the predicted one, mean over seeds."""
-    return _within_steps(_found(tables, "born") / _found(tables, "predicted"), tables, 1)
+def bisected(tables: Tables, found: str, base: str, steps: int) -> list[Found]:
+    """Penalties over others, mean over seeds, where so many of both were found by bisection.
 
-
-def dies_over_born(tables: Tables) -> list[Found]:
-    """The penalty above which living branches die over that above which new ones vanish, mean over seeds."""
-    return _within_steps(_found(tables, "dies") / _found(tables, "born"), tables, 2)
-
-
-def _within_steps(ratios: Cases, tables: Tables, found: int) -> list[Found]:
-    """Means of ratios of which so many numbers were found by bisection: intervals, however well networks agree.
-
-    What was found lies within half a step to either side, on the scale of logarithms: the interval is that of the mean
-    of the lower ends, at its lower end, and of the upper ends.
+    They are told as intervals, however well networks agree: what was found lies within half a step to either side, on
+    the scale of logarithms. So the interval is that of the mean of the lower ends, at its lower end, and of the upper.
     """
-    reach = float(tables[TABLE]["step"].max()) ** (found / 2)
+    reach = float(tables[TABLE]["step"].max()) ** (steps / 2)
     # Where all networks are at one place of the bisection, what is left of their difference is rounding.
-    means = ratios.map(lambda values: values.round(9)).means()
-    ends = [each.interval or (np.nan, np.nan) for each in means if isinstance(each, Measurement)]
+    ratios = (_found(tables, found) / _found(tables, base)).map(lambda values: values.round(9))
+    means = [(each, each.interval) for each in without_phrases(ratios.means())]
     return [
-        replace(each, error=None, ends=(low / reach, high * reach) if np.isfinite(low) else None)
-        for each, (low, high) in zip(means, ends, strict=True)
-        if isinstance(each, Measurement)
+        replace(each, error=None, ends=None if ends is None else (ends[0] / reach, ends[1] * reach))
+        for each, ends in means
     ]
 
 
 def control_over_predicted(tables: Tables) -> list[Found]:
     """The penalty of Figure 2's control over the critical one at it, mean over seeds."""
-    rows = tables[TABLE][tables[TABLE]["last_penalty"] == CONTROL]
-    if rows.empty:
-        return [f"needs critical_penalty.last_penalty to list {CONTROL:g}"]
-    rows = rows.assign(over=CONTROL / rows["predicted"])
-    return _found(tables, "over", rows).means()
+    over = _found(tables, "predicted").at(last_penalty=CONTROL).map(lambda predicted: CONTROL / predicted)
+    return over.means() or [f"needs critical_penalty.last_penalty to list {CONTROL:g}"]
 
 
 FIGURES = {
@@ -104,7 +86,7 @@ CLAIMS = {
         origin="pilot",
         reason="The network without branches is a local minimum above S alone, by a first-order expansion. A quarter "
         "is left for the step of the bisection and for blocks that add biases; chosen after one network of a pilot.",
-        measure=born_over_predicted,
+        measure=partial(bisected, found="born", base="predicted", steps=1),
     ),
     "collapse-critical-hysteresis": _claim(
         statement="Branches that live hold out to a higher penalty than that at which new ones grow",
@@ -113,7 +95,7 @@ CLAIMS = {
         bound=above(1),
         reason="Above the critical penalty the network without branches is a local minimum, which says nothing of "
         "others: one with branches may be a minimum too.",
-        measure=dies_over_born,
+        measure=partial(bisected, found="dies", base="born", steps=2),
     ),
     "collapse-critical-control": _claim(
         statement="The penalty of Figure 2's control is above the critical one",
