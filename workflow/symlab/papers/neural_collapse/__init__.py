@@ -48,9 +48,9 @@ NEURAL_COLLAPSE = Paper(
         Figure("collapse-certificate", f"{_ROOM}.fig_certificate", (_RUNS,)),
         Figure("collapse-critical", f"{_ROOM}.fig_critical", (_CRITICAL,)),
         Figure("collapse-layers", f"{_ROOM}.fig_layers", (_LAYERS,)),
-        Figure("collapse-few", f"{_ROOM}.fig_few", (_RUNS, _SAMPLES)),
+        Figure("collapse-few", f"{_ROOM}.fig_rn1", (_RUNS, _SAMPLES)),
         Figure("collapse-perturbed", f"{_ROOM}.fig_perturbed", (_PERTURBED,)),
-        Figure("collapse-practice", f"{_ROOM}.fig_practice", (_RUNS,)),
+        Figure("collapse-practice", f"{_ROOM}.fig_rn1", (_RUNS,)),
         Figure("collapse-lemmas", f"{_ROOM}.fig_lemmas", _FREE),
     ),
     experiments=(

@@ -28,8 +28,6 @@ FALLING = 8
 EQUAL = 0.2
 """By how much the gradients of grown networks and of those from scratch may differ."""
 
-NO_SCRATCH = "needs networks from scratch with as many gradients as grown ones"
-
 
 def losses_against_depth(tables: Tables, style: Style) -> Figure:
     """A column a setting: the loss over that of free features, the penalty of blocks, both parts of NC1."""
@@ -91,17 +89,14 @@ def grown_over_scratch(tables: Tables) -> list[Found]:
     """Loss over free features of grown networks over that of those from scratch with as many gradients, by depth."""
     table = evidence.networks(tables)
     table = table[(table["optimizer"] == "lbfgs") & ~table["reference"]]
-    if table["grown"].all():
-        return [NO_SCRATCH]
-    by = ["setting", "L"]
+    spent = table.groupby(["setting", "L", "grown"])["work"].mean().unstack("grown").reindex(columns=[True, False])
+    equal = spent.index[(spent[True] / spent[False] - 1).abs() <= EQUAL]
+    table = table[pd.MultiIndex.from_frame(table[["setting", "L"]]).isin(equal)]
     grown, scratch = (
-        cases(rows, "excess", by=by, name="{setting}, L = {L}")
+        cases(rows, "excess", ["setting", "L"], name="{setting}, L = {L}")
         for rows in (table[table["grown"]], table[~table["grown"]])
     )
-    spent = table.groupby([*by, "grown"])["work"].mean().unstack("grown")
-    unequal = [key for key, one in spent.dropna().iterrows() if abs(one[True] / one[False] - 1) > EQUAL]
-    same = scratch.where(lambda each: (each.case.key["setting"], each.case.key["L"]) not in unequal)
-    return grown.ratios(same) or [NO_SCRATCH]
+    return grown.ratios(scratch) or ["needs networks from scratch with as many gradients as grown ones"]
 
 
 def law_of(L: np.ndarray) -> np.ndarray:
@@ -118,12 +113,6 @@ def _deep_rn1(rows: pd.DataFrame) -> pd.Series:
     """RN1 of any loss, where ln² L / L falls."""
     plain = (rows["network"] == "rn1") & (rows["by_depth"] == "constant") & ~rows["pre_norm"]
     return plain & (rows["L"] >= FALLING)
-
-
-def slopes_of_part(tables: Tables, part: str, by: tuple[str, ...]) -> list[Found]:
-    """Slope of log10 of a part of NC1 on log10 L of networks with two layers a block under cross-entropy."""
-    chosen = lambda rows: rows["by_depth"].isin(by) & (rows["loss"] == "cross_entropy")  # noqa: E731
-    return evidence.slopes_of(tables, [part], chosen)
 
 
 FIGURES = {
@@ -147,21 +136,20 @@ FIGURES = {
 
 def _scatter(part: str, by: tuple[str, ...], bound: Bound, statement: str) -> Claim:
     where = "in the last layer's row space" if part == "NC1_row" else "beyond the last layer's row space"
+    chosen = lambda rows: rows["by_depth"].isin(by) & (rows["loss"] == "cross_entropy")  # noqa: E731
     return derived_claim(
         statement=statement,
         bound=bound,
         quantity=f"slope on log₁₀ L of NC1 {where}, mean over lineages at an optimum",
         reason="Appendix C, corrected: scatter in the row space costs loss whatever λ is, scatter beyond it only in "
         "proportion to λ.",
-        measure=partial(slopes_of_part, part=part, by=by),
+        measure=partial(evidence.slopes_of, values=[part], chosen=chosen),
     )
 
 
 SEEN_GOES = "Where hidden penalties vanish, scatter that the last layer sees goes"
 UNSEEN_STAYS = "Where the last layer's penalty vanishes too, scatter that it does not see stays"
 UNSEEN_GOES = "Where the last layer's penalty stays, scatter that it does not see goes too"
-
-
 CLAIMS = {
     "collapse-loss-falls": paper_claim(
         statement="Deeper networks come closer to the least loss of free features, whatever the loss",
