@@ -377,7 +377,10 @@ def test_numbers_are_written_for_people(value, text):
 
 @pytest.mark.parametrize(
     ("value", "error", "text"),
-    [(29.123, 5.09, "29.1 ± 5.1"), (0.05141, 0.00983, "0.0514 ± 0.0098"), (12345, 678, "12,340 ± 680"), (1, 0, "1")],
+    [
+        *[(29.123, 5.09, "29.1 ± 5.1"), (0.05141, 0.00983, "0.0514 ± 0.0098"), (12345, 678, "12,340 ± 680")],
+        *[(1, 0, "1"), (2.346e-8, 1.23e-9, "2.35 × 10⁻⁸ ± 1.2 × 10⁻⁹")],
+    ],
 )
 def test_a_value_has_the_digits_that_its_error_leaves_it(value, error, text):
     assert format_value(value, error) == text

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.plotting.style import Style, apply_style
+from symlab.plotting.style import Style, apply_style, palette
 from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, draw_rows, facets, labelled
 
 
@@ -45,6 +45,7 @@ def test_each_panel_has_the_mean_line_of_each_label_there(rows):
     assert [text.get_text() for axis in figure.axes for text in axis.texts] == ["2", "4"]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
+    assert [entry.get_color() for entry in legend.legend_handles] == palette(Style(), 2)
     assert legend.get_title().get_text() == "four seeds"
 
 

@@ -48,3 +48,6 @@ def test_pairs_that_share_a_mask_count_once_where_there_are_several():
     assert values.tolist() == [2, 7] and unit == "masks"
     values, unit = independent(pd.Series([1.0, 3.0], index=index[:2]))
     assert values.tolist() == [1, 3] and unit == "pairs"
+    # A pair without a value leaves its mask without one.
+    values, _ = independent(pd.Series([1.0, float("nan"), 5.0, 9.0], index=index))
+    assert pd.isna(values).any()

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from symlab.errors import UserError
-from symlab.plotting.log_axes import floor_of
+from symlab.plotting.log_axes import floor_of, scale_log
 from symlab.plotting.settings import Style
 from symlab.plotting.style import TICKS, Look, apply_style, legend, ordered_colors, palette, panels, save
 from symlab.plotting.svg import shorten
@@ -68,11 +68,11 @@ def test_figures_have_one_of_three_widths(asked, given, tmp_path):
 def test_a_shortened_drawing_is_the_same_tree_of_what_is_drawn():
     letters = '<use xlink:href="#a"/><use xlink:href="#a" transform="translate(61.523 0)" style="fill: red; x: 1"/>'
     group = f'<g transform="scale(2)">{letters}</g>'
-    svg = f'<svg xmlns:xlink="x"><g id="b"><g/><path id="a" d="M 0.123 0.987"/>{group}</g></svg>'
+    svg = f'<svg xmlns:xlink="x"><g id="b"><g/><path id="a" d="M 0.123 0.987 Q 1 1 2 0 L 3 0 L 4 1"/>{group}</g></svg>'
     short = shorten(svg)
     assert [each.tag for each in ElementTree.fromstring(short).iter()] == ["svg", "g", "path", "g", "use", "use"]
     assert '<use xlink:href="#n0" x="61.5" style="fill:red;x:1"/>' in short
-    assert 'd="M0.1 0.9"' in short
+    assert 'd="M0.1 0.9Q1 1 2 0L3 0 4 1"' in short
 
 
 def test_a_drawing_of_very_many_points_is_pixels_where_they_are(tmp_path):
@@ -101,6 +101,27 @@ def test_two_pairs_are_lines_and_more_are_a_mean(n, text, n_lines):
 )
 def test_the_edge_of_a_logarithmic_axis_is_below_all_but_rounding(values, floor):
     assert floor_of(values) == pytest.approx(floor)
+
+
+@pytest.mark.parametrize(
+    ("which", "low", "high", "labelled", "plain"),
+    [
+        ("y", 2, 3, [2, 2.25, 2.5, 2.75, 3], True), ("y", 1, 90, [1, 2, 5, 10, 20, 50], True),
+        ("x", 1, 90, [1, 3, 10, 30], True), ("x", 1, 9e3, [1, 10, 100, 1000], False),
+        ("y", 1e-4, 9e-3, [1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3], False),
+    ],
+)  # fmt: skip
+def test_a_logarithmic_axis_has_labels_within_few_decades_and_powers_where_it_is_long(
+    which, low, high, labelled, plain
+):
+    _, axes = panels(1, 1, 3, 2)
+    axes[0, 0].set(**{f"{which}lim": (low, high)})
+    scale_log(axes, which)
+    axis = getattr(axes[0, 0], f"{which}axis")
+    found = [at for at in axis.get_majorticklocs() if low <= at <= high]
+    assert found == pytest.approx(labelled)
+    for at, label in zip(found, axis.get_major_formatter().format_ticks(found), strict=True):
+        assert label == f"{at:g}" if plain else "10^" in label
 
 
 @pytest.mark.parametrize("asked", ["figure.autolayout", "figure.constrained_layout.use"])

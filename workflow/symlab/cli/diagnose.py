@@ -41,16 +41,19 @@ def neurons_figure(neurons: pd.DataFrame, style: Style) -> Figure:
     n_rows = -(-len(groups) // columns)
     figure, axes = panels(n_rows, columns, max(COLUMN, 2.3 * columns), 0.9 + 2.1 * n_rows)
     kept, moved, *_ = palette(style)
-    for axis, group in zip(axes.flat, groups, strict=False):
+    for at, (axis, group) in enumerate(zip(axes.flat, groups, strict=False)):
         rows = neurons[neurons["group"] == group]
         axis.axline((0, 0), slope=1, color="0.85", linewidth=0.8, zorder=0)
         for itself, color in ((True, kept), (False, moved)):
             part = rows[rows["itself"] == itself]
             axis.plot(part["correlation"], part["own_correlation"], "o", color=color, markersize=3, alpha=0.7)
         axis.set_title(f"{str(group).replace('$', '')}: {np.mean(rows['itself']):.0%} in place")
-        axis.set_xlabel("correlation with the partner")
-        axis.set_ylabel("with its own number")
-        axis.label_outer()
+        # Below a panel of the last row but one there may be none.
+        if at + columns >= len(groups):
+            axis.set_xlabel("correlation with the partner")
+            axis.tick_params(labelbottom=True)
+        if at % columns == 0:
+            axis.set_ylabel("with its own number")
     for axis in axes.flat[len(groups) :]:
         axis.remove()
     entries = [mark_entry("its own partner", "o", color=kept), mark_entry("another's", "o", color=moved)]
