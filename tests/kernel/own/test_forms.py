@@ -12,6 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim.swa_utils import AveragedModel
 
 from symlab import UserError, align, collapse, escape, merge, trace
+from symlab.own.data import read_data
 from symlab.own.report import coverage
 
 N = 60
@@ -62,14 +63,11 @@ def test_what_a_checkpoint_holds_beside_the_network_is_left_out(pair, data, tmp_
     torch.save({"state_dict": inside | {"loss.weight": torch.ones(3)}, "epoch": 1}, tmp_path / "B.ckpt")
     found = align(A, A, tmp_path / "B.ckpt", data)
     assert torch.equal(found.permuted["model.0.weight"], A.state_dict()["0.weight"])
-    assert set(found.permuted) == set(inside) and "was left out: 'loss.weight'" in str(found)
+    assert set(found.permuted) == set(inside)
+    assert "was left out: 'loss.weight'" in str(found) and "under 'state_dict' were taken" in str(found)
+    del inside["model.0.bias"]
     with pytest.raises(UserError, match=r"it lacks .*'0\.bias'"):
-        align(
-            A,
-            A,
-            {name: value for name, value in inside.items() if name != "model.0.bias"} | {"loss": torch.ones(1)},
-            data,
-        )
+        align(A, A, inside | {"loss": torch.ones(1)}, data)
 
 
 def test_of_several_parts_the_one_of_the_modules_shapes_is_taken_and_equals_are_refused(pair, data):
@@ -84,12 +82,14 @@ def test_of_several_parts_the_one_of_the_modules_shapes_is_taken_and_equals_are_
         align(A, A, twice, data)
 
 
-def test_tables_of_pandas_are_arrays(pair, data):
+def test_tables_of_pandas_are_arrays_and_doubles_stay_doubles(pair, data):
     (A, B), (x, y) = pair, data
     table = pd.DataFrame(x.numpy(), columns=list("abcdef"))
     assert undone(align(A, A, B, table), A)
     found = align(A, A, B, (table, pd.Series(y.numpy())))
     pd.testing.assert_frame_equal(found.scores, align(A, A, B, data).scores, atol=1e-6)
+    for kind in ("<f8", ">f8"):
+        assert torch.equal(read_data(np.full((2, 6), 0.1, kind), A).x, torch.full((2, 6), 0.1, dtype=torch.float64))
 
 
 def test_a_path_may_begin_at_home(pair, data, tmp_path, monkeypatch):
@@ -263,16 +263,17 @@ def answers():
 @pytest.mark.parametrize(
     ("of_answer", "size", "task"),
     [
-        # Calibrated logits, overconfident ones, and ones of a coin.
+        # Calibrated logits, overconfident ones, ones of a coin, and ones all above 1.
         (lambda z: z, float(np.log((1 - CHANCE) / CHANCE)), "classification"),
         (lambda z: z, 6.0, "classification"),
         (lambda z: z, 0.0, "classification"),
+        (lambda z: z + 9, 1.0, "classification"),
         # What least squares gives, and a sigmoid's chances, right and overconfident.
         (lambda z: 0.5 + z / 2, 1 - 2 * CHANCE, "regression"),
         (torch.sigmoid, float(np.log((1 - CHANCE) / CHANCE)), "regression"),
         (torch.sigmoid, 6.0, "regression"),
     ],
-    ids=["logits", "loud logits", "a coin's logits", "least squares", "chances", "loud chances"],
+    ids=["logits", "loud logits", "a coin's logits", "high logits", "least squares", "chances", "loud chances"],
 )
 def test_zeros_and_ones_as_real_numbers_are_labels_of_logits_and_numbers_beside_numbers(
     answers, of_answer, size, task, column
@@ -372,15 +373,23 @@ class KeywordsAlone(nn.Module):
         return self.net(signal * scale)
 
 
-def test_as_many_inputs_in_order_as_there_are_names_go_by_them(data):
+class Anything(KeywordsAlone):
+    """Takes whatever it is given by name."""
+
+    def forward(self, **inputs):
+        return super().forward(**inputs)
+
+
+def test_as_many_inputs_in_order_as_there_are_names_go_by_them_and_any_where_all_names_are_taken(data):
     x, y = data
     torch.manual_seed(0)
     A, B = KeywordsAlone(), KeywordsAlone()
     scale = 1 + torch.arange(N)[:, None] / N
-    scores = align(A, A, B, (x, scale, y)).scores.set_index("network")
+    scores = align(A, A, B, (x, scale, y)).scores
     with torch.no_grad():
         right = (A.net(x * scale).argmax(1) == y).float().mean()
-    assert scores.loc["A", "accuracy"] == pytest.approx(float(right))
+    assert scores["accuracy"][0] == pytest.approx(float(right))
+    pd.testing.assert_frame_equal(align(Anything(), A, B, {"signal": x, "scale": scale, "labels": y}).scores, scores)
 
 
 def test_what_to_do_next_names_the_group_where_one_was_asked(pair, data):

@@ -281,6 +281,20 @@ def test_a_network_that_asks_how_many_samples_there_are_has_maps_and_mirrors():
     assert {"first", "latents"} <= {*found.pairs["group"]} and len(found.zeros)
 
 
+def test_mirrors_are_of_a_metric_of_all_outputs_too():
+    """Of half the second of two outputs, which is the first: as the squared error of a network of one output."""
+    y, training = torch.randn(N, 4), SGD(0.1, batch=20)
+
+    def of_second(given, y):
+        return (given[1]["again"][0] / 2 - y).square().mean(1)
+
+    listing, plain = (
+        mirrors(drawn(kind, 0), None, (X, y), training=training, pairs=2, steps=4, **options).pairs
+        for kind, options in ((Listing, {"metric": of_second}), (Net, {"task": "regression"}))
+    )
+    pd.testing.assert_frame_equal(listing, plain)
+
+
 class Flowing(nn.Module):
     """Two steps of Euler's method, of a field that knows the time."""
 
@@ -312,7 +326,8 @@ def test_an_input_may_be_called_as_targets_are():
     data = read_data({"x": x, "y": y, "labels": Y}, module)
     assert data.names == ("x", "y") and torch.equal(data.x.parts[1], y) and torch.equal(data.y, Y)
     assert align(module, module, drawn(Pairs, 1), {"x": x, "y": y, "labels": Y}).scores is not None
-    assert align(module, module, drawn(Pairs, 1), {"x": x, "y": y}).scores is None
+    alone = align(module, module, drawn(Pairs, 1), {"x": x, "y": y})
+    assert alone.scores is None and "aligned to A (Pairs)" in str(alone)
 
 
 class Positions(Net):
@@ -354,16 +369,8 @@ def test_fewer_samples_are_computed_at_a_time_where_those_of_the_test_data_are_l
         (0.89, 0.05, "averaging is advisable, 1.0 ± 5.0 points of accuracy below the networks' mean; it keeps 99 %"),
         (0.80, 0.06, "undecided on so few samples, 10.0 ± 6.0 points of accuracy below"),
         (0.80, 0.04, "averaging has a price, 10.0 ± 4.0 points"),
-        (
-            0.8808,
-            0.001,
-            "averaging has a price, 1.9 ± 0.1 points of accuracy below the networks' mean; it keeps 97.6 %",
-        ),
-        (
-            0.4968,
-            0.001,
-            "the average is broken, 40.3 ± 0.1 points of accuracy below the networks' mean; it keeps 49.6 %",
-        ),
+        (0.8808, 0.001, "has a price, 1.9 ± 0.1 points of accuracy below the networks' mean; it keeps 97.6 %"),
+        (0.4968, 0.001, "is broken, 40.3 ± 0.1 points of accuracy below the networks' mean; it keeps 49.6 %"),
         (0.45, 0.01, "the average is broken, 45.0 ± 1.0 points"),
         (0.09, 0.01, "the average is broken, no better than a constant"),
         (0.09, 0.5, "none, for these data do not show the networks to be better than a constant (81.0 ± 50.0 points"),
@@ -384,6 +391,7 @@ def test_a_verdict_on_losses_knows_that_less_is_better():
     scores = scores.assign(accuracy=math.nan, loss_difference=scores["loss"] - 1, loss_difference_error=0.01)
     told = verdict(scores, "average", 2)
     assert "averaging has a price, 0.3 ± 0.01 in loss above the networks' mean; it keeps 70 % of" in told
-    assert "none, for the loss of some network" in verdict(scores.replace(1.0, math.inf), "average", 2)
+    diverged = scores.assign(loss=[1.0, math.nan, 1.3, 2.0])
+    assert "none, for the loss of some network" in verdict(diverged, "average", 2)
     alone = scores.assign(loss_difference_error=[0.01, 0.01, 0.01, math.nan])
     assert "none, for one number for all samples has no error (0.3 ± 0.01 in loss above" in verdict(alone, "average", 2)

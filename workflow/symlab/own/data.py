@@ -158,7 +158,7 @@ def _tensor(value: Any, what: str) -> Tensor:
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             with np.errstate(over="ignore"):
                 kind = value.dtype.kind
-                wide = np.float64 if value.dtype == np.float64 else np.float32 if kind == "f" else np.int64
+                wide = np.int64 if kind != "f" else np.float64 if value.dtype.itemsize >= 8 else np.float32
                 value = value.astype(wide)
         tensor = torch.as_tensor(value).detach().cpu()
     except (TypeError, ValueError, RuntimeError):

@@ -336,8 +336,8 @@ class _Across:
 
             def loss(at: dict[str, Tensor], part: Tensor = part) -> Tensor:
                 x = in_precision(self.models.inputs()[part], torch.float64)
-                outputs = prediction(call(self.module, {**rest, **at}, x))
-                return losses(outputs, self._targets[part], self.models.task).mean()
+                given, task = call(self.module, {**rest, **at}, x), self.models.task
+                return losses(given if callable(task) else prediction(given), self._targets[part], task).mean()
 
             with foreign("differentiating the loss twice"):
                 slope, bent = slopes(loss, at, v)

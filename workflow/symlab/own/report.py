@@ -96,7 +96,7 @@ def verdict(scores: pd.DataFrame, average: str, n_networks: int) -> str:
     of_networks = by.iloc[:n_networks]
     accurate = bool(of_networks["accuracy"].notna().all())
     what, sign = ("accuracy", 1) if accurate else ("loss", -1)
-    value, parents = float(by.loc[average, what]), float(of_networks[what].mean())
+    value, parents = float(by.loc[average, what]), float(of_networks[what].mean(skipna=False))
     if not math.isfinite(parents):
         return "Verdict: none, for the loss of some network is no number."
     if not math.isfinite(value):
