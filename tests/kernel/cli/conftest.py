@@ -215,6 +215,14 @@ class Brought:
     def load(self, name):
         return load_file(self.folder / name)
 
+    @staticmethod
+    def renumbered(state, rng):
+        """The MLP with its two hidden layers renumbered by hand, and how."""
+        first, second = rng.permutation(8), rng.permutation(5)
+        moved = {f"0.{part}": state[f"0.{part}"][first] for part in ("weight", "bias")}
+        moved |= {"2.weight": state["2.weight"][second][:, first], "2.bias": state["2.bias"][second]}
+        return state | moved | {"4.weight": state["4.weight"][:, second]}, (first, second)
+
     def output(self, factory, state, x):
         network = getattr(self.module, factory)()
         network.load_state_dict(state, strict=True)

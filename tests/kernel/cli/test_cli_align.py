@@ -16,6 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import symlab
 from symlab.artifacts import read_tensors
 from symlab.cli import main
 from symlab.cli.align import path_figure
@@ -36,18 +37,6 @@ ALL = {
 }
 
 
-def renumbered(state, rng):
-    """The MLP with its two hidden layers renumbered by hand."""
-    first, second = rng.permutation(8), rng.permutation(5)
-    return state | {
-        "0.weight": state["0.weight"][first],
-        "0.bias": state["0.bias"][first],
-        "2.weight": state["2.weight"][second][:, first],
-        "2.bias": state["2.bias"][second],
-        "4.weight": state["4.weight"][:, second],
-    }
-
-
 @pytest.mark.parametrize(
     ("method", "dtype"),
     [
@@ -60,7 +49,7 @@ def renumbered(state, rng):
 def test_a_planted_permutation_is_recovered(mlps, capsys, method, dtype):
     A = {name: tensor.to(dtype) for name, tensor in mlps.state("mlp", 3).items()}
     mlps.save("A.safetensors", A)
-    mlps.save("B.safetensors", renumbered(A, np.random.default_rng(4)))
+    mlps.save("B.safetensors", mlps.renumbered(A, np.random.default_rng(4))[0])
     mlps.align("mlp", "--method", method, "--restarts", "2")
 
     assert {path.name for path in (mlps.folder / "out").iterdir()} == ALL
@@ -197,6 +186,7 @@ def test_without_targets_only_the_match_is_made(mlps, capsys):
     assert "the data hold no targets y" in capsys.readouterr().out
     run = json.loads((mlps.folder / "out" / "run.json").read_text())
     assert run["method"] == "activation" and run["data"].endswith("data.safetensors") and not run["repair"]
+    assert (run["symlab"], run["torch"]) == (symlab.__version__, torch.__version__)
 
 
 def test_results_are_replaced_only_when_asked(mlps, capsys):
@@ -222,6 +212,8 @@ def test_the_same_seed_gives_the_same_files(mlps, drawn):
         assert content and content == (mlps.folder / "two" / name).read_bytes(), name
     curve = pd.read_csv(mlps.folder / "one" / "curve.csv")
     figure = path_figure(curve, "loss", Style())
+    assert [axis.get_ylabel() for axis in figure.axes] == ["loss", "accuracy (%)"]
+    assert all("(0: A, 1: B)" in axis.get_xlabel() for axis in figure.axes)
     for axis, values in zip(figure.axes, (curve["loss"], 100 * curve["accuracy"]), strict=True):
         lines = {line.get_linestyle(): list(line.get_ydata()) for line in axis.lines if len(line.get_ydata()) > 2}
         assert lines == {"--": list(values[~curve["aligned"]]), "-": list(values[curve["aligned"]])}
@@ -236,7 +228,7 @@ def test_moments_in_several_passes_give_the_same_table(mlps, monkeypatch):
     assert tables[0] == tables[1]
 
 
-def test_trace_prints_the_groups_and_what_was_not_understood(mlps, capsys):
+def test_trace_prints_groups_signs_that_are_written_and_what_was_not_understood(mlps, capsys):
     main(["trace", "brought:mlp", "--data", "data.npz"])
     assert capsys.readouterr().out.splitlines() == [
         "Sequential: 2 group(s) of neurons",
@@ -249,13 +241,12 @@ def test_trace_prints_the_groups_and_what_was_not_understood(mlps, capsys):
     ]
     main(["trace", "brought:Spectrum", "--data", "data.npz"])
     assert "Not understood: operation fft_hfft" in capsys.readouterr().out
-
-
-def test_the_command_line_writes_and_prints_signs(mlps, capsys):
     mlps.align("mlp", "--group", "signed")
     assert (mlps.folder / "out" / "signs.safetensors").exists()
-    main(["trace", "brought:mlp", "--data", "data.npz"])
-    assert "signs free, each turned with: 0.weight, 0.bias, 2.weight" in capsys.readouterr().out
+    # Weights with several groups along one axis are each's.
+    np.savez(mlps.folder / "tokens.npz", x=np.zeros((4, 5), np.int64))
+    main(["trace", "brought:language_model", "--data", "tokens.npz"])
+    assert "  query_key_value:1 (2 x 4): query_key_value.weight, query_key_value.bias\n" in capsys.readouterr().out
 
 
 def test_what_was_not_understood_is_named(mlps, capsys):
@@ -279,8 +270,8 @@ def test_a_last_batch_of_another_size_and_a_single_sample(mlps, factory):
 
 def test_metadata_of_the_file_are_kept(mlps):
     save_file(mlps.load("B.safetensors"), mlps.folder / "B.safetensors", metadata={"format": "pt"})
-    mlps.align("mlp")
-    with safe_open(mlps.folder / "out" / "permuted.safetensors", framework="numpy") as file:
+    mlps.align("mlp", out=".")
+    with safe_open(mlps.folder / "permuted.safetensors", framework="numpy") as file:
         assert file.metadata() == {"format": "pt"}
 
 

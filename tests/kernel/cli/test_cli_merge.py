@@ -19,26 +19,13 @@ def run(factory, *options, files=FILES):
     main(["merge", *files, *needed, *options])
 
 
-def renumbered(state, rng):
-    """The MLP with its two hidden layers renumbered by hand, and how."""
-    first, second = rng.permutation(8), rng.permutation(5)
-    moved = {
-        "0.weight": state["0.weight"][first],
-        "0.bias": state["0.bias"][first],
-        "2.weight": state["2.weight"][second][:, first],
-        "2.bias": state["2.bias"][second],
-        "4.weight": state["4.weight"][:, second],
-    }
-    return state | moved, (first, second)
-
-
 @pytest.mark.parametrize(("method", "dtype"), [("activation", torch.float16), ("weight", torch.float32)])
 def test_planted_copies_merge_to_the_first(mlps, capsys, method, dtype):
     A = {name: tensor.to(dtype) for name, tensor in mlps.state("mlp", 3).items()}
     mlps.save("A.safetensors", A)
     orders = []
     for seed, name in enumerate(("B", "C")):
-        copy, order = renumbered(A, np.random.default_rng(seed))
+        copy, order = mlps.renumbered(A, np.random.default_rng(seed))
         mlps.save(f"{name}.safetensors", copy)
         orders.append(order)
     run("mlp", "--method", method)

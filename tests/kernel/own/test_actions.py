@@ -15,6 +15,7 @@ from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.permute import permute
 from symlab.alignment.weight_matching import weight_matching
 from symlab.networks.vit import ViT
+from symlab.seeds import numpy_rng
 from symlab.symmetries.actions import act, fold, random_element
 from symlab.symmetries.relations import reduced
 from symlab.symmetries.signs import apply_flips
@@ -277,6 +278,15 @@ def test_sweeps_by_weights_end_where_they_come_no_closer(monkeypatch):
     monkeypatch.setattr(rotations, "weight_matching", lambda *given: sweeps.append(1) or weight_matching(*given))
     align(module.double(), A, A, x, "weight", group="full", traced=free_maps("vit")[0])
     assert 1 <= len(sweeps) <= 2
+
+
+def test_all_random_choices_follow_the_seed(monkeypatch):
+    module, keys = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)), []
+    monkeypatch.setattr("symlab.own.align.numpy_rng", lambda *key: keys.append(key) or numpy_rng(*key))
+    for group in ("permutation", "signed", "full"):
+        for method in ("activation", "weight")[: 1 + (group != "signed")]:
+            align(module, module, module.state_dict(), torch.randn(20, 4), method, group=group, seed=5)
+    assert len(keys) >= 5 and {key[1] for key in keys} == {5}
 
 
 def test_networks_merge_in_one_basis():

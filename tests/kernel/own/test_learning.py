@@ -136,12 +136,7 @@ class Bare(nn.Module):
         (lambda: network(0), "permutation", batch(), "do not move by descent"),
         (lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)), "full", batch(), "nothing to move"),
         (lambda: network(0), "full", batch()[0], "needs targets"),
-        (
-            lambda: nn.Sequential(*network(0)[:3], nn.BatchNorm1d(4), nn.Linear(4, 3)),
-            "full",
-            batch(),
-            "has batch norms",
-        ),
+        (lambda: nn.Sequential(*network(0)[:3], nn.BatchNorm1d(4), nn.Linear(4, 3)), "full", batch(), "batch norms"),
         (Bare, "full", batch(), "give one as untrained"),
     ],
     ids=["permutation", "no maps", "no targets", "batch norms", "nothing draws anew"],

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from symlab import SGD, UserError, align, mirrors
+from symlab import SGD, UserError, align, mirrors, trace
 from symlab.cli import main
 from symlab.networks import ViT, build
 from symlab.own.mirrors import closest_pairs, neuron_vectors
@@ -366,8 +366,6 @@ def test_nothing_is_claimed_where_the_loss_has_no_second_derivative(data):
 
 def test_vectors_are_all_that_a_neuron_has(on_mirror):
     net, (x, _) = on_mirror
-    from symlab import trace
-
     spec = trace(net, x[:2]).spec
     state = {name: value.detach() for name, value in net.state_dict().items()}
     (group,) = spec.free
@@ -397,4 +395,6 @@ def test_the_command_writes_the_pairs(tmp_path, monkeypatch, capsys, data):
     monkeypatch.chdir(tmp_path)
     np.savez("data.npz", x=data[0].numpy(), y=data[1].numpy())
     main(["mirrors", "net:build", "--data", "data.npz", "--lr", "0.1", "--pairs", "3", "--steps", "20", "--out", "out"])
-    assert len(pd.read_csv("out/pairs.csv")) == 3 and "of the 3 closest pairs" in capsys.readouterr().out
+    assert "of the 3 closest pairs" in capsys.readouterr().out
+    found, zeros = pd.read_csv("out/pairs.csv"), pd.read_csv("out/zeros.csv")
+    assert len(found) == len(zeros) == 3 and (found["a"] < found["b"]).all() and zeros["size"].is_monotonic_increasing
