@@ -11,8 +11,7 @@ from symlab.papers.mirror_symmetry.deep.network_mirrors import Point
 from symlab.papers.mirror_symmetry.settings import LABELS, Mirrors
 from symlab.papers.mirror_symmetry.small.attention import VANISHED
 from symlab.papers.mirror_symmetry.small.on_mirrors import NEURONS, ROTATION, SGD, Run, _descend, descend_from_mirrors
-from symlab.papers.mirror_symmetry.small.small_networks import _hessian
-from symlab.papers.mirror_symmetry.small.theorem_1 import theorem_1_in_numbers
+from symlab.papers.mirror_symmetry.small.small_networks import _hessian, theorem_1_in_numbers
 from symlab.symmetries.mirrors import Mirror
 
 from . import simulated_online, story_factors, story_networks

@@ -1,7 +1,4 @@
-"""The paper's card: how mirror symmetries of a loss constrain what training converges to.
-
-Its captions say what the tables hold that measures and experiments return.
-"""
+"""The paper's card: how mirror symmetries of a loss constrain what training converges to."""
 
 from typing import Any
 
@@ -48,27 +45,27 @@ MIRROR_SYMMETRY = Paper(
     largest="mirror",
     thumbnail=THUMBNAIL,
     figures=(
-        Figure("mirror-1", f"{_SMALL}.fig_05_descents", _LINES),
-        Figure("mirror-2", f"{_SMALL}.fig_02_hessian", ("mirror_hessian.csv", "mirror_decay.csv")),
+        Figure("mirror-1", f"{_SMALL}.fig_mirrors", _LINES),
+        Figure("mirror-2", f"{_SMALL}.fig_mirrors", ("mirror_hessian.csv", "mirror_decay.csv")),
         Figure("mirror-3a", f"{_ONLINE}.fig_03a_rates", _SPARSITY),
         Figure("mirror-3b", f"{_ONLINE}.fig_03b_rank", _RANK),
         Figure("mirror-3c", f"{_DEEP}.fig_06_homogeneity", _ALIKE[:2]),
         Figure("mirror-4", f"{_SMALL}.fig_04_plasticity", ("mirror_dead.csv", "mirror_plasticity.csv")),
-        Figure("mirror-5", f"{_SMALL}.fig_05_descents", _LINES),
+        Figure("mirror-5", f"{_SMALL}.fig_mirrors", _LINES),
         Figure("mirror-6", f"{_DEEP}.fig_06_homogeneity", _ALIKE[:2]),
         Figure("mirror-7", f"{_DEEP}.fig_07_products", ("magnitudes.csv", "pruned.csv", "history.csv")),
-        Figure("mirror-8", f"{_CONVEX}.fig_08_factors", ("mirror_factors.csv",)),
+        Figure("mirror-8", f"{_CONVEX}.fig_factors", ("mirror_factors.csv",)),
         Figure("mirror-9", f"{_SMALL}.fig_09_ranks", ("mirror_attention.csv",)),
         Figure("mirror-10", f"{_SMALL}.fig_09_ranks", ("mirror_attention.csv",)),
         Figure("mirror-phase", f"{_ONLINE}.fig_collapse", _SPARSITY),
         Figure("mirror-batch", f"{_ONLINE}.fig_collapse", _SPARSITY),
         Figure("mirror-edges", f"{_ONLINE}.fig_collapse", ("mirror_edges.csv",)),
         Figure("mirror-adam", f"{_ONLINE}.fig_03a_rates", (*_SPARSITY[:1], "mirror_adam.csv")),
-        Figure("mirror-removed", f"{_DEEP}.fig_removed", ("homogeneity.csv", "neuron_pairs.csv")),
-        Figure("mirror-budget", f"{_DEEP}.fig_budget", (*_SIZES, "homogeneity.csv")),
+        Figure("mirror-removed", f"{_DEEP}.fig_decay", ("homogeneity.csv", "neuron_pairs.csv")),
+        Figure("mirror-budget", f"{_DEEP}.fig_decay", (*_SIZES, "homogeneity.csv")),
         Figure("mirror-tasks", f"{_SMALL}.fig_04_plasticity", _TASKS),
-        Figure("mirror-sparse", f"{_CONVEX}.fig_solvers", _SPARSE),
-        Figure("mirror-solvers", f"{_CONVEX}.fig_solvers", ("mirror_solvers.csv",)),
+        Figure("mirror-sparse", f"{_CONVEX}.fig_factors", _SPARSE),
+        Figure("mirror-solvers", f"{_CONVEX}.fig_factors", ("mirror_solvers.csv",)),
         Figure("mirror-thm1", f"{_DEEP}.fig_thm1_networks", _MIRRORS),
     ),
     measures=(
@@ -96,16 +93,14 @@ MIRROR_SYMMETRY = Paper(
     captions={
         "homogeneity.csv": "How alike neurons of the last hidden layer are, a row a network, epoch (0, the last) and "
         "`kind` (pre, post: side of the activation): shares of the pairs of live neurons whose correlation is above "
-        "`correlated` (`positive`), below its negative (`negative`), and whose weights have merged (`close`; their "
-        "number is `merged`), `dead` and `live` neurons, the "
-        "distance of the `closest` pair, and how the network was `trained_as`.",
+        "`correlated` (`positive`), below its negative (`negative`), and whose weights have merged (`close`, in number "
+        "`merged`), `dead` and `live` neurons, distance of the `closest` pair, and how the network was `trained_as`.",
         "neuron_correlations.parquet": "Correlation matrices of the first network of every variant, like neurons "
         "beside each other.",
-        "neuron_pairs.csv": "Pairs of neurons, the closest and as many others: their `distance`, and at their mean, "
-        "in the direction n in which they differ, the `curvature` nᵀHn of loss and decay, and the `exponent` "
-        "E log|1 - lr h / (1 - momentum)| of SGD's batches, which take them apart where it is above 0; all at the "
-        "last snapshot before the end, if there is one. `near`: one of the closest. `change`: that of ln|θ_a - θ_b| "
-        "until the end, when they may have `merged`.",
+        "neuron_pairs.csv": "Pairs of neurons, the closest (`near`) and as many others: their `distance`, and at their "
+        "mean, in the direction n in which they differ, the `curvature` nᵀHn of loss and decay, and the `exponent` E "
+        "log|1 - lr h / (1 - momentum)| of SGD's batches, which take them apart where it is above 0; all before the "
+        "end, if there is a snapshot. `change`: that of ln|θ_a - θ_b| until the end, when they may have `merged`.",
         "magnitudes.csv": "The `share` of parameters (products, where factors are trained) below each `threshold`, a "
         "row a network and snapshot.",
         "mirror_memory.csv": "Bytes that a training step holds at once, for a network as it is and with every "
@@ -133,10 +128,9 @@ MIRROR_SYMMETRY = Paper(
         "other: loss and accuracy at a task's end, and the share of dead parameters when it arrives.",
         "mirror_factors.csv": "Singular values of two linear layers with weight decay `gamma` above 1e-3 of the first "
         "(`rank`) and above 1e-6 (`zero_rank`) after an eighth to all of the steps; the rank of the `convex` minimum; "
-        "the numbers of singular values of A S above gamma (`above`) and above the edge of what is still falling "
-        "(`above_band`).",
-        "mirror_attention.csv": "Ranks of the query and key weights of attention layers while they train (singular "
-        "values above 1e-2 of the largest), how far the key's singular values are from the query's over their norm "
+        "those of A S above gamma (`above`) and above the edge of what is still falling (`above_band`).",
+        "mirror_attention.csv": "Ranks of query and key weights of attention layers while they train (singular values "
+        "above 1e-2 of the largest), how far the key's singular values are from the query's over their norm "
         "(`apart_key`), |QQᵀ - KKᵀ| (`unbalance`), and `time`, rate times steps.",
         "mirror_solvers.csv": "Products of factors with weight decay and convex solvers, after the same numbers of "
         "steps: the objective above the minimum (`gap`).",
@@ -144,13 +138,12 @@ MIRROR_SYMMETRY = Paper(
         "in percent on `train` and `test` samples with the smallest `share` of what is to vanish (`structure`) set to "
         "0, and the share that has `vanished` (at most 1e-6) without that.",
         "mirror_sparsity.csv": "Online SGD of a regression with products u w for coefficients, and of a plain one: "
-        "|θ - 1/d|² (`excess`), medians of ln|θ|, and the share of coefficients below 10^-k "
-        "(`below_k`). An infinite `batch` is the gradient of the expected loss.",
+        "|θ - 1/d|² (`excess`), medians of ln|θ|, and the share of coefficients below 10^-k (`below_k`). An infinite "
+        "`batch` is the gradient of the expected loss.",
         "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
-        "10^-k of products simulated one by one (`alone_k`), and `chance`, "
-        "what the largest difference from these exceeds in one of twenty runs of as many such products.",
-        "mirror_sparsity_alone.csv": "Medians of ln|u w| over as many single products as a "
-        "regression has, simulated one by one, a row a run and step of the second half, where mirrors attract.",
+        "10^-k of products simulated one by one (`alone_k`), and `chance`, the quantile of the largest difference.",
+        "mirror_sparsity_alone.csv": "Medians of ln|u w| over as many single products as a regression has, a row a run "
+        "and step of the second half, where mirrors attract.",
         "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: the "
         "rank (singular values above 10⁻³ of the largest) of all that multiplies the input (`map`), and of WU.",
         "mirror_rank_exponents.csv": "Lyapunov exponents of SGD near W = U = 0, the largest first; the rank is "

@@ -1,7 +1,4 @@
-"""PyTorch's Adam for many runs at once, each with a rate, a beta1 and a number of steps of its own.
-
-``training.updates`` has one of each for all that it steps.
-"""
+"""PyTorch's Adam for many runs at once, each with a rate, beta1 and number of steps of its own, unlike ``updates``."""
 
 import numpy as np
 from jaxtyping import Float

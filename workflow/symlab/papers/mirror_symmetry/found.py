@@ -26,11 +26,7 @@ HEADLINE = (
         {"stay": at("mirror-4-contained", variant="Hadamard", lr=0.01)},
     ),
 )
-THUMBNAIL = (
-    "mirror-3a",
-    0,
-    "Blue: coefficients that are products of two, points measured, line by theory; orange: plain coefficients.",
-)
+THUMBNAIL = "mirror-3a", 0, "Blue: products of two, points measured, line by theory; orange: plain coefficients."
 
 FOUND: tuple[Sentence, ...] = (
     Sentence(

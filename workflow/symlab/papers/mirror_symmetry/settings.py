@@ -220,10 +220,7 @@ ManySteps = Annotated[int, Field(ge=1000, multiple_of=1000)]
 
 
 class Sparsity(PointSettings):
-    """Online SGD of a regression whose coefficients are products u w, and of a plain one (Fig. 3 left).
-
-    All rates and models of a seed learn from the same samples.
-    """
+    """Online SGD of a regression with products u w for coefficients, and of a plain one (Fig. 3 left)."""
 
     revision: ClassVar = 3
     by: ClassVar = {"sigma": "sigma", "batch": "batch"}

@@ -51,10 +51,7 @@ def descend(gradient: Map, proximal: Map, start: Batch, rate: Tensor) -> Iterato
 
 
 def accelerate(gradient: Map, proximal: Map, start: Batch, rate: Tensor) -> Iterator[Batch]:
-    """FISTA (Beck and Teboulle, 2009), whose momentum starts anew where it points uphill (O'Donoghue, Candès, 2015).
-
-    Yields as ``descend`` does; each of the batch has its own momentum.
-    """
+    """FISTA (Beck and Teboulle, 2009), whose momentum starts anew where it points uphill (O'Donoghue, Candès, 2015)."""
     theta = ahead = start
     weight = torch.ones(len(start), 1, 1, dtype=start.dtype)
     while True:

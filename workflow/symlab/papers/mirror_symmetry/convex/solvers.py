@@ -254,9 +254,7 @@ def _normal(generator: torch.Generator, *shapes: tuple[int, ...]) -> list[Tensor
     return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
-PROBLEMS: dict[str, type[Problem]] = {
-    kind.name: kind for kind in (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns, Scores)
-}
+PROBLEMS = {kind.name: kind for kind in (Lasso, GroupLasso, NuclearNorm, EqualPairs, Columns, Scores)}
 
 
 def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.DataFrame]:

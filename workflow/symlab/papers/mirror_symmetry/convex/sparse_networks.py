@@ -127,7 +127,7 @@ class Blocks(Constraint):
 class Rank(Constraint):
     """Singular values of Q^T K, of one attention head over the rows of an image: pixels, and which row it is."""
 
-    def __init__(self, width: int, inputs: int) -> None:
+    def __init__(self, structure: str, width: int, inputs: int) -> None:
         self.side, self.width, self.scheme = math.isqrt(inputs), width, Matrices()
         self.shape = 2, 2 * self.side, 2 * self.side
 
@@ -160,9 +160,7 @@ class Rank(Constraint):
 
 def constraint_of(structure: str, width: int, inputs: int) -> Constraint:
     """The constraint of a structure's name."""
-    if structure == RANK:
-        return Rank(width, inputs)
-    return (Blocks if structure == BLOCKS else Constraint)(structure, width, inputs)
+    return {RANK: Rank, BLOCKS: Blocks}.get(structure, Constraint)(structure, width, inputs)
 
 
 def cosines(side: int) -> Float[np.ndarray, "pixels pixels"]:

@@ -128,8 +128,8 @@ CLAIMS = {
         statement="Off a mirror the loss begins with the second order",
         quantity="largest |L(s) - L(0) - s² nᵀHn / 2| over s² |Hn| / 2",
         bound=at_most(1e-5),
-        reason="Eq. 6, of losses with two derivatives: samples at whose kinks a ReLU is are left out. At s = 1e-5 |θ| "
-        "one rounding of the loss is at most 2e-8 of s² |Hn| / 2; a few hundred are left.",
+        reason="Eq. 6, of losses with two derivatives: samples of which a ReLU changes sides are left out. At s = 1e-5 "
+        "|θ| one rounding of the loss is at most 2e-8 of s² |Hn| / 2; a few hundred are left.",
         measure=partial(worst, quantity="second_order", value="on", choose="max"),
     ),
 }

@@ -93,8 +93,7 @@ def describe(C: Float[Tensor, "m m"], distance: Float[Tensor, "m m"], settings: 
     """Shares of pairs that correlate, that correlate negatively and whose weights are close."""
     a, b = torch.triu_indices(len(C), len(C), offset=1)
     if not len(a):
-        nothing = dict.fromkeys(("positive", "negative", "close", "merged"), 0.0)
-        return {**nothing, "closest": float("nan")}
+        return {**dict.fromkeys(("positive", "negative", "close", "merged"), 0.0), "closest": float("nan")}
     close = distance[a, b] < settings.close
     return {
         "positive": float((C[a, b] > settings.correlated).double().mean()),

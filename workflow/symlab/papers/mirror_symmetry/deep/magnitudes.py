@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from symlab.alignment.forward import batch_rows, outputs
 from symlab.measures.job import Job
@@ -44,7 +44,9 @@ def measure_magnitudes(models: Models, data: Dataset, settings: Magnitudes, job:
         def accuracy_at(cut: float, sizes: Tensor = sizes, state: State = state, known: dict = known) -> float:
             gone = int((sizes < cut).sum())
             if gone not in known:
-                known[gone] = accuracy(module, without(state, names, cut), x, y)
+                left = {name: t.where(t.abs() >= cut, 0) if name in names else t for name, t in state.items()}
+                right = [outputs(module, left, part).argmax(dim=1) for part in x.split(batch_rows(x))]
+                known[gone] = 100 * float((torch.cat(right) == y).double().mean())
             return known[gone]
 
         cuts = quantiles(sizes, settings.pruned)
@@ -60,14 +62,3 @@ def measure_magnitudes(models: Models, data: Dataset, settings: Magnitudes, job:
 def quantiles(sizes: Float[Tensor, " n"], shares: Sequence[float]) -> list[float]:
     """The sizes below which these shares lie, interpolated between neighbours; torch takes 2^24 numbers at most."""
     return [float(cut) for cut in np.quantile(sizes.cpu().numpy(), shares)]
-
-
-def without(state: State, names: list[str], cut: float) -> State:
-    """The state with all entries of the named parameters below ``cut`` set to 0."""
-    return {name: t.where(t.abs() >= cut, 0) if name in names else t for name, t in state.items()}
-
-
-def accuracy(module: nn.Module, state: State, x: Tensor, y: Tensor) -> float:
-    """Share of right answers in percent."""
-    right = [outputs(module, state, part).argmax(dim=1) for part in x.split(batch_rows(x))]
-    return 100 * float((torch.cat(right) == y).double().mean())

@@ -11,10 +11,7 @@ def trained_with(models: Models, samples: int) -> dict[str, Any]:
     """``trained_as``, the parametrisation or way of training, ``weight_decay`` (or ``l1``) and ``budget``.
 
     The budget B = sum of rates * decay / (1 - momentum) is by how much decay alone lowers ln|theta|: plain parameters
-    shrink by e^-B and products by e^-2B, whatever the number of epochs.
-
-    Args:
-        samples: of training.
+    shrink by e^-B and products by e^-2B, whatever the number of epochs. ``samples`` are those of training.
     """
     recipe, scheme = Recipe(**models.header["recipe"]), models.header["scheme"]
     steps = -(-samples // (recipe.batch_size or samples))

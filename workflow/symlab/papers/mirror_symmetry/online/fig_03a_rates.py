@@ -33,15 +33,11 @@ def _sparsity_against_rate(tables: Tables, style: Style) -> Figure:
         "plain coefficients": Look(orange, "", "s", "white"),
     }
     good = at_end(runs_of(tables, plain=True)).query("not diverged")
-    shares = ((PRODUCT, SHOWN), (PRODUCT, "alone_6"), (PLAIN, SHOWN))
-    shown = pd.concat(
-        [
-            good[good["model"] == model].assign(share=lambda of, column=column: of[column], label=name)
-            for (model, column), name in zip(shares, looks, strict=True)
-        ]
-    )
+    product, plain = (good[good["model"] == model] for model in (PRODUCT, PLAIN))
     # Single products have no seed of their own.
-    shown = shown[(shown["label"] != "single products") | (shown["seed"] == shown["seed"].min())]
+    alone = product[product["seed"] == product["seed"].min()]
+    parts = (product, product[SHOWN]), (alone, alone["alone_6"]), (plain, plain[SHOWN])
+    shown = pd.concat([of.assign(share=each, label=n) for (of, each), n in zip(parts, looks, strict=True)])
 
     def rates(axis: Axes, of: pd.DataFrame) -> None:
         one = of.iloc[0]
@@ -93,14 +89,13 @@ def falls_over_alone(tables: Tables) -> list[Found]:
 def _falls(rows: pd.DataFrame, unit: str) -> pd.DataFrame:
     """``fall`` of each unit at each rate: the slope of ln|u w|'s median over 2 Lambda."""
     of_unit = rows.groupby([*RATE, unit])
-    slopes = of_unit[["step", "median_log"]].apply(lambda path: slope_of(path["step"], path["median_log"]))
+
+    def slope(path: pd.DataFrame) -> float:
+        centred = (path["step"] - path["step"].mean()).to_numpy()
+        return float(centred @ path["median_log"].to_numpy() / (centred @ centred))
+
+    slopes = of_unit[["step", "median_log"]].apply(slope)
     return (slopes / (2 * of_unit["growth"].first())).rename("fall").reset_index()
-
-
-def slope_of(x: pd.Series, y: pd.Series) -> float:
-    """Least-squares slope; not a number where a value is none."""
-    centred = (x - x.mean()).to_numpy()
-    return float(centred @ y.to_numpy() / (centred @ centred))
 
 
 def by_optimizer(tables: Tables) -> pd.DataFrame:

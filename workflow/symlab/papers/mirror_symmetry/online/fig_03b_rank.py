@@ -31,10 +31,7 @@ TITLES = {
 
 
 def final_ranks(tables: Tables) -> pd.DataFrame:
-    """Ranks at the end, with ``predicted``: the number of positive exponents up to d.
-
-    A model's rate and mu at which any seed has diverged are left out.
-    """
+    """Ranks at the end where no seed has diverged, with ``predicted``: the number of positive exponents up to d."""
     rows = need(tables, RANKS)
     rows = rows[rows["step"] == rows.groupby("d")["step"].transform("max")]
     rows = rows[~rows.groupby(["d", "model", "lr", "mu"])["diverged"].transform("any")]

@@ -15,7 +15,7 @@ from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing, Sentence, at
 from symlab.study.cases import cases
 from symlab.study.claim import Case, Claim, Found, Tables, at_least, at_most, between, exact_value
-from symlab.study.facets import Panel, assign_looks, draw_grid, draw_rows
+from symlab.study.facets import Panel, draw_grid, draw_rows
 from symlab.study.tables import need
 
 RELAXED = 4.0
@@ -26,10 +26,7 @@ POWERS = 3, 6, 9
 
 
 def below_critical(tables: Tables) -> pd.DataFrame:
-    """Last rows of the longest grid whose rates lie below the critical one, with ``relative`` rates and ``times``.
-
-    ``times`` is the number of steps in relaxation times of the law.
-    """
+    """Last rows of the longest grid below the critical rate: ``relative`` rates, and steps in relaxation ``times``."""
     rows = at_end(runs_of(tables, plain=False))
     law = [(row.lr, int(row.d), row.sigma, row.batch) for row in rows.itertuples()]
     rows = rows.assign(relative=[lr / critical_rate(*at) for lr, *at in law])
@@ -118,7 +115,8 @@ def _batches(tables: Tables) -> pd.DataFrame:
 
 def _sparsity_over_batches(tables: Tables, style: Style) -> Figure:
     runs = _batches(tables).sort_values("batch")
-    looks = assign_looks(list(runs["label"].unique()), style, ordered=True)
+    names = list(runs["label"].unique())
+    looks = {name: Look(color, "", "o") for name, color in zip(names, ordered_colors(len(names)), strict=True)}
 
     def lines(axis: Axes) -> None:
         for name, of in runs[runs["seed"] == runs["seed"].min()].groupby("label"):

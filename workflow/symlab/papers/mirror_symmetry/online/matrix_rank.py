@@ -27,8 +27,8 @@ Matrices = Float[np.ndarray, "runs d d"]
 def train_factors(settings: OnlineRank, job: Job, seed: int) -> dict[str, pd.DataFrame]:
     """W U x, (I + W)(I + U) x and (W U + V) x for y = mu x + (1 - mu) eps, eps_i ~ N(0, 2 / i)."""
     lr, mu = (part.ravel() for part in np.meshgrid(sorted(settings.lr), sorted(settings.mu), indexing="ij"))
-    ranks = [row for model in (VANILLA, RESIDUAL, SKIP) for row in _train(settings, model, lr, mu, seed, job)]
-    found = {"mirror_rank.csv": pd.DataFrame(ranks)}
+    ranks = [rows for model in (VANILLA, RESIDUAL, SKIP) for rows in _train(settings, model, lr, mu, seed, job)]
+    found = {"mirror_rank.csv": pd.concat(ranks, ignore_index=True)}
     # Exponents belong to the samples' law, not to a seed.
     if seed == 0:
         stream = _stream(job, settings.d, "exponents")
@@ -42,7 +42,7 @@ def _stream(job: Job, d: int, what: str, seed: int = 0) -> np.random.Generator:
 
 def _train(
     settings: OnlineRank, model: str, lr: np.ndarray, mu: np.ndarray, seed: int, job: Job
-) -> Iterator[dict[str, float | str]]:
+) -> Iterator[pd.DataFrame]:
     d, runs = settings.d, len(lr)
     start, samples = _stream(job, d, "start", seed), _stream(job, d, "samples", seed)
     W, U = (np.repeat(start.normal(0, d**-0.5, (1, d, d)), runs, axis=0) for _ in range(2))
@@ -64,9 +64,8 @@ def _train(
     for matrix, values in matrices.items():
         sigma = np.linalg.svd(np.where(diverged[:, None, None], 0, values), compute_uv=False)
         ranks = np.where(diverged, np.nan, np.sum(sigma > RELATIVE * sigma[:, :1], axis=1))
-        for run, rank in enumerate(ranks):
-            at = {"d": d, "model": model, "matrix": matrix, "lr": lr[run], "mu": mu[run], "seed": seed}
-            yield {**at, "step": settings.steps, "diverged": diverged[run], "rank_3": rank}
+        at = {"d": d, "model": model, "matrix": matrix, "lr": lr, "mu": mu, "seed": seed}
+        yield pd.DataFrame({**at, "step": settings.steps, "diverged": diverged, "rank_3": ranks})
 
 
 def draw_copies(
@@ -110,11 +109,7 @@ def step_factors(
 def lyapunov_exponents(
     lr: Float[np.ndarray, " runs"], mu: Float[np.ndarray, " runs"], d: int, steps: int, stream: np.random.Generator
 ) -> pd.DataFrame:
-    """Lyapunov exponents a step of prod_t (I + 2 lr [[0, y x^T], [x y^T, 0]]), of the 2 d of each rate and mu.
-
-    Returns:
-        A row an exponent of a rate and mu, the largest first.
-    """
+    """A row each of the 2 d Lyapunov exponents a step of prod_t (I + 2 lr [[0, y x^T], [x y^T, 0]]), largest first."""
     runs = len(lr)
     top, low = (np.repeat(half[None], runs, axis=0) for half in np.split(np.eye(2 * d), 2))
     grown = np.zeros((runs, 2 * d))

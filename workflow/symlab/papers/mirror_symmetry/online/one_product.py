@@ -10,10 +10,7 @@ from symlab.seeds import numpy_rng
 
 
 def collapse_one_product(settings: Edges, job: Job, batch: int) -> dict[str, pd.DataFrame]:
-    """SGD of (u w x - y)^2, y = slope x + sigma eps, from next to u = w = 0, at every rate.
-
-    A run has collapsed if it ends nearer to 0 than it started.
-    """
+    """SGD of (u w x - y)^2, y = slope x + sigma eps, from next to u = w = 0; the share that ends nearer to it."""
     rows = []
     rates = np.array(sorted(settings.lr))
     share = _descend(settings, rates, batch, numpy_rng(job.study, "edges", "runs", batch))

@@ -127,27 +127,14 @@ def _train(settings: Sparsity, rates: np.ndarray, sigma: float, batch: int | Non
             if batch is None:
                 errors = {PRODUCT: _descend(factors[PRODUCT], rates, sigma)}
             else:
-                errors = _take_block(factors, rates, batch, sigma, streams)
+                # By pieces that fit in memory.
+                pieces = (draw_samples(streams, PIECE, batch, d, sigma) for _ in range(BLOCK // PIECE))
+                taken = [{model: step_sgd(of, rates, samples) for model, of in factors.items()} for samples in pieces]
+                errors = {model: np.mean([each[model] for each in taken], axis=0) for model in factors}
             if step in moments:
                 for model, mse in errors.items():
                     added = {"model": model, "step": step, "diverged": ~(mse <= limit).ravel()}
                     yield _measure(factors[model], rates).assign(**added)
-
-
-def _take_block(
-    factors: dict[str, list[np.ndarray]],
-    rates: np.ndarray,
-    batch: int,
-    sigma: float,
-    streams: list[np.random.Generator],
-) -> dict[str, Float[np.ndarray, "seeds rates"]]:
-    """A block of steps of each model in place, by pieces that fit in memory; their mean squared errors."""
-    errors: dict[str, list[np.ndarray]] = {model: [] for model in factors}
-    for _ in range(BLOCK // PIECE):
-        samples = draw_samples(streams, PIECE, batch, factors[PRODUCT][0].shape[-1], sigma)
-        for model, of_model in factors.items():
-            errors[model].append(step_sgd(of_model, rates, samples))
-    return {model: np.mean(each, axis=0) for model, each in errors.items()}
 
 
 def _measure(factors: list[np.ndarray], rates: np.ndarray) -> pd.DataFrame:

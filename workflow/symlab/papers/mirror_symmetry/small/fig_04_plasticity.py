@@ -18,7 +18,6 @@ from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
 
 DEAD, LOSSES = "mirror_dead.csv", "mirror_plasticity.csv"
-THRESHOLD = 1e-6
 PAPER_NOISE = 1e-4
 PAPER_TASKS = 10
 NAMES = {
@@ -47,7 +46,6 @@ def of_variant(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
 def dead_rows(tables: Tables, *variants: str) -> pd.DataFrame:
     """Share of dead parameters (gradients of at most 1e-6) on each arrival, of some variants or all, as ``share``."""
     rows = need(tables, DEAD)
-    rows = rows[rows["threshold"] == THRESHOLD]
     rows = pd.concat([of_variant(rows, name) for name in variants or NAMES])
     return rows.assign(share=rows["dead"] / rows["parameters"])
 
@@ -108,7 +106,7 @@ def _more_than_vanilla(tables: Tables) -> list[Found]:
 def containment(tables: Tables) -> list[Found]:
     """Which share of the dead parameters is dead a task later, over all tasks, a seed at a time."""
     rows = tables[DEAD]
-    rows = rows[(rows["threshold"] == THRESHOLD) & rows["variant"].isin([HADAMARD, SGD])]
+    rows = rows[rows["variant"].isin([HADAMARD, SGD])]
     total = rows.groupby(["variant", "lr", "seed"], sort=False)[["kept", "before"]].agg(lambda of: of.sum(skipna=False))
     total = total[total["before"] != 0].reset_index().sort_values(["variant", "lr"])
 
@@ -131,7 +129,7 @@ def _loss_of_plasticity(tables: Tables, name: str, variants: Sequence[str]) -> l
 
 def _least_noise(tables: Tables) -> list[Found]:
     rows = tables[DEAD]
-    of = rows[(rows["variant"] == NOISE) & (rows["threshold"] == THRESHOLD) & (rows["task"] == rows["task"].max())]
+    of = rows[(rows["variant"] == NOISE) & (rows["task"] == rows["task"].max())]
     # The weakest noise comes first: from the least that suffices on, up to the paper's, all must.
     of = of[of["noise"] <= PAPER_NOISE * 1.01].sort_values("noise", ascending=False)
     if of.empty:

@@ -13,7 +13,7 @@ from symlab.plotting.style import Look, Style, line_entry, ordered_colors
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
-from symlab.study.claim import Claim, Found, Tables, at_most, below
+from symlab.study.claim import Claim, Found, Tables, at_most, below, rank_correlation
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import need
 
@@ -72,14 +72,9 @@ def by_seed(tables: Tables, layers: int, of_seed: Callable[[pd.DataFrame], float
     return cases(table, "value", ["optimizer", "layer"], "seed", name)
 
 
-def _last(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows["step"] == rows["step"].max()]
-
-
 def _trend(rows: pd.DataFrame) -> float:
-    last = _last(rows)
-    ranks = last["rank_query"] + last["rank_key"]
-    return np.nan if ranks.isna().any() else float(last["decay"].corr(ranks, method="spearman"))
+    last = rows[rows["step"] == rows["step"].max()]
+    return rank_correlation(last["decay"], last["rank_query"] + last["rank_key"])
 
 
 def _closeness(rows: pd.DataFrame) -> float:
@@ -119,19 +114,15 @@ def _layers_apart(tables: Tables) -> list[Found]:
     return (inside / between).means()
 
 
-_CAPTION = (
-    "Rank of the query and key weights (singular values above a hundredth of the largest) over each optimizer's share "
-    "of its full-batch steps on regressions in context, a line for each weight decay; solid, Adam with coupled L2, "
-    "dotted, gradient descent with L2. Means over seeds."
-)
-_DIFFERS = "Gradient descent is not in the paper; the theory is exact for it and not for Adam."
 FIGURES = {
     f"mirror-{figure}": Drawing(
         f"Ranks in {number} attention layer{'s' if layers > 1 else ''}",
-        _CAPTION,
+        "Rank of the query and key weights (singular values above a hundredth of the largest) over each optimizer's "
+        "share of its full-batch steps on regressions in context, a line for each weight decay; solid, Adam with "
+        "coupled L2, dotted, gradient descent with L2. Means over seeds.",
         _ranks_over_steps(layers),
         seen="Query and key have ranks {together} apart while these fall.",
-        differs=_DIFFERS,
+        differs="Gradient descent is not in the paper; the theory is exact for it and not for Adam.",
     )
     for figure, layers, number in ((9, 1, "one"), (10, 2, "two"))
 }

@@ -28,10 +28,10 @@ LOSSES: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Array, Array]
 """Two losses with their gradients (Fig. 5): (wu - 1)^2, which u <-> w and u <-> -w leave as it is, and -q + q^2 with
 q = u^2 + w^2, for which every line through 0 is a mirror."""
 MIRRORS = {
-    RESCALING: {"u = w": 45.0, "u = -w": 135.0},
-    ROTATION: {f"{angle:g}°": angle for angle in (0.0, 20.0, 100.0)},
+    RESCALING: {"u = w": np.array([1.0, 1.0]) / np.sqrt(2), "u = -w": np.array([-1.0, 1.0]) / np.sqrt(2)},
+    ROTATION: {f"{angle}°": np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))]) for angle in (0, 20, 100)},
 }
-"""Of each loss the mirrors on which descents start, by name, and their angles to the axis of u in degrees."""
+"""Of each loss the mirrors on which descents start, by name, and unit vectors along them."""
 RADII = 0.3, 1.5
 """How far from 0 they start."""
 
@@ -39,9 +39,9 @@ RADII = 0.3, 1.5
 def descend_along_mirrors(settings: Lines, job: Job) -> dict[str, pd.DataFrame]:
     """Plain gradient descent in double precision from both sides of 0, on each mirror and ``offset`` beside it."""
     tables = [
-        _descend(settings, kind, angle, radius, offset).assign(mirror=mirror)
+        _descend(settings, kind, along, radius, offset).assign(mirror=mirror)
         for kind in LOSSES
-        for mirror, angle in MIRRORS[kind].items()
+        for mirror, along in MIRRORS[kind].items()
         for radius in (*RADII, *(-radius for radius in RADII))
         for offset in (0.0, settings.offset)
     ]
@@ -54,9 +54,8 @@ def descend_along_mirrors(settings: Lines, job: Job) -> dict[str, pd.DataFrame]:
     }
 
 
-def _descend(settings: Lines, kind: str, angle: float, radius: float, offset: float) -> pd.DataFrame:
+def _descend(settings: Lines, kind: str, along: Array, radius: float, offset: float) -> pd.DataFrame:
     _, gradient = LOSSES[kind]
-    along = _direction(angle)
     across = np.array([-along[1], along[0]])
     path = np.empty((settings.steps + 1, 2))
     path[0] = radius * along + offset * across
@@ -65,10 +64,3 @@ def _descend(settings: Lines, kind: str, angle: float, radius: float, offset: fl
     u, w = path.T
     columns = {"step": np.arange(len(path)), "u": u, "w": w, "off": u * across[0] + w * across[1]}
     return pd.DataFrame({"loss_of": kind, "radius": radius, "offset": offset, **columns})
-
-
-def _direction(angle: float) -> Array:
-    """The unit vector of an angle in degrees, with u = w and u = -w met exactly."""
-    if angle in (45.0, 135.0):
-        return np.array([1.0 if angle == 45.0 else -1.0, 1.0]) / np.sqrt(2)
-    return np.array([np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))])

@@ -62,15 +62,15 @@ def _descend(run: Run, steps: int, job: Job) -> list[dict[str, float]]:
     state = problem.start
     updates = OPTIMIZERS[run.optimizer](list(state.values()))
     momentum, decay = MOMENTUM if run.optimizer == WITH_MOMENTUM else 0.0, DECAY if run.optimizer == DECAYED else 0.0
-    tangent = problem.beside if isinstance(problem, Rotation) and run.optimizer != ADAM else None
-    velocity = None if tangent is None else torch.zeros_like(tangent)
+    tangent = problem.beside if run.optimizer != ADAM else None
+    velocity: Tensor | float = 0.0
     rows = []
     for step in range(steps + 1):
         if step % EVERY == 0:
             here = {name: value.double() for name, value in state.items()}
             length = float("nan") if tangent is None else float(tangent.norm())
             rows.append({"step": step, "off": norm(problem.mirror.off(here)) / norm(here), "tangent": length})
-        if tangent is not None and velocity is not None and isinstance(problem, Rotation):
+        if tangent is not None and isinstance(problem, Rotation):
             velocity = momentum * velocity + problem.hessian_times(state["W"].double(), tangent) + decay * tangent
             tangent = tangent - RATE * velocity
         kept = (torch.rand(SHAPE[0], generator=drawn) >= run.dropped).to(run.dtype)
@@ -104,6 +104,8 @@ class Rotation:
 
 class EqualNeurons:
     """The squared error of u tanh(w x) and the mirror of its first two neurons."""
+
+    beside = None
 
     def __init__(self, job: Job, dtype: torch.dtype) -> None:
         generator = torch_generator(job.study, "equal neurons")
