@@ -100,12 +100,6 @@ def power_of(values):
     return np.polyfit(np.log(DEPTHS[-len(values) :]), np.log(values), 1)[0]
 
 
-def range_where_few(share):
-    """How far L -> 1 + 0.001 L goes, in hundredths of its value at depth 2, over how far a power does."""
-    first, last = (depth ** (-1.2 * share * (1 + 0.01 * SEEDS**1.5)) for depth in (2.0, 34.0))
-    return 0.01 * 0.032 * np.mean(first) / np.mean(first - last)
-
-
 def power_before_last(back):
     depths = np.array([depth for depth in DEPTHS if depth > back])
     return power_of((1 - 0.3 * (depths - back) / depths) * depths ** -(0.9 + 0.01 * np.mean(SEEDS**1.5)))
@@ -124,7 +118,6 @@ COLLAPSE = {
     "loss-grown": [np.mean(L**-GROWN) / (2 * np.mean(L**-SCRATCH)) for L in (3.0, 8.0)],
     **{"critical-switch": 0.95, "critical-hysteresis": 1.8 / 0.95},
     "critical-control": [np.mean(2 / (depth * (1 + 0.01 * np.arange(3) ** 1.5))) for depth in (0.96, 0.9)],
-    "few-flat": [range_where_few(power) for power in (1, 1 / 2, 1)],
     "few-optimum": 0.001 * sqrt(34),
     "layers-before-last": [*[power_before_last(1)] * 5, *[power_before_last(2)] * 5],
     **{"perturbed-constant": PERTURBED, "perturbed-uniform": PERTURBED, "perturbed-seen": 0.1 * PERTURBED},

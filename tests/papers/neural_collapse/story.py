@@ -235,10 +235,6 @@ def left_where(scheme, share):
     return spoil
 
 
-def falling_where_few(table):
-    table.loc[table["N"] == 40, "NC1"] = table.loc[table["N"] == 300, "NC1"].to_numpy()
-
-
 def far_where_few(table):
     table.loc[table["N"] == 40, "total"] = 1.2 * table["free"]
 
@@ -277,7 +273,6 @@ SPOILED = {
     "critical-switch": (CRITICAL, times("born", 0.5)),
     "critical-hysteresis": (CRITICAL, times("dies", 0.4)),
     "critical-control": (CRITICAL, times("predicted", 4.0)),
-    "few-flat": (RUNS, falling_where_few),
     "few-optimum": (RUNS, far_where_few),
     "perturbed-constant": (PERTURBED, left_where("rn2 constant", 0.5)),
     "perturbed-uniform": (PERTURBED, left_where("rn2 uniform", 0.5)),
@@ -300,7 +295,7 @@ ROUGHLY = ((collapse_bounds, "GRID", 6), (collapse_bounds, "ANGLES", 8))
 SIMULATED = (
     *("1-falls", "1-falls-uniform", "1-falls-theorems", "1-log-linear", "1-rate", "2-control", "loss-falls"),
     *("loss-hidden", "loss-grown", "loss-seen", "loss-unseen-kept", "loss-unseen-goes", "practice-test"),
-    *("practice-minibatches", "layers-before-last", "few-flat", "few-optimum", "critical-switch"),
+    *("practice-minibatches", "layers-before-last", "few-optimum", "critical-switch"),
     *("critical-hysteresis", "critical-control", "perturbed-constant", "perturbed-seen"),
     *("perturbed-leaves", "certificate-holds"),
 )

@@ -26,7 +26,7 @@ from .story import CE, CRITICAL, PERTURBED, READ, RUNS, SAMPLES, SEEDS, describe
 from .story import story as its_story
 
 CLAIMS = {claim.id.removeprefix("collapse-"): claim for claim in claims_of(NEURAL_COLLAPSE)}
-WITHOUT_EVIDENCE = {"few-flat", "few-optimum", "loss-grown", "practice-minibatches", "1-calm"}
+WITHOUT_EVIDENCE = {"few-optimum", "loss-grown", "practice-minibatches", "1-calm"}
 """Claims that do not ask whether there are enough samples: of others, or of networks beside each other."""
 RN1 = "residual networks with one linear layer a block (RN1), digits"
 

@@ -17,11 +17,13 @@ from symlab.networks.layernorm_resnet import LayerNormResNet
 from symlab.papers.neural_collapse.growth import grow
 from symlab.papers.neural_collapse.networks import (
     EveryToken,
+    Margins,
+    OwnInputs,
+    Tokens,
     build_network,
     penalties_by_path,
     with_zeros,
 )
-from symlab.papers.neural_collapse.objectives import Margins, OwnInputs, Tokens
 from symlab.papers.neural_collapse.run_tables import mixed_labels
 from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import Runs

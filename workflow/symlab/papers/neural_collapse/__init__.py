@@ -10,15 +10,10 @@ from symlab.study.experiment import Experiment, PointSettings
 _ROOM = "symlab.papers.neural_collapse"
 _RUNS, _LAYERS, _SAMPLES, _OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
 _CRITICAL, _PERTURBED = "critical_penalty.csv", "perturbed_classes.csv"
-_FREE = "free_features.csv", "scalar_depth.csv"
+_FEATURES, _SCALAR = "free_features.csv", "scalar_depth.csv"
 _OF_RUNS = (_RUNS, _LAYERS, _SAMPLES, _OPTIMA)
 _ON_DATA: dict[str, Any] = {"datasets": True, "gpu": True}
-_LONG: dict[str, Any] = {
-    "tables": f"{_ROOM}.run_tables:tabulate_runs",
-    "several": True,
-    "minutes": 600,
-    "memory_mb": 4000,
-}
+_LONG: dict[str, Any] = {"tables": f"{_ROOM}.run_tables:tabulate_runs", "several": True, "minutes": 600}
 
 
 def _asked(key: str, settings: type[PointSettings], compute: str, outputs: tuple[str, ...], **more: Any) -> Experiment:
@@ -51,31 +46,35 @@ NEURAL_COLLAPSE = Paper(
         Figure("collapse-few", f"{_ROOM}.fig_rn1", (_RUNS, _SAMPLES)),
         Figure("collapse-perturbed", f"{_ROOM}.fig_perturbed", (_PERTURBED,)),
         Figure("collapse-practice", f"{_ROOM}.fig_rn1", (_RUNS,)),
-        Figure("collapse-lemmas", f"{_ROOM}.fig_lemmas", _FREE),
+        Figure("collapse-lemmas", f"{_ROOM}.fig_lemmas", (_FEATURES, _SCALAR)),
     ),
     experiments=(
-        _asked("runs", Runs, "trained_runs:minimise_depth", _OF_RUNS, **_ON_DATA, **_LONG),
+        _asked("runs", Runs, "trained_runs:minimise_depth", _OF_RUNS, **_ON_DATA, **_LONG, memory_mb=4000),
         _asked("critical_penalty", CriticalPenalty, "critical_penalty:find_critical_penalty", (_CRITICAL,), **_ON_DATA),
         _asked("perturbed_classes", PerturbedClasses, "perturbed_classes:train_perturbed_classes", (_PERTURBED,)),
-        _asked("lemmas", Lemmas, "lemmas:minimise_free_features", _FREE),
+        _asked("lemmas", Lemmas, "lemmas:minimise_free_features", (_FEATURES, _SCALAR)),
     ),
     captions={
-        _RUNS: "Networks minimised to collapse, one row each, and of each depth a `reference` that was minimised for "
-        "longer: the loss as `fit` and the penalties of `hidden` weights and of the `last` layer, the `gap` of their "
-        "sum over the least that is known, the metrics NC1, NC2A, NC2B and NC3 with what they are made of, and NC1 and "
-        "accuracy on test samples.",
+        _RUNS: "Networks minimised to collapse, one row each, and of each depth a `reference` (seed -1) that was "
+        "minimised for longer: the `total` loss, its `fit` and the penalties of `hidden` weights and of the `last` "
+        "layer, its `gap` over the least that is known, its `gradient`'s norm over it, `work` (gradients times depth), "
+        "the loss `without` branches and that of `free` features, the metrics NC1, NC2A, NC2B and NC3 with what they "
+        "are made of, and NC1 and accuracy on test samples.",
         _LAYERS: "NC1 of the features after every layer.",
-        _OPTIMA: "The least loss that is known of each setting and depth, what gave it (`by`), and the "
-        "least loss of free features (`free`), which no network can pass.",
-        _SAMPLES: "What networks were trained on: number of samples, and `rank` of inputs with a constant.",
-        _CRITICAL: "The penalty of hidden weights above which branches of two-layer blocks die: "
-        "`predicted` from networks without branches, and found by bisection from branches next to nothing (`born`) and "
-        "from living ones (`dies`).",
-        _PERTURBED: "Appendix C's inputs, one point a class and a perturbation of norm `eps`: NC1 of the "
-        "first features (`NC1_in`) and of the last.",
-        _FREE[0]: "Free features and a last layer, minimised from random starts (Lemma 4.2), and collapsed "
-        "pairs at their best scale (its converse).",
-        _FREE[1]: "Residual networks of one dimension that give exp(a) x: the least squared weights, trained "
-        "and in closed form.",
+        _OPTIMA: "The least loss that is known of each setting and depth, what gave it (`by`), and the least loss of "
+        "free features (`free`), which no network can pass.",
+        _SAMPLES: "What networks were trained on: number of samples, and `rank` of what the first layer reads (with a "
+        "constant) where the output is taken.",
+        _CRITICAL: "The penalty of hidden weights above which branches of two-layer blocks die: `predicted` from "
+        "networks without branches, whose loss is `without`, and found by bisection, to a factor of `step`, from "
+        "branches next to nothing (`born`) and from living ones (`dies`), which have `weights` at the least penalty.",
+        _PERTURBED: "Appendix C's inputs, one point a class and a perturbation of norm `eps`: NC1 of the first "
+        "features (`NC1_in`), of the last, and its part in the last layer's row space (`NC1_row`); the `total` loss, "
+        "and that `without` branches.",
+        _FEATURES: "Free features and a last layer, minimised from random starts (Lemma 4.2): the loss over the closed "
+        "form, less 1 (`excess`), and metrics; of collapsed pairs (its converse) that at their best scale, and how "
+        "many local `minima` the loss has along the scale.",
+        _SCALAR: "Residual networks of one dimension that give exp(a) x: the least squared weights, trained and in "
+        "closed form.",
     },
 )

@@ -48,13 +48,9 @@ SMALL = 0.05
 def find_critical_penalty(
     settings: CriticalPenalty, job: Job, dataset: str, last_penalty: float, L: int
 ) -> dict[str, pd.DataFrame]:
-    """The penalty at which branches die, for one of the last layer, in networks of one depth.
+    """The penalty at which branches die, for one of the last layer, in networks of one depth; a row a seed.
 
-    Returns:
-        ``critical_penalty.csv``: a row a seed: ``predicted`` (S, from below, of a network without branches, whose loss
-        is ``without``), ``born`` (above it branches next to nothing shrink, below they grow) and ``dies`` (above it
-        those die that live at the least penalty), each the middle of an interval of ``step``, the ratio of its ends;
-        ``weights`` of a block that lives at the least penalty.
+    ``born`` and ``dies`` are middles of intervals, ``step`` the ratio of their ends; ``predicted`` is S, from below.
     """
     samples = samples_of(settings, job.datasets[dataset])
     data = TrainingData(samples.x, samples.y, samples.x[:0], samples.y[:0], "classification")

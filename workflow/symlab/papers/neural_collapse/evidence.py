@@ -113,15 +113,11 @@ def of_rn1(rows: pd.DataFrame) -> pd.Series:
     return (rows["network"] == "rn1") & (rows["kind"] == "plotted") & (rows["by_depth"] == "constant")
 
 
-def slopes(rows: pd.DataFrame, values: Sequence[str], within: bool = True, several: Statistic = slope) -> Cases:
-    """Least-squares slope of log10 of each value on log10 L, or ``several``, in each lineage over depths at an optimum.
+def slopes(rows: pd.DataFrame, values: Sequence[str], several: Statistic = slope) -> Cases:
+    """Least-squares slope of log10 of each value on log10 L, or ``several``, in each lineage.
 
     A case a setting and value, a unit a lineage; one that has fewer than four depths has no slope.
-
-    Args:
-        within: whether only networks at an optimum count.
     """
-    rows = rows[rows["within"] | (not within)]
     rows = rows[rows.groupby(["setting", "seed"])["L"].transform("nunique") >= DEPTHS]
     key = ["setting", *SETTING]
     long = rows.melt([*key, "seed", "L"], list(values), "value", "measured", ignore_index=False)
@@ -139,8 +135,8 @@ def _case(key: Mapping[str, Any]) -> str:
 def slopes_at_optima(rows: pd.DataFrame, values: Sequence[str], several: Statistic = slope) -> Cases:
     """``slopes`` of lineages at an optimum, or of all, which then decide nothing, where these are too few."""
     chosen: list[Values] = []
-    best = {each.case: each for each in slopes(rows, values, several=several)}
-    for every in slopes(rows, values, within=False, several=several):
+    best = {each.case: each for each in slopes(rows[rows["within"]], values, several)}
+    for every in slopes(rows, values, several):
         of_setting = rows[rows["setting"] == every.case.key["setting"]]
         told = f"{int(of_setting['within'].sum())} of {len(of_setting)} networks within {GAP:.0%} of the least known"
         each = replace(every, open=f"not at an optimum: {told}")
@@ -168,7 +164,7 @@ def slopes_from_scratch(
     fits, found = rows["accuracy"] == 1, list[Values]()
     some = rows["setting"].isin(rows.loc[~fits, "setting"])
     for kept, name, fitting in ((rows, "", False), (rows[fits & some], ", of those that fit", True)):
-        for each in slopes(kept, values, within=False, several=several):
+        for each in slopes(kept, values, several):
             of = rows[rows["setting"] == each.case.key["setting"]]
             told = f"{int(fits[of.index].sum())} of {len(of)} networks fit every sample; losses over the least known: "
             told += f"{of['gap'].median():.0%} in the median"

@@ -109,9 +109,9 @@ FOUND = (
         {"switch": at("collapse-critical-switch"), "living": at("collapse-critical-hysteresis")},
     ),
     Sentence(
-        "On as few MNIST images as they have dimensions, where the optimum is the same at every depth, NC1 varies with "
-        "depth by {share:.2g} of what it does on five times as many.",
-        {"share": at("collapse-few-flat", value="NC1")},
+        "On as few MNIST images as they have dimensions, where the optimum is collapsed and the same at every depth, "
+        "losses of all depths are at most {share:%} above it.",
+        {"share": at("collapse-few-optimum")},
     ),
     Sentence(
         "Collapsed inputs are perturbed a little, in directions that the last layer reads. Of NC1, networks of 21 "

@@ -37,12 +37,11 @@ def lower_known(optima: pd.DataFrame, others: Sequence[pd.DataFrame]) -> pd.Data
 def main() -> None:
     """Write the tables of the first folder anew."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("results", type=Path, help="folder of the run whose gaps are told anew")
-    parser.add_argument("others", type=Path, nargs="*", help="folders of runs that may know lower losses")
-    arguments = parser.parse_args()
-    folders = [arguments.results, *arguments.others]
+    told = "folder of the run whose gaps are told anew, and of others that may know lower losses"
+    parser.add_argument("results", type=Path, nargs="+", help=told)
+    folders = parser.parse_args().results
     known = {path: read_table(path) for each in folders for path in sorted(each.glob("*/tables/collapse_optima.*"))}
-    for path in [path for path in known if path.is_relative_to(arguments.results)]:
+    for path in [path for path in known if path.is_relative_to(folders[0])]:
         optima = lower_known(known[path], [table for other, table in known.items() if other != path])
         runs = path.with_stem("collapse_runs")
         table = gaps_over(read_table(runs), optima)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 import torch
@@ -27,15 +28,7 @@ FITTED = 1e-5
 
 
 def minimise_free_features(settings: Lemmas, job: Job, loss: str, seed: int) -> dict[str, pd.DataFrame]:
-    """Free features from one random start, and a random collapsed pair scaled; of one loss the example, too.
-
-    Returns:
-        ``free_features.csv``: a row: ``loss``, seed, ``excess`` (the minimised loss over the closed form, less 1), NC1,
-        NC2 and NC3 there, and of a random collapsed pair ``scaled_excess`` at its best scale c of W and ``minima``,
-        how many local minima the loss has along c.
-        ``scalar_depth.csv``: a row a depth and number of layers a block: the squared weights as ``trained`` and in
-        ``closed`` form.
-    """
+    """Free features from one random start, and a random collapsed pair scaled; of one loss the example, too."""
     generator = torch_generator(job.study, "free features", loss, seed)
     K, d, penalty = settings.classes, settings.width, settings.penalty
     y = torch.arange(K).repeat_interleave(settings.per_class)
@@ -43,7 +36,7 @@ def minimise_free_features(settings: Lemmas, job: Job, loss: str, seed: int) -> 
     best = (
         least_loss(d, K, penalty) if loss == "cross_entropy" else squared_error_optimum(d, K, penalty, bias=biased)[0]
     )
-    value, H, W = free_optimum(y, K, d, penalty, _loss(loss), biased, settings.iterations, generator)
+    value, H, W = free_optimum(y, K, d, penalty, partial(losses, TASKS[loss]), biased, settings.iterations, generator)
     metrics = collapse_metrics(H, W, y, shifts=loss != "cross_entropy")
     row = {"loss": loss, "seed": seed, "excess": value / best - 1, "NC1": float(metrics["NC1"])}
     row |= {"NC2": float(metrics["NC2A" if biased else "NC2B"]), "NC3": float(metrics["NC3"])}
@@ -58,10 +51,6 @@ def minimise_free_features(settings: Lemmas, job: Job, loss: str, seed: int) -> 
         ]
         tables["scalar_depth.csv"] = pd.DataFrame(rows)
     return tables
-
-
-def _loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda outputs, y: losses(TASKS[name], outputs, y)
 
 
 def squared_error_optimum(d: int, K: int, penalty: float, bias: bool = False) -> tuple[float, float]:
@@ -129,7 +118,7 @@ def scale_collapsed(
 
     def value(c: float) -> float:
         outputs = c * H @ rows.T + bias
-        return float(_loss(loss)(outputs, y) + penalty / 2 * K * c * c)
+        return float(losses(TASKS[loss], outputs, y) + penalty / 2 * K * c * c)
 
     grid = [value(10.0**power) for power in torch.linspace(-4, 2, 601).tolist()]
     minima = sum(a > b < c for a, b, c in zip(grid, grid[1:], grid[2:], strict=False))

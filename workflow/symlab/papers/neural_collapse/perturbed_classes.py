@@ -18,8 +18,7 @@ from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.networks.initialise import sample_parameters
 from symlab.networks.layernorm_resnet import normalise
-from symlab.papers.neural_collapse.networks import GivenFeatures
-from symlab.papers.neural_collapse.objectives import OwnInputs
+from symlab.papers.neural_collapse.networks import GivenFeatures, OwnInputs
 from symlab.papers.neural_collapse.samples import within_over_between
 from symlab.papers.neural_collapse.settings import PerturbedClasses, penalties_of
 from symlab.papers.neural_collapse.trained_runs import Descent, objectives
@@ -33,13 +32,7 @@ BRANCH = 0.01
 
 
 def train_perturbed_classes(settings: PerturbedClasses, job: Job, scheme: str, L: int) -> dict[str, pd.DataFrame]:
-    """Train RN1, or RN2 with one of three kinds of penalties, on perturbed class centres, from next to no branches.
-
-    Returns:
-        ``perturbed_classes.csv``: a row a network: ``scheme``, ``placement`` of E, ``eps``, L and seed; ``NC1_in`` of
-        its first features, which are the inputs on a sphere, NC1 at the end and the part of it in the last layer's row
-        space, the ``total`` loss with its penalties, and that ``without`` branches.
-    """
+    """Train RN1, or RN2 with one of three kinds of penalties, on perturbed class centres, from next to no branches."""
     K = settings.classes
     cells = [(p, eps, seed) for p in PLACEMENTS for eps in settings.eps for seed in range(settings.seeds)]
     y = torch.arange(K).repeat_interleave(settings.per_class)

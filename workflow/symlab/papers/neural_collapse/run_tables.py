@@ -1,7 +1,6 @@
 """Tables of networks minimised to collapse: what each is like, how far over the least known loss, and on what."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,7 @@ from symlab.measures.collapse_bounds import least_loss
 from symlab.measures.job import Job
 from symlab.papers.neural_collapse.evidence import SETTING
 from symlab.papers.neural_collapse.lemmas import free_optimum, squared_error_optimum
-from symlab.papers.neural_collapse.networks import build_network
-from symlab.papers.neural_collapse.objectives import margin_loss
+from symlab.papers.neural_collapse.networks import build_network, margin_loss
 from symlab.papers.neural_collapse.samples import Samples, rank_with_constant, samples_of, within_over_between
 from symlab.papers.neural_collapse.settings import Runs
 from symlab.papers.neural_collapse.trained_runs import objective_on
@@ -30,19 +28,7 @@ UNDEFINED = ("NC2A", "NC2B", "NC3", "NC3_centred", "NC2A_centred", "NC1_row", "N
 
 
 def tabulate_runs(results: Sequence[Result], grids: Sequence[Runs], job: Job) -> dict[str, pd.DataFrame]:
-    """Rows of all networks, of their layers, of the best of each depth, and of the samples.
-
-    Returns:
-        ``collapse_runs.csv``: a row a network: what it is (``SETTING``, ``grown``, ``optimizer``, ``hidden_penalty``
-        and ``last_penalty``, classes, L, ``seed``, which of a ``reference`` is -1), ``total`` and its parts ``fit``,
-        ``hidden`` and ``last``, its ``gap`` over the least that is known, ``gradient``, ``work``, the loss
-        ``without`` branches and that of ``free`` features, ``accuracy``, the metrics of ``collapse_metrics``, and
-        ``NC1_test`` and ``accuracy_test``.
-        ``collapse_layers.csv``: NC1 of X_1 .. X_L, a row a network and layer.
-        ``collapse_optima.csv``: ``least_known``.
-        ``collapse_samples.csv``: a row a data set and reduction: N; the ``rank`` of what the first layer reads (with a
-        constant) where the output is taken.
-    """
+    """Rows of all networks, of their layers, of the best of each depth, and of the samples, as the card tells them."""
     runs, layers, samples, free = [], [], {}, {}
     drawn: tuple[Any, ...] = ()
     for each in results:
@@ -123,23 +109,14 @@ def mixed_labels(samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
     Returns:
         [contexts, 2] (place, kind), [kinds, k], [kinds].
     """
-    following: dict[tuple[float, ...], list[int]] = defaultdict(list)
-    places: dict[tuple[float, ...], int] = {}
-    for text, (words, nexts) in enumerate(zip(samples.x.tolist(), samples.y.tolist(), strict=True)):
-        for at, word in enumerate(nexts):
-            context = tuple(words[: at + 1])
-            following[context].append(word)
-            places.setdefault(context, text * len(nexts) + at)
-    kinds: dict[tuple[float, ...], int] = {}
-    shares: dict[int, int] = defaultdict(int)
-    rows = []
-    for context, words in following.items():
-        mix = functional.one_hot(torch.tensor(words), samples.classes).double().mean(0)
-        kind = kinds.setdefault(tuple(mix.tolist()), len(kinds))
-        shares[kind] += len(words)
-        rows.append((places[context], kind))
-    share = torch.tensor([shares[kind] for kind in range(len(kinds))]).double()
-    return torch.tensor(rows), torch.tensor(list(kinds)).double(), share / share.sum()
+    contexts = pd.Series([tuple(words[: at + 1]) for words in samples.x.tolist() for at in range(len(words))])
+    following = functional.one_hot(samples.y.flatten(), samples.classes).double()
+    counts = torch.zeros(contexts.nunique(), samples.classes).double()
+    counts.index_add_(0, torch.from_numpy(contexts.factorize()[0]), following)
+    kinds, mixes = pd.Series([tuple(mix) for mix in (counts / counts.sum(1, keepdim=True)).tolist()]).factorize()
+    places, of_kind = torch.from_numpy(contexts.drop_duplicates().index.to_numpy()), torch.from_numpy(kinds)
+    shares = torch.zeros(len(mixes)).double().index_add_(0, of_kind, counts.sum(1))
+    return torch.stack([places, of_kind], 1), torch.tensor(list(mixes)).double(), shares / shares.sum()
 
 
 def _describe(grid: Runs, point: dict[str, Any], samples: Samples) -> dict[str, Any]:

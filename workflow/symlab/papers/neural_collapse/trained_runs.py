@@ -16,8 +16,7 @@ from symlab.artifacts import Tensors
 from symlab.measures.job import Job
 from symlab.networks import TorchDefault
 from symlab.papers.neural_collapse.growth import grow, pad
-from symlab.papers.neural_collapse.networks import build_network, penalties_by_path, with_zeros
-from symlab.papers.neural_collapse.objectives import Margins, Tokens
+from symlab.papers.neural_collapse.networks import Margins, Tokens, build_network, penalties_by_path, with_zeros
 from symlab.papers.neural_collapse.samples import Samples, samples_of
 from symlab.papers.neural_collapse.settings import Runs
 from symlab.schemes import Standard
@@ -100,9 +99,8 @@ class Descent:
         members = [Replica(0, seed) for seed in range(self.seeds)]
         scheme, init = Standard(name="standard"), TorchDefault(name="torch")
         run = Run(self.build, self.data, scheme, init, recipe, [recipe.epochs], self.key, job.device, start=self.start)
-        block = train_block(
-            run, members, _every(job, max(recipe.epochs // 5, 1)), job.checkpoints if checkpoints else None
-        )
+        told = _every(job, max(recipe.epochs // 5, 1))
+        block = train_block(run, members, told, job.checkpoints if checkpoints else None)
         state = {name: tensor.double() for name, tensor in block.snapshots[recipe.epochs].items()}
         ended = block.polished.sort_values("seed").drop(columns=["mask_seed", "seed"])
         return state, {name: values.to_numpy(float) for name, values in ended.items()}
@@ -171,12 +169,12 @@ def minimise_depth(
         found = {n: np.append(found[n], more[n]) for n in found}
     same = before is not None and grid.by_depth != "uniform"
     bare = before["without"] if same else np.array([_without_branches(grid, job, lineages, samples)])  # type: ignore[index]
-    kept = {
-        f"{of}/{n}": t.numpy()
-        for of, each in (("state", state), ("young", young if grid.grown else {}))
-        for n, t in each.items()
-    }
+    kept = {**_kept("state", state), **_kept("young", young if grid.grown else {})}
     return {**kept, **{n: found[n] for n in ("objective", "gradient")}, "work": work, "without": bare}
+
+
+def _kept(of: str, state: State) -> Tensors:
+    return {f"{of}/{name}": tensor.numpy() for name, tensor in state.items()}
 
 
 def _states(found: Mapping[str, Any], of: str) -> State:
@@ -272,6 +270,5 @@ def _controls(grid: Runs, job: Job, descent: Descent) -> Tensors:
     )
     state, _ = descent.run(job, recipe, checkpoints=True)
     nan = np.full(grid.seeds, np.nan)
-    kept = {f"state/{name}": tensor.numpy() for name, tensor in state.items()}
     undefined = dict.fromkeys(("gradient", "work"), nan)
-    return {**kept, **undefined, "objective": objectives(descent, state), "without": nan[:1]}
+    return {**_kept("state", state), **undefined, "objective": objectives(descent, state), "without": nan[:1]}
