@@ -6,6 +6,7 @@ import pandas as pd
 from symlab.papers.mirror_symmetry.settings import (
     ADAM,
     DESCENT,
+    DRAWN,
     ENTRIES,
     EQUAL,
     FACTORS,
@@ -14,7 +15,6 @@ from symlab.papers.mirror_symmetry.settings import (
     LABELS,
     PROXIMAL,
     PRUNED,
-    RANDOM,
     ROWS,
     UNEQUAL,
 )
@@ -109,7 +109,7 @@ def attention():
 def course():
     rows = []
     for problem in ("lasso", "group lasso", "nuclear norm"):
-        starts = (UNEQUAL, EQUAL, RANDOM) if problem == "lasso" else (UNEQUAL,)
+        starts = (UNEQUAL, EQUAL, DRAWN) if problem == "lasso" else (UNEQUAL,)
         for method, start in [(FACTORS, each) for each in starts] + [(m, UNEQUAL) for m in (ISTA, FISTA)]:
             for seed in range(3):
                 for strength in (0.1, 0.3):

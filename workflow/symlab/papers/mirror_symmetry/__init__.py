@@ -95,8 +95,7 @@ MIRROR_SYMMETRY = Paper(
         "`kind` (pre, post: side of the activation): shares of the pairs of live neurons whose correlation is above "
         "`correlated` (`positive`), below its negative (`negative`), and whose weights have merged (`close`, in number "
         "`merged`), `dead` and `live` neurons, distance of the `closest` pair, and how the network was `trained_as`.",
-        "neuron_correlations.parquet": "Correlation matrices of the first network of every variant, like neurons "
-        "beside each other.",
+        "neuron_correlations.parquet": "Correlations in the first network of each variant, like neurons together.",
         "neuron_pairs.csv": "Pairs of neurons, the closest (`near`) and as many others: their `distance`, and at their "
         "mean, in the direction n in which they differ, the `curvature` nᵀHn of loss and decay, and the `exponent` E "
         "log|1 - lr h / (1 - momentum)| of SGD's batches, which take them apart where it is above 0; all before the "
@@ -120,8 +119,7 @@ MIRROR_SYMMETRY = Paper(
         "mirror_decay.csv": "Norm of a tanh network's parameters after descent with decay, in units of the decay from "
         "which 0 is stable, |E xy| / 2 (Eq. 2).",
         "mirror_hessian.csv": "The Hessian of a tanh network on three mirrors, in their columns' basis, by `block`.",
-        "mirror_plasticity.csv": "Regressors that learn one task after the other: the loss at a task's end. `noise` is "
-        "a variance.",
+        "mirror_plasticity.csv": "Regressors on task after task: the loss at a task's end; `noise` is a variance.",
         "mirror_dead.csv": "How many of their parameters have a gradient of at most `threshold` when a task arrives, "
         "how many were so a task `before`, and how many of these are still (`kept`).",
         "mirror_network_tasks.csv": "Networks of products and plain ones that learn one labelling of images after the "
@@ -151,7 +149,6 @@ MIRROR_SYMMETRY = Paper(
         "mirror_edges.csv": "SGD of one product from right beside its mirrors: the `share` of runs that end nearer to "
         "them than they began, Λ (`growth`, of the two mirrors the larger) with the `deviation` of a step, and Λ to "
         "second order.",
-        "mirror_adam.csv": "The regression of products under Adam: |θ - 1/d|² and the shares of coefficients "
-        "below 10^-k.",
+        "mirror_adam.csv": "The regression of products under Adam: |θ - 1/d|² and shares of coefficients below 10^-k.",
     },
 )

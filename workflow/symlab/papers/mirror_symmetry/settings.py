@@ -14,7 +14,7 @@ ADAM, DESCENT = "Adam", "gradient descent"
 LABELS = "y = Ax", "y = x"
 """Targets of two linear layers (Fig. 8)."""
 FACTORS, ISTA, FISTA = "factors", "ISTA", "FISTA"
-UNEQUAL, EQUAL, RANDOM = "unequal", "equal", "random"
+UNEQUAL, EQUAL, DRAWN = "unequal", "equal", "random"
 """How factors of a lasso start: with one magnitude for all w and u = v / w, on mirrors |u| = |w|, or drawn each."""
 
 

@@ -6,17 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from symlab.papers.mirror_symmetry.settings import (
-    EQUAL,
-    FACTORS,
-    FISTA,
-    ISTA,
-    LABELS,
-    PROXIMAL,
-    PRUNED,
-    RANDOM,
-    UNEQUAL,
-)
+from symlab.papers.mirror_symmetry.settings import DRAWN, EQUAL, FACTORS, FISTA, ISTA, LABELS, PROXIMAL, PRUNED, UNEQUAL
 from symlab.plotting.style import Look, Style, ordered_colors, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing
@@ -120,7 +110,7 @@ FLOOR = 1e-14
 """Where gaps that are 0 up to rounding are drawn."""
 RUNS: dict[tuple[str, str], tuple[int, Any, str]] = {
     (FACTORS, UNEQUAL): (0, "-", "factors"),
-    (FACTORS, RANDOM): (0, ":", "factors, both random"),
+    (FACTORS, DRAWN): (0, ":", "factors, both random"),
     (FACTORS, EQUAL): (3, "--", "factors, on mirrors"),
     (ISTA, UNEQUAL): (1, "-", "ISTA"),
     (FISTA, UNEQUAL): (2, "-", "FISTA"),
@@ -181,8 +171,6 @@ def _slower_than_ista(tables: Tables) -> list[Found]:
 
 
 SPARSE = "mirror_sparse.csv"
-MOST = 4
-"""Panels beside each other."""
 JUDGED = 0.9
 """The share at which methods are compared."""
 CELL = ["structure", "seed", "method", "share"]
@@ -207,7 +195,7 @@ def _accuracy_against_share(tables: Tables, style: Style) -> Figure:
         Panel(of, "zero", "test", {**axes, "title": structure}, options=options)
         for structure, of in rows.groupby("structure", sort=False)
     ]
-    half = len(grid) if len(grid) <= MOST else -(-len(grid) // 2)
+    half = len(grid) if len(grid) <= 4 else -(-len(grid) // 2)
     return draw_grid([grid[at : at + half] for at in range(0, len(grid), half)], looks, sharey=False)
 
 

@@ -28,7 +28,7 @@ from symlab.papers.mirror_symmetry.convex.proximal import (
     descend,
     shrink,
 )
-from symlab.papers.mirror_symmetry.settings import EQUAL, FACTORS, FISTA, ISTA, RANDOM, UNEQUAL, Solvers
+from symlab.papers.mirror_symmetry.settings import DRAWN, EQUAL, FACTORS, FISTA, ISTA, UNEQUAL, Solvers
 from symlab.schemes.constrained import ROOT, Groups, Pairs
 from symlab.schemes.hadamard import Product
 from symlab.schemes.mirror_matrix import Matrix
@@ -130,7 +130,7 @@ class Lasso(Problem):
     """Every coefficient a product u w (spred, Ziyin and Wang 2023); a fifth of the true ones are 1 or -1."""
 
     name = "lasso"
-    starts = (UNEQUAL, EQUAL, RANDOM)
+    starts = (UNEQUAL, EQUAL, DRAWN)
 
     @staticmethod
     def draw(settings: Solvers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,7 +140,7 @@ class Lasso(Problem):
         return x, (x @ truth + settings.label_noise * noise)[:, None], start / d**0.5
 
     def begin(self, start: str) -> Sequence[Batch]:
-        if start == RANDOM:
+        if start == DRAWN:
             return [each.clone() for each in self.start.unbind(1)]
         return Product(on_mirror=start == EQUAL, stacked=True).start(self.start[:, 0])
 
@@ -260,8 +260,8 @@ PROBLEMS = {kind.name: kind for kind in (Lasso, GroupLasso, NuclearNorm, EqualPa
 def compare_solvers(settings: Solvers, job: Job, problem: str) -> dict[str, pd.DataFrame]:
     """Factors with decay, ISTA and FISTA on a problem, in double precision.
 
-    All take full-batch steps of one product with S each: ISTA and FISTA at rate 1/L, factors at ``rate``/L. Convex
-    solvers start where the unequal factors' product does.
+    All take full-batch steps of one product with S each, ISTA and FISTA from the unequal factors' product at rate 1/L,
+    factors at ``rate``/L.
     """
     of = PROBLEMS[problem].draw_all(settings, job.study)
     least, tables = of.objective(of.minimum()), []

@@ -1,9 +1,8 @@
 """Networks whose weights are drawn to be sparse: Eq. 7's factors beside proximal SGD and magnitude pruning.
 
-Of weights theta as many parts as possible are to vanish: of a first layer [width, inputs] coordinates of O^T theta,
-each by itself, a neuron's together or a block's; of an attention head's Q^T K its singular values. A penalty on them
-is added as the decay of factors, whose minimum is the same (Sec. 2.6), or taken by its proximal map after each step;
-or they are set to 0 after half of the steps, and the rest trained on.
+Of weights theta what is to vanish are, of a first layer [width, inputs], coordinates of O^T theta, each by itself, a
+neuron's together or a block's; of an attention head's Q^T K its singular values. A penalty on them is the decay of
+factors (Sec. 2.6) or a proximal map after each step; or they are set to 0 after half of the steps, the rest trained.
 """
 
 import math
@@ -242,8 +241,8 @@ def beside(start: Tensor, repeats: int, drawn: torch.Generator) -> Tensor:
 def sparsify(settings: SparseNetworks, job: Job, dataset: str, structure: str, seed: int) -> dict[str, pd.DataFrame]:
     """All methods from the same start on the same batches, for the same number of steps.
 
-    After the last, the smallest share of what is to vanish is set to 0, for several shares: ``train`` and ``test``
-    accuracy in percent; ``vanished`` is the share of what is at most 1e-6 without that.
+    ``train`` and ``test`` accuracy in percent, with several shares of what is to vanish, the smallest, set to 0;
+    ``vanished`` is the share of what is at most 1e-6 without that.
     """
     data = job.datasets[dataset]
     (x, y), test = (tuple(map(torch.from_numpy, data.split(name))) for name in ("train", "test"))

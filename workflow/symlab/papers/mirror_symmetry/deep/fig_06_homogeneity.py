@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,6 @@ SHARES = {"positive": "correlation near 1", "negative": "near -1", "close": "wei
 NETWORK = ["mask_seed", "seed"]
 LEVEL = 0.05
 """Of exact tests of counts."""
-PAPERS_DECAY = 1e-3
 
 
 def of_standard(rows: pd.DataFrame) -> pd.DataFrame:
@@ -75,7 +73,7 @@ def _matrices_and_shares(tables: Tables, style: Style) -> Figure:
     matrices, rows = of_standard(need(tables, MATRICES)), last_epoch(of_standard(need(tables, TABLE)))
     looks = {name: Look(color, "-", "o") for name, color in zip(SHARES.values(), palette(style), strict=False)}
     decays = np.sort(rows["weight_decay"].unique())[1:]
-    nearest = float(decays[np.argmin(np.abs(np.log(decays / PAPERS_DECAY)))])
+    nearest = float(decays[np.argmin(np.abs(np.log(decays / 1e-3)))])
     grid = []
     for kind, told in KINDS.items():
         of_kind = rows[rows["kind"] == kind]
@@ -115,11 +113,9 @@ FIGURES = {
 
 def by_decay(rows: pd.DataFrame, column: str) -> Cases:
     """A value of each network, a case a decay and side of the activation."""
-
-    def name(key: Any) -> str:
-        return f"decay {key['weight_decay']:g}, {KINDS[key['kind']]}"
-
-    return cases(rows.sort_values("kind"), column, ["kind", "weight_decay"], NETWORK, name)
+    rows = rows.sort_values("kind")
+    names = {kind: f"decay {{weight_decay:g}}, {told}" for kind, told in KINDS.items()}
+    return cases(rows, column, ["kind", "weight_decay"], NETWORK, lambda key: names[key["kind"]].format(**key))
 
 
 def _more_correlated(tables: Tables) -> list[Found]:
@@ -182,8 +178,7 @@ CLAIMS = {
         statement="With decay more pairs of neurons have the same weights",
         quantity="p of an exact permutation test of the networks' numbers of merged pairs, with decay and without",
         bound=at_most(0.05),
-        reason="Theorem 4 is about weights: correlations alone also come from a low rank. Few pairs merge, so that the "
-        "test is of counts.",
+        reason="Theorem 4 is about weights; correlations also come from a low rank. Few pairs merge: counts.",
         measure=_more_merged,
         origin="derived",
     ),
@@ -191,8 +186,7 @@ CLAIMS = {
         statement="With the largest decay neurons form blocks, which they do not without decay or before training",
         quantity="share of correlated pairs, less the larger of that without decay and that of the untrained networks",
         bound=at_least(0.05),
-        reason="One block of a fifth of all neurons has 4 % of the pairs; fewer are not seen as blocks. Untrained "
-        "networks and those without decay may have some for other reasons.",
+        reason="A block of a fifth of all neurons has 4 % of the pairs; controls may have some for other reasons.",
         measure=beyond_controls,
         owner="paper",
         origin="ours",

@@ -13,20 +13,8 @@ from symlab.papers.mirror_symmetry.deep.fig_06_homogeneity import LEVEL, NETWORK
 from symlab.plotting.style import PAGE, Look, Style, palette
 from symlab.plotting.types import Figure
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import (
-    Case,
-    Claim,
-    Found,
-    Measurement,
-    Tables,
-    above,
-    at_least,
-    at_most,
-    below,
-    between,
-    exact_value,
-)
+from symlab.study.cases import Cases, cases
+from symlab.study.claim import Claim, Found, Measurement, Tables, above, at_least, at_most, below, between, exact_value
 from symlab.study.facets import Panel, draw_grid
 from symlab.study.tables import chance, last_epoch, need
 
@@ -91,12 +79,10 @@ def vanished(tables: Tables, *kinds: str) -> pd.DataFrame:
     return that_learned(tables, rows[np.isclose(rows["threshold"], VANISHED)])
 
 
-def mean_shares(rows: pd.DataFrame, by: list[str], name: Callable[[Any], str]) -> list[Found]:
-    """A case's mean share over networks, open where too few of them learned."""
-    undecided = rows.groupby(by, sort=False)["undecided"].first()
-    found = cases(rows, "share", by, NETWORK, name).means()
-    pairs = zip(found, undecided, strict=True)
-    return [replace(each, open=told) if isinstance(each, Measurement) else each for each, told in pairs]
+def opened(rows: pd.DataFrame, value: str, by: list[str], name: Callable[[Any], str]) -> Cases:
+    """A value of each network by case, open where too few networks of a case learned."""
+    found, undecided = cases(rows, value, by, NETWORK, name), rows.groupby(by, sort=False)["undecided"].first()
+    return replace(found, of=tuple(replace(each, open=told) for each, told in zip(found, undecided, strict=True)))
 
 
 def shown_decay(tables: Tables) -> float:
@@ -175,7 +161,9 @@ def vanished_share(tables: Tables) -> list[Found]:
     """Of products' parameters, over networks that learned; a case a decay whose budget is enough for it."""
     rows = vanished(tables, PRODUCTS)
     rows = rows[rows["budget"] >= LEAST].sort_values("weight_decay")
-    return mean_shares(rows, KEY, _name) or [f"no networks of products with a budget of decay of {LEAST:.2g} or more"]
+    return opened(rows, "share", KEY, _name).means() or [
+        f"no networks of products with a budget of decay of {LEAST:.2g} or more"
+    ]
 
 
 def accuracy_gap(kinds: Sequence[str], base: str, lacks: str, tables: Tables) -> list[Found]:
@@ -232,26 +220,24 @@ def pruned_vanilla(tables: Tables) -> list[Found]:
 
     Open where of either kind too few learned: who guesses has nothing to lose.
     """
-    found: list[Found] = []
     pruned = that_learned(tables, of_kind(tables, PRUNED, PLAIN, PRODUCTS, ROWS))
-    cut = pruned[(pruned["trained_as"] == PLAIN) & pruned["threshold"].isna()]
-    whole = _accuracies(pruned)
-    below_threshold = pruned[np.isclose(pruned["threshold"].fillna(0), VANISHED)].sort_values("weight_decay")
-    for (kind, decay), of in below_threshold.groupby(KEY, sort=False):
-        share, plain = of["share"].mean(), cut[cut["weight_decay"] == decay]
-        if kind == PLAIN or not len(plain) or not share >= SPARSE:
-            continue
-        losses = plain.groupby(NETWORK)[["share", "accuracy"]].apply(_lost_at, share=share)
-        mine = whole.at(trained_as=kind, weight_decay=decay)
-        left = cases(of, "accuracy", KEY, NETWORK, _name)
-        name = f"{_name({'trained_as': kind, 'weight_decay': decay})}, {100 * share:.3g} % of the parameters"
-        case = Case(name, trained_as=str(kind), weight_decay=float(decay))
-        vanilla = Cases((Values(case, losses),), "seeds")
-        (difference,) = vanilla.differences((mine - left).keyed(*KEY))
-        of_kinds = {PLAIN: plain["undecided"].iloc[0], kind: of["undecided"].iloc[0]}
-        undecided = "; ".join(f"{NAMES[each]}: {told}" for each, told in of_kinds.items() if told)
-        found.append(replace(difference, open=undecided) if isinstance(difference, Measurement) else difference)
-    return found or ["at no decay a tenth of the parameters vanish"]
+    plain = pruned[(pruned["trained_as"] == PLAIN) & pruned["threshold"].isna()]
+    zeroed = pruned[np.isclose(pruned["threshold"].fillna(0), VANISHED)].sort_values("weight_decay")
+    zeroed = zeroed[(zeroed["trained_as"] != PLAIN) & zeroed["weight_decay"].isin(plain["weight_decay"])]
+    shares = zeroed.groupby(KEY, sort=False)["share"].mean()
+    lost = []
+    for (kind, decay), share in shares[shares >= SPARSE].items():
+        curves = plain[plain["weight_decay"] == decay].groupby([*NETWORK, "undecided"])[["share", "accuracy"]]
+        losses = curves.apply(_lost_at, share=share).reset_index(name="lost")
+        lost.append(losses.assign(trained_as=kind, weight_decay=decay))
+    if not lost:
+        return ["at no decay a tenth of the parameters vanish"]
+
+    def name(key: Any) -> str:
+        return f"{_name(key)}, {100 * shares[tuple(key.values())]:.3g} % of the parameters"
+
+    mine = _accuracies(pruned) - opened(zeroed, "accuracy", KEY, _name)
+    return opened(pd.concat(lost), "lost", KEY, name).differences(mine)
 
 
 def _lost_at(curve: pd.DataFrame, share: float) -> float:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from symlab.papers.mirror_symmetry.deep.fig_07_products import (
     PRUNED,
     SIZES,
     VANISHED,
-    mean_shares,
+    opened,
     that_learned,
 )
 from symlab.plotting.style import Look, Style, palette
@@ -87,12 +86,10 @@ def holds_apart(rows: pd.DataFrame) -> pd.Series:
 
 
 def _fewer_without_symmetry(tables: Tables) -> list[Found]:
-    def name(key: Any) -> str:
-        return f"{SCHEMES[key['scheme']]}, σ_F = {key['sigma_F']:g}"
-
     rows = strengths(tables).sort_values("sigma_F")
     rows = rows[(rows["scheme"] == "standard") | holds_apart(rows)]
-    found = cases(rows, "positive", ["scheme", "sigma_F"], NETWORK, name)
+    names = {scheme: f"{name}, σ_F = {{sigma_F:g}}" for scheme, name in SCHEMES.items()}
+    found = cases(rows, "positive", ["scheme", "sigma_F"], NETWORK, lambda key: names[key["scheme"]].format(**key))
     ratios = found.without(scheme="standard").ratios(found.at(scheme="standard").keyed())
     return ratios or ["needs W-asymmetric networks, or syre's of a large sigma_F, with the standard ones' decay"]
 
@@ -172,8 +169,8 @@ def beyond_decay(tables: Tables) -> list[Found]:
     # A single network that is open leaves its case open.
     undecided = undecided.groupby([rows[name] for name in by]).transform("max")
     rows = rows.assign(share=rows["share"] - np.array(shares), undecided=undecided)
-    found = mean_shares(rows, by, lambda key: f"{key['label']}, B = {key['budget']:.3g}")
-    return found or [f"needs products at a budget below {LEAST:.3g}"]
+    found = opened(rows, "share", by, lambda key: f"{key['label']}, B = {key['budget']:.3g}")
+    return found.means() or [f"needs products at a budget below {LEAST:.3g}"]
 
 
 def _below(curve: pd.Series | None, size: float) -> tuple[float, str]:
@@ -244,8 +241,7 @@ CLAIMS = {
         quantity="area under the curve: pairs that are nearer at the end against those that are not, of the closest at "
         "the last snapshot before it, by -E log|1 - lr (n^T H n + decay)| there",
         bound=at_least(0.8),
-        reason="The exponent is that of the distance next to the mirror: it speaks of close pairs, and of what comes "
-        "after, merged or not; 0.5 would be chance.",
+        reason="The exponent is that of the distance next to the mirror: of close pairs; 0.5 would be chance.",
         measure=_tells_drawn,
     ),
     "mirror-budget-least": Claim(

@@ -48,8 +48,8 @@ def measure_mirrors(models: Models, data: Dataset, settings: Mirrors, job: Job) 
         - gradient: |P grad| / |grad|, the largest over batches (Theorem 1, part 1);
         - hessian: |P H m| / |H m| for a random m within the mirror (part 2);
         - second_order: |L(s) - L(0) - s^2 n^T H n / 2| over s^2 |H n| / 2 for a random n off the mirror (Eq. 6), in
-          column ``off`` for an m within it, where a first order is left; over the ``samples`` of whose relus no input
-          changes its sign within the step, since the theorem is of losses that have two derivatives;
+          column ``off`` for an m within it; over the ``samples`` of whose relus no input changes its sign within the
+          step, where the loss has two derivatives;
         - left: |P theta| / |theta| after SGD from the mirror, and from beside it (Corollary 1);
         - growth: ln of the growth of |P theta| from beside the mirror, and ``off`` as the Hessian along the path of the
           mirror's own descent predicts it.
@@ -95,10 +95,8 @@ def _mirrors(
     settings: Mirrors,
     drawn: np.random.Generator,
 ) -> Iterator[tuple[Mirror, dict[str, Any]]]:
-    """Pairs of neurons of traced groups; of each attention layer a rotation in a head, of Q, K and of V, O.
-
-    And neurons of rescalings that take both signs (Theorem 2), as of a norm's gain with what reads it: both are 0 on
-    the mirror.
+    """Pairs of neurons of traced groups; of each attention layer a rotation in a head, of Q, K and of V, O; and neurons
+    of rescalings that take both signs (Theorem 2), as of a norm's gain with what reads it: both are 0 on the mirror.
     """
     for group in sorted(drawn.permutation(spec.free)[: settings.groups]):
         for _ in range(settings.pairs):

@@ -19,9 +19,6 @@ from symlab.study.tables import need
 
 RANKS, EXPONENTS = "mirror_rank.csv", "mirror_rank_exponents.csv"
 SHOWN = "rank_3"
-NEAR = 0.1
-"""By which part of d a rank may differ from what is predicted."""
-TOLERANCE = 2
 TITLES = {
     (VANILLA, "map"): "WU",
     (RESIDUAL, "map"): "(I + W)(I + U)",
@@ -129,7 +126,7 @@ CLAIMS = {
     "mirror-3b-exponents": _claim(
         statement="The rank is the number of positive Lyapunov exponents",
         quantity="difference of the rank from that number over d, at each size, rate and μ > 0, mean over seeds",
-        bound=at_most(NEAR),
+        bound=at_most(0.1),
         origin="pilot",
         reason="Exponents next to 0 decide after more steps than there are. Two rates of another program at d = 20 "
         "were known; at μ = 0 nothing is left to have a rank.",
@@ -138,7 +135,7 @@ CLAIMS = {
     "mirror-3b-monotone": _claim(
         statement="The rank does not rise with the rate or with the labels' noise",
         quantity="rise of the rank from a rate or μ to the next, μ > 0, mean over seeds",
-        bound=at_most(TOLERANCE, "directions"),
+        bound=at_most(2, "directions"),
         owner="paper",
         reason="The paper's figure; two directions are left for those whose exponents are next to 0.",
         measure=rises,
@@ -149,8 +146,7 @@ CLAIMS = {
         bound=at_least(0.95),
         owner="paper",
         origin="paper",
-        reason="The paper's inset: it always stays full-rank; a twentieth is left for singular values next to the "
-        "threshold.",
+        reason="The paper's inset: it always stays full-rank; a twentieth is left for values next to the threshold.",
         measure=lambda tables: least(tables, RESIDUAL),
         why="I + W and I + U are plain factors that start elsewhere: without weight decay SGD of the residual form "
         "is SGD of the product, step by step, and its mirror lies at W = U = -I. The inset can be of W and U "

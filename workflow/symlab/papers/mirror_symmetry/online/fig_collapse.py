@@ -177,7 +177,6 @@ EDGES = "mirror_edges.csv"
 CERTAIN = 3.0
 """By how many standard deviations of its noise a run must have drifted for a cell to be decided."""
 EXACT, SECOND = "growth", "second_order"
-COLUMNS = 3
 
 
 def decided(rows: pd.DataFrame) -> pd.DataFrame:
@@ -204,7 +203,7 @@ def _collapse_between_edges(tables: Tables, style: Style) -> Figure:
         return Panel(of, "lr", "share", axes, draw_rows, {"join": True, "markersize": 2.5}, windows)
 
     every = [panel(size) for size in sorted(rows["batch"].unique())]
-    grid = [every[first : first + COLUMNS] for first in range(0, len(every), COLUMNS)]
+    grid = [every[first : first + 3] for first in range(0, len(every), 3)]
     entries = [
         line_entry("Λ < 0", color=exact, linewidth=5, alpha=0.4),
         line_entry("to second order (Eq. 5)", color=second, linewidth=5, alpha=0.4),

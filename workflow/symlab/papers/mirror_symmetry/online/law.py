@@ -46,10 +46,10 @@ def stationary_share(lr: float, d: int, sigma: float, batch: float, below: float
     """Share of products with |u w| < ``below`` after infinitely many steps; 1 from the critical rate on.
 
     Below it Z = (u + w)^2 / 2 follows dZ = Z (4 lr / d + 4 lr^2 s2 - 2 lr Z) dt + 4 lr sqrt(s2) Z dB once u - w has
-    fallen to 0: a logistic equation with noise, whose stationary law is a Gamma law. With it u w = Z / 2 is of shape
-    k = (critical rate / lr - 1) / 2 and scale 2 lr s2 (ours; the paper has the sign of the drift alone).
+    fallen to 0, whose stationary law is a Gamma law: u w = Z / 2 is of shape (critical rate / lr - 1) / 2 and scale
+    2 lr s2 (ours; the paper has the sign of the drift alone).
     """
-    shape = stationary_shape(lr, d, sigma, batch)
+    shape = (critical_rate(d, sigma, batch) / lr - 1) / 2
     if shape <= 0:
         return 1.0
     from scipy.special import gammainc
@@ -57,17 +57,12 @@ def stationary_share(lr: float, d: int, sigma: float, batch: float, below: float
     return float(gammainc(shape, below / (2 * lr * noise_strength(d, sigma, batch))))
 
 
-def stationary_shape(lr: float, d: int, sigma: float, batch: float) -> float:
-    """The shape of that Gamma law; the law exists where it is above 0."""
-    return (critical_rate(d, sigma, batch) / lr - 1) / 2
-
-
 def relaxation_steps(lr: float, d: int, sigma: float, batch: float) -> float:
     """Steps in which what is left of the start falls by e; at the critical rate it is never forgotten.
 
     Far below its wall ln Z is a walk of drift 8 lr^2 s2 k and noise 4 lr sqrt(s2), whose gap is drift^2 / (2 noise^2).
     """
-    k = stationary_shape(lr, d, sigma, batch)
+    k = (critical_rate(d, sigma, batch) / lr - 1) / 2
     return 1 / (2 * lr**2 * noise_strength(d, sigma, batch) * k**2) if k else math.inf
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,10 +109,9 @@ def containment(tables: Tables) -> list[Found]:
     total = rows.groupby(["variant", "lr", "seed"], sort=False)[["kept", "before"]].agg(lambda of: of.sum(skipna=False))
     total = total[total["before"] != 0].reset_index().sort_values(["variant", "lr"])
 
-    def name(key: Mapping[str, Any]) -> str:
-        return f"SGD at {key['lr']:g}" if key["variant"] == SGD else "Adam"
-
-    share = cases(total.assign(share=total["kept"] / total["before"]), "share", ["variant", "lr"], "seed", name)
+    names = {SGD: "SGD at {lr:g}", HADAMARD: "Adam"}
+    total = total.assign(share=total["kept"] / total["before"])
+    share = cases(total, "share", ["variant", "lr"], "seed", lambda key: names[key["variant"]].format(**key))
     return share.means() or ["none is dead before the last task"]
 
 

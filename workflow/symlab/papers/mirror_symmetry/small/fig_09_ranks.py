@@ -2,19 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
 from symlab.papers.mirror_symmetry.settings import ADAM, DESCENT
-from symlab.plotting.style import Look, Style, line_entry, ordered_colors
+from symlab.plotting.style import Look, Style, line_entry
 from symlab.plotting.types import Axes, Figure
 from symlab.study.card import Drawing
 from symlab.study.cases import Cases, cases
 from symlab.study.claim import Claim, Found, Tables, at_most, below, rank_correlation
-from symlab.study.facets import Panel, draw_grid
+from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
 
 TABLE = "mirror_attention.csv"
@@ -25,12 +24,10 @@ RESOLVED = 1e-3
 
 
 def _ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
-
     def draw(tables: Tables, style: Style) -> Figure:
         rows = _of(tables, layers)
-        decays = sorted(rows["decay"].unique())
-        colors = dict(zip(decays, ordered_colors(len(decays)), strict=True))
-        looks = {f"decay {decay:g}": Look(color, "-", "") for decay, color in colors.items()}
+        names = [f"decay {decay:g}" for decay in sorted(rows["decay"].unique())]
+        looks = assign_looks(names, style, ordered=True, marked=False)
         # Both optimizers are measured equally often, at their own numbers of steps.
         share = rows["step"] / rows.groupby("optimizer")["step"].transform("max")
         rows = rows.assign(share=share, label=[f"decay {decay:g}" for decay in rows["decay"]])
@@ -65,10 +62,7 @@ def by_seed(tables: Tables, layers: int, of_seed: Callable[[pd.DataFrame], float
     """For each optimizer and layer a number that a seed's rows give."""
     of_seeds = _of(tables, layers).groupby(["optimizer", "layer", "seed"], sort=False)
     table = of_seeds.apply(of_seed, include_groups=False).rename("value").reset_index()
-
-    def name(key: Any) -> str:
-        return key["optimizer"] if layers == 1 else f"{key['optimizer']}, layer {key['layer']}"
-
+    name = "{optimizer}" if layers == 1 else "{optimizer}, layer {layer}"
     return cases(table, "value", ["optimizer", "layer"], "seed", name)
 
 
@@ -149,8 +143,7 @@ def _claims_of(figure: int, layers: int) -> dict[str, Claim]:
             quantity="mean |rank Q - rank K| over the moments and decays at which Q has not full rank, mean over seeds",
             bound=at_most(1),
             origin="pilot",
-            reason="Another program's final ranks were equal in most cases and one apart in the rest. Where both are "
-            "full they cannot differ.",
+            reason="Another program's final ranks were equal, or one apart. Where both are full they cannot differ.",
             measure=measured(_closeness),
         ),
         f"mirror-{figure}-values": _claim(

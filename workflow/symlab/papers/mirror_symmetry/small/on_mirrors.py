@@ -49,8 +49,7 @@ RUNS = (
 def descend_from_mirrors(steps: int, job: Job) -> pd.DataFrame:
     """Every run, a row every tenth step: ``off``, the distance from the mirror over the weights' norm.
 
-    ``tangent`` (of SGD on rotations) is the length of an infinitesimal step beside the mirror, 1 at the start, taken
-    along by the Hessian of the path, the momentum's too: what linear order predicts of the distance.
+    ``tangent`` (of SGD on rotations) is what linear order, the Hessian along the path, predicts of a distance of 1.
     """
     tables = [pd.DataFrame(_descend(run, steps, job)).assign(mirror=run.mirror, optimizer=run.name) for run in RUNS]
     return pd.concat(tables, ignore_index=True)
@@ -62,7 +61,7 @@ def _descend(run: Run, steps: int, job: Job) -> list[dict[str, float]]:
     state = problem.start
     updates = OPTIMIZERS[run.optimizer](list(state.values()))
     momentum, decay = MOMENTUM if run.optimizer == WITH_MOMENTUM else 0.0, DECAY if run.optimizer == DECAYED else 0.0
-    tangent = problem.beside if run.optimizer != ADAM else None
+    tangent = problem.beside if isinstance(problem, Rotation) and run.optimizer != ADAM else None
     velocity: Tensor | float = 0.0
     rows = []
     for step in range(steps + 1):
@@ -104,8 +103,6 @@ class Rotation:
 
 class EqualNeurons:
     """The squared error of u tanh(w x) and the mirror of its first two neurons."""
-
-    beside = None
 
     def __init__(self, job: Job, dtype: torch.dtype) -> None:
         generator = torch_generator(job.study, "equal neurons")

@@ -105,8 +105,7 @@ def draw_tasks(
 def learn_tasks(settings: Plasticity, job: Job) -> dict[str, pd.DataFrame]:
     """Train every variant on one task after the other, and count dead parameters whenever a new task arrives.
 
-    Dead is a parameter whose gradient is at most a threshold: the full gradient on the new task's samples before any
-    step on them, without noise and decay.
+    Dead is a parameter whose full gradient on the new task's samples, without noise and decay, is at most ``DEAD``.
     """
     learner = Learner(settings, job.study)
     keys, has = learner.variants, learner.has > 0

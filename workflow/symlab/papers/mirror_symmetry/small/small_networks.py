@@ -114,12 +114,10 @@ def theorem_1_in_numbers(job: Job) -> pd.DataFrame:
       (l(projection) - l) / |O^T theta|^2 (Eq. 31);
     - gamma_1: the decay from which the minimum of 1 + cos(k s) + gamma s^2 is at the mirror s = 0, and
       -lambda_min / 2 = k^2 / 2 (Theorem 1, part 4, whose factor the paper has wrong);
-    - eq_2: the Hessian of a tanh network at 0, for one sample: its largest distance from blocks [[0, -xy], [-xy, 0]],
-      over the largest entry;
+    - eq_2: the Hessian of a tanh network at 0, for one sample: its distance from Eq. 2's blocks over the largest entry;
     - eq_6: (l(z) - l(0)) / z, z = s^2, next to a mirror across it, and n^T H n / 2;
     - eq_6_without: the power of z with which the same quotient diverges beside no mirror, and -1/2;
-    - no_reflection: the least gradient across any line through 0, for a loss of the direction alone that no reflection
-      leaves as it is, and 0, what a mirror would have (footnote 3).
+    - no_reflection: the least gradient across any line through 0, for a loss without reflection, and 0 (footnote 3).
     """
     rows = []
     for part in (_gamma_0, _gamma_1, _equation_2, _equation_6, _no_reflection):
