@@ -237,6 +237,8 @@ def test_the_command_writes_tables_and_a_figure(tmp_path, monkeypatch, capsys):
     assert list(layers["layer"]) == ["0", "1", "features"] * 2 and set(layers["part"]) == {"train", "test"}
     assert json.loads((tmp_path / "out/run.json").read_text())["penalty"] == 0.01
     assert len(pd.read_csv("out/parts.csv")) == 2 and (tmp_path / "out/collapse.png").stat().st_size > 5000
+    main(["collapse", *options[:-1], "named", "--readout", "0"])
+    assert "'0' reads" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="lies already"):
         main(["collapse", *options])
     with pytest.raises(SystemExit, match="'nothing'"):

@@ -1,5 +1,7 @@
 """Planted renumberings are told neuron by neuron, with the costs of swaps, by function and by command."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,12 +90,7 @@ def test_costs_are_those_of_both_networks_with_what_they_share_fixed(networks):
 def test_the_command_writes_the_table_and_prints_how_many(networks, tmp_path, monkeypatch, capsys):
     A, B, x = networks
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "nets_of_diagnose.py").write_text(
-        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.first, self.second, self.head = nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(5, 3)\n\n"
-        "    def forward(self, x):\n        return self.head(torch.tanh(self.second(torch.tanh(self.first(x)))))\n"
-    )
+    (tmp_path / "nets_of_diagnose.py").write_text(f"import torch\nfrom torch import nn\n\n\n{inspect.getsource(Net)}")
     torch.save(A, "A.pt"), torch.save(B, "B.pt"), np.savez("data.npz", x=x.numpy())
     main(["diagnose", "A.pt", "B.pt", "--model", "nets_of_diagnose:Net", "--data", "data.npz", "--out", "found"])
     assert "4 of 8 neurons are not identifiable" in capsys.readouterr().out

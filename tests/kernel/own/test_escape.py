@@ -160,9 +160,12 @@ def test_the_command_prints_the_forecast(tmp_path, monkeypatch, capsys):
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    main(["escape", "net_of_mine:build", "--data", "data.npz", "--lr", "0.5", "--drop", "0.1"])
-    out = capsys.readouterr().out
-    assert "degree 2" in out and "SGD at a rate of 0.5 leaves after about" in out
+    given = ["escape", "net_of_mine:build", "--data", "data.npz", "--lr", "0.5", "--drop", "0.1"]
+    found = escape("net_of_mine:build", (x, y), drop=0.1)
+    for power, momentum, rule in ((0, 0, "0.5"), (1, 0.5, "0.5 / |theta|^1 and momentum 0.5")):
+        main([*given, *(["--power", str(power), "--momentum", str(momentum)] if power else [])])
+        told = f"SGD at a rate of {rule} leaves after about {found.steps(0.5, power, momentum):,.0f} steps"
+        assert "degree 2" in (out := capsys.readouterr().out) and told in out
 
 
 class Halves(nn.Module):

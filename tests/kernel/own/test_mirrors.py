@@ -310,8 +310,7 @@ class Alibi(nn.Module):
         self.out, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
 
     def forward(self, x):
-        n, length = x.shape
-        h = self.tokens(x)
+        (n, length), h = x.shape, self.tokens(x)
         q, k, v = self.packed(self.norm(h)).view(n, length, 3, 2, 4).permute(2, 0, 3, 1, 4)
         apart = (torch.arange(length) - torch.arange(length)[:, None]).clamp(max=0)
         seen = torch.full((length, length), -torch.inf).triu(1) + torch.tensor([0.5, 0.25])[:, None, None] * apart
@@ -394,7 +393,8 @@ def test_the_command_writes_the_pairs(tmp_path, monkeypatch, capsys, data):
     )
     monkeypatch.chdir(tmp_path)
     np.savez("data.npz", x=data[0].numpy(), y=data[1].numpy())
-    main(["mirrors", "net:build", "--data", "data.npz", "--lr", "0.1", "--pairs", "3", "--steps", "20", "--out", "out"])
-    assert "of the 3 closest pairs" in capsys.readouterr().out
+    rule = "--lr 0.1 --weight-decay 0.02 --momentum 0.5 --batch 32 --pairs 3 --steps 20 --out out"
+    main(["mirrors", "net:build", "--data", "data.npz", *rule.split()])
+    assert "weight_decay=0.02, momentum=0.5, batch=32):\n0: " in (out := capsys.readouterr().out) and "3 closest" in out
     found, zeros = pd.read_csv("out/pairs.csv"), pd.read_csv("out/zeros.csv")
     assert len(found) == len(zeros) == 3 and (found["a"] < found["b"]).all() and zeros["size"].is_monotonic_increasing
