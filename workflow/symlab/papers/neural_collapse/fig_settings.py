@@ -1,6 +1,7 @@
-"""Losses over the optimum of free features against depth, what of it penalises blocks, and where scatter stays."""
+"""A panel a setting: the loss over free features, its penalty of blocks and scatter against depth; NC1 by layer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,9 +14,10 @@ from symlab.plotting.style import Look, Style, palette
 from symlab.plotting.types import Axes, Figure
 from symlab.plotting.units import draw_units
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.cases import cases
-from symlab.study.claim import Bound, Claim, Found, Tables, at_least, below, slope
-from symlab.study.facets import Panel, draw_each, draw_grid, labelled
+from symlab.study.cases import Cases, Values, cases
+from symlab.study.claim import Bound, Case, Claim, Found, Tables, at_least, below, slope
+from symlab.study.facets import Panel, assign_looks, draw_each, draw_grid, labelled
+from symlab.study.tables import need
 
 QUANTITIES = {"excess": "loss over free features", "hidden": "penalty of blocks", "scatter": "NC1"}
 SEEN, UNSEEN = "NC1 that the last layer sees", "NC1 that it does not see"
@@ -25,6 +27,8 @@ ACROSS = 4
 """Settings beside each other; more go below."""
 FALLING = 8
 """The depth from which on ln² L / L falls: it is largest at e², 7.4, and rises over depths of 2 to 13 as a whole."""
+BEFORE = {1: "one layer", 2: "2 layers"}
+"""Layers before the last that the paper's remark on the last layers is checked on."""
 EQUAL = 0.2
 """By how much the gradients of grown networks and of those from scratch may differ."""
 
@@ -115,6 +119,48 @@ def _deep_rn1(rows: pd.DataFrame) -> pd.Series:
     return plain & (rows["L"] >= FALLING)
 
 
+def grown_layers(tables: Tables) -> pd.DataFrame:
+    """Layers of lineages that have several depths, with what is told of their networks.
+
+    ``before``: how many layers are between a layer and the last one; ``place``: from 0, the first, to 1, the last.
+    """
+    networks = evidence.lineages(tables).drop(columns="NC1")
+    table = need(tables, evidence.LAYERS)
+    table = table.merge(networks, on=list(table.columns.intersection(networks.columns)), validate="many_to_one")
+    table = table[table.groupby(evidence.SETTING)["L"].transform("nunique") >= DEPTHS]
+    last = table.groupby([*evidence.SETTING, "L", "seed"])["layer"].transform("max")
+    return table.assign(before=last - table["layer"], place=(table["layer"] - 1) / (last - 1).clip(lower=1))
+
+
+def collapse_by_layer(tables: Tables, style: Style) -> Figure:
+    """A panel a setting: NC1 against the layer over the last one, a line a depth, mean over lineages."""
+    table = grown_layers(tables)
+    if table.empty:
+        raise UserError(f"it needs networks of {DEPTHS} depths (neural_collapse.runs.L).")
+    table = table.assign(label=table["L"].map("L = {}".format), log=np.log10(table["NC1"]))
+    axes, unit = labelled("place of layer", r"$\log_{10}$ NC1"), {"unit": ("seed",)}
+    means = table.groupby(["title", "L", "label", "place"], sort=False)["log"].mean().reset_index().assign(seed=0)
+    panels = [
+        Panel(rows, "place", "log", axes | {"title": evidence.in_lines(str(name))}, options=unit)
+        for name, rows in means.groupby("title", sort=False)
+    ]
+    grid = [panels[start : start + ACROSS] for start in range(0, len(panels), ACROSS)]
+    looks = assign_looks([f"L = {L}" for L in sorted(table["L"].unique())], style, ordered=True, marked=False)
+    return draw_grid(grid, looks, height=1.7, sharey="none", note="mean over networks")
+
+
+def falls_before_the_last(tables: Tables) -> list[Found]:
+    """Slope of log10 NC1 on log10 L of the first and second layer before the last, mean over lineages at an optimum."""
+    table = grown_layers(tables)
+    table = table[evidence.of_kind("plotted", "theorem")(table) & (table["layer"] > 1)]
+    found: list[Values] = []
+    for before, place in BEFORE.items():
+        for each in evidence.slopes_at_optima(table[table["before"] == before], ["NC1"]):
+            key = each.case.key
+            found.append(replace(each, case=Case(f"{place} before the last, {key['setting']}", **key, before=before)))
+    return Cases(tuple(found), "lineages").means() or [evidence.LACKS]
+
+
 FIGURES = {
     "collapse-loss": Drawing(
         "Loss over the optimum, its penalty, and the scatter that is left",
@@ -130,6 +176,17 @@ FIGURES = {
             {"slope": at("collapse-loss-falls", value="excess")},
         ),
         differs="Not in the paper; the penalty's cost is what its proofs bound.",
+    ),
+    "collapse-layers": Drawing(
+        "Collapse layer by layer",
+        "log₁₀ NC1 of the features after every layer, from the first (0) to the last (1), for each depth (study "
+        "`{study}`).",
+        collapse_by_layer,
+        seen=Sentence(
+            "One layer before the last the slope of log₁₀ NC1 on log₁₀ L is {slope}.",
+            {"slope": at("collapse-layers-before-last", before=1)},
+        ),
+        differs="Not in the paper, which remarks that the last layers collapse too.",
     ),
 }
 
@@ -178,4 +235,12 @@ CLAIMS = {
     "collapse-loss-seen": _scatter("NC1_row", ("uniform", "split"), below(0), SEEN_GOES),
     "collapse-loss-unseen-kept": _scatter("NC1_null", ("uniform",), at_least(0), UNSEEN_STAYS),
     "collapse-loss-unseen-goes": _scatter("NC1_null", ("split",), below(0), UNSEEN_GOES),
+    "collapse-layers-before-last": paper_claim(
+        statement="The layers before the last collapse with depth too",
+        quantity="slope of log₁₀ NC1 on log₁₀ L, mean over lineages at an optimum",
+        bound=below(0),
+        reason="Section 4.2: any finite number of layers at the end converges to collapse.",
+        tables=(evidence.LAYERS, evidence.RUNS, evidence.SAMPLES),
+        measure=falls_before_the_last,
+    ),
 }
