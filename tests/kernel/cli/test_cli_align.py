@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,27 +25,13 @@ from symlab.plotting.settings import Style
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 ROOT = Path(__file__).parents[3]
-ALL = {
-    "permuted.safetensors",
-    "permutations.safetensors",
-    "spec.json",
-    "matching.csv",
-    "curve.csv",
-    "barriers.csv",
-    "run.json",
-    "curve.png",
-    "curve.pdf",
-}
+ALL = {"permuted.safetensors", "permutations.safetensors", "spec.json", "matching.csv", "run.json"}
+ALL |= {"curve.csv", "barriers.csv", "curve.png", "curve.pdf"}
 
 
 @pytest.mark.parametrize(
     ("method", "dtype"),
-    [
-        ("activation", torch.float32),
-        ("weight", torch.float32),
-        ("activation", torch.float16),
-        ("weight", torch.bfloat16),
-    ],
+    [*product(("activation", "weight"), (torch.float32,)), ("activation", torch.float16), ("weight", torch.bfloat16)],
 )
 def test_a_planted_permutation_is_recovered(mlps, capsys, method, dtype):
     A = {name: tensor.to(dtype) for name, tensor in mlps.state("mlp", 3).items()}

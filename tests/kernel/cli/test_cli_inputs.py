@@ -63,6 +63,9 @@ NONE = []
 """
 
 
+INDEX, SECOND = "model.safetensors.index.json", "model-00002-of-00002.safetensors"
+
+
 @pytest.fixture
 def mlps(mlps):
     """Two MLPs and inputs without targets, for which there is no curve to be drawn."""
@@ -86,7 +89,7 @@ def sharded(folder, state):
     of = {name: files[index % 2] for index, name in enumerate(names)}
     for file in files:
         save_file({name: state[name] for name in names if of[name] == file}, folder / file, metadata={"format": "pt"})
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": of}))
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": of}))
     return folder
 
 
@@ -110,7 +113,7 @@ def test_shards_and_folders_give_what_the_whole_file_gives(mlps):
     whole = mlps.load("out/permuted.safetensors")
     folder = sharded(mlps.folder / "B", state)
     (folder / "config.json").write_text("{}")
-    for path in (folder, folder / "model.safetensors.index.json"):
+    for path in (folder, folder / INDEX):
         align(mlps, "A.safetensors", path, "--overwrite")
         assert not (mlps.folder / "out" / "permuted.safetensors").exists()
         shards, permuted = read_weights(folder), read_weights(mlps.folder / "out" / "permuted")
@@ -133,7 +136,7 @@ def test_shards_are_written_without_what_stands_beside_the_network(mlps):
     folder = sharded(mlps.folder / "B", state | {"loss.weight": torch.ones(3)})
     align(mlps, "A.safetensors", folder)
     written = [load_file(path) for path in sorted((mlps.folder / "out" / "permuted").glob("*.safetensors"))]
-    listed = json.loads((mlps.folder / "out" / "permuted" / "model.safetensors.index.json").read_text())
+    listed = json.loads((mlps.folder / "out" / "permuted" / INDEX).read_text())
     assert listed["weight_map"].keys() == state.keys()
     assert len(written) == 2 and {name for of_file in written for name in of_file} == state.keys()
 
@@ -141,18 +144,10 @@ def test_shards_are_written_without_what_stands_beside_the_network(mlps):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(),
-            "model-00002-of-00002.safetensors, which is not there",
-        ),
-        (lambda folder: (folder / "model.safetensors.index.json").write_text("{}"), "is no list of the files"),
-        (
-            lambda folder: (folder / "model.safetensors.index.json").write_text(
-                '{"weight_map": {"a": "../A.safetensors"}}'
-            ),
-            "must lie beside it",
-        ),
-        (lambda folder: (folder / "model.safetensors.index.json").unlink(), "several sets of weights"),
+        (lambda folder: (folder / SECOND).unlink(), f"{SECOND}, which is not there"),
+        (lambda folder: (folder / INDEX).write_text("{}"), "is no list of the files"),
+        (lambda folder: (folder / INDEX).write_text('{"weight_map": {"a": "../A.safetensors"}}'), "must lie beside it"),
+        (lambda folder: (folder / INDEX).unlink(), "several sets of weights"),
         (lambda folder: [path.unlink() for path in folder.iterdir()], "without files of weights"),
     ],
 )

@@ -50,9 +50,7 @@ def test_averaged_models_are_modules_and_states(pair, data):
     A, B = pair
     averaged = AveragedModel(B)
     told = align(A, A, averaged.state_dict(), data)
-    assert {
-        name.removeprefix("module."): value for name, value in told.permuted.items()
-    }.keys() == A.state_dict().keys()
+    assert {name.removeprefix("module.") for name in told.permuted} == A.state_dict().keys()
     assert "stands beside 'module.' was left out: 'n_averaged'" in str(told)
     assert undone(align(averaged, A, averaged, data), A)
 
@@ -115,11 +113,7 @@ def test_weights_may_be_arrays_and_networks_come_one_by_one(pair, data, weights)
     [
         (lambda A, B: {"a": A, "b": B}, lambda x, y: (x, y), "given as one dict; give a list"),
         (lambda A, B: A, lambda x, y: (x, y), "given as one Sequential; give a list"),
-        (
-            lambda A, B: [A, B],
-            lambda x, y: list(zip(x, y, strict=True)),
-            r"one number as its target.*DataLoader\(samples",
-        ),
+        (lambda A, B: [A, B], lambda x, y: [*zip(x, y, strict=True)], r"one number as its target.*DataLoader\(samples"),
     ],
 )
 def test_what_is_no_list_of_networks_or_batches_is_told(pair, data, given, samples, words):

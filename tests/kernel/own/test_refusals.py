@@ -152,10 +152,7 @@ X, Y = torch.randn(9, 4), torch.arange(9) % 2
         (lambda: align(Waves(), Waves(), Waves(), X), "in A holds complex numbers, which symlab does not"),
         (lambda: align(plain(), plain(), plain(), None), "activations are compared on inputs: give them as data"),
         (lambda: diagnose(plain(), plain(), plain(), None), "needs inputs to compute the network at"),
-        (
-            lambda: merge(plain(), [plain(), plain()], method="weight", repair=True, traced=trace(plain(), X)),
-            "REPAIR needs inputs",
-        ),
+        (lambda: merge(plain(), [plain()] * 2, None, "weight", repair=True, traced=trace(plain(), X)), "REPAIR needs"),
         (lambda: merge(plain(), [plain(), plain()], X, weights=0.5), r"weights = 0\.5 are no numbers"),
         (lambda: collapse(Tokens(), (X[:, None].expand(-1, 3, -1), Y), token=3, layers=["layer"]), "token is 3, but"),
     ],
