@@ -39,10 +39,10 @@ NEURAL_COLLAPSE = Paper(
     figures=(
         Figure("collapse-1", f"{_ROOM}.fig_01_depth", (_RUNS,)),
         Figure("collapse-2", f"{_ROOM}.fig_01_depth", (_RUNS,)),
-        Figure("collapse-loss", f"{_ROOM}.fig_settings", (_RUNS, _OPTIMA)),
+        Figure("collapse-loss", f"{_ROOM}.fig_settings", (_RUNS,)),
         Figure("collapse-certificate", f"{_ROOM}.fig_certificate", (_RUNS,)),
         Figure("collapse-critical", f"{_ROOM}.fig_critical", (_CRITICAL,)),
-        Figure("collapse-layers", f"{_ROOM}.fig_settings", (_LAYERS,)),
+        Figure("collapse-layers", f"{_ROOM}.fig_settings", (_LAYERS, _RUNS)),
         Figure("collapse-few", f"{_ROOM}.fig_rn1", (_RUNS, _SAMPLES)),
         Figure("collapse-perturbed", f"{_ROOM}.fig_theory", (_PERTURBED,)),
         Figure("collapse-practice", f"{_ROOM}.fig_rn1", (_RUNS,)),

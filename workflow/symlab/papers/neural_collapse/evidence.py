@@ -13,7 +13,7 @@ from symlab.study.cases import Cases, Values, cases
 from symlab.study.claim import Case, Claim, Found, Tables, slope
 from symlab.study.tables import need
 
-RUNS, LAYERS, SAMPLES, OPTIMA = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples", "optima"))
+RUNS, LAYERS, SAMPLES = (f"collapse_{name}.csv" for name in ("runs", "layers", "samples"))
 GAP = 0.05
 """The share by which the loss of a network at an optimum is over the least that is known, at most.
 
