@@ -96,6 +96,19 @@ def test_a_slope_from_5_on_has_depth_5_and_nothing_of_shallower_networks():
     assert [(each.value, each.n) for each in found] == [(pytest.approx(-0.7), SEEDS)]
 
 
+def test_slopes_by_minibatches_are_of_one_setting_each(story):
+    table = story[RUNS]
+    digits, mnist = (table[table["optimizer"] == "sgd"].assign(dataset=dataset) for dataset in ("digits", "mnist"))
+    mnist["NC1"] = 5.0 * mnist["L"] ** 0.3
+    found = judged("practice-minibatches", {**story, RUNS: pd.concat([digits, mnist])})
+    assert [m.value for m, _ in found] == [pytest.approx(-1.2, abs=1e-3), pytest.approx(0.3)]
+    assert [m.case.partition(", residual")[0] for m, _ in found] == ["SGD, minibatches"] * 2
+    assert [m.case.rpartition(", ")[2] for m, _ in found] == ["digits", "MNIST"]
+    # Two depths of one data set and two of another are no four.
+    halves = pd.concat([digits[digits["L"] < 5], mnist[mnist["L"].isin([5, 8])]])
+    assert verdicts("practice-minibatches", {**story, RUNS: halves}) == ["not run"]
+
+
 def test_networks_are_counted_by_setting():
     table = networks(tables()).query("title in ('RN1 on digits', 'RN2 split on digits')")
     fewer = table[(table["network"] == "rn2") | (table["seed"] > 0)]

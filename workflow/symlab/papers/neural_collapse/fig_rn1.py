@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,17 +75,22 @@ def excess_where_few(tables: Tables) -> list[Found]:
 
 
 def falls_by_minibatches(tables: Tables) -> list[Found]:
-    """Slope of log10 of NC1 on log10 L, mean over networks' seeds, a case an optimizer."""
+    """Slope of log10 of NC1 on log10 L, mean over networks' seeds, a case a setting and optimizer."""
     rows = by_optimizer(tables)
     rows = rows[rows["optimizer"] != "lbfgs"]
-    rows = rows[rows.groupby(["optimizer", "seed"])["L"].transform("nunique") >= DEPTHS].set_index("L")
-    name = lambda key: OPTIMIZERS[key["optimizer"]]  # noqa: E731
-    return cases(rows, "NC1", ["optimizer"], name=name, several=slope).means() or [evidence.LACKS]
+    of_network = rows.groupby(["setting", "optimizer", "seed"])["L"]
+    rows = rows[of_network.transform("nunique") >= DEPTHS].set_index("L")
+    several = rows["setting"].nunique() > 1
+
+    def name(key: Mapping[str, Any]) -> str:
+        return OPTIMIZERS[key["optimizer"]] + (f", {key['setting']}" if several else "")
+
+    return cases(rows, "NC1", ["setting", "optimizer"], name=name, several=slope).means() or [evidence.LACKS]
 
 
 FIGURES = {
     "collapse-few": Drawing(
-        "Too few samples: depth changes nothing",
+        "Too few samples: the loss of free features at every depth",
         "RN1 on as few samples as the first layer reads dimensions, and on more (study `{study}`). On few the first "
         "layer, which has no penalty, can put features anywhere: the optimum is that of free features at every depth.",
         depth_by_samples,

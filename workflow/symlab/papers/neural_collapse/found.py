@@ -99,7 +99,7 @@ FOUND = (
         {"control": at("collapse-2-control", value="NC1", fitting=False)},
     ),
     Sentence(
-        "After as many gradients, residual networks grown from shallower ones have {lower:%} of the loss over free "
+        "After as many gradients, networks grown from shallower ones have {lower:%} of the loss over free "
         "features that networks trained from scratch have.",
         {"lower": at("collapse-loss-grown")},
     ),

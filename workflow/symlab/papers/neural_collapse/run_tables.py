@@ -114,7 +114,7 @@ def mixed_labels(samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
     counts = torch.zeros(contexts.nunique(), samples.classes).double()
     counts.index_add_(0, torch.from_numpy(contexts.factorize()[0]), following)
     kinds, mixes = pd.Series([tuple(mix) for mix in (counts / counts.sum(1, keepdim=True)).tolist()]).factorize()
-    places, of_kind = torch.from_numpy(contexts.drop_duplicates().index.to_numpy()), torch.from_numpy(kinds)
+    places, of_kind = torch.tensor(contexts.drop_duplicates().index.to_numpy()), torch.from_numpy(kinds)
     shares = torch.zeros(len(mixes)).double().index_add_(0, of_kind, counts.sum(1))
     return torch.stack([places, of_kind], 1), torch.tensor(list(mixes)).double(), shares / shares.sum()
 
