@@ -40,6 +40,16 @@ def test_pruning_is_not_judged_where_networks_guess(scheme, judged):
     assert found == [{"undecided"}, {judged}, {"undecided"}, {judged}, {judged}]
 
 
+def test_where_few_learned_it_is_told_of_which_kind():
+    """Of vanilla networks all but one guess, of products all."""
+    story = story_networks.tables()
+    pruned = story["pruned.csv"]
+    learned = (pruned["trained_as"] == "plain") & (pruned["seed"] == 0)
+    found = evaluate_claim(CLAIMS["7-pruned"], {**story, "pruned.csv": pruned.assign(accuracy=10.0 + 80 * learned)})
+    told = "vanilla: 5 of 6 networks guess; products: 6 of 6 networks guess"
+    assert found and {(measured.open, verdict) for measured, verdict in found} == {(told, "undecided")}
+
+
 @pytest.mark.parametrize(
     ("name", "decay", "dead", "verdict", "value"),
     [

@@ -211,7 +211,7 @@ class Cases:
         found: list[Found] = []
         for both in [(each,) for each in self] if base is None else self.beside(base):
             measured = measure(*(each.array for each in both), *self._texts(*both))
-            found.append(replace(measured, open=next((each.open for each in both if each.open), "")))
+            found.append(replace(measured, open="; ".join(dict.fromkeys(each.open for each in both if each.open))))
         return found
 
     def _measured(self, value: float, error: float | None, each: Values, base: Values | None = None) -> Measurement:

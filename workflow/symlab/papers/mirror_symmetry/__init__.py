@@ -139,7 +139,8 @@ MIRROR_SYMMETRY = Paper(
         "|θ - 1/d|² (`excess`), medians of ln|θ|, and the share of coefficients below 10^-k (`below_k`). An infinite "
         "`batch` is the gradient of the expected loss.",
         "mirror_sparsity_law.csv": "What theory says of the same runs without a fit: Λ (`growth`), the shares below "
-        "10^-k of products simulated one by one (`alone_k`), and `chance`, the quantile of the largest difference.",
+        "10^-k of products simulated one by one (`alone_k`), and `chance`, the 99.75 % quantile of the largest "
+        "difference from these of as many such products.",
         "mirror_sparsity_alone.csv": "Medians of ln|u w| over as many single products as a regression has, a row a run "
         "and step of the second half, where mirrors attract.",
         "mirror_rank.csv": "Online SGD of a product of two matrices, its residual form and one with a linear skip: the "

@@ -50,8 +50,8 @@ class SmallNetworks(PointSettings):
     d: Annotated[int, Field(ge=3)] = Field(8, description="Neurons of the tanh network.")
     samples: Positive = Field(400, description="Samples of its data.")
     start: Amount = Field(0.3, description="Norm of its initial parameters.")
-    gamma_over_critical: list[Amount] = Field(
-        [0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.02, 1.05, 1.1], min_length=5, description="Decays over the critical."
+    gamma_over_critical: Annotated[list[Amount], Field(min_length=5)] = Field(
+        [0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.02, 1.05, 1.1], description="Decays in units of the critical one."
     )
     steps: Positive = Field(8000, description="Steps of gradient descent at each decay.")
     lr: Amount = Field(0.1, description="Their rate.")
@@ -78,10 +78,8 @@ class Magnitudes(Settings):
     thresholds: list[Amount] = Field(
         [1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8], min_length=1, description="Magnitudes below which parameters are counted."
     )
-    pruned: list[ProperFraction] = Field(
-        [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99],
-        min_length=1,
-        description="Shares, the smallest, that are set to 0.",
+    pruned: Annotated[list[ProperFraction], Field(min_length=1)] = Field(
+        [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99], description="Shares of parameters set to 0, the smallest ones."
     )
 
 
@@ -147,7 +145,9 @@ class Attention(PointSettings):
     N: Positive = Field(100, description="Data points.")
     T: Several = Field(10, description="Rows of a data point, the last of which is the query.")
     d: Positive = Field(20, description="Features; a token has one entry more.")
-    decays: list[NotNegative] = Field([0.003, 0.01, 0.03, 0.1, 0.3, 1.0], min_length=2, description="PyTorch's, 2γ.")
+    decays: list[NotNegative] = Field(
+        [0.003, 0.01, 0.03, 0.1, 0.3, 1.0], min_length=2, description="PyTorch's weight decays, 2γ."
+    )
     adam_lr: Amount = Field(4e-3, description="Rate of Adam.")
     descent_lr: Amount = Field(0.005, description="Rate of gradient descent.")
     steps: Positive = Field(2000, description="Full-batch steps of Adam.")
@@ -168,7 +168,7 @@ class Solvers(PointSettings):
     problems: Distinct[Problem] = Field(
         list(get_args(Problem)[:5]),
         min_length=1,
-        description="What vanishes: entries, groups of 5, ranks, pairs, axes.",
+        description="What vanishes: entries, groups of 5, a rank, pairs' differences, directions, the rank of QᵀK.",
     )
     d: Annotated[int, Field(ge=10, multiple_of=5)] = Field(50, description="Coefficients of the lasso, in groups of 5.")
     n: Positive = Field(100, description="Samples.")

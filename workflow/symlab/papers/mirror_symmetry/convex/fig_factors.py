@@ -234,9 +234,9 @@ FIGURES = {
         "Factors with weight decay against convex solvers",
         "Objective (mean squared error and penalty) above its minimum after each number of full-batch steps: gradient "
         "descent on factors with weight decay, from three starts of a lasso's, and ISTA and FISTA of the penalized "
-        "problem. Equal pairs and columns of a matrix are Eq. 7 in its general form, as the scheme dcs composes it. "
-        "Geometric means over seeds at the middle strength; the line is a gap of 1e-4. On mirrors (|u| = |w|) no "
-        "coefficient can change its sign.",
+        "problem. Equal pairs and columns of a matrix are Eq. 7 in its general form, as the scheme dcs composes it: "
+        "differences of pairs, and directions from a matrix, vanish. Geometric means over seeds at the middle "
+        "strength; the line is a gap of 1e-4. On mirrors (|u| = |w|) no coefficient can change its sign.",
         _gap_against_steps,
         seen="Factors take {steps} decades more steps than ISTA to a gap of 1e-4.",
         differs="Not in the paper, which proves that both have the same minimum.",

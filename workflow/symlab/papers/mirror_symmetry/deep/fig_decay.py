@@ -190,7 +190,8 @@ FIGURES = {
         "(0: standard networks), at the same decay; mean and standard deviation over networks. Below: of the closest "
         "pairs and as many others in standard networks, at the last snapshot before the end, the curvature of loss and "
         "decay at their mean in the direction in which both neurons differ, and the exponent by which SGD's batches "
-        "take them apart. The mirror attracts where the curvature is positive, of SGD where the exponent is negative.",
+        "take them apart; marked are pairs that have merged at the end. The mirror attracts where the curvature is "
+        "positive in the mean loss, and under SGD where the exponent is negative.",
         _merging_and_symmetry,
         seen="Of the standard networks' correlated pairs fixed weights leave {fewer:%}.",
         differs="Not in the paper, which has no control.",
@@ -216,8 +217,9 @@ CLAIMS = {
         owner="ours",
         origin="pilot",
         reason="Decay draws neurons to the difference of their fixed weights, and below σ_F = 0.3 sqrt(0.05 / weights "
-        "of a neuron) two at that difference still count as one. Half is our word for fewer. All strengths were judged "
-        "until the run had been seen: what is left out failed there.",
+        "of a neuron) two at that difference still count as one, if their norm is half of that at the start; masks "
+        "leave few weights in common at any σ_F. Half is our word for fewer. All strengths were judged until the run "
+        "had been seen: what is left out failed there.",
         tables=(TABLE,),
         measure=_fewer_without_symmetry,
     ),
@@ -230,8 +232,7 @@ CLAIMS = {
     ),
     "mirror-removed-exponent": _claim(
         statement="The pairs that merge are those that SGD's batches draw together",
-        quantity="area under the curve: merged against separate pairs, by -E log|1 - lr (n^T H n + decay)| over "
-        "batches",
+        quantity="area under the curve: merged against separate pairs, by -E log|1 - lr (n^T H n + decay)| of batches",
         bound=at_least(0.8),
         reason="Theorem 5: SGD ends where its noise, not the mean loss, decides; 0.5 would be chance.",
         measure=lambda tables: _tells_merged(tables, "exponent", -1),

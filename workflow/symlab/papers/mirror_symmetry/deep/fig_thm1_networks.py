@@ -60,8 +60,7 @@ FIGURES = {
         "in a direction off the mirror and in one within. Zeros are at the grey line. Right: growth of the distance "
         "from a mirror in SGD that starts beside it, against the prediction of Hessians along the mirror's descent.",
         _on_and_off_mirrors,
-        seen="On mirrors at most {gradient} of a batch's gradient points off them, at the networks at least "
-        "{gradient-off}.",
+        seen="On mirrors at most {gradient} of a batch's gradient points off, at networks at least {gradient-off}.",
         differs="Not in the paper, which proves it.",
     ),
 }

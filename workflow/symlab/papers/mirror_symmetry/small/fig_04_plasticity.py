@@ -167,8 +167,7 @@ FIGURES = {
         "said; Hadamard is θ = u ∘ w, the skip θ = u ∘ w + v, of which u and w may be dead while v is not. Means over "
         "seeds with their standard deviation.",
         _dead_against_task,
-        seen="The least noise that leaves at most a hundredth dead has a variance of {least-noise:^}; the paper's is "
-        "1e-4.",
+        seen="The least noise that leaves at most a hundredth dead has variance {least-noise:^}; the paper's 1e-4.",
         differs="The paper draws counts of the first panel for vanilla, Hadamard, noise and bias.",
     ),
     "mirror-tasks": Drawing(

@@ -148,7 +148,7 @@ def _claims_of(figure: int, layers: int) -> dict[str, Claim]:
         ),
         f"mirror-{figure}-values": _claim(
             statement="Query and key come to have the same singular values",
-            quantity="distance of their singular values at the end over that at the start, median over decays",
+            quantity="distance of their singular values, end over start, median over decays, mean over seeds",
             bound=below(0.5),
             owner="derived",
             reason="0 after long decay; random weights start near each other. Half is our word for coming closer.",
@@ -156,7 +156,7 @@ def _claims_of(figure: int, layers: int) -> dict[str, Claim]:
         ),
         f"mirror-{figure}-balance": _claim(
             statement="Under gradient descent, query and key become balanced at the rate of the decay",
-            quantity="distance from 1 of the rate at which |QQᵀ - KKᵀ| decays over 4γ, median over decays",
+            quantity="distance from 1 of |QQᵀ - KKᵀ|'s rate of decay over 4γ, median over decays, mean over seeds",
             bound=below(0.1),
             owner="derived",
             origin="derived",

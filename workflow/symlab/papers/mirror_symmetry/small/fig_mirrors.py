@@ -294,11 +294,12 @@ CLAIMS = {
     ),
     "mirror-5-stays": _claim(
         statement="SGD that starts on a mirror of rotations stays there, with momentum and decay too",
-        quantity="largest |nᵀW| / |W| in 200 steps, over the growth of an infinitesimal step beside the mirror",
+        quantity="largest |nᵀW| / |W| in 200 steps over the growth, if any, of an infinitesimal step beside the mirror",
         bound=at_most(1e-10),
         owner="paper",
         reason="Corollary 1 says 0; in double precision 200 steps round to 1e-15, and momentum carries some of it on. "
-        "What the Hessian across the mirror makes of that is mirror-5-rounding's.",
+        "What the Hessian across the mirror makes of that is mirror-5-rounding's; with momentum it takes one of ten "
+        "other losses beyond this bound.",
         kind="theorem",
         measure=partial(farthest, mirror=ROTATION, named=r"SGD((?!single).)*", steps=FIRST, grown=True),
     ),
