@@ -9,13 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from symlab import align, merge, trace
+from symlab import SGD, align, merge, mirrors, trace
 from symlab.alignment import rotations
 from symlab.alignment.actions import actions_of, dimensions_of
 from symlab.alignment.permute import permute
 from symlab.alignment.weight_matching import weight_matching
 from symlab.networks.vit import ViT
-from symlab.seeds import numpy_rng
+from symlab.seeds import numpy_rng, torch_generator
 from symlab.symmetries.actions import act, fold, random_element
 from symlab.symmetries.relations import reduced
 from symlab.symmetries.signs import apply_flips
@@ -282,11 +282,20 @@ def test_sweeps_by_weights_end_where_they_come_no_closer(monkeypatch):
 
 def test_all_random_choices_follow_the_seed(monkeypatch):
     module, keys = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)), []
-    monkeypatch.setattr("symlab.own.align.numpy_rng", lambda *key: keys.append(key) or numpy_rng(*key))
+    made = {"numpy_rng": numpy_rng, "torch_generator": torch_generator}
+    for module_name in ("align.numpy_rng", "data.numpy_rng", "merge.numpy_rng", "mirrors.torch_generator"):
+        make = made[module_name.partition(".")[2]]
+        watched = lambda *key, make=make: keys.append(key) or make(*key)  # noqa: E731
+        monkeypatch.setattr(f"symlab.own.{module_name}", watched)
     for group in ("permutation", "signed", "full"):
         for method in ("activation", "weight")[: 1 + (group != "signed")]:
             align(module, module, module.state_dict(), torch.randn(20, 4), method, group=group, seed=5)
-    assert len(keys) >= 5 and {key[1] for key in keys} == {5}
+    assert len(keys) >= 5
+    x, y = torch.randn(20, 4), torch.arange(20) % 3
+    merge(module, [module, module.state_dict()], x, "weight", seed=5)
+    mirrors(module, None, (x, y), training=SGD(0.1, batch=5), pairs=1, steps=2, samples=10, seed=5)
+    assert {key[0] for key in keys} == {"align", "merge", "mirrors"} and ("align", 5, "samples") in keys
+    assert all(5 in key for key in keys)
 
 
 def test_networks_merge_in_one_basis():

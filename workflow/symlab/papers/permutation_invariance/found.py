@@ -17,7 +17,7 @@ HEADING = "Reorder the neurons, and wide networks can nearly be averaged"
 HEADLINE = (
     Sentence(
         "Two networks learn to copy a given one of 6 hidden neurons. Reordering the neurons of one divides the barrier "
-        "between them by **{assigned}** or more, whatever their width above 6.",
+        "between them by **{assigned}** or more at every width above 6 that was tried.",
         {"assigned": _trained("below-direct", _ASSIGNMENT)},
     ),
     Sentence(
