@@ -332,7 +332,8 @@ def simulate(name, generator):
     table = pd.concat([first, *more], ignore_index=True)
     by = ["dataset", "N", "network", "by_depth", "loss", "grown", "optimizer", "seed"]
     lineage = table.groupby(by).ngroup()
-    table["excess"] = table["total"] - table["free"] if "total" in table else np.nan
+    if "total" in table:
+        table["excess"] = table["total"] - table["free"]
     for column in table.columns.intersection(list(NOISE)):
         of_slopes, scatter = NOISE[column]
         powers = of_slopes * generator.standard_normal(lineage.max() + 1)[lineage]
