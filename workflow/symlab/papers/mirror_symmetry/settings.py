@@ -10,7 +10,9 @@ from symlab.networks import VGG, ResNet18, ResNet20, ViT
 from symlab.settings import Amount, Distinct, Fraction, NotNegative, Positive, ProperFraction, Settings, Several, Share
 from symlab.study.experiment import Point, PointSettings
 
-ADAM, DESCENT = "Adam", "gradient descent"
+Optimizer = Literal["Adam", "gradient descent"]
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
+ADAM, DESCENT = OPTIMIZERS
 LABELS = "y = Ax", "y = x"
 """Targets of two linear layers (Fig. 8)."""
 FACTORS, ISTA, FISTA = "factors", "ISTA", "FISTA"
@@ -140,7 +142,9 @@ class Attention(PointSettings):
 
     by: ClassVar = {"layers": "layers", "optimizer": "optimizers"}
     counts: ClassVar = {"data points": "N", "rows": "T", "features": "d", "steps": "steps", "seeds": "seeds"}
-    optimizers: ClassVar = (ADAM, DESCENT)
+    optimizers: Annotated[Distinct[Optimizer], Field(min_length=1)] = Field(
+        list(OPTIMIZERS), description="Gradient descent, the theory's, needs smaller rates the larger the data."
+    )
     layers: Annotated[list[Literal[1, 2]], Field(min_length=1)] = Field([1, 2], description="Numbers of layers.")
     N: Positive = Field(100, description="Data points.")
     T: Several = Field(10, description="Rows of a data point, the last of which is the query.")

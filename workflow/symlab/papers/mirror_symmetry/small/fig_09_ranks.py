@@ -17,7 +17,7 @@ from symlab.study.facets import Panel, assign_looks, draw_grid
 from symlab.study.tables import need
 
 TABLE = "mirror_attention.csv"
-LINES = {ADAM: "-", DESCENT: ":"}
+LINES: dict[str, str] = {ADAM: "-", DESCENT: ":"}
 SYMBOLS = {"query": "W_Q", "key": "W_K"}
 RESOLVED = 1e-3
 """Of its start, to which single precision resolves the difference of QQ^T and KK^T."""
@@ -39,7 +39,8 @@ def _ranks_over_steps(layers: int) -> Callable[[Tables, Style], Figure]:
             return Panel(rows[rows["layer"] == layer], "share", f"rank_{matrix}", axes, _draw_by_optimizer)
 
         grid = [panel(layer, matrix) for layer in range(1, layers + 1) for matrix in SYMBOLS]
-        return draw_grid([grid], looks, entries=[line_entry(name, linestyle=line) for name, line in LINES.items()])
+        drawn = [line_entry(name, linestyle=line) for name, line in LINES.items() if name in set(rows["optimizer"])]
+        return draw_grid([grid], looks, entries=drawn)
 
     return draw
 
