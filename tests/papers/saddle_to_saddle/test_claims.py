@@ -7,7 +7,7 @@ from symlab.errors import UserError
 from symlab.papers.saddle_to_saddle import SADDLE_TO_SADDLE
 from symlab.papers.saddle_to_saddle.escapes import at_drop, descents
 from symlab.papers.saddle_to_saddle.fig_01_escape import farthest
-from symlab.papers.saddle_to_saddle.fig_success_law import by_polygon, fit_failures, power_minus_exponential
+from symlab.papers.saddle_to_saddle.fig_polygons import by_polygon, fit_failures, power_minus_exponential
 from symlab.pipeline.drawing import drawing_of
 from symlab.pipeline.ledger import claims_of, evaluate_claim
 from symlab.plotting.style import Style

@@ -11,7 +11,6 @@ from torch import Tensor
 from symlab.measures.job import Job
 from symlab.papers.saddle_to_saddle.chain import Origin, draw_weights, origin_of, run_layers
 from symlab.papers.saddle_to_saddle.localized_loss import (
-    budget_by_layer,
     escape_of,
     first_direction,
     layer_ratios,
@@ -74,8 +73,8 @@ def descend_from_origin(
             break
     after = next_escape(place, passed, origin) if max(settings.drops) > LEFT and passed else {}
     next_row = {**now, "left": int(not waiting), **after}
-    tables["next"] = [{name: next_row.get(name, math.nan) for name in (*now, "left", *NEXT)}]
     found = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+    found["next"] = pd.DataFrame([next_row]).reindex(columns=[*now, "left", *NEXT])
     for name in ("layers", "spectra"):
         measured = found[name].columns.difference([*now, "event", "layer"])
         found[name] = found[name].astype(dict.fromkeys(measured, "float32"))
@@ -117,7 +116,7 @@ def measure_whole(place: Place, origin: Origin, v: Tensor) -> dict[str, float]:
     found = {"norm": norm_of(W), "speed": speed, "residual": residual if speed > 0 else math.nan}
     found["cosine"] = abs(float(first_direction(W[0]) @ v.double()))
     if not origin.linear:
-        found["lost_output"] = float(speed_budget(to_sphere(W), X, G).output)
+        found["lost_output"] = float(speed_budget(to_sphere(W), X, G)["output", len(W) + 1])
     return found
 
 
@@ -148,8 +147,9 @@ def measure_layers(place: Place, origin: Origin, start: Sequence[Tensor]) -> lis
         rows[layer]["B"] = float(ratios.B[layer])
         rows[layer + 1] |= {"D": float(ratios.D[layer])} if layer < L - 1 else {}
     if not origin.linear:
-        for (term, layer), lost in budget_by_layer(speed_budget(to_sphere(W), X, G)).items():
-            rows[layer][f"lost_{term}"] = float(lost)
+        for (term, layer), lost in speed_budget(to_sphere(W), X, G).items():
+            if term != "output":
+                rows[layer][f"lost_{term}"] = float(lost)
     return rows
 
 

@@ -1,5 +1,7 @@
 """Which descents from near the origin a figure or a claim is about, and their values by case."""
 
+from typing import Any
+
 import pandas as pd
 
 from symlab.study.cases import Cases, cases
@@ -35,11 +37,11 @@ def small(rows: pd.DataFrame, least: int = 3) -> pd.DataFrame:
     return rows[(rows["std"] <= SMALL) & (rows["L"] >= least)]
 
 
-def by_network(rows: pd.DataFrame, value: str, *by: str) -> Cases:
-    """A value of each seed, by data set and depth, and by other columns."""
+def by_network(rows: pd.DataFrame, value: str, *by: str, **several: Any) -> Cases:
+    """A value of each seed, by data set and depth, and by other columns; ``several`` as of ``cases``."""
     names = {"std": "std {std:g}", "layer": "layer {layer}", "ratio": "{ratio}"}
     name = ", ".join(["{dataset}, depth {L}", *(names[each] for each in by)])
-    return cases(rows, value, ("dataset", "L", *by), "seed", name)
+    return cases(rows, value, ("dataset", "L", *by), "seed", name, **several)
 
 
 def by_depth(rows: pd.DataFrame) -> pd.DataFrame:

@@ -107,15 +107,11 @@ def exponent_of_second(tables: Tables, activation: str, least: int) -> list[Foun
 def exponents(rows: pd.DataFrame, value: str) -> Cases:
     """Least-squares exponent of the initial scale in a value, of each seed over all scales."""
 
-    def exponent(line: pd.DataFrame) -> float:
-        defined = line[value].notna().all()
-        return float(np.polyfit(np.log(line["std"]), np.log(line[value]), 1)[0]) if defined else np.nan
+    def exponent(values: pd.Series) -> float:
+        return float(np.polyfit(np.log(values.index), np.log(values), 1)[0]) if values.notna().all() else np.nan
 
     rows = rows[rows.groupby(["dataset", "L", "seed"])["std"].transform("nunique") > 1]
-    if rows.empty:
-        return Cases(())
-    found = rows.groupby(["dataset", "L", "seed"])[["std", value]].apply(exponent)
-    return by_network(found.rename("exponent").reset_index(), "exponent")
+    return by_network(rows.set_index("std"), value, several=exponent)
 
 
 def half_steps(tables: Tables) -> list[Found]:

@@ -53,12 +53,9 @@ def squared_singular_values(M: Float[Tensor, "... a b"]) -> Float[Tensor, "... c
     return torch.linalg.eigvalsh(small @ small.mT).flip(-1).clamp_min(0)
 
 
-def first_direction(M: Float[Tensor, "a b"], steps: int = 100) -> Float[Tensor, " b"]:
-    """The first right singular vector, by power iteration; of equal first values, a mixture."""
-    v = M[M.norm(dim=1).argmax()]
-    for _ in range(steps):
-        v = M.T @ (M @ (v / v.norm()))
-    return v / v.norm()
+def first_direction(M: Float[Tensor, "a b"]) -> Float[Tensor, " b"]:
+    """The first right singular vector, of either sign."""
+    return torch.linalg.svd(M, full_matrices=False).Vh[0]
 
 
 class LayerRatios(NamedTuple):
@@ -90,50 +87,30 @@ def bound_near_rank_one(noise: float, G: Float[Tensor, "k n"], speed: float) -> 
     return 8 * lost / (speed - lost) if lost < speed else math.inf
 
 
-class SpeedBudget(NamedTuple):
-    """Where speed is lost: terms that are nowhere negative on the sphere and sum to log(|X| |G| / s), an identity.
+def speed_budget(
+    W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]
+) -> dict[tuple[str, int], Float[Tensor, ""]]:
+    """Where one network loses speed, by term and layer: the terms sum to log(|X| |G| / s), an identity.
 
-    norms: -log |W_l|_F, whose sum is not negative; rank: -1/2 log(1 - B_l), l = 0 .. L-1; cut: -1/2 log(1 - D_l),
-    l = 1 .. L-1; alignment: of W_l with the strongest direction of its inputs; output: -log cos(-G, Y).
+    On the sphere none but ``norms`` is negative; at any norm the localized loss is to be. Layer 0 are the inputs, layer
+    L + 1 is the output.
+
+    Returns:
+        norms: -log |W_l|_F, whose sum is not negative; rank: -1/2 log(1 - B_l), l = 0 .. L-1; cut: -1/2 log(1 - D_l),
+        l = 1 .. L-1; alignment: of W_l with the strongest direction of its inputs; output: -log cos(-G, Y).
     """
-
-    total: Tensor
-    norms: Tensor
-    rank: Tensor
-    cut: Tensor
-    alignment: Tensor
-    output: Tensor
-
-
-def speed_budget(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"]) -> SpeedBudget:
-    """The budget of weights at any norm whose localized loss is negative; per layer terms are [..., layers]."""
     Z, inner = run_layers(W, X)
-    Y = Z[-1]
-    loss = (G * Y).sum((-2, -1))
-    batch = loss.shape
-    norm = torch.stack([W_l.norm(dim=(-2, -1)) for W_l in W], -1)
-    before = torch.stack([Z_l.norm(dim=(-2, -1)) for Z_l in Z], -1)
-    after = torch.stack([Z_s.norm(dim=(-2, -1)).expand(batch) for Z_s in inner], -1)
-    strongest = torch.stack([squared_singular_values(Z_s)[..., 0].sqrt().expand(batch) for Z_s in inner], -1)
+    L, cosine = len(W), -(G * Z[-1]).sum() / (G.norm() * Z[-1].norm())
+    norm, before, after = ([M.norm() for M in matrices] for matrices in (W, Z, inner))
+    strongest = [squared_singular_values(Z_s)[0].sqrt() for Z_s in inner]
     # As quotients of norms: 1 - B and 1 - D have few digits left where B or D is nearly 1.
-    return SpeedBudget(
-        total=torch.log(X.norm() * G.norm() / -loss),
-        norms=-norm.log(),
-        rank=torch.log(after / strongest),
-        cut=torch.log(before[..., :-1] / after[..., 1:]),
-        alignment=torch.log(norm * strongest / before),
-        output=-torch.log(-loss / (G.norm() * before[..., -1])),
-    )
-
-
-FIRST = {"norms": 1, "rank": 0, "cut": 1, "alignment": 1}
-"""The layer that the first entry of each term of the speed budget belongs to."""
-
-
-def budget_by_layer(budget: SpeedBudget) -> dict[tuple[str, int], Float[Tensor, "..."]]:
-    """The terms of a speed budget by name and layer."""
-    terms = {name: getattr(budget, name) for name in FIRST}
-    return {(name, FIRST[name] + i): term[..., i] for name, term in terms.items() for i in range(term.shape[-1])}
+    return {
+        **{("norms", at + 1): -norm[at].log() for at in range(L)},
+        **{("rank", at): (after[at] / strongest[at]).log() for at in range(L)},
+        **{("cut", at + 1): (before[at] / after[at + 1]).log() for at in range(L - 1)},
+        **{("alignment", at + 1): (norm[at] * strongest[at] / before[at]).log() for at in range(L)},
+        ("output", L + 1): -cosine.log(),
+    }
 
 
 def lift(W: Weights, X: Float[Tensor, "d n"], G: Float[Tensor, "k n"], k: int) -> list[Tensor]:

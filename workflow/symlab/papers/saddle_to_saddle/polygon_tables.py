@@ -8,7 +8,7 @@ import torch
 
 from symlab.artifacts import Tensors
 from symlab.measures.job import Job
-from symlab.papers.saddle_to_saddle.localized_loss import budget_by_layer, escape_of, lift, speed_budget
+from symlab.papers.saddle_to_saddle.localized_loss import escape_of, lift, speed_budget
 from symlab.papers.saddle_to_saddle.polygon import best_rank_one_speed, certify_speed, example_one, polygon
 from symlab.papers.saddle_to_saddle.polygon_search import MARGIN
 from symlab.papers.saddle_to_saddle.settings import STILL_BELOW, Polygons
@@ -66,9 +66,8 @@ def _budgets(best: Fastest) -> pd.DataFrame:
     for (N, L, width, of), W in shown.items():
         X, G = polygon(N)
         if float(escape_of(W, X, G).speed) > 0:
-            budget = speed_budget(W, X, G)
-            terms = {**budget_by_layer(budget), ("output", L + 1): budget.output}
-            rows += [(N, L, width, of, term, layer, float(lost)) for (term, layer), lost in terms.items()]
+            terms = speed_budget(W, X, G).items()
+            rows += [(N, L, width, of, term, layer, float(lost)) for (term, layer), lost in terms]
     return pd.DataFrame(rows, columns=["N", "L", "width", "of", "term", "layer", "lost"])
 
 

@@ -1,0 +1,225 @@
+"""The first escape layer by layer: how far from rank one and linear (A, B, D), and where speed is lost."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.saddle_to_saddle import escapes
+from symlab.papers.saddle_to_saddle.escapes import EVENTS, LAYERS, NETWORK, at_drop, by_network, descents, escaped
+from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, legend, palette, panels
+from symlab.study.card import Drawing, Sentence, at
+from symlab.study.claim import Claim, Found, Tables, at_least, below
+from symlab.study.facets import Panel, draw_each, draw_grid
+from symlab.study.tables import need
+
+POLYGON = "polygon_budget.csv"
+TERMS = {
+    "rank": "rank of activations",
+    "cut": "cut off by relu",
+    "alignment": "weights not aligned with inputs",
+    "norms": "unequal norms",
+    "output": "outputs not aligned with -G",
+}
+DEEP = 3
+"""The first layer that counts as deep: Example 1, the paper's own, loses speed in the first two."""
+DEPTH = 6
+RATIOS = {"A_change": r"$A_l$ of $W_l - W_l(0)$", "B": r"$B_l$ of activations", "D": r"$D_l$, what relu cuts"}
+START, THEN = "at the start", "at a drop of the loss of 1 %"
+
+
+def smallest(layers: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ReLU networks of depth 6 from the smallest weights, at all moments."""
+    rows = descents(layers)
+    rows = rows[rows["L"] == DEPTH]
+    return rows[rows["std"] == rows["std"].min()]
+
+
+def ratios_by_layer(tables: Tables, style: Style) -> Figure:
+    rows = smallest(need(tables, LAYERS))
+    both = pd.concat([at_drop(rows, 0).assign(label=START), at_drop(rows).assign(label=THEN)])
+    looks = {START: Look(palette(style)[7]), THEN: Look(palette(style)[0])}
+    grid = [
+        Panel(
+            both.dropna(subset=[ratio]), "layer", ratio,
+            {"yscale": "log", "xlabel": "layer $l$", "title": title, "xticks": range(1, DEPTH + 1)}, draw_each,
+        )
+        for ratio, title in RATIOS.items()
+    ]  # fmt: skip
+    return draw_grid([grid], looks, width=PAGE, height=1.8, sharey=False, note="a line a network of depth 6")
+
+
+def bars_by_layer(tables: Tables, style: Style) -> Figure:
+    shown = list(_budgets(tables))
+    colors = dict(zip(TERMS, palette(style), strict=False))
+    figure, axes = panels(1, len(shown), PAGE, 2.6, sharex=False, sharey=True)
+    for axis, (title, table) in zip(axes[0], shown, strict=True):
+        _stack(axis, table, colors)
+        total = table["lost"].sum()
+        axis.set(title=f"{title}\nsum {total:.2f}", xlabel="layer")
+    axes[0, 0].set_ylabel(r"lost of $\log(|X||G|/s)$")
+    from matplotlib.patches import Patch
+
+    legend(figure, [Patch(color=colors[term], label=name) for term, name in TERMS.items()], "")
+    return figure
+
+
+def _stack(axis: Axes, table: pd.DataFrame, colors: dict[str, tuple[float, float, float]]) -> None:
+    layers = np.arange(table["layer"].max() + 1)
+    above, under = np.zeros(len(layers)), np.zeros(len(layers))
+    for term in TERMS:
+        lost = table[table["term"] == term].groupby("layer")["lost"].sum().reindex(layers, fill_value=0).to_numpy()
+        axis.bar(layers, lost, bottom=np.where(lost < 0, under, above), color=colors[term], width=0.8)
+        above, under = above + lost.clip(min=0), under + lost.clip(max=0)
+    axis.axhline(0, color="0.3", linewidth=0.6)
+    axis.set_xticks(layers, ["X", *map(str, layers[1:-1]), "Y"])
+
+
+def _budgets(tables: Tables) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Titles and tables of ``term``, ``layer`` and ``lost``: on the circle, then of the networks of each depth."""
+    polygon = need(tables, POLYGON)
+    circle = polygon[(polygon["N"] == 8) & (polygon["L"] == 3)]
+    for of, tables_of in circle.groupby("of"):
+        # What a run loses is the less the faster it is.
+        width = tables_of.groupby("width")["lost"].sum().idxmin()
+        yield ("Example 1" if of == "Example 1" else f"circle, width {width}"), tables_of[tables_of["width"] == width]
+    for (name, L), rows in losses(tables).groupby(["dataset", "L"]):
+        yield f"{name}, depth {L}", rows.groupby(["term", "layer"], as_index=False)["lost"].mean()
+
+
+def losses(tables: Tables) -> pd.DataFrame:
+    """Terms of ReLU networks from the smallest weights at the escape: ``NETWORK``, ``term``, ``layer``, ``lost``."""
+    events, layers = (escapes.small(escaped(tables[name])) for name in (EVENTS, LAYERS))
+    events, layers = (each[each["std"] == each["std"].min()] for each in (events, layers))
+    of_layers = layers.melt([*NETWORK, "layer"], [f"lost_{term}" for term in TERMS if term != "output"], "term", "lost")
+    of_layers["term"] = of_layers["term"].str.removeprefix("lost_")
+    output = events.rename(columns={"lost_output": "lost"}).assign(term="output", layer=events["L"] + 1)
+    # A layer has the terms that belong to it: none has relu after the outputs.
+    belongs = {"norms": (1, 0), "rank": (0, 1), "cut": (1, 1), "alignment": (1, 0)}
+    first, above = (
+        of_layers["term"].map({term: ends[place] for term, ends in belongs.items()}).astype(int) for place in (0, 1)
+    )
+    of_layers = of_layers[of_layers["layer"].between(first, of_layers["L"] - above)]
+    return pd.concat([of_layers, output[[*NETWORK, "term", "layer", "lost"]]], ignore_index=True)
+
+
+FIGURES = {
+    "saddle-ratios": Drawing(
+        "Rank and linearity by layer",
+        "How far each layer of the study's networks of depth 6 from the smallest weights is from rank one (A, of the "
+        "change of the weights; B, of the activations) and from linear (D: the share that relu cuts), at the start "
+        "and when the loss has dropped by 1 %.",
+        ratios_by_layer,
+        seen=Sentence(
+            "Until the loss has dropped by 1 %, B falls to {B1} of its value at the start in layer 1, D to {D1}.",
+            {"B1": at("saddle-ratios-first", ratio="B"), "D1": at("saddle-ratios-first", ratio="D")},
+        ),
+        differs="Not in the paper, whose Theorem 3.1 bounds these ratios; on the circle the "
+        "bound says nothing below 1420 layers.",
+    ),
+    "saddle-budget": Drawing(
+        "Where speed is lost",
+        "The escape speed s of weights on the sphere is |X| |G| but for what is lost on the way: log(|X| |G| / s) is a "
+        "sum over layers of what the activations' rank, relu and the alignment of weights with their inputs cost, of "
+        "what unequal norms of the layers do (in sum no gain), and of how far the outputs point from -G. Bars at X are "
+        "of the inputs, at Y of the outputs. On the circle: Example 1 and the fastest run; of the study `{study}`: "
+        "means over its networks from the smallest weights, when the loss has dropped by 1 %.",
+        bars_by_layer,
+        seen="Layers from the third on lose {deep:%} of all that networks of depth 6 lose.",
+        differs="Not in the paper; the identity is behind its Proposition 3.4.",
+    ),
+}
+
+
+def over_start(tables: Tables, layers: Sequence[int]) -> list[Found]:
+    rows = smallest(tables[LAYERS]).melt([*NETWORK, "event", "layer"], ["B", "D"], "ratio")
+    rows = rows[rows["layer"].isin(layers)]
+    before, then = (rows[rows["event"] == event] for event in (0, escapes.ESCAPE))
+    then = before[[*NETWORK, "layer", "ratio"]].merge(then, how="left")
+    each, base = (by_network(of, "value", "ratio", "layer") for of in (then, before))
+    return (each / base).means() or [LACKS]
+
+
+def at_escape(tables: Tables, value: str, layers: Sequence[int]) -> list[Found]:
+    """A value of layers at a drop of 1 %, mean over networks, a case a layer."""
+    rows = at_drop(smallest(tables[LAYERS]))
+    return by_network(rows[rows["layer"].isin(layers)], value, "layer").means() or [LACKS]
+
+
+def drift_at_end(tables: Tables) -> list[Found]:
+    """Change of weak balancedness at a run's last drop, of the layer where it is largest."""
+    rows = descents(tables[LAYERS])
+    rows = at_drop(rows[rows["layer"].between(1, rows["L"] - 1)], rows["ends"].max())
+    return by_network(escapes.largest(rows, "drift"), "drift", "std").means()
+
+
+LACKS = f"needs networks of depth {DEPTH}"
+_claim = partial(Claim, owner="derived", origin="ours", tables=(LAYERS,))
+
+
+def lost_in_deep_layers(tables: Tables) -> list[Found]:
+    rows = losses(tables)
+    rows = rows[rows["L"] == 6]
+    inner = rows["term"].isin(["rank", "cut", "alignment"]) & (rows["layer"] >= DEEP)
+    sums = [
+        of.groupby(NETWORK)["lost"].agg(lambda lost: lost.sum(skipna=False)).reset_index() for of in (rows[inner], rows)
+    ]
+    deep, whole = (by_network(each, "lost") for each in sums)
+    return (deep / whole).means() or ["needs networks of depth 6 from small weights"]
+
+
+CLAIMS = {
+    "saddle-ratios-deep": _claim(
+        statement="The first escape makes all layers but the first nearly rank one and linear",
+        quantity="B_l and D_l at a drop of the loss of 1 % as multiples of those at the start, mean over networks",
+        bound=below(0.1),
+        owner="paper",
+        reason="The paper says approximately; a tenth of what random weights of this depth have, because B falls with "
+        "the layer without any training.",
+        measure=partial(over_start, layers=(2, 3, 4, 5)),
+    ),
+    "saddle-ratios-first": _claim(
+        statement="It makes the first layer so too, where one neuron is the fastest",
+        quantity="B_1 and D_1 at a drop of the loss of 1 % as multiples of those at the start, mean over networks",
+        bound=below(0.1),
+        origin="pilot",
+        reason="One neuron a layer is rank one in every layer; another program had 0.001 for B_1 and 0.005 for D_1.",
+        measure=partial(over_start, layers=(1,)),
+    ),
+    "saddle-ratios-sign": _claim(
+        statement="From the second layer on, the first input direction of the weights has one sign",
+        quantity="share of its square in the entries of one sign, mean over networks",
+        bound=at_least(0.99),
+        reason="It is that of activations, which are nowhere negative (Lemma A.6); a random direction has about 0.5.",
+        measure=partial(at_escape, value="one_sign", layers=range(2, DEPTH + 1)),
+    ),
+    "saddle-ratios-balanced": _claim(
+        statement="At the escape, neighbouring layers are strongly balanced",
+        quantity="|W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ| over |W_l W_lᵀ|, mean over networks",
+        bound=below(0.1),
+        reason="The paper says that strong balancedness holds where pre-activations are not negative (Section 5), "
+        "which D_l near 0 is; random weights have about 1.",
+        measure=partial(at_escape, value="strong", layers=range(1, DEPTH)),
+    ),
+    "saddle-ratios-conserved": _claim(
+        statement="The descent conserves weak balancedness, as gradient flow does",
+        quantity="change of the diagonal of W_{l+1}ᵀ W_{l+1} - W_l W_lᵀ over |θ|² / L, mean over networks",
+        bound=below(1e-2),
+        kind="check",
+        owner="paper",
+        reason="Gradient flow conserves it exactly (Section 5); what changes it are the lengths of steps.",
+        measure=drift_at_end,
+        also=("saddle-3", "saddle-4"),
+    ),
+    "saddle-budget-deep": Claim(
+        statement="At the first escape, layers from the third on lose next to no speed",
+        quantity="their share in log(|X| |G| / s), by rank, relu and alignment, mean over networks of depth 6",
+        bound=below(0.1),
+        owner="derived",
+        origin="ours",
+        reason="Rank one and linear layers lose none; they are four of six layers.",
+        tables=(EVENTS, LAYERS),
+        measure=lost_in_deep_layers,
+    ),
+}
