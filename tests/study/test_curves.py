@@ -30,8 +30,8 @@ def test_errors_are_those_of_the_means(rows):
     """200 draws give a standard deviation to a twentieth; a statistic that is linear has a formula for it."""
     (up, _) = curves(rows, ["y"], "m", ["kind"])
     variance = rows[rows["kind"] == "up"].groupby("m")["y"].agg(lambda of: of.var() / len(of))
-    last = up.measure(lambda of: of["y"].iloc[-1])
-    gain = up.measure(lambda of: of["y"].iloc[-1] - 2 * of["y"].iloc[0])
+    last = up.measure(lambda of: (of["y"].iloc[-1], ""))
+    gain = up.measure(lambda of: (of["y"].iloc[-1] - 2 * of["y"].iloc[0], ""))
     assert last.value == pytest.approx(rows.query("kind == 'up' and m == 8")["y"].mean())
     assert last.error == pytest.approx(variance[8] ** 0.5, rel=0.15)
     assert gain.error == pytest.approx((variance[8] + 4 * variance[4]) ** 0.5, rel=0.15)
@@ -39,25 +39,25 @@ def test_errors_are_those_of_the_means(rows):
 
 def test_curves_over_two_quantities_are_indexed_by_both(rows):
     (curve,) = curves(rows, ["y", "z"], ["kind", "m"])
-    found = curve.measure(lambda of: of["y"]["up"][8] - of["y"]["down"][8])
+    found = curve.measure(lambda of: (of["y"]["up"][8] - of["y"]["down"][8], ""))
     assert found.value == pytest.approx(rows.query("m == 8").groupby("kind")["y"].mean() @ [-1, 1])
     assert curve.means["z"].tolist() == [1.0] * 4
 
 
 def test_a_place_of_a_grid_is_known_no_better_than_the_grid(rows):
     (up, _) = curves(rows, ["y"], "m", ["kind"])
-    found = up.measure(lambda of: of["y"].idxmax(), between=(5.0, np.inf))
+    found = up.measure(lambda of: (of["y"].idxmax(), "", (5.0, np.inf)))
     assert (found.value, found.error, found.interval) == (8, None, (5.0, np.inf))
-    assert up.measure(lambda of: of["y"].idxmax(), between=(8, 8)).interval == (8, 8)
-    mean = up.measure(lambda of: of["y"].iloc[-1], between=(7.0, 9.0))
+    assert up.measure(lambda of: (of["y"].idxmax(), "", (8, 8))).interval == (8, 8)
+    mean = up.measure(lambda of: (of["y"].iloc[-1], "", (7.0, 9.0)))
     assert mean.ends[0] < 7 - 1.9 * mean.error and mean.ends[1] > 9 + 1.9 * mean.error
 
 
 def test_an_undefined_value_is_not_passed_over(rows):
     rows.loc[3, "y"] = np.nan
     up, down = curves(rows, ["y"], "m", ["kind"])
-    assert not up.defined and np.isnan(up.measure(lambda of: of["y"].max()).value)
-    assert down.defined and np.isfinite(down.measure(lambda of: of["y"].max()).value)
+    assert not up.defined and np.isnan(up.measure(lambda of: (of["y"].max(), "")).value)
+    assert down.defined and np.isfinite(down.measure(lambda of: (of["y"].max(), "")).value)
 
 
 def test_a_peak_lies_between_the_places_beside_it():

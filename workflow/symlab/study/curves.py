@@ -4,16 +4,19 @@ A curve has a mean at each width (learning rate, depth ...), over units that are
 measured of all its means together has an error by drawing units anew at each. Only pandas and numpy are imported.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from symlab.study.cases import cases_of
-from symlab.study.claim import Case, Measurement, statistic_of, t_quantile
+from symlab.study.claim import Case, Found, Measurement, statistic_of, t_quantile
 
 
 @dataclass(frozen=True)
@@ -31,41 +34,49 @@ class Curve:
     """The smallest number of units at a place."""
     unit: str
 
-    @property
+    @cached_property
     def means(self) -> pd.DataFrame:
         """The mean of each column at each place; NaN where a value is not a number."""
-        return self._at([sample.mean(axis=0) for sample in self.samples])
+        return pd.DataFrame([sample.mean(axis=0) for sample in self.samples], self.places, self.columns)
+
+    def __getitem__(self, column: str) -> pd.Series:
+        return self.means[column]
 
     @property
     def defined(self) -> bool:
         """Whether every mean is a finite number."""
         return bool(np.isfinite(self.means.to_numpy()).all())
 
-    def measure(
-        self, statistic: Callable[[pd.DataFrame], float], detail: str = "", between: tuple[float, float] | None = None
-    ) -> Measurement:
-        """A statistic of ``means``, with its bootstrap error; undefined values make it undefined.
+    def measure(self, statistic: Statistic) -> Measurement:
+        """A statistic of the curve, with its bootstrap error; undefined values make it undefined.
 
-        Args:
-            between: where it would lie without a sampling error, since the curve is known at its places alone: the 95 %
-                interval reaches t errors beyond. None for what is no place of a grid.
+        Of a place between others of a grid, since the curve is known at its places alone, the 95 % interval reaches t
+        errors beyond these.
         """
         if not self.defined:
-            return Measurement(math.nan, self.n, None, self.case, detail, None, self.unit)
+            return Measurement(math.nan, self.n, None, self.case, unit=self.unit)
+        _, detail, *between = statistic(self)
         found = statistic_of(
-            lambda *drawn: statistic(self._at([each.mean(axis=0) for each in drawn])),
+            lambda *drawn: statistic(replace(self, samples=drawn))[0],
             *self.samples, case=self.case, detail=detail, unit=self.unit,
         )  # fmt: skip
         degrees = self.n - 1 if found.degrees is None else found.degrees
-        if between is None or found.error is None or not between[0] < between[1]:
+        if found.error is None or not between or not between[0][0] < between[0][1]:
             return replace(found, n=self.n, degrees=degrees)
-        reach = t_quantile(degrees) * found.error
+        reach, (low, high) = t_quantile(degrees) * found.error, between[0]
         # An error of 0 means that no draw moved the place, not that it is exact: others are near.
-        ends = between[0] - reach, between[1] + reach
-        return replace(found, n=self.n, degrees=degrees, error=found.error or None, ends=ends)
+        return replace(found, n=self.n, degrees=degrees, error=found.error or None, ends=(low - reach, high + reach))
 
-    def _at(self, means: list[np.ndarray]) -> pd.DataFrame:
-        return pd.DataFrame(np.stack(means), index=self.places, columns=self.columns)
+
+Statistic = Callable[[Curve], tuple[float, str] | tuple[float, str, tuple[float, float]]]
+"""Of a curve a value and what is told of it; of a place, too, between which two places of the grid it lies."""
+
+
+def measure_each(
+    found: Sequence[Curve], statistic: Statistic, lacking: str, unless: Callable[[Curve], str] = lambda curve: ""
+) -> list[Found]:
+    """A statistic of each curve, or what ``unless`` says of it; ``lacking`` where there is none."""
+    return [(unless(curve) if curve.defined else "") or curve.measure(statistic) for curve in found] or [lacking]
 
 
 def curves(

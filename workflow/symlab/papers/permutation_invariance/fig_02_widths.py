@@ -103,59 +103,58 @@ FIGURES = {
 def peaks(tables: Tables, samples: bool = True) -> list[Found]:
     """Width of the largest mean matched barrier over m ≥ M in units of M; at the first width only if that is M."""
 
-    def measure(curve: Curve) -> Found:
-        M, barrier = curve.case.key["M"], curve.means["barrier"]
-        ratio = barrier.index / M
+    def lacks(curve: Curve) -> str:
+        M, peak = curve.case.key["M"], curve["barrier"].idxmax()
+        ratio = curve.places / M
         if ((ratio > 1) & (ratio <= 2.5)).sum() < 2 or not (ratio > 2.5).any():
             return f"{curve.case}: needs two widths above M and up to 2.5 M, and one beyond"
-        peak = barrier.idxmax()
-        if peak == barrier.index[0] > M:
+        if peak == curve.places[0] > M:
             return f"{curve.case}: is largest at the first width, m = {peak:g}, below which there are no students"
-        detail = f"barrier {barrier.max():.2e} at m = {peak:g}; m = {barrier.index[0]:g} to {barrier.index[-1]:g}"
-        low, high = neighbours(barrier.index, peak, 1)
-        lacking, ends = students.without_barrier(curve), (low / M, high / M)
-        return lacking or curve.measure(lambda means: means["barrier"].idxmax() / M, detail, ends)
+        return students.without_barrier(curve)
+
+    def place(curve: Curve) -> tuple[float, str, tuple[float, float]]:
+        M, barrier = curve.case.key["M"], curve["barrier"]
+        peak = barrier.idxmax()
+        detail = f"barrier {barrier.max():.2e} at m = {peak:g}; m = {curve.places[0]:g} to {curve.places[-1]:g}"
+        low, high = neighbours(curve.places, peak, 1)
+        return peak / M, detail, (low / M, high / M)
 
     rows = students.matched(tables[TABLE]).query("ratio >= 1")
-    return students.measure_barriers(rows if samples else students.trained(rows), measure)
+    return students.measure_barriers(rows if samples else students.trained(rows), place, unless=lacks)
 
 
 def fall_by_matching(tables: Tables) -> list[Found]:
-    def falls(means: pd.DataFrame) -> pd.Series:
+    def smallest(curve: Curve) -> tuple[float, str]:
         # Infinite where only the matched one is 0.
         with np.errstate(divide="ignore", invalid="ignore"):
-            return means["direct"] / means["barrier"]
+            falls = curve["direct"] / curve["barrier"]
+        return falls.min(), f"smallest at m = {falls.idxmin():g}"
 
-    def measure(curve: Curve) -> Found:
-        return curve.measure(lambda means: falls(means).min(), f"smallest at m = {falls(curve.means).idxmin():g}")
-
-    return students.measure_barriers(students.matched(tables[TABLE]).query("ratio > 1"), measure)
+    return students.measure_barriers(students.matched(tables[TABLE]).query("ratio > 1"), smallest)
 
 
 def left_of_peak(tables: Tables, samples: bool, from_ratio: float) -> list[Found]:
-    def measure(curve: Curve) -> Found:
+    def lacks(curve: Curve) -> str:
         if curve.places[-1] < from_ratio * curve.case.key["M"]:
             return f"{curve.case}: needs a width of {from_ratio:g} M or more"
-        return students.without_barrier(curve) or students.last_over_top(curve)
+        return students.without_barrier(curve)
 
     rows = students.matched(tables[TABLE]).query("ratio > 1")
-    if samples:
-        return students.measure_barriers(students.uniform(rows), measure, by=TEACHER)
-    return students.measure_barriers(students.trained(rows), measure)
+    chosen, by = (students.uniform(rows), TEACHER) if samples else (students.trained(rows), students.CASE)
+    return students.measure_barriers(chosen, students.last_over_top, by=by, unless=lacks)
 
 
 def slope_of_decay(tables: Tables) -> list[Found]:
     """Slope of log mean matched barrier of samples against log m over the widths from 4M on, for each (M, d)."""
 
-    def measure(curve: Curve) -> Found:
-        constant = curve.means["barrier"] * np.sqrt(curve.places.to_numpy(dtype=float))
-        detail = f"m = {curve.places[0]:g} to {curve.places[-1]:g}; √m times the barrier falls from "
-        return curve.measure(
-            lambda means: slope(means["barrier"]), f"{detail}{constant.iloc[0]:.2g} to {constant.iloc[-1]:.2g}"
-        )
+    def decay(curve: Curve) -> tuple[float, str]:
+        barrier, (first, last) = curve["barrier"], curve.places[[0, -1]]
+        constant = (barrier * np.sqrt(curve.places.to_numpy(dtype=float))).iloc[[0, -1]]
+        told = "√m times the barrier falls from {:.2g} to {:.2g}".format(*constant)
+        return slope(barrier), f"m = {first:g} to {last:g}; {told}"
 
     rows, lacking = _decaying(tables[TABLE]), f"needs samples of three widths of {WIDE}M or more"
-    return students.measure_barriers(rows[rows["ratio"] >= WIDE], measure, lacking, by=TEACHER)
+    return students.measure_barriers(rows[rows["ratio"] >= WIDE], decay, lacking, by=TEACHER)
 
 
 def _decaying(table: pd.DataFrame) -> pd.DataFrame:
@@ -179,15 +178,14 @@ def trained_over_samples(
         rows = rows[(rows["M"] == rows["M"].min()) == narrowest]
     both = students.beside_samples(rows[rows["ratio"] >= from_ratio])
 
-    def measure(curve: Curve) -> Found:
-        own, other = (curve.means["barrier"][name] for name in ("trained", "samples"))
+    def largest(curve: Curve) -> tuple[float, str]:
+        own, other = (curve["barrier"][name] for name in ("trained", "samples"))
         at = (own / other).idxmax()
-        detail = f"{own[at]:.2e} against {other[at]:.2e} at m = {at:g}; {len(own)} widths"
-        return curve.measure(lambda means: (means["barrier"]["trained"] / means["barrier"]["samples"]).max(), detail)
+        return own[at] / other[at], f"{own[at]:.2e} against {other[at]:.2e} at m = {at:g}; {len(own)} widths"
 
     rows = students.at_last_width(both) if last else both
     lacking = f"needs samples and trained students at one width of {from_ratio:g} M or more"
-    return students.measure_barriers(rows, measure, lacking, ["side", "m"])
+    return students.measure_barriers(rows, largest, lacking, ["side", "m"])
 
 
 def excess_sparsity(tables: Tables) -> list[Found]:
@@ -207,14 +205,10 @@ def evenness(tables: Tables) -> list[Found]:
     return students.measure_runs(both, "type_variance", partial(_compare_sides, operator.truediv), lacking, "side")
 
 
-def _compare_sides(compare: Callable[[float, float], float], curve: Curve) -> Found:
+def _compare_sides(compare: Callable[[float, float], float], curve: Curve) -> tuple[float, str]:
     """Trained students beside samples, by a difference or a ratio of their means."""
-
-    def sides(means: pd.DataFrame) -> pd.Series:
-        return means.iloc[:, 0][["trained", "samples"]]
-
-    own, other = sides(curve.means)
-    return curve.measure(lambda means: compare(*sides(means)), f"{own:.3g} against {other:.3g}")
+    own, other = curve.means.iloc[:, 0][["trained", "samples"]]
+    return compare(own, other), f"{own:.3g} against {other:.3g}"
 
 
 EVEN = (

@@ -50,31 +50,31 @@ FIGURES = {
 
 
 def place_of_peak(tables: Tables) -> list[Found]:
-    def measure(curve: Curve) -> Found:
-        M, fraction = curve.case.key["M"], _fraction(curve.means)
-        if not _wide_enough(curve.places / M):
-            return f"{curve.case}: needs a width below {LOW} M, two up to {HIGH} M and one beyond"
-        detail = f"fraction {fraction.max():.3g}; m / M = {curve.places[0] / M:.3g} to {curve.places[-1] / M:.3g}"
-        low, high = neighbours(curve.places, fraction.idxmax(), 1)
-        return curve.measure(lambda means: _fraction(means).idxmax() / M, detail, (low / M, high / M))
+    def lacks(curve: Curve) -> str:
+        enough = _wide_enough(curve.places / curve.case.key["M"])
+        return "" if enough else f"{curve.case}: needs a width below {LOW} M, two up to {HIGH} M and one beyond"
 
-    return students.measure_barriers(_samples(tables), measure, "needs uniform samples of the minima", by=["M"])
+    def place(curve: Curve) -> tuple[float, str, tuple[float, float]]:
+        M, fraction = curve.case.key["M"], curve["barrier"] / curve["direct"]
+        first, last = curve.places[[0, -1]] / M
+        low, high = neighbours(curve.places, fraction.idxmax(), 1)
+        detail = f"fraction {fraction.max():.3g}; m / M = {first:.3g} to {last:.3g}"
+        return fraction.idxmax() / M, detail, (low / M, high / M)
+
+    lacking = "needs uniform samples of the minima"
+    return students.measure_barriers(_samples(tables), place, lacking, by=["M"], unless=lacks)
 
 
 def fall_of_peak(tables: Tables) -> list[Found]:
+    def fall(curve: Curve) -> tuple[float, str]:
+        tops = (curve["barrier"] / curve["direct"]).groupby(level="M").max()
+        return -np.diff(tops).max(), ", ".join(f"M = {M}: {top:.3g}" for M, top in tops.items())
+
     rows = _samples(tables)
     rows = rows[rows.groupby("M")["ratio"].transform(_wide_enough).astype(bool)]
     if rows["M"].nunique() < 2:
         return [f"needs two M with widths below {LOW} M, two up to {HIGH} M and one beyond"]
-
-    def tops(means: pd.DataFrame) -> pd.Series:
-        return _fraction(means).groupby(level="M").max()
-
-    def measure(curve: Curve) -> Found:
-        detail = ", ".join(f"M = {M}: {top:.3g}" for M, top in tops(curve.means).items())
-        return curve.measure(lambda means: -np.diff(tops(means)).max(), detail)
-
-    return students.measure_barriers(rows, measure, along=["M", "m"], by=(), name="")
+    return students.measure_barriers(rows, fall, along=["M", "m"], by=(), name="")
 
 
 def _samples(tables: Tables) -> pd.DataFrame:
@@ -82,10 +82,6 @@ def _samples(tables: Tables) -> pd.DataFrame:
     rows = students.uniform(students.matched(tables[TABLE])).query("ratio > 1")
     columns = ["barrier", "direct"]
     return rows.assign(**{name: rows[name] * rows["d"] for name in columns})
-
-
-def _fraction(curves: pd.DataFrame) -> pd.Series:
-    return curves["barrier"] / curves["direct"]
 
 
 def _wide_enough(ratio: pd.Series | pd.Index) -> bool:

@@ -45,11 +45,12 @@ FIGURES = {
 
 
 def left_below_M(tables: Tables) -> list[Found]:
-    def measure(curve: Curve) -> Found:
-        return students.last_over_top(curve) if len(curve.places) >= 3 else f"{curve.case}: needs three widths below M"
+    def lacks(curve: Curve) -> str:
+        return f"{curve.case}: needs three widths below M" if len(curve.places) < 3 else ""
 
     rows = students.trained(students.matched(tables[TABLE])).query("ratio < 1")
-    return students.measure_barriers(rows, measure, "needs trained students narrower than their teacher")
+    lacking = "needs trained students narrower than their teacher"
+    return students.measure_barriers(rows, students.last_over_top, lacking, unless=lacks)
 
 
 _claim = partial(Claim, bound=at_most(0.5), owner="paper", origin="pilot", tables=(TABLE,))

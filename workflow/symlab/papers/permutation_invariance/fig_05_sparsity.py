@@ -11,7 +11,7 @@ from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import Figure, Look, Style, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most
-from symlab.study.curves import Curve
+from symlab.study.curves import Curve, Statistic
 from symlab.study.facets import assign_looks, facets, labelled
 from symlab.study.tables import need
 
@@ -57,63 +57,63 @@ FIGURES = {
 
 
 def rise_with_rate(tables: Tables) -> list[Found]:
-    def measure(curve: Curve) -> Found:
-        low, high = _rates(curve)
-        detail = f"c = {high:g} less c = {low:g}; {len(curve.places) // 2} widths"
-        return curve.measure(lambda means: (means["pq_rows"][high] - means["pq_rows"][low]).min(), detail)
+    def smallest(curve: Curve) -> tuple[float, str]:
+        index = curve["pq_rows"].unstack("rate")
+        low, high = index.columns
+        return (index[high] - index[low]).min(), f"c = {high:g} less c = {low:g}; {len(index)} widths"
 
-    return _of_extremes(tables, measure)
+    return _of_extremes(tables, smallest)
 
 
 def growth_at_largest_rate(tables: Tables) -> list[Found]:
     """By how much the mean PQ index at the largest learning rate grows from the smallest to the largest width."""
 
-    def measure(curve: Curve) -> Found:
-        index = curve.means["pq_rows"][_rates(curve)[1]]
-        detail = f"{index.iloc[0]:.3g} at m = {index.index[0]:g}, {index.iloc[-1]:.3g} at {index.index[-1]:g}"
-        return curve.measure(lambda means: _growths(means)[1], f"c = {_rates(curve)[1]:g}: {detail}")
+    def growth(curve: Curve) -> tuple[float, str]:
+        rate, index = curve.places.unique("rate").max(), curve["pq_rows"].unstack("rate").iloc[:, -1]
+        (first, low), (last, high) = index.iloc[[0, -1]].items()
+        return high - low, f"c = {rate:g}: {low:.3g} at m = {first:g}, {high:.3g} at {last:g}"
 
-    return _of_extremes(tables, measure)
+    return _of_extremes(tables, growth)
 
 
 def growth_at_smallest_rate(tables: Tables) -> list[Found]:
     """The growth with width at the smallest learning rate as a fraction of that at the largest, which must be one."""
 
-    def measure(curve: Curve) -> Found:
-        (low, high), rates = _growths(curve.means), _rates(curve)
-        detail = f"{low:.3g} at c = {rates[0]:g}, {high:.3g} at c = {rates[1]:g}"
-        if high <= 0:
-            return f"{curve.case}: needs a growth at the largest learning rate to compare with ({detail})"
-        return curve.measure(lambda means: students.over(*_growths(means)), detail)
+    def growths(curve: Curve) -> pd.Series:
+        index = curve["pq_rows"].unstack("m")
+        return index.iloc[:, -1] - index.iloc[:, 0]
 
-    return _of_extremes(tables, measure)
+    def told(curve: Curve) -> str:
+        return ", ".join(f"{growth:.3g} at c = {rate:g}" for rate, growth in growths(curve).items())
+
+    def lacks(curve: Curve) -> str:
+        if growths(curve).iloc[1] > 0:
+            return ""
+        return f"{curve.case}: needs a growth at the largest learning rate to compare with ({told(curve)})"
+
+    return _of_extremes(tables, lambda curve: (students.over(*growths(curve)), told(curve)), lacks)
 
 
 def excess_over_uniform(tables: Tables) -> list[Found]:
     """Smallest excess of the mean PQ index of trained students over that of uniform samples: all rates and widths."""
 
-    def measure(curve: Curve) -> Found:
-        samples = curve.means["pq_rows"]["samples"]
-        detail = (
-            f"{curve.places.unique('rate').size - 1} learning rates; samples {samples.min():.3g} to {samples.max():.3g}"
-        )
-
-        def excess(means: pd.DataFrame) -> float:
-            index = means["pq_rows"]
-            own = index["trained"].unstack("rate")
-            return float(own.sub(index["samples"].droplevel("rate"), axis="index").min().min())
-
-        return curve.measure(excess, detail)
+    def smallest(curve: Curve) -> tuple[float, str]:
+        samples = curve["pq_rows"]["samples"].droplevel("rate")
+        own = curve["pq_rows"]["trained"].unstack("rate")
+        detail = f"{own.shape[1]} learning rates; samples {samples.min():.3g} to {samples.max():.3g}"
+        return own.sub(samples, axis="index").min().min(), detail
 
     rows = students.keep(tables[TABLE])
     both = students.beside_samples(rows.assign(rate=rows["c"].round(6)))
     both.loc[both["side"] == "samples", "rate"] = 0.0
     lacking = "needs uniform samples at a width of trained students"
-    return students.measure_runs(both, "pq_rows", measure, lacking, ["side", "rate", "m"])
+    return students.measure_runs(both, "pq_rows", smallest, lacking, ["side", "rate", "m"])
 
 
-def _of_extremes(tables: Tables, measure: Callable[[Curve], Found]) -> list[Found]:
-    """A measurement on the runs of the smallest and the largest rate with two widths, at the widths that both have."""
+def _of_extremes(
+    tables: Tables, statistic: Statistic, unless: Callable[[Curve], str] = lambda curve: ""
+) -> list[Found]:
+    """A statistic of the runs of the smallest and the largest rate with two widths, at the widths that both have."""
     rows = students.trained(students.keep(tables[TABLE]))
     # The rate times m / d is not the same number at every width.
     rows = rows.assign(rate=rows["c"].round(6))
@@ -123,18 +123,7 @@ def _of_extremes(tables: Tables, measure: Callable[[Curve], Found]) -> list[Foun
     rows = rows[rows.groupby([*SETTING, "m"])["rate"].transform("nunique") == 2]
     rows = rows[rows.groupby(SETTING)["m"].transform("nunique") > 1]
     lacking = "needs two learning rates with two widths that both have"
-    return students.measure_runs(rows, "pq_rows", measure, lacking, ["rate", "m"])
-
-
-def _rates(curve: Curve) -> list[float]:
-    return sorted(curve.places.unique("rate"))
-
-
-def _growths(means: pd.DataFrame) -> tuple[float, float]:
-    """From the smallest to the largest width, at the smaller and at the larger rate."""
-    index = means["pq_rows"].unstack("m")
-    low, high = index.iloc[:, -1] - index.iloc[:, 0]
-    return float(low), float(high)
+    return students.measure_runs(rows, "pq_rows", statistic, lacking, ["rate", "m"], unless)
 
 
 DECAYING = "The learning rates decay with the width as c d/m, in which the stability limit is nearly constant."

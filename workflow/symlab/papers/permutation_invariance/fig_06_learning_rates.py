@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from symlab.papers.permutation_invariance import drawing
-from symlab.papers.permutation_invariance.students import keep, measure_each, over, trained
+from symlab.papers.permutation_invariance.students import keep, over, trained
 from symlab.plotting.style import Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most, between
-from symlab.study.curves import Curve, curves
+from symlab.study.curves import Curve, curves, measure_each
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, need_several
 
@@ -95,46 +95,41 @@ FIGURES = {
 
 
 def zero_rows_below(tables: Tables) -> list[Found]:
-    def measure(curve: Curve) -> Found:
-        return curve.measure(lambda means: means["zero_rows"].max(), _range(curve))
+    def most(curve: Curve) -> tuple[float, str]:
+        return curve["zero_rows"].max(), _range(curve)
 
     found = _curves(tables, lambda lr: lr <= BELOW)
-    return measure_each(found, measure, f"{LACKING} at learning rates up to {BELOW}")
+    return measure_each(found, most, f"{LACKING} at learning rates up to {BELOW}")
 
 
 def first_with_zero_rows(tables: Tables) -> list[Found]:
     """The smallest learning rate at which every other student or more has a zero row; infinite if none has."""
 
-    def measure(curve: Curve) -> Found:
-        first = _threshold(curve.means)
-        detail = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve.means["zero_rows"].items() if lr >= BELOW)
+    def threshold(curve: Curve) -> tuple[float, str, tuple[float, float]]:
+        first = _threshold(curve)
+        detail = ", ".join(f"{count:.3g} at {lr:g}" for lr, count in curve["zero_rows"].items() if lr >= BELOW)
         # The threshold itself is between the rate before and this one.
         before = max((lr for lr in curve.places if lr < first), default=0.0)
-        between = (math.nextafter(before, first), first) if math.isfinite(first) else None
-        return curve.measure(_threshold, f"zero rows: {detail}; {_range(curve)}", between)
+        between = math.nextafter(before, first) if math.isfinite(first) else first, first
+        return first, f"zero rows: {detail}; {_range(curve)}", between
 
     lacking = f"{LACKING} at learning rates up to {BELOW} and from {THRESHOLD} on"
-    return measure_each(_on_both_sides(tables), measure, lacking)
+    return measure_each(_on_both_sides(tables), threshold, lacking)
 
 
 def spread_below_over_jump(tables: Tables) -> list[Found]:
-    def parts(means: pd.DataFrame) -> tuple[float, float, float]:
-        index = means["pq_rows"]
+    def spread(curve: Curve) -> tuple[float, str]:
+        index = curve["pq_rows"]
         below = index[index.index <= BELOW]
-        return below.min(), below.max(), index.get(_threshold(means), math.nan) - below.max()
+        low, high = below.min(), below.max()
+        jump = index.get(_threshold(curve), math.nan) - high
+        return over(high - low, jump), f"{low:.3g} to {high:.3g} below; jump {jump:.3g}"
 
-    def ratio(means: pd.DataFrame) -> float:
-        low, high, jump = parts(means)
-        return over(high - low, jump)
-
-    def measure(curve: Curve) -> Found:
-        low, high, jump = parts(curve.means)
-        if (curve.places <= BELOW).sum() < 3:
-            return f"{LACKING} at three learning rates up to {BELOW}"
-        return curve.measure(ratio, f"{low:.3g} to {high:.3g} below; jump {jump:.3g}")
+    def lacks(curve: Curve) -> str:
+        return f"{LACKING} at three learning rates up to {BELOW}" if (curve.places <= BELOW).sum() < 3 else ""
 
     lacking = f"{LACKING} at three learning rates up to {BELOW} and one from {THRESHOLD} on"
-    return measure_each(_on_both_sides(tables), measure, lacking)
+    return measure_each(_on_both_sides(tables), spread, lacking, lacks)
 
 
 def _curves(tables: Tables, chosen: Callable[[pd.Series], pd.Series]) -> list[Curve]:
@@ -150,9 +145,9 @@ def _on_both_sides(tables: Tables) -> list[Curve]:
     return [curve for curve in found if curve.places[0] <= BELOW and curve.places[-1] >= THRESHOLD]
 
 
-def _threshold(means: pd.DataFrame) -> float:
+def _threshold(curve: Curve) -> float:
     """The smallest rate with half a zero row a student or more; infinite without one."""
-    return float(min(means.index[means["zero_rows"] >= 0.5], default=math.inf))
+    return float(min(curve.places[curve["zero_rows"] >= 0.5], default=math.inf))
 
 
 def _range(curve: Curve) -> str:

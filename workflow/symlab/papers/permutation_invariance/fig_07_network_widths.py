@@ -6,11 +6,11 @@ import pandas as pd
 
 from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import method_looks, width_axis
-from symlab.papers.permutation_invariance.students import measure_each, over
+from symlab.papers.permutation_invariance.students import over
 from symlab.plotting.style import ERROR_ALPHA, Axes, Figure, Look, Style
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_least
-from symlab.study.curves import Curve
+from symlab.study.curves import Curve, measure_each
 from symlab.study.facets import facets
 from symlab.study.tables import need
 
@@ -56,14 +56,13 @@ FIGURES = {
 def direct_stays(tables: Tables) -> list[Found]:
     """Smallest mean direct barrier over the widths as a fraction of the largest, for each data set and depth."""
 
-    def measure(curve: Curve) -> Found:
-        barrier = curve.means["barrier_max"]
-        detail = f"{barrier.min():.3g} to {barrier.max():.3g}"
-        return curve.measure(lambda means: over(means["barrier_max"].min(), means["barrier_max"].max()), detail)
+    def least(curve: Curve) -> tuple[float, str]:
+        low, high = curve["barrier_max"].min(), curve["barrier_max"].max()
+        return over(low, high), f"{low:.3g} to {high:.3g}"
 
     rows = networks.train_rows(networks.as_in_fig_7(tables[TABLE]))
     found = networks.mean_curves(rows[rows["matching"] == networks.DIRECT], by=networks.kinds(rows))
-    return measure_each(found, measure, networks.LACKING)
+    return measure_each(found, least, networks.LACKING)
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))

@@ -2,16 +2,14 @@
 
 from functools import partial
 
-import pandas as pd
-
 from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import method_looks, path_panel
-from symlab.papers.permutation_invariance.students import measure_each, over
+from symlab.papers.permutation_invariance.students import over
 from symlab.plotting.style import Figure, Style
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most
-from symlab.study.curves import Curve, curves
+from symlab.study.curves import Curve, curves, measure_each
 from symlab.study.facets import draw_grid
 from symlab.study.tables import need
 
@@ -46,30 +44,29 @@ FIGURES = {
 
 
 def permuted_over_direct(tables: Tables, at_peak: bool) -> list[Found]:
-    def measure(curve: Curve) -> Found:
-        width = curve.means["barrier_max"].idxmax() if at_peak else curve.places[-1]
-        permuted, direct = curve.means.loc[width]
-        detail = f"{permuted:.3g} against {direct:.3g} at width {width:g}"
-        return curve.measure(lambda means: over(*means.loc[width]), detail)
+    def measured(curve: Curve) -> Found:
+        def share(drawn: Curve) -> tuple[float, str]:
+            width = curve["barrier_max"].idxmax() if at_peak else curve.places[-1]
+            permuted, direct = drawn.means.loc[width]
+            return over(permuted, direct), f"{permuted:.3g} against {direct:.3g} at width {width:g}"
+
+        return curve.measure(share)
 
     rows = networks.matched(networks.as_in_fig_7(tables[BARRIERS]))
-    return measure_each(networks.mean_curves(rows, ("barrier_max", "direct")), measure, networks.LACKING)
+    return [*map(measured, networks.mean_curves(rows, ("barrier_max", "direct")))] or [networks.LACKING]
 
 
 def ends_of_path(tables: Tables) -> list[Found]:
-    def fractions(means: pd.DataFrame) -> pd.Series:
-        return means.iloc[:, [0, -1]].max(axis=1) / means.max(axis=1)
-
-    def measure(curve: Curve) -> Found:
-        detail = f"largest at width {fractions(curve.means).idxmax():g}; {len(curve.places)} widths"
-        return curve.measure(lambda means: fractions(means).max(), detail)
+    def largest(curve: Curve) -> tuple[float, str]:
+        fractions = curve.means.iloc[:, [0, -1]].max(axis=1) / curve.means.max(axis=1)
+        return fractions.max(), f"largest at width {fractions.idxmax():g}; {len(fractions)} widths"
 
     rows = networks.train_rows(networks.as_in_fig_7(tables[CURVES]), 1)
     direct = rows[rows["matching"] == networks.DIRECT]
     # A pair is a row, and a place on its path a column.
     paths = direct.pivot(index=[*networks.kinds(rows), "width", "mask_seed", "pair"], columns="lambda", values="loss")
     found = curves(paths.reset_index(), list(paths.columns), "width", networks.kinds(rows), networks.name_networks)
-    return measure_each(found, measure, networks.LACKING)
+    return measure_each(found, largest, networks.LACKING)
 
 
 _claim = partial(Claim, owner="paper", origin="ours", tables=(BARRIERS,))

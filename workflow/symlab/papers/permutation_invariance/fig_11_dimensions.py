@@ -77,16 +77,13 @@ def slopes(
     dimensions = rows.groupby(key)["d"].transform("nunique")
     rows = rows[(rows.groupby([*key, "m"])["d"].transform("nunique") == dimensions) & (dimensions >= 3)]
 
-    def levels(means: pd.DataFrame) -> pd.Series:
-        return quantity(means.groupby(level="d").mean())
-
-    def measure(curve: Curve) -> Found:
-        detail = ", ".join(f"d = {d:g}: {value:.3g}" for d, value in levels(curve.means).items())
-        widths = curve.places.unique("m").size
-        return curve.measure(lambda means: slope(levels(means)), f"{detail}; {widths} widths")
+    def fall(curve: Curve) -> tuple[float, str]:
+        levels = quantity(curve.means.groupby(level="d").mean())
+        told = ", ".join(f"d = {d:g}: {value:.3g}" for d, value in levels.items())
+        return slope(levels), f"{told}; {curve.places.unique('m').size} widths"
 
     lacking = "needs trained students at a width above M at three dimensions"
-    return students.measure_barriers(rows, measure, lacking, ["d", "m"], key)
+    return students.measure_barriers(rows, fall, lacking, ["d", "m"], key)
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))

@@ -10,7 +10,7 @@ from symlab.papers.permutation_invariance import drawing, students
 from symlab.plotting.style import Figure, Style
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above
-from symlab.study.curves import Curve
+from symlab.study.curves import Curve, Statistic
 from symlab.study.tables import need, need_several
 
 TABLE = "teachers_barriers.csv"
@@ -39,36 +39,31 @@ FIGURES = {
 
 
 def growth_with_M(tables: Tables) -> list[Found]:
-    def smallest_step(means: pd.DataFrame) -> float:
-        levels = means["barrier"].to_numpy()
+    def smallest_step(curve: Curve) -> tuple[float, str]:
+        barrier = curve["barrier"]
         # From nothing there is no ratio.
-        return float((levels[1:] / np.where(levels[:-1] > 0, levels[:-1], np.nan)).min())
+        steps = barrier.to_numpy()[1:] / barrier.where(barrier > 0).to_numpy()[:-1]
+        return steps.min(), ", ".join(f"M = {M:g}: {level:.3g}" for M, level in barrier.items())
 
-    def measure(curve: Curve) -> Found:
-        detail = ", ".join(f"M = {M:g}: {level:.3g}" for M, level in curve.means["barrier"].items())
-        return students.without_barrier(curve) or curve.measure(smallest_step, detail)
-
-    return _at_2M(students.barriers(tables[TABLE]), measure)
+    return _at_2M(students.barriers(tables[TABLE]), smallest_step, students.without_barrier)
 
 
 def growth_of_gap(tables: Tables) -> list[Found]:
-    def smallest_rise(means: pd.DataFrame) -> float:
+    def smallest_rise(curve: Curve) -> tuple[float, str]:
+        gaps = students.decades(curve.means)
         with np.errstate(invalid="ignore"):
-            return float(np.diff(students.decades(means)).min())
+            return np.diff(gaps).min(), ", ".join(f"M = {M:g}: {gap:.3g}" for M, gap in gaps.items())
 
-    def measure(curve: Curve) -> Found:
-        detail = ", ".join(f"M = {M:g}: {gap:.3g}" for M, gap in students.decades(curve.means).items())
-        return curve.measure(smallest_rise, detail)
-
-    return _at_2M(students.matched(tables[TABLE]), measure)
+    return _at_2M(students.matched(tables[TABLE]), smallest_rise)
 
 
-def _at_2M(rows: pd.DataFrame, measure: Callable[[Curve], Found]) -> list[Found]:
-    """A measurement of students with m = 2M of each source, d and matching, where there are two teachers."""
+def _at_2M(rows: pd.DataFrame, statistic: Statistic, *unless: Callable[[Curve], str]) -> list[Found]:
+    """A statistic of students with m = 2M of each source, d and matching, where there are two teachers."""
     key = ["source", "d", "matching"]
     rows = rows[rows["m"] == 2 * rows["M"]]
     rows = rows[rows.groupby(key)["M"].transform("nunique") > 1]
-    return students.measure_barriers(rows, measure, "needs students of m = 2M for two teachers", "M", key)
+    lacking = "needs students of m = 2M for two teachers"
+    return students.measure_barriers(rows, statistic, lacking, "M", key, students.name_students, *unless)
 
 
 _claim = partial(Claim, owner="paper", origin="paper", tables=(TABLE,))

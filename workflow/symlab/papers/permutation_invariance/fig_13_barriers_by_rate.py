@@ -1,6 +1,5 @@
 """Fig. 13: the matched barrier of trained students against the learning rate, at one width."""
 
-from collections.abc import Callable
 from functools import partial
 
 import pandas as pd
@@ -11,7 +10,7 @@ from symlab.papers.permutation_invariance.students import matched, measure_barri
 from symlab.plotting.style import Figure, Style
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_least, at_most, rank_correlation
-from symlab.study.curves import Curve
+from symlab.study.curves import Curve, Statistic
 from symlab.study.tables import need, need_several
 
 TABLE = "learning_rates_barriers.csv"
@@ -49,36 +48,34 @@ def barrier_past_threshold(tables: Tables) -> list[Found]:
         return [lacking]
     every = (of_setting(tables[TABLE])["lr"] == last).sum()
 
-    def measure(curve: Curve) -> Found:
-        barrier = curve.means["barrier"]
-        if len(barrier) < 3:
-            return lacking
-        detail = f"{barrier.iloc[-1]:.2e} at {last:g} against {barrier.iloc[:-1].mean():.2e}"
+    def collapse(curve: Curve) -> tuple[float, str]:
+        low, high = curve["barrier"].iloc[-1], curve["barrier"].iloc[:-1].mean()
         kept = f"{len(curve.samples[-1])} of {every} pairs reached a minimum"
-        return curve.measure(
-            lambda means: over(means["barrier"].iloc[-1], means["barrier"].iloc[:-1].mean()), f"{detail}; {kept}"
-        )
+        return over(low, high), f"{low:.2e} at {last:g} against {high:.2e}; {kept}"
 
     chosen = rows["lr"].between(CONVERGED, BELOW) | (rows["lr"] == last)
-    return _measure_matchings(rows[chosen], measure, lacking)
+    return _measure_matchings(rows[chosen], collapse, lacking, 3)
 
 
 def rank_below_threshold(tables: Tables) -> list[Found]:
     rows = of_setting(matched(tables[TABLE]))
     lacking = f"{LACKING} at four learning rates from {CONVERGED} to {BELOW}"
 
-    def measure(curve: Curve) -> Found:
-        barrier = curve.means["barrier"]
-        if len(barrier) < 4:
-            return lacking
-        detail = f"{barrier.iloc[0]:.2e} at {barrier.index[0]:g}, {barrier.iloc[-1]:.2e} at {barrier.index[-1]:g}"
-        return curve.measure(lambda means: rank_correlation(means["barrier"], means.index), detail)
+    def correlation(curve: Curve) -> tuple[float, str]:
+        (first, low), (last, high) = curve["barrier"].iloc[[0, -1]].items()
+        told = f"{low:.2e} at {first:g}, {high:.2e} at {last:g}"
+        return rank_correlation(curve["barrier"], curve.places), told
 
-    return _measure_matchings(rows[rows["lr"].between(CONVERGED, BELOW)], measure, lacking)
+    return _measure_matchings(rows[rows["lr"].between(CONVERGED, BELOW)], correlation, lacking, 4)
 
 
-def _measure_matchings(rows: pd.DataFrame, measure: Callable[[Curve], Found], lacking: str) -> list[Found]:
-    return measure_barriers(rows, measure, lacking, "lr", ["matching"], "{matching}")
+def _measure_matchings(rows: pd.DataFrame, statistic: Statistic, lacking: str, rates: int) -> list[Found]:
+    """A statistic of each matching's barriers against the learning rate, where there are so many rates."""
+
+    def lacks(curve: Curve) -> str:
+        return lacking if len(curve.places) < rates else ""
+
+    return measure_barriers(rows, statistic, lacking, "lr", ["matching"], "{matching}", lacks)
 
 
 _claim = partial(Claim, owner="paper", tables=(TABLE,))

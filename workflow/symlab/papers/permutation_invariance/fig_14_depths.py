@@ -7,12 +7,11 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.permutation_invariance import networks
 from symlab.papers.permutation_invariance.drawing import width_axis
-from symlab.papers.permutation_invariance.students import measure_each
 from symlab.plotting.style import MARKERS, Axes, Figure, Look, Style, mark_entry, palette
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, above, at_most
-from symlab.study.curves import Curve
+from symlab.study.curves import Curve, measure_each
 from symlab.study.facets import Panel, assign_looks, draw_grid, labelled
 from symlab.study.tables import need, one_matching, where
 
@@ -84,17 +83,15 @@ def steps_between_depths(tables: Tables) -> list[Found]:
     """How many widths apart the peaks of the mean permuted barrier are at most over depths, for each data set."""
     rows = networks.matched(tables[TABLE])
 
-    def steps(curve: Curve, means: pd.DataFrame) -> float:
+    def steps(curve: Curve) -> tuple[float, str]:
         widths = sorted(rows.loc[rows["dataset"] == curve.case.key["dataset"], "width"].unique())
-        places = [widths.index(width) for width in _peaks(means)]
-        return float(max(places) - min(places))
-
-    def measure(curve: Curve) -> Found:
-        detail = ", ".join(f"depth {depth:g}: {width:g}" for depth, width in _peaks(curve.means).items())
-        return _without_peak(curve) or curve.measure(partial(steps, curve), detail)
+        places = [widths.index(width) for width in _peaks(curve)]
+        told = ", ".join(f"depth {depth:g}: {width:g}" for depth, width in _peaks(curve).items())
+        return max(places) - min(places), told
 
     found = _of_several(rows, ["dataset", "matching"], "depth")
-    return measure_each(found, measure, "needs networks of three widths at two depths on one data set")
+    lacking = "needs networks of three widths at two depths on one data set"
+    return measure_each(found, steps, lacking, _without_peak)
 
 
 def peak_of_cifar_over_mnist(tables: Tables) -> list[Found]:
@@ -103,16 +100,13 @@ def peak_of_cifar_over_mnist(tables: Tables) -> list[Found]:
     # CIFAR-10 comes from its archive or from JPEG images.
     rows = rows.assign(source=rows["source"].replace({"cifar10_jpeg": "cifar10"}))
 
-    def ratio(means: pd.DataFrame) -> float:
-        return float(_peaks(means)["cifar10"] / _peaks(means)["mnist"])
-
-    def measure(curve: Curve) -> Found:
-        peaks = _peaks(curve.means)
-        detail = f"CIFAR-10: {peaks['cifar10']:g}, MNIST: {peaks['mnist']:g}"
-        return _without_peak(curve) or curve.measure(ratio, detail)
+    def ratio(curve: Curve) -> tuple[float, str]:
+        cifar, mnist = _peaks(curve)[["cifar10", "mnist"]]
+        return cifar / mnist, f"CIFAR-10: {cifar:g}, MNIST: {mnist:g}"
 
     found = _of_several(rows[rows["source"].isin(["cifar10", "mnist"])], ["depth", "matching"], "source")
-    return measure_each(found, measure, "needs networks of one depth and three widths on both MNIST and CIFAR-10")
+    lacking = "needs networks of one depth and three widths on both MNIST and CIFAR-10"
+    return measure_each(found, ratio, lacking, _without_peak)
 
 
 def _of_several(rows: pd.DataFrame, by: list[str], over: str) -> list[Curve]:
@@ -121,14 +115,14 @@ def _of_several(rows: pd.DataFrame, by: list[str], over: str) -> list[Curve]:
     return networks.mean_curves(rows, along=[over, "width"], by=by)
 
 
-def _peaks(means: pd.DataFrame) -> pd.Series:
+def _peaks(curve: Curve) -> pd.Series:
     """The width of the largest mean barrier at each depth, or of each data set."""
-    return means["barrier_max"].unstack("width").idxmax(axis=1)
+    return curve["barrier_max"].unstack("width").idxmax(axis=1)
 
 
 def _without_peak(curve: Curve) -> str:
     """Says that a curve is largest at an end of its widths; empty where none is."""
-    table = curve.means["barrier_max"].unstack("width")
+    table = curve["barrier_max"].unstack("width")
     ends = table.apply(lambda row: row.idxmax() in (row.first_valid_index(), row.last_valid_index()), axis=1)
     return f"{curve.case}: needs networks of several depths or data sets with a peak within them" if ends.any() else ""
 

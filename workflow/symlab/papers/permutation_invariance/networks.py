@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.permutation_invariance.students import measure_each, over
+from symlab.papers.permutation_invariance.students import over
 from symlab.study.claim import Found
-from symlab.study.curves import Curve, curves
+from symlab.study.curves import Curve, curves, measure_each
 from symlab.study.tables import where
 
 DIRECT = "none"
@@ -101,13 +101,10 @@ def mean_curves(
 def middle_over_ends(table: pd.DataFrame) -> list[Found]:
     """The largest mean permuted barrier between the ends of the widths, over the larger of those at the ends."""
 
-    def statistic(means: pd.DataFrame) -> float:
-        barrier = means["barrier_max"]
-        return over(barrier.iloc[1:-1].max(), barrier.iloc[[0, -1]].max())
-
-    def measure(curve: Curve) -> Found:
-        barrier = curve.means["barrier_max"]
+    def share(curve: Curve) -> tuple[float, str]:
+        barrier = curve["barrier_max"]
         shown = dict.fromkeys([barrier.index[0], barrier.idxmax(), barrier.index[-1]])
-        return curve.measure(statistic, ", ".join(f"{barrier[width]:.3g} at width {width:g}" for width in shown))
+        told = ", ".join(f"{barrier[width]:.3g} at width {width:g}" for width in shown)
+        return over(barrier.iloc[1:-1].max(), barrier.iloc[[0, -1]].max()), told
 
-    return measure_each(mean_curves(matched(table)), measure, LACKING)
+    return measure_each(mean_curves(matched(table)), share, LACKING)

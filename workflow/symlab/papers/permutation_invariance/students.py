@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.study.claim import Bound, Found
-from symlab.study.curves import Curve, curves
+from symlab.study.curves import Curve, Statistic, curves, measure_each
 
 UNIFORM, DIRECT = "uniform", "direct"
 MATCHINGS = {
@@ -78,44 +78,44 @@ def name_students(key: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-Measure = Callable[[Curve], Found]
-
-
 def measure_barriers(
     rows: pd.DataFrame,
-    measure: Measure,
+    statistic: Statistic,
     lacking: str = NO_STUDENTS,
     along: str | Sequence[str] = "m",
     by: Sequence[str] = CASE,
     name: str | Callable[[Mapping[str, Any]], str] = name_students,
+    unless: Callable[[Curve], str] = lambda curve: "",
 ) -> list[Found]:
-    """A measurement of each case's mean barriers, matched and direct, against the width (or another quantity)."""
-    return measure_each(curves(rows, ("barrier", "direct"), along, by, name, number="pairs"), measure, lacking)
-
-
-def measure_runs(
-    rows: pd.DataFrame, column: str, measure: Measure, lacking: str, along: str | Sequence[str]
-) -> list[Found]:
-    """A measurement of each case's mean of a column of the tables of single students."""
-    return measure_each(curves(rows, (column,), along, CASE[:3], name_students, "students"), measure, lacking)
-
-
-def measure_each(found: Sequence[Curve], measure: Measure, lacking: str) -> list[Found]:
-    """One measurement a curve, undefined where the curve is; ``lacking`` where there is none."""
-    return [measure(curve) if curve.defined else curve.measure(lambda means: math.nan) for curve in found] or [lacking]
+    """A statistic of each case's mean barriers, matched and direct, against the width (or another quantity)."""
+    return measure_each(
+        curves(rows, ("barrier", "direct"), along, by, name, number="pairs"), statistic, lacking, unless
+    )
 
 
 def without_barrier(curve: Curve) -> str:
     """Says that matching leaves no barrier anywhere; empty where it does leave one."""
-    part = curve.means["barrier"].max() / curve.means["direct"].max()
+    part = curve["barrier"].max() / curve["direct"].max()
     return f"{curve.case}: no barrier is left, at most {part:.1g} of the direct one" if part < NO_BARRIER else ""
 
 
-def last_over_top(curve: Curve) -> Found:
+def last_over_top(curve: Curve) -> tuple[float, str]:
     """Mean barrier at the last width as a fraction of the largest."""
-    barrier = curve.means["barrier"]
-    detail = f"{barrier.iloc[-1]:.2e} at m = {curve.places[-1]:g}, {barrier.max():.2e} at m = {barrier.idxmax():g}"
-    return curve.measure(lambda means: over(means["barrier"].iloc[-1], means["barrier"].max()), detail)
+    barrier = curve["barrier"]
+    last, top = barrier.iloc[-1], barrier.max()
+    return over(last, top), f"{last:.2e} at m = {curve.places[-1]:g}, {top:.2e} at m = {barrier.idxmax():g}"
+
+
+def measure_runs(
+    rows: pd.DataFrame,
+    column: str,
+    statistic: Statistic,
+    lacking: str,
+    along: str | Sequence[str],
+    unless: Callable[[Curve], str] = lambda curve: "",
+) -> list[Found]:
+    """A statistic of each case's mean of a column of the tables of single students."""
+    return measure_each(curves(rows, (column,), along, CASE[:3], name_students, "students"), statistic, lacking, unless)
 
 
 def beside_samples(rows: pd.DataFrame) -> pd.DataFrame:
@@ -139,7 +139,7 @@ def over(value: float, scale: float) -> float:
     return value / scale if scale > 0 else math.nan
 
 
-def decades(curves: pd.DataFrame) -> pd.Series:
+def decades(curves: pd.DataFrame | Curve) -> pd.Series:
     """log10(direct / matched) of mean barriers: infinite where the matched one is 0, NaN where both are."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.log10(curves["direct"]) - np.log10(curves["barrier"])
