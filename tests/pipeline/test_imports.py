@@ -21,7 +21,7 @@ STAGES = {
     "import symlab.device, symlab.pipeline.config, symlab.pipeline.digest, symlab.pipeline.files, symlab.data": set(),
     "import symlab.artifacts": {"numpy"},
     "import symlab.connectivity.barrier": TABLES,
-    f"import {ROOM}.neuron_identifiability.estimators, {ROOM}.neuron_identifiability.trade_off": TABLES,
+    f"import {ROOM}.neuron_identifiability.tables": TABLES,
     f"import symlab.plotting.log_axes, symlab.plotting.units, {FIGURES}": TABLES,
     "from symlab.plotting.style import Style, apply_style, palette, panels; "
     "apply_style(Style()).__enter__(); palette(Style()); panels(1, 1, 2, 2)": TABLES | {"matplotlib", "PIL"},

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
-from symlab.papers.neuron_identifiability import centre_gaps
 from symlab.papers.neuron_identifiability.centre_gaps import centre_gap, input_gap, row_gap, sample_fixed
 from symlab.papers.neuron_identifiability.settings import CentreGaps
 from symlab.study.claim import slope
@@ -22,18 +21,16 @@ def orthonormal(d: int, k: int) -> torch.Tensor:
 
 
 @settings(deadline=None, derandomize=True, max_examples=25)
-@given(m=st.integers(2, 30), k=st.integers(1, 5), chunk=st.integers(1, 40), seed=st.integers(0, 2**31))
-def test_the_gap_is_the_smallest_of_all_pairs_whatever_the_chunks(m: int, k: int, chunk: int, seed: int) -> None:
+@given(m=st.integers(2, 30), k=st.integers(1, 5), seed=st.integers(0, 2**31))
+def test_the_gap_is_the_smallest_of_all_pairs(m: int, k: int, seed: int) -> None:
     V = np.random.default_rng(seed).standard_normal((m, k))
     brute = min(np.linalg.norm(V[i] - V[j]) for i in range(m) for j in range(i)) * np.sqrt(2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(centre_gaps, "CHUNK_ROWS", chunk)
-        assert centre_gap(torch.from_numpy(V)) == pytest.approx(brute, rel=1e-12)
+    assert centre_gap(torch.from_numpy(V)) == pytest.approx(brute, rel=1e-12)
 
 
 @settings(deadline=None, derandomize=True, max_examples=25)
-@given(m=st.integers(1, 6), d=st.integers(2, 14), chunk=st.integers(1, 20), seed=st.integers(0, 2**31))
-def test_the_input_gap_is_the_least_shift_by_a_transposition(m: int, d: int, chunk: int, seed: int) -> None:
+@given(m=st.integers(1, 6), d=st.integers(2, 14), seed=st.integers(0, 2**31))
+def test_the_input_gap_is_the_least_shift_by_a_transposition(m: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     F, U = rng.standard_normal((m, d)), np.linalg.qr(rng.standard_normal((d, 2)))[0]
     shifts, rows = [], []
@@ -43,10 +40,8 @@ def test_the_input_gap_is_the_least_shift_by_a_transposition(m: int, d: int, chu
             P[[a, b]] = P[[b, a]]
             shifts.append(np.linalg.norm(F @ (P - np.eye(d)) @ U))
             rows.append(np.linalg.norm((P - np.eye(d)) @ U) / np.sqrt(2))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(centre_gaps, "CHUNK_ROWS", chunk)
-        assert input_gap(torch.from_numpy(F), torch.from_numpy(U)) == pytest.approx(min(shifts), rel=1e-10)
-        assert row_gap(torch.from_numpy(U)) == pytest.approx(min(rows), rel=1e-10)
+    assert input_gap(torch.from_numpy(F), torch.from_numpy(U)) == pytest.approx(min(shifts), rel=1e-10)
+    assert row_gap(torch.from_numpy(U)) == pytest.approx(min(rows), rel=1e-10)
 
 
 def test_inputs_that_the_subspace_does_not_tell_apart_have_no_gap() -> None:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from symlab.measures.job import Job
-from symlab.papers.neuron_identifiability.estimators import compare_estimators
+from symlab.papers.neuron_identifiability.tables import compare_estimators
 
 COLUMNS = ["study", "variant", "sigma_F", "mask_seed", "seed", "layer", "beta", "reported", "pairs", "spearman"]
 BLOCK, M = 5, 8

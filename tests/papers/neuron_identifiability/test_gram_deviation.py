@@ -6,7 +6,7 @@ import torch
 
 from symlab.identifiability.subspace import coherence
 from symlab.papers.neuron_identifiability.bounds import bernstein_moments, gram_deviation_bound, squared_moments
-from symlab.papers.neuron_identifiability.gram_deviation import gram_deviation_table
+from symlab.papers.neuron_identifiability.theory import gram_deviation_table
 from symlab.schemes import Residual, Scheme, Sparse, Standard, Syre, WAsymmetric
 from symlab.schemes.fixed_parts import sample_fixed_parts
 

@@ -15,8 +15,7 @@ from symlab.networks import MLP, build
 from symlab.papers.neuron_identifiability.chords import SCALES, measure_chords
 from symlab.papers.neuron_identifiability.neuron_functions import layer_functions
 from symlab.papers.neuron_identifiability.neuron_places import measure_places
-from symlab.papers.neuron_identifiability.ridge import ridge_swap_costs
-from symlab.papers.neuron_identifiability.ridge_costs import choose_pairs, measure_ridge_costs
+from symlab.papers.neuron_identifiability.ridge import choose_pairs, measure_ridge_costs, ridge_swap_costs
 from symlab.papers.neuron_identifiability.settings import NeuronPlaces, Ridge, Theory
 from symlab.papers.neuron_identifiability.theory import measure_theorems
 from symlab.schemes import Syre

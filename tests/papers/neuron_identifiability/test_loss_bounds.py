@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from symlab.measures.job import Job
-from symlab.papers.neuron_identifiability.loss_bounds import bound_losses
+from symlab.papers.neuron_identifiability.tables import bound_losses
 
 LAMBDAS = np.linspace(0, 1, 9)
 

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from symlab.papers.neuron_identifiability.recording_points import break_text, name_point, sort_points
-from symlab.papers.neuron_identifiability.rows import assumptions_hold, consecutive, first_block, one_path, signed_sqrt
+from symlab.papers.neuron_identifiability.objectives import break_text, name_point, sort_points
+from symlab.papers.neuron_identifiability.rows import consecutive, first_block, one_path, signed_sqrt
 from symlab.papers.neuron_identifiability.swap_panels import robust_limit
+from symlab.papers.neuron_identifiability.theorems import assumptions_hold
 from symlab.plotting.settings import Style
 from symlab.study.tables import one_matching
 
@@ -45,12 +46,7 @@ def test_an_aligned_path_is_that_of_the_first_matching():
 
 
 def test_points_come_in_the_order_of_the_network_and_foreign_ones_as_they_are():
-    assert sort_points(["output", "hidden10", "hidden2", "input", "hidden2"]) == [
-        "input",
-        "hidden2",
-        "hidden10",
-        "output",
-    ]
+    assert sort_points(["hidden10", "hidden2", "hidden1", "hidden2"]) == ["hidden1", "hidden2", "hidden10"]
     blocks = sort_points(["inner1.1", "stream1", "inner1.10", "inner1.2", "inner2.1", "stream2", "stream1"])
     assert blocks == ["stream1", "inner1.1", "inner1.2", "inner1.10", "stream2", "inner2.1"]
     assert sort_points(["stem", "hidden2", "blocks.0", "stem"]) == ["stem", "hidden2", "blocks.0"]

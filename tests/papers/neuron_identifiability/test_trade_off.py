@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from symlab.measures.job import Job
-from symlab.papers.neuron_identifiability.trade_off import tabulate_trade_off
+from symlab.papers.neuron_identifiability.tables import tabulate_trade_off
 
 COLUMNS = ["study", "variant", "sigma_F", "mask_seed", "pair", "identity_ratio", "train_accuracy", "val_accuracy"]
 COLUMNS += ["train_loss"]

@@ -257,11 +257,11 @@ def cases(
 def cases_of(
     rows: pd.DataFrame, by: Sequence[str] = (), name: str | Callable[[Mapping[str, Any]], str] = ""
 ) -> list[tuple[Case, pd.DataFrame]]:
-    """The rows of each case; arguments as those of ``cases``."""
+    """The rows of each case; arguments as those of ``cases``. What is not a number is no part of a key."""
     groups = rows.groupby(list(by), sort=False, dropna=False) if by else [((), rows)]
     found = []
     for values, part in groups:
-        key = dict(zip(by, map(_plain, values), strict=True))
+        key = {column: _plain(value) for column, value in zip(by, values, strict=True) if pd.notna(value)}
         found.append((Case(name(key) if callable(name) else name.format(**key), **key), part))
     return found
 

@@ -41,18 +41,19 @@ NEURON_IDENTIFIABILITY = Paper(
         *_figures("neurons", "fig_neurons", "neuron_places.parquet"),
         *_figures("thesis", "fig_thesis", "barriers.csv"),
         *_figures("2", "fig_02_identifiability", "neurons.csv"),
-        *_figures("3a 3b 3c", "fig_03_objectives", "matching.csv"),
+        *_figures("3a 3b", "fig_03_sigma_F", "matching.csv"),
+        *_figures("3c", "fig_07_training", "matching.csv"),
         *_figures("4 4b", "fig_04_paths", "curves.csv"),
         *_figures("5", "fig_05_swap_maps", "swap_costs.parquet"),
         *_figures("6", "fig_06_coherence", "coherence_barriers.csv"),
         *_figures("7", "fig_07_training", "matching.csv"),
-        *_figures("8 9", "fig_08_layers", "matching.csv"),
+        *_figures("8 9", "fig_03_sigma_F", "matching.csv"),
         *_figures("10", "fig_10_fractions", "matching.csv"),
         *_figures("11", "fig_11_centre_gaps", "centre_gaps.csv"),
         *_figures("12", "fig_12_swap_boxes", "swap_costs.parquet"),
-        *_figures("13", "fig_13_boxes_by_k", "swap_costs.parquet"),
+        *_figures("13", "fig_12_swap_boxes", "swap_costs.parquet"),
         *_figures("15", "fig_05_swap_maps", "ridge_swap_costs.parquet"),
-        *_figures("16", "fig_16_layer_maps", "swap_costs.parquet"),
+        *_figures("16", "fig_05_swap_maps", "swap_costs.parquet"),
         *_figures("20", "fig_20_transformers", "curves.csv"),
         *_figures("21", "fig_21_subspaces", "subspaces.csv"),
         *_figures("thm4.4", "fig_thm4_4_gram", "gram_deviation.csv"),
@@ -77,7 +78,7 @@ NEURON_IDENTIFIABILITY = Paper(
     measures=(
         _measure("theory", "theory", settings.Theory, "theory:measure_theorems", *_OF_THEOREMS),
         _measure("chords", "theory", settings.Theory, "chords:measure_chords", "chord_deviation.csv"),
-        _measure("ridge", "ridge", settings.Ridge, "ridge_costs:measure_ridge_costs", RIDGE, minutes=240),
+        _measure("ridge", "ridge", settings.Ridge, "ridge:measure_ridge_costs", RIDGE, minutes=240),
         _measure(
             "places", "neuron_places", settings.NeuronPlaces, "neuron_places:measure_places", PLACES, needs=_OF_NEURONS
         ),
@@ -88,7 +89,6 @@ NEURON_IDENTIFIABILITY = Paper(
             settings.CoherenceStudents,
             f"{_ROOM}.coherence:train_coherence_students",
             ("coherence_barriers.csv",),
-            f"{_ROOM}.coherence_barriers:tabulate_barriers",
         ),
         Experiment(
             "centre_gaps",
@@ -100,9 +100,9 @@ NEURON_IDENTIFIABILITY = Paper(
         Experiment("hardness", settings.Hardness, f"{_ROOM}.hardness:draw_features", ("hardness.csv",)),
     ),
     tables=(
-        Table("trade_off.csv", f"{_ROOM}.trade_off:tabulate_trade_off", ("matching.csv", "history.csv")),
-        Table("loss_bounds.csv", f"{_ROOM}.loss_bounds:bound_losses", ("curves.csv",)),
-        Table("estimators.csv", f"{_ROOM}.estimators:compare_estimators", ("swap_costs.parquet", RIDGE)),
+        Table("trade_off.csv", f"{_ROOM}.tables:tabulate_trade_off", ("matching.csv", "history.csv")),
+        Table("loss_bounds.csv", f"{_ROOM}.tables:bound_losses", ("curves.csv",)),
+        Table("estimators.csv", f"{_ROOM}.tables:compare_estimators", ("swap_costs.parquet", RIDGE)),
     ),
     captions={
         "trade_off.csv": "Accuracy and identifiability of every pair (Section 4.5). `identity_ratio` is how far the "

@@ -1,19 +1,16 @@
 """How far exchanging two neurons or two inputs moves the projected centres v_i (main paper, Sec. 4.3 and 4.4)."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
+from scipy.spatial.distance import pdist
 from torch import Tensor
 
 from symlab.errors import UserError
 from symlab.measures.job import Job
 from symlab.papers.neuron_identifiability.settings import CentreGaps
 from symlab.seeds import torch_generator
-
-CHUNK_ROWS = 512
 
 
 def draw_centre_gaps(
@@ -45,20 +42,25 @@ def centre_gap(V: Float[Tensor, "m k"]) -> float:
     Raises:
         UserError: there are fewer than two centres.
     """
-    centres = V.double()
-    return float(np.sqrt(2)) * _least_over_pairs(lambda start, stop: _distances(centres, start, stop), centres)
+    return float(np.sqrt(2) * _distances(V).min())
 
 
 def input_gap(F: Float[Tensor, "m d"], U: Float[Tensor, "d k"]) -> float:
     """gamma_in = min_{a != b} |F_:b - F_:a| |U_b: - U_a:| (Eq. 27): the least |delta_in|_F of a swap of two inputs."""
-    columns, rows = F.double().T.contiguous(), U.double()
-    return _least_over_pairs(lambda start, stop: _distances(columns, start, stop) * _distances(rows, start, stop), rows)
+    return float((_distances(F.T) * _distances(U)).min())
 
 
 def row_gap(U: Float[Tensor, "d k"]) -> float:
     """min_{a != b} |U_a: - U_b:|_2, the distance of the two inputs that are hardest to tell apart on the subspace."""
-    rows = U.double()
-    return _least_over_pairs(lambda start, stop: _distances(rows, start, stop), rows)
+    return float(_distances(U).min())
+
+
+def _distances(points: Float[Tensor, "n k"]) -> Float[np.ndarray, " pairs"]:
+    """Of all pairs of rows."""
+    if len(points) < 2:
+        raise UserError(f"A gap between neurons or inputs needs two of them, got {len(points)}; give the layer more.")
+    # Of differences, not by products: near-coincident points are the answer, and products would round them away.
+    return pdist(points.double().numpy())
 
 
 def sample_fixed(d: int, m: int, sigma_F: float, fixed_fraction: float, *seed: str | int) -> Float[Tensor, "m d"]:
@@ -78,22 +80,3 @@ def sample_fixed(d: int, m: int, sigma_F: float, fixed_fraction: float, *seed: s
         order = torch.rand(m, d, generator=generator).argsort(dim=1)
         F.scatter_(1, order[:, n_fixed:], 0.0)
     return F
-
-
-def _least_over_pairs(distances: Callable[[int, int], Tensor], points: Tensor) -> float:
-    """The least entry i < j of the matrix whose rows ``start`` to ``stop`` and columns from ``start`` are given."""
-    n = len(points)
-    if n < 2:
-        raise UserError(f"A gap between neurons or inputs needs two of them, got {n}; give the layer more.")
-    smallest = torch.inf
-    for start in range(0, n - 1, CHUNK_ROWS):
-        block = distances(start, min(start + CHUNK_ROWS, n))
-        block.diagonal().fill_(torch.inf)
-        smallest = min(smallest, float(block.min()))
-    return smallest
-
-
-def _distances(points: Tensor, start: int, stop: int) -> Tensor:
-    """Distances of the rows ``start`` to ``stop`` from all rows from ``start``."""
-    # Differences, not a gemm: near-coincident points are the answer, and the expansion would round them away.
-    return torch.cdist(points[start:stop], points[start:], compute_mode="donot_use_mm_for_euclid_dist")

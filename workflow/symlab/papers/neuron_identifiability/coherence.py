@@ -1,17 +1,17 @@
 """The coherence experiment (Appendix F.5): students with masks alone, on data along subspaces of chosen coherence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 # What the recipe names: the digest of this module's code shall count it.
 import symlab.training.updates  # noqa: F401
-from symlab.artifacts import Tensors
 from symlab.data import Coherence
 from symlab.data.coherence import load
 from symlab.data.dataset import Dataset
@@ -22,7 +22,6 @@ from symlab.papers.neuron_identifiability.settings import CoherenceStudents
 from symlab.products import fast_products
 from symlab.schemes import Sparse
 from symlab.schemes.fixed_parts import State
-from symlab.schemes.parametrisation import names_of, parametrise, start
 from symlab.training.objective import Replica, Replicas, Stack
 from symlab.training.on_samples import TrainingData
 from symlab.training.optimizer import Optimizer
@@ -36,23 +35,19 @@ IN_CACHE = 4
 WEIGHT, BIAS = "linears.0.weight", "linears.0.bias"
 
 
-def train_coherence_students(settings: CoherenceStudents, job: Job, embedding: Any, t: int) -> Tensors:
-    """Train the students of one embedding and t.
-
-    Returns:
-        ``losses`` [pairs, lambdas]: mean squared error on the test samples on the line between the students of a pair.
-    """
+def train_coherence_students(settings: CoherenceStudents, job: Job, embedding: Any, t: int) -> dict[str, pd.DataFrame]:
+    """Train the students of one embedding and t; a row a pair, with ``barrier_mid`` of its test loss."""
     source = Coherence(
         source="coherence", embedding=embedding, t=t, d=settings.d, n_train=settings.n_train, n_test=settings.n_test
     )
     dataset = load(source, None)
     run = student_run(settings, dataset, (job.study, f"sparse_{embedding}_t{t}"))
     replicas = [Replica(mask, seed) for mask in range(settings.mask_seeds) for seed in range(settings.seeds)]
-    block = train_block(run, replicas, checkpoints=job.checkpoints)
+    state = train_block(run, replicas, checkpoints=job.checkpoints).snapshots[settings.epochs]
     x, y = (torch.from_numpy(array) for array in dataset.split("test"))
-    state = block.snapshots[settings.epochs]
-    lambdas = np.linspace(0, 1, settings.lambdas).tolist()
-    return {"losses": losses_between_pairs(state[WEIGHT], state[BIAS], x, y, lambdas).numpy()}
+    pairs = product(range(settings.mask_seeds), range(settings.seeds // 2))
+    rows = pd.DataFrame(pairs, columns=["mask_seed", "pair"]).assign(embedding=embedding, t=t)
+    return {"coherence_barriers.csv": rows.assign(barrier_mid=midpoint_barriers(state[WEIGHT], state[BIAS], x, y))}
 
 
 def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, str]) -> Run:
@@ -77,22 +72,17 @@ def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, s
 
 
 @fast_products()
-def losses_between_pairs(
-    W: Float[Tensor, "r m d"],
-    b: Float[Tensor, "r m"],
-    x: Float[Tensor, "n d"],
-    y: Float[Tensor, " n"],
-    lambdas: Sequence[float],
-) -> Float64[Tensor, "p l"]:
-    """Mean squared error of f(x) = sum_i relu(w_i x + b_i) on the line between networks 2p and 2p + 1, for every p."""
-    losses = torch.empty(len(W) // 2, len(lambdas), dtype=torch.float64)
+def midpoint_barriers(
+    W: Float[Tensor, "r m d"], b: Float[Tensor, "r m"], x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
+) -> Float64[Tensor, " p"]:
+    """Mean squared error of f(x) = sum_i relu(w_i x + b_i) midway between networks 2p and 2p + 1 less their mean."""
+    losses = torch.empty(len(W) // 2, 3, dtype=torch.float64)
     for pair in range(len(losses)):
-        # What neurons read is linear in the weights: two products serve all lambdas.
+        # What neurons read is linear in the weights: two products serve the middle too.
         A, B = (torch.addmm(b[r], x, W[r].T) for r in (2 * pair, 2 * pair + 1))
-        for index, lam in enumerate(lambdas):
-            outputs = torch.lerp(A, B, lam).clamp_min_(0).sum(dim=1)
-            losses[pair, index] = (outputs - y).square().mean(dtype=torch.float64)
-    return losses
+        for index, read in enumerate((torch.lerp(A, B, 0.5), A, B)):
+            losses[pair, index] = (torch.relu(read).sum(dim=1) - y).square().mean(dtype=torch.float64)
+    return losses[:, 0] - losses[:, 1:].mean(dim=1)
 
 
 @dataclass(frozen=True)
@@ -120,36 +110,24 @@ class SumsOfReluData(TrainingData):
 
 
 class SumsOfRelu:
-    """Students of one hidden layer, all of their steps without autograd and in place."""
+    """Students of one hidden layer with masks D, all of their steps without autograd and in place."""
 
     def __init__(self, replicas: Replicas, data: SumsOfReluData):
-        self.data, self.R = data, len(replicas.members)
-        dtype = data.x_train.dtype
-        W = {name: value.to(dtype) for name, value in replicas.W.items()}
-        self.composed = parametrise(replicas.scheme, list(W), replicas.fixed, stacked=True)
-        self.trained = start(W, self.composed)
-        self.names = {name: names_of(name, self.composed[name]) if name in self.composed else [name] for name in W}
+        self.data, self.R, self.trained = data, len(replicas.members), replicas.W
+        self.D: Tensor = replicas.fixed[WEIGHT][1]  # type: ignore[assignment]
         self.optimizer = Optimizer(replicas.recipe, self.trained, replicas.fixed, self.R)
-        m, d = W[WEIGHT].shape[1:]
+        m, d = self.trained[WEIGHT].shape[1:]
         # Weights with the bias as their last column. Their gradient is transposed: that product is a third faster.
-        self.weights = torch.empty(self.R, m, d + 1, dtype=dtype)
-        self.gradient = torch.empty(self.R, d + 1, m, dtype=dtype)
+        self.weights = torch.empty(self.R, m, d + 1)
+        self.gradient = torch.empty(self.R, d + 1, m)
         self.neurons: dict[tuple[int, int], Tensor] = {}
         self.hits = torch.zeros(self.R, dtype=torch.int64)
         self._compose()
 
-    def _views(self, joined: Tensor) -> State:
-        """The weights and the biases of an array that holds both, by their names in the network."""
-        return {WEIGHT: joined[:, :, :-1], BIAS: joined[:, :, -1]}
-
     def _compose(self) -> None:
-        """Write the effective weights of the trained ones into ``weights``, in place."""
-        for name, target in self._views(self.weights).items():
-            factors = [self.trained[each] for each in self.names[name]]
-            if name in self.composed:
-                self.composed[name].compose_into(target, *factors)
-            else:
-                target.copy_(factors[0])
+        """Write D * W and the biases into ``weights``."""
+        torch.mul(self.D, self.trained[WEIGHT], out=self.weights[:, :, :-1])
+        self.weights[:, :, -1] = self.trained[BIAS]
 
     def _neurons(self, R: int, samples: int) -> Tensor:
         """Room for what the neurons of so many replicas hold; the same at every step."""
@@ -173,22 +151,17 @@ class SumsOfRelu:
             torch.bmm(x_part.mul_(error.unsqueeze(-1)).mT, neurons.sign_(), out=dW)
         self.gradient.mul_(2 / samples)
         loss = errors.square_().mean(dim=-1)
-        for name, gradient in self._views(self.gradient.mT).items():
-            factors = [self.trained[each] for each in self.names[name]]
-            gradients = [gradient.contiguous()]
-            if name in self.composed:
-                gradients = self.composed[name].pull_back(gradients[0], *factors)
-            for factor, of_factor in zip(factors, gradients, strict=True):
-                factor.grad = of_factor
+        # Chain rule: dL/dW = D * dL/d(D * W).
+        self.trained[WEIGHT].grad = self.gradient[:, :-1].mT.contiguous().mul_(self.D)
+        self.trained[BIAS].grad = self.gradient[:, -1].contiguous()
         self.optimizer.step(lr)
         self._compose()
         return loss, self.hits
 
     @torch.no_grad()
     def state(self) -> State:
-        return {
-            name: view.clone(memory_format=torch.contiguous_format) for name, view in self._views(self.weights).items()
-        }
+        parts = {WEIGHT: self.weights[:, :, :-1], BIAS: self.weights[:, :, -1]}
+        return {name: part.clone(memory_format=torch.contiguous_format) for name, part in parts.items()}
 
     def live(self) -> State:
         # The composed weights too: a step begins with them.

@@ -1,17 +1,18 @@
-"""Figs. 5 (the data of 14) and 15: swap costs on Gaussian mixtures by intrinsic dimension k and sigma_F."""
+"""Maps of swap costs: Figs. 5 (the data of 14) and 15 by intrinsic dimension k and sigma_F, 16 to 19 by layer."""
 
 import operator
 from functools import partial
 from itertools import pairwise
 
+from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.masks import W_0, W_1, every_row
-from symlab.papers.neuron_identifiability.rows import one_path
+from symlab.papers.neuron_identifiability.rows import BLOCK, first_block, one_path
 from symlab.papers.neuron_identifiability.variants import by_variant, sigma_regimes
 from symlab.plotting.style import Figure, Style
-from symlab.study.card import Drawing
+from symlab.study.card import Drawing, Sentence, at
 from symlab.study.claim import Claim, Found, Tables, above, at_most, minus, without_phrases, worst_of_each
-from symlab.study.tables import need
+from symlab.study.tables import need, where
 
 
 def maps_by_k(tables: Tables, style: Style, estimator: str) -> Figure:
@@ -26,6 +27,40 @@ def maps_by_k(tables: Tables, style: Style, estimator: str) -> Figure:
         maps.setdefault(row, {})[row, f"$k$ = {k:g}"] = swap_panels.cost_matrix(network)
     beta = f",  {swap_panels.name_beta(table)}" if estimator == swap_costs.RIDGE else ""
     return swap_panels.draw_maps(maps, style, f"each map: layer 1 of one network{beta}")
+
+
+def maps_by_layer(tables: Tables, style: Style) -> Figure:
+    """Heat maps of each layer of the first network of each kind, of the neurons whose pairs every estimator has.
+
+    A row a kind of networks and data set, by each estimator; an estimator has one colour scale. By the Mahalanobis form
+    the costs of standard networks are all 0, and are not drawn.
+    """
+    costs = swap_panels.split_estimators(tables)
+    variants = swap_panels.paper_variants(costs["Mahalanobis"])
+    several = variants["dataset"].nunique() > 1
+    blocks = {
+        (variant, estimator, layer): rows
+        for estimator, table in costs.items()
+        for variant in variants.index
+        for layer, rows in swap_panels.choose_network(
+            table[first_block(table) & (table["variant"] == variant)]
+        ).groupby("layer")
+    }
+    maps: dict[str, swap_panels.Maps] = {}
+    for (variant, estimator, layer), rows in blocks.items():
+        kind = variants.loc[variant]
+        if kind["scheme"] == "standard" and estimator == "Mahalanobis":
+            continue
+        by_each = [blocks[variant, each, layer] for each in costs if (variant, each, layer) in blocks]
+        size = min(map(swap_panels.count_complete, by_each))
+        name = (kind["dataset"] if several else "", kind["label"], estimator if len(costs) > 1 else "")
+        cell = "\n".join(filter(None, name)), f"layer {layer}"
+        maps.setdefault(estimator, {})[cell] = swap_panels.cost_matrix(rows, size)
+    if not maps:
+        raise UserError(
+            f"{where(costs['Mahalanobis'])}.variants has no network whose swaps have a cost; add a W-asymmetric one."
+        )
+    return swap_panels.draw_maps(maps, style, "one network of each kind", swap_panels.LINEAR_OF_ALL)
 
 
 SEEN = (
@@ -56,6 +91,22 @@ FIGURES = {
         partial(maps_by_k, estimator=swap_costs.RIDGE),
         SEEN,
         DIFFERS,
+    ),
+    "identifiability-16": Drawing(
+        "Swap costs of each layer (Figs. 16 to 19)",
+        f"""\
+Cost Δ of swapping each two of the first neurons of each layer (at most {BLOCK}) of one network of each kind, study
+`{{study}}`: standard (by ridge regression alone: without masks and fixed weights Mahalanobis costs are 0 by
+definition), W-asymmetric with σ_F = 0 and with the smallest σ_F ≥ 1, syre. Shown is sign(Δ)·√|Δ|, in units of weight
+norm: blue swaps cost weight norm, white ones are free, red ones save some. All maps of an estimator have one scale of
+colours, linear around 0, logarithmic far from it, which saturates at the 99th percentile; black marks infinite costs.
+""",
+        maps_by_layer,
+        Sentence(
+            "Without fixed weights the middle half of the costs reaches {around} times the median at σ_F = 1 from 0.",
+            {"around": at("identifiability-12-around-zero")},
+        ),
+        "The paper has a figure for each kind of networks, with a colour scale of its own.",
     ),
 }
 
@@ -123,6 +174,7 @@ def claims_by_k(figure: str, estimate: str, table: str, also: tuple[str, ...]) -
     }
 
 
+# What the paper says of maps by layer it says of the distributions of Fig. 12, whose claims are about them too.
 CLAIMS = {
     **claims_by_k("identifiability-5", "", swap_costs.MAHALANOBIS, also=("identifiability-14",)),
     "identifiability-5-drop": Claim(

@@ -5,7 +5,6 @@ from functools import partial
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability import objectives
 from symlab.papers.neuron_identifiability.masks import Mask, of_scheme, w_asymmetric
-from symlab.papers.neuron_identifiability.recording_points import name_point
 from symlab.papers.neuron_identifiability.variants import add_labels, label_rows, variants_of
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing
@@ -29,7 +28,14 @@ def layers_against_fraction(tables: Tables, style: plot.Style) -> plot.Figure:
     names = rows["sigma_F"].map(lambda sigma_F: rf"$\sigma_F$ = {sigma_F:g}")
     rows = rows.assign(row=rows["dataset"] + "\n" + names if several else names)
     return objectives.draw_objectives(
-        rows, "fixed_fraction", "fraction of fixed weights", style, "row", column="point", title=name_point, height=1.5
+        rows,
+        "fixed_fraction",
+        "fraction of fixed weights",
+        style,
+        "row",
+        column="point",
+        title=objectives.name_point,
+        height=1.5,
     )
 
 

@@ -10,7 +10,8 @@ from symlab.plotting import style as plot
 from symlab.plotting.pairs import mean_std
 from symlab.plotting.units import mean_line
 from symlab.study.card import Drawing, Sentence, at
-from symlab.study.claim import Case, Claim, Found, Tables, between, slope, statistic_of
+from symlab.study.cases import cases_of
+from symlab.study.claim import Claim, Found, Tables, between, slope, statistic_of
 from symlab.study.facets import Panel, draw_grid, labelled
 from symlab.study.tables import need, need_several, where
 
@@ -73,16 +74,13 @@ def slope_over_draws(rows: pd.DataFrame, gap: str) -> list[Found]:
 
     For each setting of F and data set with two widths or more.
     """
+    names = {"dataset": "{dataset}", "sigma_F": "σ_F = {sigma_F:g}", "fixed_fraction": "{percent:.3g} % fixed"}
+    telling = ", ".join(text for name, text in names.items() if text.endswith("fixed") or rows[name].nunique() > 1)
     found: list[Found] = []
-    names = {"dataset": "{}", "sigma_F": "σ_F = {:g}", "fixed_fraction": "{:.3g} % fixed"}
-    telling = [name for name in names if name == "fixed_fraction" or rows[name].nunique() > 1]
-    for setting, group in rows.groupby(list(names), sort=False):
+    for case, group in cases_of(rows, list(names), lambda at: telling.format(**at, percent=100 * at["fixed_fraction"])):
         gaps = group.pivot(index="m", columns="draw", values=gap)
         if len(gaps) < 2:
             continue
-        key = dict(zip(names, setting, strict=True))
-        shown = {**key, "fixed_fraction": 100 * key["fixed_fraction"]}
-        case = Case(", ".join(names[name].format(shown[name]) for name in telling), **key)
 
         def of_mean(draws: np.ndarray, widths: pd.Index = gaps.index) -> float:
             return slope(pd.Series(draws.mean(axis=0), index=widths))

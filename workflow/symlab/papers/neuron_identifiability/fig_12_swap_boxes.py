@@ -1,6 +1,9 @@
-"""Fig. 12: distributions of swap costs by variant."""
+"""Figs. 12 and 13: distributions of swap costs, by variant, and by intrinsic dimension k and sigma_F."""
 
+from collections.abc import Callable
 from functools import partial
+from itertools import product
+from typing import Any
 
 import pandas as pd
 
@@ -8,10 +11,10 @@ from symlab.papers.neuron_identifiability import swap_costs, swap_panels
 from symlab.papers.neuron_identifiability.looks import box_looks
 from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
 from symlab.papers.neuron_identifiability.rows import consecutive, signed_sqrt
-from symlab.papers.neuron_identifiability.variants import label_rows
-from symlab.plotting.style import Figure, Style
+from symlab.papers.neuron_identifiability.variants import label_rows, sigma_regimes
+from symlab.plotting.style import COLUMN, PAGE, Axes, Figure, Look, Style
 from symlab.study.card import Drawing
-from symlab.study.claim import Claim, Tables, at_least, at_most
+from symlab.study.claim import Claim, Tables, above, at_least, at_most
 from symlab.study.facets import Panel, draw_grid, labelled
 
 
@@ -19,31 +22,75 @@ def boxes_by_variant(tables: Tables, style: Style) -> Figure:
     costs = swap_panels.split_estimators(tables)
     variants = swap_panels.paper_variants(costs["Mahalanobis"])
     looks = box_looks(variants, style)
-    rows = pd.concat(
-        label_rows(table[consecutive(table)], variants).assign(estimator=name, place=0) for name, table in costs.items()
-    )
+    rows = _consecutive_pairs(costs, variants).assign(place=0)
     shift = {label: float(place) for place, label in enumerate(looks)}
     datasets, layers = list(rows["dataset"].unique()), sorted(rows["layer"].unique())
+    lines = {}
+    for dataset, name in product(datasets, costs):
+        text = "\n".join([dataset] * (len(datasets) > 1) + [name] * (len(costs) > 1))
+        lines[text] = rows[(rows["dataset"] == dataset) & (rows["estimator"] == name)]
 
-    def panel(part: pd.DataFrame, layer: int) -> Panel:
+    def axes(layer: int) -> dict[str, Any]:
         # One label for all: those of neighbours would run into each other.
         label = swap_panels.COST if layer == layers[(len(layers) - 1) // 2] else ""
-        axes = labelled(label, "", title=f"layer {layer}", yticks=(), ylim=(len(looks) - 0.4, -0.6))
-        options = {"shift": shift, "width": 0.6, "orientation": "horizontal"}
-        finish = partial(swap_panels.scale_roots, which="x", roots=signed_sqrt(part["swap_cost"]))
-        return Panel(part[part["layer"] == layer], "place", "swap_cost", axes, swap_panels.draw_boxes, options, finish)
+        return labelled(label, "", yticks=(), ylim=(len(looks) - 0.4, -0.6))
 
-    lines = [(dataset, name) for dataset in datasets for name in costs]
-    grid = [
-        [panel(rows[(rows["dataset"] == dataset) & (rows["estimator"] == name)], layer) for layer in layers]
-        for dataset, name in lines
-    ]
-    named = [(dataset if len(datasets) > 1 else "", name if len(costs) > 1 else "") for dataset, name in lines]
-    return draw_grid(
-        grid, looks, sharex="row", height=0.5 + 0.27 * len(looks),
-        rows_named=["\n".join(filter(None, texts)) for texts in named],
-        note=f"{swap_panels.count_networks(rows)}\n{swap_panels.BOXES}",
-    )  # fmt: skip
+    def finish(axis: Axes, line: pd.DataFrame) -> None:
+        swap_panels.scale_roots(axis, "x", signed_sqrt(line["swap_cost"]))
+
+    options = {"shift": shift, "width": 0.6, "orientation": "horizontal"}
+    return _draw(lines, looks, axes, options, finish, sharex="row", height=0.5 + 0.27 * len(looks))
+
+
+def boxes_by_k(tables: Tables, style: Style) -> Figure:
+    costs = {name: swap_panels.need_k(table) for name, table in swap_panels.split_estimators(tables).items()}
+    sweep, scales = sigma_regimes(costs["Mahalanobis"])
+    chosen = sweep[sweep["sigma_F"].isin(scales)]
+    looks = {label: look for label, look in box_looks(sweep, style).items() if label in set(chosen["label"])}
+    rows = _consecutive_pairs(costs, chosen)
+    dimensions = sorted(rows["k"].unique())
+    rows["place"] = rows["k"].map(dimensions.index)
+    width = 0.8 / len(looks)
+    shift = {label: (place - (len(looks) - 1) / 2) * width for place, label in enumerate(looks)}
+    axes = labelled("intrinsic dimension $k$", swap_panels.COST.replace(" (", "\n("))
+
+    def finish(axis: Axes, line: pd.DataFrame) -> None:
+        axis.set_xticks(range(len(dimensions)), [f"{k:g}" for k in dimensions])
+        swap_panels.scale_roots(axis, "y", signed_sqrt(line["swap_cost"]))
+
+    lines = {name if len(costs) > 1 else "": rows[rows["estimator"] == name] for name in costs}
+    options = {"shift": shift, "width": 0.85 * width}
+    across = PAGE if rows["layer"].nunique() > 1 else COLUMN
+    return _draw(lines, looks, lambda _: axes, options, finish, width=across, height=1.7)
+
+
+def _consecutive_pairs(costs: dict[str, pd.DataFrame], variants: pd.DataFrame) -> pd.DataFrame:
+    """Both estimators' rows of the variants, with their label."""
+    parts = {name: label_rows(table[consecutive(table)], variants) for name, table in costs.items()}
+    return pd.concat(part.assign(estimator=name) for name, part in parts.items())
+
+
+def _draw(
+    lines: dict[str, pd.DataFrame],
+    looks: dict[str, Look],
+    axes: Callable[[int], dict[str, Any]],
+    options: dict[str, Any],
+    finish: Callable[[Axes, pd.DataFrame], None],
+    **of_grid: Any,
+) -> Figure:
+    """Boxes of the rows of each line, by its name, a panel a layer; ``finish`` is given what its line holds."""
+    rows = pd.concat(lines.values())
+    layers = sorted(rows["layer"].unique())
+
+    def panel(line: pd.DataFrame, layer: int) -> Panel:
+        part, titled = line[line["layer"] == layer], {**axes(layer), "title": f"layer {layer}"}
+        return Panel(
+            part, "place", "swap_cost", titled, swap_panels.draw_boxes, options, lambda axis: finish(axis, line)
+        )
+
+    grid = [[panel(line, layer) for layer in layers] for line in lines.values()]
+    note = f"{swap_panels.count_networks(rows)}\n{swap_panels.BOXES}"
+    return draw_grid(grid, looks, rows_named=[name for name in lines if name], note=note, **of_grid)
 
 
 RIDGE_ROW = """
@@ -65,10 +112,23 @@ definition.
         "the costs are at most {around-zero} from 0, in units of the median cost at σ_F = 1.",
         differs="Costs of all layers share one axis, linear around 0 and logarithmic far from it.",
     ),
+    "identifiability-13": Drawing(
+        "Swap-cost distributions by k and σ_F",
+        """\
+Costs of swapping the disjoint neighbouring neurons (0, 1), (2, 3), … in W-asymmetric networks on Gaussian mixtures, by
+intrinsic dimension k and scale σ_F, a panel for each layer, study `{study}`. Shown is sign(Δ)·√|Δ|, in units of weight
+norm; a share of infinite costs is written above its box.
+"""
+        + RIDGE_ROW,
+        boxes_by_k,
+        seen="The median cost at σ_F = 1 exceeds that at σ_F = 0 by {sigma}.",
+        differs="The axis is linear around 0 and logarithmic far from it.",
+    ),
 }
 
 
 _claim = partial(Claim, owner="paper", origin="ours", also=("identifiability-16",))
+_claim_by_k = partial(Claim, bound=above(0), owner="paper", origin="paper")
 
 
 def _around_zero(estimate: str, table: str, networks: str, which: Mask, why_so: str) -> Claim:
@@ -110,4 +170,26 @@ CLAIMS = {
         "By ridge regression a swap costs something even in standard networks: their batch norms, which are left "
         "fixed, give neurons scales and offsets of their own. ",
     ),
+    **{
+        claim: made
+        for name, estimate, table in swap_costs.ESTIMATORS
+        for claim, made in {
+            f"identifiability-13-{name}sigma": _claim_by_k(
+                statement=f"Swaps cost more at σ_F = 1 than at σ_F = 0, at every k and layer{estimate}",
+                quantity=f"difference of the median costs, consecutive pairs{estimate}",
+                reason="Q3 tells the regimes σ_F = 0 and 1 apart by their costs; no size is stated.",
+                tables=(table,),
+                measure=swap_costs.measure_costs(
+                    swap_costs.excess_by_k, table, small=W_0, large=W_1, pairs=consecutive
+                ),
+            ),
+            f"identifiability-13-{name}growth": _claim_by_k(
+                statement=f"At σ_F = 1 swaps cost more the larger the data's dimension k is, in every layer{estimate}",
+                quantity=f"smaller step between the median costs at k = 2, 8, 32, consecutive pairs{estimate}",
+                reason="Q3 finds this dependence on k, without a size; the figure shows all layers.",
+                tables=(table,),
+                measure=swap_costs.measure_costs(swap_costs.growth_with_k, table, which=W_1, pairs=consecutive),
+            ),
+        }.items()
+    },
 }

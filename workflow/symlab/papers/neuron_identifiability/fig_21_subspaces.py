@@ -6,9 +6,9 @@ from functools import partial
 import pandas as pd
 
 from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
-from symlab.papers.neuron_identifiability.points import dodge, point_looks
-from symlab.papers.neuron_identifiability.recording_points import sort_points
+from symlab.papers.neuron_identifiability.objectives import sort_points
 from symlab.papers.neuron_identifiability.rows import MODEL
+from symlab.papers.neuron_identifiability.theorems import dodge, point_looks
 from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, telling_variants
 from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs

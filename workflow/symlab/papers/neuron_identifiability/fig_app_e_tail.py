@@ -3,8 +3,8 @@
 import operator
 
 from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.theorems import bound_claim, worst_of
 from symlab.papers.neuron_identifiability.variants import compared_variants, label_rows
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, worst_of
 from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs
 from symlab.study.card import Drawing

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, worst_of
+from symlab.papers.neuron_identifiability.theorems import bound_claim, worst_of
 from symlab.plotting.log_axes import floor_of
 from symlab.plotting.style import PAGE, Axes, Figure, Look, Style, line_entry, palette
 from symlab.study.card import Drawing

@@ -8,9 +8,9 @@ import numpy as np
 
 from symlab.papers.neuron_identifiability.looks import variant_looks
 from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
-from symlab.papers.neuron_identifiability.points import say_left_out
 from symlab.papers.neuron_identifiability.rows import MODEL, consecutive
 from symlab.papers.neuron_identifiability.swap_costs import MAHALANOBIS, RIDGE, costs_by_network, reported, say_beta
+from symlab.papers.neuron_identifiability.theorems import say_left_out
 from symlab.papers.neuron_identifiability.variants import by_variant, compared_variants, label_rows
 from symlab.plotting import style as plot
 from symlab.plotting.units import over_pairs

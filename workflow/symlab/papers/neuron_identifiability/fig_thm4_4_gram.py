@@ -5,10 +5,9 @@ import operator
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.points import draw_cases, hollow_entry, mark_hollow, point_looks, say_left_out
-from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
+from symlab.papers.neuron_identifiability import theorems
+from symlab.papers.neuron_identifiability.rows import MODEL
 from symlab.papers.neuron_identifiability.variants import by_variant, label_all
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, find_worst, say_what_fails
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, at_most, worst_of_each
@@ -21,7 +20,7 @@ MASKS = {"own": "masks of the networks", "fresh": "masks drawn afresh"}
 def against_nu(tables: Tables, style: plot.Style) -> plot.Figure:
     rows, variants = label_all(need(tables, "gram_deviation.csv"))
     constant = (rows["sigma_D2"] == 0) & (rows["b_D"] == 0)
-    shown = mark_hollow(rows[~constant])
+    shown = theorems.mark_hollow(rows[~constant])
     if shown.empty:
         raise UserError(
             f"{where(rows)}.variants has no variant with masks (all entries of D are alike), whose Gram matrices "
@@ -31,13 +30,13 @@ def against_nu(tables: Tables, style: plot.Style) -> plot.Figure:
     delta = " or ".join(f"{value:g}" for value in sorted(shown["delta"].unique()))
     sentences = [
         rf"bounds hold with probability $1 - \delta$ for all neurons of a layer, $\delta$ = {delta}",
-        say_left_out(rows[constant], "all of D alike, so deviation and bound are 0"),
+        theorems.say_left_out(rows[constant], "all of D alike, so deviation and bound are 0"),
     ]
     entries = [plot.mark_entry("worst neuron of a layer", "o"), plot.mark_entry("bound", "_", markersize=7)]
-    entries += [plot.line_entry(r"below: $S_i$ is invertible", linestyle=":"), *hollow_entry(shown)]
+    entries += [plot.line_entry(r"below: $S_i$ is invertible", linestyle=":"), *theorems.hollow_entry(shown)]
     return facets(
         shown.sort_values("masks", key=lambda names: names.map(list(MASKS).index), kind="stable"),
-        "nu", "deviation_max", point_looks(variants, style), column="masks", title=MASKS.__getitem__,
+        "nu", "deviation_max", theorems.point_looks(variants, style), column="masks", title=MASKS.__getitem__,
         axes=labelled(r"coherence $\nu(U)$ of inputs", r"$\|S_i - \mu_D I\|_{\mathrm{op}}\,/\,\mu_D$", "xy"),
         draw=_draw_with_bound, more=lambda axis, _: axis.axhline(1, color="0.4", linestyle=":", linewidth=0.9),
         entries=entries, height=2.3, note="\n".join(sentences),
@@ -46,7 +45,7 @@ def against_nu(tables: Tables, style: plot.Style) -> plot.Figure:
 
 def _draw_with_bound(axis: plot.Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
     axis.vlines(rows[x], rows[y], rows["bound_all"], color=look.color, lw=0.5, alpha=0.4)
-    draw_cases(axis, rows, x, y, look, label)
+    theorems.draw_cases(axis, rows, x, y, look, label)
     axis.plot(rows[x], rows["bound_all"], color=look.color, marker="_", markersize=7, linestyle="")
 
 
@@ -70,11 +69,13 @@ as a subspace U that depends on the masks.
 def exceedance(tables: Tables) -> list[Found]:
     """Largest share of neurons above Thm. 4.4's bound for one neuron, over delta, of all places and kinds of masks."""
     table = _sampled(tables["gram_deviation.csv"])
-    rows = table[assumptions_hold(table)]
+    rows = table[theorems.assumptions_hold(table)]
     if rows.empty:
-        return [say_what_fails(table)]
+        return [theorems.say_what_fails(table)]
     shares = by_variant(
-        rows.assign(share=rows["share_above"] / rows["delta"], place=rows["masks"] + " masks; " + count_held(table)),
+        rows.assign(
+            share=rows["share_above"] / rows["delta"], place=rows["masks"] + " masks; " + theorems.count_held(table)
+        ),
         "share",
         by=("layer", "place"),
         unit=MODEL[1:],
@@ -86,7 +87,7 @@ def exceedance(tables: Tables) -> list[Found]:
 def largest_deviation(tables: Tables) -> list[Found]:
     """Largest deviation of any neuron in units of Thm. 4.4's bound for all neurons of a layer."""
     table = _sampled(tables["gram_deviation.csv"])
-    return find_worst(table, divide(table["deviation_max"], table["bound_all"]))
+    return theorems.find_worst(table, theorems.divide(table["deviation_max"], table["bound_all"]))
 
 
 def _sampled(gram: pd.DataFrame) -> pd.DataFrame:
@@ -106,7 +107,7 @@ CLAIMS = {
         measure=exceedance,
         kind="theorem",
     ),
-    "identifiability-thm4.4-all": bound_claim(
+    "identifiability-thm4.4-all": theorems.bound_claim(
         statement="All Gram matrices of a layer are within the bound of Theorem 4.4 for all neurons at once",
         quantity="largest deviation in units of the bound",
         reason="The statement of footnote 4 holds with probability 1 - δ. Its union bound is so far from tight that "

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability import points
+from symlab.papers.neuron_identifiability import theorems
 from symlab.papers.neuron_identifiability.rows import MODEL, describe
 from symlab.papers.neuron_identifiability.variants import by_variant, label_all
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, count_held, divide, worst_of
 from symlab.plotting import style as plot
 from symlab.plotting.log_axes import floor_of
 from symlab.study.card import Drawing
@@ -35,24 +34,24 @@ def draw_shares(tables: Tables, style: plot.Style, side: str) -> plot.Figure:
             f"{where(table)}.variants has no variant whose fixed weights give the costs of {side} permutations a "
             "leading term and a bound; add one with scheme.sigma_F above 0."
         )
-    shown = points.mark_hollow(shown.assign(share=shown["share"].clip(floor_of(shown["share"]))))
+    shown = theorems.mark_hollow(shown.assign(share=shown["share"].clip(floor_of(shown["share"]))))
     shown = shown.sort_values(["permutation", "layer"], key=_order, kind="stable")
     # Variants with a leading term somewhere.
     some = rows["label"].isin(rows.loc[~without, "label"])
     sentences = [
         "a point a permutation",
-        points.say_left_out(rows[without & ~some], "F = 0 and with it the leading term"),
-        points.count_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
-        points.count_left_out(rows[~without & ~bounded], rows[some], "without a bound or of infinite cost"),
-        points.count_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[some], rf"$\rho$ > {LARGEST_RHO:g}"),
+        theorems.say_left_out(rows[without & ~some], "F = 0 and with it the leading term"),
+        theorems.count_left_out(rows[without & some], rows[some], "where the permutation moves no centre"),
+        theorems.count_left_out(rows[~without & ~bounded], rows[some], "without a bound or of infinite cost"),
+        theorems.count_left_out(rows[bounded & (rows["rho"] > LARGEST_RHO)], rows[some], rf"$\rho$ > {LARGEST_RHO:g}"),
     ]
     return facets(
-        shown, "rho", "share", points.point_looks(variants, style), row="permutation", column="layer",
+        shown, "rho", "share", theorems.point_looks(variants, style), row="permutation", column="layer",
         title="layer {}".format,
         axes=labelled(r"$\rho$ (trainable over fixed)", "|cost / leading term − 1|\nover its bound", "xy"),
-        draw=points.draw_cases, more=points.line_at(1),
+        draw=theorems.draw_cases, more=theorems.line_at(1),
         rows_named=[PERMUTATIONS[kind] for kind in dict.fromkeys(shown["permutation"])],
-        entries=[plot.line_entry("bound", linewidth=0.8), *points.hollow_entry(shown)], sharey=True, height=1.6,
+        entries=[plot.line_entry("bound", linewidth=0.8), *theorems.hollow_entry(shown)], sharey=True, height=1.6,
         note="\n".join(sentences),
     )  # fmt: skip
 
@@ -62,7 +61,7 @@ def _order(column: pd.Series) -> pd.Series:
 
 
 def _share_of_bound(rows: pd.DataFrame) -> pd.Series:
-    return divide((rows["cost"] / rows["leading"].where(rows["leading"] > 0) - 1).abs(), rows["bound"])
+    return theorems.divide((rows["cost"] / rows["leading"].where(rows["leading"] > 0) - 1).abs(), rows["bound"])
 
 
 def _drawing(theorem: str, side: str, cost: str, shift: str, equation: int) -> Drawing:
@@ -100,17 +99,17 @@ def cost_in_leading_terms(tables: Tables, side: str, largest_rho: float) -> list
         return [f"no permutation with rho <= {largest_rho:g}; {nearest}"]
     ratios = (rows["cost"] / rows["leading"]).rename("ratio").groupby([rows[name] for name in MODEL], sort=False)
     medians = describe(ratios.agg(lambda each: np.median(each)).reset_index(), rows)
-    return by_variant(medians, "ratio", unit=MODEL[1:]).detailed(lambda _: count_held(rows)).means()
+    return by_variant(medians, "ratio", unit=MODEL[1:]).detailed(lambda _: theorems.count_held(rows)).means()
 
 
 def _sensitivity(theorem: str, side: str, what: str) -> dict[str, Claim]:
     """The claims about permutations on one side: within the bound, and about the leading term."""
     return {
-        f"identifiability-thm{theorem}-bound": bound_claim(
+        f"identifiability-thm{theorem}-bound": theorems.bound_claim(
             statement=f"What {what} costs follows the leading term ‖δ‖² / μ_D within the bound of Theorem {theorem}",
             quantity="largest |cost / leading term − 1| in units of the bound",
             tables=("sensitivity.csv",),
-            measure=worst_of("sensitivity.csv", _share_of_bound, side=side),
+            measure=theorems.worst_of("sensitivity.csv", _share_of_bound, side=side),
         ),
         f"identifiability-thm{theorem}-leading": Claim(
             statement=f"Where fixed centres dominate (ρ of 0.1 and less), what {what} costs is about the leading term",

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability import points
+from symlab.papers.neuron_identifiability import theorems
 from symlab.papers.neuron_identifiability.fig_11_centre_gaps import draw_rates, slope_over_draws
 from symlab.papers.neuron_identifiability.variants import label_all
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim, divide, worst_of
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing
 from symlab.study.claim import Claim, Found, Tables, between
@@ -25,21 +24,23 @@ def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
     rows, variants = label_all(need(tables, "network_gaps.csv"))
     none = (rows["gamma"] == 0) & (rows["sigma_F"].isna() | (rows["sigma_F"] == 0))
     # A gap of 0 (two inputs that are the same on all data) has no place on a logarithmic axis.
-    ratio = divide(rows["gamma"], rows["lower"].where(rows["lower"] > 0))
-    shown = points.mark_hollow(rows.assign(ratio=ratio, reach=divide(rows["upper"], rows["lower"]))[ratio > 0])
+    ratio = theorems.divide(rows["gamma"], rows["lower"].where(rows["lower"] > 0))
+    shown = theorems.mark_hollow(
+        rows.assign(ratio=ratio, reach=theorems.divide(rows["upper"], rows["lower"]))[ratio > 0]
+    )
     if shown.empty:
         raise UserError(
             f"{where(rows)}.variants has no variant with fixed weights, whose gaps are above 0; add one with "
             "scheme.sigma_F above 0."
         )
-    looks = points.point_looks(variants, style)
-    shown = shown.assign(place=points.dodge(shown, "layer", list(looks)))
+    looks = theorems.point_looks(variants, style)
+    shown = shown.assign(place=theorems.dodge(shown, "layer", list(looks)))
     datasets, layers = list(shown["dataset"].unique()), sorted(shown["layer"].unique())
     axes = labelled("layer", "gap / lower bound", "y", xticks=layers)
 
     def panel(dataset: str, gap: str) -> Panel:
         part = shown[(shown["dataset"] == dataset) & (shown["gap"] == gap)]
-        return Panel(part, "place", "ratio", {**axes, "title": GAPS[gap]}, _draw_gaps, more=points.line_at(1))
+        return Panel(part, "place", "ratio", {**axes, "title": GAPS[gap]}, _draw_gaps, more=theorems.line_at(1))
 
     grid = [[panel(dataset, gap) for gap in GAPS if gap in set(shown["gap"])] for dataset in datasets]
     widths, slopes = _widths(tables), {}
@@ -50,11 +51,11 @@ def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
         grid[0].append(_against_width(widths))
     left = ~none & ~rows.index.isin(shown.index)
     sentences = [
-        points.say_left_out(rows[none], "F = 0 and with it the gaps"),
-        points.count_left_out(rows[left], rows[~none], "where gap or bound is 0 or undefined"),
+        theorems.say_left_out(rows[none], "F = 0 and with it the gaps"),
+        theorems.count_left_out(rows[left], rows[~none], "where gap or bound is 0 or undefined"),
     ]
     entries = [plot.line_entry("lower bound", linewidth=0.8), plot.mark_entry("upper bound", "_", markersize=7)]
-    entries += points.hollow_entry(shown) + [plot.line_entry(name, color=color) for name, color in slopes.items()]
+    entries += theorems.hollow_entry(shown) + [plot.line_entry(name, color=color) for name, color in slopes.items()]
     return draw_grid(
         grid, looks, sharex=False, sharey=False, rows_named=datasets if len(datasets) > 1 else (), entries=entries,
         note="\n".join(sentences),
@@ -62,7 +63,7 @@ def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
 
 
 def _draw_gaps(axis: plot.Axes, rows: pd.DataFrame, x: str, y: str, look: plot.Look, label: str) -> None:
-    points.draw_cases(axis, rows, x, y, look, label)
+    theorems.draw_cases(axis, rows, x, y, look, label)
     axis.plot(rows[x], rows["reach"], color=look.color, linestyle="", marker="_", markersize=6)
 
 
@@ -111,7 +112,7 @@ fixed weights against the width m (mean ± std over draws), which should grow as
 
 def of_either_bound(table: pd.DataFrame) -> pd.Series:
     """Thm. 4.8's lower bound over gamma_in, or gamma_in over its upper bound, whichever is larger."""
-    return np.maximum(divide(table["lower"], table["gamma"]), divide(table["gamma"], table["upper"]))
+    return np.maximum(theorems.divide(table["lower"], table["gamma"]), theorems.divide(table["gamma"], table["upper"]))
 
 
 def growth_of_gamma_in(tables: Tables) -> list[Found]:
@@ -128,17 +129,19 @@ def growth_of_gamma_in(tables: Tables) -> list[Found]:
 
 
 CLAIMS = {
-    "identifiability-thm4.8-out": bound_claim(
+    "identifiability-thm4.8-out": theorems.bound_claim(
         statement="The gap γ_out between a layer's projected centres is above the lower bound of Theorem 4.6",
         quantity="largest ratio of the bound to the gap",
         tables=("network_gaps.csv",),
-        measure=worst_of("network_gaps.csv", lambda rows: divide(rows["lower"], rows["gamma"]), gap="out"),
+        measure=theorems.worst_of(
+            "network_gaps.csv", lambda rows: theorems.divide(rows["lower"], rows["gamma"]), gap="out"
+        ),
     ),
-    "identifiability-thm4.8-in": bound_claim(
+    "identifiability-thm4.8-in": theorems.bound_claim(
         statement="The gap γ_in of a layer's inputs lies between the bounds of Theorem 4.8",
         quantity="largest ratio of the lower bound to the gap, or of the gap to the upper bound",
         tables=("network_gaps.csv",),
-        measure=worst_of("network_gaps.csv", of_either_bound, gap="in"),
+        measure=theorems.worst_of("network_gaps.csv", of_either_bound, gap="in"),
     ),
     "identifiability-thm4.8-growth": Claim(
         statement="The gap γ_in grows with the width m as √m",

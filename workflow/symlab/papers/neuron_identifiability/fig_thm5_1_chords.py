@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability import points, worst_rows
-from symlab.papers.neuron_identifiability.rows import assumptions_hold
+from symlab.papers.neuron_identifiability import theorems
 from symlab.papers.neuron_identifiability.variants import label_all
 from symlab.plotting import style as plot
 from symlab.plotting.pairs import PAIR
@@ -34,8 +33,8 @@ def draw_exponents(tables: Tables, style: plot.Style) -> plot.Figure:
         )
     shown = pd.concat(fit(kept[kept["nonlinearity"] == kind], THEOREMS[kind][2]) for kind in kinds)
     shown = shown.assign(hollow=shown["inputs"] != "gaussian")
-    looks = points.point_looks(variants, style)
-    shown["place"] = points.dodge(shown, "layer", list(looks), 0.6)
+    looks = theorems.point_looks(variants, style)
+    shown["place"] = theorems.dodge(shown, "layer", list(looks), 0.6)
 
     def panel(kind: str, value: str) -> Panel:
         name, power, _ = THEOREMS[kind]
@@ -45,10 +44,10 @@ def draw_exponents(tables: Tables, style: plot.Style) -> plot.Figure:
         else:
             axes = labelled("layer", "largest deviation\nover its bound", "y", xticks=layers)
         part = shown[shown["nonlinearity"] == kind]
-        return Panel(part, "place", value, axes, points.draw_cases, more=points.line_at(level))
+        return Panel(part, "place", value, axes, theorems.draw_cases, more=theorems.line_at(level))
 
-    sentences = ["a point a layer of a pair", points.say_left_out(rows[~fixed], r"F = 0, or $\beta$ infinite")]
-    entries = [*points.hollow_entry(shown, "hollow: inputs not Gaussian"), plot.line_entry(BOUND, linewidth=0.8)]
+    sentences = ["a point a layer of a pair", theorems.say_left_out(rows[~fixed], r"F = 0, or $\beta$ infinite")]
+    entries = [*theorems.hollow_entry(shown, "hollow: inputs not Gaussian"), plot.line_entry(BOUND, linewidth=0.8)]
     return draw_grid(
         [[panel(kind, value) for kind in kinds] for value in ("slope", "share")], looks, height=1.8, entries=entries,
         width=plot.PAGE if len(kinds) > 1 else 0.6 * plot.PAGE, note="\n".join(sentences),
@@ -93,7 +92,9 @@ def chord_exponent(tables: Tables, nonlinearity: str, largest_beta: float) -> li
     From Gaussian inputs and the scales with beta up to ``largest_beta``; a layer with fewer than two is left out.
     """
     table = tables["chord_deviation.csv"]
-    rows = table[(table["nonlinearity"] == nonlinearity) & (table["inputs"] == "gaussian") & assumptions_hold(table)]
+    rows = table[
+        (table["nonlinearity"] == nonlinearity) & (table["inputs"] == "gaussian") & theorems.assumptions_hold(table)
+    ]
     told = f"β up to {largest_beta:g}"
     fitted = fit(rows, largest_beta)
     return [] if fitted.empty else cases(fitted, "slope", unit=["variant", *PAIR]).detailed(lambda _: told).means()
@@ -106,15 +107,15 @@ def _claims(
     name, power, small = THEOREMS[nonlinearity]
     name, table = name.split()[0], "chord_deviation.csv"
     return {
-        f"identifiability-thm5.1-{nonlinearity}-bound": worst_rows.bound_claim(
+        f"identifiability-thm5.1-{nonlinearity}-bound": theorems.bound_claim(
             statement=f"The chord deviation of a {name} layer on Gaussian inputs is within the bound of Theorem "
             f"{theorem}",
             quantity="largest deviation in units of the bound",
             bound=bound,
-            reason=f"{worst_rows.NO_ALLOWANCE}{quadrature}",
+            reason=f"{theorems.NO_ALLOWANCE}{quadrature}",
             tables=(table,),
-            measure=worst_rows.worst_of(
-                table, lambda rows: worst_rows.divide(rows["chord"], rows["bound"]), nonlinearity=nonlinearity
+            measure=theorems.worst_of(
+                table, lambda rows: theorems.divide(rows["chord"], rows["bound"]), nonlinearity=nonlinearity
             ),
         ),
         f"identifiability-thm5.1-{nonlinearity}-slope": Claim(
@@ -136,6 +137,6 @@ GELU = (
     "several: only a hundredth of that is small beside the bend, so β is to be smaller than for ReLU, and the margin "
     "wider."
 )
-_of_relu = _claims("relu", "5.1", worst_rows.EXACT, "", 0.1, RELU)
-_of_gelu = _claims("gelu", "D.1", worst_rows.QUADRATURE, " Deviations of GELU come from a quadrature.", 0.2, GELU)
+_of_relu = _claims("relu", "5.1", theorems.EXACT, "", 0.1, RELU)
+_of_gelu = _claims("gelu", "D.1", theorems.QUADRATURE, " Deviations of GELU come from a quadrature.", 0.2, GELU)
 CLAIMS = dict(each for pair in zip(_of_relu.items(), _of_gelu.items(), strict=True) for each in pair)

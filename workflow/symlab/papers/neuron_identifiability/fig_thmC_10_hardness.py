@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from symlab.papers.neuron_identifiability.worst_rows import bound_claim
+from symlab.papers.neuron_identifiability.theorems import bound_claim
 from symlab.plotting import style as plot
 from symlab.study.card import Drawing
 from symlab.study.cases import cases

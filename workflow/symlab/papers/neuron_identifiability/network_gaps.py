@@ -1,7 +1,6 @@
 """The least shift of a layer's centres by a swap of two neurons or inputs, against its bounds (Thms. 4.6 and 4.8)."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,12 +44,13 @@ def gap_table(
     d, k = U.shape
     nu = coherence(U)
     shape = {"m": m, "d_in": d, "k_subspace": k, "nu": nu}
-    if F is None or not bool(F.any()):
-        return _without_bounds(shape, 0.0, 0.0, "F = 0")
-    gamma_out, gamma_in = centre_gap(F.double() @ U.double()), input_gap(F, U)
-    law = _law(scheme, d)
+    F = None if F is None or not bool(F.any()) else F.double()
+    gamma_out, gamma_in = (0.0, 0.0) if F is None else (centre_gap(F @ U.double()), input_gap(F, U))
+    law = None if F is None else _law(scheme, d)
     if law is None:
-        return _without_bounds(shape, gamma_out, gamma_in, "rows of F are not independent masked Gaussians")
+        gaps = pd.DataFrame({"gap": ["out", "in"], **shape, "gamma": [gamma_out, gamma_in]})
+        why = "F = 0" if F is None else "rows of F are not independent masked Gaussians"
+        return gaps.assign(lower=math.nan, upper=math.nan, assumption=why)
     (sigma_F, n_fixed), p = law, law[1] / d
     allowed, failure = delta / (2 * m**2), mask_failure(d, n_fixed, nu, k)
     violated = [] if failure <= allowed else [f"event (107) may fail with probability {failure:.2g} > {allowed:.2g}"]
@@ -140,8 +140,3 @@ def _law(scheme: Scheme, d: int) -> tuple[float, int] | None:
     if isinstance(scheme, WAsymmetric) and scheme.moments_known:
         return scheme.sigma_F, count_fixed(scheme, d)
     return None
-
-
-def _without_bounds(shape: dict[str, Any], gamma_out: float, gamma_in: float, assumption: str) -> pd.DataFrame:
-    gaps = pd.DataFrame({"gap": ["out", "in"], **shape, "gamma": [gamma_out, gamma_in]})
-    return gaps.assign(lower=math.nan, upper=math.nan, assumption=assumption)

@@ -60,45 +60,37 @@ def layer_functions(
         raise UserError(
             f"The effective weights of {layer_name} are not finite; its network has diverged, train it again."
         )
-    bias = state.get(f"{layer_name}.bias")
-    alpha, kappa = _frozen_norm(module, state, layer_name, W_eff)
+    modules, bias = dict(module.named_modules()), state.get(f"{layer_name}.bias")
+    norm, activation = (layer_name.replace("linears.", f"{kind}.") for kind in ("norms", "activations"))
+    alpha, kappa = _frozen_norm(modules.get(norm), state, norm, len(W_eff))
     return NeuronFunctions(
         W_eff=W_eff,
         F=torch.zeros_like(W_eff) if F is None else F.to(W_eff),
         D=torch.ones_like(W_eff) if D is None else D.to(W_eff),
-        alpha=alpha,
-        kappa=kappa,
-        bias=torch.zeros_like(alpha) if bias is None else bias.double(),
-        nonlinearity=_nonlinearity(module, layer_name),
+        alpha=alpha.to(W_eff),
+        kappa=kappa.to(W_eff),
+        bias=W_eff.new_zeros(len(W_eff)) if bias is None else bias.double(),
+        nonlinearity=_nonlinearity(modules.get(activation, nn.Identity()), activation),
     )
 
 
-def _frozen_norm(
-    module: nn.Module, state: Mapping[str, Tensor], layer_name: str, W_eff: Tensor
-) -> tuple[Tensor, Tensor]:
-    """alpha and kappa of the norm that follows, at its evaluation statistics."""
-    name = layer_name.replace("linears.", "norms.")
-    norm = _follower(module, name)
-    ones = W_eff.new_ones(len(W_eff))
-    if isinstance(norm, nn.Identity):
-        return ones, torch.zeros_like(ones)
+def _frozen_norm(norm: nn.Module | None, state: Mapping[str, Tensor], name: str, m: int) -> tuple[Tensor, Tensor]:
+    """alpha and kappa of the norm of this name that follows, at its evaluation statistics."""
+    if norm is None or isinstance(norm, nn.Identity):
+        return torch.ones(m), torch.zeros(m)
     if not isinstance(norm, nn.BatchNorm1d) or norm.running_mean is None:
         raise UserError(
             f"{name} is a {type(norm).__name__}, which mixes the neurons of a layer, so a neuron has no function of "
             "its own and no ridge cost; train the study's networks with network.norm: batchnorm (or none)."
         )
     mean, variance = (state[f"{name}.running_{moment}"].double() for moment in ("mean", "var"))
-    alpha = (variance + norm.eps).rsqrt()
-    if not norm.affine:
-        return alpha, -mean * alpha
-    alpha = state[f"{name}.weight"].double() * alpha
-    return alpha, state[f"{name}.bias"].double() - mean * alpha
+    weight, bias = (state[f"{name}.{part}"].double() if norm.affine else None for part in ("weight", "bias"))
+    alpha = (variance + norm.eps).rsqrt() * (1.0 if weight is None else weight)
+    return alpha, (0.0 if bias is None else bias) - mean * alpha
 
 
-def _nonlinearity(module: nn.Module, layer_name: str) -> str:
-    """The name of the activation that follows."""
-    name = layer_name.replace("linears.", "activations.")
-    activation = _follower(module, name)
+def _nonlinearity(activation: nn.Module, name: str) -> str:
+    """The name of the activation of this module."""
     exact = not isinstance(activation, nn.GELU) or activation.approximate == "none"
     if type(activation) not in NONLINEARITIES or not exact:
         raise UserError(
@@ -106,8 +98,3 @@ def _nonlinearity(module: nn.Module, layer_name: str) -> str:
             "network.activation to one of them."
         )
     return NONLINEARITIES[type(activation)]
-
-
-def _follower(module: nn.Module, name: str) -> nn.Module:
-    """The module of this name, or the identity where the network has none."""
-    return dict(module.named_modules()).get(name, nn.Identity())

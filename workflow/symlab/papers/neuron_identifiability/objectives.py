@@ -3,24 +3,22 @@
 Objectives of two networks are <P, S>_F / d, the mean correlation between the neurons that P pairs.
 """
 
-import math
 import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from symlab.papers.neuron_identifiability import masks
 from symlab.papers.neuron_identifiability.looks import permutation_looks, tick_sigma
-from symlab.papers.neuron_identifiability.rows import PLACE, objectives
+from symlab.papers.neuron_identifiability.rows import PLACE, pair_objectives
 from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, sigma_sweep
-from symlab.plotting.pairs import PAIR
-from symlab.plotting.style import Axes, Figure, Style
+from symlab.plotting.style import CHARACTER, Axes, Figure, Style
 from symlab.plotting.units import over_pairs
-from symlab.study.cases import Cases, Values
-from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, at_most, below, worst_of_each
+from symlab.study.claim import Claim, Found, Tables, worst_of_each
 from symlab.study.facets import facets, labelled
 from symlab.study.tables import last_epoch, need, need_several, where
 
@@ -50,6 +48,15 @@ FAR_FROM_OPTIMAL = (
 NEARLY_OPTIMAL = (
     "The paper calls the identity nearly optimal for large enough σ_F; a tenth is left for noise between runs. A "
     "sketch on digits had been seen."
+)
+LONGEST_LINE, PANELS = 6, 4
+"""Panels that stay in one line, and panels of each line where there are more."""
+_POINT_NAMES = (
+    (r"hidden(\d+)", r"after layer \1"),
+    (r"stream(\d+)", r"BG \1 residual stream"),
+    (r"inner(\d+\.\d+)", r"layer \1 inner"),
+    (r"stream", r"residual stream"),
+    (r"mlp(\d+)", r"MLP \1 inner"),
 )
 
 
@@ -104,26 +111,12 @@ def draw_objectives(
 def at_worst(
     tables: Tables, value: str, which: masks.Mask, score: Score, layerwise: bool, moments: Moments = last_epoch
 ) -> list[Found]:
-    """A column of ``objectives``, mean over pairs, for each variant at the last epoch, or the worst of other moments.
+    """A column of ``pair_objectives``, mean over pairs, of each variant at the last epoch, or the worst of ``moments``.
 
     Of objectives averaged over layers, or, layerwise, in the worst layer.
     """
-    rows = objectives(moments(tables["matching.csv"]), layerwise)
+    rows = pair_objectives(moments(tables["matching.csv"]), layerwise)
     return worst_of_each(by_variant(rows, value, which, PLACE).means(), score, *PLACE)
-
-
-def apart_through_training(tables: Tables, which: masks.Mask, baseline: masks.Mask, layerwise: bool) -> list[Found]:
-    """By how much a variant comes farther than the baseline on its data set, at the snapshot where it is least."""
-    rows = objectives(late(tables["matching.csv"]), layerwise)
-    base = by_variant(rows, "way", baseline, PLACE).extreme(operator.pos, "dataset", *PLACE)
-    return worst_of_each(by_variant(rows, "way", which, PLACE).differences(base), SMALLEST, *PLACE)
-
-
-def before_training(tables: Tables, which: masks.Mask) -> list[Found]:
-    """How far the identity comes at epoch 0, averaged over layers, in networks that are trained further."""
-    rows = objectives(tables["matching.csv"], layerwise=False)
-    trained = rows.groupby("variant")["epoch"].transform("max") > 0
-    return by_variant(rows[trained & (rows["epoch"] == 0)], "way", which).means()
 
 
 def late(matching: pd.DataFrame) -> pd.DataFrame:
@@ -132,153 +125,50 @@ def late(matching: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.groupby("variant")["epoch"].transform("nunique") > 1]
 
 
-def along_sweep(tables: Tables, statistic: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
-    """A statistic of each pair's way [pair, sigma_F] along the W-asymmetric sweep at the end, mean over pairs.
-
-    Pairs are those that every sigma_F has; a data set counts where it has three values of sigma_F or more.
-    """
-    matching = tables["matching.csv"]
-    if not masks.w_asymmetric(matching).any():
-        return ["the study has no such networks"]
-    rows = objectives(last_epoch(label_rows(matching, sigma_sweep(matching))), layerwise=False)
-    found = []
-    for dataset, part in rows.groupby("dataset", sort=False):
-        curves = part.pivot(index=PAIR, columns="sigma_F", values="way")
-        if curves.shape[1] >= 3:
-            told = ", ".join(f"{mean:.3g} at σ_F = {sigma_F:g}" for sigma_F, mean in curves.mean().items())
-            name = str(dataset) if rows["dataset"].nunique() > 1 else ""
-            found.append(Values(Case(name, dataset=str(dataset)), statistic(curves), told))
-    return Cases(tuple(found)).means() or ["needs 3 values of σ_F"]
-
-
-def half_way(curves: pd.DataFrame) -> pd.Series:
-    """The sigma_F at which each pair passes half of the way, between those of the sweep."""
-    return curves.apply(_crossing, axis="columns")
-
-
-def _crossing(way: pd.Series) -> float:
-    """Where a curve first passes one half; infinite if it does not, the first place if it begins there."""
-    if way.isna().any():
-        return math.nan
-    past = np.flatnonzero(way.to_numpy() >= 0.5)
-    if not len(past):
-        return math.inf
-    at = past[0]
-    if at == 0:
-        return float(way.index[0])
-    return float(np.interp(0.5, way.iloc[at - 1 : at + 1], way.index[at - 1 : at + 1]))
-
-
-def largest_fall(curves: pd.DataFrame) -> pd.Series:
-    """By how much each pair falls from a sigma_F to the next, where it falls most on average; below 0 if it rises."""
-    falls = -curves.diff(axis="columns").iloc[:, 1:]
-    means = falls.mean(skipna=False)
-    return falls[means.isna().idxmax() if means.isna().any() else means.idxmax()]
-
-
-# What is claimed of several figures
-
-
 CLAIM = partial(Claim, owner="paper", origin="pilot", tables=("matching.csv",))
 
 
-def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> dict[str, Claim]:
-    """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9)."""
-    where = "in the worst layer" if layerwise else "averaged over layers"
-    measure = partial(at_worst, layerwise=layerwise)
-    from_large = masks.apart_from_fractions(masks.of_scheme("w_asymmetric", large, math.inf))
-    return {
-        f"{figure}-unbroken": CLAIM(
-            statement="At σ_F = 0 the identity is far from the optimal matching",
-            quantity=f"{WAY}, {where}",
-            bound=at_most(FAR),
-            reason=FAR_FROM_OPTIMAL,
-            measure=partial(measure, which=masks.W_0, value="way", score=LARGEST),
-        ),
-        f"{figure}-identifiable": CLAIM(
-            statement=f"At σ_F of {large:g} and more the identity is nearly optimal",
-            quantity=f"{WAY}, {where}",
-            bound=at_least(NEAR),
-            reason=NEARLY_OPTIMAL,
-            measure=partial(measure, which=from_large, value="way", score=SMALLEST),
-        ),
-        f"{figure}-random": CLAIM(
-            statement="Random permutations stay far below the optimal matching at every σ_F",
-            quantity=f"ratio of their objectives {where}",
-            bound=at_most(0.5),
-            reason="The paper (Section 6, Q2): random permutations remain significantly lower; no size is stated, so "
-            "half of the optimum is asked for.",
-            measure=partial(measure, which=masks.W, value="random_share", score=LARGEST),
-        ),
-    }
+# Names of the places after which neurons are compared
 
 
-def claims_of_averages_against_sigma_F(figure: str, large: float) -> dict[str, Claim]:
-    """Further ones on objectives averaged over layers (Figs. 3a, 3b)."""
-    return {
-        f"{figure}-above-random": CLAIM(
-            statement="Masks alone (σ_F = 0) make neurons a little identifiable: the identity is above random "
-            "permutations",
-            quantity="difference of their objectives averaged over layers",
-            bound=above(0),
-            owner="derived",
-            origin="derived",
-            reason="Masks make no two neurons alike on data that is not spread over all inputs alike (Theorem 4.4); "
-            "the paper gives no size, so only the sign is asked for.",
-            measure=partial(at_worst, layerwise=False, which=masks.W_0, value="above", score=SMALLEST),
-        ),
-        f"{figure}-transition": CLAIM(
-            statement=f"Neurons become identifiable at a σ_F below {large:g}",
-            quantity="σ_F at which the identity comes half of the way from random permutations to the optimal one",
-            bound=below(large),
-            owner="derived",
-            origin="derived",
-            reason=f"The paper counts σ_F = {large:g} to the regime in which fixed weights dominate (Section 6, Q1), "
-            "so the change lies below.",
-            measure=partial(along_sweep, statistic=half_way),
-        ),
-        f"{figure}-rise": CLAIM(
-            statement="Identifiability rises with σ_F",
-            quantity=f"{WAY}: largest fall from one σ_F to the next (below 0: it rises everywhere)",
-            bound=at_most(0.05),
-            owner="derived",
-            reason="The swap cost of two neurons grows with the square of σ_F (Theorem 4.5); a twentieth of the "
-            "way is left for noise where it is already gone.",
-            measure=partial(along_sweep, statistic=largest_fall),
-        ),
-    }
+def sort_points(names: Iterable[str]) -> list[str]:
+    """Distinct recording points from input to output.
+
+    The names that symlab's networks give (hidden2, stream1, inner1.3) tell their places by their numbers. If there are
+    others, those of traced networks, all keep the order in which they come.
+    """
+    distinct = list(dict.fromkeys(names))
+    if not all(re.fullmatch(r"(hidden|stream|inner)[\d.]+", name) for name in distinct):
+        return distinct
+    return sorted(distinct, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
-def claims_against_epoch(figure: str, layerwise: bool) -> dict[str, Claim]:
-    """Objectives against the epoch (Figs. 3c, 7)."""
-    where = "in the worst layer" if layerwise else "averaged over layers"
-    apart = {
-        f"{figure}-apart": CLAIM(
-            statement="At all stages of training the identity is nearer to the optimum with σ_F of 1 or more than with "
-            "σ_F = 0",
-            quantity=f"{WAY}: least difference after the first few epochs, {where}",
-            bound=at_least(NEAR - FAR),
-            reason="The paper says that the trend of Fig. 3a holds for all stages of training; the difference between "
-            "what counts as nearly optimal there and what as far from it.",
-            measure=partial(
-                apart_through_training,
-                which=masks.smallest_sigma(masks.W_FROM_1),
-                baseline=masks.W_0,
-                layerwise=layerwise,
-            ),
-        )
-    }
-    if layerwise:
-        return apart
-    return {
-        **apart,
-        f"{figure}-untrained": CLAIM(
-            statement="Fixed weights of σ_F = 1 and more make neurons identifiable before any training",
-            quantity=f"{WAY}, at epoch 0, {where}",
-            bound=at_least(NEAR),
-            owner="ours",
-            reason="A control: what is there before training is the fixed part that both networks share, not what they "
-            f"learned. {NEARLY_OPTIMAL}",
-            measure=partial(before_training, which=masks.any_of(masks.W_FROM_1, masks.SYRE_FROM_1)),
-        ),
-    }
+def in_lines(points: list[str]) -> list[list[str]]:
+    """Recording points in lines of panels: one for each block group of a residual network, else of equal length."""
+    if len(points) <= LONGEST_LINE:
+        return [points]
+    found = {point: re.fullmatch(r"(?:stream|inner)(\d+)(?:\.\d+)?", point) for point in points}
+    groups = {point: match[1] for point, match in found.items() if match}
+    if len(groups) == len(points):
+        return [list(line) for _, line in groupby(points, groups.__getitem__)]
+    return [points[start : start + PANELS] for start in range(0, len(points), PANELS)]
+
+
+def name_point(point: str) -> str:
+    """The name for people of a recording point after which neurons are compared; a traced one's is its own."""
+    for pattern, name in _POINT_NAMES:
+        if found := re.fullmatch(pattern, point):
+            return found.expand(name)
+    # Two dollar signs would be read as mathematics.
+    return point.replace("$", r"\$")
+
+
+def break_text(text: str, width: float, style: Style) -> str:
+    """Text in lines that fit into a width in inches, broken after a space, dot, underscore, colon or dash."""
+    limit = max(8, int(72 * width / (CHARACTER * style.font_size)))
+    lines = [""]
+    for piece in re.findall(rf"[ ._:/-]*[^ ._:/-]{{1,{limit}}}[ ._:/-]*|[ ._:/-]+", text):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > limit:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)

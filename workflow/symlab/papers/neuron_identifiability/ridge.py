@@ -1,22 +1,36 @@
-"""Relaxed (ridge) realization costs of trained neurons' functions, and the swap costs they give (Def. E.3, Eq. 14)."""
+"""Relaxed (ridge) realization costs of trained neurons' functions, and the swap costs they give (Def. E.3, Eq. 14).
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import NamedTuple
+They are measured on the networks at the end of training.
+"""
 
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from symlab.data.dataset import Dataset
 from symlab.errors import UserError
-from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions
-from symlab.papers.neuron_identifiability.ridge_problems import RidgeProblems, nonlinear, times_derivative
-from symlab.papers.neuron_identifiability.ridge_solvers import lbfgs
-from symlab.papers.neuron_identifiability.ridge_surrogate import Moments, input_moments, preconditioner, surrogate
+from symlab.identifiability.recording import hidden_layers, layer_inputs
+from symlab.measures.job import Job
+from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions, layer_functions
+from symlab.papers.neuron_identifiability.ridge_problems import (
+    Moments,
+    RidgeProblems,
+    input_moments,
+    nonlinear,
+    preconditioner,
+    surrogate,
+    times_derivative,
+)
+from symlab.papers.neuron_identifiability.ridge_solvers import Preconditioner, lbfgs
+from symlab.papers.neuron_identifiability.settings import Ridge
+from symlab.training.models import Models, move
 
 # Problems solved at once. Their arrays [problems, n] should stay in the cache, their matrix products should be large.
 CHUNK = 128
-FACTOR_BYTES = 2**28
 
 # L-BFGS stops where a further step promises to lower J by less than about half this share of it: that is above the
 # rounding of J in float32, and it left costs within 2e-6 of those at a tenth of it (MNIST and mixture networks).
@@ -25,15 +39,37 @@ ROUGH_TOLERANCE = 1e-3
 BETA_DETOUR = 10.0
 
 
-class RidgeCosts(NamedTuple):
-    """Of p pairs (realizer i, target j), each [p].
+def measure_ridge_costs(models: Models, data: Dataset, settings: Ridge, job: Job) -> dict[str, Any]:
+    """Swap costs of every hidden layer's neurons at every beta.
 
-    cost: c_beta(i, j)^2, the lowest value of the objective that was found. bound: that of the quadratic surrogate of
-    Thm. E.4, which is never below the cost's minimum. Both in units of squared weight norm, float64.
+    ``reported`` marks the rows of the beta that figures and claims are about: only there are all pairs of the first
+    neurons swapped.
     """
+    x = torch.from_numpy(data.split("train")[0][: settings.samples]).to(job.device)
+    module = models.module().to(job.device)
+    swaps = []
+    for position, replica in list(enumerate(models.replicas))[: settings.models]:
+        state = move(models.state(models.epochs[-1], position), job.device)
+        inputs = layer_inputs(module, state, x)
+        for layer, name in hidden_layers(module).items():
+            functions = layer_functions(module, state, name, *models.fixed(replica.mask_seed)[f"{name}.weight"])
+            for beta in settings.beta:
+                reported = beta == settings.reported
+                pairs = choose_pairs(len(functions.W_eff), settings.block if reported else 0)
+                i, j = pairs.numpy().astype("int32").T
+                Delta = ridge_swap_costs(functions, inputs[name], pairs, beta).cpu().numpy()
+                which = {"mask_seed": replica.mask_seed, "seed": replica.seed, "layer": layer, "beta": beta}
+                swaps.append(pd.DataFrame({**which, "reported": reported, "i": i, "j": j, "swap_cost": Delta}))
+                job.report(", ".join(f"{key} {value}" for key, value in which.items()) + f": {len(pairs)} swaps")
+    return {"ridge_swap_costs.parquet": pd.concat(swaps, ignore_index=True)}
 
-    cost: Float[Tensor, " p"]
-    bound: Float[Tensor, " p"]
+
+def choose_pairs(m: int, block: int) -> Int[Tensor, "p 2"]:
+    """The disjoint consecutive pairs of m neurons and all pairs of the first ``block``, sorted, each once."""
+    i = np.arange(0, m - 1, 2)
+    consecutive = np.stack([i, i + 1])
+    pairs = np.concatenate([consecutive, np.stack(np.triu_indices(min(block, m), 1))], axis=1)
+    return torch.from_numpy(np.unique(pairs, axis=1).T.copy())
 
 
 def ridge_costs(
@@ -42,39 +78,32 @@ def ridge_costs(
     realizers: Int[Tensor, " p"],
     targets: Int[Tensor, " p"],
     beta: float,
-) -> RidgeCosts:
+) -> Float[Tensor, " p"]:
     """c_beta(i, j)^2 = min_w (1/beta) mean_x (h_j(x) - h_i(w; x))^2 + |w|^2 for pairs (i, j) (Def. E.3).
 
     Args:
         functions: the layer; h_j is neuron j as trained, h_i(w; .) neuron i with weights f_i + d_i * w.
-        X: the layer's inputs. Minima are searched on their device and in their precision, and evaluated in float64.
+        X: the layer's inputs, on its device. Minima are searched in their precision, and evaluated in float64.
         realizers, targets: i and j of each pair.
 
     Of the minima that L-BFGS finds from three starts the lowest is taken, so that no cost exceeds the bound of Thm. E.4
-    or, for i = j, |w_i|^2, up to rounding. The objective is not convex. Of a ReLU layer with few samples a pair may end
-    in another minimum when it is solved beside other pairs, with other threads or in another precision; of GELU layers
-    the costs agree to about 1e-5.
+    (the minimum of ``surrogate``) or, for i = j, |w_i|^2, up to rounding. Float64, in units of squared weight norm. The
+    objective is not convex. Of a ReLU layer with few samples a pair may end in another minimum when it is solved beside
+    other pairs, with other threads or in another precision; of GELU layers the costs agree to about 1e-5.
 
     Raises:
         UserError: the inputs are not finite.
     """
     if not bool(torch.isfinite(X).all()):
         raise UserError("The inputs of a layer are not finite; its network has diverged, train it again.")
-    layer = _on(X.device, functions)
     i, j = realizers.to(X.device), targets.to(X.device)
     neurons, position = torch.unique(j, return_inverse=True)
-    Y = _preactivations(layer, X, neurons)
-    H = nonlinear(layer.nonlinearity, Y)
-    moments = input_moments(X, times_derivative(layer.nonlinearity, torch.ones_like(Y), Y))
+    Y = _preactivations(functions, X, neurons)
+    H = nonlinear(functions.nonlinearity, Y)
+    moments = input_moments(X, times_derivative(functions.nonlinearity, torch.ones_like(Y), Y))
     order = torch.argsort(i, stable=True)
-    parts = []
-    for rows in _chunks(i[order], X.shape[1]):
-        at = order[rows]
-        batch = Batch(layer, X, H[position[at]], moments, i[at], j[at])
-        lowest, bound = surrogate(layer, moments.plain, i[at], j[at], beta)
-        parts.append(RidgeCosts(_lowest_cost(batch, beta, lowest), bound))
-    back = torch.argsort(order)
-    return RidgeCosts(*(torch.cat(field)[back] for field in zip(*parts, strict=True)))
+    batches = (Batch(functions, X, H[position[at]], moments, i[at], j[at]) for at in order.split(CHUNK))
+    return torch.cat([_lowest_cost(batch, beta) for batch in batches])[torch.argsort(order)]
 
 
 def ridge_swap_costs(
@@ -88,30 +117,14 @@ def ridge_swap_costs(
     m = len(functions.W_eff)
     i, j = pairs.to(X.device).unbind(dim=1)
     keys, position = torch.unique(torch.stack([i * m + j, j * m + i, i * m + i, j * m + j]), return_inverse=True)
-    there, back, own_i, own_j = ridge_costs(functions, X, keys // m, keys % m, beta).cost[position]
+    there, back, own_i, own_j = ridge_costs(functions, X, keys // m, keys % m, beta)[position]
     return (there + back) - (own_i + own_j)
-
-
-def _on(device: torch.device, functions: NeuronFunctions) -> NeuronFunctions:
-    parts = ("W_eff", "F", "D", "alpha", "kappa", "bias")
-    return replace(functions, **{name: getattr(functions, name).to(device) for name in parts})
 
 
 def _preactivations(layer: NeuronFunctions, X: Tensor, neurons: Int[Tensor, " t"]) -> Float[Tensor, "t n"]:
     """Of the neurons as trained, in the precision of X."""
     linear = (layer.alpha[:, None] * layer.W_eff)[neurons].to(X.dtype)
     return torch.addmm(layer.shift[neurons, None].to(X.dtype), linear, X.T)
-
-
-def _chunks(realizers: Int[Tensor, " p"], d: int) -> Iterator[slice]:
-    """Pieces of the sorted ``realizers``, at most ``CHUNK`` long and of so few neurons that their factors fit."""
-    most = max(1, FACTOR_BYTES // (8 * d * d))
-    place = torch.unique_consecutive(realizers, return_inverse=True)[1].contiguous()
-    start = 0
-    while start < len(place):
-        end = min(start + CHUNK, int(torch.searchsorted(place, place[start] + most)))
-        yield slice(start, end)
-        start = end
 
 
 class Batch(NamedTuple):
@@ -146,14 +159,19 @@ class Batch(NamedTuple):
         """The trained weights of each pair's realizer."""
         return self.layer.own_weights[self.i].to(self.X.dtype)
 
+    def quadratics(self, beta: float) -> tuple[Float[Tensor, "p d"], Preconditioner]:
+        """The minimiser of each pair's surrogate, float64, and the inverse of the curvature."""
+        lowest, _ = surrogate(self.layer, self.moments.plain, self.i, self.j, beta)
+        return lowest, preconditioner(self.layer, self.moments.curvature, self.i, beta, self.X.dtype)
 
-def _lowest_cost(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d"]) -> Float[Tensor, " p"]:
+
+def _lowest_cost(batch: Batch, beta: float) -> Float[Tensor, " p"]:
     """The lowest of three minima: below the own weights, and below the rough minima at a smaller and a larger beta.
 
     All three are found roughly, and only each pair's lowest in full.
     """
     problems = batch.problems(beta)
-    precondition = preconditioner(batch.layer, batch.moments.curvature, batch.i, beta, batch.X.dtype)
+    lowest_quadratic, precondition = batch.quadratics(beta)
     surrogate_start = lowest_quadratic.to(batch.X.dtype)
     from_below = _rough_minimum(batch, beta / BETA_DETOUR)
     from_above = _rough_minimum(batch, beta * BETA_DETOUR)
@@ -171,8 +189,7 @@ def _lowest_cost(batch: Batch, beta: float, lowest_quadratic: Float[Tensor, "p d
 
 def _rough_minimum(batch: Batch, beta: float) -> Float[Tensor, "p d"]:
     """Of the objective with another beta, from its surrogate's minimiser."""
-    start, _ = surrogate(batch.layer, batch.moments.plain, batch.i, batch.j, beta)
-    precondition = preconditioner(batch.layer, batch.moments.curvature, batch.i, beta, batch.X.dtype)
+    start, precondition = batch.quadratics(beta)
     return lbfgs(batch.problems(beta), start.to(batch.X.dtype), precondition, ROUGH_TOLERANCE)
 
 

@@ -20,11 +20,6 @@ def one_path(paths: pd.DataFrame, split: str, aligned: bool) -> pd.DataFrame:
     return one_matching(rows)
 
 
-def assumptions_hold(rows: pd.DataFrame) -> pd.Series:
-    """Rows in which all assumptions hold: their ``assumption`` is empty, which a CSV file gives back as NaN."""
-    return rows["assumption"].isna() | (rows["assumption"].astype(str).str.strip() == "")
-
-
 def consecutive(pairs: pd.DataFrame) -> pd.Series:
     """The disjoint consecutive pairs (0, 1), (2, 3), ... of neurons i < j, as in the paper's distributions."""
     return (pairs["j"] == pairs["i"] + 1) & (pairs["i"] % 2 == 0)
@@ -53,7 +48,7 @@ def average_layers(matching: pd.DataFrame) -> pd.DataFrame:
     return matching.groupby(kept, dropna=False, sort=False, as_index=False)["objective"].mean()
 
 
-def objectives(matching: pd.DataFrame, layerwise: bool) -> pd.DataFrame:
+def pair_objectives(matching: pd.DataFrame, layerwise: bool) -> pd.DataFrame:
     """The objectives of each pair at each epoch, a row a layer, or one for their mean ("all layers").
 
     Returns:

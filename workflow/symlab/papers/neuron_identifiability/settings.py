@@ -131,16 +131,11 @@ class CoherenceStudents(PointSettings):
     batch_size: Positive = Field(512, description="Samples of each step.")
     seeds: Annotated[int, Field(ge=2, multiple_of=2)] = Field(20, description="Students of each mask.")
     mask_seeds: Positive = Field(5, description="Masks.")
-    lambdas: Annotated[int, Field(ge=3)] = Field(
-        3, description="Points on the line between two students, an odd number so that the midpoint is one."
-    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if max(self.t) > self.d // 2:
             raise ValueError(f"t is at most d / 2 = {self.d // 2}")
-        if self.lambdas % 2 == 0:
-            raise ValueError("lambdas is an odd number, so that the midpoint is one of them")
         return self
 
     def scale(self) -> dict[str, int]:

@@ -5,7 +5,6 @@ The proofs need U to be orthonormal alone, not of Sigma's own eigenvectors: it m
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -15,16 +14,8 @@ from torch import Tensor
 from symlab.identifiability.gram import orthonormal
 from symlab.identifiability.realization import RESIDUAL_TOLERANCE
 from symlab.identifiability.subspace import Covariance
-
-
-class OnSubspace(NamedTuple):
-    """What a neuron i does that realizes neuron j on the subspace, with the smallest weights; NaN where it cannot.
-
-    hard: |w|^2, the realization cost [m, m]. u: f_i + d_i * w, what it does on all inputs [m, m, d].
-    """
-
-    hard: Float[Tensor, "m m"]
-    u: Float[Tensor, "m m d"]
+from symlab.papers.neuron_identifiability.neuron_functions import NeuronFunctions
+from symlab.papers.neuron_identifiability.ridge_problems import surrogate
 
 
 def second_moment(inputs: Covariance) -> Float[Tensor, "d d"]:
@@ -41,8 +32,12 @@ def tail_energy(Sigma: Float[Tensor, "d d"], U: Float[Tensor, "d k"]) -> float:
 
 def realize(
     W_eff: Float[Tensor, "m d"], F: Float[Tensor, "m d"], D: Float[Tensor, "m d"], U: Float[Tensor, "d k"]
-) -> OnSubspace:
-    """Neurons i in the place of neurons j on the span of U, all float64."""
+) -> tuple[Float[Tensor, "m m"], Float[Tensor, "m m d"]]:
+    """What a neuron i does that realizes neuron j on the span of U with the smallest weights; NaN where it cannot.
+
+    Returns:
+        |w|^2, the realization cost, and f_i + d_i * w, what it does on all inputs; float64.
+    """
     basis = orthonormal(U)
     A, V = W_eff @ basis, F @ basis
     scaled = D[:, :, None] * basis
@@ -52,7 +47,7 @@ def realize(
     u = F[:, None] + D[:, None] * w
     missed = (u @ basis - A).norm(dim=2) > RESIDUAL_TOLERANCE * (W_eff.norm(dim=1) + F.norm(dim=1)[:, None])
     u[missed] = torch.nan
-    return OnSubspace(w.square().sum(dim=2).where(~missed, torch.nan), u)
+    return w.square().sum(dim=2).where(~missed, torch.nan), u
 
 
 def relaxed_costs(
@@ -63,14 +58,12 @@ def relaxed_costs(
     beta: float,
 ) -> Float[Tensor, "m m"]:
     """Min over w of |u_j - f_i - d_i * w|_Sigma^2 / beta + |w|^2: Thm. E.4, exact for neurons that are linear."""
-    costs = torch.empty(len(F), len(F), dtype=torch.float64)
-    for i, (f, d) in enumerate(zip(F, D, strict=True)):
-        r = W_eff - f
-        right = d * (r @ Sigma)
-        w = torch.linalg.solve(beta * torch.eye(len(d), dtype=torch.float64) + d[:, None] * Sigma * d, right.T).T
-        rest = r - d * w
-        costs[i] = ((rest @ Sigma) * rest).sum(dim=1) / beta + w.square().sum(dim=1)
-    return costs
+    m = len(W_eff)
+    zeros = torch.zeros(m, dtype=torch.float64)
+    layer = NeuronFunctions(W_eff, F, D, zeros + 1, zeros, zeros, "identity")
+    i, j = torch.arange(m).repeat_interleave(m), torch.arange(m).repeat(m)
+    # Without biases the last moments, of the constant, count nothing.
+    return surrogate(layer, torch.nn.functional.pad(Sigma, (0, 1, 0, 1)), i, j, beta)[1].reshape(m, m)
 
 
 def tail_energy_table(

@@ -5,7 +5,6 @@ Only pandas is imported: a claims job does not pay for matplotlib.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,8 +12,7 @@ import pandas as pd
 from symlab.errors import UserError
 from symlab.papers.neuron_identifiability.masks import Mask, every_row, w_asymmetric
 from symlab.plotting.pairs import PAIR
-from symlab.study.cases import Cases, Values, cases
-from symlab.study.claim import Case
+from symlab.study.cases import Cases, cases
 from symlab.study.tables import where
 
 SERIES = ["family", "scheme", "sigma_F", "fixed_fraction", "activation", "norm"]
@@ -79,21 +77,12 @@ def by_variant(
     of these and of ``{name}``, the variant's.
     """
     rows = table[which(table)]
-    names = names_of(rows)
-    described = rows.drop_duplicates("variant").set_index("variant")[[each for each in KEY if each in rows]]
-    keys = {
-        str(variant): {key: getattr(value, "item", lambda value=value: value)() for key, value in row.dropna().items()}
-        for variant, row in described.iterrows()
-    }
+    names, described = names_of(rows), [each for each in KEY if each in rows]
 
     def write(key: Mapping[str, Any]) -> str:
-        return name.format(**{**keys[str(key["variant"])], **key, "name": names[str(key["variant"])]})
+        return name.format(**{**key, "name": names[key["variant"]]})
 
-    def describe(each: Values) -> Values:
-        return replace(each, case=Case(each.case, **{**keys[str(each.case.key["variant"])], **each.case.key}))
-
-    found = cases(rows, value, ["variant", *by], unit, write)
-    return replace(found, of=tuple(map(describe, found)))
+    return cases(rows, value, [*described, "variant", *by], unit, write)
 
 
 def variants_of(table: pd.DataFrame) -> pd.DataFrame:

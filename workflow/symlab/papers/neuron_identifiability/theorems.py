@@ -1,18 +1,23 @@
-"""What the claims about theorems share: the worst row whose assumptions hold, and where it is.
+"""What figures and claims about theorems share: cases as points, and the worst row whose assumptions hold.
 
 A bound is checked where the theorem's assumptions hold. Those of Thms. 4.4, 4.6 and 4.8 hold with a probability; their
-proofs bound it by unions over neurons, directions and pairs, so generously that no allowance for chance is made.
+proofs bound it by unions over neurons, directions and pairs, so generously that no allowance for chance is made. Points
+are hollow where an assumption fails; what is left out is told.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from symlab.papers.neuron_identifiability.rows import MODEL, assumptions_hold
+from symlab.papers.neuron_identifiability.looks import variant_looks
+from symlab.papers.neuron_identifiability.rows import MODEL
 from symlab.papers.neuron_identifiability.variants import names_of
+from symlab.plotting.style import Artist, Axes, Look, Style, mark_entry
 from symlab.study.claim import Claim, Found, Tables, at_most, exact_value
 
 # The room that double precision needs beside a bound that can be attained.
@@ -22,9 +27,13 @@ QUADRATURE = at_most(1 + 1e-3)
 NO_ALLOWANCE = "The theorem states the bound without exception under its assumptions; only rounding is left room."
 bound_claim = partial(Claim, bound=EXACT, owner="paper", origin="paper", reason=NO_ALLOWANCE, kind="theorem")
 
-
 # Rows of a theory table that belong to one place in one network or pair, for people.
 _PLACES = ("layer", "side", "permutation", "inputs", "nonlinearity", "pair", "split", "aligned", "matching", "beta")
+
+
+def assumptions_hold(rows: pd.DataFrame) -> pd.Series:
+    """Rows in which all assumptions hold: their ``assumption`` is empty, which a CSV file gives back as NaN."""
+    return rows["assumption"].isna() | (rows["assumption"].astype(str).str.strip() == "")
 
 
 def worst_of(table: str, values: Callable[[pd.DataFrame], pd.Series], **where: str) -> Callable[[Tables], list[Found]]:
@@ -86,3 +95,57 @@ def say_what_fails(table: pd.DataFrame) -> str:
     phrases = table["assumption"].str.replace(r"-?\d+(\.\d+)?(e[+-]?\d+)?", "...", regex=True, flags=re.IGNORECASE)
     told = ", ".join(f"{phrase} ({count})" for phrase, count in phrases.value_counts().head(3).items())
     return f"{count_held(table)}: {told}"
+
+
+# How cases are drawn
+
+
+def point_looks(variants: pd.DataFrame, style: Style) -> dict[str, Look]:
+    """The looks of variants whose cases are points: their colours, one marker, no line."""
+    return {label: replace(look, linestyle="", marker="o") for label, look in variant_looks(variants, style).items()}
+
+
+def mark_hollow(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with ``hollow``: whether an assumption fails."""
+    return rows.assign(hollow=~assumptions_hold(rows))
+
+
+def draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, label: str, **options: Any) -> None:
+    """Draw a mark for each row, with a white face where its ``hollow`` is true.
+
+    ``options`` are those of ``Axes.plot``.
+    """
+    for hollow, part in rows.groupby("hollow"):
+        face = "white" if hollow else look.color
+        edge = {"marker": look.marker, "markeredgewidth": 0.8, "markeredgecolor": look.color}
+        axis.plot(part[x], part[y], markerfacecolor=face, label=label, **{"linestyle": "", **edge, **options})
+
+
+def line_at(level: float) -> Callable[..., object]:
+    """What draws the line of a bound into a panel."""
+    return lambda axis, *_: axis.axhline(level, color="0.4", linewidth=0.8, zorder=0)
+
+
+def dodge(rows: pd.DataFrame, x: str, labels: Sequence[str], spread: float = 0.7) -> pd.Series:
+    """x with the labels side by side, over a share of the distance between two of its values."""
+    order = [label for label in labels if label in set(rows["label"])]
+    return rows[x] + (rows["label"].map(order.index) - (len(order) - 1) / 2) * spread / len(order)
+
+
+def say_left_out(rows: pd.DataFrame, why: str) -> str:
+    """A sentence that names the variants whose rows cannot be drawn; empty if there are none."""
+    # A name is not broken into two lines.
+    names = [str(name).replace(" ", "\N{NO-BREAK SPACE}") for name in rows["label"].unique()]
+    return f"not drawn, {why}: {'; '.join(names)}" if names else ""
+
+
+def count_left_out(rows: pd.DataFrame, of: pd.DataFrame, why: str) -> str:
+    """A sentence that counts the points that cannot be drawn; empty if there are none."""
+    return f"{len(rows)} of {len(of)} points not drawn, {why}" if len(rows) else ""
+
+
+def hollow_entry(rows: pd.DataFrame, name: str = "hollow: an assumption fails") -> list[Artist]:
+    """The legend entry of hollow points, if there are any."""
+    if not rows["hollow"].any():
+        return []
+    return [mark_entry(name, "o", markerfacecolor="white", markeredgecolor="0.4")]

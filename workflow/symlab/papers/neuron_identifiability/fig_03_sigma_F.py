@@ -1,0 +1,231 @@
+"""Figs. 3a, 3b, 8 and 9: matching objectives against sigma_F, averaged over layers and layer by layer."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from symlab.papers.neuron_identifiability import masks, objectives
+from symlab.papers.neuron_identifiability.looks import draw_over_sigma, permutation_looks
+from symlab.papers.neuron_identifiability.rows import average_layers, pair_objectives
+from symlab.papers.neuron_identifiability.variants import label_rows, sigma_sweep
+from symlab.plotting import style as plot
+from symlab.plotting.pairs import PAIR
+from symlab.plotting.units import over_pairs
+from symlab.study.card import Drawing
+from symlab.study.cases import Cases, Values
+from symlab.study.claim import Case, Claim, Found, Tables, above, at_least, at_most, below
+from symlab.study.facets import Panel, draw_grid, labelled
+from symlab.study.tables import last_epoch, need
+
+NARROWEST = 1.6
+"""Least width of a panel in inches, so that the name of its x axis fits."""
+SEEN = (
+    "On the way from random permutations to the optimal one, by objective, the identity comes {unbroken:%} at σ_F = 0 "
+    "and {identifiable:%} at large σ_F."
+)
+SEEN_BY_LAYER = (
+    "In the worst layer the identity comes {unbroken:%} of the way from random permutations to the optimal one at "
+    "σ_F = 0, and {identifiable:%} at large σ_F."
+)
+
+
+def against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
+    rows = average_layers(last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))).assign(row="")
+    n = rows["dataset"].nunique()
+    options = {"column": "dataset", "draw": draw_over_sigma, "width": max(plot.COLUMN, 2.3 * n), "height": 1.7}
+    title = str if n > 1 else lambda _: ""
+    return objectives.draw_objectives(rows, "sigma_F", objectives.SIGMA_F, style, "row", title=title, **options)
+
+
+def layers_against_sigma_F(tables: Tables, style: plot.Style) -> plot.Figure:
+    rows = last_epoch(objectives.sweep_rows(need(tables, "matching.csv")))
+    lines = objectives.in_lines(objectives.sort_points(rows["point"]))
+    columns = max(map(len, lines))
+    width = max(plot.PAGE, NARROWEST * columns) if columns > 2 else 2.6 * columns
+    datasets = list(rows["dataset"].unique())
+
+    def panel(dataset: str, point: str) -> Panel:
+        part = rows[(rows["dataset"] == dataset) & (rows["point"] == point)]
+        title = objectives.break_text(objectives.name_point(point), width / columns, style)
+        axes = labelled(objectives.SIGMA_F, objectives.OBJECTIVE, title=title)
+        finish = partial(objectives.mark_zero, rows=part, x="sigma_F")
+        return Panel(part, "sigma_F", "objective", axes, draw_over_sigma, more=finish)
+
+    grid = [[panel(dataset, point) for point in line] for dataset in datasets for line in lines]
+    rows_named = [dataset for dataset in datasets for _ in lines] if len(datasets) > 1 else ()
+    return draw_grid(
+        grid, permutation_looks(style), line="permutation", width=width, height=1.7, sharey=True,
+        rows_named=rows_named, note=over_pairs(rows),
+    )  # fmt: skip
+
+
+FIGURES = {
+    "identifiability-3a": Drawing(
+        "Matching objective against σ_F",
+        f"""\
+Matching objective of W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, study
+`{{study}}`. {objectives.DEFINITION} Values are averaged over hidden layers.
+""",
+        against_sigma_F,
+        SEEN,
+        objectives.BROKEN_AXIS,
+    ),
+    "identifiability-3b": Drawing(
+        "Matching objective against σ_F, ResNets",
+        f"""\
+Matching objective of W-asymmetric ResNets after the last epoch against the scale σ_F of their fixed weights, study
+`{{study}}`. {objectives.DEFINITION} Values are averaged over groups of neurons, the residual streams of block groups
+and the insides of blocks alike.
+""",
+        against_sigma_F,
+        SEEN,
+        objectives.BROKEN_AXIS,
+    ),
+    "identifiability-8": Drawing(
+        "Matching objective by layer against σ_F",
+        f"""\
+Matching objective of W-asymmetric networks after the last epoch against the scale σ_F of their fixed weights, one panel
+for each hidden layer, study `{{study}}`. {objectives.DEFINITION}
+""",
+        layers_against_sigma_F,
+        SEEN_BY_LAYER,
+        objectives.BROKEN_AXIS,
+    ),
+    "identifiability-9": Drawing(
+        "Matching objective by layer, ResNets",
+        f"""\
+Matching objective of W-asymmetric ResNets after the last epoch against the scale σ_F of their fixed weights, one panel
+for each group of neurons that are permuted together, study `{{study}}`. {objectives.DEFINITION} For ResNet20 each line
+is a block group (BG): its residual stream, whose permutation all its blocks share, then the inside of each block.
+""",
+        layers_against_sigma_F,
+        SEEN_BY_LAYER,
+        objectives.BROKEN_AXIS,
+    ),
+}
+
+
+def along_sweep(tables: Tables, statistic: Callable[[pd.DataFrame], pd.Series]) -> list[Found]:
+    """A statistic of each pair's way [pair, sigma_F] along the W-asymmetric sweep at the end, mean over pairs.
+
+    Pairs are those that every sigma_F has; a data set counts where it has three values of sigma_F or more.
+    """
+    matching = tables["matching.csv"]
+    if not masks.w_asymmetric(matching).any():
+        return ["the study has no such networks"]
+    rows = pair_objectives(last_epoch(label_rows(matching, sigma_sweep(matching))), layerwise=False)
+    found = []
+    for dataset, part in rows.groupby("dataset", sort=False):
+        curves = part.pivot(index=PAIR, columns="sigma_F", values="way")
+        if curves.shape[1] >= 3:
+            told = ", ".join(f"{mean:.3g} at σ_F = {sigma_F:g}" for sigma_F, mean in curves.mean().items())
+            name = str(dataset) if rows["dataset"].nunique() > 1 else ""
+            found.append(Values(Case(name, dataset=str(dataset)), statistic(curves), told))
+    return Cases(tuple(found)).means() or ["needs 3 values of σ_F"]
+
+
+def half_way(curves: pd.DataFrame) -> pd.Series:
+    """The sigma_F at which each pair passes half of the way, between those of the sweep."""
+    return curves.apply(_crossing, axis="columns")
+
+
+def _crossing(way: pd.Series) -> float:
+    """Where a curve first passes one half; infinite if it does not, the first place if it begins there."""
+    if way.isna().any():
+        return math.nan
+    past = np.flatnonzero(way.to_numpy() >= 0.5)
+    if not len(past):
+        return math.inf
+    at = past[0]
+    if at == 0:
+        return float(way.index[0])
+    return float(np.interp(0.5, way.iloc[at - 1 : at + 1], way.index[at - 1 : at + 1]))
+
+
+def largest_fall(curves: pd.DataFrame) -> pd.Series:
+    """By how much each pair falls from a sigma_F to the next, where it falls most on average; below 0 if it rises."""
+    falls = -curves.diff(axis="columns").iloc[:, 1:]
+    means = falls.mean(skipna=False)
+    return falls[means.isna().idxmax() if means.isna().any() else means.idxmax()]
+
+
+def claims_against_sigma_F(figure: str, layerwise: bool, large: float) -> dict[str, Claim]:
+    """Objectives against sigma_F at the end of training (Figs. 3a, 3b, 8, 9)."""
+    where = "in the worst layer" if layerwise else "averaged over layers"
+    measure = partial(objectives.at_worst, layerwise=layerwise)
+    from_large = masks.apart_from_fractions(masks.of_scheme("w_asymmetric", large, math.inf))
+    return {
+        f"{figure}-unbroken": objectives.CLAIM(
+            statement="At σ_F = 0 the identity is far from the optimal matching",
+            quantity=f"{objectives.WAY}, {where}",
+            bound=at_most(objectives.FAR),
+            reason=objectives.FAR_FROM_OPTIMAL,
+            measure=partial(measure, which=masks.W_0, value="way", score=objectives.LARGEST),
+        ),
+        f"{figure}-identifiable": objectives.CLAIM(
+            statement=f"At σ_F of {large:g} and more the identity is nearly optimal",
+            quantity=f"{objectives.WAY}, {where}",
+            bound=at_least(objectives.NEAR),
+            reason=objectives.NEARLY_OPTIMAL,
+            measure=partial(measure, which=from_large, value="way", score=objectives.SMALLEST),
+        ),
+        f"{figure}-random": objectives.CLAIM(
+            statement="Random permutations stay far below the optimal matching at every σ_F",
+            quantity=f"ratio of their objectives {where}",
+            bound=at_most(0.5),
+            reason="The paper (Section 6, Q2): random permutations remain significantly lower; no size is stated, so "
+            "half of the optimum is asked for.",
+            measure=partial(measure, which=masks.W, value="random_share", score=objectives.LARGEST),
+        ),
+    }
+
+
+def claims_of_averages_against_sigma_F(figure: str, large: float) -> dict[str, Claim]:
+    """Further ones on objectives averaged over layers (Figs. 3a, 3b)."""
+    return {
+        f"{figure}-above-random": objectives.CLAIM(
+            statement="Masks alone (σ_F = 0) make neurons a little identifiable: the identity is above random "
+            "permutations",
+            quantity="difference of their objectives averaged over layers",
+            bound=above(0),
+            owner="derived",
+            origin="derived",
+            reason="Masks make no two neurons alike on data that is not spread over all inputs alike (Theorem 4.4); "
+            "the paper gives no size, so only the sign is asked for.",
+            measure=partial(
+                objectives.at_worst, layerwise=False, which=masks.W_0, value="above", score=objectives.SMALLEST
+            ),
+        ),
+        f"{figure}-transition": objectives.CLAIM(
+            statement=f"Neurons become identifiable at a σ_F below {large:g}",
+            quantity="σ_F at which the identity comes half of the way from random permutations to the optimal one",
+            bound=below(large),
+            owner="derived",
+            origin="derived",
+            reason=f"The paper counts σ_F = {large:g} to the regime in which fixed weights dominate (Section 6, Q1), "
+            "so the change lies below.",
+            measure=partial(along_sweep, statistic=half_way),
+        ),
+        f"{figure}-rise": objectives.CLAIM(
+            statement="Identifiability rises with σ_F",
+            quantity=f"{objectives.WAY}: largest fall from one σ_F to the next (below 0: it rises everywhere)",
+            bound=at_most(0.05),
+            owner="derived",
+            reason="The swap cost of two neurons grows with the square of σ_F (Theorem 4.5); a twentieth of the "
+            "way is left for noise where it is already gone.",
+            measure=partial(along_sweep, statistic=largest_fall),
+        ),
+    }
+
+
+CLAIMS = {
+    **claims_against_sigma_F("identifiability-3a", layerwise=False, large=1),
+    **claims_of_averages_against_sigma_F("identifiability-3a", large=1),
+    **claims_against_sigma_F("identifiability-3b", layerwise=False, large=2),
+    **claims_of_averages_against_sigma_F("identifiability-3b", large=2),
+    **claims_against_sigma_F("identifiability-8", layerwise=True, large=1),
+    **claims_against_sigma_F("identifiability-9", layerwise=True, large=2),
+}
