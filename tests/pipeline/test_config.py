@@ -128,6 +128,8 @@ TYPOS = [
     (f"{DIGITS}.variants.w.scheme.n_fixd", [8, 4, 16], "n_fixed"),
     (f"{DIGITS}.variants.w.recipe", {"momntum": 1}, f"{DIGITS}.variants.w.recipe.momntum", "momentum"),
     (f"{DIGITS}.interpolation.lamdas", 5, "lambdas"),
+    (f"{DIGITS}.variants.w.swep", {}, "sweep"),
+    ("datasets.digits.swep", {}, "sweep"),
 ]
 
 

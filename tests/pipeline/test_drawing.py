@@ -80,10 +80,11 @@ def test_a_job_without_faults_leaves_no_others_behind(job, tmp_path, monkeypatch
     run(job)
     assert len(list((tmp_path / "figures").glob("*.svg"))) == 4 and not (tmp_path / "figures_with_errors").exists()
     # Of figures that are there one that lacks a file is drawn again, and no other.
-    kept, gone = tmp_path / "figures/a-1.svg", tmp_path / "figures/a-2.pdf"
-    kept.write_text("as it was"), gone.unlink()
+    kept, gone, other = (tmp_path / f"figures/{name}" for name in ("a-1.svg", "a-2.pdf", "a-3.svg"))
+    kept.write_text("as it was"), gone.unlink(), other.write_text("by other code")
+    job.params.code["a-3"] = "changed"
     run(job)
-    assert kept.read_text() == "as it was" and gone.stat().st_size
+    assert kept.read_text() == "as it was" and gone.stat().st_size and "by other code" not in other.read_text()
 
 
 def test_a_disk_that_takes_no_figure_ends_the_job_at_once(job, tmp_path, capsys):
@@ -114,4 +115,5 @@ def test_drawings_of_a_page_keep_their_own_names_and_share_their_letters():
     found = [drawings.add(drawn.format(letter), name) for name in ("a", "b")]
     parts = '<clipPath id="{0}-n1"/><g clip-path="url(#{0}-n1)"><use href="#l0"/></g>'
     assert found == [parts.format(name) for name in ("a", "b")]
-    assert str(drawings.outlines()).count("<path") == 1
+    outline = '<path id="l0" d="M 0 1" transform="scale(.015625)"/>'
+    assert str(drawings.outlines()).count("<path") == 1 and outline in drawings.outlines()

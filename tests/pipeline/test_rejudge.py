@@ -135,10 +135,12 @@ def test_a_table_of_a_form_that_is_not_read_any_more_is_as_good_as_gone(card, ke
 
 
 def test_the_command_writes_the_run_anew(card, kept, tmp_path, monkeypatch):
-    paper = card([claim("ridge", table="hardness.csv"), claim("here", [exact_value(0.5)])])
+    paper = card([claim("ridge", quantity="ratio", table="hardness.csv"), claim("here", [exact_value(0.5)])])
     monkeypatch.setattr(module.rejudge, "__defaults__", (None, "", (paper,), False))
-    write_table(tmp_path / "run" / "claims.csv", kept)
+    write_table(tmp_path / "run" / "claims.csv", kept.assign(quantity="sum"))
     write_table(tmp_path / "results" / "s" / "tables" / "a.csv", pd.DataFrame({"x": [1.0]}))
-    monkeypatch.setattr(sys, "argv", ["rejudge", str(tmp_path / "run"), "--tables", str(tmp_path / "results")])
+    options = ["--tables", str(tmp_path / "results"), "--judged", "1856119", "--reworded"]
+    monkeypatch.setattr(sys, "argv", ["rejudge", str(tmp_path / "run"), *options])
     module.main()
-    assert {verdict for verdict, _ in told(read_table(tmp_path / "run" / "claims.csv")).values()} == {"failed", "held"}
+    (_, gone), (verdict, _) = told(read_table(tmp_path / "run" / "claims.csv")).values()
+    assert gone.startswith("judged earlier (failed at 1856119)") and verdict == "held"

@@ -97,7 +97,7 @@ def finished(card, drawn, tmp_path):
     paper = card(
         claims, ("1", "2", "3"), captions={"a.csv": "What `a` holds."}, found=sentences, scale="eight pairs",
         terms=(("one", "what there is once"),), thumbnail=("test-1", 1, "Blue: ones."), heading="Ones are small",
-        headline=(Sentence("One has **{x:~}** of σ_F.", {"x": ("test-1-one", "standard")}),),
+        subjects="MLPs", headline=(Sentence("One has **{x:~}** of σ_F.", {"x": ("test-1-one", "standard")}),),
     )  # fmt: skip
     results, project = tmp_path / "project" / "results", tmp_path / "project"
     figures = shutil.copytree(drawn, results / "small" / "figures")
@@ -139,7 +139,7 @@ def test_the_first_screen_tells_what_was_found_at_what_scale_and_whose_claims_he
     first = between(page, '<h2 id="paper-', "</article>")
     assert "Ones are small" in first and "One has 0.25 of σ F ." in first
     first = " ".join(first.split())
-    assert "Here: nothing at all; 2 pairs. The paper: eight pairs." in first
+    assert "Here: MLPs; nothing at all; 2 pairs. The paper: eight pairs." in first
     assert "The paper's own claims in larger runs large: 1 held" in first
     assert "Failed, of the paper's own claims: two holds ." in first and "2 not run" in first
     # Rows, not cases, of findings, by whose they are.

@@ -138,7 +138,10 @@ def test_a_sentence_says_which_of_its_values_did_not_hold_and_what_other_runs_de
     assert doubt_of(sentence, here) == "" and doubt_of(sentence, there) == "failed"
     elsewhere = "Other runs: 2 (mnist, failed)."
     assert tell_elsewhere(sentence, here, {"mnist": there, "demo": there}) == elsewhere
-    more = {"mnist": there, "theory": run(("a", 7.0)), "demo": there}
+    # One unit decides nothing, here or there.
+    (one,) = run(("a", 9.0))
+    one = replace(one, cases=[replace(case, verdict="one unit") for case in one.cases])
+    more = {"mnist": there, "theory": run(("a", 7.0)), "demo": there, "small": [one]}
     assert tell_elsewhere(sentence, here, more) == "Other runs: 2 to 7 (mnist and theory, failed)."
     # Where studies of a run do not agree they are named.
     both = [*there, *(replace(each, study="t") for each in run(("a", 0.5)))]

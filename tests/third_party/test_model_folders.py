@@ -27,7 +27,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_saved_model_is_aligned_and_loads_again(name, dtype, tmp_path, monkeypatch):
+def test_a_saved_model_is_aligned_and_loads_again(name, dtype, tmp_path, monkeypatch, capsys):
     transformers = pytest.importorskip("transformers", reason="the extra 'models' is not installed (transformers)")
     warnings.simplefilter("ignore")
     factory, config, options = MODELS[name]
@@ -46,6 +46,7 @@ def test_a_saved_model_is_aligned_and_loads_again(name, dtype, tmp_path, monkeyp
         ["align", "A", "B", "--model", model, "--data", "data.npz", "--out", "out", "--device", "cpu", "--lambdas", "3"]
     )
 
+    assert ("names that transformers gives them in memory" in capsys.readouterr().out) == (name == "MixtralForCausalLM")
     folder = tmp_path / "out" / "permuted"
     if name == "MixtralForCausalLM":
         folder.mkdir()

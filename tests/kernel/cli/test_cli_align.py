@@ -22,6 +22,7 @@ from symlab.artifacts import read_tensors
 from symlab.cli import main
 from symlab.cli.align import path_figure
 from symlab.plotting.settings import Style
+from symlab.products import products_by
 from symlab.symmetries.symmetry_spec import SymmetrySpec
 
 ROOT = Path(__file__).parents[3]
@@ -47,6 +48,7 @@ def test_a_planted_permutation_is_recovered(mlps, capsys, method, dtype):
         assert torch.equal(permuted[name], tensor)
     permutations, header = read_tensors(mlps.folder / "out" / "permutations.safetensors", "permutations")
     assert sorted(len(pi) for pi in permutations.values()) == [5, 8]
+    assert (header["method"], header["seed"]) == (method, 0)
     for name in "AB":
         content = (mlps.folder / f"{name}.safetensors").read_bytes()
         assert header[f"{name}_sha256"] == hashlib.sha256(content).hexdigest()
@@ -120,12 +122,13 @@ def test_a_residual_network_with_batch_norms_keeps_its_function(brought, options
     assert ends[True].to_numpy() == pytest.approx(ends[False].to_numpy(), rel=1e-4)
 
 
-def test_repair_changes_the_path_between_the_ends(brought):
+def test_repair_changes_the_path_between_the_ends(brought, capsys):
     residual_pair(brought)
     losses = []
     for out, options in (("plain", ()), ("repaired", ("--repair",))):
         brought.align("Normed", "--lambdas", "3", *options, out=out)
         losses.append(pd.read_csv(brought.folder / out / "curve.csv")["loss"].to_numpy())
+        assert ("with REPAIR" in capsys.readouterr().out) == bool(options)
     assert abs(losses[0] - losses[1])[[1, 4]].min() > 1e-4
 
 
@@ -154,14 +157,19 @@ def test_tokens_with_tied_weights_and_a_mask(brought, factory, capsys):
         assert "no targets y" in capsys.readouterr().out
 
 
-def test_regression_has_a_loss_and_no_accuracy(brought, drawn):
+def test_regression_has_a_loss_and_no_accuracy(brought, drawn, monkeypatch):
     for seed, name in enumerate(("A", "B")):
         brought.save(f"{name}.safetensors", brought.state("regressor", seed))
     rng = np.random.default_rng(0)
     np.savez(brought.folder / "data.npz", x=rng.normal(size=(20, 6)), y=rng.normal(size=(20, 1)))
-    brought.align("regressor", "--task", "regression")
-    barriers = pd.read_csv(brought.folder / "out" / "barriers.csv")
-    assert barriers["barrier_max"].notna().all() and barriers["drop_max_pp"].isna().all()
+    named = []
+    watched = lambda path, loss, style: named.append(loss) or path_figure(path, loss, style)  # noqa: E731
+    monkeypatch.setattr("symlab.cli.align.path_figure", watched)
+    for options in (["--task", "regression"], ["--metric", "torch.nn.functional:l1_loss", "--overwrite"]):
+        brought.align("regressor", "--lambdas", "3", *options)
+        barriers = pd.read_csv(brought.folder / "out" / "barriers.csv")
+        assert barriers["barrier_max"].notna().all() and barriers["drop_max_pp"].isna().all()
+    assert named == ["squared error", "torch.nn.functional:l1_loss"]
 
 
 def test_without_targets_only_the_match_is_made(mlps, capsys):
@@ -173,7 +181,7 @@ def test_without_targets_only_the_match_is_made(mlps, capsys):
     assert "the data hold no targets y" in capsys.readouterr().out
     run = json.loads((mlps.folder / "out" / "run.json").read_text())
     assert run["method"] == "activation" and run["data"].endswith("data.safetensors") and not run["repair"]
-    assert (run["symlab"], run["torch"]) == (symlab.__version__, torch.__version__)
+    assert (run["symlab"], run["torch"], run["products"]) == (symlab.__version__, torch.__version__, products_by())
 
 
 def test_results_are_replaced_only_when_asked(mlps, capsys):
@@ -226,6 +234,11 @@ def test_trace_prints_groups_signs_that_are_written_and_what_was_not_understood(
         "4 of 6 axes of matrices are renumbered; these stay, as those of inputs and outputs do: "
         "axis 1 of '0.weight', axis 0 of '4.weight'.",
     ]
+    main(["trace", "brought:stacked", "--data", "data.npz", "--complete"])
+    out = capsys.readouterr().out
+    dimensions = [line.partition(" maps: ")[2][:5] for line in out.splitlines() if "dimensions" in line]
+    assert dimensions == ["not k", "16 cl", "not k"] and "16 claimed, 16 measured" in out
+    assert "inversely of 3.weight" in out
     main(["trace", "brought:Spectrum", "--data", "data.npz"])
     assert "Not understood: operation fft_hfft" in capsys.readouterr().out
     mlps.align("mlp", "--group", "signed")

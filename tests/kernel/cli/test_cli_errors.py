@@ -141,7 +141,6 @@ def test_files_of_data(mlps, capsys):
     ("options", "words"),
     [
         (("--lambdas", "24"), ["--lambdas is 24", "odd"]),
-        (("--samples", "0"), ["samples is 0"]),
         (("--group", "full", "--learn", "-1"), ["learn is -1"]),
         (("--task", "regression"), ["as many outputs"]),
         (("--metric", "brought:absent"), ["brought", "no such function"]),

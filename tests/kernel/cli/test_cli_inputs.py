@@ -1,5 +1,6 @@
 """Checkpoints and data as people have them: shards, folders, prefixes, functions that give batches."""
 
+import importlib
 import inspect
 import json
 import sys
@@ -269,3 +270,52 @@ def test_a_command_leaves_out_what_its_function_does(name):
     assert of_command and {key: value or None for key, value in of_command.items()} == {
         key: of_function[key] or None for key in of_command
     }
+
+
+class Asked(Exception):
+    """What a command asks its function, by the function's names."""
+
+
+FUNCTIONS = {"align": "align_networks", "merge": "merge_networks", "diagnose": "diagnose_networks"}
+FUNCTIONS |= {"escape": "escape_of", "mirrors": "mirrors_of", "collapse": "collapse_of", "trace": "load_models"}
+NAMES = {"model": "module", "checkpoint": "weights", "layer": "layers", "networks": "states"}
+# What the command does itself, with what the function gives.
+OF_COMMAND = {"help", "out", "overwrite", "lambdas", "complete"}
+OF_COMMAND_NAMED = {("align", "repair"), *(("escape", name) for name in ("lr", "power", "momentum"))}
+READ = {"weights": ("2,1", [2.0, 1.0]), "layer": ("a=2,1", {"a": [2.0, 1.0]}), "layers": ("a, b.*", ["a", "b.*"])}
+
+
+def asked(name, monkeypatch, arguments):
+    """The arguments of the function of a command, those of SGD and of keywords among them."""
+    module = importlib.import_module(f"symlab.cli.{name}")
+    signature = inspect.signature(getattr(module, FUNCTIONS[name]))
+
+    def asking(*given, **named):
+        bound = signature.bind(*given, **named).arguments
+        raise Asked(bound | bound.pop("options", {}) | vars(bound.get("training", Asked())))
+
+    with monkeypatch.context() as patched, pytest.raises(Asked) as raised:
+        patched.setattr(module, FUNCTIONS[name], asking)
+        main([name, *arguments])
+    return raised.value.args[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_what_the_function_is_asked(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    actions = next(action for action in parser()._actions if action.dest == "command").choices[name]._actions
+    positional = [action.dest for action in actions if not action.option_strings]
+    options = {action.dest: action for action in actions if action.option_strings}
+    needed = [word for action in options.values() if action.required for word in (action.option_strings[0], "0.5")]
+    first = asked(name, monkeypatch, [*positional, *needed])
+    assert {dest: first[NAMES.get(dest, dest)] for dest in positional} == {
+        dest: [dest] if dest == "networks" else dest for dest in positional
+    }
+    for dest in options.keys() - OF_COMMAND - {each for command, each in OF_COMMAND_NAMED if command == name}:
+        action, more = options[dest], ["--learn", "1"] * (dest == "untrained")
+        by_type = {int: ("7", 7), float: ("0.25", 0.25)}.get(action.type, (f"a.{dest}", f"a.{dest}"))
+        word, value = (action.choices[-1],) * 2 if action.choices else READ.get(dest, by_type)
+        word, value = ([], True) if action.nargs == 0 else ([word], value)
+        value = {value: value} if (name, dest) == ("trace", "checkpoint") else value
+        given = asked(name, monkeypatch, [*positional, *needed, *more, action.option_strings[0], *word])
+        assert given[NAMES.get(dest, dest)] == value != first.get(NAMES.get(dest, dest)), dest

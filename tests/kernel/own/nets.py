@@ -64,6 +64,14 @@ class Sparse(Net):
         return self.head(torch.zeros_like(z).scatter(1, places, values))
 
 
+class Hooked(Net):
+    """A weight that a hook computes, as the older norm of weights leaves it: no leaf of autograd."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.utils.weight_norm(self.hidden)
+
+
 class Normed(Net):
     def __init__(self):
         super().__init__()

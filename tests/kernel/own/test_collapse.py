@@ -12,6 +12,7 @@ from torch import nn
 from symlab import UserError, collapse
 from symlab.cli import main
 from symlab.cli.collapse import layers_figure
+from symlab.cli.texts import results_of
 from symlab.measures.collapse_bounds import best_frame, least_loss
 from symlab.own.collapse import BOUNDED
 from symlab.plotting.settings import Style
@@ -42,8 +43,10 @@ def labels(per_class=6):
 
 def test_the_optimum_of_free_features_is_collapsed_and_certified():
     y = labels()
-    found = collapse(planted(), (math.sqrt(D) * simplex()[y], y), penalty=PENALTY)
-    row, features = found.parts.iloc[0], found.layers.iloc[-1]
+    # The certificate is that of the data, whatever the test data are.
+    test = (torch.randn(len(y), D, generator=torch.Generator().manual_seed(1)).double(), y)
+    found = collapse(planted(), (math.sqrt(D) * simplex()[y], y), test=test, penalty=PENALTY)
+    row, features = found.parts.iloc[0], found.layers.iloc[1]
     for name in ("NC1", "NC2A", "NC3", "NC3_centred"):
         assert row[name] == pytest.approx(0, abs=1e-7), name
     assert row["NC2B"] == pytest.approx(math.sqrt(1 / K)) and row["accuracy"] == 1
@@ -223,20 +226,27 @@ def test_a_readout_that_is_named_needs_no_outputs_but_has_no_certificate():
 
 
 def test_the_command_writes_tables_and_a_figure(tmp_path, monkeypatch, capsys):
-    code = (
-        "from torch import nn\n\ndef build():\n    return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 5))"
-    )
-    (tmp_path / "mine.py").write_text(code)
+    code = "import torch\nfrom torch import nn\n\ndef build():\n    torch.manual_seed(0)\n"
+    (tmp_path / "mine.py").write_text(f"{code}    return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 5))")
     monkeypatch.chdir(tmp_path)
     y = labels().numpy()
-    np.savez("data.npz", x=np.random.default_rng(0).normal(size=(30, 16)).astype("float32"), y=y)
-    options = ["mine:build", "--data", "data.npz", "--test", "data.npz", "--penalty", "0.01", "--out", "out"]
+    x = np.random.default_rng(0).normal(size=(30, 16)).astype("float32")
+    np.savez("data.npz", x=x, y=y), np.savez("held.npz", x=x[::2], y=y[::2])
+    options = ["mine:build", "--data", "data.npz", "--test", "held.npz", "--penalty", "0.01", "--out", "out"]
     main(["collapse", *options, "--layers", "0,1", "--device", "cpu"])
     assert "certif" not in (printed := capsys.readouterr().out) and "'2' reads" in printed
-    layers = pd.read_csv("out/layers.csv")
-    assert list(layers["layer"]) == ["0", "1", "features"] * 2 and set(layers["part"]) == {"train", "test"}
+    found = collapse("mine:build", "data.npz", test="held.npz", penalty=0.01, layers=["0", "1"])
+    assert list(found.layers["layer"]) == ["0", "1", "features"] * 2 and list(found.parts["samples"]) == [30, 15]
+    for name in ("layers", "parts"):
+        pd.testing.assert_frame_equal(pd.read_csv(f"out/{name}.csv"), getattr(found, name))
+    drawn = (["NC1", "NC1_row", "NC1_null"], ["NC2"], ["NC3"])
+    for axis, columns in zip(layers_figure(found, Style()).axes, drawn, strict=True):
+        rows = [found.layers.loc[found.layers["part"] == part, columns].to_numpy().T for part in ("train", "test")]
+        lines = [line.get_ydata() for line in axis.lines[: 2 * len(columns)]]
+        np.testing.assert_array_equal(lines, np.concatenate(rows))
     assert json.loads((tmp_path / "out/run.json").read_text())["penalty"] == 0.01
-    assert len(pd.read_csv("out/parts.csv")) == 2 and (tmp_path / "out/collapse.png").stat().st_size > 5000
+    assert (tmp_path / "out/collapse.png").stat().st_size > 5000
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(results_of("collapse"))
     main(["collapse", *options[:-1], "named", "--readout", "0"])
     assert "'0' reads" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="lies already"):

@@ -138,6 +138,9 @@ def test_where_two_groups_meet_neurons_are_compared_with_the_other_group_in_orde
     assert neurons["correlation"].to_numpy() == pytest.approx(1, abs=1e-4)
     by_weights = align(Mixer(), A, B, x, "weight").matching.set_index("permutation")["objective"]
     assert by_weights["match"].to_numpy() == pytest.approx(1, abs=1e-4) and (by_weights["identity"] < 0.9).all()
+    # Without data nothing correlates, group by group.
+    blind = align(Mixer(), A, B, None, "weight", traced=traced).matching
+    assert list(blind["group"].unique()) == traced.spec.free and blind["objective"].isna().all()
 
 
 class Branched(nn.Module):

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 
 from symlab import SGD, UserError, escape, mirrors
 from symlab.cli import main
+from symlab.training.fastest_neuron import fastest_neuron
 from symlab.training.flow import follow_flow
 
 
@@ -103,7 +105,11 @@ def test_it_says_what_autograd_does():
     speed = -loss.item()
     beside = math.sqrt(sum(float((each.grad + speed * each.detach()).square().sum()) for each in rho))
     assert found.speed == pytest.approx(speed) and found.residual == pytest.approx(beside / (speed * math.sqrt(3)))
-    assert found.speed < found.one_neuron * 1.001
+    assert found.one_neuron == pytest.approx(fastest_neuron(x.T, G.T)[0]) and found.speed < found.one_neuron * 1.001
+    assert (found.course["drop"].iloc[:-1] < 0.02).all() and found.course["time"].is_monotonic_increasing
+    told = str(replace(found, degree=7, one_neuron=1.11, speed=2.22, residual=0.33, gradients=44))
+    assert "degree 7" in told and "(44 gradients" in told and "speed 2.22, 0.33 of its length" in told
+    assert "one neuron of the whole input has 1.11" in told and f"at most {found.layers['second'].max():.2g} of" in told
     s = np.linalg.svd(place.W[1].numpy(), compute_uv=False)
     assert found.layers["second"][1] == pytest.approx(s[1] / s[0], rel=1e-5)
     assert list(found.layers["weight"]) == ["0.weight", "2.weight", "4.weight"]
@@ -173,13 +179,13 @@ class Halves(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = mlp()
+        self.layers, self.drop = mlp(), nn.Dropout()
 
     def forward(self, left, right):
-        return self.layers(torch.cat([left, right], 1))
+        return self.layers(self.drop(torch.cat([left, right], 1)))
 
 
-def test_several_inputs_are_taken_as_one_is():
+def test_several_inputs_are_taken_as_one_is_and_nothing_is_dropped():
     x, y = digits()
     found, whole = escape(Halves(), {"left": x[:, :20], "right": x[:, 20:], "y": y}), escape(mlp(), (x, y))
     assert found.course.equals(whole.course) and math.isnan(found.one_neuron)

@@ -117,8 +117,13 @@ def test_the_control_is_held_against_the_gain(learned, control, judged):
     scores = pd.DataFrame([{"network": name, "loss": 1.0, "accuracy": accuracy} for name, accuracy in rows])
     told = str(Learned(scores.assign(accuracy_error=[0.02, 0.031, 0.01]), 100, {}))
     assert judged in told and f"{100 * control:.1f} %" in told and told.endswith("(standard errors up to 3.1 points).")
-    of_losses = scores.assign(accuracy=None, accuracy_error=None, loss_error=[0.02, 0.031, 0.01])
-    assert str(Learned(of_losses, 100, {})).endswith("(standard errors up to 0.0310).")
+    assert f"reaches {100 * learned:.1f} % at the midpoint, the closed form 40.0 %" in told
+    # Of losses less is better.
+    losses = 1 - scores["accuracy"]
+    of_losses = scores.assign(loss=losses, accuracy=None, accuracy_error=None, loss_error=[0.02, 0.031, 0.01])
+    told = str(Learned(of_losses, 100, {}))
+    assert judged in told and told.endswith("(standard errors up to 0.0310).")
+    assert f"a loss of {1 - learned:.4f} at the midpoint, the closed form a loss of 0.6000" in told
 
 
 class Bare(nn.Module):

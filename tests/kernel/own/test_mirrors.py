@@ -3,13 +3,11 @@
 from copy import deepcopy
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
 
 from symlab import SGD, UserError, align, mirrors, trace
-from symlab.cli import main
 from symlab.networks import ViT, build
 from symlab.own.mirrors import closest_pairs, neuron_vectors
 
@@ -385,16 +383,3 @@ def test_settings_that_are_none_are_told(on_mirror, training, message):
     for counted in ("pairs", "steps"):
         with pytest.raises(UserError, match=f"{counted} is 0; it must be at least 1"):
             mirrors(net, net, data, training=SGD(0.1), task="regression", **{counted: 0})
-
-
-def test_the_command_writes_the_pairs(tmp_path, monkeypatch, capsys, data):
-    (tmp_path / "net.py").write_text(
-        "from torch import nn\ndef build():\n    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    np.savez("data.npz", x=data[0].numpy(), y=data[1].numpy())
-    rule = "--lr 0.1 --weight-decay 0.02 --momentum 0.5 --batch 32 --pairs 3 --steps 20 --out out"
-    main(["mirrors", "net:build", "--data", "data.npz", *rule.split()])
-    assert "weight_decay=0.02, momentum=0.5, batch=32):\n0: " in (out := capsys.readouterr().out) and "3 closest" in out
-    found, zeros = pd.read_csv("out/pairs.csv"), pd.read_csv("out/zeros.csv")
-    assert len(found) == len(zeros) == 3 and (found["a"] < found["b"]).all() and zeros["size"].is_monotonic_increasing

@@ -146,6 +146,7 @@ X, Y = torch.randn(9, 4), torch.arange(9) % 2
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
+        (lambda: align(plain(), plain(), X, X), "B is a Tensor"),
         (lambda: align(plain(), plain(), plain(), {"y": Y}), "holds targets, but no 'x'"),
         (lambda: align(Described(), Described(), Described(), {"x": X, "scale": X[:5]}), "have 9 and 5 samples"),
         (lambda: align(nn.ReLU(), {"w": X}, {"w": X}, X), "ReLU has no weights that could be aligned"),
@@ -153,6 +154,7 @@ X, Y = torch.randn(9, 4), torch.arange(9) % 2
         (lambda: align(plain(), plain(), plain(), None), "activations are compared on inputs: give them as data"),
         (lambda: diagnose(plain(), plain(), plain(), None), "needs inputs to compute the network at"),
         (lambda: merge(plain(), [plain()] * 2, None, "weight", repair=True, traced=trace(plain(), X)), "REPAIR needs"),
+        (lambda: align(plain(), plain(), plain(), (X, Y), task="ranking"), "task is 'ranking'; it must be classif"),
         (lambda: merge(plain(), [plain(), plain()], X, weights=0.5), r"weights = 0\.5 are no numbers"),
         (lambda: collapse(Tokens(), (X[:, None].expand(-1, 3, -1), Y), token=3, layers=["layer"]), "token is 3, but"),
     ],

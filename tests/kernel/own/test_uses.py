@@ -1,7 +1,6 @@
 """Networks, weights and data as people have them: a planted renumbering is undone in each of these uses."""
 
 import math
-import sys
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from symlab.own.weights import weights_of
 from .nets import (
     MASK,
     TEXTS,
+    Hooked,
     Images,
     Listing,
     Masked,
@@ -69,6 +69,7 @@ USES = {
     "rounding": (Parity, None, None, (X, torch.zeros(N, 4)), {}),
     "the largest": (Sparse, None, None, (X, Y), {}),
     "batch norms": (Normed, None, None, (X, Y), {}),
+    "a norm of weights": (Hooked, None, None, (X, Y), {}),
 }
 
 
@@ -81,7 +82,7 @@ def test_a_planted_renumbering_is_undone(use):
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     # Values of the metric are no differentiable loss; weights alone would do as well.
     aligned = align(module, A, B, data, **options)
-    assert aligned.permuted.keys() == B.keys()
+    assert aligned.permuted.keys() == B.keys() and aligned.models.name == kind.__name__
     for name, tensor in A.items():
         assert aligned.permuted[name].dtype == tensor.dtype and torch.equal(aligned.permuted[name], tensor), name
     after = module.state_dict()
@@ -94,6 +95,8 @@ def test_a_planted_renumbering_is_undone(use):
         by = aligned.scores.set_index("network")["loss"]
         assert by["midpoint with B aligned"] == pytest.approx(by["A"], rel=2e-2, abs=1e-6)
         assert "Verdict" in str(aligned)
+    if "metric" in options:
+        assert by["A"] == pytest.approx(float(misses(network.eval()(X), Y).mean()))
 
 
 def test_weights_are_modules_files_and_checkpoints(tmp_path):
@@ -121,28 +124,6 @@ def test_weights_are_modules_files_and_checkpoints(tmp_path):
     assert any("'model_state_dict'" in remark for remark in weights_of(tmp_path / "torch.pt", "A").remarks)
     aligned.save(tmp_path / "saved.safetensors")
     assert torch.equal(weights_of(tmp_path / "saved.safetensors", "").tensors["hidden.bias"], network.hidden.bias)
-
-
-class Runs:
-    def __reduce__(self):
-        return (sys.exit, ("code in the file was run",))
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (torch.zeros(3), "B is a Tensor"),
-        (Runs(), "would run code"),
-        ({"state": 3}, "no state dict"),
-        (drawn(Masked, 0).state_dict(), "'embedding.weight', which the module does not have"),
-    ],
-)
-def test_weights_that_are_none(tmp_path, given, words):
-    if not isinstance(given, torch.Tensor):
-        torch.save(given, tmp_path / "B.pt")
-        given = tmp_path / "B.pt"
-    with pytest.raises(UserError, match=words):
-        align(drawn(Net, 0), drawn(Net, 0), given, X)
 
 
 def test_a_wrong_renumbering_of_a_network_that_rounds_is_refused():
@@ -252,10 +233,23 @@ def test_data_that_do_not_fit_are_told():
             read_data(given, module)
 
 
-def test_the_nearest_command_is_named_and_none_gives_help(capsys):
-    with pytest.raises(SystemExit) as raised:
-        main(["algin"])
-    assert "did you mean align?" in raised.value.code
+def test_starts_are_as_many_as_were_asked(monkeypatch):
+    asked, A, B = [], drawn(Net, 0), drawn(Net, 1)
+
+    def matching(*given, **named):
+        asked.append([each for each in (*given, *named.values()) if type(each) is int])
+        raise UserError("enough")
+
+    for place in ("align.weight_matching", "merge.match_to_universe", "maps.map_by_weights"):
+        monkeypatch.setattr(f"symlab.own.{place}", matching)
+    for group in ("permutation", "full"):
+        for call, given in ((align, (A, B)), (merge, ([A, B],))):
+            with pytest.raises(UserError, match="enough"):
+                call(A, *given, X, "weight", group=group, restarts=7)
+    assert len(asked) == 4 and all(7 in each for each in asked)
+
+
+def test_no_command_gives_help(capsys):
     main([])
     assert "symlab align A.safetensors B.safetensors" in capsys.readouterr().out
 

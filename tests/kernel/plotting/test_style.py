@@ -68,7 +68,9 @@ def test_figures_have_one_of_three_widths(asked, given, tmp_path):
 def test_a_shortened_drawing_is_the_same_tree_of_what_is_drawn():
     letters = '<use xlink:href="#a"/><use xlink:href="#a" transform="translate(61.523 0)" style="fill: red; x: 1"/>'
     group = f'<g transform="scale(2)">{letters}</g>'
-    svg = f'<svg xmlns:xlink="x"><g id="b"><g/><path id="a" d="M 0.123 0.987 Q 1 1 2 0 L 3 0 L 4 1"/>{group}</g></svg>'
+    # A group without attributes, here around everything, is none.
+    path = '<path id="a" d="M 0.123 0.987 Q 1 1 2 0 L 3 0 L 4 1"/>'
+    svg = f'<svg xmlns:xlink="x"><g><g id="b"><g/>{path}{group}</g></g></svg>'
     short = shorten(svg)
     assert [each.tag for each in ElementTree.fromstring(short).iter()] == ["svg", "g", "path", "g", "use", "use"]
     assert '<use xlink:href="#n0" x="61.5" style="fill:red;x:1"/>' in short
@@ -90,10 +92,16 @@ def test_a_drawing_of_very_many_points_is_pixels_where_they_are(tmp_path):
 def test_two_pairs_are_lines_and_more_are_a_mean(n, text, n_lines):
     rows = pd.DataFrame([(pair, x, pair + x) for pair in range(n) for x in (0.0, 1.0)], columns=["pair", "x", "y"])
     rows = rows.assign(variant="v", mask_seed=0)
-    _, axes = panels(1, 1, 2, 2)
-    draw_units(axes[0, 0], rows, "x", "y", Look((0, 0, 0)), "v", band=True)
-    assert over_pairs(rows) == text and len(axes[0, 0].lines) == n_lines
-    assert axes[0, 0].lines[0].get_ydata()[1] == pytest.approx(1 + (n - 1) / 2 if n > 2 else 1)
+    _, axes = panels(1, 2, 2, 2)
+    for axis, band in zip(axes.flat, (True, False), strict=True):
+        draw_units(axis, rows, "x", "y", Look((0, 0, 0)), "v", band=band)
+        assert over_pairs(rows) == text and len(axis.lines) == n_lines + (0 if band or n <= 2 else 2)
+        mean, std = 1 + (n - 1) / 2 if n > 2 else 1, np.std(range(n), ddof=1) if n > 2 else 0
+        assert axis.lines[0].get_ydata()[1] == pytest.approx(mean)
+        if n > 2:
+            (spread,) = axis.collections
+            ends = [path.vertices[path.vertices[:, 0] == 1, 1] for path in spread.get_paths()][-1]
+            assert (ends.min(), ends.max()) == pytest.approx((mean - std, mean + std))
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ def trace(options: Namespace) -> None:
                 print(f"    {of_action(action)}")
         if group in told:
             print(f"    dimensions of its maps: {told[group].claimed} claimed, {told[group].measured} measured")
+        elif options.complete:
+            print(
+                "    dimensions of its maps: not known, for it is too large, or weights or outputs are too few to tell"
+            )
     print(coverage(models.module, spec))
     for sentence in models.remarks:
         print(sentence)

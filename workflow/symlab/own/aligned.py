@@ -41,7 +41,7 @@ class Aligned:
             stands at each position.
         permuted: B's weights with its neurons in A's order, by B's names and in its types.
         matching: for each group and kind of permutation (match, identity, random) the mean correlation of the
-            activations of neurons that it puts together; without data no rows.
+            activations of neurons that it puts together; NaN without data.
         remarks: sentences: groups left in place or matched by weights and why, what was renamed or left out.
         spec: the groups, and which axes they act on.
         method: "activation" or "weight", by which neurons were compared.
