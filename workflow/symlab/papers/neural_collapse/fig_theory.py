@@ -1,4 +1,4 @@
-"""Made data: Lemma 4.2 with its converse, Section 4.3's example of one dimension, Appendix C's perturbed classes."""
+"""Made data: Lemma 4.2 with its converse, the example of one dimension, Appendix C's perturbed classes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -261,7 +261,7 @@ CLAIMS = {
     "collapse-lemmas-one": _of_example(
         bound=at_most(-0.95),
         statement="In one dimension, with one layer a block, depth makes a given map cheap",
-        reason="Section 4.3: (1 + a/L)^L goes to e^a, at a cost of a²/L; the closed form's slope is steeper at "
+        reason="Section 4.2: (1 + a/L)^L goes to e^a, at a cost of a²/L; the closed form's slope is steeper at "
         "finite depth.",
         measure=partial(slope_of_example, layers=1),
     ),

@@ -1,4 +1,4 @@
-"""Lemma 4.2 by minimising free features, its converse by scaling collapsed pairs, and the example of Section 4.3."""
+"""Lemma 4.2 by minimising free features, its converse by scaling collapsed pairs, and the example of one dimension."""
 
 import math
 from collections.abc import Callable

@@ -178,7 +178,7 @@ class PerturbedClasses(PointSettings):
 
 
 class Lemmas(PointSettings):
-    """Lemma 4.2 with its converse, and Section 4.3's example of one dimension."""
+    """Lemma 4.2 with its converse, and the example of one dimension of Sections 4.2 and 4.3."""
 
     revision: ClassVar = 1
     by: ClassVar = {"loss": "losses", "seed": "seeds"}

@@ -225,7 +225,8 @@ CLAIMS = {
         statement="Unaligned, two standard ResNets or two with σ_F = 0 cannot be averaged",
         bound=at_least(HIGH),
         origin="pilot",
-        reason="The paper calls these barriers high; a third is three times what counts as low in Fig. 4d. For large "
+        reason="The paper calls such barriers high of MLPs alone, and shows those of ResNets beside them; a third is "
+        "three times what counts as low in Fig. 4d. For large "
         "σ_F the paper claims connectivity only to some degree, so no bound is set there.",
         measure=partial(share_lost, which=masks.any_of(masks.STANDARD, masks.W_0), aligned=False),
     ),

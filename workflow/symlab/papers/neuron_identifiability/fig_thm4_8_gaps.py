@@ -147,10 +147,10 @@ CLAIMS = {
         statement="The gap γ_in grows with the width m as √m",
         quantity="slope of log mean γ_in against log m, over the widths that are large beside log d",
         bound=between(0.4, 0.6),
-        owner="derived",
+        owner="paper",
         origin="ours",
-        reason="Theorem 4.8 predicts 0.5 for m to infinity; at finite widths the least of many sums is small, which "
-        "steepens the slope, by less than a fifth of it from these widths on.",
+        reason="Theorem 4.8 says Θ(√m), so 0.5 for m to infinity; at finite widths the least of many sums is small, "
+        "which steepens the slope, by less than a fifth of it from these widths on.",
         tables=("centre_gaps.csv",),
         measure=growth_of_gamma_in,
         also=("identifiability-11",),

@@ -77,8 +77,7 @@ several biases b the hardest counts. A neuron whose weights are trained has no e
 }
 CLAIMS = {
     "identifiability-thmC.10-error": bound_claim(
-        statement="Networks whose trained part stays within the budget of Theorem C.10 miss a single neuron by more "
-        "than 1/(10√2), whatever their output weights are",
+        statement="Networks within the budgets of Theorem C.10 miss a single neuron by more than 1/(10√2)",
         quantity="1/(10√2) over the least error of random features less what the trained part may change, largest of "
         "all draws",
         tables=(TABLE,),

@@ -264,8 +264,8 @@ CLAIMS = {
         quantity="largest ratio of the mean matched barriers over the widths",
         bound=at_most(1),
         origin="ours",
-        reason="The paper: 'when m is relatively large, the barrier of permuted SGD solutions is slightly smaller'; "
-        "3M, half of the way to its widest students, is read as relatively large.",
+        reason="The paper: 'when student neurons m is relatively large, the barrier of permuted SGD solutions is "
+        "slightly smaller'; 3M, half of the way to its widest students, is read as relatively large.",
         measure=partial(trained_over_samples, from_ratio=3),
     ),
     "permutation-2-slightly-below-uniform": _claim(

@@ -96,9 +96,9 @@ CLAIMS = {
         quantity="m/M at which mean matched over mean direct barrier of samples is largest",
         bound=students.in_units_of_M(LOW, HIGH, f"between {LOW} and {HIGH}"),
         origin="pilot",
-        reason="The paper: 'the barrier reaching its maximum when m = 2M becomes more evident as the number M "
-        "increases'. The direct barrier falls with m, which moves the peak of the fraction a little to the right: a "
-        "pilot had 2.0 to 2.5 for M = 4 to 500, and the room is for that.",
+        reason="The paper: 'the barrier reaching its maximum when m = 2M becomes more evident as the number of "
+        "teacher neurons M increases'. The direct barrier falls with m, which moves the peak of the fraction a little "
+        "to the right: a pilot had 2.0 to 2.5 for M = 4 to 500, and the room is for that.",
         measure=place_of_peak,
     ),
     "permutation-3-height": _claim(

@@ -58,8 +58,8 @@ CLAIMS = {
     "permutation-4-below-M": _claim(
         statement="As m rises to M, the matched barrier of trained students falls",
         quantity="mean matched barrier at the last width below M as a fraction of the largest below M",
-        reason="The paper: 'as m approaches M, the extent of unmatched teacher neurons decreases, thereby lowering "
-        "the barrier', without a number; half was chosen when a pilot had 0.12 for M = 6.",
+        reason="The paper: 'as m approaches M, the extent of “unmatched” teacher neurons in each solution decreases, "
+        "thereby lowering the barrier', without a number; half was chosen when a pilot had 0.12 for M = 6.",
         measure=left_below_M,
     ),
     "permutation-4-second-descent": _claim(

@@ -140,7 +140,8 @@ CLAIMS = {
     "permutation-5-growth": _claim(
         statement="At a large learning rate students are sparser the wider they are",
         quantity="growth of the mean PQ index by neuron from the smallest to the largest width",
-        reason=f"'When the learning rate is large, the PQI also increases with the increase in width'. {DECAYING}",
+        reason="'When the learning rate is large, the PQI also increases with the increase in network width'. "
+        f"{DECAYING}",
         measure=growth_at_largest_rate,
         why={
             "M = 6, d = 8": "The largest rate at which students are kept is past the sparsity threshold at every "

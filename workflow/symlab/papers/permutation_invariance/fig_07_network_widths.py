@@ -48,7 +48,8 @@ FIGURES = {
         "the 10th to the 90th percentile.",
         barrier_against_width,
         seen="Between the ends of the widths the largest matched barrier is {peak} times the larger one at the ends.",
-        differs="The paper writes of 10,000 epochs, which are read as steps here, and does not say how it matches.",
+        differs="The paper writes of 10,000 epochs, which are read as steps here, and names two works "
+        "for how it matches.",
     ),
 }
 

@@ -101,8 +101,9 @@ CLAIMS = {
         quantity="slope of log of direct over matched barrier, means over the widths above M, against log d",
         bound=between(-0.1, 0.1),
         origin="ours",
-        reason="'The gap remains almost the same': a change by a tenth of a decade, which is a quarter, at ten times "
-        "the dimension is read as almost none. That of samples does not depend on d by its formula.",
+        reason="'The gap between the permuted barrier and the direct barrier remains almost the same': a change by a "
+        "tenth of a decade, which is a quarter, at ten times the dimension is read as almost none. That of samples "
+        "does not depend on d by its formula.",
         measure=partial(slopes, pairs=students.matched, quantity=lambda means: 10.0 ** students.decades(means)),
     ),
 }

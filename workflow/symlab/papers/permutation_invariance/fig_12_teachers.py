@@ -83,7 +83,7 @@ CLAIMS = {
         statement="Matching lowers the barrier by a larger factor the wider the teacher",
         quantity="smallest rise of log10 of direct over matched barrier at m = 2M from one M to the next",
         bound=above(0),
-        reason="'The gap between the permuted barrier and direct barrier also becomes larger.'",
+        reason="'The gap between the permuted barrier and direct barrier remains also becomes larger.'",
         measure=growth_of_gap,
     ),
 }

@@ -139,7 +139,8 @@ end faster than any network of one neuron a layer, √2 - 1, against the width.
             {name: at("saddle-2-wide", width=width) for name, width in (("four", 4), ("eight", 8), ("most", 32))},
         ),
         differs="The paper names neither the width of the centre panel nor the number of runs; the width nearest to a "
-        "share of one half is shown. The limit 1/2 is certified here by linear programs, the paper conjectures it.",
+        "share of one half is shown. The limit 1/2 is certified here by linear programs; the paper doubts that "
+        "there is a faster direction and leaves it open.",
     ),
     "saddle-6": Drawing(
         "All descents on the circle",

@@ -68,10 +68,10 @@ CLAIMS = {
         statement="For inputs near rank one, the fastest direction has weights and activations of exactly rank one",
         quantity="largest A and B over layers of the fastest of all starts, the worst draw",
         bound=below(1e-6),
-        owner="paper",
+        owner="ours",
         origin="ours",
-        reason="The paper proves a bound that falls with the noise, and conjectures exact rank one at most layers "
-        "(Section 5); 1e-6 is left for descents that have not quite ended.",
+        reason="The paper proves a bound that falls with the noise. Exact rank one it conjectures of any inputs, at "
+        "most layers (Section 5), and not of all layers here; 1e-6 is left for descents that have not quite ended.",
         tables=(TABLE,),
         measure=beyond_rank_one,
     ),

@@ -333,8 +333,9 @@ CLAIMS = {
         bound=below(0.1),
         owner="derived",
         origin="pilot",
-        reason="The paper conjectures exact rank one in most layers where the optimal speed does not rise with the "
-        "depth; a tenth is left for descents that have not quite ended. Ranks that another program found were known.",
+        reason="The paper conjectures rank one in all but some first layers (Section 5); where the optimal speed does "
+        "not rise with the depth, Proposition 3.2 gives such networks. A tenth is left for descents that have not "
+        "quite ended. Ranks that another program found were known.",
         measure=largest_second_value,
     ),
     "saddle-success-exponential": Claim(

@@ -329,9 +329,9 @@ CLAIMS = {
         quantity="p of Fisher's exact test of how many networks do not guess at the end",
         bound=at_most(LEVEL),
         origin="pilot",
-        reason="Sec. 2.6 says that both have the same minimum, not that training gets there. Networks learn or guess: "
-        "means of accuracies, compared first for four networks a kind, of which none and two learned, say nothing to "
-        "a point. The study norms_decay has other seeds.",
+        reason="Sec. 2.4 says of the lasso that both have the same minimum, not that training gets there. Networks "
+        "learn or guess: means of accuracies, compared first for four networks a kind, of which none and two learned, "
+        "say nothing to a point. The study norms_decay has other seeds.",
         measure=learned_less_often,
     ),
     "mirror-7-norms": _claim(

@@ -280,8 +280,9 @@ CLAIMS = {
         statement="Beside no mirror that derivative diverges",
         quantity="largest distance of the power of z with which the quotient grows from -1/2",
         bound=at_most(0.01),
-        reason="Where a first order is left the quotient is the slope over the square root of z.",
-        owner="derived",
+        reason="Sec. 2.5 says that it diverges; how fast is ours: where a first order is left the quotient is the "
+        "slope over the square root of z.",
+        owner="paper",
         measure=partial(numbers_off, part="eq_6_without", relative=False),
     ),
     "mirror-2-no-reflection": _theorem(
