@@ -9,9 +9,9 @@ from symlab.plotting.types import Axis
 
 DECADES = 6
 """Decades below the largest value of an axis from which on values are rounding."""
-FEW_DECADES, PART, WIDE = 2.5, 0.5, 1.5
-"""Decades below which a logarithmic axis has labels within them too, below which its labels are evenly spaced, and from
-which an x axis has two a decade, for want of room."""
+FEW_DECADES, PART, WIDE = 2.5, 0.7, 1.5
+"""Decades below which a logarithmic axis has labels within them too, below which its labels are evenly spaced (of 1, 2
+and 5 there may be but one), and from which an x axis has two a decade, for want of room."""
 
 PLAIN = 1e-3
 """The smallest value on an axis whose labels are plain numbers; below they are powers of ten."""

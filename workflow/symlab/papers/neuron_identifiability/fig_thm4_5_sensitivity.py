@@ -48,7 +48,7 @@ def draw_shares(tables: Tables, style: plot.Style, side: str) -> plot.Figure:
     return facets(
         shown, "rho", "share", theorems.point_looks(variants, style), row="permutation", column="layer",
         title="layer {}".format,
-        axes=labelled(r"$\rho$ (trainable over fixed)", "|cost / leading term − 1|\nover its bound", "xy"),
+        axes=labelled(r"$\rho$ (trainable over fixed)", "error of the leading\nterm / its bound", "xy"),
         draw=theorems.draw_cases, more=theorems.line_at(1),
         rows_named=[PERMUTATIONS[kind] for kind in dict.fromkeys(shown["permutation"])],
         entries=[plot.line_entry("bound", linewidth=0.8), *theorems.hollow_entry(shown)], sharey=True, height=1.6,

@@ -56,6 +56,7 @@ def against_bounds(tables: Tables, style: plot.Style) -> plot.Figure:
     ]
     entries = [plot.line_entry("lower bound", linewidth=0.8), plot.mark_entry("upper bound", "_", markersize=7)]
     entries += theorems.hollow_entry(shown) + [plot.line_entry(name, color=color) for name, color in slopes.items()]
+    entries += [plot.line_entry(r"$\propto \sqrt{m}$", linestyle=":")] if slopes else []
     return draw_grid(
         grid, looks, sharex=False, sharey=False, rows_named=datasets if len(datasets) > 1 else (), entries=entries,
         note="\n".join(sentences),

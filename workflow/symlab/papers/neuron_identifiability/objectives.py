@@ -32,7 +32,7 @@ OBJECTIVE = r"objective $\langle P, S\rangle_F\,/\,d$"
 SIGMA_F = r"fixed-weight scale $\sigma_F$"
 DEFINITION = """\
 ⟨P, S⟩_F / d is the mean correlation between the neurons of two networks that a permutation P pairs: the optimal one,
-the identity, or a random one."""
+the identity, or a random one. Where the identity is the optimal one, its squares cover the other's dots."""
 BROKEN_AXIS = "σ_F = 0 stands apart from the rest, which is on a logarithmic scale."
 WAY = "how far the identity comes on the way from random permutations (0) to the optimal one (1), by objective"
 """The quantity of most claims."""
