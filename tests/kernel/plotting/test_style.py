@@ -114,7 +114,8 @@ def test_the_edge_of_a_logarithmic_axis_is_below_all_but_rounding(values, floor)
 @pytest.mark.parametrize(
     ("which", "low", "high", "labelled", "plain"),
     [
-        ("y", 2, 3, [2, 2.25, 2.5, 2.75, 3], True), ("y", 1, 90, [1, 2, 5, 10, 20, 50], True),
+        ("y", 2, 3, [2, 2.25, 2.5, 2.75, 3], True), ("y", 0.55, 1.9, [0.8, 1.2, 1.6], True),
+        ("y", 1, 90, [1, 2, 5, 10, 20, 50], True),
         ("x", 1, 90, [1, 3, 10, 30], True), ("x", 1, 9e3, [1, 10, 100, 1000], False),
         ("y", 1e-4, 9e-3, [1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3], False),
     ],
