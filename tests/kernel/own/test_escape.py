@@ -3,6 +3,7 @@
 import functools
 import math
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -112,6 +113,9 @@ def test_it_says_what_autograd_does():
     assert "one neuron of the whole input has 1.11" in told and f"at most {found.layers['second'].max():.2g} of" in told
     s = np.linalg.svd(place.W[1].numpy(), compute_uv=False)
     assert found.layers["second"][1] == pytest.approx(s[1] / s[0], rel=1e-5)
+    s = np.linalg.svd((place.W[1] - start[1]).detach().numpy(), compute_uv=False)
+    assert found.layers["second_change"][1] == pytest.approx(s[1] / s[0], rel=1e-4)
+    assert found.course["norm"].iloc[-1] == pytest.approx(size, rel=0.03)
     assert list(found.layers["weight"]) == ["0.weight", "2.weight", "4.weight"]
     assert found.course["drop"].iloc[-1] == pytest.approx(0.02)
 
@@ -166,12 +170,15 @@ def test_the_command_prints_the_forecast(tmp_path, monkeypatch, capsys):
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    state = {f"model.{name}": tensor for name, tensor in import_module("net_of_mine").build().state_dict().items()}
+    torch.save(state, "initial.pt")
     given = ["escape", "net_of_mine:build", "--data", "data.npz", "--lr", "0.5", "--drop", "0.1"]
+    given += ["--checkpoint", "initial.pt"]
     found = escape("net_of_mine:build", (x, y), drop=0.1)
     for power, momentum, rule in ((0, 0, "0.5"), (1, 0.5, "0.5 / |theta|^1 and momentum 0.5")):
         main([*given, *(["--power", str(power), "--momentum", str(momentum)] if power else [])])
         told = f"SGD at a rate of {rule} leaves after about {found.steps(0.5, power, momentum):,.0f} steps"
-        assert "degree 2" in (out := capsys.readouterr().out) and told in out
+        assert "degree 2" in (out := capsys.readouterr().out) and told in out and "'model.'" in out
 
 
 class Halves(nn.Module):

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from symlab import SGD, align, merge, mirrors
+from symlab import SGD, align, collapse, diagnose, merge, mirrors
 from symlab.cli import main
 from symlab.cli.texts import results_of
 from symlab.connectivity.combine import Averaging
@@ -50,6 +51,21 @@ def test_an_alignment_prints_its_scores_barriers_and_correlations():
         word for kind in ("match", "identity", "random") for word in shown(found.loc[kind], "objective", digits=3)
     ]
     assert ["hidden", "12", *numbers] in lines and len(set(numbers)) == 3
+
+
+def test_every_function_says_what_was_done_to_weights_and_how_targets_are_compared():
+    module, y = drawn(Net, 2), (Y[:, None] == torch.arange(4)).float()
+    A, B = ({f"model.{name}": tensor for name, tensor in drawn(Net, seed).state_dict().items()} for seed in (0, 1))
+    found = {
+        "align": align(module, A, B, (X, y)),
+        "merge": merge(module, [A, B], (X, y)),
+        "diagnose": diagnose(module, A, B, (X, y)),
+        "mirrors": mirrors(module, A, (X, y), training=SGD(0.1, batch=20), pairs=1, steps=1),
+        "collapse": collapse(module, (X, Y), weights=A),
+    }
+    for name, each in found.items():
+        assert "'model.'" in str(each), name
+        assert name == "collapse" or "by squared error" in str(each), name
 
 
 @pytest.mark.parametrize(

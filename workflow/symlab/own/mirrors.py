@@ -102,12 +102,14 @@ class Mirrors:
             ``size``, their norm over its mean; and the same of the mirror on which they are 0, with ``vanishes``.
         training: the settings that this is for.
         name: the network's class.
+        remarks: sentences: what was renamed or left out, and what targets are compared by.
     """
 
     pairs: pd.DataFrame
     zeros: pd.DataFrame
     training: SGD
     name: str
+    remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"Pairs of neurons of {self.name} at {self.training}:"]
@@ -121,7 +123,7 @@ class Mirrors:
         for (group, turns), rows in self.zeros.groupby(["group", "turns"], sort=False):
             drawn = f"{int(rows['vanishes'].sum())} of the {len(rows)} smallest neurons"
             lines.append(f"{group}: {drawn} are drawn to 0, in {turns}{_unsure(rows)}.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.remarks])
 
     def __repr__(self) -> str:
         return f"Mirrors({self.name}, {len(self.pairs)} pairs)"
@@ -188,7 +190,7 @@ def mirrors(
     with shown:
         of_pairs = across.table(close, "merges", shown)
         zeros = across.table(small, "vanishes", shown).reindex(columns=ZEROS)
-    return Mirrors(of_pairs, zeros, training, models.name)
+    return Mirrors(of_pairs, zeros, training, models.name, models.remarks)
 
 
 def _close(spec: SymmetrySpec, state: Mapping[str, Tensor], pairs: int) -> list[Found]:
