@@ -6,7 +6,6 @@ from functools import partial
 import pandas as pd
 
 from symlab.papers.neuron_identifiability.masks import STANDARD, SYRE_1, W_0, W_1, Mask, any_of
-from symlab.papers.neuron_identifiability.objectives import sort_points
 from symlab.papers.neuron_identifiability.rows import MODEL
 from symlab.papers.neuron_identifiability.theorems import dodge, point_looks
 from symlab.papers.neuron_identifiability.variants import by_variant, label_rows, telling_variants
@@ -24,7 +23,7 @@ def nu_by_layer(tables: Tables, style: plot.Style) -> plot.Figure:
     variants = telling_variants(subspaces)
     looks = point_looks(variants, style)
     rows = label_rows(subspaces[_of_hidden(subspaces)], variants)
-    points = sort_points(rows["point"])
+    points = list(dict.fromkeys(rows["point"]))
     rows["place"] = rows["point"].map(points.index)
     rows["place"] = dodge(rows, "place", list(looks))
     several = rows["dataset"].nunique() > 1

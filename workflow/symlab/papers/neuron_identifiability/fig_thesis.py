@@ -42,7 +42,6 @@ def scatter(tables: Tables, style: Style) -> Figure:
     looks = variant_looks(variants, style)
     highest = max(1.0, *(drop.mean for pairs in measured.values() for _, drop in pairs))
     figure, axes = panels(1, len(measured), 0.4 + 3.2 * len(measured), 3.1, sharex=False)
-    names: list[list[tuple[float, float, str]]] = []
     for axis, (name, pairs), letter in zip(axes[0], measured.items(), "ab", strict=False):
         points = {x.case.key["variant"]: (x.array, y.array) for x, y in pairs}
         swept = [variant for variant in variants[w_asymmetric(variants)].index if variant in points]
@@ -65,14 +64,13 @@ def scatter(tables: Tables, style: Style) -> Figure:
         else:
             axis.set_xlim(-0.08, 1.08)
         axis.set_ylim(-0.05 * highest, 1.08 * highest)
-        names.append([(x.mean, y.mean, _short(variants.loc[x.case.key["variant"]])) for x, y in pairs])
     axes[0, -1].yaxis.label.set_visible(len(measured) == 1)
     shown_by = over_pairs(barriers).replace(", each drawn", ", at the ends of the bars")
     figure.suptitle(f"{shown_by}; W 0.1: W-asymmetric, $\\sigma_F$ = 0.1", size=style.font_size - 1)
     # Names are placed where the points are once titles and labels have taken their room.
     figure.draw_without_rendering()
-    for axis, texts in zip(axes[0], names, strict=True):
-        _label(axis, texts)
+    for axis, pairs in zip(axes[0], measured.values(), strict=True):
+        _label(axis, [(x.mean, y.mean, _short(variants.loc[x.case.key["variant"]])) for x, y in pairs])
     return figure
 
 

@@ -1,7 +1,7 @@
 """Theorem C.10 by example: random first weights that training hardly moves cannot do what one neuron does."""
 
-import itertools
 import math
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -53,12 +53,8 @@ def rise_with_dimension(tables: Tables) -> list[Found]:
     """By how much the share left at the largest width rises from a dimension to the next, for each but the first."""
     rows = hardest(tables)
     widest = cases(rows[rows["m"] == rows["m"].max()], "share", ["d"], ["draw"], "d = {d}")
-    dimensions = sorted(rows["d"].unique())
-    return [
-        found
-        for low, high in itertools.pairwise(dimensions)
-        for found in widest.at(d=high).differences(widest.at(d=low).keyed())
-    ]
+    by_dimension = [widest.at(d=d) for d in sorted(rows["d"].unique())]
+    return [found for low, high in pairwise(by_dimension) for found in high.differences(low.keyed())]
 
 
 FIGURES = {

@@ -108,16 +108,12 @@ class Moments(NamedTuple):
 
 def input_moments(X: Float[Tensor, "n d"], slopes: Float[Tensor, "t n"]) -> Moments:
     """``Moments`` from the inputs and phi'(y_j(x)) of every target j."""
-    d = X.shape[1]
-    plain = X.new_empty(d + 1, d + 1, dtype=torch.float64)
     # In float64: the bound is a small difference of large numbers, and rounding in float32 can make the curvature of
     # inputs on a subspace indefinite.
     exact = X.double()
-    plain[:d, :d] = exact.T @ exact / len(X)
-    plain[:d, d] = plain[d, :d] = exact.mean(dim=0)
-    plain[d, d] = 1
+    with_one = functional.pad(exact, (0, 1), value=1.0)
     weights = slopes.square_().mean(dim=0).double()
-    return Moments(plain, (exact * weights[:, None]).T @ exact / len(X))
+    return Moments(with_one.T @ with_one / len(X), (exact * weights[:, None]).T @ exact / len(X))
 
 
 def surrogate(
