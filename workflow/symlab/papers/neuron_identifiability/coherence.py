@@ -47,7 +47,8 @@ def train_coherence_students(settings: CoherenceStudents, job: Job, embedding: A
     x, y = (torch.from_numpy(array) for array in dataset.split("test"))
     pairs = product(range(settings.mask_seeds), range(settings.seeds // 2))
     rows = pd.DataFrame(pairs, columns=["mask_seed", "pair"]).assign(embedding=embedding, t=t)
-    return {"coherence_barriers.csv": rows.assign(barrier_mid=midpoint_barriers(state[WEIGHT], state[BIAS], x, y))}
+    barriers = midpoint_barriers(state[WEIGHT], state[BIAS], x, y).numpy()
+    return {"coherence_barriers.csv": rows.assign(barrier_mid=barriers)}
 
 
 def student_run(settings: CoherenceStudents, dataset: Dataset, key: tuple[str, str]) -> Run:
